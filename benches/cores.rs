@@ -13,7 +13,7 @@ use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_mai
 use td_observe::agent::{AgentScreen, StateRules, StreamParser};
 use td_observe::history::parse_line;
 use td_observe::redact::{Redactor, Rules};
-use td_observe::track::{Look, Row, Seam, StreamTracker, Tracker};
+use td_observe::track::{Capture, Row, StreamTracker, SyncPoint, Tracker};
 use td_observe::{BusOptions, Cursor, Envelope, EventBus, SubscribeOptions, TdEvent, Timestamp};
 
 #[path = "common/streams.rs"]
@@ -24,7 +24,7 @@ use streams::Stream;
 const HEIGHT: u32 = 24;
 
 /// A pane that has printed so many lines, looked at `depth` rows deep beyond its screen.
-fn pane(printed: u32, depth: u32) -> Look {
+fn pane(printed: u32, depth: u32) -> Capture {
     // The cursor stands in an empty row below the last line.
     let history_size = (printed + 1).saturating_sub(HEIGHT);
     let depth = depth.min(history_size);
@@ -35,7 +35,7 @@ fn pane(printed: u32, depth: u32) -> Look {
         },
         wrapped: false,
     });
-    Look {
+    Capture {
         width: 80,
         height: HEIGHT,
         history_size,
@@ -46,7 +46,7 @@ fn pane(printed: u32, depth: u32) -> Look {
         },
         rows: rows.chain([Row::default()]).collect(),
         pid: 7,
-        ..Look::default()
+        ..Capture::default()
     }
 }
 
@@ -64,10 +64,10 @@ fn tracker(c: &mut Criterion) {
             b.iter_batched_ref(
                 || {
                     let mut tracker = Tracker::baseline(&before);
-                    tracker.look(&before);
+                    tracker.apply(&before);
                     tracker
                 },
-                |tracker| black_box(tracker.look(black_box(&after))),
+                |tracker| black_box(tracker.apply(black_box(&after))),
                 BatchSize::SmallInput,
             );
         });
@@ -95,11 +95,11 @@ fn stream(c: &mut Criterion) {
         group.bench_function(name, |b| {
             b.iter_batched_ref(
                 || {
-                    let seam = Seam {
-                        look: pane(0, 0),
-                        ..Seam::default()
+                    let seam = SyncPoint {
+                        capture: pane(0, 0),
+                        ..SyncPoint::default()
                     };
-                    StreamTracker::new(Tracker::baseline(&seam.look), &seam)
+                    StreamTracker::new(Tracker::baseline(&seam.capture), &seam)
                 },
                 |stream| {
                     for mut piece in bytes.as_bytes().chunks(64 * 1024) {

@@ -27,7 +27,7 @@ use recent::{MarkerContext, RecentLines};
 pub use redraw::{ChangeContext, RedrawCause, RedrawDetector};
 
 use crate::event::{ScreenRow, lines_in};
-use crate::track::{Change, GapReason, Look, Row};
+use crate::track::{Capture, Change, GapReason, Row};
 
 /// The longest redraw of a whole screen. Programs redraw in one go, but a capture may fall in
 /// between.
@@ -135,7 +135,7 @@ impl TurnDetector {
     }
 
     /// Sets the screen of a full-screen program that precedes observation.
-    pub fn set_baseline_screen(&mut self, capture: &Look) {
+    pub fn set_baseline_screen(&mut self, capture: &Capture) {
         if !capture.alternate {
             return;
         }

@@ -36,7 +36,7 @@ impl Config {
         }
         for place in &typed.places {
             watch = watch
-                .place(place)
+                .path(place)
                 .map_err(|error| Failure::usage(error.to_string()))?;
         }
         if let Some(id) = typed.execution_id {
@@ -63,7 +63,7 @@ pub(super) fn run(options: &Options, config: Config) -> Result<ExitCode, Failure
             homes.join(", ")
         ));
     }
-    for place in config.watch.empty_places() {
+    for place in config.watch.empty_paths() {
         super::say(&format!("{place}, and is waited for"));
     }
     let agents = engine.watch_agents(config.watch)?;

@@ -304,7 +304,7 @@ impl Engine {
     ///
     /// # fn main() -> td_observe::Result<()> {
     /// let mut engine = td_observe::Builder::new().data_dir("/tmp/observed").start()?;
-    /// let agents = engine.watch_agents(AgentWatch::new().place("/tmp/tasks")?)?;
+    /// let agents = engine.watch_agents(AgentWatch::new().path("/tmp/tasks")?)?;
     /// println!("{:?}", agents.wait()?);
     /// engine.shutdown();
     /// # Ok(())

@@ -1,30 +1,25 @@
 //! Sources: threads that observe and emit; what they are given, and who starts them.
 
 mod agents;
-mod choice;
+mod command_events;
 mod command_job;
-mod commands;
 mod conversation;
 mod coordinator;
 mod file_bytes;
-mod handover;
 mod hook_files;
 #[cfg(feature = "cli")]
 mod hook_report;
 mod job;
-mod outcome;
-mod pane;
-mod pipes;
+mod pane_observer;
+mod pane_recordings;
+mod pane_transfers;
 mod poller;
 mod programs;
-mod recall;
-mod recording;
-mod roster;
+mod resume_point;
 mod say;
-mod states;
-mod stream;
-mod turns;
+mod session_outcome;
 mod watch;
+mod watch_targets;
 
 use std::sync::Arc;
 

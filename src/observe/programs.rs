@@ -6,32 +6,32 @@ use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, Sender, bounded};
 
-use super::commands::{CommandLine, Job, LineState};
+use super::command_events::{CommandEvent, CommandLine, LineState};
 use crate::event::PaneId;
 use crate::process::{
     ForegroundGroup, JOB_REPORT_AGE, PaneJobEvent, PaneJobs, ProcessWatcher, Program,
     WatchedProcess, directory, foreground, stat,
 };
 use crate::tmux::PaneState;
-use crate::track::{Death, Mark};
+use crate::track::{ProcessExit, ShellMark};
 
 /// A pane that is killed is gone before its program: tmux hangs up, and what the program does then takes
 /// its time. One that goes on has no status.
 const STATUS_COMES: Duration = Duration::from_secs(1);
 
 /// The programs of a session's panes.
-pub(super) struct Programs {
+pub(super) struct PanePrograms {
     exits: ProcessWatcher,
     /// The tmux server's process, whose children they are.
     server_pid: u32,
     /// Rung when a process has ended. One ring is as good as many.
     bell: Sender<()>,
     rung: Receiver<()>,
-    panes: HashMap<PaneId, Running>,
+    panes: HashMap<PaneId, PaneProgram>,
 }
 
 /// The program of a pane.
-struct Running {
+struct PaneProgram {
     pid: u32,
     /// None where it could not be opened: it was gone.
     process: Option<WatchedProcess>,
@@ -51,19 +51,19 @@ struct Running {
     /// Its pane is gone, and its end is waited for until then.
     waits_until: Option<Instant>,
     /// What is still to be told of jobs of the program before.
-    left_over: Vec<Job>,
+    left_over: Vec<CommandEvent>,
 }
 
 /// What is known of a program whose pane is gone.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Ending {
-    pub death: Option<Death>,
+pub(super) struct ProgramEnd {
+    pub death: Option<ProcessExit>,
     /// It was a shell that read what was typed: it says nothing of success.
     pub is_interactive: bool,
-    pub jobs: Vec<Job>,
+    pub jobs: Vec<CommandEvent>,
 }
 
-impl Programs {
+impl PanePrograms {
     pub fn new(exits: ProcessWatcher, server_pid: u32) -> Self {
         let (bell, rung) = bounded(1);
         Self {
@@ -76,12 +76,12 @@ impl Programs {
     }
 
     /// Gets a message when a process has ended.
-    pub fn rung(&self) -> &Receiver<()> {
+    pub fn exit_signal(&self) -> &Receiver<()> {
         &self.rung
     }
 
     /// A pane is there, with this program.
-    pub fn listed(&mut self, id: &PaneId, state: &PaneState, now: Instant) {
+    pub fn pane_listed(&mut self, id: &PaneId, state: &PaneState, now: Instant) {
         let known = self.panes.get(id);
         // Of a program that has ended some servers do not tell the pid any more.
         let is_known = known.is_some_and(|known| known.pid == state.pid || state.dead.is_some());
@@ -97,7 +97,7 @@ impl Programs {
         let before = self.panes.remove(id);
         let is_observed = before.as_ref().is_some_and(|before| before.is_observed);
         let left_over = before.map_or_else(Vec::new, |mut before| before.close_jobs(now));
-        let mut running = Running {
+        let mut running = PaneProgram {
             pid,
             process,
             program: Program::of(pid).unwrap_or_default(),
@@ -110,47 +110,47 @@ impl Programs {
             waits_until: None,
             left_over,
         };
-        running.active(&self.exits, &self.bell, now);
+        running.note_output(&self.exits, &self.bell, now);
         self.panes.insert(id.clone(), running);
     }
 
     /// The pane's events can be told from now on.
-    pub fn observed(&mut self, id: &PaneId) {
+    pub fn begin_reporting(&mut self, id: &PaneId) {
         if let Some(running) = self.panes.get_mut(id) {
             running.is_observed = true;
         }
     }
 
     /// The pane has shown something new.
-    pub fn active(&mut self, id: &PaneId, now: Instant) {
+    pub fn note_output(&mut self, id: &PaneId, now: Instant) {
         if let Some(running) = self.panes.get_mut(id) {
-            running.active(&self.exits, &self.bell, now);
+            running.note_output(&self.exits, &self.bell, now);
         }
     }
 
-    /// When [`Programs::due`] has something to do, if no process ends.
-    pub fn next_due(&self) -> Option<Instant> {
+    /// When [`PanePrograms::handle_timeout`] has something to do, if no process ends.
+    pub fn deadline(&self) -> Option<Instant> {
         let observed = self.panes.values().filter(|running| running.is_observed);
-        let due = observed.filter_map(Running::next_due);
+        let due = observed.filter_map(PaneProgram::deadline);
         let waits = self.panes.values();
         due.chain(waits.filter_map(|running| running.waits_until))
             .min()
     }
 
     /// What of jobs is to be told by now.
-    pub fn due(&mut self, now: Instant) -> Vec<(PaneId, Job)> {
+    pub fn handle_timeout(&mut self, now: Instant) -> Vec<(PaneId, CommandEvent)> {
         let mut told = Vec::new();
         for (id, running) in self.panes.iter_mut().filter(|(_, one)| one.is_observed) {
-            if running.next_due().is_some_and(|due| due <= now) {
-                let jobs = running.due(&self.exits, &self.bell, now);
+            if running.deadline().is_some_and(|due| due <= now) {
+                let jobs = running.handle_timeout(&self.exits, &self.bell, now);
                 told.extend(jobs.into_iter().map(|job| (id.clone(), job)));
             }
         }
         told
     }
 
-    /// Processes have ended: the programs that have, and how; [`Programs::due`] has the jobs.
-    pub fn ended(&mut self, now: Instant) -> Vec<(PaneId, Death)> {
+    /// Processes have ended: the programs that have, and how; [`PanePrograms::handle_timeout`] has the jobs.
+    pub fn handle_exits(&mut self, now: Instant) -> Vec<(PaneId, ProcessExit)> {
         let mut ends = Vec::new();
         for (id, running) in &mut self.panes {
             running.note_ends(now);
@@ -163,23 +163,23 @@ impl Programs {
     }
 
     /// The shell of a pane has marked something; what is emitted of its jobs.
-    pub fn heard(&mut self, id: &PaneId, mark: Mark, now: Instant) -> Vec<Job> {
+    pub fn handle_mark(&mut self, id: &PaneId, mark: ShellMark, now: Instant) -> Vec<CommandEvent> {
         let running = self.panes.get_mut(id);
         let running = running.filter(|running| running.is_observed);
         running.map_or_else(Vec::new, |running| {
-            running.heard(mark, &self.exits, &self.bell, now)
+            running.handle_mark(mark, &self.exits, &self.bell, now)
         })
     }
 
     /// The pane is gone: its program's end is waited for, for a while.
-    pub fn parts(&mut self, id: &PaneId, now: Instant) {
+    pub fn pane_closed(&mut self, id: &PaneId, now: Instant) {
         if let Some(running) = self.panes.get_mut(id) {
             running.waits_until.get_or_insert(now + STATUS_COMES);
         }
     }
 
     /// Whether all is known of a program whose pane is gone, or no more is waited for.
-    pub fn is_settled(&self, id: &PaneId, now: Instant) -> bool {
+    pub fn is_end_known(&self, id: &PaneId, now: Instant) -> bool {
         let Some(running) = self.panes.get(id) else {
             return true;
         };
@@ -189,12 +189,12 @@ impl Programs {
     }
 
     /// The pane is gone, and nothing more is waited for.
-    pub fn close(&mut self, id: &PaneId, now: Instant) -> Ending {
+    pub fn close(&mut self, id: &PaneId, now: Instant) -> ProgramEnd {
         let Some(mut running) = self.panes.remove(id) else {
-            return Ending::default();
+            return ProgramEnd::default();
         };
         let process = running.process.as_ref();
-        Ending {
+        ProgramEnd {
             death: process.and_then(WatchedProcess::query_exit).flatten(),
             is_interactive: running.program.is_interactive,
             jobs: match running.is_observed {
@@ -210,28 +210,28 @@ impl Programs {
     }
 }
 
-impl Running {
-    fn next_due(&self) -> Option<Instant> {
+impl PaneProgram {
+    fn deadline(&self) -> Option<Instant> {
         let line = self.line.as_ref();
         let line = line.filter(|line| line.state == LineState::New);
         let line = line.map(|line| line.since + JOB_REPORT_AGE);
         self.jobs.next_due().into_iter().chain(line).min()
     }
 
-    fn heard(
+    fn handle_mark(
         &mut self,
-        mark: Mark,
+        mark: ShellMark,
         exits: &ProcessWatcher,
         bell: &Sender<()>,
         now: Instant,
-    ) -> Vec<Job> {
+    ) -> Vec<CommandEvent> {
         // What is due counts first: many marks may come at once.
-        let mut told = match self.next_due().is_some_and(|due| due <= now) {
-            true => self.due(exits, bell, now),
+        let mut told = match self.deadline().is_some_and(|due| due <= now) {
+            true => self.handle_timeout(exits, bell, now),
             false => Vec::new(),
         };
         match mark {
-            Mark::Started { command } => {
+            ShellMark::Started { command } => {
                 // A shell that marks no end begins the next one.
                 told.extend(self.line_ended(None, now));
                 self.line = Some(CommandLine {
@@ -243,10 +243,10 @@ impl Running {
                     end: None,
                 });
             }
-            Mark::Finished { exit_status } => {
+            ShellMark::Finished { exit_status } => {
                 told.extend(self.line_ended(exit_status.map(i32::from), now));
             }
-            Mark::Prompt => {
+            ShellMark::Prompt => {
                 told.extend(self.line_ended(None, now));
                 // A shell takes its terminal back before it prompts.
                 let front = match self.jobs.has_reported() {
@@ -255,14 +255,14 @@ impl Running {
                 };
                 self.is_prompt_inner = front.is_some_and(|group| !self.jobs.is_pending(group));
             }
-            Mark::Input => {}
+            ShellMark::Input => {}
         }
         told
     }
 
     /// The shell says that a command line has ended. A job of it that has not (it was stopped, or the
     /// prompt is one behind `ssh`) continues as the kernel shows it.
-    fn line_ended(&mut self, status: Option<i32>, now: Instant) -> Vec<Job> {
+    fn line_ended(&mut self, status: Option<i32>, now: Instant) -> Vec<CommandEvent> {
         let mut told = Vec::new();
         if let Some(LineState::Emitted(Some(_))) = self.line.as_ref().map(|line| line.state) {
             // The shell has waited for its processes, which the bell may not have told yet.
@@ -277,13 +277,18 @@ impl Running {
         };
         if !pid.is_some_and(|group| self.jobs.is_running(group)) {
             let took = now.saturating_duration_since(line.since);
-            told.push(Job::completed(pid, status, line.end, took));
+            told.push(CommandEvent::completed(pid, status, line.end, took));
         }
         told
     }
 
     /// A command line that has lived for long enough is emitted, with the job that is its first.
-    fn line_due(&mut self, exits: &ProcessWatcher, bell: &Sender<()>, now: Instant) -> Option<Job> {
+    fn line_due(
+        &mut self,
+        exits: &ProcessWatcher,
+        bell: &Sender<()>,
+        now: Instant,
+    ) -> Option<CommandEvent> {
         let line = self.line.as_ref()?;
         if line.state != LineState::New || now < line.since + JOB_REPORT_AGE {
             return None;
@@ -301,7 +306,7 @@ impl Running {
             self.line_is_no_job();
             return None;
         };
-        let Some(Job::Started { command, .. }) = self.started(group, &members) else {
+        let Some(CommandEvent::Started { command, .. }) = self.started(group, &members) else {
             self.jobs.suppress(group);
             self.line_is_no_job();
             return None;
@@ -309,10 +314,10 @@ impl Running {
         self.line_started(Some(group), command)
     }
 
-    fn line_started(&mut self, pid: Option<u32>, command: String) -> Option<Job> {
+    fn line_started(&mut self, pid: Option<u32>, command: String) -> Option<CommandEvent> {
         let line = self.line.as_mut()?;
         line.state = LineState::Emitted(pid);
-        Some(Job::Started {
+        Some(CommandEvent::Started {
             pid,
             command: match line.command.is_empty() {
                 true => command,
@@ -339,7 +344,7 @@ impl Running {
     }
 
     /// What the kernel shows of jobs becomes what is emitted; of a marked line's own job nothing.
-    fn events(&mut self, now: Instant) -> Vec<Job> {
+    fn events(&mut self, now: Instant) -> Vec<CommandEvent> {
         let mut told = Vec::new();
         for event in self.jobs.due(now) {
             match event {
@@ -351,7 +356,7 @@ impl Running {
                             self.jobs.suppress(group);
                             self.line_is_no_job();
                         }
-                        (Some(Job::Started { command, .. }), Some(LineState::New)) => {
+                        (Some(CommandEvent::Started { command, .. }), Some(LineState::New)) => {
                             told.extend(self.line_started(Some(group), command));
                         }
                         // A part of the line that was emitted.
@@ -361,14 +366,14 @@ impl Running {
                 }
                 PaneJobEvent::Completed { group, end, took } => match &mut self.line {
                     Some(line) if line.state == LineState::Emitted(Some(group)) => line.end = end,
-                    _ => told.push(Job::completed(Some(group), None, end, took)),
+                    _ => told.push(CommandEvent::completed(Some(group), None, end, took)),
                 },
             }
         }
         told
     }
 
-    fn active(&mut self, exits: &ProcessWatcher, bell: &Sender<()>, now: Instant) {
+    fn note_output(&mut self, exits: &ProcessWatcher, bell: &Sender<()>, now: Instant) {
         if self.jobs.note_output(now) {
             self.look(exits, bell, now);
         }
@@ -417,7 +422,12 @@ impl Running {
         }
     }
 
-    fn due(&mut self, exits: &ProcessWatcher, bell: &Sender<()>, now: Instant) -> Vec<Job> {
+    fn handle_timeout(
+        &mut self,
+        exits: &ProcessWatcher,
+        bell: &Sender<()>,
+        now: Instant,
+    ) -> Vec<CommandEvent> {
         self.jobs.take_due_check(now);
         self.look(exits, bell, now);
         self.note_ends(now);
@@ -430,7 +440,7 @@ impl Running {
     }
 
     /// What is told of a job; nothing of a shell in which people type.
-    fn started(&mut self, group: u32, members: &[u32]) -> Option<Job> {
+    fn started(&mut self, group: u32, members: &[u32]) -> Option<CommandEvent> {
         let programs = members.iter().map(|&pid| {
             // What it was called when it was seen first may have been the shell's own name.
             Program::of_job(pid).unwrap_or_else(|| Program {
@@ -447,21 +457,21 @@ impl Running {
         let commands = programs.into_iter().map(|program| program.command);
         let commands: Vec<String> = commands.filter(|command| !command.is_empty()).collect();
         let cwd = members.iter().find_map(|&pid| directory(pid));
-        Some(Job::Started {
+        Some(CommandEvent::Started {
             pid: Some(group),
             command: commands.join(" | "),
             cwd: cwd.or_else(|| directory(self.pid)).unwrap_or_default(),
         })
     }
 
-    fn close_jobs(&mut self, now: Instant) -> Vec<Job> {
+    fn close_jobs(&mut self, now: Instant) -> Vec<CommandEvent> {
         self.note_ends_now();
         let mut told = std::mem::take(&mut self.left_over);
         for event in self.jobs.close(now) {
             if let PaneJobEvent::Completed { group, end, took } = event {
                 match &mut self.line {
                     Some(line) if line.state == LineState::Emitted(Some(group)) => line.end = end,
-                    _ => told.push(Job::completed(Some(group), None, end, took)),
+                    _ => told.push(CommandEvent::completed(Some(group), None, end, took)),
                 }
             }
         }

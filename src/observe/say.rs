@@ -2,11 +2,11 @@
 
 use std::time::Instant;
 
-use super::recall::Recall;
 use crate::bus::EventEmitter;
 use crate::event::{CompletionReason, PaneId, Styles, TdEvent, TurnEvidence};
+use crate::observe::resume_point::Recall;
 use crate::process::BlockingEmitter;
-use crate::track::{Change, Paced};
+use crate::track::{Change, Throttled};
 
 /// The context of warnings about a pane's pipe. Nothing is missing because of them: faces show them
 /// when they are asked for more detail.
@@ -23,10 +23,10 @@ pub(super) struct Out<'a> {
 
 impl Out<'_> {
     /// Says a change of a pane, whose text has these styles.
-    pub fn change(&mut self, pane: &PaneId, paced: Paced, styles: Styles) {
+    pub fn change(&mut self, pane: &PaneId, paced: Throttled, styles: Styles) {
         let (change, keep) = match paced {
-            Paced::Keep(change) => (change, true),
-            Paced::Show(change) => (change, false),
+            Throttled::Logged(change) => (change, true),
+            Throttled::Live(change) => (change, false),
         };
         let (execution_id, pane) = (self.emitter.execution_id().clone(), pane.clone());
         let event = match change {

@@ -4,9 +4,9 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::turns::TurnRules;
 use crate::agent::{Markers, StateRules};
 use crate::event::{ExecutionId, PaneId};
+use crate::observe::pane_observer::turns::TurnRules;
 use crate::tmux::{DrainProgram, PollSchedule, Server, Target};
 
 /// What of a tmux server is watched, and how.

@@ -6,7 +6,7 @@
 
 use std::time::{Duration, Instant};
 
-use crate::track::Death;
+use crate::track::ProcessExit;
 
 /// The age from which a job is reported: a shell runs many shorter ones.
 pub(crate) const JOB_REPORT_AGE: Duration = Duration::from_millis(500);
@@ -47,7 +47,7 @@ pub(crate) enum PaneJobEvent {
     /// A reported job has ended.
     Completed {
         group: u32,
-        end: Option<Death>,
+        end: Option<ProcessExit>,
         took: Duration,
     },
 }
@@ -79,7 +79,7 @@ struct PaneJob {
 struct Member {
     pid: u32,
     /// Its exit, once it has ended: `Some(None)` where the status is unknown.
-    end: Option<Option<Death>>,
+    end: Option<Option<ProcessExit>>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -164,7 +164,7 @@ impl PaneJobs {
     }
 
     /// Notes the end of a process; returns true when it was a member of a job.
-    pub fn member_exited(&mut self, pid: u32, end: Option<Death>) -> bool {
+    pub fn member_exited(&mut self, pid: u32, end: Option<ProcessExit>) -> bool {
         let members = self.jobs.iter_mut().flat_map(|job| &mut job.members);
         let mut matching = members.filter(|member| member.pid == pid && member.end.is_none());
         let Some(member) = matching.next() else {

@@ -15,8 +15,8 @@ fn group(group: u32, members: &[u32], since: Instant) -> ForegroundGroup {
     }
 }
 
-fn exit(status: i32) -> Option<Death> {
-    Some(Death {
+fn exit(status: i32) -> Option<ProcessExit> {
+    Some(ProcessExit {
         status: Some(status),
         signal: None,
     })
@@ -27,7 +27,7 @@ fn started(group: u32, members: &[u32]) -> PaneJobEvent {
     PaneJobEvent::Started { group, members }
 }
 
-fn completed(group: u32, end: Option<Death>, ms: u32) -> PaneJobEvent {
+fn completed(group: u32, end: Option<ProcessExit>, ms: u32) -> PaneJobEvent {
     let took = MS * ms;
     PaneJobEvent::Completed { group, end, took }
 }

@@ -5,7 +5,7 @@ use std::fmt::Write;
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
 use crate::event::Cursor;
-use crate::track::{Modes, Row, Seam};
+use crate::track::{Row, SyncPoint, TerminalModes};
 
 /// Restores the primary screen, colours, character set, scroll region and wrapping to their initial
 /// state, and erases the screen; in two steps, because some terminals push a screen that is erased
@@ -16,8 +16,8 @@ const RESET: &str = "\x1b[?1049l\x1b[!p\x1b[?7h\x0f\x1b(B\x1b[2;1H\x1b[J\x1b[1;1
 /// text, cursor, the alternate screen and, if known, the primary one behind it. Colours and the
 /// history are not drawn. The bytes end with the partial escape sequence that the stream completes,
 /// so the stream's first byte can follow.
-pub(crate) fn draw_screen(seam: &Seam) -> Vec<u8> {
-    let look = &seam.look;
+pub(crate) fn draw_screen(seam: &SyncPoint) -> Vec<u8> {
+    let look = &seam.capture;
     let mut out = RESET.to_owned();
     if let Some(saved) = &look.saved {
         push_rows(&saved.rows, look.width as usize, &mut out);
@@ -31,7 +31,7 @@ pub(crate) fn draw_screen(seam: &Seam) -> Vec<u8> {
         look.width as usize,
         &mut out,
     );
-    let Modes {
+    let TerminalModes {
         wrap,
         insert,
         origin,
@@ -100,7 +100,7 @@ fn push(out: &mut String, text: std::fmt::Arguments<'_>) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::track::{Look, SavedScreen};
+    use crate::track::{Capture, SavedScreen};
 
     fn rows(texts: &[(&str, bool)]) -> Vec<Row> {
         let row = |(text, wrapped): &(&str, bool)| Row {
@@ -124,15 +124,15 @@ mod tests {
             .collect()
     }
 
-    fn draw(look: &Look) -> Vec<u8> {
-        draw_screen(&Seam {
-            look: look.clone(),
-            ..Seam::default()
+    fn draw(look: &Capture) -> Vec<u8> {
+        draw_screen(&SyncPoint {
+            capture: look.clone(),
+            ..SyncPoint::default()
         })
     }
 
-    fn look() -> Look {
-        Look {
+    fn look() -> Capture {
+        Capture {
             width: 10,
             height: 4,
             history_size: 1,
@@ -144,7 +144,7 @@ mod tests {
                 ("", false),
                 ("\u{65e5}\u{672c}", false),
             ]),
-            ..Look::default()
+            ..Capture::default()
         }
     }
 
@@ -169,7 +169,7 @@ mod tests {
 
     #[test]
     fn the_alternate_screen_covers_the_primary_one() {
-        let look = Look {
+        let look = Capture {
             alternate: true,
             saved: Some(SavedScreen {
                 cursor: Cursor { x: 2, y: 1 },
@@ -186,15 +186,15 @@ mod tests {
 
     #[test]
     fn the_stream_continues_within_a_partial_sequence() {
-        let seam = Seam {
-            look: look(),
-            modes: Modes {
+        let seam = SyncPoint {
+            capture: look(),
+            modes: TerminalModes {
                 region: (1, 2),
                 origin: true,
-                ..Modes::default()
+                ..TerminalModes::default()
             },
             pending: b"\x1b[1;".to_vec(),
-            ..Seam::default()
+            ..SyncPoint::default()
         };
         let mut terminal = played(&draw_screen(&seam), "");
         assert_eq!((terminal.cursor().col, terminal.cursor().row), (3, 2));

@@ -16,7 +16,7 @@ use super::state::{FORMAT, PaneState};
 use crate::clock::Clock;
 use crate::error::Result;
 use crate::event::PaneId;
-use crate::track::{Look, Modes, SavedScreen, TmuxVersion, unescape};
+use crate::track::{Capture, SavedScreen, TerminalModes, TmuxVersion, unescape};
 
 /// The most rows of the history in one capture. This many take the server some 70 ms already, in which
 /// it serves no other client.
@@ -56,7 +56,7 @@ pub struct ResyncSpec {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ResyncData {
     /// The modes of the terminal.
-    pub modes: Modes,
+    pub modes: TerminalModes,
     /// The incomplete escape sequence at the end of the input.
     pub pending: Vec<u8>,
     /// The server's version.
@@ -72,7 +72,7 @@ pub struct PaneCapture {
     /// windows; the listing has the owner's names.
     pub state: PaneState,
     /// The text.
-    pub capture: Look,
+    pub capture: Capture,
     /// The rows of the screen as tmux wrote them, each ended by a line feed. A probe gets the same text
     /// as long as nothing changes.
     pub(super) screen: Arc<str>,
@@ -200,7 +200,7 @@ fn add_commands(lines: &mut String, nonce: &Nonce, version: TmuxVersion, specs: 
                 "; display-message -p -t '{pane}' '{mark}m{modes}{mark}c'; \
                  capture-pane -p -P -C -t '{pane}'; \
                  display-message -p -t '{pane}' '{mark}p#{{pane_pipe}}'",
-                modes = Modes::FORMAT
+                modes = TerminalModes::FORMAT
             );
             if let Some(open) = &resync.open_pipe {
                 let _ = write!(
@@ -272,7 +272,7 @@ fn parse_one(
     let resync = match (&spec.resync, sections) {
         (None, []) => None,
         (Some(_), [(b'm', modes), (b'c', pending), (b'p', piped)]) => Some(ResyncData {
-            modes: Modes::read(modes),
+            modes: TerminalModes::read(modes),
             pending: unescape(captured_text(pending)?),
             version: known.tmux_version(),
             was_unpiped: piped.trim_end() == "0",
@@ -292,7 +292,7 @@ fn parse_one(
         None => None,
     };
     state.owned = true;
-    let capture = Look {
+    let capture = Capture {
         width: state.width,
         height: state.height,
         history_size: state.history_size,
@@ -303,7 +303,7 @@ fn parse_one(
         pid: state.pid,
         rows,
         saved,
-        ..Look::default()
+        ..Capture::default()
     };
     Some(CaptureResult::Captured(Box::new(PaneCapture {
         state,

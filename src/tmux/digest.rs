@@ -108,7 +108,7 @@ mod tests {
     use super::super::state::tests::state;
     use super::*;
     use crate::event::Cursor;
-    use crate::track::Death;
+    use crate::track::ProcessExit;
 
     fn digest(state: &PaneState, freshness: Freshness) -> CaptureDigest {
         CaptureDigest::new(state, Arc::default(), freshness)
@@ -175,7 +175,7 @@ mod tests {
                 ..now.clone()
             },
             PaneState {
-                dead: Some(Death::default()),
+                dead: Some(ProcessExit::default()),
                 ..now.clone()
             },
             PaneState {

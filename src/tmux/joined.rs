@@ -6,7 +6,7 @@
 
 use std::borrow::Cow;
 
-use crate::track::{Row, without_tabs};
+use crate::track::{Row, expand_tabs};
 
 /// Returns the rows, each with its `wrapped` mark. Empty rows inside a wrapped line cannot always be
 /// distinguished from empty lines. The row before them then counts as wrapped, which gives the same
@@ -23,7 +23,7 @@ pub(super) fn rows(rows: &str, joined: &str, width: u32) -> Vec<Row> {
         rows.iter().map(unwrapped).collect()
     });
     for row in &mut marked {
-        if let Cow::Owned(text) = without_tabs(&row.text, width as usize) {
+        if let Cow::Owned(text) = expand_tabs(&row.text, width as usize) {
             row.text = text;
         }
     }

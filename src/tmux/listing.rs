@@ -265,7 +265,7 @@ fn parse(nonce: &Nonce, output: &str) -> Option<Listing> {
 pub(crate) mod tests {
     use super::super::state::tests::state;
     use super::*;
-    use crate::track::Death;
+    use crate::track::ProcessExit;
 
     /// Builds a listing of these states.
     pub(in crate::tmux) fn listing(panes: Vec<PaneState>) -> Listing {
@@ -310,7 +310,7 @@ pub(crate) mod tests {
             let status = Some(3);
             assert_eq!(
                 state.dead,
-                Some(Death {
+                Some(ProcessExit {
                     status,
                     signal: None
                 })
@@ -332,7 +332,7 @@ pub(crate) mod tests {
     fn dead_panes_keep_the_processes_of_the_last_listing() {
         let dead = |pane| PaneState {
             pid: 0,
-            dead: Some(Death::default()),
+            dead: Some(ProcessExit::default()),
             ..state(pane, (1, "a"), (1, 0, "w"), pane)
         };
         let mut before = listing(vec![state(1, (1, "a"), (1, 0, "w"), 1), dead(2)]);

@@ -6,7 +6,7 @@ use super::capture::{PaneCapture, ResyncData};
 use super::digest::{CaptureDigest, Freshness};
 use super::state::PaneState;
 use crate::event::PaneId;
-use crate::track::Look;
+use crate::track::Capture;
 
 /// The state of a session.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -52,7 +52,7 @@ pub enum PaneReply {
         /// The pane's numbers, of the same instant.
         state: PaneState,
         /// The pane's content.
-        capture: Box<Look>,
+        capture: Box<Capture>,
         /// The digest to pass with the next request.
         digest: Box<CaptureDigest>,
         /// The data that a resync needs, where it was requested.

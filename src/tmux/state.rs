@@ -3,7 +3,7 @@
 use super::id::{SessionId, WindowId, pane_number};
 use super::unreaped::unreaped_exit;
 use crate::event::{Cursor, PaneId};
-use crate::track::Death;
+use crate::track::ProcessExit;
 
 /// The format variables of a pane, in the order in which [`PaneState::parse`] reads them. A tmux that
 /// does not know one of them expands it to nothing.
@@ -53,7 +53,7 @@ pub struct PaneState {
     /// True if the pane is in copy mode or the like; its program continues behind it.
     pub in_mode: bool,
     /// The end of the program, if it has ended and tmux keeps the pane.
-    pub dead: Option<Death>,
+    pub dead: Option<ProcessExit>,
     /// The process that tmux started in the pane.
     pub pid: u32,
     /// True if a `pipe-pane` is open.
@@ -80,7 +80,7 @@ pub struct PaneShape {
     /// The process that tmux started in the pane.
     pub pid: u32,
     /// The end of that process, if it has ended.
-    pub dead: Option<Death>,
+    pub dead: Option<ProcessExit>,
 }
 
 /// The numbers of a pane that change with its content.
@@ -231,8 +231,8 @@ impl PaneState {
 }
 
 /// Parses whether a program has ended, its status, and its signal.
-fn death(&[dead, status, signal]: &[&str; 3]) -> Option<Death> {
-    flag(dead).then(|| Death {
+fn death(&[dead, status, signal]: &[&str; 3]) -> Option<ProcessExit> {
+    flag(dead).then(|| ProcessExit {
         status: status.parse().ok(),
         signal: signal.parse().ok(),
     })
@@ -302,7 +302,7 @@ pub(super) mod tests {
         assert_eq!(state.saved_cursor, Cursor { x: 0, y: 7 });
         assert_eq!(
             state.dead,
-            Some(Death {
+            Some(ProcessExit {
                 status: None,
                 signal: Some(9)
             })

@@ -6,18 +6,18 @@
 
 use std::fs;
 
-use crate::track::Death;
+use crate::track::ProcessExit;
 
 /// Returns how the program ended that tmux started as this process, if it is a zombie. Empty where that
 /// is not known: the process runs, is gone or belongs to another user, or the system is not Linux.
-pub(super) fn unreaped_exit(pid: u32) -> Death {
+pub(super) fn unreaped_exit(pid: u32) -> ProcessExit {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok();
     stat.and_then(|stat| zombie_exit(&stat)).unwrap_or_default()
 }
 
 /// Parses proc_pid_stat(5): the third field is the state, the 52nd the status that waitpid(2) returns.
 /// The second is a name in parentheses, which may contain any character.
-fn zombie_exit(stat: &str) -> Option<Death> {
+fn zombie_exit(stat: &str) -> Option<ProcessExit> {
     let (_, fields) = stat.rsplit_once(')')?;
     let mut fields = fields.split_ascii_whitespace();
     if fields.next()? != "Z" {
@@ -25,7 +25,7 @@ fn zombie_exit(stat: &str) -> Option<Death> {
     }
     let code: i32 = fields.nth(48)?.parse().ok()?;
     let signal = Some(code & 0x7f).filter(|&signal| signal != 0);
-    Some(Death {
+    Some(ProcessExit {
         status: signal.is_none().then_some(code >> 8 & 0xff),
         signal,
     })
@@ -38,7 +38,7 @@ mod tests {
     use super::*;
 
     /// Runs a script and returns how it ended, before it is reaped.
-    fn run_to_end(script: &str) -> Death {
+    fn run_to_end(script: &str) -> ProcessExit {
         let mut child = Command::new("sh")
             .args(["-c", script])
             .stdout(Stdio::piped())
@@ -47,13 +47,13 @@ mod tests {
         let pid = child.id();
         assert_eq!(
             unreaped_exit(std::process::id()),
-            Death::default(),
+            ProcessExit::default(),
             "it runs"
         );
         let deadline = std::time::Instant::now() + std::time::Duration::from_secs(20);
         let death = loop {
             match unreaped_exit(pid) {
-                Death {
+                ProcessExit {
                     status: None,
                     signal: None,
                 } if std::time::Instant::now() < deadline => std::thread::yield_now(),
@@ -61,7 +61,7 @@ mod tests {
             }
         };
         child.wait().unwrap();
-        assert_eq!(unreaped_exit(pid), Death::default(), "it is gone");
+        assert_eq!(unreaped_exit(pid), ProcessExit::default(), "it is gone");
         death
     }
 

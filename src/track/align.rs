@@ -5,9 +5,9 @@
 //! that the server read, an upper bound on what can have been printed. A place is taken only when
 //! one alone fits; otherwise the answer is a gap, never a guess.
 
+use super::capture::Row;
 use super::change::{GapReason, Loss};
 use super::lines::{BLANK, fewest_bytes, fingerprint, used_rows};
-use super::look::Row;
 
 /// Rows of history that are remembered for finding the place again: tmux trims 200 at a time with
 /// its default limit, and text that repeats within so many rows is rare.

@@ -5,7 +5,7 @@ use std::hash::{Hash, Hasher};
 use rustc_hash::FxHasher;
 use unicode_width::UnicodeWidthChar;
 
-use super::look::Row;
+use super::capture::Row;
 
 /// One logical line: a row and the rows that tmux wrapped it into.
 #[derive(Clone, Debug, PartialEq, Eq)]

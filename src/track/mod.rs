@@ -1,6 +1,6 @@
 //! The heart: captures of a pane in; settled lines, revisions, screens and gaps out (pure).
 
-mod look;
+mod capture;
 mod tabs;
 mod version;
 
@@ -13,8 +13,8 @@ mod screen;
 
 mod book;
 mod normal;
-mod pace;
 mod telling;
+mod throttle;
 mod tracker;
 
 mod stream;
@@ -24,13 +24,13 @@ mod sim;
 #[cfg(test)]
 mod tests;
 
+pub use capture::{Capture, ProcessExit, Row, SavedScreen};
 pub use change::{Change, GapReason};
-pub use look::{Death, Look, Row, SavedScreen};
-pub use normal::text_of;
-pub use pace::{Pace, Paced};
-pub use stream::{Difference, Mark, Modes, Seam, StreamTracker, unescape};
-pub use tracker::{Outcome, Tracker};
+pub use normal::captured_lines;
+pub use stream::{Difference, ShellMark, StreamTracker, SyncPoint, TerminalModes, unescape};
+pub use throttle::{RevisionThrottle, Throttled};
+pub use tracker::{Tracker, TrackerOutput};
 pub use version::TmuxVersion;
 
-pub(crate) use stream::{Notice, Notices};
-pub(crate) use tabs::without_tabs;
+pub(crate) use stream::{NoticeParser, TerminalNotice};
+pub(crate) use tabs::expand_tabs;

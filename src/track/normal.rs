@@ -3,8 +3,8 @@
 use std::borrow::Cow;
 
 use super::align::Footprint;
+use super::capture::{Capture, Row};
 use super::lines::{Logical, group};
-use super::look::{Look, Row};
 
 /// The normal screen of a look, also while a full-screen program hides it.
 pub(super) struct Normal<'a> {
@@ -14,10 +14,10 @@ pub(super) struct Normal<'a> {
 }
 
 impl<'a> Normal<'a> {
-    pub fn of(look: &'a Look) -> Self {
-        match &look.saved {
-            Some(saved) if look.alternate => {
-                let mut rows = look.rows[..look.history_rows()].to_vec();
+    pub fn of(capture: &'a Capture) -> Self {
+        match &capture.saved {
+            Some(saved) if capture.alternate => {
+                let mut rows = capture.rows[..capture.history_rows()].to_vec();
                 rows.extend_from_slice(&saved.rows);
                 Self {
                     rows: rows.into(),
@@ -26,31 +26,36 @@ impl<'a> Normal<'a> {
                 }
             }
             _ => {
-                let mut rows = Cow::Borrowed(&look.rows[..]);
-                if look.dead.is_some() && rows.last().is_some_and(is_death_notice) {
+                let mut rows = Cow::Borrowed(&capture.rows[..]);
+                if capture.dead.is_some() && rows.last().is_some_and(is_death_notice) {
                     leave_out_notice(rows.to_mut());
                 }
                 Self {
-                    height: (look.height as usize).min(rows.len()),
+                    height: (capture.height as usize).min(rows.len()),
                     rows,
                     // tmux moves the cursor of a dead pane: only the text counts.
-                    cursor_row: if look.dead.is_some() {
+                    cursor_row: if capture.dead.is_some() {
                         0
                     } else {
-                        look.cursor.y
+                        capture.cursor.y
                     },
                 }
             }
         }
     }
 
-    pub fn footprint(&self, look: &Look) -> Footprint {
-        Footprint::new(&self.rows, self.height, look.history_size, self.cursor_row)
+    pub fn footprint(&self, capture: &Capture) -> Footprint {
+        Footprint::new(
+            &self.rows,
+            self.height,
+            capture.history_size,
+            self.cursor_row,
+        )
     }
 
     /// The footprint and the lines.
-    pub fn in_full(&self, look: &Look) -> (Footprint, Vec<Logical>) {
-        let footprint = self.footprint(look);
+    pub fn in_full(&self, capture: &Capture) -> (Footprint, Vec<Logical>) {
+        let footprint = self.footprint(capture);
         let lines = self.lines(&footprint);
         (footprint, lines)
     }
@@ -78,8 +83,8 @@ fn is_death_notice(row: &Row) -> bool {
 }
 
 /// The lines that a look shows, as far as the screen is used: what a baseline is made of.
-pub fn text_of(look: &Look) -> Vec<String> {
-    let normal = Normal::of(look);
-    let lines = normal.lines(&normal.footprint(look));
+pub fn captured_lines(capture: &Capture) -> Vec<String> {
+    let normal = Normal::of(capture);
+    let lines = normal.lines(&normal.footprint(capture));
     lines.into_iter().map(|line| line.text).collect()
 }

@@ -1,7 +1,7 @@
 //! The alternate screen of a full-screen program: which rows changed (pure).
 
+use super::capture::Row;
 use super::change::Change;
-use super::look::Row;
 use crate::event::{Cursor, ScreenRow};
 
 /// Remembers what of a screen was said.

@@ -2,7 +2,7 @@
 
 use unicode_width::UnicodeWidthChar;
 
-use super::look::{Death, Look, Row};
+use super::capture::{Capture, ProcessExit, Row};
 use crate::event::Cursor;
 
 #[derive(Debug)]
@@ -18,7 +18,7 @@ pub struct Sim {
     pub bytes: u64,
     /// Whether a look tells the bytes.
     pub tells_bytes: bool,
-    dead: Option<Death>,
+    dead: Option<ProcessExit>,
 }
 
 impl Sim {
@@ -161,7 +161,7 @@ impl Sim {
     /// The program ends and tmux keeps the pane: it scrolls once and says so at the bottom, which
     /// it has not always done yet when it is looked at.
     pub fn die(&mut self, is_told: bool) {
-        self.dead = Some(Death {
+        self.dead = Some(ProcessExit {
             status: Some(0),
             signal: None,
         });
@@ -200,9 +200,9 @@ impl Sim {
 
     /// All rows, as far as they are used, joined: what `capture-pane -J` shows.
     pub fn text(&self) -> Vec<String> {
-        let look = self.look(usize::MAX);
+        let capture = self.capture(usize::MAX);
         let used = super::lines::used_rows(&self.screen, self.y);
-        let rows = &look.rows[..self.history.len() + used];
+        let rows = &capture.rows[..self.history.len() + used];
         super::lines::group(rows, 0)
             .into_iter()
             .map(|line| line.text.trim_end().to_owned())
@@ -213,12 +213,12 @@ impl Sim {
         self.history.len()
     }
 
-    pub fn look(&self, depth: usize) -> Look {
+    pub fn capture(&self, depth: usize) -> Capture {
         let from = self.history.len() - depth.min(self.history.len());
         let mut rows = self.history[from..].to_vec();
         rows.extend_from_slice(&self.screen);
         let bytes = self.tells_bytes.then_some(self.bytes);
-        Look {
+        Capture {
             width: self.width as u32,
             height: self.height as u32,
             history_size: self.history.len() as u32,
@@ -231,7 +231,7 @@ impl Sim {
             bytes_before: bytes,
             bytes_after: bytes,
             dead: self.dead,
-            ..Look::default()
+            ..Capture::default()
         }
     }
 }

@@ -14,7 +14,7 @@ const TAB_STOP: usize = 8;
 
 /// The row with blanks where it has tabs. Tabs at its end go: older versions only move the cursor
 /// there, and blanks behind a text are none of it.
-pub(crate) fn without_tabs(row: &str, width: usize) -> Cow<'_, str> {
+pub(crate) fn expand_tabs(row: &str, width: usize) -> Cow<'_, str> {
     if !row.contains('\t') {
         return row.into();
     }
@@ -49,7 +49,7 @@ mod tests {
             ("123456789012345678901234\tx", "123456789012345678901234x"),
             ("none", "none"),
         ] {
-            assert_eq!(without_tabs(row, 24), want, "{row:?}");
+            assert_eq!(expand_tabs(row, 24), want, "{row:?}");
         }
     }
 }

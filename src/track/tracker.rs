@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use super::align::{Facts, Footprint, Place, place};
 use super::book::{Book, Moved, Taken};
+use super::capture::{Capture, ProcessExit};
 use super::change::{Change, GapReason, Loss};
 use super::lines::Logical;
-use super::look::{Death, Look};
 use super::normal::Normal;
 use super::reflow;
 use super::screen::ScreenDiff;
@@ -16,11 +16,11 @@ const MARGIN_ROWS: u32 = 32;
 
 /// What a look came to.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Outcome {
+pub enum TrackerOutput {
     /// What it brought, in order; often nothing.
     Changes(Vec<Change>),
     /// The look does not reach back far enough: look again, at all that tmux has. Nothing changed.
-    Deeper,
+    TooShallow,
 }
 
 /// Follows one pane from look to look.
@@ -30,18 +30,18 @@ pub enum Outcome {
 /// it reads before that (a prompt) or afterwards (a repaint) comes as [`Change::Revised`].
 ///
 /// ```
-/// use td_observe::track::{Change, Look, Outcome, Row, Tracker};
+/// use td_observe::track::{Change, Capture, TrackerOutput, Row, Tracker};
 /// let row = |text: &str| Row { text: text.into(), wrapped: false };
-/// let mut look = Look { width: 20, height: 3, history_limit: 100, ..Look::default() };
-/// look.rows = vec![row("$ make"), row(""), row("")];
-/// look.cursor.y = 1;
-/// let mut tracker = Tracker::baseline(&look);
-/// look.rows = vec![row("$ make"), row("cc a.c"), row("")];
-/// look.cursor.y = 2;
-/// assert_eq!(tracker.look(&look), Outcome::Changes(vec![]));
+/// let mut capture = Capture { width: 20, height: 3, history_limit: 100, ..Capture::default() };
+/// capture.rows = vec![row("$ make"), row(""), row("")];
+/// capture.cursor.y = 1;
+/// let mut tracker = Tracker::baseline(&capture);
+/// capture.rows = vec![row("$ make"), row("cc a.c"), row("")];
+/// capture.cursor.y = 2;
+/// assert_eq!(tracker.apply(&capture), TrackerOutput::Changes(vec![]));
 /// // It stood for one tick: settled.
 /// let line = Change::Lines { first_line: 1, chunk: "cc a.c\n".into() };
-/// assert_eq!(tracker.look(&look), Outcome::Changes(vec![line]));
+/// assert_eq!(tracker.apply(&capture), TrackerOutput::Changes(vec![line]));
 /// ```
 #[derive(Debug)]
 pub struct Tracker {
@@ -51,7 +51,7 @@ pub struct Tracker {
     pub(super) pid: u32,
     /// Rows that the history could hold at the last look.
     pub(super) history_limit: u32,
-    pub(super) dead: Option<Death>,
+    pub(super) dead: Option<ProcessExit>,
     /// Where the lines stand is not known, and why.
     pub(super) adrift: Option<Loss>,
     bytes_before: Option<u64>,
@@ -69,28 +69,28 @@ pub struct Tracker {
 
 impl Tracker {
     /// Begins with a pane that has been there: what stands on its screen is known, not said.
-    pub fn baseline(look: &Look) -> Self {
-        let mut tracker = Self::empty(look, 1);
-        tracker.stand_on(Normal::of(look).in_full(look));
-        tracker.note_top(look, false);
+    pub fn baseline(capture: &Capture) -> Self {
+        let mut tracker = Self::empty(capture, 1);
+        tracker.stand_on(Normal::of(capture).in_full(capture));
+        tracker.note_top(capture, false);
         tracker
     }
 
     /// Begins with a pane that has just appeared: all that it shows is new, from line 1 on.
-    pub fn fresh(look: &Look) -> (Self, Vec<Change>) {
-        let mut tracker = Self::empty(look, 1);
-        let (footprint, lines) = Normal::of(look).in_full(look);
+    pub fn fresh(capture: &Capture) -> (Self, Vec<Change>) {
+        let mut tracker = Self::empty(capture, 1);
+        let (footprint, lines) = Normal::of(capture).in_full(capture);
         let mut changes = Vec::new();
-        if !look.is_complete() {
+        if !capture.is_complete() {
             changes.push(tracker.book.gap(Loss::confirmed(GapReason::Truncated)));
-        } else if may_be_trimmed(look) {
+        } else if may_be_trimmed(capture) {
             // So much was printed before the first look that the history may have been trimmed.
             changes.push(tracker.book.gap(Loss::possible(GapReason::Ambiguous)));
         }
         tracker.take(lines, 1, Moved::Anew, footprint);
-        tracker.note_top(look, false);
-        tracker.book.settle(&mut changes, look.dead.is_some());
-        tracker.show_screen(look, &mut changes);
+        tracker.note_top(capture, false);
+        tracker.book.settle(&mut changes, capture.dead.is_some());
+        tracker.show_screen(capture, &mut changes);
         (tracker, changes)
     }
 
@@ -98,9 +98,9 @@ impl Tracker {
     /// it said, with their numbers in order, and `next` the number of the first that it did not.
     /// Where their place in the pane is not the only possible one, a gap is said and what stands
     /// there now is known, not said.
-    pub fn resume(look: &Look, known: &[(i64, String)], next: i64) -> (Self, Vec<Change>) {
-        let mut tracker = Self::empty(look, next);
-        let (footprint, lines) = Normal::of(look).in_full(look);
+    pub fn resume(capture: &Capture, known: &[(i64, String)], next: i64) -> (Self, Vec<Change>) {
+        let mut tracker = Self::empty(capture, next);
+        let (footprint, lines) = Normal::of(capture).in_full(capture);
         let settled: Vec<(i64, &str)> = known
             .iter()
             .filter(|(number, _)| *number < next)
@@ -110,14 +110,14 @@ impl Tracker {
         if let Some(first) = reflow::place(&settled, &lines, |_| true) {
             tracker.take(lines, first, Moved::Anew, footprint);
             tracker.book.was_said(known);
-            tracker.book.settle(&mut changes, look.dead.is_some());
+            tracker.book.settle(&mut changes, capture.dead.is_some());
         } else {
             let gone = settled.iter().rev().take(1).any(|(_, last)| {
                 let same = |line: &Logical| line.text.trim_end() == last.trim_end();
                 !lines.iter().any(same)
             });
             // What was known last has been trimmed: lines behind it may have gone the same way.
-            let is_trimmed = may_be_trimmed(look) && gone;
+            let is_trimmed = may_be_trimmed(capture) && gone;
             let reason = GapReason::ObserverAbsent;
             let loss = match is_trimmed {
                 true => Loss::confirmed(reason),
@@ -127,38 +127,38 @@ impl Tracker {
             if is_trimmed {
                 // tmux has dropped what was known: all that is there now came after it.
                 tracker.take(lines, next, Moved::Anew, footprint);
-                tracker.book.settle(&mut changes, look.dead.is_some());
+                tracker.book.settle(&mut changes, capture.dead.is_some());
             } else {
                 tracker.stand_on((footprint, lines));
             }
         }
-        tracker.note_top(look, false);
-        tracker.show_screen(look, &mut changes);
+        tracker.note_top(capture, false);
+        tracker.show_screen(capture, &mut changes);
         (tracker, changes)
     }
 
     /// Takes lines for settled that read the same for this long, from one look to another; without
     /// it, two looks in a row are enough.
-    pub fn settle_after(&mut self, settle: Duration) {
+    pub fn set_settle_period(&mut self, settle: Duration) {
         self.book.settle = settle;
     }
 
     /// Whether lines wait to be said until they have stood for long enough.
-    pub fn is_waiting(&self) -> bool {
+    pub fn is_settling(&self) -> bool {
         self.book.is_waiting()
     }
 
-    fn empty(look: &Look, next: i64) -> Self {
+    fn empty(capture: &Capture, next: i64) -> Self {
         Self {
             book: Book::new(next),
             old: Footprint::default(),
-            width: look.width,
-            pid: look.pid,
-            history_limit: look.history_limit,
-            dead: look.dead,
+            width: capture.width,
+            pid: capture.pid,
+            history_limit: capture.history_limit,
+            dead: capture.dead,
             adrift: None,
-            bytes_before: look.bytes_before,
-            at: look.at,
+            bytes_before: capture.bytes_before,
+            at: capture.at,
             first: next,
             top: None,
             news: false,
@@ -184,7 +184,7 @@ impl Tracker {
     }
 
     /// The lines that stand on the screen, or just above it, as the last look had them, said or not.
-    pub fn standing(&self) -> impl Iterator<Item = (i64, &str)> {
+    pub fn lines(&self) -> impl Iterator<Item = (i64, &str)> {
         self.book.lines()
     }
 
@@ -194,56 +194,56 @@ impl Tracker {
     }
 
     /// Whether the last look showed anything that the one before did not.
-    pub fn had_news(&self) -> bool {
+    pub fn had_changes(&self) -> bool {
         self.news
     }
 
     /// Takes a look in.
-    pub fn look(&mut self, look: &Look) -> Outcome {
+    pub fn apply(&mut self, capture: &Capture) -> TrackerOutput {
         // A full-screen program has come since the listing: the lines that it hides, its command
         // among them, are told before its screen.
-        if look.alternate && look.saved.is_none() && !self.screen.is_shown() {
-            return Outcome::Deeper;
+        if capture.alternate && capture.saved.is_none() && !self.screen.is_shown() {
+            return TrackerOutput::TooShallow;
         }
-        self.look_as(look, look.is_complete())
+        self.look_as(capture, capture.is_complete())
     }
 
     /// Takes a look in that is as deep as looks can be: what it does not reach is lost.
-    pub fn deepest_look(&mut self, look: &Look) -> Vec<Change> {
-        match self.look_as(look, true) {
-            Outcome::Changes(changes) => changes,
+    pub fn apply_deepest(&mut self, capture: &Capture) -> Vec<Change> {
+        match self.look_as(capture, true) {
+            TrackerOutput::Changes(changes) => changes,
             // Not to be had from the deepest look.
-            Outcome::Deeper => Vec::new(),
+            TrackerOutput::TooShallow => Vec::new(),
         }
     }
 
-    fn look_as(&mut self, look: &Look, deepest: bool) -> Outcome {
+    fn look_as(&mut self, capture: &Capture, deepest: bool) -> TrackerOutput {
         let mut changes = Vec::new();
-        self.at = look.at;
-        if look.alternate && (look.saved.is_none() || look.width < self.width) {
+        self.at = capture.at;
+        if capture.alternate && (capture.saved.is_none() || capture.width < self.width) {
             // The lines behind the full-screen program were not looked at, or tmux shows only as
             // much of them as the pane is wide now: they wait.
-            self.show_screen(look, &mut changes);
-            return Outcome::Changes(changes);
+            self.show_screen(capture, &mut changes);
+            return TrackerOutput::Changes(changes);
         }
-        let normal = Normal::of(look);
-        let mut footprint = normal.footprint(look);
+        let normal = Normal::of(capture);
+        let mut footprint = normal.footprint(capture);
         footprint.deepest = deepest;
         self.news = !footprint.shows_as(&self.old);
         let lines = normal.lines(&footprint);
         if let Some(loss) = self.adrift {
             if !deepest {
-                return Outcome::Deeper;
+                return TrackerOutput::TooShallow;
             }
-            self.stand_anew(look, (footprint, lines), loss, &mut changes);
-            return Outcome::Changes(changes);
+            self.stand_anew(capture, (footprint, lines), loss, &mut changes);
+            return TrackerOutput::Changes(changes);
         }
-        let respawned = look.pid != self.pid;
+        let respawned = capture.pid != self.pid;
         let (first, moved) = if respawned {
             // A new program in the pane: tmux has erased the screen, what was last printed on it
             // may not have been seen, unless the program had been seen to be over.
             if !deepest {
-                return Outcome::Deeper;
+                return TrackerOutput::TooShallow;
             }
             let grown = (footprint.history_size - self.old.history_size).max(0);
             // The old program may have gone on until then: what it scrolled off had been seen.
@@ -258,24 +258,24 @@ impl Tracker {
                 changes.push(self.book.gap(Loss::possible(GapReason::Cleared)));
             }
             (first, Moved::Anew)
-        } else if look.width != self.width && !look.alternate {
-            match self.after_reflow(&lines, look, deepest) {
+        } else if capture.width != self.width && !capture.alternate {
+            match self.after_reflow(&lines, capture, deepest) {
                 Ok(first) => (first, Moved::Anew),
-                Err(None) => return Outcome::Deeper,
+                Err(None) => return TrackerOutput::TooShallow,
                 Err(Some(loss)) => {
-                    self.stand_anew(look, (footprint, lines), loss, &mut changes);
-                    return Outcome::Changes(changes);
+                    self.stand_anew(capture, (footprint, lines), loss, &mut changes);
+                    return TrackerOutput::Changes(changes);
                 }
             }
         } else {
             let facts = Facts {
-                trim_step: i64::from(look.trim_step()),
-                history_limit: i64::from(look.history_limit),
-                was_lowered: look.history_limit < self.history_limit,
-                bytes: self.bytes_since(look),
+                trim_step: i64::from(capture.trim_step()),
+                history_limit: i64::from(capture.history_limit),
+                was_lowered: capture.history_limit < self.history_limit,
+                bytes: self.bytes_since(capture),
             };
             match place(&self.old, &footprint, &normal.rows, facts) {
-                Place::Deeper => return Outcome::Deeper,
+                Place::Deeper => return TrackerOutput::TooShallow,
                 Place::Scrolled(rows) => (self.book.first_number(&lines, rows), Moved::By(rows)),
                 Place::AtLeast(rows) => {
                     self.book.flush(&mut changes);
@@ -285,32 +285,32 @@ impl Tracker {
                 Place::Lost(loss) => (self.book.lose(loss, &mut changes), Moved::Anew),
             }
         };
-        self.seen(look);
+        self.seen(capture);
         // What the look no longer holds was complete when it was seen.
         self.book.say(&mut changes, first - 1);
         self.take(lines, first, moved, footprint);
-        self.note_top(look, matches!(moved, Moved::By(_)));
-        self.book.settle(&mut changes, look.dead.is_some());
-        self.show_screen(look, &mut changes);
-        Outcome::Changes(changes)
+        self.note_top(capture, matches!(moved, Moved::By(_)));
+        self.book.settle(&mut changes, capture.dead.is_some());
+        self.show_screen(capture, &mut changes);
+        TrackerOutput::Changes(changes)
     }
 
     /// Notes what of a look the next one is compared with.
-    pub(super) fn seen(&mut self, look: &Look) {
+    pub(super) fn seen(&mut self, capture: &Capture) {
         self.adrift = None;
-        if !look.alternate {
-            self.width = look.width;
+        if !capture.alternate {
+            self.width = capture.width;
         }
-        self.pid = look.pid;
-        self.history_limit = look.history_limit;
-        self.dead = look.dead;
-        self.bytes_before = look.bytes_before;
+        self.pid = capture.pid;
+        self.history_limit = capture.history_limit;
+        self.dead = capture.dead;
+        self.bytes_before = capture.bytes_before;
     }
 
     /// Goes on as if the last look had been this one, whose lines are known already.
-    pub(super) fn has_looked(&mut self, look: &Look) {
-        self.seen(look);
-        self.old = Normal::of(look).footprint(look);
+    pub(super) fn has_looked(&mut self, capture: &Capture) {
+        self.seen(capture);
+        self.old = Normal::of(capture).footprint(capture);
         self.top = None;
     }
 
@@ -318,32 +318,32 @@ impl Tracker {
     /// known now, not said.
     fn stand_anew(
         &mut self,
-        look: &Look,
+        capture: &Capture,
         shown: (Footprint, Vec<Logical>),
         loss: Loss,
         changes: &mut Vec<Change>,
     ) {
         self.book.lose(loss, changes);
-        self.seen(look);
+        self.seen(capture);
         self.stand_on(shown);
-        self.note_top(look, false);
+        self.note_top(capture, false);
     }
 
     /// Notes the number of the pane's first line; `goes_on` if the look goes on where the one
     /// before ended.
-    pub(super) fn note_top(&mut self, look: &Look, goes_on: bool) {
-        self.top = if look.alternate || may_be_trimmed(look) {
+    pub(super) fn note_top(&mut self, capture: &Capture, goes_on: bool) {
+        self.top = if capture.alternate || may_be_trimmed(capture) {
             None
-        } else if look.is_complete() {
+        } else if capture.is_complete() {
             Some(self.first)
         } else {
             self.top.filter(|_| goes_on)
         };
     }
 
-    /// At this time, on the clock of [`Look::at`], nothing had changed since the last look: what
+    /// At this time, on the clock of [`Capture::at`], nothing had changed since the last look: what
     /// stood there has settled. `server_bytes` is what the server had read before.
-    pub fn still(&mut self, at: Duration, server_bytes: Option<u64>) -> Vec<Change> {
+    pub fn unchanged(&mut self, at: Duration, server_bytes: Option<u64>) -> Vec<Change> {
         self.at = at;
         self.bytes_before = server_bytes.or(self.bytes_before);
         self.book.stood(at);
@@ -363,14 +363,14 @@ impl Tracker {
     /// one as it stands.
     pub fn detach(&mut self) -> Vec<Change> {
         self.book.settle = Duration::ZERO;
-        self.still(self.at, None)
+        self.unchanged(self.at, None)
     }
 
     /// At most so many bytes were written since the last look.
-    fn bytes_since(&self, look: &Look) -> Option<u64> {
+    fn bytes_since(&self, capture: &Capture) -> Option<u64> {
         // tmux itself goes to another row, and to one more, for its notice in a dead pane.
-        let notice = if look.dead.is_some() { 2 } else { 0 };
-        Some(look.bytes_after?.saturating_sub(self.bytes_before?) + notice)
+        let notice = if capture.dead.is_some() { 2 } else { 0 };
+        Some(capture.bytes_after?.saturating_sub(self.bytes_before?) + notice)
     }
 
     /// What stands there is known, not said: the line of the cursor takes the next number.
@@ -402,7 +402,7 @@ impl Tracker {
     fn after_reflow(
         &self,
         lines: &[Logical],
-        look: &Look,
+        capture: &Capture,
         deepest: bool,
     ) -> Result<i64, Option<Loss>> {
         if !deepest {
@@ -412,7 +412,7 @@ impl Tracker {
         // As long as tmux has all lines, they are counted from the first.
         if let Some(top) = self
             .top
-            .filter(|_| look.is_complete() && !may_be_trimmed(look))
+            .filter(|_| capture.is_complete() && !may_be_trimmed(capture))
             && known.iter().all(|(number, text)| {
                 let at = usize::try_from(number - top).ok();
                 let line = at.and_then(|at| lines.get(at));
@@ -421,7 +421,7 @@ impl Tracker {
         {
             return Ok(top);
         }
-        let bytes = self.bytes_since(look);
+        let bytes = self.bytes_since(capture);
         let printable = |new_lines: &[Logical]| {
             let least: usize = new_lines
                 .iter()
@@ -436,13 +436,15 @@ impl Tracker {
         .ok_or(Some(Loss::possible(GapReason::Resized)))
     }
 
-    pub(super) fn show_screen(&mut self, look: &Look, changes: &mut Vec<Change>) {
-        if look.alternate {
-            let screen = &look.rows[look.history_rows()..];
-            changes.extend(
-                self.screen
-                    .update(look.width, look.height, look.cursor, screen),
-            );
+    pub(super) fn show_screen(&mut self, capture: &Capture, changes: &mut Vec<Change>) {
+        if capture.alternate {
+            let screen = &capture.rows[capture.history_rows()..];
+            changes.extend(self.screen.update(
+                capture.width,
+                capture.height,
+                capture.cursor,
+                screen,
+            ));
         } else {
             self.screen.leave();
         }
@@ -450,6 +452,6 @@ impl Tracker {
 }
 
 /// Whether tmux may have dropped rows of the history already.
-fn may_be_trimmed(look: &Look) -> bool {
-    look.history_size > look.history_limit.saturating_sub(look.trim_step())
+fn may_be_trimmed(capture: &Capture) -> bool {
+    capture.history_size > capture.history_limit.saturating_sub(capture.trim_step())
 }

@@ -6,7 +6,7 @@ use super::config::Wait;
 use super::matcher::{LineMatch, MatchKind, Matcher, Numbering, PaneLines};
 use crate::agent::{RedrawDetector, Turn, TurnDetector};
 use crate::tmux::{CaptureDigest, CaptureRequest, Freshness, Margin, PaneRequest};
-use crate::track::{Change, Death, GapReason, Look, Outcome, Tracker};
+use crate::track::{Capture, Change, GapReason, ProcessExit, Tracker, TrackerOutput};
 
 /// A pane of a wait.
 #[derive(Debug)]
@@ -19,7 +19,7 @@ pub(super) struct WaitedPane {
     /// The last capture was too short.
     pub needs_full_capture: bool,
     pub has_lost_lines: bool,
-    pub death: Option<Death>,
+    pub death: Option<ProcessExit>,
     /// When the pane last showed something new.
     pub changed_at: Instant,
 }
@@ -38,7 +38,7 @@ pub(super) enum BaselineMode {
 impl WaitedPane {
     /// Creates a pane with its first capture; returns a match in it, too.
     pub fn new(
-        capture: &Look,
+        capture: &Capture,
         digest: CaptureDigest,
         wait: &Wait,
         mode: BaselineMode,
@@ -58,12 +58,12 @@ impl WaitedPane {
         if let Some(turns) = turns.as_mut().filter(|_| has_baseline) {
             turns
                 .detector
-                .set_baseline(tracker.standing(), tracker.next_line());
+                .set_baseline(tracker.lines(), tracker.next_line());
             turns.detector.set_baseline_screen(capture);
         }
         if mode == BaselineMode::Existing && turns.is_some() {
             // The turn detector gets the settled lines as if they had just settled.
-            let settled = tracker.standing();
+            let settled = tracker.lines();
             changes.extend(
                 settled
                     .take_while(|(number, _)| *number < tracker.next_line())
@@ -76,7 +76,7 @@ impl WaitedPane {
         let patterns = wait.patterns.clone();
         let matcher = match has_baseline {
             true => {
-                let visible: Vec<(i64, &str)> = tracker.standing().collect();
+                let visible: Vec<(i64, &str)> = tracker.lines().collect();
                 let cursor = cursor(&tracker, capture);
                 let mut matcher = Matcher::with_baseline(patterns, &visible, cursor);
                 if capture.alternate {
@@ -106,7 +106,7 @@ impl WaitedPane {
 
     /// Returns the request for the next capture.
     pub fn request(&self) -> PaneRequest {
-        let needs_settling = self.turns.is_some() && self.tracker.is_waiting();
+        let needs_settling = self.turns.is_some() && self.tracker.is_settling();
         PaneRequest::Capture(CaptureRequest {
             known: (!self.needs_full_capture).then(|| self.digest.clone()),
             margin: match self.needs_full_capture {
@@ -122,16 +122,16 @@ impl WaitedPane {
     /// Takes a capture; `is_full` states that no longer one is possible. Returns a match.
     pub fn update(
         &mut self,
-        capture: &Look,
+        capture: &Capture,
         digest: CaptureDigest,
         is_full: bool,
         now: Instant,
     ) -> Option<LineMatch> {
         let outcome = match is_full {
-            true => Outcome::Changes(self.tracker.deepest_look(capture)),
-            false => self.tracker.look(capture),
+            true => TrackerOutput::Changes(self.tracker.apply_deepest(capture)),
+            false => self.tracker.apply(capture),
         };
-        let Outcome::Changes(changes) = outcome else {
+        let TrackerOutput::Changes(changes) = outcome else {
             self.needs_full_capture = true;
             return None;
         };
@@ -139,7 +139,7 @@ impl WaitedPane {
         self.digest = digest;
         self.death = capture.dead;
         let is_screen = |change: &Change| matches!(change, Change::Screen { .. });
-        if self.tracker.had_news() || changes.iter().any(is_screen) {
+        if self.tracker.had_changes() || changes.iter().any(is_screen) {
             self.changed_at = now;
         }
         self.match_changes(&changes, capture)
@@ -150,12 +150,12 @@ impl WaitedPane {
         self.matcher.last_lines()
     }
 
-    fn match_changes(&mut self, changes: &[Change], capture: &Look) -> Option<LineMatch> {
+    fn match_changes(&mut self, changes: &[Change], capture: &Capture) -> Option<LineMatch> {
         let gaps = || changes.iter().filter_map(gap_reason);
         self.has_lost_lines |= gaps().any(|reason| reason != GapReason::ObserverAbsent);
         let lines = PaneLines {
             changes,
-            visible: self.tracker.standing().collect(),
+            visible: self.tracker.lines().collect(),
             cursor: cursor(&self.tracker, capture),
             numbering: gaps()
                 .find_map(numbering_after)
@@ -181,7 +181,7 @@ impl WaitedPane {
     /// Notes that the pane had not changed since its last capture: its text has settled, and with it perhaps
     /// the end of a turn.
     pub fn unchanged(&mut self, freshness: Freshness) -> Option<LineMatch> {
-        let changes = self.tracker.still(freshness.at, freshness.server_bytes);
+        let changes = self.tracker.unchanged(freshness.at, freshness.server_bytes);
         self.match_turn(&changes, freshness.at)
     }
 
@@ -240,9 +240,9 @@ fn numbering_after(reason: GapReason) -> Option<Numbering> {
 }
 
 /// Returns the cursor's line, with its text where the cursor is at its end: there, input may follow.
-fn cursor<'a>(tracker: &'a Tracker, capture: &Look) -> (i64, &'a str) {
+fn cursor<'a>(tracker: &'a Tracker, capture: &Capture) -> (i64, &'a str) {
     let number = tracker.cursor_line();
-    let mut lines = tracker.standing().filter(|_| !capture.alternate);
+    let mut lines = tracker.lines().filter(|_| !capture.alternate);
     let line = lines.find(|(line, _)| *line == number);
     (number, line.map_or("", |(_, text)| text))
 }

@@ -18,7 +18,7 @@ use crate::tmux::{
     PaneState, PollSchedule, ReplyTime, ServerIdentity, SessionId, SessionReply, SessionRequest,
     bytes_read_by,
 };
-use crate::track::Death;
+use crate::track::ProcessExit;
 
 /// The time limit of the last capture, after the timeout. A healthy server replies in a few milliseconds;
 /// a caller with a timeout does not wait long for another one.
@@ -316,7 +316,7 @@ impl<'a> StartedWait<'a> {
         }
         if self.panes.values().all(|pane| pane.death.is_some()) {
             let deaths = self.panes.values().filter_map(|pane| pane.death);
-            self.exit_status = deaths.filter_map(Death::exit_status).next();
+            self.exit_status = deaths.filter_map(ProcessExit::exit_status).next();
             return Some(self.target_ended(TargetEnd::ProgramEnded));
         }
         None

@@ -51,7 +51,7 @@ const PURE: &[&str] = &[
     "src/process/output_batcher.rs",
     "src/process/record_splitter.rs",
     "src/process/shell.rs",
-    "src/observe/outcome.rs",
+    "src/observe/session_outcome.rs",
     "src/agent_loop/model/request.rs",
     "src/agent_loop/model/response.rs",
     "src/agent_loop/model/http/body.rs",

@@ -18,7 +18,7 @@ use std::time::Duration;
 
 use td_observe::Clock;
 use td_observe::tmux::{CaptureResult, CaptureSpec, ResyncSpec, ServerIdentity, capture};
-use td_observe::track::{Change, GapReason, Seam, StreamTracker, Tracker};
+use td_observe::track::{Change, GapReason, StreamTracker, SyncPoint, Tracker};
 use unicode_width::UnicodeWidthChar;
 
 use self::program::{Program, Step};
@@ -58,7 +58,12 @@ struct Played<'a> {
     repaired: Vec<String>,
 }
 
-fn seam(server: &TmuxServer, known: &ServerIdentity, pane: &str, open: Option<String>) -> Seam {
+fn seam(
+    server: &TmuxServer,
+    known: &ServerIdentity,
+    pane: &str,
+    open: Option<String>,
+) -> SyncPoint {
     let shot = CaptureSpec {
         pane: pane.into(),
         depth: 2000,
@@ -70,8 +75,8 @@ fn seam(server: &TmuxServer, known: &ServerIdentity, pane: &str, open: Option<St
         panic!("no look at {pane}")
     };
     let seam = view.resync.unwrap();
-    Seam {
-        look: view.capture,
+    SyncPoint {
+        capture: view.capture,
         modes: seam.modes,
         pending: seam.pending,
         version: seam.version,
@@ -95,9 +100,9 @@ impl<'a> Played<'a> {
         drop(bytes);
         let open = format!("pipe-pane -O -t {pane} \"exec cat >> {}\"", path.display());
         let seam = seam(server, known, &pane, Some(open));
-        let (tracker, changes) = Tracker::fresh(&seam.look);
+        let (tracker, changes) = Tracker::fresh(&seam.capture);
         let mut stream = StreamTracker::new(tracker, &seam);
-        stream.settle_after(Duration::ZERO);
+        stream.set_settle_period(Duration::ZERO);
         Self {
             server,
             terminal: server.terminal(&pane),
@@ -130,13 +135,13 @@ impl<'a> Played<'a> {
             }
         });
         self.taken += came.len();
-        self.stream.passed(self.now);
+        self.stream.advance_clock(self.now);
         for piece in came.chunks(97) {
             let mut rest = piece;
             while !rest.is_empty() {
                 rest = &rest[self.stream.feed(rest)..];
                 self.changes.extend(self.stream.changes(self.now));
-                self.stream.marks();
+                self.stream.shell_marks();
             }
             self.now += Duration::from_millis(7);
         }
@@ -156,19 +161,19 @@ impl<'a> Played<'a> {
         let seam = seam(self.server, known, &self.pane, None);
         let mut difference = self
             .stream
-            .difference(&seam.look)
+            .difference(&seam.capture)
             .map(|one| format!("{one:?}"));
-        if difference.is_none() && self.stream.differs_above(&seam.look) {
+        if difference.is_none() && self.stream.differs_above_screen(&seam.capture) {
             difference = Some("above the screen".into());
         }
         if parted || difference.is_some() {
             if let Some(difference) = difference.filter(|_| !parted) {
                 self.repaired.push(difference);
             }
-            self.changes.extend(self.stream.reseat(&seam, self.now));
+            self.changes.extend(self.stream.resync(&seam, self.now));
             self.settle();
         } else {
-            self.stream.agree(&seam.look);
+            self.stream.confirm(&seam.capture);
         }
     }
 
@@ -219,10 +224,10 @@ impl<'a> Played<'a> {
         // From 3.4 on tmux shows bytes that are no text as they are.
         let joined = self.server.try_tmux(&joined.map(OsStr::new), "").stdout;
         let joined = String::from_utf8_lossy(&joined);
-        let difference = match self.stream.difference(&last.look) {
+        let difference = match self.stream.difference(&last.capture) {
             Some(difference) => Some(format!("still {difference:?}")),
-            None if last.look.alternate => None,
-            None => lines_differ(&self.changes, self.whole_from, &joined, last.look.width),
+            None if last.capture.alternate => None,
+            None => lines_differ(&self.changes, self.whole_from, &joined, last.capture.width),
         };
         let _ = std::fs::remove_file(&self.path);
         (difference, self.repaired)

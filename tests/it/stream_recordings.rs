@@ -8,7 +8,9 @@ use std::time::Duration;
 
 use td_observe::Clock;
 use td_observe::tmux::{CaptureResult, CaptureSpec, capture};
-use td_observe::track::{Change, Look, Modes, Seam, StreamTracker, Tracker, unescape};
+use td_observe::track::{
+    Capture, Change, StreamTracker, SyncPoint, TerminalModes, Tracker, unescape,
+};
 
 use super::recordings::{files_below, recordings};
 use crate::support::{CEILING, TmuxServer, wait_for};
@@ -58,7 +60,7 @@ pub fn read(path: &Path) -> Option<Played> {
     ))
 }
 
-fn look(server: &TmuxServer, pane: &str, depth: u32) -> Look {
+fn look(server: &TmuxServer, pane: &str, depth: u32) -> Capture {
     let shot = CaptureSpec {
         pane: pane.into(),
         depth,
@@ -86,9 +88,15 @@ fn play(server: &TmuxServer, number: usize, (width, height, bytes): Played) -> O
     server.wait_for_text(&pane, "$");
     // The program waits, so that what the commands of a seam say holds for all of them.
     let file = directory.join(format!("bytes{number}"));
-    let seam = Seam {
-        look: look(server, &pane, 100),
-        modes: Modes::read(&server.tmux(&["display-message", "-p", "-t", &pane, Modes::FORMAT])),
+    let seam = SyncPoint {
+        capture: look(server, &pane, 100),
+        modes: TerminalModes::read(&server.tmux(&[
+            "display-message",
+            "-p",
+            "-t",
+            &pane,
+            TerminalModes::FORMAT,
+        ])),
         pending: unescape(&server.tmux(&["capture-pane", "-p", "-P", "-C", "-t", &pane])),
         version: server.version(),
     };
@@ -113,7 +121,7 @@ fn play(server: &TmuxServer, number: usize, (width, height, bytes): Played) -> O
     let joined = server.joined(&pane, &["-S", "-"]);
     server.tmux(&["kill-session", "-t", &format!("=play{number}")]);
 
-    let (tracker, mut changes) = Tracker::fresh(&seam.look);
+    let (tracker, mut changes) = Tracker::fresh(&seam.capture);
     let mut stream = StreamTracker::new(tracker, &seam);
     let mut now = Duration::ZERO;
     for piece in streamed.chunks(1009) {

@@ -17,7 +17,8 @@ use std::time::{Duration, Instant};
 
 use td_observe::Cursor;
 use td_observe::track::{
-    Change, GapReason, Look, Modes, Row, SavedScreen, Seam, StreamTracker, Tracker, unescape,
+    Capture, Change, GapReason, Row, SavedScreen, StreamTracker, SyncPoint, TerminalModes, Tracker,
+    unescape,
 };
 
 use crate::support::{CEILING, Dice, TmuxServer, wait_for, within};
@@ -42,7 +43,7 @@ struct Streamed<'a> {
     began: Instant,
     changes: Vec<Change>,
     /// What the pane showed when the stream began.
-    first: Look,
+    first: Capture,
     /// Marks that were written.
     marks: usize,
     /// Looks that seemed to be later than the last byte.
@@ -56,7 +57,7 @@ const STATE: &str = "#{pane_width} #{pane_height} #{history_size} #{history_limi
     #{cursor_y} #{alternate_on} #{alternate_saved_x} #{alternate_saved_y} #{pane_pid}";
 
 /// Takes a seam, and in the same command list does something more.
-fn seam(server: &TmuxServer, pane: &str, depth: u32, more: &str) -> Seam {
+fn seam(server: &TmuxServer, pane: &str, depth: u32, more: &str) -> SyncPoint {
     // No program of these tests prints this.
     let mark = "=:seam:=";
     let end = format!("display-message -p '{mark}'");
@@ -68,7 +69,7 @@ fn seam(server: &TmuxServer, pane: &str, depth: u32, more: &str) -> Seam {
          {rows} -q -a -t '{pane}'; {end}; \
          capture-pane -p -q -a -J -t '{pane}'; {end}; \
          capture-pane -p -P -C -t '{pane}'; {end}{more}\n",
-        Modes::FORMAT,
+        TerminalModes::FORMAT,
         rows = server.capture_rows(),
     ));
     let parts: Vec<&str> = answer.split(&format!("{mark}\n")).collect();
@@ -85,7 +86,7 @@ fn seam(server: &TmuxServer, pane: &str, depth: u32, more: &str) -> Seam {
         x: numbers[7],
         y: numbers[8],
     };
-    let look = Look {
+    let look = Capture {
         width: numbers[0],
         height: numbers[1],
         history_size: numbers[2],
@@ -101,11 +102,11 @@ fn seam(server: &TmuxServer, pane: &str, depth: u32, more: &str) -> Seam {
             cursor: saved_cursor,
             rows: rows_of(saved, saved_joined),
         }),
-        ..Look::default()
+        ..Capture::default()
     };
-    Seam {
-        look,
-        modes: Modes::read(modes),
+    SyncPoint {
+        capture: look,
+        modes: TerminalModes::read(modes),
         pending: unescape(pending),
         version: server.version(),
     }
@@ -138,7 +139,7 @@ impl<'a> Streamed<'a> {
         File::create(&file).unwrap();
         let pipe = format!("; pipe-pane -O -t '{pane}' \"cat >> '{}'\"", file.display());
         let seam = seam(server, pane, 300, &pipe);
-        let tracker = Tracker::baseline(&seam.look);
+        let tracker = Tracker::baseline(&seam.capture);
         Self {
             server,
             pane: pane.to_owned(),
@@ -146,7 +147,7 @@ impl<'a> Streamed<'a> {
             stream: StreamTracker::new(tracker, &seam),
             began: Instant::now(),
             changes: Vec::new(),
-            first: seam.look,
+            first: seam.capture,
             marks: 0,
             false_alarms: 0,
             story: Vec::new(),
@@ -203,7 +204,7 @@ impl<'a> Streamed<'a> {
     }
 
     /// Looks at the pane and goes on from there, if nothing came meanwhile.
-    fn reseat(&mut self) -> bool {
+    fn resync(&mut self) -> bool {
         self.take();
         let depth = self.stream.tracker().margin() + 100;
         let seam = seam(self.server, &self.pane, depth, "");
@@ -212,10 +213,10 @@ impl<'a> Streamed<'a> {
         }
         let now = self.began.elapsed();
         let cursor_line = self.stream.tracker().cursor_line();
-        let alarm = self.stream.is_behind(&seam.look);
+        let alarm = self.stream.is_behind(&seam.capture);
         self.false_alarms += usize::from(alarm);
-        let changes = self.stream.reseat(&seam, now);
-        let look = &seam.look;
+        let changes = self.stream.resync(&seam, now);
+        let look = &seam.capture;
         self.story.push(format!(
             "{}x{} cursor {:?} history {}: line {cursor_line} is {} now, {alarm}: {}",
             look.width,
@@ -225,7 +226,12 @@ impl<'a> Streamed<'a> {
             self.stream.tracker().cursor_line(),
             brief(&changes)
         ));
-        assert_eq!(self.stream.difference(&seam.look), None, "{}", self.told());
+        assert_eq!(
+            self.stream.difference(&seam.capture),
+            None,
+            "{}",
+            self.told()
+        );
         self.changes.extend(changes);
         true
     }
@@ -237,14 +243,14 @@ impl<'a> Streamed<'a> {
             self.take();
             // The listing hears of it some time later; sometimes only of the next size.
             if began.elapsed() > time / 3 && self.size_of_stream() != self.size() {
-                self.reseat();
+                self.resync();
             }
             Err::<(), ()>(())
         });
     }
 
     fn size_of_stream(&self) -> (u32, u32) {
-        let look = self.stream.look();
+        let look = self.stream.capture();
         (look.width, look.height)
     }
 
@@ -267,7 +273,7 @@ impl<'a> Streamed<'a> {
         wait_for("the program", 3 * CEILING, || {
             if done() { Ok(()) } else { Err(()) }
         });
-        wait_for("rest", CEILING, || match self.reseat() {
+        wait_for("rest", CEILING, || match self.resync() {
             true => Ok(()),
             false => Err(self.size_of_stream()),
         });

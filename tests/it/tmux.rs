@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use td_observe::tmux::{
     CaptureResult, CaptureSpec, Gateway, PaneCapture, PaneState, Target, capture,
 };
-use td_observe::track::{Death, TmuxVersion};
+use td_observe::track::{ProcessExit, TmuxVersion};
 use td_observe::{Clock, PaneId};
 
 use crate::support::{CEILING, TmuxServer, wait_for};
@@ -172,7 +172,7 @@ fn a_dead_pane_has_an_exit_status_or_signal() {
             let state = tmux.pane(pane);
             state
                 .dead
-                .filter(|death| *death != Death::default())
+                .filter(|death| *death != ProcessExit::default())
                 .ok_or(format!("{state:?}"))
         })
     };

@@ -7,7 +7,7 @@ use td_observe::tmux::{
     BASELINE_ROWS, CaptureDigest, CaptureRequest, ForegroundPrograms, Gateway, GatewayHandle,
     Listing, Margin, PaneReply, PaneRequest, PendingReply, SessionId, SessionReply, SessionRequest,
 };
-use td_observe::track::Look;
+use td_observe::track::Capture;
 use td_observe::{Clock, PaneId};
 
 use crate::support::{CEILING, Stopped, TmuxServer, wait_for};
@@ -34,7 +34,7 @@ pub fn panes(
 }
 
 #[track_caller]
-pub fn capture_of(reply: &PaneReply) -> &Look {
+pub fn capture_of(reply: &PaneReply) -> &Capture {
     match reply {
         PaneReply::Captured { capture, .. } => capture,
         PaneReply::Unchanged(state, _) | PaneReply::Listed(state) => {

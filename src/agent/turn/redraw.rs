@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::track::{Look, Tracker};
+use crate::track::{Capture, Tracker};
 
 /// The circumstances of a tracker's changes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -43,7 +43,7 @@ pub struct RedrawDetector {
 impl RedrawDetector {
     /// Creates a detector with the first capture.
     #[must_use]
-    pub fn new(capture: &Look) -> Self {
+    pub fn new(capture: &Capture) -> Self {
         Self {
             width: capture.width,
             height: capture.height,
@@ -53,7 +53,7 @@ impl RedrawDetector {
     }
 
     /// Returns the circumstances of a capture that the tracker has processed.
-    pub fn observe(&mut self, capture: &Look, tracker: &Tracker) -> ChangeContext {
+    pub fn observe(&mut self, capture: &Capture, tracker: &Tracker) -> ChangeContext {
         let before = std::mem::replace(self, Self::new(capture));
         let resized = (capture.width, capture.height) != (before.width, before.height);
         ChangeContext {
@@ -81,7 +81,7 @@ impl RedrawDetector {
 
     /// A full history is trimmed by a tenth. Rows enter the history only from the top of a full
     /// screen, unless the whole screen is pushed there at once.
-    fn was_wiped(&self, capture: &Look) -> bool {
+    fn was_wiped(&self, capture: &Capture) -> bool {
         let trimmed = self.history_size.saturating_sub(2 * capture.trim_step());
         let is_blank = |text: &str| text.trim_end().is_empty();
         let pushed = capture.history_size > self.history_size
@@ -94,7 +94,7 @@ impl RedrawDetector {
 }
 
 /// Returns the number of lines on the screen above the cursor's line.
-fn lines_above_cursor(capture: &Look) -> i64 {
+fn lines_above_cursor(capture: &Capture) -> i64 {
     let screen = &capture.rows[capture.history_rows()..];
     let above = screen.iter().take(capture.cursor.y as usize);
     above.filter(|row| !row.wrapped).count() as i64
@@ -108,7 +108,7 @@ mod tests {
 
     #[test]
     fn wipes_are_distinguished_from_scrolling() {
-        let capture = |history_size, y, last: &str| Look {
+        let capture = |history_size, y, last: &str| Capture {
             width: 10,
             height: 3,
             history_size,
@@ -118,7 +118,7 @@ mod tests {
                 text: last.into(),
                 wrapped: false,
             }],
-            ..Look::default()
+            ..Capture::default()
         };
         for (before, now, wiped) in [
             (5, capture(7, 2, ""), false),

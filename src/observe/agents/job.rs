@@ -31,7 +31,7 @@ const SEARCH_EVERY: Duration = Duration::from_secs(5);
 /// use td_observe::AgentWatch;
 /// # fn main() -> td_observe::Result<()> {
 /// let watch = AgentWatch::new()
-///     .place("tasks/*.output")?
+///     .path("tasks/*.output")?
 ///     .every(Duration::from_secs(1));
 /// # Ok(())
 /// # }
@@ -57,7 +57,7 @@ impl AgentWatch {
     ///
     /// # Errors
     /// `is_invalid_input()` when it is neither.
-    pub fn place(mut self, path: impl AsRef<Path>) -> Result<Self> {
+    pub fn path(mut self, path: impl AsRef<Path>) -> Result<Self> {
         self.places.add(path.as_ref())?;
         Ok(self)
     }
@@ -86,7 +86,7 @@ impl AgentWatch {
 
     /// Places where nothing is to be found yet, in words.
     #[cfg(feature = "cli")]
-    pub(crate) fn empty_places(&self) -> Vec<String> {
+    pub(crate) fn empty_paths(&self) -> Vec<String> {
         self.places.empty()
     }
 

@@ -9,7 +9,7 @@ const SAID_BYTES_MAX: usize = 16 * 1024;
 
 /// Turns what one agent did into events.
 #[derive(Debug, Default)]
-pub(in crate::observe) struct Telling {
+pub(in crate::observe) struct AgentEventConverter {
     /// Prompts since it is observed.
     turn: u32,
     /// The end of what the agent has said since the last prompt.
@@ -20,9 +20,9 @@ pub(in crate::observe) struct Telling {
     is_of_screen: bool,
 }
 
-impl Telling {
+impl AgentEventConverter {
     /// Of what an agent's screen shows.
-    pub fn of_screen() -> Self {
+    pub fn for_screen() -> Self {
         Self {
             is_of_screen: true,
             ..Self::default()
@@ -31,7 +31,7 @@ impl Telling {
 
     /// The event of a pane's run; `None` for what only a reader of files wants to know, and for what was
     /// reported before.
-    pub fn event(
+    pub fn convert(
         &mut self,
         event: AgentEvent,
         id: &ExecutionId,
@@ -132,10 +132,10 @@ fn in_pane(mut event: TdEvent, of: &PaneId, by: TurnEvidence) -> TdEvent {
 mod tests {
     use super::*;
 
-    fn told(telling: &mut Telling, event: AgentEvent) -> Option<TdEvent> {
+    fn told(telling: &mut AgentEventConverter, event: AgentEvent) -> Option<TdEvent> {
         let markers = Markers::default();
         let id = ExecutionId::from("x");
-        telling.event(event, &id, ("claude", Some(&markers)), &"%1".into())
+        telling.convert(event, &id, ("claude", Some(&markers)), &"%1".into())
     }
 
     fn said(token: &str) -> AgentEvent {
@@ -153,7 +153,7 @@ mod tests {
 
     #[test]
     fn a_turn_has_the_marker_that_its_answer_has() {
-        let mut telling = Telling::default();
+        let mut telling = AgentEventConverter::default();
         told(&mut telling, said("It is [Output Complete] soon."));
         let marker = |event| match event {
             Some(TdEvent::TurnCompleted { marker, .. }) => marker,
@@ -168,7 +168,7 @@ mod tests {
 
     #[test]
     fn a_failure_that_is_repeated_is_reported_once() {
-        let mut telling = Telling::default();
+        let mut telling = AgentEventConverter::default();
         let failed = || AgentEvent::AgentFailed {
             error: "429".into(),
             evidence: String::new(),

@@ -21,6 +21,8 @@ mod status;
 mod sub_agents;
 mod transcript;
 
-pub(super) use events::Telling;
-pub(super) use reader::{AgentNews, ConversationReader, Conversations, NEWS_MAX, News, Recipient};
+pub(super) use events::AgentEventConverter;
+pub(super) use reader::{
+    AgentChange, AgentUpdate, ConversationReader, ConversationSink, Conversations, UPDATES_MAX,
+};
 pub(super) use transcript::first_line;

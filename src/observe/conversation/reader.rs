@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, Sender, TrySendError, bounded, never, select_biased};
 
-use super::events::{Telling, of_sub_agent};
+use super::events::{AgentEventConverter, of_sub_agent};
 use super::joined::{Joined, Learnt};
 use super::screens;
 use super::sub_agents::SubAgentEvent;
@@ -34,9 +34,9 @@ const WALKS: u8 = 2;
 /// the pane's next output.
 const REQUESTS_MAX: usize = 2048;
 
-/// News that wait for one poller, which takes them at once. What finds no room is held until the next
+/// AgentChange that wait for one poller, which takes them at once. What finds no room is held until the next
 /// tick.
-pub(in crate::observe) const NEWS_MAX: usize = 256;
+pub(in crate::observe) const UPDATES_MAX: usize = 256;
 
 /// What of a screen is compared with a conversation.
 const SCREEN_BYTES_MAX: usize = 64 * 1024;
@@ -53,40 +53,40 @@ pub(in crate::observe) struct ConversationReader {
     thread: Handle<()>,
 }
 
-/// News for a poller about the agent in one of its panes.
+/// AgentChange for a poller about the agent in one of its panes.
 #[derive(Debug)]
-pub(in crate::observe) struct AgentNews {
+pub(in crate::observe) struct AgentUpdate {
     pub pane: PaneId,
-    pub news: News,
+    pub news: AgentChange,
 }
 
 /// A change of an agent or of what its sources claim.
 #[derive(Debug)]
-pub(in crate::observe) enum News {
+pub(in crate::observe) enum AgentChange {
     /// An agent runs there; whether it keeps a conversation in a file.
-    Runs {
+    Started {
         program: AgentProgram,
         has_places: bool,
     },
     /// Its conversation is found, and read.
-    Joined,
+    ConversationFound,
     /// What its sources claim now, where that has changed.
     Claims(Vec<(StateSource, Option<StateClaim>)>),
     /// What the screen shows is asked for.
-    WantsScreen,
+    ScreenRequested,
     /// No agent runs there any more.
-    Gone,
+    Ended,
 }
 
 /// Where events and news of a pane go.
 #[derive(Clone, Debug)]
-pub(in crate::observe) struct Recipient {
+pub(in crate::observe) struct ConversationSink {
     pub emitter: EventEmitter,
     /// What ends a turn, where that is asked for: an answer may hold it.
     pub markers: Option<Markers>,
     /// Until when an earlier observer has reported the conversation.
     pub reported_until: Option<Timestamp>,
-    pub news: Sender<AgentNews>,
+    pub news: Sender<AgentUpdate>,
 }
 
 #[derive(Debug)]
@@ -95,7 +95,7 @@ enum Request {
     Active {
         pane: PaneId,
         pid: u32,
-        recipient: Recipient,
+        recipient: ConversationSink,
     },
     /// What the screen shows that was asked for.
     Screen { pane: PaneId, text: String },
@@ -155,7 +155,7 @@ impl Conversations {
     }
 
     /// A pane shows something new; `pid` is the program that tmux started in it.
-    pub fn active(&self, pane: &PaneId, pid: u32, recipient: &Recipient) {
+    pub fn active(&self, pane: &PaneId, pid: u32, recipient: &ConversationSink) {
         self.ask(|| Request::Active {
             pane: pane.clone(),
             pid,
@@ -206,16 +206,16 @@ struct Reader {
 /// A pane.
 struct Observed {
     pid: u32,
-    recipient: Recipient,
+    recipient: ConversationSink,
     /// When its processes were looked through last.
     walked_at: Option<Instant>,
     /// How often its processes are still to be looked through.
     walks: u8,
     joined: Option<Joined>,
     candidates: Vec<PathBuf>,
-    telling: Telling,
+    telling: AgentEventConverter,
     /// What found no room.
-    held: Vec<News>,
+    held: Vec<AgentChange>,
 }
 
 impl Reader {
@@ -254,7 +254,7 @@ impl Reader {
                     walks: 0,
                     joined: None,
                     candidates: Vec::new(),
-                    telling: Telling::default(),
+                    telling: AgentEventConverter::default(),
                     held: Vec::new(),
                 });
                 (observed.pid, observed.recipient, observed.walks) = (pid, recipient, WALKS);
@@ -326,7 +326,7 @@ impl Observed {
         }
         self.candidates.clear();
         if self.joined.take().is_some() {
-            self.held.push(News::Gone);
+            self.held.push(AgentChange::Ended);
         }
         let Some(agent) = found else { return };
         let age = i64::try_from(agent.age().as_micros()).unwrap_or(0);
@@ -341,7 +341,7 @@ impl Observed {
             false => started,
         };
         let joined = Joined::new(agent, started, since);
-        self.held.push(News::Runs {
+        self.held.push(AgentChange::Started {
             program: joined.agent.program.clone(),
             has_places: joined.has_places(),
         });
@@ -351,7 +351,7 @@ impl Observed {
     /// Reports what was learnt; false when the poller is gone.
     fn report(&mut self, pane: &PaneId, learnt: Learnt) -> bool {
         if learnt.is_joined {
-            self.held.push(News::Joined);
+            self.held.push(AgentChange::ConversationFound);
         }
         for event in learnt.events {
             self.emit(pane, event);
@@ -360,14 +360,14 @@ impl Observed {
             self.emit_of_sub_agent(pane, event);
         }
         if !learnt.claims.is_empty() {
-            self.held.push(News::Claims(learnt.claims));
+            self.held.push(AgentChange::Claims(learnt.claims));
         }
         if !learnt.candidates.is_empty() && learnt.candidates != self.candidates {
             self.candidates = learnt.candidates;
-            self.held.push(News::WantsScreen);
+            self.held.push(AgentChange::ScreenRequested);
         }
         while !self.held.is_empty() {
-            let news = AgentNews {
+            let news = AgentUpdate {
                 pane: pane.clone(),
                 news: self.held.remove(0),
             };
@@ -403,7 +403,7 @@ impl Observed {
             .map_or("", |joined| joined.agent.program.name());
         if let Some(event) =
             self.telling
-                .event(event, emitter.execution_id(), (agent, markers), pane)
+                .convert(event, emitter.execution_id(), (agent, markers), pane)
         {
             emitter.emit(event);
         }

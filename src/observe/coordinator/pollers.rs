@@ -5,15 +5,15 @@ use std::collections::HashMap;
 use crossbeam_channel::bounded;
 
 use super::super::RunName;
-use super::super::poller::{Ended, Poller};
-use super::super::recall::Recall;
-use super::super::recording::Recording;
-use super::super::roster::{Outfit, Roster, Selection};
-use super::super::watch::PaneSource;
 use super::{CONTROL_MESSAGES, Key, POLLER_END, Watched, Work};
 use crate::error::Result;
 use crate::event::{ExecutionId, PaneId, SessionEndReason};
 use crate::history::{RunInfo, RunState, TmuxIdentity};
+use crate::observe::pane_recordings::PaneRecordings;
+use crate::observe::poller::panes::{Outfit, Roster, Selection};
+use crate::observe::poller::{Ended, Poller};
+use crate::observe::resume_point::Recall;
+use crate::observe::watch::PaneSource;
 use crate::thread::{self, stop_pair};
 use crate::tmux::{DrainProgram, Drains, ListedSession, Listing, PaneState, ServerIdentity};
 
@@ -60,7 +60,7 @@ impl Work {
         let raw = self.watch.raw && drains.is_some();
         let recorder = raw.then(|| self.context.runs.raw(&execution_id, session.name));
         let recording = match recorder.flatten() {
-            Some(Ok(recorder)) => Some(Recording::new(recorder, self.context.clock.clone())),
+            Some(Ok(recorder)) => Some(PaneRecordings::new(recorder, self.context.clock.clone())),
             Some(Err(error)) => {
                 self.tell_trouble(&error);
                 None

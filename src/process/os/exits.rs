@@ -19,7 +19,7 @@ use super::procfs;
 use crate::child::{Stat, stat};
 use crate::error::{Error, Result};
 use crate::thread::{self, Handle, Panicked};
-use crate::track::Death;
+use crate::track::ProcessExit;
 
 /// The most open pidfds: enough for the panes of a very busy server and their jobs, and a quarter of the
 /// files that the program may open. Further processes are looked up in `/proc`.
@@ -54,7 +54,7 @@ struct PidfdEntry {
     started: u64,
     pidfd: OwnedFd,
     /// Its exit, once it has ended and everything was tried to find out how.
-    exit: OnceLock<Option<Death>>,
+    exit: OnceLock<Option<ProcessExit>>,
     exited: Sender<()>,
 }
 
@@ -155,7 +155,7 @@ impl ProcessWatcher {
 
 impl WatchedProcess {
     /// Returns the exit of the process, once it has ended: `Some(None)` where its status is unknown.
-    pub fn exit(&self) -> Option<Option<Death>> {
+    pub fn exit(&self) -> Option<Option<ProcessExit>> {
         match &self.entry {
             Some((_, entry, _)) => entry.exit.get().copied(),
             None => {
@@ -167,7 +167,7 @@ impl WatchedProcess {
     }
 
     /// Returns the exit as it is known now, without waiting for the thread.
-    pub fn query_exit(&self) -> Option<Option<Death>> {
+    pub fn query_exit(&self) -> Option<Option<ProcessExit>> {
         let entry = self.entry.as_ref();
         self.exit()
             .or_else(|| entry.and_then(|(_, entry, _)| entry.query()))
@@ -195,7 +195,7 @@ impl Drop for WatchedProcess {
 
 impl PidfdEntry {
     /// Finds out how the process ended; `None` while that may become known later.
-    fn query(&self) -> Option<Option<Death>> {
+    fn query(&self) -> Option<Option<ProcessExit>> {
         // A zombie has not been reaped by its parent yet.
         let known = || {
             let zombie = || procfs::zombie_exit(self.pid, self.started);
@@ -215,7 +215,7 @@ impl PidfdEntry {
         Some(death)
     }
 
-    fn reaped(&self) -> Option<Death> {
+    fn reaped(&self) -> Option<ProcessExit> {
         match pidfd::exit_info(&self.pidfd) {
             ExitInfo::Reaped(code) => Some(procfs::death(code)),
             ExitInfo::Unknown | ExitInfo::Unsupported => None,
@@ -293,7 +293,7 @@ mod tests {
         command.spawn().unwrap()
     }
 
-    fn exit_of(process: &WatchedProcess) -> Option<Death> {
+    fn exit_of(process: &WatchedProcess) -> Option<ProcessExit> {
         process.exit().expect("it has ended")
     }
 

@@ -5,7 +5,7 @@ use std::os::unix::fs::MetadataExt;
 use std::time::Duration;
 
 use crate::child::{Stat, processes, stat};
-use crate::track::Death;
+use crate::track::ProcessExit;
 
 /// The clock ticks per second in `/proc`: `USER_HZ`, which is 100 on every Linux machine.
 const TICKS_A_SECOND: u64 = 100;
@@ -14,7 +14,7 @@ const TICKS_A_SECOND: u64 = 100;
 const COMMAND_BYTES_MAX: usize = 4096;
 
 /// Returns how a process ended that has not been reaped; `None` where that is not visible.
-pub(super) fn zombie_exit(pid: u32, started: u64) -> Option<Death> {
+pub(super) fn zombie_exit(pid: u32, started: u64) -> Option<ProcessExit> {
     let stat = stat(pid).filter(|stat| stat.is_zombie && stat.started == started)?;
     // Other users than its owner see the status 0, which would be success.
     let owner = fs::metadata(format!("/proc/{pid}")).ok()?.uid();
@@ -23,13 +23,13 @@ pub(super) fn zombie_exit(pid: u32, started: u64) -> Option<Death> {
 }
 
 /// Converts a status of wait(2).
-pub(super) fn death(exit_code: i32) -> Death {
+pub(super) fn death(exit_code: i32) -> ProcessExit {
     match exit_code & 0x7f {
-        0 => Death {
+        0 => ProcessExit {
             status: Some(exit_code >> 8 & 0xff),
             signal: None,
         },
-        signal => Death {
+        signal => ProcessExit {
             status: None,
             signal: Some(signal),
         },

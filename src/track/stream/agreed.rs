@@ -11,9 +11,9 @@ use super::difference::Difference;
 use super::realign::by_text;
 use super::tracker::StreamTracker;
 use crate::track::book::Line;
+use crate::track::capture::Capture;
 use crate::track::change::Change;
 use crate::track::lines::{Logical, fills_row};
-use crate::track::look::Look;
 use crate::track::normal::Normal;
 
 /// So many bytes of lines are held for comparing: more than a few screens, little for each of a
@@ -125,12 +125,12 @@ impl StreamTracker {
     }
 
     /// Stream and tmux agree at this look.
-    pub fn agree(&mut self, look: &Look) {
+    pub fn confirm(&mut self, capture: &Capture) {
         let goes_on = self
             .agreed
             .place
-            .is_some_and(|place| place.width == look.width);
-        if look.alternate && goes_on {
+            .is_some_and(|place| place.width == capture.width);
+        if capture.alternate && goes_on {
             // What a full-screen program hides is compared when that has ended.
             return;
         }
@@ -149,8 +149,8 @@ impl StreamTracker {
             .lines_with_rows()
             .find(|line| line.start + line.rows > 0);
         // Bytes may have broken a line that reads the same into other rows: tmux's count then.
-        let (_, shown) = Normal::of(look).in_full(look);
-        let mut whole = shown.iter().skip(usize::from(!look.is_complete()));
+        let (_, shown) = Normal::of(capture).in_full(capture);
+        let mut whole = shown.iter().skip(usize::from(!capture.is_complete()));
         let in_tmux = whole.find(|line| line.end() > 0);
         let start = |line: &Line| match in_tmux {
             Some(shown) if reads(&shown.text, &line.text) => shown.start,
@@ -158,22 +158,22 @@ impl StreamTracker {
         };
         self.agreed.place = at_top.map(|line| Place {
             // Where tmux has the end of a line only, it stands at the top of the history.
-            row: (i64::from(look.history_size) + start(line)).max(0),
+            row: (i64::from(capture.history_size) + start(line)).max(0),
             number: line.number,
             scrolled: self.terminal.grid.scrolled.total(),
             history: i64::from(self.terminal.grid.scrolled.history.size),
-            width: look.width,
-            pid: look.pid,
+            width: capture.width,
+            pid: capture.pid,
         });
     }
 
     /// Whether a line reads otherwise in a look than it was said, also above the screen.
-    pub fn differs_above(&self, look: &Look) -> bool {
-        if look.alternate {
+    pub fn differs_above_screen(&self, capture: &Capture) -> bool {
+        if capture.alternate {
             return false;
         }
-        let (_, lines) = Normal::of(look).in_full(look);
-        let Some(Numbered { first, lines, .. }) = self.numbered(look, lines) else {
+        let (_, lines) = Normal::of(capture).in_full(capture);
+        let Some(Numbered { first, lines, .. }) = self.numbered(capture, lines) else {
             return false;
         };
         self.misread(first, &lines).next().is_some()
@@ -181,30 +181,30 @@ impl StreamTracker {
 
     /// The lines of a look and the number of the first of them, where those can be known from the last
     /// agreement. A line that may begin above the look is left out.
-    pub(super) fn numbered(&self, look: &Look, mut lines: Vec<Logical>) -> Option<Numbered> {
+    pub(super) fn numbered(&self, capture: &Capture, mut lines: Vec<Logical>) -> Option<Numbered> {
         let place = self.agreed.place?;
-        if look.width != place.width
-            || look.pid != place.pid
-            || look.dead.is_some()
+        if capture.width != place.width
+            || capture.pid != place.pid
+            || capture.dead.is_some()
             || self.is_holed
         {
             return None;
         }
-        if !look.is_complete() && lines.len() > 1 {
+        if !capture.is_complete() && lines.len() > 1 {
             lines.remove(0);
         }
         let known = self.known();
-        let by_screen = self.same_on_screen(look, &lines).map(|(at, number)| {
+        let by_screen = self.same_on_screen(capture, &lines).map(|(at, number)| {
             let mut lines = lines.clone();
-            let first = join_up(&mut lines, at, number, &known, look.width);
+            let first = join_up(&mut lines, at, number, &known, capture.width);
             (first, lines)
         });
-        let by_row = self.at_agreed_row(look, place, &lines).map(|first| {
-            join_down(&mut lines, first, &known, look.width);
+        let by_row = self.at_agreed_row(capture, place, &lines).map(|first| {
+            join_down(&mut lines, first, &known, capture.width);
             (first, lines)
         });
         let mend = |(first, mut lines): (i64, Vec<Logical>)| {
-            mend_cut(&mut lines, look, known.get(&first).copied());
+            mend_cut(&mut lines, capture, known.get(&first).copied());
             let is_sure = false;
             Numbered {
                 first,
@@ -228,10 +228,10 @@ impl StreamTracker {
             pairs.any(|same| same == Some(true))
         };
         let numbered = match (by_row, by_screen) {
-            (_, Some(screen)) if self.has_less(look) => Some(screen),
+            (_, Some(screen)) if self.has_less(capture) => Some(screen),
             (Some(row), Some(screen)) if !begins_so(&row) && begins_so(&screen) => Some(screen),
             // `send-keys -R` scrolls a screen off, which no byte tells: tmux may have more.
-            (Some(row), None) if !begins_so(&row) && self.has_less(look) => None,
+            (Some(row), None) if !begins_so(&row) && self.has_less(capture) => None,
             (Some(row), _) => Some(row),
             (None, screen) => screen,
         };
@@ -248,20 +248,20 @@ impl StreamTracker {
     /// The same by the texts of the lines alone.
     pub(super) fn numbered_by_text(
         &self,
-        look: &Look,
+        capture: &Capture,
         mut lines: Vec<Logical>,
     ) -> Option<Numbered> {
-        if !self.is_compared(look) {
+        if !self.is_compared(capture) {
             return None;
         }
-        if !look.is_complete() && lines.len() > 1 {
+        if !capture.is_complete() && lines.len() > 1 {
             lines.remove(0);
         }
         let known = self.known();
-        let found = by_text(&known, &lines, look.is_complete())?;
-        let first = join_up(&mut lines, found.at, found.number, &known, look.width);
-        join_down(&mut lines, first, &known, look.width);
-        mend_cut(&mut lines, look, known.get(&first).copied());
+        let found = by_text(&known, &lines, capture.is_complete())?;
+        let first = join_up(&mut lines, found.at, found.number, &known, capture.width);
+        join_down(&mut lines, first, &known, capture.width);
+        mend_cut(&mut lines, capture, known.get(&first).copied());
         let is_sure = found.is_sure;
         Some(Numbered {
             first,
@@ -271,10 +271,10 @@ impl StreamTracker {
     }
 
     /// The same where all lines are others than were said.
-    pub(super) fn numbered_anew(&self, look: &Look, lines: Vec<Logical>) -> Option<Numbered> {
+    pub(super) fn numbered_anew(&self, capture: &Capture, lines: Vec<Logical>) -> Option<Numbered> {
         let last = self.tracker.book.last_number();
         let is_said = self.known().get(&last).is_some_and(|text| !is_blank(text));
-        self.is_compared(look).then_some(Numbered {
+        self.is_compared(capture).then_some(Numbered {
             first: last + i64::from(is_said),
             lines,
             is_sure: false,
@@ -282,31 +282,31 @@ impl StreamTracker {
     }
 
     /// Whether a look shows what goes on since the last agreement, whatever else has come between.
-    fn is_compared(&self, look: &Look) -> bool {
+    fn is_compared(&self, capture: &Capture) -> bool {
         let is_same = self
             .agreed
             .place
-            .is_some_and(|place| look.width == place.width && look.pid == place.pid);
+            .is_some_and(|place| capture.width == place.width && capture.pid == place.pid);
         let is_followed = !self.is_holed && !self.begun_anew;
-        is_same && is_followed && !look.alternate && look.dead.is_none()
+        is_same && is_followed && !capture.alternate && capture.dead.is_none()
     }
 
     /// Whether tmux has so much less history than the stream that it may have been cleared.
-    fn has_less(&self, look: &Look) -> bool {
+    fn has_less(&self, capture: &Capture) -> bool {
         let stream = self.terminal.grid.scrolled.history.size;
-        look.history_size + look.height < stream
+        capture.history_size + capture.height < stream
     }
 
     /// The number of the first line, by the row where a line stood at the last agreement. `None` where
     /// the history may have been trimmed since, or cleared.
-    fn at_agreed_row(&self, look: &Look, place: Place, lines: &[Logical]) -> Option<i64> {
-        let row = place.row - i64::from(look.history_size);
+    fn at_agreed_row(&self, capture: &Capture, place: Place, lines: &[Logical]) -> Option<i64> {
+        let row = place.row - i64::from(capture.history_size);
         // What was printed since has pushed it up, beyond the look perhaps.
         let at = lines.iter().position(|line| line.end() > row)?;
-        let tmux = i64::from(look.history_size);
-        let room = i64::from(look.history_limit.saturating_sub(look.trim_step()));
+        let tmux = i64::from(capture.history_size);
+        let room = i64::from(capture.history_limit.saturating_sub(capture.trim_step()));
         let grown = self.terminal.grid.scrolled.total() - place.scrolled;
-        let is_trimmed = tmux.max(place.row + grown + i64::from(look.height)) >= room;
+        let is_trimmed = tmux.max(place.row + grown + i64::from(capture.height)) >= room;
         // Cleared by the program, or by a command.
         let history = i64::from(self.terminal.grid.scrolled.history.size);
         let is_cleared = history != place.history + grown || tmux < place.row;
@@ -316,15 +316,15 @@ impl StreamTracker {
 
     /// Which line reaches into the top of the screen and its number, where the screens are the same,
     /// whatever the history is.
-    fn same_on_screen(&self, look: &Look, lines: &[Logical]) -> Option<(usize, i64)> {
+    fn same_on_screen(&self, capture: &Capture, lines: &[Logical]) -> Option<(usize, i64)> {
         let same = matches!(
-            self.difference(look),
+            self.difference(capture),
             None | Some(Difference::History { .. })
         );
         let at = lines.iter().position(|line| line.end() > 0)?;
         let mut known = self.tracker.book.lines_with_rows();
         let top = known.find(|line| line.start + line.rows > 0)?;
-        (same && !look.alternate).then_some((at, top.number))
+        (same && !capture.alternate).then_some((at, top.number))
     }
 
     /// All lines that are held or known, by number, as they were said last.
@@ -393,8 +393,8 @@ fn join_down(lines: &mut Vec<Logical>, first: i64, known: &BTreeMap<i64, &str>, 
 
 /// Where the history was cleared, tmux has the end only of a line that reached into the screen. The
 /// line reads as it was said, with a row above that stands for those that are gone.
-fn mend_cut(lines: &mut [Logical], look: &Look, said: Option<&str>) {
-    let (Some(line), Some(said), true) = (lines.first_mut(), said, look.is_complete()) else {
+fn mend_cut(lines: &mut [Logical], capture: &Capture, said: Option<&str>) {
+    let (Some(line), Some(said), true) = (lines.first_mut(), said, capture.is_complete()) else {
         return;
     };
     let (text, said) = (line.text.trim_end_matches(' '), said.trim_end_matches(' '));
@@ -402,7 +402,7 @@ fn mend_cut(lines: &mut [Logical], look: &Look, said: Option<&str>) {
     let Some(begin) = begin.filter(|begin| !begin.is_empty() && !text.is_empty()) else {
         return;
     };
-    if fills_row(begin, look.width) {
+    if fills_row(begin, capture.width) {
         line.text.insert_str(0, begin);
         (line.start, line.rows) = (line.start - 1, line.rows + 1);
     }

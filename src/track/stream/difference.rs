@@ -2,8 +2,8 @@
 
 use super::tracker::StreamTracker;
 use crate::event::Cursor;
+use crate::track::capture::Capture;
 use crate::track::lines::Logical;
-use crate::track::look::Look;
 use crate::track::normal::Normal;
 
 /// What a look of tmux shows otherwise than the stream has it; the first such thing.
@@ -46,10 +46,10 @@ pub enum Difference {
 impl StreamTracker {
     /// What the pane shows by its bytes: its screen without the history, and the normal screen
     /// behind the alternate one. Its time is that of the last changes.
-    pub fn look(&self) -> Look {
+    pub fn capture(&self) -> Capture {
         let terminal = &self.terminal;
         let history = terminal.grid.scrolled.history;
-        Look {
+        Capture {
             // A screen is smaller than that.
             width: terminal.width() as u32,
             height: terminal.height() as u32,
@@ -77,10 +77,14 @@ impl StreamTracker {
     /// Whether a look shows the line of the cursor, or the one above it, otherwise than the bytes
     /// say: then the look may be later than the last byte that was fed, and taking it in would say
     /// those lines twice when their bytes come. Look again; where it stays so although nothing comes,
-    /// stream and tmux have parted: [`StreamTracker::reseat`]. Lines that read the same deceive it.
-    pub fn is_behind(&self, look: &Look) -> bool {
+    /// stream and tmux have parted: [`StreamTracker::resync`]. Lines that read the same deceive it.
+    pub fn is_behind(&self, capture: &Capture) -> bool {
         let tracker = &self.tracker;
-        if self.is_holed || look.dead.is_some() || look.pid != tracker.pid || look.alternate {
+        if self.is_holed
+            || capture.dead.is_some()
+            || capture.pid != tracker.pid
+            || capture.alternate
+        {
             return false;
         }
         let ends = |lines: &[Logical], cursor_row: i64| -> Vec<String> {
@@ -96,7 +100,7 @@ impl StreamTracker {
         };
         let (lines, footprint) = self.lines();
         let stream = ends(&lines, footprint.cursor_row);
-        let (footprint, lines) = Normal::of(look).in_full(look);
+        let (footprint, lines) = Normal::of(capture).in_full(capture);
         let tmux = ends(&lines, footprint.cursor_row);
         let mut pairs = stream.iter().zip(&tmux);
         pairs.any(|(stream, tmux)| {
@@ -105,17 +109,19 @@ impl StreamTracker {
     }
 
     /// Where a look shows something else than the stream does. It must have been taken while the pane
-    /// was at rest, when all its bytes had been fed. tmux is right then: [`StreamTracker::reseat`].
-    pub fn difference(&self, look: &Look) -> Option<Difference> {
+    /// was at rest, when all its bytes had been fed. tmux is right then: [`StreamTracker::resync`].
+    pub fn difference(&self, capture: &Capture) -> Option<Difference> {
         let terminal = &self.terminal;
-        if (terminal.width(), terminal.height()) != (look.width as usize, look.height as usize) {
+        if (terminal.width(), terminal.height())
+            != (capture.width as usize, capture.height as usize)
+        {
             return Some(Difference::Size);
         }
-        if terminal.saved.is_some() != look.alternate {
+        if terminal.saved.is_some() != capture.alternate {
             return Some(Difference::Screen);
         }
         let stream = terminal.shown();
-        let tmux = &look.rows[look.history_rows()..];
+        let tmux = &capture.rows[capture.history_rows()..];
         for (row, (stream, tmux)) in (0..).zip(stream.iter().zip(tmux)) {
             let texts = [stream, tmux].map(|row| row.text.trim_end_matches(' '));
             if texts[0] != texts[1] {
@@ -132,18 +138,18 @@ impl StreamTracker {
             }
         }
         let history = terminal.grid.scrolled.history.size;
-        if !look.alternate && history != look.history_size {
+        if !capture.alternate && history != capture.history_size {
             return Some(Difference::History {
                 stream: history,
-                tmux: look.history_size,
+                tmux: capture.history_size,
             });
         }
         // Where the pane became narrower, tmux may leave the cursor beyond it, to the same effect.
         let tmux = Cursor {
-            x: look.cursor.x.min(look.width),
-            ..look.cursor
+            x: capture.cursor.x.min(capture.width),
+            ..capture.cursor
         };
         let stream = terminal.cursor();
-        (look.dead.is_none() && stream != tmux).then_some(Difference::Cursor { stream, tmux })
+        (capture.dead.is_none() && stream != tmux).then_some(Difference::Cursor { stream, tmux })
     }
 }

@@ -11,9 +11,9 @@ use avt::Parser;
 use avt::parser::{EdScope, ElScope, Function, Osc, SgrOp, State, TbcScope};
 
 use super::ink::Ink;
-use super::marks::Marks;
 use super::plain::{BYTES_MAX, Plain};
 use super::sequence::{SEQUENCE_BYTES, Sequence};
+use super::shell_marks::Marks;
 use super::terminal::{At, Pen, Terminal};
 use crate::track::version::TmuxVersion;
 

@@ -5,8 +5,8 @@ use std::ops::Range;
 
 use super::cell::{Cell, Clusters};
 use super::ink::{Ink, Inks};
-use crate::track::look::Row;
-use crate::track::tabs::without_tabs;
+use crate::track::capture::Row;
+use crate::track::tabs::expand_tabs;
 
 /// So many cells are looked at together.
 const ASCII_CELLS: usize = 32;
@@ -94,7 +94,7 @@ impl Line {
             }
         }
         // A tab is no ASCII here, but a cluster.
-        if may_have_tabs && let Cow::Owned(row) = without_tabs(&text[begin..], width) {
+        if may_have_tabs && let Cow::Owned(row) = expand_tabs(&text[begin..], width) {
             text.truncate(begin);
             text.push_str(&row);
         }

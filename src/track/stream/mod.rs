@@ -16,7 +16,7 @@ mod styled;
 
 mod grid;
 
-mod seam;
+mod sync_point;
 mod terminal;
 
 mod combine;
@@ -25,8 +25,8 @@ mod erase;
 
 mod seated;
 
-mod marks;
 mod notices;
+mod shell_marks;
 
 mod plain;
 
@@ -42,13 +42,13 @@ mod difference;
 
 mod realign;
 
-mod reseat;
+mod resync;
 
 #[cfg(test)]
 mod tests;
 
 pub use difference::Difference;
-pub use marks::Mark;
-pub(crate) use notices::{Notice, Notices};
-pub use seam::{Modes, Seam, unescape};
+pub(crate) use notices::{NoticeParser, TerminalNotice};
+pub use shell_marks::ShellMark;
+pub use sync_point::{SyncPoint, TerminalModes, unescape};
 pub use tracker::StreamTracker;

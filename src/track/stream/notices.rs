@@ -12,7 +12,7 @@ const BELL: u8 = 0x07;
 
 /// Something that a program told its terminal.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Notice {
+pub(crate) enum TerminalNotice {
     /// The pane's title.
     Title(String),
     /// A notification for the user.
@@ -40,14 +40,14 @@ enum State {
 
 /// Reads the bytes of a pane as they come.
 #[derive(Debug, Default)]
-pub(crate) struct Notices {
+pub(crate) struct NoticeParser {
     state: State,
     sequence: Vec<u8>,
 }
 
-impl Notices {
+impl NoticeParser {
     /// Takes bytes, cut anywhere; what they tell is appended to `told`.
-    pub fn push(&mut self, bytes: &[u8], told: &mut Vec<Notice>) {
+    pub fn push(&mut self, bytes: &[u8], told: &mut Vec<TerminalNotice>) {
         let mut rest = bytes;
         while !rest.is_empty() {
             // Text is passed over as a whole.
@@ -62,12 +62,12 @@ impl Notices {
         }
     }
 
-    fn take(&mut self, byte: u8, told: &mut Vec<Notice>) {
+    fn take(&mut self, byte: u8, told: &mut Vec<TerminalNotice>) {
         self.state = match (self.state, byte) {
             (State::Text, BELL) => {
                 // A program that rings all the time says no more by it.
-                if told.last() != Some(&Notice::Bell) {
-                    told.push(Notice::Bell);
+                if told.last() != Some(&TerminalNotice::Bell) {
+                    told.push(TerminalNotice::Bell);
                 }
                 State::Text
             }
@@ -104,7 +104,7 @@ impl Notices {
         };
     }
 
-    fn end(&mut self, told: &mut Vec<Notice>) -> State {
+    fn end(&mut self, told: &mut Vec<TerminalNotice>) -> State {
         if self.sequence.len() <= SEQUENCE_BYTES_MAX {
             let text = String::from_utf8_lossy(&self.sequence);
             told.extend(read(&text));
@@ -113,22 +113,25 @@ impl Notices {
     }
 }
 
-fn read(sequence: &str) -> Option<Notice> {
+fn read(sequence: &str) -> Option<TerminalNotice> {
     let (code, rest) = sequence.split_once(';')?;
     match code {
-        "0" | "2" => Some(Notice::Title(rest.to_owned())),
+        "0" | "2" => Some(TerminalNotice::Title(rest.to_owned())),
         "9" => match rest.strip_prefix("4;") {
             Some(progress) => {
                 let state = progress.split(';').next();
-                Some(Notice::Progress(!matches!(state, Some("0" | "") | None)))
+                Some(TerminalNotice::Progress(!matches!(
+                    state,
+                    Some("0" | "") | None
+                )))
             }
             // Other numbers are ConEmu's, and no notifications.
             None if rest.split(';').next().is_some_and(is_number) => None,
-            None => Some(Notice::Notification(rest.to_owned())),
+            None => Some(TerminalNotice::Notification(rest.to_owned())),
         },
         "777" => {
             let text = rest.strip_prefix("notify;")?;
-            Some(Notice::Notification(text.replacen(';', ": ", 1)))
+            Some(TerminalNotice::Notification(text.replacen(';', ": ", 1)))
         }
         _ => None,
     }
@@ -144,9 +147,9 @@ mod tests {
 
     use super::*;
 
-    fn told(bytes: &[u8]) -> Vec<Notice> {
+    fn told(bytes: &[u8]) -> Vec<TerminalNotice> {
         let mut told = Vec::new();
-        Notices::default().push(bytes, &mut told);
+        NoticeParser::default().push(bytes, &mut told);
         told
     }
 
@@ -157,13 +160,13 @@ mod tests {
         assert_eq!(
             told(bytes),
             [
-                Notice::Title("work ⠋".into()),
-                Notice::Title("t".into()),
-                Notice::Notification("Approval requested".into()),
-                Notice::Progress(true),
-                Notice::Progress(false),
-                Notice::Notification("Claude: needs you".into()),
-                Notice::Bell,
+                TerminalNotice::Title("work ⠋".into()),
+                TerminalNotice::Title("t".into()),
+                TerminalNotice::Notification("Approval requested".into()),
+                TerminalNotice::Progress(true),
+                TerminalNotice::Progress(false),
+                TerminalNotice::Notification("Claude: needs you".into()),
+                TerminalNotice::Bell,
             ]
         );
     }
@@ -172,12 +175,12 @@ mod tests {
     fn other_strings_hide_what_is_in_them() {
         assert_eq!(
             told(b"\x1bP\x07\x1b]0;no\x07"),
-            [Notice::Title("no".into())]
+            [TerminalNotice::Title("no".into())]
         );
-        assert_eq!(told(b"\x1bPa\x07b\x1b\\\x07"), [Notice::Bell]);
+        assert_eq!(told(b"\x1bPa\x07b\x1b\\\x07"), [TerminalNotice::Bell]);
         assert_eq!(told(b"\x1b]0;never ends"), []);
         let long = format!("\x1b]0;{}\x07\x07", "x".repeat(SEQUENCE_BYTES_MAX + 9));
-        assert_eq!(told(long.as_bytes()), [Notice::Bell]);
+        assert_eq!(told(long.as_bytes()), [TerminalNotice::Bell]);
     }
 
     proptest! {
@@ -185,7 +188,7 @@ mod tests {
         fn cuts_change_nothing(bytes in "[a\u{1b}\u{7}\\]P\\\\0-9;]{0,60}", cut in 0_usize..60) {
             let bytes = bytes.as_bytes();
             let cut = cut.min(bytes.len());
-            let (mut notices, mut pieces) = (Notices::default(), Vec::new());
+            let (mut notices, mut pieces) = (NoticeParser::default(), Vec::new());
             notices.push(&bytes[..cut], &mut pieces);
             notices.push(&bytes[cut..], &mut pieces);
             prop_assert_eq!(pieces, told(bytes));

@@ -4,17 +4,21 @@ use std::collections::VecDeque;
 
 use super::ink::Ink;
 use super::line::Line;
-use super::seam::Seam;
+use super::sync_point::SyncPoint;
 use super::terminal::{At, Saved, Terminal};
 use crate::event::Cursor;
-use crate::track::look::{Row, SavedScreen};
+use crate::track::capture::{Row, SavedScreen};
 
 impl Terminal {
     /// The terminal at a seam. `head` is the line that reaches into the top row of the normal
     /// screen, as far as it has scrolled off, and how many rows of it have.
-    pub fn seated(seam: &Seam, head: Option<(&str, u32)>) -> Self {
-        let look = &seam.look;
-        let mut terminal = Self::new(look.width as usize, look.height as usize, seam.version);
+    pub fn seated(seam: &SyncPoint, head: Option<(&str, u32)>) -> Self {
+        let capture = &seam.capture;
+        let mut terminal = Self::new(
+            capture.width as usize,
+            capture.height as usize,
+            seam.version,
+        );
         terminal.set_modes(&seam.modes);
         let height = terminal.height();
         let width = terminal.width();
@@ -23,10 +27,10 @@ impl Terminal {
             let lines = rows.iter().map(|row| Line::of(row, width, clusters));
             lines.collect()
         };
-        let mut rows = lines(&look.rows[look.history_rows()..]);
+        let mut rows = lines(&capture.rows[capture.history_rows()..]);
         rows.resize_with(height, Line::default);
-        if look.alternate {
-            let saved = look.saved.as_ref();
+        if capture.alternate {
+            let saved = capture.saved.as_ref();
             let cursor = saved.map_or(At::default(), |saved| terminal_at(saved.cursor));
             // It has the size that the pane had when the alternate screen was shown.
             let mut rows = lines(saved.map_or(&[], |saved| &saved.rows));
@@ -37,11 +41,11 @@ impl Terminal {
             terminal.grid.keeps_history = false;
         }
         terminal.grid.rows = rows;
-        terminal.cursor = terminal_at(look.cursor);
+        terminal.cursor = terminal_at(capture.cursor);
         terminal.cursor.x = terminal.cursor.x.min(terminal.width());
         terminal.cursor.y = terminal.cursor.y.min(height - 1);
-        terminal.grid.scrolled.history.size = look.history_size;
-        terminal.grid.scrolled.history.limit = look.history_limit;
+        terminal.grid.scrolled.history.size = capture.history_size;
+        terminal.grid.scrolled.history.limit = capture.history_limit;
         if let Some((text, rows)) = head {
             terminal.grid.scrolled.set_open(text, rows);
         }

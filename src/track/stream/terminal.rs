@@ -6,7 +6,7 @@
 use super::cell::Cell;
 use super::grid::Grid;
 use super::ink::Ink;
-use super::seam::Modes;
+use super::sync_point::TerminalModes;
 use crate::track::version::TmuxVersion;
 
 /// A cursor, which may stand behind the last column: the next character wraps.
@@ -95,7 +95,7 @@ impl Terminal {
         }
     }
 
-    pub fn set_modes(&mut self, modes: &Modes) {
+    pub fn set_modes(&mut self, modes: &TerminalModes) {
         (self.wrap, self.insert, self.origin) = (modes.wrap, modes.insert, modes.origin);
         self.alternates = modes.alternates;
         let (upper, lower) = (modes.region.0 as usize, modes.region.1 as usize);

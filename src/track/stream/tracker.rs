@@ -5,17 +5,17 @@ use std::time::Duration;
 
 use super::agreed::Agreed;
 use super::input::Input;
-use super::marks::{Mark, Marks};
 use super::scrolled::Gone;
-use super::seam::Seam;
+use super::shell_marks::{Marks, ShellMark};
 use super::styled::{Fresh, Styled};
+use super::sync_point::SyncPoint;
 use super::terminal::Terminal;
 use crate::event::{GapEvidence, Styles};
 use crate::track::align::Footprint;
 use crate::track::book::{Moved, Taken};
+use crate::track::capture::Row;
 use crate::track::change::{Change, GapReason};
 use crate::track::lines::{Logical, group, used_rows};
-use crate::track::look::Row;
 use crate::track::normal::leave_out_notice;
 use crate::track::telling::Revises;
 use crate::track::tracker::Tracker;
@@ -40,17 +40,17 @@ const SINGLE_LINES: usize = 32;
 /// Follows one pane, byte for byte.
 ///
 /// It goes on from a [`Tracker`], with its lines, numbers and rules: a line is said once it has
-/// scrolled off, or has stood for [`Tracker::settle_after`] behind the cursor. Bytes change nothing
+/// scrolled off, or has stood for [`Tracker::set_settle_period`] behind the cursor. Bytes change nothing
 /// but the terminal; [`StreamTracker::changes`] says what has come of them, so that it does not
 /// matter where they were cut.
 ///
 /// ```
 /// use std::time::Duration;
-/// use td_observe::track::{Change, Look, Row, Seam, StreamTracker, Tracker};
+/// use td_observe::track::{Change, Capture, Row, SyncPoint, StreamTracker, Tracker};
 /// let rows = vec![Row::default(); 3];
-/// let look = Look { width: 20, height: 3, rows, ..Look::default() };
-/// let seam = Seam { look, ..Seam::default() };
-/// let mut pane = StreamTracker::new(Tracker::baseline(&seam.look), &seam);
+/// let capture = Capture { width: 20, height: 3, rows, ..Capture::default() };
+/// let seam = SyncPoint { capture, ..SyncPoint::default() };
+/// let mut pane = StreamTracker::new(Tracker::baseline(&seam.capture), &seam);
 /// let bytes = b"cc a.c\r\n";
 /// assert_eq!(pane.feed(bytes), bytes.len());
 /// assert_eq!(pane.changes(Duration::ZERO), []);
@@ -90,8 +90,8 @@ pub struct StreamTracker {
 
 impl StreamTracker {
     /// Goes on where a tracker is that has just taken in the look of the seam: [`Tracker::baseline`],
-    /// [`Tracker::fresh`], [`Tracker::resume`] or [`Tracker::deepest_look`].
-    pub fn new(tracker: Tracker, seam: &Seam) -> Self {
+    /// [`Tracker::fresh`], [`Tracker::resume`] or [`Tracker::apply_deepest`].
+    pub fn new(tracker: Tracker, seam: &SyncPoint) -> Self {
         let mut stream = Self {
             terminal: Terminal::new(1, 1, seam.version),
             input: Input::default(),
@@ -102,7 +102,7 @@ impl StreamTracker {
             screen_fed: false,
             is_holed: false,
             recent: tracker
-                .standing()
+                .lines()
                 .filter(|(number, _)| *number < tracker.next_line())
                 .map(|(number, text)| (number, text.to_owned()))
                 .collect(),
@@ -115,16 +115,16 @@ impl StreamTracker {
         };
         stream.sit(seam, false);
         stream.note_said(&[]);
-        stream.agree(&seam.look);
+        stream.confirm(&seam.capture);
         stream
     }
 
     /// Puts the terminal into the state of a seam whose look the tracker has taken in. Whether the
     /// program `goes_on`, all of whose bytes until there have come.
-    pub(super) fn sit(&mut self, seam: &Seam, goes_on: bool) {
+    pub(super) fn sit(&mut self, seam: &SyncPoint, goes_on: bool) {
         let head = self.tracker.book.reaching_in();
-        let screen = &seam.look.rows[seam.look.history_rows()..];
-        let head = head.filter(|_| !seam.look.alternate);
+        let screen = &seam.capture.rows[seam.capture.history_rows()..];
+        let head = head.filter(|_| !seam.capture.alternate);
         let head = head.map(|(text, rows, on_screen)| {
             let shown: String = screen
                 .iter()
@@ -139,7 +139,7 @@ impl StreamTracker {
 
     /// The same; `head` is of the line that reaches into the top row what has scrolled off, and how
     /// many rows that took.
-    pub(super) fn seat(&mut self, seam: &Seam, head: Option<(&str, u32)>, goes_on: bool) {
+    pub(super) fn seat(&mut self, seam: &SyncPoint, head: Option<(&str, u32)>, goes_on: bool) {
         let terminal = Terminal::seated(seam, head);
         let before = std::mem::replace(&mut self.terminal, terminal);
         if goes_on {
@@ -161,12 +161,12 @@ impl StreamTracker {
     /// The bytes that are given next have come now, on the clock of [`StreamTracker::changes`]: tmux
     /// waits for the end of a title, say, for some seconds only. Where this is never called, no time
     /// passes between bytes.
-    pub fn passed(&mut self, now: Duration) {
+    pub fn advance_clock(&mut self, now: Duration) {
         self.input.passed(now, &mut self.terminal);
     }
 
     /// Takes bytes, cut anywhere; how many. It is fewer than there are when much waits to be said:
-    /// then [`StreamTracker::changes`] must be asked (and [`StreamTracker::marks`]) before the rest is
+    /// then [`StreamTracker::changes`] must be asked (and [`StreamTracker::shell_marks`]) before the rest is
     /// given.
     #[must_use = "the bytes that were not taken must be given again"]
     pub fn feed(&mut self, bytes: &[u8]) -> usize {
@@ -224,14 +224,14 @@ impl StreamTracker {
     }
 
     /// What the shell said of its commands since it was last asked, in order.
-    pub fn marks(&mut self) -> Vec<Mark> {
+    pub fn shell_marks(&mut self) -> Vec<ShellMark> {
         self.marks.take()
     }
 
     /// Bytes were dropped here, and so many line ends among them. The lines that they ended are a
     /// gap; what stood on the screen is not known any more, so that a
-    /// [`StreamTracker::reseat`] should follow when the pane is at rest.
-    pub fn dropped(&mut self, line_ends: u64, now: Duration) -> Vec<Change> {
+    /// [`StreamTracker::resync`] should follow when the pane is at rest.
+    pub fn bytes_dropped(&mut self, line_ends: u64, now: Duration) -> Vec<Change> {
         let mut changes = Vec::new();
         self.tracker.at = now;
         self.advance(&mut changes);
@@ -258,7 +258,7 @@ impl StreamTracker {
 
     /// Another program begins in the pane, the end of the one before being known: tmux has erased the
     /// screen and gone to its top, which no byte tells.
-    pub fn begin_anew(&mut self, now: Duration) -> Vec<Change> {
+    pub fn respawned(&mut self, now: Duration) -> Vec<Change> {
         let mut changes = Vec::new();
         self.tracker.at = now;
         self.advance(&mut changes);
@@ -309,8 +309,8 @@ impl StreamTracker {
     }
 
     /// Sets for how long a line must stand to be settled.
-    pub fn settle_after(&mut self, settle: Duration) {
-        self.tracker.settle_after(settle);
+    pub fn set_settle_period(&mut self, settle: Duration) {
+        self.tracker.set_settle_period(settle);
     }
 
     /// The lines of the normal screen in use, that of the cursor among them, with the beginning of

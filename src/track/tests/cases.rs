@@ -10,7 +10,7 @@ fn text_that_moved_while_the_pane_grew_is_no_place() {
     let limit = 10_000;
     let mut watch = Watch::new(Sim::new(4, 2, limit));
     watch.sim.print("aab\n");
-    watch.look();
+    watch.poll();
     watch.sim.up(1);
     watch.sim.print("b\naab\n");
     watch.sim.set_height(3);
@@ -22,8 +22,8 @@ fn text_that_moved_while_the_pane_grew_is_no_place() {
 fn a_prompt_is_shown_and_then_said_with_its_answer() {
     let mut watch = Watch::new(Sim::new(40, 5, 100));
     watch.sim.print("Name? ");
-    watch.look();
-    watch.look();
+    watch.poll();
+    watch.poll();
     assert_eq!(
         watch.changes,
         [Change::Revised {
@@ -32,8 +32,8 @@ fn a_prompt_is_shown_and_then_said_with_its_answer() {
         }]
     );
     watch.sim.print("Ada\n");
-    watch.look();
-    watch.look();
+    watch.poll();
+    watch.poll();
     assert_eq!(
         watch.changes[1..],
         [Change::Lines {
@@ -48,11 +48,11 @@ fn progress_is_revised_and_said_once() {
     let mut watch = Watch::new(Sim::new(40, 5, 100));
     for percent in [10, 50, 100] {
         watch.sim.print(&format!("\r{percent}%"));
-        watch.look();
+        watch.poll();
     }
     watch.sim.print("\ndone\n");
-    watch.look();
-    watch.look();
+    watch.poll();
+    watch.poll();
     assert_eq!(segments(&watch.changes), [["100%", "done"]]);
 }
 
@@ -69,12 +69,12 @@ fn a_lower_limit_drops_rows_and_repeats_none() {
             }
         };
         print(&mut watch, 400);
-        watch.look();
+        watch.poll();
         print(&mut watch, before);
         watch.sim.set_limit(200);
         print(&mut watch, after);
-        watch.look();
-        watch.look();
+        watch.poll();
+        watch.poll();
         let lines: Vec<String> = (1..=printed).map(|n| format!("line {n}")).collect();
         assert_eq!(segments(&watch.changes), [lines], "{before} {after}");
     }
@@ -84,12 +84,12 @@ fn a_lower_limit_drops_rows_and_repeats_none() {
 fn clear_goes_on_counting() {
     let mut watch = Watch::new(Sim::new(40, 5, 100));
     watch.sim.print("a\nb\nc\n$ ");
-    watch.look();
-    watch.look();
+    watch.poll();
+    watch.poll();
     watch.sim.clear_all();
     watch.sim.print("d\n");
-    watch.look();
-    watch.look();
+    watch.poll();
+    watch.poll();
     assert!(
         watch.changes.contains(&Change::Gap {
             first_line: 5,
@@ -116,19 +116,19 @@ fn wrapped_lines_in_a_full_history_leave_no_gap() {
     for (width, per_look) in [(20, 20), (20, 5), (100, 100), (7, 3)] {
         let mut watch = Watch::new(Sim::new(width, 5, 200));
         let mut printed = Vec::new();
-        for look in 0..40 {
+        for capture in 0..40 {
             for line in 0..per_look {
-                printed.push(format!("{} {}", look * per_look + line, "a".repeat(79)));
+                printed.push(format!("{} {}", capture * per_look + line, "a".repeat(79)));
                 watch.sim.print(printed.last().unwrap());
                 watch.sim.print("\n");
             }
-            watch.look();
+            watch.poll();
         }
         let changes = watch.end();
         assert_eq!(
             segments(&changes),
             [printed],
-            "{width} columns, {per_look} lines a look"
+            "{width} columns, {per_look} lines a capture"
         );
         assert!(nothing_settled_is_revised(&changes));
     }
@@ -139,10 +139,10 @@ fn wrapped_lines_in_a_full_history_leave_no_gap() {
 fn a_line_of_which_the_end_was_seen_is_the_same_when_all_of_it_is_seen() {
     let mut sim = Sim::new(2, 2, 100);
     sim.print("line 1.\nline 2.\nline 3.\n");
-    let mut tracker = Tracker::baseline(&sim.look(sim.history_size() - 1));
+    let mut tracker = Tracker::baseline(&sim.capture(sim.history_size() - 1));
     sim.print("line 4.\n");
-    let mut changes = tracker.deepest_look(&sim.look(usize::MAX));
-    changes.extend(tracker.still(Duration::ZERO, None));
+    let mut changes = tracker.apply_deepest(&sim.capture(usize::MAX));
+    changes.extend(tracker.unchanged(Duration::ZERO, None));
     let said = Change::Lines {
         first_line: 1,
         chunk: "line 4.\n".into(),
@@ -153,9 +153,9 @@ fn a_line_of_which_the_end_was_seen_is_the_same_when_all_of_it_is_seen() {
 #[test]
 fn what_a_program_scrolled_off_before_another_took_its_place_is_not_said_again() {
     let mut sim = Sim::new(40, 5, 100);
-    let (mut tracker, mut changes) = Tracker::fresh(&sim.look(usize::MAX));
+    let (mut tracker, mut changes) = Tracker::fresh(&sim.capture(usize::MAX));
     sim.print("a\nb\nc\nd\n");
-    let Outcome::Changes(more) = tracker.look(&sim.look(usize::MAX)) else {
+    let TrackerOutput::Changes(more) = tracker.apply(&sim.capture(usize::MAX)) else {
         panic!("complete")
     };
     changes.extend(more);
@@ -164,10 +164,10 @@ fn what_a_program_scrolled_off_before_another_took_its_place_is_not_said_again()
     sim.up(9);
     sim.erase_below();
     sim.print("new\n");
-    let mut look = sim.look(usize::MAX);
-    look.pid += 1;
+    let mut capture = sim.capture(usize::MAX);
+    capture.pid += 1;
     for _ in 0..2 {
-        changes.extend(tracker.deepest_look(&look));
+        changes.extend(tracker.apply_deepest(&capture));
     }
     assert_eq!(segments(&changes), [vec!["a", "b", "c", "d"], vec!["new"]]);
 }
@@ -178,11 +178,11 @@ fn resized_among_equals(limit: usize) -> (usize, usize) {
     for width in [60, 30, 80] {
         for _ in 0..20 {
             watch.sim.print("same\nsame\nsame\n");
-            watch.look();
+            watch.poll();
         }
         watch.sim.width = width;
         watch.sim.print("same\n");
-        watch.look();
+        watch.poll();
     }
     let changes = watch.end();
     let segments = segments(&changes);
@@ -205,10 +205,10 @@ fn an_empty_pane_changes_its_width_without_a_gap() {
     let mut watch = Watch::new(Sim::new(40, 10, 100));
     for width in [60, 30] {
         watch.sim.width = width;
-        watch.look();
+        watch.poll();
     }
     watch.sim.print("one\n");
-    watch.look();
+    watch.poll();
     let said = Change::Lines {
         first_line: 1,
         chunk: "one\n".into(),
@@ -230,8 +230,8 @@ fn a_pane_that_is_dead_at_the_first_look_is_said_once() {
         let said = segments(&watch.changes);
         assert_eq!(said.last().unwrap().last().unwrap(), "line 299");
         let first = watch.changes.len();
-        watch.look();
-        watch.look();
+        watch.poll();
+        watch.poll();
         assert_eq!(watch.end()[first..], [], "told: {is_told}");
     }
 }

@@ -8,7 +8,7 @@ use std::time::Duration;
 use proptest::prelude::*;
 
 use super::sim::Sim;
-use super::{Change, GapReason, Outcome, Tracker};
+use super::{Change, GapReason, Tracker, TrackerOutput};
 
 /// Looks as the gateway does: as deep as the history grew, and deeper when that is asked for.
 struct Watch {
@@ -21,7 +21,7 @@ struct Watch {
 
 impl Watch {
     fn new(sim: Sim) -> Self {
-        let (tracker, changes) = Tracker::fresh(&sim.look(usize::MAX));
+        let (tracker, changes) = Tracker::fresh(&sim.capture(usize::MAX));
         Self {
             seen_history: sim.history_size(),
             sim,
@@ -31,7 +31,7 @@ impl Watch {
         }
     }
 
-    fn look(&mut self) {
+    fn poll(&mut self) {
         let now = self.sim.history_size();
         let step = (self.sim.limit / 10).max(1);
         let grown = match now.checked_sub(self.seen_history) {
@@ -41,20 +41,20 @@ impl Watch {
         };
         self.seen_history = now;
         let depth = grown + self.tracker.margin() as usize;
-        match self.tracker.look(&self.sim.look(depth)) {
-            Outcome::Changes(changes) => self.changes.extend(changes),
-            Outcome::Deeper => {
+        match self.tracker.apply(&self.sim.capture(depth)) {
+            TrackerOutput::Changes(changes) => self.changes.extend(changes),
+            TrackerOutput::TooShallow => {
                 self.deeper += 1;
-                match self.tracker.look(&self.sim.look(usize::MAX)) {
-                    Outcome::Changes(changes) => self.changes.extend(changes),
-                    Outcome::Deeper => panic!("a complete look is never too short"),
+                match self.tracker.apply(&self.sim.capture(usize::MAX)) {
+                    TrackerOutput::Changes(changes) => self.changes.extend(changes),
+                    TrackerOutput::TooShallow => panic!("a complete capture is never too short"),
                 }
             }
         }
     }
 
     fn end(mut self) -> Vec<Change> {
-        self.look();
+        self.poll();
         self.changes.extend(self.tracker.end());
         self.changes
     }
@@ -63,7 +63,7 @@ impl Watch {
     fn end_dead(mut self, told: &[bool]) -> Vec<Change> {
         for &is_told in told {
             self.sim.die(is_told);
-            self.look();
+            self.poll();
         }
         self.end()
     }
@@ -159,9 +159,9 @@ fn printed_in_order(said: &[Vec<String>], printed: &[String], at_start: bool) ->
 /// Replaying what was said gives what the pane shows.
 #[track_caller]
 fn shows_the_pane(watch: &mut Watch, limit: usize) {
-    watch.look();
-    watch.look();
-    let still = watch.tracker.still(Duration::ZERO, None);
+    watch.poll();
+    watch.poll();
+    let still = watch.tracker.unchanged(Duration::ZERO, None);
     watch.changes.extend(still);
     let (replay, cleared) = watch.replay();
     let shown = watch.sim.text();
@@ -236,7 +236,7 @@ proptest! {
                 watch.sim.print(line);
                 watch.sim.print("\n");
             }
-            watch.look();
+            watch.poll();
         }
         prop_assert_eq!(watch.deeper, 0);
         // A character wider than the pane never appears.
@@ -266,7 +266,7 @@ proptest! {
                 count += 1;
                 watch.sim.print(&format!("n{count}\n"));
             }
-            watch.look();
+            watch.poll();
         }
         let changes = watch.end_dead(told);
         prop_assert!(nothing_settled_is_revised(&changes), "{:#?}", changes);
@@ -305,7 +305,7 @@ proptest! {
                 watch.sim.print(line);
                 watch.sim.print("\n");
             }
-            watch.look();
+            watch.poll();
         }
         let printed: Vec<String> = bursts.concat();
         let changes = watch.end_dead(told);
@@ -335,7 +335,7 @@ proptest! {
                 10 if *count == 2 => sim.clear_all(),
                 10 if *count == 3 => sim.clear_history(),
                 11 if *count == 1 => sim.set_height(2 + text.len() % 6),
-                _ => watch.look(),
+                _ => watch.poll(),
             }
         }
         shows_the_pane(&mut watch, limit);

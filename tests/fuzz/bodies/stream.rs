@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use td_observe::track::{Change, Look, Row, Seam, StreamTracker, Tracker};
+use td_observe::track::{Capture, Change, Row, StreamTracker, SyncPoint, Tracker};
 
 use super::cut::cut;
 
@@ -22,7 +22,7 @@ pub fn run(bytes: &[u8]) {
 
 /// Without the blanks at the ends of rows: how many of them are written where cells are erased, depends on
 /// how much tmux has read at a time.
-fn shown(mut look: Look) -> Look {
+fn shown(mut look: Capture) -> Capture {
     for row in &mut look.rows {
         row.text.truncate(row.text.trim_end_matches(' ').len());
     }
@@ -30,19 +30,19 @@ fn shown(mut look: Look) -> Look {
 }
 
 /// What a reader has in the end, and what the pane shows.
-fn replay((width, height): (u32, u32), pieces: &[&[u8]]) -> (BTreeMap<i64, String>, Look) {
-    let look = Look {
+fn replay((width, height): (u32, u32), pieces: &[&[u8]]) -> (BTreeMap<i64, String>, Capture) {
+    let look = Capture {
         width,
         height,
         history_limit: 50,
         rows: vec![Row::default(); height as usize],
-        ..Look::default()
+        ..Capture::default()
     };
-    let seam = Seam {
-        look,
-        ..Seam::default()
+    let seam = SyncPoint {
+        capture: look,
+        ..SyncPoint::default()
     };
-    let (tracker, mut changes) = Tracker::fresh(&seam.look);
+    let (tracker, mut changes) = Tracker::fresh(&seam.capture);
     let mut pane = StreamTracker::new(tracker, &seam);
     let mut now = Duration::ZERO;
     for piece in pieces {
@@ -51,13 +51,13 @@ fn replay((width, height): (u32, u32), pieces: &[&[u8]]) -> (BTreeMap<i64, Strin
             let taken = pane.feed(rest);
             rest = &rest[taken..];
             changes.extend(pane.changes(now));
-            pane.marks();
+            pane.shell_marks();
         }
         now += Duration::from_millis(30);
     }
-    let look = Look {
+    let look = Capture {
         at: Duration::ZERO,
-        ..pane.look()
+        ..pane.capture()
     };
     assert_eq!(pane.difference(&look), None, "it shows what it shows");
     changes.extend(pane.end(now));

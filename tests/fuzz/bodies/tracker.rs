@@ -3,7 +3,10 @@
 use std::time::{Duration, Instant};
 
 use td_observe::Cursor;
-use td_observe::track::{Change, Death, Look, Outcome, Pace, Paced, Row, SavedScreen, Tracker};
+use td_observe::track::{
+    Capture, Change, ProcessExit, RevisionThrottle, Row, SavedScreen, Throttled, Tracker,
+    TrackerOutput,
+};
 
 /// More looks than this make a case slow, and no richer.
 const LOOKS_MAX: usize = 64;
@@ -21,14 +24,14 @@ pub fn run(bytes: &[u8]) {
             tracker
         }
     };
-    let (mut pace, mut now) = (Pace::default(), Instant::now());
+    let (mut pace, mut now) = (RevisionThrottle::default(), Instant::now());
     for _ in 0..LOOKS_MAX {
         if bytes.0.is_empty() {
             break;
         }
         let was = tracker.next_line();
         let changes = match bytes.below(16) {
-            0 => tracker.still(std::time::Duration::ZERO, None),
+            0 => tracker.unchanged(std::time::Duration::ZERO, None),
             1 => tracker.detach(),
             2 => {
                 // Another observer goes on from what this one said.
@@ -61,8 +64,9 @@ pub fn run(bytes: &[u8]) {
         let _ = tracker.margin();
         now += Duration::from_millis(bytes.below(700) as u64);
         let whole = changes.iter().filter(|change| is_kept(change)).count();
-        let paced = pace.take(changes, now);
-        let kept = |paced: &&Paced| matches!(paced, Paced::Keep(change) if is_kept(change));
+        let paced = pace.throttle(changes, now);
+        let kept =
+            |paced: &&Throttled| matches!(paced, Throttled::Logged(change) if is_kept(change));
         assert_eq!(
             paced.iter().filter(kept).count(),
             whole,
@@ -78,21 +82,21 @@ fn is_kept(change: &Change) -> bool {
 }
 
 /// Looks, and looks deeper where that is asked for.
-fn seen(tracker: &mut Tracker, look: &Look) -> Vec<Change> {
-    match tracker.look(look) {
-        Outcome::Changes(changes) => changes,
-        Outcome::Deeper => {
+fn seen(tracker: &mut Tracker, look: &Capture) -> Vec<Change> {
+    match tracker.apply(look) {
+        TrackerOutput::Changes(changes) => changes,
+        TrackerOutput::TooShallow => {
             // What a full-screen program hides is in every deepest look.
             let is_hidden = look.alternate && look.saved.is_none();
             assert!(
                 is_hidden || !look.is_complete(),
                 "nothing is deeper than {look:#?}"
             );
-            let deeper = Look {
+            let deeper = Capture {
                 history_size: look.history_rows() as u32,
                 ..look.clone()
             };
-            tracker.deepest_look(&deeper)
+            tracker.apply_deepest(&deeper)
         }
     }
 }
@@ -194,7 +198,7 @@ impl Bytes<'_> {
 }
 
 /// A look that nothing binds, not even what tmux would say.
-fn any_look(bytes: &mut Bytes) -> Look {
+fn any_look(bytes: &mut Bytes) -> Capture {
     let height = bytes.number().min(2000);
     let is_sane = bytes.below(4) > 0;
     let history = bytes.below(40);
@@ -203,7 +207,7 @@ fn any_look(bytes: &mut Bytes) -> Look {
     } else {
         bytes.below(40)
     };
-    let mut look = Look {
+    let mut look = Capture {
         width: bytes.number(),
         height: if is_sane { height.min(12) } else { height },
         history_size: if is_sane {
@@ -217,13 +221,13 @@ fn any_look(bytes: &mut Bytes) -> Look {
             y: bytes.number(),
         },
         rows: bytes.rows(count),
-        ..Look::default()
+        ..Capture::default()
     };
     odds(&mut look, bytes);
     look
 }
 
-fn odds(look: &mut Look, bytes: &mut Bytes) {
+fn odds(look: &mut Capture, bytes: &mut Bytes) {
     let flags = bytes.byte();
     look.alternate = flags & 0b11 == 0b11;
     look.saved = (flags & 0b111 == 0b111).then(|| {
@@ -236,7 +240,7 @@ fn odds(look: &mut Look, bytes: &mut Bytes) {
             rows: bytes.rows(height),
         }
     });
-    look.dead = (flags >> 3 == 31).then_some(Death {
+    look.dead = (flags >> 3 == 31).then_some(ProcessExit {
         status: Some(1),
         signal: None,
     });
@@ -245,7 +249,7 @@ fn odds(look: &mut Look, bytes: &mut Bytes) {
 }
 
 /// What a pane may look like a moment later: printed, repainted, trimmed, resized, cleared.
-fn go_on(look: &mut Look, bytes: &mut Bytes) {
+fn go_on(look: &mut Capture, bytes: &mut Bytes) {
     let height = look.height as usize;
     match bytes.below(12) {
         0..=5 => {

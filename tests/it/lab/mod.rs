@@ -1,7 +1,8 @@
 //! Real agents in panes, against a stand-in for their APIs: states, questions and conversations.
 //!
-//! Runs where the lab of the shared material is installed (`../shared/agents-lab/lab install`, into
-//! `$TD_LAB`), as root, in a network namespace of its own; elsewhere it says loudly that it is skipped.
+//! Runs where `$TD_LAB` names the directory in which the lab of the shared material is installed
+//! (`../shared/agents-lab/lab install`), as root, in a network namespace of its own; elsewhere it says
+//! loudly that it is skipped. Real agents need the machine for themselves: `.ci/run` tests them last.
 //! `TD_LAB_AGENTS` names the agents to try, and `joins` for several at once; all by default. `TD_LAB_EVENTS` prints what was reported.
 
 mod joins;
@@ -35,9 +36,9 @@ fn lab() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../shared/agents-lab/lab")
 }
 
+/// The lab's directory; a relative path where the variable is not set, which has no agents.
 fn lab_directory() -> PathBuf {
-    let given = std::env::var_os("TD_LAB").map(PathBuf::from);
-    given.unwrap_or_else(|| std::env::temp_dir().join("td-agents-lab"))
+    PathBuf::from(std::env::var_os("TD_LAB").unwrap_or_default())
 }
 
 #[test]
@@ -45,7 +46,7 @@ fn real_agents_are_read_as_what_they_are() {
     let is_installed = lab().is_file() && lab_directory().join("node_modules").is_dir();
     if !is_installed || !rustix::process::geteuid().is_root() {
         eprintln!(
-            "!!! skipped: no real agents: install them with {} install, and be root",
+            "!!! skipped: no real agents: install them with {} install, set TD_LAB, and be root",
             lab().display()
         );
         return;

@@ -43,7 +43,7 @@ proptest! {
             }
             feed_asking(&mut pane, &bytes, at..from, &asks);
             let ends = bytes[from..to].iter().filter(|byte| **byte == b'\n').count() as u64;
-            let changes = pane.stream.dropped(ends, pane.now);
+            let changes = pane.stream.bytes_dropped(ends, pane.now);
             pane.changes.extend(changes);
             lost += ends;
             at = to;

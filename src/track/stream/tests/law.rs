@@ -9,7 +9,7 @@ use proptest::sample::Index;
 use super::super::super::lines::group;
 use super::super::super::version::TmuxVersion;
 use super::super::input::Input;
-use super::super::marks::Marks;
+use super::super::shell_marks::Marks;
 use super::super::terminal::Terminal;
 use super::*;
 
@@ -183,7 +183,7 @@ proptest! {
             rows.map(|row| (row.text.trim_end_matches(' ').to_owned(), row.wrapped)).collect()
         };
         prop_assert_eq!(shown(&whole), shown(&cut));
-        prop_assert_eq!(whole.stream.marks(), cut.stream.marks());
+        prop_assert_eq!(whole.stream.shell_marks(), cut.stream.shell_marks());
         for pane in [&mut whole, &mut cut] {
             pane.rest();
             pane.end();
@@ -250,13 +250,13 @@ proptest! {
         pane.feed(&before);
         pane.ask();
         let next = pane.stream.tracker().next_line();
-        pane.changes.extend(pane.stream.dropped(lost, pane.now));
+        pane.changes.extend(pane.stream.bytes_dropped(lost, pane.now));
         prop_assert!(pane.stream.tracker().next_line() >= next + lost as i64);
         pane.feed(&after);
         pane.rest();
-        let look = empty(width, height).look;
-        let _ = pane.stream.difference(&look);
-        pane.changes.extend(pane.stream.reseat(&empty(width, height), pane.now));
+        let capture = empty(width, height).capture;
+        let _ = pane.stream.difference(&capture);
+        pane.changes.extend(pane.stream.resync(&empty(width, height), pane.now));
         pane.feed(&before);
         pane.rest();
         pane.end();

@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::event::GapEvidence;
 use crate::track::sim::Sim;
-use crate::track::{GapReason, Outcome};
+use crate::track::{GapReason, TrackerOutput};
 
 /// Who follows the pane.
 #[derive(Debug)]
@@ -26,7 +26,7 @@ struct Turns {
 
 impl Turns {
     fn new(sim: Sim) -> Self {
-        let (tracker, changes) = Tracker::fresh(&sim.look(usize::MAX));
+        let (tracker, changes) = Tracker::fresh(&sim.capture(usize::MAX));
         Self {
             sim,
             follows: Follows::Looks(Box::new(tracker)),
@@ -49,50 +49,50 @@ impl Turns {
     }
 
     /// Takes a look in, a deeper one where that is asked for.
-    fn look(&mut self, depth: usize) -> Look {
+    fn capture(&mut self, depth: usize) -> Capture {
         let Follows::Looks(tracker) = &mut self.follows else {
             panic!("a stream needs no looks")
         };
         for depth in [depth, usize::MAX] {
-            let mut look = self.sim.look(depth);
-            look.at = self.now;
-            if let Outcome::Changes(changes) = tracker.look(&look) {
+            let mut capture = self.sim.capture(depth);
+            capture.at = self.now;
+            if let TrackerOutput::Changes(changes) = tracker.apply(&capture) {
                 self.changes.extend(changes);
-                return look;
+                return capture;
             }
         }
-        panic!("a complete look is never too short")
+        panic!("a complete capture is never too short")
     }
 
     fn ask(&mut self) {
         self.now += LONG;
         match &mut self.follows {
             Follows::Stream(stream) => self.changes.extend(stream.changes(self.now)),
-            Follows::Looks(_) => drop(self.look(5)),
+            Follows::Looks(_) => drop(self.capture(5)),
         }
     }
 
     /// The pipe is opened, or lost.
     fn turn(&mut self) {
         self.now += LONG;
-        let look = match self.follows {
-            Follows::Looks(_) => Some(self.look(20)),
+        let capture = match self.follows {
+            Follows::Looks(_) => Some(self.capture(20)),
             Follows::Stream(_) => None,
         };
-        let other = Tracker::baseline(&self.sim.look(0));
+        let other = Tracker::baseline(&self.sim.capture(0));
         let other = Follows::Looks(Box::new(other));
-        self.follows = match (std::mem::replace(&mut self.follows, other), look) {
-            (Follows::Looks(tracker), Some(look)) => {
-                let seam = Seam {
-                    look,
-                    ..Seam::default()
+        self.follows = match (std::mem::replace(&mut self.follows, other), capture) {
+            (Follows::Looks(tracker), Some(capture)) => {
+                let seam = SyncPoint {
+                    capture,
+                    ..SyncPoint::default()
                 };
                 let stream = StreamTracker::new(*tracker, &seam);
-                assert_eq!(stream.difference(&seam.look), None);
+                assert_eq!(stream.difference(&seam.capture), None);
                 Follows::Stream(Box::new(stream))
             }
             (Follows::Stream(stream), _) => {
-                let (tracker, changes) = stream.into_looks(self.now);
+                let (tracker, changes) = stream.into_polling(self.now);
                 self.changes.extend(changes);
                 Follows::Looks(Box::new(tracker))
             }
@@ -204,17 +204,22 @@ proptest! {
 fn a_look_of_a_stream_is_what_tmux_would_show() {
     let mut pane = Pane::new(9, 3);
     pane.feed(b"one\r\ntwo\r\nthree\r\nfour");
-    let look = pane.stream.look();
-    let expected = seam(9, &["one", "two", "three", "four"], 1).look;
-    assert_eq!(look.rows, expected.rows[1..]);
+    let capture = pane.stream.capture();
+    let expected = seam(9, &["one", "two", "three", "four"], 1).capture;
+    assert_eq!(capture.rows, expected.rows[1..]);
     assert_eq!(
-        (look.width, look.height, look.cursor, look.history_size),
+        (
+            capture.width,
+            capture.height,
+            capture.cursor,
+            capture.history_size
+        ),
         (9, 3, expected.cursor, 1)
     );
     pane.feed(b"\x1b[?1049hvim");
-    let look = pane.stream.look();
-    assert!(look.alternate);
-    assert_eq!(look.saved.unwrap().rows, expected.rows[1..]);
+    let capture = pane.stream.capture();
+    assert!(capture.alternate);
+    assert_eq!(capture.saved.unwrap().rows, expected.rows[1..]);
 }
 
 /// After a drop without a look it is not known where the lines stand.
@@ -222,14 +227,14 @@ fn a_look_of_a_stream_is_what_tmux_would_show() {
 fn polling_after_a_drop_begins_with_a_gap() {
     let mut pane = Pane::new(9, 3);
     pane.feed(b"one\r\ntwo\r\n");
-    pane.changes.extend(pane.stream.dropped(3, pane.now));
+    pane.changes.extend(pane.stream.bytes_dropped(3, pane.now));
     pane.feed(b"six\r\n");
-    let (mut tracker, changes) = pane.stream.into_looks(pane.now + LONG);
+    let (mut tracker, changes) = pane.stream.into_polling(pane.now + LONG);
     pane.changes.extend(changes);
-    let later = seam(9, &["five", "six", "seven", ""], 1).look;
+    let later = seam(9, &["five", "six", "seven", ""], 1).capture;
     assert_eq!(
-        tracker.look(&later),
-        Outcome::Changes(vec![
+        tracker.apply(&later),
+        TrackerOutput::Changes(vec![
             Change::Lines {
                 first_line: 6,
                 chunk: "six\n".into()

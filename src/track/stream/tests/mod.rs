@@ -11,8 +11,8 @@ mod terminal;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use super::super::{Change, Look, Row, Tracker};
-use super::{Seam, StreamTracker};
+use super::super::{Capture, Change, Row, Tracker};
+use super::{StreamTracker, SyncPoint};
 
 /// Longer than anything waits to be said.
 const LONG: Duration = Duration::from_millis(500);
@@ -31,8 +31,8 @@ impl Pane {
     }
 
     /// A pane that has just appeared, showing something.
-    fn at(seam: &Seam) -> Self {
-        let (tracker, changes) = Tracker::fresh(&seam.look);
+    fn at(seam: &SyncPoint) -> Self {
+        let (tracker, changes) = Tracker::fresh(&seam.capture);
         Self {
             stream: StreamTracker::new(tracker, seam),
             now: Duration::ZERO,
@@ -42,7 +42,7 @@ impl Pane {
 
     /// Feeds bytes, and asks where that must be.
     fn feed(&mut self, mut bytes: &[u8]) {
-        self.stream.passed(self.now);
+        self.stream.advance_clock(self.now);
         loop {
             let taken = self.stream.feed(bytes);
             bytes = &bytes[taken..];
@@ -50,7 +50,7 @@ impl Pane {
                 return;
             }
             self.ask();
-            self.stream.marks();
+            self.stream.shell_marks();
         }
     }
 
@@ -129,13 +129,13 @@ fn trimmed(lines: impl Iterator<Item = String>) -> Vec<String> {
     lines
 }
 
-fn empty(width: u32, height: u32) -> Seam {
+fn empty(width: u32, height: u32) -> SyncPoint {
     seam(width, &vec![""; height as usize], 0)
 }
 
 /// A seam that shows these rows, those that are as wide as the pane going on, `history` of them
 /// above the screen. The cursor is behind the last text.
-fn seam(width: u32, rows: &[&str], history: usize) -> Seam {
+fn seam(width: u32, rows: &[&str], history: usize) -> SyncPoint {
     let wraps = |row: &str| row.chars().count() == width as usize;
     let rows: Vec<Row> = rows
         .iter()
@@ -146,7 +146,7 @@ fn seam(width: u32, rows: &[&str], history: usize) -> Seam {
         .collect();
     let last = rows.iter().rposition(|row| !row.text.is_empty());
     let last = last.unwrap_or(history).max(history);
-    let look = Look {
+    let capture = Capture {
         width,
         height: (rows.len() - history) as u32,
         history_size: history as u32,
@@ -156,10 +156,10 @@ fn seam(width: u32, rows: &[&str], history: usize) -> Seam {
             y: (last - history) as u32,
         },
         rows,
-        ..Look::default()
+        ..Capture::default()
     };
-    Seam {
-        look,
-        ..Seam::default()
+    SyncPoint {
+        capture,
+        ..SyncPoint::default()
     }
 }

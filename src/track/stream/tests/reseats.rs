@@ -2,13 +2,13 @@
 
 use super::*;
 use crate::event::Cursor;
-use crate::track::{Death, GapReason};
+use crate::track::{GapReason, ProcessExit};
 
 impl Pane {
-    fn reseat(&mut self, seam: &Seam) {
-        let changes = self.stream.reseat(seam, self.now);
+    fn resync(&mut self, seam: &SyncPoint) {
+        let changes = self.stream.resync(seam, self.now);
         self.changes.extend(changes);
-        assert_eq!(self.stream.difference(&seam.look), None);
+        assert_eq!(self.stream.difference(&seam.capture), None);
     }
 
     fn reasons(&self) -> Vec<GapReason> {
@@ -21,23 +21,23 @@ impl Pane {
 }
 
 /// The cursor is in the row below the last text.
-fn ended(mut seam: Seam) -> Seam {
-    seam.look.cursor.x = 0;
-    seam.look.cursor.y += 1;
+fn ended(mut seam: SyncPoint) -> SyncPoint {
+    seam.capture.cursor.x = 0;
+    seam.capture.cursor.y += 1;
     seam
 }
 
 /// A look at a pane whose program has ended with this status, and that is kept.
-fn over(status: i32, mut seam: Seam) -> Seam {
-    seam.look.dead = Some(Death {
+fn over(status: i32, mut seam: SyncPoint) -> SyncPoint {
+    seam.capture.dead = Some(ProcessExit {
         status: Some(status),
         signal: None,
     });
     seam
 }
 
-fn respawned(mut seam: Seam) -> Seam {
-    seam.look.pid += 1;
+fn respawned(mut seam: SyncPoint) -> SyncPoint {
+    seam.capture.pid += 1;
     seam
 }
 
@@ -49,7 +49,7 @@ fn the_first_line_after_a_respawn_is_put_right() {
     pane.rest();
     pane.feed(b"1\r\n2\r\n3\r\n");
     pane.rest();
-    pane.reseat(&respawned(ended(seam(10, &["1", "2", "3", "", "", ""], 0))));
+    pane.resync(&respawned(ended(seam(10, &["1", "2", "3", "", "", ""], 0))));
     pane.feed(b"4\r\n");
     pane.rest();
     assert_eq!(pane.lines(), ["48211", "48212", "1", "2", "3", "4"]);
@@ -63,7 +63,7 @@ fn a_respawned_program_may_have_scrolled() {
     pane.feed(b"a\r\nb\r\nc\r\nd\r\ne");
     pane.rest();
     pane.feed(b"1\r\n2\r\n3\r\n4\r\n");
-    pane.reseat(&respawned(ended(seam(
+    pane.resync(&respawned(ended(seam(
         10,
         &["a", "b", "1", "2", "3", "4", ""],
         4,
@@ -92,7 +92,7 @@ fn a_respawned_program_that_has_ended_is_not_said_twice() {
         pane.feed(end.as_bytes());
         pane.rest();
         let dead = over(0, respawned(seam(30, shows, history)));
-        pane.reseat(&dead);
+        pane.resync(&dead);
         pane.rest();
         pane.end();
         assert_eq!(pane.said(), said, "{:#?}", pane.changes);
@@ -110,7 +110,7 @@ fn nothing_is_known_of_a_respawned_program_that_was_silent() {
     let mut pane = Pane::new(10, 3);
     pane.feed(b"a\r\nb\r\nlast");
     pane.rest();
-    pane.reseat(&respawned(empty(10, 3)));
+    pane.resync(&respawned(empty(10, 3)));
     pane.feed(b"1\r\n2\r\n3\r\n4\r\n");
     pane.rest();
     assert_eq!(pane.lines(), ["a", "b", "last", "1", "2", "3", "4"]);
@@ -124,8 +124,8 @@ fn a_dead_program_that_is_followed_by_another_leaves_no_gap() {
     pane.feed(b"a\r\nb\r\n");
     pane.rest();
     let dead = over(0, seam(30, &["a", "b", "", "Pane is dead (status 0)"], 1));
-    pane.reseat(&dead);
-    pane.reseat(&respawned(empty(30, 3)));
+    pane.resync(&dead);
+    pane.resync(&respawned(empty(30, 3)));
     pane.feed(b"1\r\n");
     pane.rest();
     assert_eq!(pane.said(), "a\nb\n1\n");
@@ -144,7 +144,7 @@ fn what_tmux_writes_into_a_dead_pane_is_told_from_lines() {
         pane.feed(b"a\r\nb\r\nlast");
         pane.rest();
         let dead = over(1, seam(30, &["a", "b", "last", notice], 1));
-        pane.reseat(&dead);
+        pane.resync(&dead);
         pane.rest();
         pane.end();
         assert_eq!(pane.said(), said);
@@ -159,7 +159,7 @@ fn a_line_between_others_is_put_right_through_a_resize() {
     pane.feed(b"one\r\ntwo\r\nthree\r\nfour\r\n");
     pane.rest();
     let wider = ended(seam(20, &["one", "2", "three", "four", ""], 0));
-    pane.reseat(&wider);
+    pane.resync(&wider);
     assert_eq!(pane.lines(), ["one", "2", "three", "four"]);
     assert_eq!(pane.reasons(), []);
 }
@@ -177,8 +177,8 @@ fn what_tmux_damages_was_said_already() {
         pane.feed(b"one\r\ntwo\r\nthree\r\nfour\r\nfive\r\n");
         pane.rest();
         let mut other = seam(12, rows, rows.len() - 4);
-        other.look.cursor = Cursor { x: 0, y: 3 };
-        pane.reseat(&other);
+        other.capture.cursor = Cursor { x: 0, y: 3 };
+        pane.resync(&other);
         pane.feed(b"six\r\nseven\r\n");
         pane.rest();
         let printed = "one\ntwo\nthree\nfour\nfive\nsix\nseven\n";
@@ -196,12 +196,12 @@ fn a_line_goes_on_after_tmux_has_moved_the_cursor_to_the_top() {
         pane.rest();
         let mut other = seam(4, &["one", "two", begun, "", "", "", ""], 3);
         other
-            .look
+            .capture
             .rows
             .iter_mut()
             .for_each(|row| row.wrapped = false);
-        other.look.cursor = Cursor { x: 0, y: 0 };
-        pane.reseat(&other);
+        other.capture.cursor = Cursor { x: 0, y: 0 };
+        pane.resync(&other);
         pane.feed(b"line\r\nmore\r\n");
         pane.rest();
         assert_eq!(pane.said(), format!("one\ntwo\n{begun}line\nmore\n"));
@@ -223,7 +223,7 @@ fn the_kept_cursor_stays_through_a_resize() {
         } else {
             wider
         };
-        pane.changes.extend(pane.stream.reseat(&wider, pane.now));
+        pane.changes.extend(pane.stream.resync(&wider, pane.now));
         let top = if other_program {
             "\r\x1b[A\x1b[A\x1b[A1\r\n\x1b7"
         } else {
@@ -246,14 +246,14 @@ fn what_bytes_have_set_goes_on_in_another_size() {
     pane.feed(b"\x1b[6;9H\x1b7\x1b[?1049h\x1b[?1049l\x1b[H\x1b[44m");
     pane.rest();
     let mut narrow = empty(4, 3);
-    narrow.look.cursor = Cursor { x: 0, y: 0 };
-    pane.reseat(&narrow);
+    narrow.capture.cursor = Cursor { x: 0, y: 0 };
+    pane.resync(&narrow);
     assert!(pane.stream.terminal.pen.background);
     pane.feed(b"\x1b8x");
     assert_eq!(pane.stream.terminal.shown()[2].text, "   x");
     pane.feed(b"\x1b[H\x1b[?1049ly");
     assert_eq!(pane.stream.terminal.shown()[2].text, "   y");
-    pane.reseat(&respawned(empty(4, 3)));
+    pane.resync(&respawned(empty(4, 3)));
     pane.feed(b"\x1b8z");
     assert_eq!(pane.stream.terminal.shown()[0].text, "z");
     assert!(!pane.stream.terminal.pen.background);
@@ -266,14 +266,14 @@ fn lines_behind_a_full_screen_program_stay_whole() {
     pane.feed(b"one\r\na line of some length\r\n\x1b[?1049hvim");
     pane.rest();
     let mut narrow = empty(8, 4);
-    narrow.look.alternate = true;
-    narrow.look.rows[0].text = "vim".into();
-    narrow.look.cursor = Cursor { x: 3, y: 0 };
-    narrow.look.saved = Some(crate::track::SavedScreen {
+    narrow.capture.alternate = true;
+    narrow.capture.rows[0].text = "vim".into();
+    narrow.capture.cursor = Cursor { x: 3, y: 0 };
+    narrow.capture.saved = Some(crate::track::SavedScreen {
         cursor: Cursor { x: 0, y: 3 },
-        rows: seam(20, &["one", "a line o", "th", ""], 0).look.rows,
+        rows: seam(20, &["one", "a line o", "th", ""], 0).capture.rows,
     });
-    pane.reseat(&narrow);
+    pane.resync(&narrow);
     pane.feed(b"\x1b[?1049lmore\r\n");
     pane.rest();
     assert_eq!(pane.said(), "one\na line of some length\nmore\n");
@@ -287,7 +287,7 @@ fn lines_that_tmux_does_not_have_are_blanked_out() {
     let mut pane = Pane::new(20, 3);
     pane.feed(b"one\r\n\n\n\n\ntwo\r\nthree");
     pane.rest();
-    pane.reseat(&seam(20, &["one", "two", "three"], 0));
+    pane.resync(&seam(20, &["one", "two", "three"], 0));
     pane.rest();
     assert_eq!(
         (pane.lines(), pane.reasons()),
@@ -305,7 +305,7 @@ fn lines_that_fit_more_than_one_story_follow_a_gap() {
     let mut pane = Pane::new(20, 3);
     pane.feed(b"one\r\ntwo\r\nthree\r\nfour\r\nfive");
     pane.rest();
-    pane.reseat(&seam(20, &["other", "four", "five"], 0));
+    pane.resync(&seam(20, &["other", "four", "five"], 0));
     pane.rest();
     assert_eq!(pane.lines(), ["one", "two", "other", "four", "five"]);
     assert_eq!(pane.reasons(), [GapReason::Cleared]);
@@ -317,7 +317,7 @@ fn lines_of_which_none_was_said_follow_a_gap() {
     let mut pane = Pane::new(20, 3);
     pane.feed(b"one\r\ntwo\r\nthree\r\nfour\r\nfive\r\nsix\r\nseven\r\n");
     pane.rest();
-    pane.reseat(&seam(20, &["cc a", "cc b", ""], 0));
+    pane.resync(&seam(20, &["cc a", "cc b", ""], 0));
     pane.rest();
     let lines = pane.lines();
     assert_eq!(
@@ -334,7 +334,7 @@ fn lines_behind_a_cleared_history_are_found_by_their_texts() {
     let mut pane = Pane::new(20, 3);
     pane.feed(b"one\r\ntwo\r\nthree\r\nfour\r\nfive\r\nsix\r\nseven\r\n\x1b[Hmixed");
     pane.rest();
-    pane.reseat(&seam(
+    pane.resync(&seam(
         20,
         &["four", "five", "six", "seven", "", "mixed", ""],
         4,

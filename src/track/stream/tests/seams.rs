@@ -2,16 +2,16 @@
 
 use super::*;
 use crate::event::Cursor;
-use crate::track::{Difference, Modes};
+use crate::track::{Difference, TerminalModes};
 
 #[test]
 fn a_stream_goes_on_in_the_middle_of_everything() {
     // A line whose beginning has scrolled off, a wrap that is due, a sequence that has begun.
     let mut seam = seam(4, &["old", "abcd", "efgh", "ijkl"], 2);
-    seam.look.rows[3].wrapped = false;
+    seam.capture.rows[3].wrapped = false;
     seam.pending = b"\x1b[3".to_vec();
     let mut pane = Pane {
-        stream: StreamTracker::new(Tracker::baseline(&seam.look), &seam),
+        stream: StreamTracker::new(Tracker::baseline(&seam.capture), &seam),
         now: Duration::ZERO,
         changes: vec![],
     };
@@ -29,15 +29,15 @@ fn a_string_that_was_given_up_stays_so_through_a_reseat() {
     pane.feed(b"one\r\n\x1bkfoo");
     pane.now += Duration::from_secs(4);
     let mut other = seam(20, &["one", "", ""], 0);
-    other.look.cursor = crate::event::Cursor { x: 0, y: 1 };
+    other.capture.cursor = crate::event::Cursor { x: 0, y: 1 };
     other.pending = b"\x1bkfoo".to_vec();
-    pane.changes.extend(pane.stream.reseat(&other, pane.now));
+    pane.changes.extend(pane.stream.resync(&other, pane.now));
     // It counts from where it began.
     pane.now += Duration::from_secs(1);
     pane.feed(b"two");
     let mut other = seam(9, &["one", "two", ""], 0);
     other.pending = b"\x1bkfoo".to_vec();
-    pane.changes.extend(pane.stream.reseat(&other, pane.now));
+    pane.changes.extend(pane.stream.resync(&other, pane.now));
     pane.feed(b" three\r\n");
     pane.rest();
     assert_eq!(pane.lines(), ["one", "two three"]);
@@ -46,12 +46,12 @@ fn a_string_that_was_given_up_stays_so_through_a_reseat() {
 #[test]
 fn modes_and_screens_are_those_of_the_seam() {
     let mut seam = seam(9, &["a", "b", "c", "d"], 0);
-    seam.modes = Modes {
+    seam.modes = TerminalModes {
         region: (1, 2),
         tabs: Some(vec![3]),
-        ..Modes::default()
+        ..TerminalModes::default()
     };
-    seam.look.cursor = crate::event::Cursor { x: 0, y: 2 };
+    seam.capture.cursor = crate::event::Cursor { x: 0, y: 2 };
     let mut pane = Pane::at(&seam);
     pane.feed(b"\n\tx");
     let shown = pane.stream.terminal.shown();
@@ -59,11 +59,11 @@ fn modes_and_screens_are_those_of_the_seam() {
     assert_eq!(shown, ["a", "c", "   x", "d"]);
 
     let mut full = empty(9, 3);
-    full.look.alternate = true;
-    full.look.rows[0].text = "vim".into();
-    full.look.saved = Some(crate::track::SavedScreen {
+    full.capture.alternate = true;
+    full.capture.rows[0].text = "vim".into();
+    full.capture.saved = Some(crate::track::SavedScreen {
         cursor: crate::event::Cursor { x: 2, y: 1 },
-        rows: super::seam(9, &["$ vim", "$ ", ""], 0).look.rows,
+        rows: super::seam(9, &["$ vim", "$ ", ""], 0).capture.rows,
     });
     let mut pane = Pane::at(&full);
     pane.feed(b"\x1b[?1049lexit\r\n");
@@ -99,10 +99,10 @@ fn a_stream_that_agrees_says_nothing_when_it_is_taken_up_anew() {
     pane.feed(b"one\r\ntwo\r\nthree");
     pane.rest();
     let same = seam(9, &["one", "two", "three", ""], 0);
-    assert_eq!(pane.stream.difference(&same.look), None);
+    assert_eq!(pane.stream.difference(&same.capture), None);
     let before = pane.changes.clone();
     let now = pane.now;
-    let changes = pane.stream.reseat(&same, now);
+    let changes = pane.stream.resync(&same, now);
     pane.changes.extend(changes);
     pane.rest();
     assert_eq!(pane.changes, before);
@@ -119,8 +119,8 @@ fn tmux_is_right_about_its_screen() {
         stream: "two".into(),
         tmux: "2".into(),
     };
-    assert_eq!(pane.stream.difference(&other.look), Some(difference));
-    let changes = pane.stream.reseat(&other, pane.now);
+    assert_eq!(pane.stream.difference(&other.capture), Some(difference));
+    let changes = pane.stream.resync(&other, pane.now);
     assert_eq!(
         changes,
         [Change::Revised {
@@ -128,7 +128,7 @@ fn tmux_is_right_about_its_screen() {
             text: "2".into()
         }]
     );
-    assert_eq!(pane.stream.difference(&other.look), None);
+    assert_eq!(pane.stream.difference(&other.capture), None);
 }
 
 /// `send-keys -R` scrolls the screen off and goes to its top, which no byte tells.
@@ -141,12 +141,12 @@ fn a_line_that_was_cut_from_outside_is_two_lines() {
     pane.rest();
     assert_eq!(pane.lines(), ["one", "two", "threefour", "five"]);
     let mut reset = seam(9, &["one", "two", "three", "four", "five", "", ""], 3);
-    reset.look.cursor = Cursor { x: 0, y: 2 };
-    let changes = pane.stream.reseat(&reset, pane.now);
+    reset.capture.cursor = Cursor { x: 0, y: 2 };
+    let changes = pane.stream.resync(&reset, pane.now);
     pane.changes.extend(changes);
     pane.rest();
     assert_eq!(pane.lines(), ["one", "two", "three", "four", "five"]);
-    assert_eq!(pane.stream.difference(&reset.look), None);
+    assert_eq!(pane.stream.difference(&reset.capture), None);
 }
 
 /// The same after it has scrolled off; the line was shown while it was unfinished, too.
@@ -164,10 +164,10 @@ fn what_has_scrolled_off_is_put_right() {
     let mut rows = lines.clone();
     rows.push("");
     let mut reset = seam(9, &rows, rows.len() - 3);
-    reset.look.cursor = Cursor { x: 0, y: 2 };
+    reset.capture.cursor = Cursor { x: 0, y: 2 };
     assert!(pane.stream.rows_to_compare() as usize >= rows.len() - 3);
-    assert!(pane.stream.differs_above(&reset.look));
-    let changes = pane.stream.reseat(&reset, pane.now);
+    assert!(pane.stream.differs_above_screen(&reset.capture));
+    let changes = pane.stream.resync(&reset, pane.now);
     pane.changes.extend(changes);
     pane.rest();
     assert_eq!(pane.lines(), lines);
@@ -189,8 +189,8 @@ fn a_resize_loses_nothing_and_says_nothing_twice() {
     }
     rows.push("");
     let mut wider = seam(20, &rows, rows.len() - 4);
-    wider.look.cursor = crate::event::Cursor { x: 0, y: 3 };
-    let changes = pane.stream.reseat(&wider, pane.now);
+    wider.capture.cursor = crate::event::Cursor { x: 0, y: 3 };
+    let changes = pane.stream.resync(&wider, pane.now);
     pane.changes.extend(changes);
     pane.feed(b"after\r\n");
     pane.rest();
@@ -205,7 +205,7 @@ fn what_cannot_be_found_is_no_gap() {
     pane.feed(b"one\r\ntwo\r\nthree\r\n");
     pane.rest();
     let other = seam(20, &["something", "else", "entirely", ""], 1);
-    let changes = pane.stream.reseat(&other, pane.now);
+    let changes = pane.stream.resync(&other, pane.now);
     assert_eq!(changes, []);
     pane.feed(b"\r\nfour\r\n");
     pane.rest();
@@ -218,12 +218,12 @@ fn what_stands_there_after_a_drop_is_known() {
     let mut pane = Pane::new(10, 3);
     pane.feed(b"one\r\ntwo");
     pane.rest();
-    let changes = pane.stream.dropped(5, pane.now);
+    let changes = pane.stream.bytes_dropped(5, pane.now);
     pane.changes.extend(changes);
     pane.feed(b"six\r\nseven");
     pane.rest();
     let other = seam(10, &["something", "else", "entirely"], 1);
-    let changes = pane.stream.reseat(&other, pane.now);
+    let changes = pane.stream.resync(&other, pane.now);
     // Line 8 was begun, and shown.
     assert_eq!(pane.stream.tracker().cursor_line(), 9);
     assert!(
@@ -241,7 +241,7 @@ fn lines_that_were_missed_are_said() {
     pane.feed(b"one\r\ntwo\r\nthree\r\n");
     pane.rest();
     let more = seam(12, &["one", "two", "three", "four", "five", "six"], 3);
-    let changes = pane.stream.reseat(&more, pane.now);
+    let changes = pane.stream.resync(&more, pane.now);
     pane.changes.extend(changes);
     pane.feed(b"\r\n");
     pane.rest();
@@ -257,7 +257,7 @@ fn what_was_dropped_is_counted() {
         pane.feed(&printed.as_bytes()[..from]);
         pane.ask();
         let lost = printed[from..to].matches('\n').count() as u64;
-        let changes = pane.stream.dropped(lost, pane.now);
+        let changes = pane.stream.bytes_dropped(lost, pane.now);
         pane.changes.extend(changes);
         pane.feed(&printed.as_bytes()[to..]);
         pane.rest();
@@ -274,15 +274,15 @@ fn polling_goes_on_with_the_same_numbers() {
     let mut pane = Pane::new(9, 3);
     pane.feed(b"one\r\ntwo\r\nthree\r\nfour");
     pane.rest();
-    let look = seam(9, &["one", "two", "three", "four"], 1).look;
-    assert_eq!(pane.stream.difference(&look), None);
-    let (mut tracker, changes) = pane.stream.into_looks(pane.now);
+    let capture = seam(9, &["one", "two", "three", "four"], 1).capture;
+    assert_eq!(pane.stream.difference(&capture), None);
+    let (mut tracker, changes) = pane.stream.into_polling(pane.now);
     assert_eq!(changes, []);
-    let later = seam(9, &["one", "two", "three", "four", "five", ""], 3).look;
+    let later = seam(9, &["one", "two", "three", "four", "five", ""], 3).capture;
     let mut said = Vec::new();
     for _ in 0..2 {
-        match tracker.look(&later) {
-            crate::track::Outcome::Changes(changes) => said.extend(changes),
+        match tracker.apply(&later) {
+            crate::track::TrackerOutput::Changes(changes) => said.extend(changes),
             other => panic!("{other:?}"),
         }
     }

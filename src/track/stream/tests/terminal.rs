@@ -1,6 +1,6 @@
 //! What tmux does with a pane's bytes, case by case: measured on tmux 3.3a.
 
-use super::super::Mark;
+use super::super::ShellMark;
 use super::*;
 
 /// The rows that are shown in the end, and how many have scrolled off.
@@ -230,24 +230,24 @@ fn a_shell_says_when_commands_begin_and_end() {
         b"\x1b]133;A\x07$ \x1b]133;B\x07for a in b\r\n> do x\r\n\x1b]133;C\x07\x1b]133;D\x07",
     );
     pane.feed(b"\x1b]133;B\x07long gone\x1b[2J\x1b[H\x1b]133;C\x07\x1b]133;Z\x07");
-    let started = |command: Option<&str>| Mark::Started {
+    let started = |command: Option<&str>| ShellMark::Started {
         command: command.map(str::to_owned),
     };
-    let finished = |exit_status| Mark::Finished { exit_status };
+    let finished = |exit_status| ShellMark::Finished { exit_status };
     let marks = [
-        Mark::Prompt,
-        Mark::Input,
+        ShellMark::Prompt,
+        ShellMark::Input,
         started(Some("echo one two")),
         finished(Some(3)),
-        Mark::Prompt,
-        Mark::Input,
+        ShellMark::Prompt,
+        ShellMark::Input,
         started(Some("for a in b\n> do x")),
         finished(None),
-        Mark::Input,
+        ShellMark::Input,
         started(None),
     ];
-    assert_eq!(pane.stream.marks(), marks);
-    assert_eq!(pane.stream.marks(), []);
+    assert_eq!(pane.stream.shell_marks(), marks);
+    assert_eq!(pane.stream.shell_marks(), []);
 }
 
 #[test]

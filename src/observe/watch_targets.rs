@@ -7,16 +7,16 @@
 
 use std::collections::{HashMap, HashSet};
 
-use super::roster::Selection;
-use super::watch::Watch;
 use crate::event::PaneId;
+use crate::observe::poller::panes::Selection;
+use crate::observe::watch::Watch;
 use crate::tmux::{ListedSession, Listing, PaneState, Server, ServerIdentity, SessionId, Target};
 
 /// What the user named, and what of it has been there.
 #[derive(Debug)]
-pub(super) struct Choice {
+pub(super) struct WatchTargets {
     /// None: everything.
-    targets: Vec<Named>,
+    targets: Vec<WatchTarget>,
     leave_out: Vec<PaneId>,
     include_observers: bool,
     told_no_server: bool,
@@ -25,7 +25,7 @@ pub(super) struct Choice {
 }
 
 #[derive(Debug)]
-struct Named {
+struct WatchTarget {
     target: Target,
     /// What it has meant, by ids; what is gone is left out.
     followed: Vec<Target>,
@@ -34,9 +34,9 @@ struct Named {
     told_absent: bool,
 }
 
-impl Choice {
-    pub fn of_watch(watch: &Watch) -> Self {
-        let named = |target: &Target| Named {
+impl WatchTargets {
+    pub fn new(watch: &Watch) -> Self {
+        let named = |target: &Target| WatchTarget {
             target: target.clone(),
             followed: Vec::new(),
             came: false,
@@ -52,7 +52,7 @@ impl Choice {
     }
 
     /// Sessions to watch, each with what of its panes.
-    pub fn of<'a>(
+    pub fn select<'a>(
         &mut self,
         listing: &'a Listing,
         observes: impl Fn(&PaneState) -> bool,
@@ -104,12 +104,12 @@ impl Choice {
     }
 
     /// Whether there are targets, and all of them have been there.
-    pub fn all_came(&self) -> bool {
+    pub fn all_found(&self) -> bool {
         !self.targets.is_empty() && self.targets.iter().all(|one| one.came)
     }
 
     /// Whether a target is there.
-    pub fn is_there(&self, listing: &Listing) -> bool {
+    pub fn any_exists(&self, listing: &Listing) -> bool {
         let is_same = self.server.as_ref() == Some(&listing.server);
         let mut targets = self.targets.iter();
         targets.any(|one| match is_same {
@@ -120,7 +120,7 @@ impl Choice {
 
     /// Says once what is waited for, after a look at what there is.
     pub fn tell_absent(&mut self, server: &Server, is_running: bool) {
-        if self.all_came() {
+        if self.all_found() {
             return;
         }
         if !is_running {
@@ -140,7 +140,7 @@ impl Choice {
     }
 }
 
-impl Named {
+impl WatchTarget {
     /// Remembers what has the name now.
     fn follow(&mut self, listing: &Listing) {
         self.followed.retain(|id| !id.resolve(listing).is_empty());
@@ -170,17 +170,17 @@ mod tests {
     use super::*;
     use crate::tmux::listing_of;
 
-    fn choice(targets: &[&str]) -> Choice {
+    fn choice(targets: &[&str]) -> WatchTargets {
         let mut watch = Watch::new(Server::default());
         for target in targets {
             watch = watch.target(Target::parse(target).unwrap());
         }
-        Choice::of_watch(&watch)
+        WatchTargets::new(&watch)
     }
 
-    fn chosen(choice: &mut Choice, listing: &Listing) -> Vec<(String, Option<usize>, usize)> {
+    fn chosen(choice: &mut WatchTargets, listing: &Listing) -> Vec<(String, Option<usize>, usize)> {
         let observes = |state: &PaneState| state.pane() == "%3";
-        let chosen = choice.of(listing, observes).into_iter();
+        let chosen = choice.select(listing, observes).into_iter();
         chosen
             .map(|(session, selection)| {
                 let only = selection.only.map(|only| only.len());
@@ -213,7 +213,7 @@ mod tests {
     #[test]
     fn what_has_been_named_so_is_followed_under_another_name() {
         let mut choice = choice(&["old"]);
-        let names = |choice: &mut Choice, listing: &Listing| -> Vec<String> {
+        let names = |choice: &mut WatchTargets, listing: &Listing| -> Vec<String> {
             let chosen = chosen(choice, listing).into_iter();
             chosen.map(|(name, ..)| name).collect()
         };
@@ -222,14 +222,14 @@ mod tests {
         listing.panes[0].session_name = "new".to_owned();
         let renamed = listing.clone();
         assert_eq!(names(&mut choice, &renamed), ["new"]);
-        assert!(choice.is_there(&renamed));
+        assert!(choice.any_exists(&renamed));
         // Another one that takes the name is watched, too.
         listing.panes[1].session_name = "old".to_owned();
         assert_eq!(names(&mut choice, &listing), ["new", "old"]);
         // Another server's sessions have the same ids.
         let mut restarted = renamed.clone();
         restarted.server.start_time += 1;
-        assert!(!choice.is_there(&restarted));
+        assert!(!choice.any_exists(&restarted));
         assert_eq!(names(&mut choice, &restarted), [""; 0]);
     }
 
@@ -238,9 +238,9 @@ mod tests {
         let mut choice = choice(&["a", "b"]);
         let (first, both) = (listing_of(&[(1, "a")]), listing_of(&[(1, "a"), (2, "b")]));
         chosen(&mut choice, &first);
-        assert!(!choice.all_came() && choice.is_there(&first));
+        assert!(!choice.all_found() && choice.any_exists(&first));
         chosen(&mut choice, &both);
-        assert!(choice.all_came());
-        assert!(!choice.is_there(&listing_of(&[(4, "c")])));
+        assert!(choice.all_found());
+        assert!(!choice.any_exists(&listing_of(&[(4, "c")])));
     }
 }

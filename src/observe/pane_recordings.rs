@@ -6,10 +6,10 @@ use crate::clock::Clock;
 use crate::event::PaneId;
 use crate::recording::{RunRecorder, draw_screen};
 use crate::tmux::DroppedBytes;
-use crate::track::Seam;
+use crate::track::SyncPoint;
 
 /// The recordings of a session's panes.
-pub(super) struct Recording {
+pub(super) struct PaneRecordings {
     recorder: RunRecorder,
     clock: Clock,
     /// Panes that have a tape.
@@ -18,7 +18,7 @@ pub(super) struct Recording {
     torn: HashSet<PaneId>,
 }
 
-impl Recording {
+impl PaneRecordings {
     pub fn new(recorder: RunRecorder, clock: Clock) -> Self {
         Self {
             recorder,
@@ -29,8 +29,8 @@ impl Recording {
     }
 
     /// Draws what a pane shows: bytes follow from there.
-    pub fn draw(&mut self, pane: &PaneId, seam: &Seam) {
-        let size = (seam.look.width, seam.look.height);
+    pub fn add_screen(&mut self, pane: &PaneId, seam: &SyncPoint) {
+        let size = (seam.capture.width, seam.capture.height);
         let now = self.clock.wall();
         self.recorder.begin(pane, size, &draw_screen(seam), now);
         self.torn.remove(pane);
@@ -38,38 +38,38 @@ impl Recording {
     }
 
     /// What comes next does not follow on what the tape has, if it has anything.
-    pub fn tear(&mut self, pane: &PaneId) {
-        if self.begun.contains(pane) && !self.is_torn(pane) {
-            self.dropped(pane, DroppedBytes::default());
+    pub fn interrupt(&mut self, pane: &PaneId) {
+        if self.begun.contains(pane) && !self.needs_screen(pane) {
+            self.add_drop(pane, DroppedBytes::default());
         }
     }
 
-    pub fn bytes(&mut self, pane: &PaneId, bytes: &[u8]) {
+    pub fn add_bytes(&mut self, pane: &PaneId, bytes: &[u8]) {
         if !self.recorder.bytes(pane, bytes, self.clock.wall()) {
             self.torn.insert(pane.clone());
         }
     }
 
     /// Bytes never came.
-    pub fn dropped(&mut self, pane: &PaneId, dropped: DroppedBytes) {
+    pub fn add_drop(&mut self, pane: &PaneId, dropped: DroppedBytes) {
         let now = self.clock.wall();
         self.recorder
             .dropped(pane, dropped.bytes, dropped.line_ends, now);
         self.torn.insert(pane.clone());
     }
 
-    pub fn resized(&self, pane: &PaneId, size: (u32, u32)) {
+    pub fn add_resize(&self, pane: &PaneId, size: (u32, u32)) {
         self.recorder.resized(pane, size, self.clock.wall());
     }
 
-    pub fn ended(&mut self, pane: &PaneId, exit_status: Option<i32>) {
+    pub fn end(&mut self, pane: &PaneId, exit_status: Option<i32>) {
         self.begun.remove(pane);
         self.torn.remove(pane);
         self.recorder.ended(pane, exit_status, self.clock.wall());
     }
 
     /// Whether a pane's screen is to be drawn anew.
-    pub fn is_torn(&self, pane: &PaneId) -> bool {
+    pub fn needs_screen(&self, pane: &PaneId) -> bool {
         self.torn.contains(pane)
     }
 }

@@ -3,11 +3,11 @@
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
-use super::super::conversation::Telling;
-use super::super::say::Out;
 use super::Pane;
 use crate::agent::{AgentEvent, AgentProgram, AgentState, Markers, ScreenReader};
-use crate::track::Look;
+use crate::observe::conversation::AgentEventConverter;
+use crate::observe::say::Out;
+use crate::track::Capture;
 
 /// How long a screen is held before it is read. An agent draws at its pane's new size before the size is
 /// known here: what it drew then is not read.
@@ -24,7 +24,7 @@ pub(super) struct Reading {
     size: (u32, u32),
     /// Screens that are not read yet, and when they were shown.
     held: VecDeque<(Instant, Vec<String>)>,
-    telling: Telling,
+    telling: AgentEventConverter,
 }
 
 impl Reading {
@@ -35,7 +35,7 @@ impl Reading {
             reader: ScreenReader::new(program),
             size: (0, 0),
             held: VecDeque::new(),
-            telling: Telling::of_screen(),
+            telling: AgentEventConverter::for_screen(),
         }
     }
 
@@ -50,7 +50,7 @@ impl Reading {
         [self.reader.deadline(), held].into_iter().flatten().min()
     }
 
-    fn hold(&mut self, look: &Look, now: Instant) {
+    fn hold(&mut self, look: &Capture, now: Instant) {
         let size = (look.width, look.height);
         if std::mem::replace(&mut self.size, size) != size {
             self.held.clear();
@@ -69,7 +69,7 @@ impl Reading {
 
 impl Pane {
     /// What a look says of the conversation. The rows of a program that is not full-screen are lines.
-    pub(super) fn read_screen(&mut self, look: &Look, out: &mut Out<'_>) {
+    pub(super) fn read_screen(&mut self, look: &Capture, out: &mut Out<'_>) {
         if !look.alternate || look.dead.is_some() {
             return;
         }
@@ -114,7 +114,7 @@ impl Pane {
         let id = out.emitter.execution_id();
         for event in events {
             let agent = (reading.agent.name(), reading.markers.as_ref());
-            if let Some(event) = reading.telling.event(event, id, agent, &self.id) {
+            if let Some(event) = reading.telling.convert(event, id, agent, &self.id) {
                 out.emitter.emit(event);
             }
         }

@@ -4,13 +4,13 @@
 use std::collections::HashMap;
 use std::time::Instant;
 
-use super::super::outcome::Outcome;
-use super::super::pane::Pane;
-use super::super::say::Out;
 use super::{Begin, Moment, Roster, Sight};
 use crate::event::PaneId;
+use crate::observe::pane_observer::Pane;
+use crate::observe::say::Out;
+use crate::observe::session_outcome::SessionOutcome;
 use crate::tmux::{CaptureDigest, DepartedPane, bytes_read_by};
-use crate::track::{Look, Row};
+use crate::track::{Capture, Row};
 
 impl Roster {
     /// A pane is no longer the session's.
@@ -38,9 +38,9 @@ impl Roster {
     /// What it printed last may be on its way, and how its program ended may not be known yet.
     fn parts(&mut self, id: &PaneId, mut pane: Pane, left: Option<DepartedPane>, now: Instant) {
         pane.is_gone(bytes_read_by(self.outfit.server_pid), now);
-        self.programs.parts(id, now);
+        self.programs.pane_closed(id, now);
         let is_moved = left.is_some_and(|left| left.moved);
-        if pane.is_streamed() || !is_moved && !self.programs.is_settled(id, now) {
+        if pane.is_streamed() || !is_moved && !self.programs.is_end_known(id, now) {
             self.leaving.insert(id.clone(), (pane, left));
         } else {
             self.closed(id, pane, left, now);
@@ -77,15 +77,17 @@ impl Roster {
             pane.proved(proof);
         }
         for job in ending.jobs {
-            job.say(id, &out);
+            out.emitter
+                .emit(job.into_event(out.emitter.execution_id(), id));
         }
         if let Some(death) = ending.death {
             pane.program_ended(death, &mut out);
         }
         pane.close(&mut out);
-        self.outcome.ended(pane.death(), ending.is_interactive);
+        self.outcome
+            .program_ended(pane.death(), ending.is_interactive);
         if let Some(recording) = &mut self.outfit.recording {
-            recording.ended(id, pane.exit_status());
+            recording.end(id, pane.exit_status());
         }
     }
 
@@ -103,11 +105,11 @@ impl Roster {
         if !to_open.is_fresh || left.get(id).is_some_and(|left| left.moved) {
             return;
         }
-        let look = Look {
+        let look = Capture {
             width: to_open.state.width,
             height: to_open.state.height,
             rows: vec![Row::default(); to_open.state.height as usize],
-            ..Look::default()
+            ..Capture::default()
         };
         let sight = Sight {
             state: &to_open.state,
@@ -140,7 +142,7 @@ impl Roster {
     }
 
     /// How the session's programs have ended so far.
-    pub fn outcome(&self) -> Outcome {
+    pub fn outcome(&self) -> SessionOutcome {
         self.outcome
     }
 
@@ -188,7 +190,7 @@ impl Roster {
         }
         let over = self.leaving.iter().filter(|(id, (pane, left))| {
             let is_moved = left.is_some_and(|left| left.moved);
-            !pane.is_streamed() && (is_moved || self.programs.is_settled(id, now))
+            !pane.is_streamed() && (is_moved || self.programs.is_end_known(id, now))
         });
         let over: Vec<PaneId> = over.map(|(id, _)| id.clone()).collect();
         for id in over {

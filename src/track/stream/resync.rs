@@ -10,14 +10,14 @@ use std::time::Duration;
 
 use super::agreed::Numbered;
 use super::difference::Difference;
-use super::seam::Seam;
+use super::sync_point::SyncPoint;
 use super::tracker::StreamTracker;
 use crate::event::Cursor;
 use crate::track::align::Footprint;
 use crate::track::book::Moved;
+use crate::track::capture::{Capture, SavedScreen};
 use crate::track::change::{Change, GapReason, Loss};
 use crate::track::lines::Logical;
-use crate::track::look::{Look, SavedScreen};
 use crate::track::normal::Normal;
 use crate::track::reflow;
 use crate::track::tracker::Tracker;
@@ -30,66 +30,66 @@ impl StreamTracker {
     /// No line is said twice and none is lost: the stream has them all. What the look shows of them
     /// otherwise is revised, what stands there and is none of them is known, not said; only what
     /// tmux shows below them is new.
-    pub fn reseat(&mut self, seam: &Seam, now: Duration) -> Vec<Change> {
+    pub fn resync(&mut self, seam: &SyncPoint, now: Duration) -> Vec<Change> {
         let mut changes = Vec::new();
         self.tracker.at = now;
-        let goes_on = seam.look.pid == self.tracker.pid && !self.is_holed;
-        if let Some(hidden) = self.hidden_behind(&seam.look) {
+        let goes_on = seam.capture.pid == self.tracker.pid && !self.is_holed;
+        if let Some(hidden) = self.hidden_behind(&seam.capture) {
             self.advance(&mut changes);
             self.tracker.book.settle(&mut changes, false);
-            self.tracker.seen(&seam.look);
+            self.tracker.seen(&seam.capture);
             let mut seam = seam.clone();
-            seam.look.saved = Some(hidden);
+            seam.capture.saved = Some(hidden);
             let open = self.terminal.grid.scrolled.open();
             let head = open.map(|(text, rows)| (text.to_owned(), rows as u32));
             let head = head.as_ref().map(|(text, rows)| (&**text, *rows));
             self.seat(&seam, head, goes_on);
         } else {
-            self.look_at(&seam.look, &mut changes);
+            self.look_at(&seam.capture, &mut changes);
             self.sit(seam, goes_on);
         }
         self.note(now, &changes);
-        self.agree(&seam.look);
-        self.tracker.show_screen(&seam.look, &mut changes);
+        self.confirm(&seam.capture);
+        self.tracker.show_screen(&seam.capture, &mut changes);
         changes
     }
 
     /// The normal screen, if a full-screen program goes on hiding it: nothing changes there, and
     /// the stream has all of it. tmux shows of its rows only as much as the pane is wide now.
-    fn hidden_behind(&self, look: &Look) -> Option<SavedScreen> {
-        let goes_on = look.alternate && look.pid == self.tracker.pid && !self.is_holed;
+    fn hidden_behind(&self, capture: &Capture) -> Option<SavedScreen> {
+        let goes_on = capture.alternate && capture.pid == self.tracker.pid && !self.is_holed;
         self.terminal.hidden().filter(|_| goes_on)
     }
 
     /// Goes over to polling: the tracker goes on as if its last look had shown what the stream
     /// knows. Its next look finds what was printed since the last byte.
-    pub fn into_looks(mut self, now: Duration) -> (Tracker, Vec<Change>) {
+    pub fn into_polling(mut self, now: Duration) -> (Tracker, Vec<Change>) {
         let mut changes = Vec::new();
         self.tracker.at = now;
         self.advance(&mut changes);
         self.tracker.book.settle(&mut changes, false);
-        self.tracker.has_looked(&self.look());
+        self.tracker.has_looked(&self.capture());
         self.tracker.adrift = self.is_holed.then_some(Loss::possible(GapReason::Dropped));
         (self.tracker, changes)
     }
 
-    fn look_at(&mut self, look: &Look, changes: &mut Vec<Change>) {
-        let parted = self.difference(look);
+    fn look_at(&mut self, capture: &Capture, changes: &mut Vec<Change>) {
+        let parted = self.difference(capture);
         self.advance(changes);
         self.tracker.book.settle(changes, false);
-        let (footprint, mut lines) = Normal::of(look).in_full(look);
-        if let Some(numbered) = self.numbered_again(look, &lines, parted.as_ref()) {
-            self.repair(look, numbered, footprint, changes);
+        let (footprint, mut lines) = Normal::of(capture).in_full(capture);
+        if let Some(numbered) = self.numbered_again(capture, &lines, parted.as_ref()) {
+            self.repair(capture, numbered, footprint, changes);
             return;
         }
-        let beside = Beside::new(self, look, &lines, &footprint);
+        let beside = Beside::new(self, capture, &lines, &footprint);
         let mut place = beside.place(parted.as_ref());
-        let is_explained = self.is_explained(look, parted.as_ref());
+        let is_explained = self.is_explained(capture, parted.as_ref());
         if !is_explained
             && !place.is_some_and(|place| beside.is_whole(place))
-            && let Some(numbered) = self.numbered_perhaps(look, &lines)
+            && let Some(numbered) = self.numbered_perhaps(capture, &lines)
         {
-            self.repair(look, numbered, footprint, changes);
+            self.repair(capture, numbered, footprint, changes);
             return;
         }
         let Beside {
@@ -114,7 +114,7 @@ impl StreamTracker {
             // What the old program had last on the screen was erased, perhaps unseen.
             changes.push(tracker.book.gap(Loss::possible(GapReason::Cleared)));
         }
-        tracker.seen(look);
+        tracker.seen(capture);
         let place = match place {
             Some(place) => place,
             // What was dropped has a count, and what came since is known: nothing else is missing.
@@ -129,8 +129,8 @@ impl StreamTracker {
         tracker.book.say(changes, place.known_from - 1);
         tracker.take(lines, place.first, place.moved, footprint);
         tracker.book.is_known_above(place.known_from);
-        tracker.book.settle(changes, look.dead.is_some());
-        tracker.note_top(look, false);
+        tracker.book.settle(changes, capture.dead.is_some());
+        tracker.note_top(capture, false);
         (self.is_holed, self.begun_anew) = (false, false);
     }
 }
@@ -140,40 +140,40 @@ impl StreamTracker {
     /// tmux agreed last, or by their texts. `None` where neither tells them for sure.
     fn numbered_again(
         &self,
-        look: &Look,
+        capture: &Capture,
         lines: &[Logical],
         parted: Option<&Difference>,
     ) -> Option<Numbered> {
-        let numbered = self.numbered(look, lines.to_vec());
+        let numbered = self.numbered(capture, lines.to_vec());
         if numbered.as_ref().is_some_and(|numbered| numbered.is_sure) {
             return numbered;
         }
-        let by_text = self.numbered_by_text(look, lines.to_vec());
+        let by_text = self.numbered_by_text(capture, lines.to_vec());
         let by_text = by_text.filter(|by_text| by_text.is_sure && !is_another_size(parted));
         let surely = |numbered| Numbered {
             is_sure: true,
             ..numbered
         };
-        let by_row = || numbered.filter(|_| self.is_explained(look, parted));
+        let by_row = || numbered.filter(|_| self.is_explained(capture, parted));
         by_text.or_else(|| by_row().map(surely))
     }
 
     /// The same where something has come between that no byte tells, and more than one story fits.
-    fn numbered_perhaps(&self, look: &Look, lines: &[Logical]) -> Option<Numbered> {
-        self.numbered_by_text(look, lines.to_vec())
-            .or_else(|| self.numbered(look, lines.to_vec()))
-            .or_else(|| self.numbered_anew(look, lines.to_vec()))
+    fn numbered_perhaps(&self, capture: &Capture, lines: &[Logical]) -> Option<Numbered> {
+        self.numbered_by_text(capture, lines.to_vec())
+            .or_else(|| self.numbered(capture, lines.to_vec()))
+            .or_else(|| self.numbered_anew(capture, lines.to_vec()))
     }
 
     /// Whether it is known why a look shows other rows: another size, or none but in their places.
-    fn is_explained(&self, look: &Look, parted: Option<&Difference>) -> bool {
-        is_another_size(parted) || self.stands_still(look, parted)
+    fn is_explained(&self, capture: &Capture, parted: Option<&Difference>) -> bool {
+        is_another_size(parted) || self.stands_still(capture, parted)
     }
 
     /// Puts the lines of a look in the place of those that were said with their numbers.
     fn repair(
         &mut self,
-        look: &Look,
+        capture: &Capture,
         numbered: Numbered,
         footprint: Footprint,
         changes: &mut Vec<Change>,
@@ -194,14 +194,14 @@ impl StreamTracker {
         });
         changes.extend(revised.collect::<Vec<_>>());
         let tracker = &mut self.tracker;
-        tracker.seen(look);
+        tracker.seen(capture);
         tracker.book.say(changes, first - 1);
         if !is_sure {
             changes.push(tracker.book.gap(Loss::possible(GapReason::Cleared)));
         }
         tracker.take(lines, first, Moved::Anew, footprint);
-        tracker.book.settle(changes, look.dead.is_some());
-        tracker.note_top(look, false);
+        tracker.book.settle(changes, capture.dead.is_some());
+        tracker.note_top(capture, false);
         (self.is_holed, self.begun_anew) = (false, false);
     }
 
@@ -220,12 +220,13 @@ impl StreamTracker {
     }
 
     /// Whether a look shows rows where they stood: it has the same size, and the same history.
-    fn stands_still(&self, look: &Look, parted: Option<&Difference>) -> bool {
+    fn stands_still(&self, capture: &Capture, parted: Option<&Difference>) -> bool {
         let history = self.terminal.grid.scrolled.history;
         let same_size = !is_another_size(parted);
-        let same_history = (history.size, history.limit) == (look.history_size, look.history_limit);
-        let respawned = look.pid != self.tracker.pid && !self.begun_anew;
-        same_size && same_history && !look.alternate && !respawned
+        let same_history =
+            (history.size, history.limit) == (capture.history_size, capture.history_limit);
+        let respawned = capture.pid != self.tracker.pid && !self.begun_anew;
+        same_size && same_history && !capture.alternate && !respawned
     }
 }
 
@@ -258,7 +259,7 @@ impl Place {
 /// The lines of a look beside those of the stream.
 struct Beside<'a> {
     stream: &'a StreamTracker,
-    look: &'a Look,
+    capture: &'a Capture,
     lines: &'a [Logical],
     /// The stream's lines, in order.
     known: Vec<(i64, &'a str)>,
@@ -280,7 +281,7 @@ enum Fit {
 impl<'a> Beside<'a> {
     fn new(
         stream: &'a StreamTracker,
-        look: &'a Look,
+        capture: &'a Capture,
         lines: &'a [Logical],
         footprint: &Footprint,
     ) -> Self {
@@ -288,7 +289,7 @@ impl<'a> Beside<'a> {
         let oldest = book.lines().next().map_or(i64::MAX, |(number, _)| number);
         let older = stream.recent.iter().filter(|(number, _)| *number < oldest);
         let older = older.map(|(number, text)| (*number, text.as_str()));
-        let at_cursor = match look.dead {
+        let at_cursor = match capture.dead {
             // tmux hides where it was: behind all that was printed.
             Some(_) => lines
                 .iter()
@@ -300,11 +301,11 @@ impl<'a> Beside<'a> {
         };
         Self {
             stream,
-            look,
+            capture,
             lines,
             known: older.chain(book.lines()).collect(),
             at_cursor: at_cursor.unwrap_or(0) as i64,
-            respawned: look.pid != stream.tracker.pid && !stream.begun_anew,
+            respawned: capture.pid != stream.tracker.pid && !stream.begun_anew,
         }
     }
 
@@ -331,7 +332,7 @@ impl<'a> Beside<'a> {
     fn place(&self, parted: Option<&Difference>) -> Option<Place> {
         let book = &self.stream.tracker.book;
         let history = self.stream.terminal.grid.scrolled.history;
-        if self.stream.stands_still(self.look, parted) {
+        if self.stream.stands_still(self.capture, parted) {
             let first = book.first_number(self.lines, 0);
             return Some(Place {
                 first,
@@ -340,7 +341,7 @@ impl<'a> Beside<'a> {
             });
         }
         let cursor_line = self.cursor_line();
-        let is_alive = self.look.dead.is_none();
+        let is_alive = self.capture.dead.is_none();
         let fits_at_cursor = |number| self.fits(number - self.at_cursor, cursor_line);
         let at_cursor = match (is_alive, self.respawned) {
             (true, _) => fits_at_cursor(cursor_line),
@@ -358,8 +359,8 @@ impl<'a> Beside<'a> {
             return None;
         }
         let by_history = || {
-            let grown = i64::from(self.look.history_size) - i64::from(history.size);
-            let same_width = self.look.width as usize == self.stream.terminal.width();
+            let grown = i64::from(self.capture.history_size) - i64::from(history.size);
+            let same_width = self.capture.width as usize == self.stream.terminal.width();
             same_width.then(|| book.first_number(self.lines, grown))
         };
         let by_text = || {
@@ -381,7 +382,7 @@ impl<'a> Beside<'a> {
     /// Whether tmux has left the line of the cursor in the history and gone to the top of the screen:
     /// it does so where rows that it makes anew push the cursor off the screen.
     fn is_left_above(&self, place: Option<Place>) -> bool {
-        let at_top = self.look.cursor == Cursor::default() && self.look.dead.is_none();
+        let at_top = self.capture.cursor == Cursor::default() && self.capture.dead.is_none();
         place.is_some_and(|place| {
             let mut below = self.cursor_line() + 1 - place.first..=self.at_cursor;
             at_top && !below.is_empty() && below.all(|at| self.is_blank(at))

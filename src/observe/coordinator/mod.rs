@@ -14,15 +14,15 @@ use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, Sender, TrySendError, bounded, never, select_biased};
 
-use super::choice::Choice;
-use super::conversation::{ConversationReader, Conversations};
-use super::handover::Handover;
-use super::poller::{Control, Ended};
-use super::roster::Selection;
-use super::watch::Watch;
-use super::{Context, Source};
 use crate::error::{Error, Result};
 use crate::event::{ExecutionId, PaneId};
+use crate::observe::conversation::{ConversationReader, Conversations};
+use crate::observe::pane_transfers::Handover;
+use crate::observe::poller::panes::Selection;
+use crate::observe::poller::{Control, Ended};
+use crate::observe::watch::Watch;
+use crate::observe::watch_targets::WatchTargets;
+use crate::observe::{Context, Source};
 use crate::process::{ExitWatch, ProcessWatcher, TerminalWatch};
 use crate::thread::{Handle, StopGuard};
 use crate::tmux::{
@@ -112,7 +112,7 @@ impl Source for Coordinator {
                 .map_or_else(Conversations::default, ConversationReader::conversations),
             sessions: HashMap::new(),
             first: true,
-            choice: Choice::of_watch(&self.watch),
+            choice: WatchTargets::new(&self.watch),
             told_trouble: None,
             commands: HashMap::new(),
             rounds: 0,
@@ -169,7 +169,7 @@ struct Work {
     sessions: HashMap<Key, Watched>,
     /// No listing yet: what is there now was there before.
     first: bool,
-    choice: Choice,
+    choice: WatchTargets,
     told_trouble: Option<String>,
     /// The programs in the foreground of the panes, as of the last listing that named them.
     commands: HashMap<PaneId, String>,
@@ -245,9 +245,9 @@ impl Work {
     /// Whether nothing is to be done as long as this listing holds: what it has is what is watched.
     fn is_at_rest(&self, listing: &Listing) -> bool {
         let (pid, start_time) = (listing.server.pid, listing.server.start_time);
-        let is_there =
+        let any_exists =
             |key: &Key| (key.0, key.1) == (pid, start_time) && listing.session(key.2).is_some();
-        self.sessions.keys().all(is_there)
+        self.sessions.keys().all(any_exists)
     }
 
     /// One round: new sessions get a poller, ended ones are joined. True when all targets that
@@ -279,9 +279,9 @@ impl Work {
             }
         }
         self.first = false;
-        self.choice.all_came()
+        self.choice.all_found()
             && self.sessions.is_empty()
-            && listing.is_none_or(|listing| !self.choice.is_there(&listing))
+            && listing.is_none_or(|listing| !self.choice.any_exists(&listing))
     }
 
     /// What there is now; `None` when it is time to stop. Programs are asked for when there is a new
@@ -350,7 +350,7 @@ impl Work {
                 command.is_some_and(|command| command == OBSERVER)
             }
         };
-        let chosen = self.choice.of(listing, observes);
+        let chosen = self.choice.select(listing, observes);
         self.choice.tell_absent(&self.watch.server, true);
         let ids = chosen.iter().map(|(session, _)| session.id).collect();
         let server = &listing.server;

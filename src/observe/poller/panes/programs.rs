@@ -4,20 +4,20 @@ use std::time::Instant;
 
 use crossbeam_channel::Receiver;
 
-use super::super::commands::Job;
-use super::super::say::Out;
 use super::Roster;
 use crate::event::PaneId;
+use crate::observe::command_events::CommandEvent;
+use crate::observe::say::Out;
 
 impl Roster {
     /// Gets a message when processes have ended.
     pub fn exits(&self) -> &Receiver<()> {
-        self.programs.rung()
+        self.programs.exit_signal()
     }
 
     /// Processes have ended.
     pub fn exited(&mut self, now: Instant) {
-        for (id, death) in self.programs.ended(now) {
+        for (id, death) in self.programs.handle_exits(now) {
             let leaving = self.leaving.get_mut(&id).map(|(pane, _)| pane);
             let Some(pane) = self.panes.get_mut(&id).or(leaving) else {
                 continue;
@@ -39,22 +39,16 @@ impl Roster {
 
     /// Says what has become of the panes' jobs.
     pub(super) fn say_jobs(&mut self, now: Instant) {
-        for (id, job) in self.programs.due(now) {
-            self.say_job(&id, job, now);
+        for (id, job) in self.programs.handle_timeout(now) {
+            self.say_job(&id, job);
         }
     }
 
-    fn say_job(&mut self, id: &PaneId, job: Job, now: Instant) {
+    fn say_job(&self, id: &PaneId, job: CommandEvent) {
         if !self.panes.contains_key(id) && !self.leaving.contains_key(id) {
             return;
         }
-        let recall = self.outfit.recalls.entry(id.clone()).or_default();
-        let out = Out {
-            emitter: &self.outfit.emitter,
-            recall,
-            patient: None,
-            now,
-        };
-        job.say(id, &out);
+        let emitter = &self.outfit.emitter;
+        emitter.emit(job.into_event(emitter.execution_id(), id));
     }
 }

@@ -1,6 +1,6 @@
 //! How a session ended, by how the programs of its panes did (pure).
 
-use crate::track::Death;
+use crate::track::ProcessExit;
 
 /// The signal that tmux sends to the program of a pane that it kills.
 const HUP: i32 = 1;
@@ -10,16 +10,16 @@ const HUP: i32 = 1;
 /// The session's status is that of the first of its programs that failed; where none did, that of the
 /// last one to end.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Outcome {
+pub(super) struct SessionOutcome {
     failed: Option<i32>,
     last: Option<i32>,
 }
 
-impl Outcome {
+impl SessionOutcome {
     /// A program has ended. Shells in which people type exit with what their last command did, and
     /// programs whose pane was killed were hung up: neither has failed.
-    pub fn ended(&mut self, death: Option<Death>, is_interactive: bool) {
-        let status = death.and_then(Death::exit_status);
+    pub fn program_ended(&mut self, death: Option<ProcessExit>, is_interactive: bool) {
+        let status = death.and_then(ProcessExit::exit_status);
         self.last = status;
         let is_hung_up = status == Some(128 + HUP);
         if !is_interactive && !is_hung_up {
@@ -42,21 +42,21 @@ impl Outcome {
 mod tests {
     use super::*;
 
-    fn exit(status: i32) -> Option<Death> {
+    fn exit(status: i32) -> Option<ProcessExit> {
         let status = Some(status);
         let signal = None;
-        Some(Death { status, signal })
+        Some(ProcessExit { status, signal })
     }
 
-    fn killed(signal: i32) -> Option<Death> {
+    fn killed(signal: i32) -> Option<ProcessExit> {
         let (status, signal) = (None, Some(signal));
-        Some(Death { status, signal })
+        Some(ProcessExit { status, signal })
     }
 
-    fn outcome(ends: &[(Option<Death>, bool)]) -> (Option<i32>, bool) {
-        let mut outcome = Outcome::default();
+    fn outcome(ends: &[(Option<ProcessExit>, bool)]) -> (Option<i32>, bool) {
+        let mut outcome = SessionOutcome::default();
         for &(death, is_interactive) in ends {
-            outcome.ended(death, is_interactive);
+            outcome.program_ended(death, is_interactive);
         }
         (outcome.status(), outcome.has_failed())
     }

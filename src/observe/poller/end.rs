@@ -4,9 +4,9 @@ use std::time::{Duration, Instant};
 
 use crossbeam_channel::{never, select_biased};
 
-use super::super::outcome::Outcome;
 use super::{Ended, Work};
 use crate::event::SessionEndReason;
+use crate::observe::session_outcome::SessionOutcome;
 use crate::tmux::{ReplyTime, SessionRequest};
 
 /// The last look, when the observer stops: a hung server must not keep it from ending in time.
@@ -34,7 +34,7 @@ impl Work {
         self.poller.roster.detach(self.poller.clock.now());
         // One that goes on has no status.
         let outcome = match reason {
-            SessionEndReason::Detached => Outcome::default(),
+            SessionEndReason::Detached => SessionOutcome::default(),
             SessionEndReason::Closed | SessionEndReason::ServerGone => self.poller.roster.outcome(),
         };
         let exit_status = outcome.status();

@@ -3,13 +3,12 @@
 
 use std::time::{Duration, Instant};
 
-use super::say::Out;
-use crate::event::{PaneId, TdEvent};
-use crate::track::Death;
+use crate::event::{ExecutionId, PaneId, TdEvent};
+use crate::track::ProcessExit;
 
 /// What is emitted of a job.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Job {
+pub(super) enum CommandEvent {
     /// It has lived for long enough to count.
     Started {
         /// The process group, where the kernel shows one.
@@ -26,16 +25,16 @@ pub(super) enum Job {
     },
 }
 
-impl Job {
+impl CommandEvent {
     /// The end of a job: by the shell's word, with the kernel's where both say the same.
     pub fn completed(
         pid: Option<u32>,
         marked: Option<i32>,
-        end: Option<Death>,
+        end: Option<ProcessExit>,
         took: Duration,
     ) -> Self {
         // As shells have it: 128 and the signal.
-        let known = end.and_then(Death::exit_status);
+        let known = end.and_then(ProcessExit::exit_status);
         let is_same = marked.is_none() || marked == known;
         Self::Completed {
             pid,
@@ -45,34 +44,30 @@ impl Job {
         }
     }
 
-    /// Emits it.
-    pub fn say(self, pane: &PaneId, out: &Out<'_>) {
-        let pane = Some(pane.clone());
+    /// Returns the event of the pane's run.
+    pub fn into_event(self, execution_id: &ExecutionId, pane: &PaneId) -> TdEvent {
+        let (execution_id, pane) = (execution_id.clone(), Some(pane.clone()));
         match self {
-            Self::Started { pid, command, cwd } => {
-                out.emitter.emit(TdEvent::ExecutionStarted {
-                    execution_id: out.emitter.execution_id().clone(),
-                    command,
-                    cwd,
-                    pane,
-                    pid,
-                });
-            }
+            Self::Started { pid, command, cwd } => TdEvent::ExecutionStarted {
+                execution_id,
+                command,
+                cwd,
+                pane,
+                pid,
+            },
             Self::Completed {
                 pid,
                 exit_code,
                 signal,
                 took,
-            } => {
-                out.emitter.emit(TdEvent::ExecutionCompleted {
-                    execution_id: out.emitter.execution_id().clone(),
-                    exit_code,
-                    signal,
-                    duration_ms: u64::try_from(took.as_millis()).unwrap_or(u64::MAX),
-                    pane,
-                    pid,
-                });
-            }
+            } => TdEvent::ExecutionCompleted {
+                execution_id,
+                exit_code,
+                signal,
+                duration_ms: u64::try_from(took.as_millis()).unwrap_or(u64::MAX),
+                pane,
+                pid,
+            },
         }
     }
 }
@@ -86,7 +81,7 @@ pub(super) struct CommandLine {
     pub since: Instant,
     pub state: LineState,
     /// How its group ended, as the kernel has it.
-    pub end: Option<Death>,
+    pub end: Option<ProcessExit>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

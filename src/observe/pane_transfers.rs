@@ -4,9 +4,9 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use super::pane::Pane;
-use super::recall::Recall;
 use crate::event::PaneId;
+use crate::observe::pane_observer::Pane;
+use crate::observe::resume_point::Recall;
 use crate::tmux::SessionId;
 
 /// Who has which pane. Shared by all pollers of one tmux server; locked for a moment only.
@@ -84,13 +84,13 @@ impl Handover {
 
 #[cfg(test)]
 mod tests {
-    use super::super::conversation::Conversations;
     use super::*;
     use crate::bus::EventBus;
-    use crate::observe::pane::{Begin, Manner};
+    use crate::observe::conversation::Conversations;
+    use crate::observe::pane_observer::{Begin, Manner};
     use crate::observe::say::Out;
     use crate::tmux::{CaptureDigest, PaneState};
-    use crate::track::Look;
+    use crate::track::Capture;
 
     fn pane() -> Pane {
         let bus = EventBus::new(10);
@@ -111,7 +111,7 @@ mod tests {
         };
         Pane::open(
             &PaneState::default(),
-            &Look::default(),
+            &Capture::default(),
             CaptureDigest::default(),
             manner,
             out,

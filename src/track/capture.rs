@@ -15,14 +15,14 @@ pub struct Row {
 
 /// How a pane's program ended, where the pane was kept (`remain-on-exit`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Death {
+pub struct ProcessExit {
     /// Its exit status.
     pub status: Option<i32>,
     /// The signal that ended it.
     pub signal: Option<i32>,
 }
 
-impl Death {
+impl ProcessExit {
     /// An exit status as shells say it: 128 and the signal, where one ended it.
     pub fn exit_status(self) -> Option<i32> {
         self.status.or(self.signal.map(|signal| 128 + signal))
@@ -40,7 +40,7 @@ pub struct SavedScreen {
 
 /// One look at a pane: what tmux knew of it and showed in one instant.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Look {
+pub struct Capture {
     /// Columns.
     pub width: u32,
     /// Rows of the screen.
@@ -54,7 +54,7 @@ pub struct Look {
     /// Whether a full-screen program shows the alternate screen; `rows` ends with that screen then.
     pub alternate: bool,
     /// The pane's program has ended and tmux keeps the pane.
-    pub dead: Option<Death>,
+    pub dead: Option<ProcessExit>,
     /// The process that tmux started in the pane; another one after a respawn.
     pub pid: u32,
     /// The last rows of the history, then all rows of the screen, oldest first: at least `height`,
@@ -70,7 +70,7 @@ pub struct Look {
     pub bytes_after: Option<u64>,
 }
 
-impl Look {
+impl Capture {
     /// How many rows of the history the look holds.
     pub fn history_rows(&self) -> usize {
         self.rows.len().saturating_sub(self.height as usize)

@@ -18,16 +18,16 @@ const SHOW_EVERY: Duration = Duration::from_millis(200);
 
 /// A change, and whether it is for the log too.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Paced {
+pub enum Throttled {
     /// For the log and for viewers.
-    Keep(Change),
+    Logged(Change),
     /// A passing state, for viewers only.
-    Show(Change),
+    Live(Change),
 }
 
 /// The pace of one pane.
 #[derive(Debug, Default)]
-pub struct Pace {
+pub struct RevisionThrottle {
     /// Lines that were kept within the last second, at most a screen and what it scrolled.
     lines: BTreeMap<i64, Mark>,
     screen: ScreenPace,
@@ -57,9 +57,9 @@ struct Screen {
     rows: BTreeMap<u32, String>,
 }
 
-impl Pace {
+impl RevisionThrottle {
     /// Sorts what a look brought.
-    pub fn take(&mut self, changes: Vec<Change>, now: Instant) -> Vec<Paced> {
+    pub fn throttle(&mut self, changes: Vec<Change>, now: Instant) -> Vec<Throttled> {
         let mut paced = Vec::with_capacity(changes.len());
         let is_line =
             |change: &Change| matches!(change, Change::Lines { .. } | Change::Revised { .. });
@@ -80,7 +80,7 @@ impl Pace {
                         );
                     self.lines
                         .retain(|line, _| !(first_line..end).contains(line));
-                    paced.push(Paced::Keep(change));
+                    paced.push(Throttled::Logged(change));
                 }
                 Change::Revised { line, text } => paced.push(self.revised(line, text, now)),
                 Change::Screen {
@@ -91,7 +91,7 @@ impl Pace {
                 } => {
                     self.screen.add(width, height, cursor, rows);
                 }
-                Change::Gap { .. } => paced.push(Paced::Keep(change)),
+                Change::Gap { .. } => paced.push(Throttled::Logged(change)),
             }
         }
         paced.extend(self.due(now));
@@ -99,13 +99,13 @@ impl Pace {
     }
 
     /// What has come due since: last states whose second is over. Call it with every tick.
-    pub fn due(&mut self, now: Instant) -> Vec<Paced> {
+    pub fn due(&mut self, now: Instant) -> Vec<Throttled> {
         let mut paced = Vec::new();
         self.lines.retain(|&line, mark| {
             let over = now.saturating_duration_since(mark.kept) >= KEEP_EVERY;
             if over && let Some(text) = mark.shown.take() {
                 mark.kept = now;
-                paced.push(Paced::Keep(Change::Revised { line, text }));
+                paced.push(Throttled::Logged(Change::Revised { line, text }));
                 return true;
             }
             !over
@@ -114,36 +114,36 @@ impl Pace {
         paced
     }
 
-    /// When [`Pace::due`] will have something to say, if nothing else happens.
-    pub fn next_due(&self) -> Option<Instant> {
+    /// When [`RevisionThrottle::due`] will have something to say, if nothing else happens.
+    pub fn deadline(&self) -> Option<Instant> {
         let held = self.lines.values().filter(|mark| mark.shown.is_some());
         let lines = held.map(|mark| mark.kept + KEEP_EVERY).min();
         [lines, self.screen.next_due()].into_iter().flatten().min()
     }
 
     /// The end: all last states that were only shown.
-    pub fn finish(&mut self) -> Vec<Paced> {
+    pub fn finish(&mut self) -> Vec<Throttled> {
         let lines = std::mem::take(&mut self.lines).into_iter();
-        let mut paced: Vec<Paced> = lines
+        let mut paced: Vec<Throttled> = lines
             .filter_map(|(line, mark)| {
                 Some(Change::Revised {
                     line,
                     text: mark.shown?,
                 })
             })
-            .map(Paced::Keep)
+            .map(Throttled::Logged)
             .collect();
         paced.extend(
             self.screen
                 .to_keep
                 .take()
-                .map(|screen| Paced::Keep(screen.into())),
+                .map(|screen| Throttled::Logged(screen.into())),
         );
         self.screen = ScreenPace::default();
         paced
     }
 
-    fn revised(&mut self, line: i64, text: String, now: Instant) -> Paced {
+    fn revised(&mut self, line: i64, text: String, now: Instant) -> Throttled {
         let change = Change::Revised {
             line,
             text: text.clone(),
@@ -151,7 +151,7 @@ impl Pace {
         match self.lines.get_mut(&line) {
             Some(mark) if now.saturating_duration_since(mark.kept) < KEEP_EVERY => {
                 mark.shown = Some(text);
-                Paced::Show(change)
+                Throttled::Live(change)
             }
             _ => {
                 self.lines.insert(
@@ -161,7 +161,7 @@ impl Pace {
                         shown: None,
                     },
                 );
-                Paced::Keep(change)
+                Throttled::Logged(change)
             }
         }
     }
@@ -188,14 +188,14 @@ impl ScreenPace {
     }
 
     /// The last state, if that was not kept.
-    fn last(&mut self, now: Instant) -> Option<Paced> {
+    fn last(&mut self, now: Instant) -> Option<Throttled> {
         let screen = self.to_keep.take()?;
         self.to_show = None;
         (self.kept, self.shown) = (Some(now), Some(now));
-        Some(Paced::Keep(screen.into()))
+        Some(Throttled::Logged(screen.into()))
     }
 
-    fn due(&mut self, now: Instant) -> Option<Paced> {
+    fn due(&mut self, now: Instant) -> Option<Throttled> {
         let over = |last: Option<Instant>, every| {
             last.is_none_or(|last| now.saturating_duration_since(last) >= every)
         };
@@ -204,7 +204,7 @@ impl ScreenPace {
         } else if over(self.shown, SHOW_EVERY) {
             let screen = self.to_show.take()?;
             self.shown = Some(now);
-            Some(Paced::Show(screen.into()))
+            Some(Throttled::Live(screen.into()))
         } else {
             None
         }
@@ -261,22 +261,22 @@ mod tests {
         #[test]
         fn once_a_second_and_the_last(steps in prop::collection::vec((0_u64..700, 0_i64..3, "[ab]"), 0..40)) {
             let mut now = Instant::now();
-            let mut pace = Pace::default();
+            let mut pace = RevisionThrottle::default();
             let mut last = BTreeMap::new();
             let mut kept: Vec<(Instant, i64, String)> = Vec::new();
-            let keep = |now, paced: Vec<Paced>, kept: &mut Vec<_>| {
+            let keep = |now, paced: Vec<Throttled>, kept: &mut Vec<_>| {
                 for paced in paced {
-                    if let Paced::Keep(Change::Revised { line, text }) = paced {
+                    if let Throttled::Logged(Change::Revised { line, text }) = paced {
                         kept.push((now, line, text));
                     }
                 }
             };
             for (wait, line, text) in steps {
                 now += Duration::from_millis(wait);
-                keep(now, pace.take(vec![revised(line, &text)], now), &mut kept);
+                keep(now, pace.throttle(vec![revised(line, &text)], now), &mut kept);
                 last.insert(line, text);
             }
-            while let Some(due) = pace.next_due() {
+            while let Some(due) = pace.deadline() {
                 now = now.max(due);
                 let paced = pace.due(now);
                 prop_assert!(!paced.is_empty());
@@ -296,27 +296,30 @@ mod tests {
     #[test]
     fn a_settled_line_needs_no_last_state() {
         let now = Instant::now();
-        let mut pace = Pace::default();
+        let mut pace = RevisionThrottle::default();
         assert_eq!(
-            pace.take(vec![revised(1, "10%")], now),
-            [Paced::Keep(revised(1, "10%"))]
+            pace.throttle(vec![revised(1, "10%")], now),
+            [Throttled::Logged(revised(1, "10%"))]
         );
         assert_eq!(
-            pace.take(vec![revised(1, "20%")], now),
-            [Paced::Show(revised(1, "20%"))]
+            pace.throttle(vec![revised(1, "20%")], now),
+            [Throttled::Live(revised(1, "20%"))]
         );
         let lines = Change::Lines {
             first_line: 1,
             chunk: "100%\n".into(),
         };
-        assert_eq!(pace.take(vec![lines.clone()], now), [Paced::Keep(lines)]);
+        assert_eq!(
+            pace.throttle(vec![lines.clone()], now),
+            [Throttled::Logged(lines)]
+        );
         assert_eq!(pace.finish(), []);
     }
 
     #[test]
     fn the_last_state_of_a_screen_stands_before_the_lines_that_follow_it() {
         let now = Instant::now();
-        let mut pace = Pace::default();
+        let mut pace = RevisionThrottle::default();
         let screen = |text: &str| Change::Screen {
             width: 9,
             height: 3,
@@ -327,21 +330,24 @@ mod tests {
             }],
         };
         assert_eq!(
-            pace.take(vec![screen("a")], now),
-            [Paced::Keep(screen("a"))]
+            pace.throttle(vec![screen("a")], now),
+            [Throttled::Logged(screen("a"))]
         );
-        assert_eq!(pace.take(vec![screen("b")], now), []);
+        assert_eq!(pace.throttle(vec![screen("b")], now), []);
         assert_eq!(
-            pace.take(vec![revised(1, "$ ")], now),
-            [Paced::Keep(screen("b")), Paced::Keep(revised(1, "$ "))]
+            pace.throttle(vec![revised(1, "$ ")], now),
+            [
+                Throttled::Logged(screen("b")),
+                Throttled::Logged(revised(1, "$ "))
+            ]
         );
-        assert_eq!(pace.next_due(), None);
+        assert_eq!(pace.deadline(), None);
     }
 
     #[test]
     fn a_screen_is_shown_five_times_a_second_and_kept_once() {
         let start = Instant::now();
-        let mut pace = Pace::default();
+        let mut pace = RevisionThrottle::default();
         let (mut kept, mut shown) = (0, 0);
         let mut rows = BTreeMap::new();
         for tick in 0..200_u32 {
@@ -355,22 +361,22 @@ mod tests {
                 cursor: Cursor::default(),
                 rows: vec![row],
             };
-            for paced in pace.take(vec![change], start + Duration::from_millis(10) * tick) {
+            for paced in pace.throttle(vec![change], start + Duration::from_millis(10) * tick) {
                 match paced {
-                    Paced::Keep(Change::Screen {
+                    Throttled::Logged(Change::Screen {
                         rows: kept_rows, ..
                     }) => {
                         kept += 1;
                         rows.extend(kept_rows.into_iter().map(|row| (row.row, row.text)));
                     }
-                    Paced::Show(_) => shown += 1,
+                    Throttled::Live(_) => shown += 1,
                     other => panic!("{other:?}"),
                 }
             }
         }
         assert_eq!((kept, shown), (2, 8));
         for paced in pace.finish() {
-            let Paced::Keep(Change::Screen { rows: last, .. }) = paced else {
+            let Throttled::Logged(Change::Screen { rows: last, .. }) = paced else {
                 panic!("{paced:?}")
             };
             rows.extend(last.into_iter().map(|row| (row.row, row.text)));

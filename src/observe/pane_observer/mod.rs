@@ -1,41 +1,46 @@
 //! One pane of a watched session: followed by looks or by its bytes, its changes turned into events.
 
 mod agent;
+pub(super) mod agent_states;
 mod ends;
-mod piping;
-mod reading;
+mod pipe_policy;
+mod screen_conversation;
 mod snapshots;
 mod streamed;
+pub(super) mod streamed_pane;
+pub(super) mod turns;
 
 use agent::Joining;
-use piping::{PipeNews, Piping};
-use reading::Reading;
+use pipe_policy::{PipeNews, Piping};
+use screen_conversation::Reading;
 use snapshots::Snapshots;
-pub(super) use streamed::seam_of;
+pub(in crate::observe) use streamed::seam_of;
 
 use std::cell::Cell;
 use std::time::{Duration, Instant};
 
-use super::conversation::Conversations;
-use super::recall::Recall;
-use super::say::{Completion, Out};
-use super::states::States;
-use super::stream::Streaming;
-use super::turns::{Due, TurnRules, Turns};
 use crate::agent::{StateRules, Turn};
 use crate::event::{PaneId, Styles, TurnEvidence};
+use crate::observe::conversation::Conversations;
+use crate::observe::pane_observer::agent_states::States;
+use crate::observe::pane_observer::streamed_pane::Streaming;
+use crate::observe::pane_observer::turns::{Due, TurnRules, Turns};
+use crate::observe::resume_point::Recall;
+use crate::observe::say::{Completion, Out};
 use crate::tmux::{
     CaptureDigest, CaptureRequest, Freshness, Margin, PaneRequest, PaneShape, PaneState,
     PollSchedule,
 };
-use crate::track::{Change, Death, Look, Outcome, Pace, Paced, Tracker};
+use crate::track::{
+    Capture, Change, ProcessExit, RevisionThrottle, Throttled, Tracker, TrackerOutput,
+};
 
 /// How long a line must have stood to be said, where looks come as they may: a fraction of what
 /// anybody notices, and longer than most programs take to rewrite what they have just written.
 const SETTLE: Duration = Duration::from_millis(100);
 
 /// How long a line must have stood, between looks in this rhythm: on a grid, for one tick.
-pub(super) fn settle_time(rhythm: &PollSchedule) -> Duration {
+pub(in crate::observe) fn settle_time(rhythm: &PollSchedule) -> Duration {
     match rhythm {
         PollSchedule::Fixed(_) => Duration::ZERO,
         PollSchedule::Adaptive(_) => SETTLE,
@@ -43,7 +48,7 @@ pub(super) fn settle_time(rhythm: &PollSchedule) -> Duration {
 }
 
 /// How a pane comes under observation.
-pub(super) enum Begin<'a> {
+pub(in crate::observe) enum Begin<'a> {
     /// It stood there: its screen is the baseline.
     Baseline,
     /// It has just appeared: it is said from its first line.
@@ -54,10 +59,10 @@ pub(super) enum Begin<'a> {
 
 /// A pane under observation.
 #[derive(Debug)]
-pub(super) struct Pane {
+pub(in crate::observe) struct Pane {
     id: PaneId,
     follow: Follow,
-    pace: Pace,
+    pace: RevisionThrottle,
     /// Its size and its program, as far as that has been told.
     shape: PaneShape,
     /// The last look; `None` where it does not tell what has changed since.
@@ -67,9 +72,9 @@ pub(super) struct Pane {
     settle: Duration,
     /// The last look was too short.
     pub deeper: bool,
-    dead: Option<Death>,
+    dead: Option<ProcessExit>,
     /// How its program ended, as the kernel has it; tmux comes first.
-    ended: Option<Death>,
+    ended: Option<ProcessExit>,
     /// When its pane was found gone, and what the server had read by then.
     gone: Option<(Instant, Option<u64>)>,
     /// Since when it is known that its program has ended, and not how.
@@ -87,7 +92,7 @@ pub(super) struct Pane {
     /// When turns and states are to be looked for in what the bytes have made.
     glance_at: Option<Instant>,
     /// Its screen when it was judged last; none where agents are not looked for.
-    shown: Option<Look>,
+    shown: Option<Capture>,
     /// The pane's title, as far as it is known.
     title: String,
     joining: Joining,
@@ -115,12 +120,12 @@ enum Follow {
 
 impl Default for Follow {
     fn default() -> Self {
-        Self::Looks(Box::new(Tracker::baseline(&Look::default())))
+        Self::Looks(Box::new(Tracker::baseline(&Capture::default())))
     }
 }
 
 /// How a pane is observed.
-pub(super) struct Manner<'a> {
+pub(in crate::observe) struct Manner<'a> {
     /// How that begins.
     pub begin: &'a Begin<'a>,
     /// How long a line must have stood to be said.
@@ -141,7 +146,7 @@ impl Pane {
     /// Begins, and says so.
     pub fn open(
         state: &PaneState,
-        look: &Look,
+        look: &Capture,
         seen: CaptureDigest,
         manner: Manner<'_>,
         out: &mut Out<'_>,
@@ -152,12 +157,12 @@ impl Pane {
             Begin::Fresh => Tracker::fresh(look),
             Begin::Resume(recall) => Tracker::resume(look, &recall.lines(), recall.next()),
         };
-        tracker.settle_after(manner.settle);
+        tracker.set_settle_period(manner.settle);
         let mut turns = manner.turns.map(|rules| Turns::new(rules, look));
         if let Some(turns) = &mut turns {
             turns.sees(look, &tracker);
             match begin {
-                Begin::Baseline => turns.stood(tracker.standing(), tracker.next_line(), look),
+                Begin::Baseline => turns.stood(tracker.lines(), tracker.next_line(), look),
                 Begin::Fresh => {}
                 Begin::Resume(recall) => {
                     let lines = recall.lines();
@@ -169,7 +174,7 @@ impl Pane {
         let mut pane = Self {
             id: state.pane(),
             follow: Follow::Looks(Box::new(tracker)),
-            pace: Pace::default(),
+            pace: RevisionThrottle::default(),
             shape: state.shape(),
             seen: Some(seen),
             looked_at: look.at,
@@ -215,7 +220,7 @@ impl Pane {
             // A look that was too short has to be taken again, whether anything changed or not.
             known: self.seen.clone().filter(|_| !self.deeper),
             margin: self.margin(tracker),
-            settles_at: tracker.is_waiting().then_some(settles),
+            settles_at: tracker.is_settling().then_some(settles),
             is_resting: self.turns.as_ref().is_some_and(Turns::rests),
         })
     }
@@ -234,7 +239,7 @@ impl Pane {
         let states = self.states.as_ref().and_then(States::next_due);
         let stream = self.stream().and_then(Streaming::next_due);
         let pipe = self.piping.deadline().filter(|_| self.stream().is_none());
-        let pace = self.pace.next_due();
+        let pace = self.pace.deadline();
         let (glance, death) = (self.glance_at, self.death_due());
         let snapshot = self.snapshots.next_due();
         let joining = match self.joining {
@@ -290,7 +295,7 @@ impl Pane {
     pub fn look(
         &mut self,
         state: &PaneState,
-        look: &Look,
+        look: &Capture,
         seen: CaptureDigest,
         deepest: bool,
         out: &mut Out<'_>,
@@ -303,23 +308,23 @@ impl Pane {
         let goes_on = look.dead.is_none() && !respawned;
         let closed = self.piping.captured(state.piped, goes_on, out.now);
         let outcome = if deepest {
-            Outcome::Changes(tracker.deepest_look(look))
+            TrackerOutput::Changes(tracker.apply_deepest(look))
         } else {
-            tracker.look(look)
+            tracker.apply(look)
         };
-        let had_news = tracker.had_news();
+        let had_changes = tracker.had_changes();
         self.report_pipe(closed, out);
         self.piped(state.piped, out);
         self.titled(&state.title, out);
         self.shaped(state.shape(), out);
-        let Outcome::Changes(changes) = outcome else {
+        let TrackerOutput::Changes(changes) = outcome else {
             self.deeper = true;
             return;
         };
         self.looked_at = look.at;
         // A full-screen program came after the listing: what is behind it was not looked at.
         self.deeper = look.alternate && look.saved.is_none() && !deepest;
-        if had_news {
+        if had_changes {
             self.last_news = Some(out.now);
         }
         if self.dead.is_some() && respawned {
@@ -362,7 +367,7 @@ impl Pane {
         if let Some(turns) = &mut self.turns {
             turns.still(proof.at);
         }
-        let changes = tracker.still(proof.at, proof.server_bytes);
+        let changes = tracker.unchanged(proof.at, proof.server_bytes);
         self.say(changes, out);
     }
 
@@ -373,7 +378,7 @@ impl Pane {
         }
     }
 
-    fn sees(&mut self, look: &Look) {
+    fn sees(&mut self, look: &Capture) {
         if let Some(turns) = &mut self.turns {
             let tracker = match &self.follow {
                 Follow::Looks(tracker) => tracker,
@@ -440,13 +445,13 @@ impl Pane {
     }
 
     fn say_paced(&mut self, changes: Vec<Change>, out: &mut Out<'_>) {
-        for paced in self.pace.take(changes, out.now) {
+        for paced in self.pace.throttle(changes, out.now) {
             self.say_one(paced, out);
         }
     }
 
-    fn say_one(&self, paced: Paced, out: &mut Out<'_>) {
-        let (Paced::Keep(change) | Paced::Show(change)) = &paced;
+    fn say_one(&self, paced: Throttled, out: &mut Out<'_>) {
+        let (Throttled::Logged(change) | Throttled::Live(change)) = &paced;
         if self.hides(change) {
             return;
         }

@@ -6,16 +6,16 @@ use std::time::Instant;
 
 use crossbeam_channel::Receiver;
 
-use super::super::pane::{Pane, seam_of};
-use super::super::pipes::Pipes;
-use super::super::say::Out;
 use super::{Moment, Roster, ToOpen, out};
 use crate::event::PaneId;
+use crate::observe::pane_observer::{Pane, seam_of};
+use crate::observe::poller::pipes::Pipes;
+use crate::observe::say::Out;
 use crate::tmux::{
     BASELINE_ROWS, CaptureRequest, DrainMessage, DrainOutput, Margin, NewPanes, PaneReply,
     PaneRequest, PaneState, ResyncData, ResyncRequest, ResyncSpec,
 };
-use crate::track::Look;
+use crate::track::Capture;
 
 impl Roster {
     /// What to ask for beside that, at once; see [`Roster::needs_more`].
@@ -137,7 +137,7 @@ impl Roster {
         &mut self,
         pane: &mut Pane,
         id: &PaneId,
-        look: &Look,
+        look: &Capture,
         seam: Option<&ResyncData>,
         now: Instant,
     ) {
@@ -153,8 +153,8 @@ impl Roster {
                 let seam = seam_of(look, seam);
                 pane.follow_bytes(&seam, token.clone(), times);
                 if let Some(recording) = &mut self.outfit.recording {
-                    recording.tear(id);
-                    recording.draw(id, &seam);
+                    recording.interrupt(id);
+                    recording.add_screen(id, &seam);
                 }
                 pipes.follows(id, token);
             }
@@ -162,7 +162,7 @@ impl Roster {
                 pipes.close(&token);
                 let theirs = seam.is_some_and(|seam| !seam.was_unpiped);
                 if theirs && let Some(recording) = &mut self.outfit.recording {
-                    recording.tear(id);
+                    recording.interrupt(id);
                 }
                 if theirs || seam.is_none() {
                     let out = out(&self.outfit.emitter, &mut self.outfit.recalls, id, now);
@@ -184,6 +184,7 @@ impl Roster {
     /// A pane that is not watched, or no more.
     pub(super) fn pass_over(&mut self, id: &PaneId, now: Instant) {
         let Some(pane) = self.panes.get_mut(id) else {
+            self.to_open.remove(id);
             self.passed_over.insert(id.clone());
             return;
         };
@@ -251,17 +252,18 @@ impl Roster {
         match output {
             DrainOutput::Connected => pane.pipe_begun(),
             DrainOutput::Bytes(bytes) => {
-                self.programs.active(&id, now);
+                self.programs.note_output(&id, now);
                 has_printed = true;
                 for mark in pane.fed(&bytes, &mut out) {
-                    for job in self.programs.heard(&id, mark, now) {
-                        job.say(&id, &out);
+                    for job in self.programs.handle_mark(&id, mark, now) {
+                        let event = job.into_event(out.emitter.execution_id(), &id);
+                        out.emitter.emit(event);
                     }
                 }
                 if let Some(recording) = &mut self.outfit.recording {
-                    let was_whole = !recording.is_torn(&id);
-                    recording.bytes(&id, &bytes);
-                    if was_whole && recording.is_torn(&id) {
+                    let was_whole = !recording.needs_screen(&id);
+                    recording.add_bytes(&id, &bytes);
+                    if was_whole && recording.needs_screen(&id) {
                         pane.wants_look_soon();
                     }
                 }
@@ -269,22 +271,22 @@ impl Roster {
             DrainOutput::Dropped(dropped) => {
                 pane.missed(dropped, &mut out);
                 if let Some(recording) = &mut self.outfit.recording {
-                    recording.dropped(&id, dropped);
+                    recording.add_drop(&id, dropped);
                 }
             }
             DrainOutput::Mark => {
                 let shown = pane.marked(&mut out);
                 if let Some((recording, (seam, parted))) = self.outfit.recording.as_mut().zip(shown)
-                    && (parted || recording.is_torn(&id))
+                    && (parted || recording.needs_screen(&id))
                 {
-                    recording.draw(&id, &seam);
+                    recording.add_screen(&id, &seam);
                 }
             }
             DrainOutput::Ended => pane.pipe_over(true, &out),
             DrainOutput::Lost => {
                 pane.pipe_over(false, &out);
                 if let Some(recording) = &mut self.outfit.recording {
-                    recording.tear(&id);
+                    recording.interrupt(&id);
                 }
             }
         }
@@ -293,7 +295,7 @@ impl Roster {
             pipes.close(&token);
         }
         match left {
-            Some(left) if is_over && self.programs.is_settled(&id, now) => {
+            Some(left) if is_over && self.programs.is_end_known(&id, now) => {
                 self.closed(&id, pane, left, now);
             }
             Some(left) => drop(self.leaving.insert(id, (pane, left))),

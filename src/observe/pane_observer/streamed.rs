@@ -2,14 +2,14 @@
 
 use std::time::{Duration, Instant};
 
-use super::super::say::{Out, PIPE_CONTEXT};
-use super::super::stream::{Fed, Listed, Streaming};
 use super::{Follow, Pane, PipeNews};
+use crate::observe::pane_observer::streamed_pane::{Fed, Listed, Streaming};
+use crate::observe::say::{Out, PIPE_CONTEXT};
 use crate::tmux::{
     BASELINE_ROWS, DroppedBytes, Margin, PaneRequest, PaneShape, PaneState, PipeToken, ResyncData,
     ResyncRequest, ResyncSpec,
 };
-use crate::track::{Look, Mark, Notice, Seam};
+use crate::track::{Capture, ShellMark, SyncPoint, TerminalNotice};
 
 /// What the bytes have made is shown to those who read screens this long after a change: as often as
 /// looks come at their fastest would be a waste, since agents are read in seconds.
@@ -112,7 +112,7 @@ impl Pane {
     }
 
     /// Goes on with its bytes, from a look that it has just taken in.
-    pub fn follow_bytes(&mut self, seam: &Seam, token: PipeToken, times: (Instant, Instant)) {
+    pub fn follow_bytes(&mut self, seam: &SyncPoint, token: PipeToken, times: (Instant, Instant)) {
         if let Follow::Looks(tracker) = std::mem::take(&mut self.follow) {
             let stream = Streaming::begin(*tracker, seam, token, times);
             self.follow = Follow::Bytes(Box::new(stream));
@@ -126,8 +126,8 @@ impl Pane {
             return;
         }
         if let Follow::Bytes(stream) = std::mem::take(&mut self.follow) {
-            let (mut tracker, changes) = stream.into_looks(out.now);
-            tracker.settle_after(self.settle);
+            let (mut tracker, changes) = stream.into_polling(out.now);
+            tracker.set_settle_period(self.settle);
             self.follow = Follow::Looks(Box::new(tracker));
             (self.seen, self.bytes_after, self.glance_at) = (None, None, None);
             self.deeper = false;
@@ -160,9 +160,9 @@ impl Pane {
     }
 
     /// Takes bytes; what its shell has marked in them.
-    pub fn fed(&mut self, bytes: &[u8], out: &mut Out<'_>) -> Vec<Mark> {
+    pub fn fed(&mut self, bytes: &[u8], out: &mut Out<'_>) -> Vec<ShellMark> {
         // A program that has ended prints no more: this is another one's.
-        self.begin_anew(out);
+        self.respawned(out);
         let Some(stream) = self.stream_mut() else {
             return Vec::new();
         };
@@ -175,7 +175,7 @@ impl Pane {
                 Fed::Changes(changes) => self.say_of_stream(changes, out),
                 Fed::Mark(mark) => marks.push(mark),
                 Fed::Notice(notice) => {
-                    if let Notice::Title(title) = &notice {
+                    if let TerminalNotice::Title(title) = &notice {
                         self.title.clone_from(title);
                     }
                     if let Some(states) = &mut self.states {
@@ -187,12 +187,12 @@ impl Pane {
         marks
     }
 
-    fn begin_anew(&mut self, out: &mut Out<'_>) {
+    fn respawned(&mut self, out: &mut Out<'_>) {
         if self.dead.is_none() || std::mem::replace(&mut self.has_begun_anew, true) {
             return;
         }
         if let Some(stream) = self.stream_mut() {
-            let changes = stream.begin_anew(out.now);
+            let changes = stream.respawned(out.now);
             self.say_of_stream(changes, out);
         }
     }
@@ -206,7 +206,7 @@ impl Pane {
     }
 
     /// A look to compare with; whether the drain is to be asked for a mark.
-    pub fn compare(&mut self, look: &Look, view: &ResyncData, now: Instant) -> bool {
+    pub fn compare(&mut self, look: &Capture, view: &ResyncData, now: Instant) -> bool {
         let seam = seam_of(look, view);
         self.stream_mut()
             .is_some_and(|stream| stream.looked(seam, now))
@@ -228,11 +228,11 @@ impl Pane {
 
     /// The drain's mark. What the pane shows, where it could be compared, and whether that was
     /// something else than its bytes had made.
-    pub fn marked(&mut self, out: &mut Out<'_>) -> Option<(Seam, bool)> {
+    pub fn marked(&mut self, out: &mut Out<'_>) -> Option<(SyncPoint, bool)> {
         let compared = self.stream_mut()?.marked(out.now);
         self.say_of_stream(compared.changes, out);
         let seam = compared.seam?;
-        self.note_death(seam.look.dead, out);
+        self.note_death(seam.capture.dead, out);
         Some((seam, compared.parted))
     }
 
@@ -251,7 +251,7 @@ impl Pane {
         }
         let old = self.shape;
         if self.dead.is_some() && state.pid != self.shape.pid {
-            self.begin_anew(out);
+            self.respawned(out);
             self.opened(state, out);
         }
         self.shaped(state.shape(), out);
@@ -308,7 +308,7 @@ impl Pane {
             return;
         }
         if let (Some(turns), Follow::Bytes(stream)) = (&mut self.turns, &self.follow) {
-            turns.sees(&stream.look(), stream.tracker());
+            turns.sees(&stream.capture(), stream.tracker());
             turns.hears();
         }
         self.say(changes, out);
@@ -321,8 +321,8 @@ impl Pane {
     }
 
     /// What its screen shows, as far as it is known.
-    pub(super) fn shown(&self) -> Option<Look> {
-        let streamed = self.stream().map(Streaming::look);
+    pub(super) fn shown(&self) -> Option<Capture> {
+        let streamed = self.stream().map(Streaming::capture);
         streamed.or_else(|| self.shown.clone())
     }
 
@@ -333,15 +333,15 @@ impl Pane {
     }
 
     fn glance(&mut self, out: &mut Out<'_>) {
-        if let Some(look) = self.stream().map(Streaming::look) {
+        if let Some(look) = self.stream().map(Streaming::capture) {
             self.judge(&look, out);
         }
     }
 }
 
 /// A look at the screen alone.
-pub(super) fn screen_of(look: &Look) -> Look {
-    Look {
+pub(super) fn screen_of(look: &Capture) -> Capture {
+    Capture {
         rows: look.rows[look.history_rows()..].to_vec(),
         saved: None,
         ..*look
@@ -349,7 +349,7 @@ pub(super) fn screen_of(look: &Look) -> Look {
 }
 
 /// The rows of the screen, without the history.
-pub(super) fn screen_text(look: &Look) -> String {
+pub(super) fn screen_text(look: &Capture) -> String {
     let rows = look.rows[look.history_rows()..].iter();
     rows.map(|row| row.text.as_str())
         .collect::<Vec<&str>>()
@@ -357,9 +357,9 @@ pub(super) fn screen_text(look: &Look) -> String {
 }
 
 /// A look, and what it takes to go on from there.
-pub(in crate::observe) fn seam_of(look: &Look, view: &ResyncData) -> Seam {
-    Seam {
-        look: look.clone(),
+pub(in crate::observe) fn seam_of(look: &Capture, view: &ResyncData) -> SyncPoint {
+    SyncPoint {
+        capture: look.clone(),
         modes: view.modes.clone(),
         pending: view.pending.clone(),
         version: view.version,

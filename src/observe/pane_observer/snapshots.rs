@@ -13,7 +13,7 @@ const EVERY: Duration = Duration::from_secs(10);
 
 /// The snapshots of one pane.
 #[derive(Debug, Default)]
-pub(super) struct Snapshots {
+pub(in crate::observe) struct Snapshots {
     due: Option<Instant>,
     taken_at: Option<Instant>,
     /// What was kept last.

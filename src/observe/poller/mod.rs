@@ -6,18 +6,20 @@
 //! It ends when the session or the server is gone, or when it is stopped; a panic is caught at its
 //! top, told, and it goes on after a while with what it had said.
 
-mod ends;
+mod end;
+pub(super) mod panes;
+pub(super) mod pipes;
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, never, select_biased};
 
-use super::roster::{Moment, Roster, Selection};
 use crate::bus::EventEmitter;
 use crate::clock::Clock;
 use crate::error::{Error, Result};
 use crate::event::{PaneId, SessionEndReason};
+use crate::observe::poller::panes::{Moment, Roster, Selection};
 use crate::thread::{Panicked, Stop, catch_panic, is_stopped};
 use crate::tmux::{
     DepartedPane, DrainMessage, GatewayHandle, PendingReply, PollSchedule, ReplyTime,
@@ -44,7 +46,7 @@ const BACK_OFF_MAX: Duration = Duration::from_secs(30);
 
 /// What the coordinator tells a poller.
 #[derive(Debug)]
-pub(super) enum Control {
+pub(in crate::observe) enum Control {
     /// Look at once.
     PollNow,
     /// Watch these panes only, where it names some, and never those.
@@ -52,7 +54,7 @@ pub(super) enum Control {
 }
 
 /// What a poller is started with.
-pub(super) struct Poller {
+pub(in crate::observe) struct Poller {
     pub session_id: SessionId,
     pub name: String,
     pub server: ServerIdentity,
@@ -67,7 +69,7 @@ pub(super) struct Poller {
 
 /// How a poller's work ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Ended {
+pub(in crate::observe) struct Ended {
     pub reason: SessionEndReason,
     pub exit_status: Option<i32>,
     /// One of its programs failed.
@@ -147,16 +149,17 @@ impl Work {
                     if let Some(reason) = self.look_more() {
                         break reason;
                     }
-                    when = ReplyTime::OnChange(self.rhythm());
+                    when = self.next_reply_time();
                 }
                 Woken::Answered(Ok(answer)) => {
                     let reason = self.answered(answer, false).or_else(|| self.look_more());
                     if let Some(reason) = reason {
                         break reason;
                     }
-                    if !self.poller.roster.awaits_panes() {
-                        when = ReplyTime::OnChange(self.rhythm());
-                    } else if let Woken::Stopped = self.wait(None, Some(self.retry_at())) {
+                    when = self.next_reply_time();
+                    if when == ReplyTime::Now
+                        && let Woken::Stopped = self.wait(None, Some(self.retry_at()))
+                    {
                         break SessionEndReason::Detached;
                     }
                 }
@@ -316,6 +319,14 @@ impl Work {
                     }
                 }
             }
+        }
+    }
+
+    /// When the next reply is wanted: a pane that could not be captured yet is asked for again.
+    fn next_reply_time(&self) -> ReplyTime {
+        match self.poller.roster.awaits_panes() {
+            true => ReplyTime::Now,
+            false => ReplyTime::OnChange(self.rhythm()),
         }
     }
 

@@ -1,6 +1,6 @@
 //! Where a stream begins: what tmux knew of the pane in the instant before its first byte (pure).
 
-use crate::track::look::Look;
+use crate::track::capture::Capture;
 use crate::track::version::TmuxVersion;
 
 /// A look at a pane, and all that it takes to go on from there with its bytes.
@@ -8,12 +8,12 @@ use crate::track::version::TmuxVersion;
 /// The look and the pipe must come from one tmux command list, which is executed between two reads
 /// of the pane: then the first byte in the pipe is the one after the look.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Seam {
+pub struct SyncPoint {
     /// The screen, some of the history above it, and the normal screen where the alternate one is
     /// shown.
-    pub look: Look,
+    pub capture: Capture,
     /// How the terminal was set.
-    pub modes: Modes,
+    pub modes: TerminalModes,
     /// The beginning of an escape sequence, of which the stream has the rest: what
     /// `capture-pane -p -P -C` says, through [`unescape`].
     pub pending: Vec<u8>,
@@ -23,7 +23,7 @@ pub struct Seam {
 
 /// How a pane's terminal is set.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Modes {
+pub struct TerminalModes {
     /// Text goes on in the next row (`#{wrap_flag}`).
     pub wrap: bool,
     /// Text moves what stands behind it (`#{insert_flag}`).
@@ -39,7 +39,7 @@ pub struct Modes {
     pub alternates: bool,
 }
 
-impl Default for Modes {
+impl Default for TerminalModes {
     fn default() -> Self {
         Self {
             wrap: true,
@@ -52,12 +52,12 @@ impl Default for Modes {
     }
 }
 
-impl Modes {
-    /// What is asked of tmux, for [`Modes::read`].
+impl TerminalModes {
+    /// What is asked of tmux, for [`TerminalModes::read`].
     pub const FORMAT: &str = "#{wrap_flag} #{insert_flag} #{origin_flag} \
         #{scroll_region_upper} #{scroll_region_lower} #{pane_tabs} #{alternate-screen}";
 
-    /// Reads tmux's answer to [`Modes::FORMAT`]. What cannot be read is as it is by default.
+    /// Reads tmux's answer to [`TerminalModes::FORMAT`]. What cannot be read is as it is by default.
     pub fn read(answer: &str) -> Self {
         let mut words = answer.trim_end_matches('\n').split(' ');
         let mut next = || words.next().unwrap_or_default();
@@ -122,15 +122,15 @@ mod tests {
 
     #[test]
     fn modes_are_read_as_far_as_tmux_knows_them() {
-        let modes = Modes::read("1 0 1 2 9 8,16\n");
+        let modes = TerminalModes::read("1 0 1 2 9 8,16\n");
         assert_eq!(
             (modes.wrap, modes.insert, modes.origin),
             (true, false, true)
         );
         assert_eq!((modes.region, modes.tabs), ((2, 9), Some(vec![8, 16])));
         assert!(modes.alternates);
-        assert!(!Modes::read("1 0 0 0 9  0\n").alternates);
-        assert!(Modes::read("1 0 0 0 9  1").alternates);
-        assert_eq!(Modes::read(""), Modes::default());
+        assert!(!TerminalModes::read("1 0 0 0 9  0\n").alternates);
+        assert!(TerminalModes::read("1 0 0 0 9  1").alternates);
+        assert_eq!(TerminalModes::read(""), TerminalModes::default());
     }
 }

@@ -12,7 +12,7 @@ const COMMAND_BYTES_MAX: usize = 16 * 1024;
 
 /// Something that a shell said of its commands.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Mark {
+pub enum ShellMark {
     /// A prompt begins.
     Prompt,
     /// The prompt has ended, the command is typed.
@@ -33,7 +33,7 @@ pub enum Mark {
 /// Notes marks as they come.
 #[derive(Debug, Default)]
 pub(super) struct Marks {
-    waiting: Vec<Mark>,
+    waiting: Vec<ShellMark>,
     /// Where the command begins: a row counted from the first that ever was, and a column.
     input: Option<(i64, usize)>,
 }
@@ -43,7 +43,7 @@ impl Marks {
         self.waiting.len() >= MARKS_MAX
     }
 
-    pub fn take(&mut self) -> Vec<Mark> {
+    pub fn take(&mut self) -> Vec<ShellMark> {
         std::mem::take(&mut self.waiting)
     }
 
@@ -58,18 +58,18 @@ impl Marks {
         self.waiting.push(match mark {
             ShellIntegration::PromptStart => {
                 self.input = None;
-                Mark::Prompt
+                ShellMark::Prompt
             }
             ShellIntegration::CommandStart => {
                 self.input = terminal.saved.is_none().then_some((top + y as i64, x));
-                Mark::Input
+                ShellMark::Input
             }
-            ShellIntegration::CommandExecuted => Mark::Started {
+            ShellIntegration::CommandExecuted => ShellMark::Started {
                 command: self.input.take().and_then(|from| command(terminal, from)),
             },
             ShellIntegration::CommandFinished { exit_status } => {
                 self.input = None;
-                Mark::Finished { exit_status }
+                ShellMark::Finished { exit_status }
             }
         });
     }

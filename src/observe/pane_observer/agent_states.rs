@@ -9,7 +9,7 @@ use crate::agent::{
 };
 use crate::history::host;
 use crate::tmux::foreground_program;
-use crate::track::{Look, Notice};
+use crate::track::{Capture, TerminalNotice};
 
 /// How long a state must be shown on a screen to count: agents draw their screens anew between two steps,
 /// and show an empty box for a moment.
@@ -20,7 +20,7 @@ const QUESTION_STANDS: Duration = Duration::from_millis(200);
 
 /// The state of the agent in one pane.
 #[derive(Debug)]
-pub(super) struct States {
+pub(in crate::observe) struct States {
     rules: StateRules,
     tracker: StateDebouncer,
     /// What the last screen says: it counts until another one says otherwise.
@@ -43,7 +43,7 @@ pub(super) struct States {
 
 /// A state to be reported.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Reported {
+pub(in crate::observe) struct Reported {
     pub agent: String,
     pub report: ResolvedState,
 }
@@ -111,11 +111,13 @@ impl States {
     }
 
     /// The program has told its terminal something.
-    pub fn noticed(&mut self, notice: &Notice, now: Instant) {
+    pub fn noticed(&mut self, notice: &TerminalNotice, now: Instant) {
         match notice {
-            Notice::Title(title) => self.titled(title, now),
+            TerminalNotice::Title(title) => self.titled(title, now),
             // Of agents whose files and titles are known, both say more.
-            Notice::Progress(is_on) if matches!(self.program, Some(AgentProgram::Other(_))) => {
+            TerminalNotice::Progress(is_on)
+                if matches!(self.program, Some(AgentProgram::Other(_))) =>
+            {
                 let state = match is_on {
                     true => AgentState::Working,
                     false => AgentState::Idle,
@@ -123,7 +125,9 @@ impl States {
                 let claim = self.by_itself(state, None, "progress");
                 self.set_claim(StateSource::Notification, Some(claim), now);
             }
-            Notice::Notification(text) if matches!(self.program, Some(AgentProgram::Other(_))) => {
+            TerminalNotice::Notification(text)
+                if matches!(self.program, Some(AgentProgram::Other(_))) =>
+            {
                 let claim = self.by_itself(AgentState::Waiting, Some(text.clone()), text);
                 let claim = StateClaim {
                     is_confirmed: false,
@@ -131,12 +135,14 @@ impl States {
                 };
                 self.set_claim(StateSource::Notification, Some(claim), now);
             }
-            Notice::Progress(_) | Notice::Notification(_) | Notice::Bell => {}
+            TerminalNotice::Progress(_)
+            | TerminalNotice::Notification(_)
+            | TerminalNotice::Bell => {}
         }
     }
 
     /// Takes in a screen.
-    pub fn sees(&mut self, look: &Look, now: Instant) -> Option<Reported> {
+    pub fn sees(&mut self, look: &Capture, now: Instant) -> Option<Reported> {
         // What the screen of a program shows that has ended is no state any more.
         self.shown = match look.dead {
             Some(_) => None,
@@ -221,7 +227,7 @@ impl States {
         }
     }
 
-    fn detect(&self, look: &Look) -> Option<DetectedState> {
+    fn detect(&self, look: &Capture) -> Option<DetectedState> {
         let screen = &look.rows[look.history_rows()..];
         let mut rows: Vec<&str> = screen.iter().map(|row| row.text.as_str()).collect();
         let program = foreground_program(look.pid);

@@ -1,36 +1,36 @@
 //! The panes of one watched session: opened, asked for, told apart, handed over and closed.
 
 mod agents;
-mod leaving;
+mod departures;
 mod programs;
-mod streamed;
+mod streams;
 
 use std::collections::{HashMap, HashSet};
 use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, Sender, bounded};
 
-use super::conversation::{AgentNews, Conversations, NEWS_MAX};
-use super::handover::{Arrival, Handover, Moving};
-use super::outcome::Outcome;
-use super::pane::{Begin, Manner, Pane, settle_time};
-use super::pipes::Pipes;
-use super::programs::Programs;
-use super::recall::Recall;
-use super::recording::Recording;
-use super::say::Out;
-use super::turns::TurnRules;
-use super::watch::Baseline;
 use crate::agent::StateRules;
 use crate::bus::EventEmitter;
 use crate::clock::Clock;
 use crate::event::PaneId;
+use crate::observe::conversation::{AgentUpdate, Conversations, UPDATES_MAX};
+use crate::observe::pane_observer::turns::TurnRules;
+use crate::observe::pane_observer::{Begin, Manner, Pane, settle_time};
+use crate::observe::pane_recordings::PaneRecordings;
+use crate::observe::pane_transfers::{Arrival, Handover, Moving};
+use crate::observe::poller::pipes::Pipes;
+use crate::observe::programs::PanePrograms;
+use crate::observe::resume_point::Recall;
+use crate::observe::say::Out;
+use crate::observe::session_outcome::SessionOutcome;
+use crate::observe::watch::Baseline;
 use crate::process::{BlockingEmitter, ProcessWatcher};
 use crate::tmux::{
     CaptureDigest, DepartedPane, Drains, GatewayHandle, Margin, PaneReply, PaneRequest, PaneState,
     PollSchedule, SessionId,
 };
-use crate::track::{Look, text_of};
+use crate::track::{Capture, captured_lines};
 
 /// How long a pane that comes from another session is waited for; its poller sees that it has left
 /// with its next look.
@@ -38,7 +38,7 @@ const ARRIVAL_WAIT: Duration = Duration::from_secs(3);
 
 /// Which panes of the session are watched.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Selection {
+pub(in crate::observe) struct Selection {
     /// All, if it names none.
     pub only: Option<HashSet<PaneId>>,
     /// Panes that would show the observer itself.
@@ -53,7 +53,7 @@ impl Selection {
 }
 
 /// What the panes of a session are watched with.
-pub(super) struct Outfit {
+pub(in crate::observe) struct Outfit {
     pub session_id: SessionId,
     /// The tmux server's process.
     pub server_pid: u32,
@@ -78,7 +78,7 @@ pub(super) struct Outfit {
     /// Where the panes are followed by their bytes.
     pub drains: Option<Drains>,
     /// Where they are recorded, too.
-    pub recording: Option<Recording>,
+    pub recording: Option<PaneRecordings>,
     /// Where programs are held open, to learn how they end.
     pub exits: ProcessWatcher,
     /// Where the conversations of agents are read.
@@ -90,7 +90,7 @@ pub(super) struct Outfit {
 
 /// An answer about all panes, as far as it matters to each.
 #[derive(Clone, Copy)]
-pub(super) struct Moment<'a> {
+pub(in crate::observe) struct Moment<'a> {
     /// What the session is called.
     pub name: &'a str,
     /// It is the first.
@@ -101,7 +101,7 @@ pub(super) struct Moment<'a> {
 }
 
 /// The panes of one session.
-pub(super) struct Roster {
+pub(in crate::observe) struct Roster {
     outfit: Outfit,
     panes: HashMap<PaneId, Pane>,
     /// Where the panes are followed by their bytes.
@@ -110,8 +110,8 @@ pub(super) struct Roster {
     leaving: HashMap<PaneId, (Pane, Option<DepartedPane>)>,
     patient: BlockingEmitter,
     /// What runs in the panes.
-    programs: Programs,
-    outcome: Outcome,
+    programs: PanePrograms,
+    outcome: SessionOutcome,
     /// Panes that are not watched.
     passed_over: HashSet<PaneId>,
     /// Panes that are to be said from their first line, or from a place to be found: all of them
@@ -121,20 +121,20 @@ pub(super) struct Roster {
     found_late: bool,
     /// Panes that another session's poller has not let go yet, and since when that is so.
     arriving: HashMap<PaneId, Instant>,
-    agent_sender: Sender<AgentNews>,
-    agent_news: Receiver<AgentNews>,
+    agent_sender: Sender<AgentUpdate>,
+    agent_news: Receiver<AgentUpdate>,
 }
 
 impl Roster {
     pub fn new(mut outfit: Outfit) -> Self {
-        let (agent_sender, agent_news) = bounded(NEWS_MAX);
+        let (agent_sender, agent_news) = bounded(UPDATES_MAX);
         Self {
             agent_sender,
             agent_news,
             pipes: outfit.drains.take().map(Pipes::new),
             leaving: HashMap::new(),
-            programs: Programs::new(outfit.exits.clone(), outfit.server_pid),
-            outcome: Outcome::default(),
+            programs: PanePrograms::new(outfit.exits.clone(), outfit.server_pid),
+            outcome: SessionOutcome::default(),
             patient: BlockingEmitter::new(outfit.emitter.clone(), outfit.clock.clone()),
             outfit,
             panes: HashMap::new(),
@@ -177,9 +177,10 @@ impl Roster {
         panes
     }
 
-    /// Whether a pane is on its way from another session.
+    /// Whether a pane is on its way from another session, or is listed and could not be captured yet.
+    /// No listing brings it again: it is to be asked for after a while.
     pub fn awaits_panes(&self) -> bool {
-        !self.arriving.is_empty()
+        !self.arriving.is_empty() || !self.to_open.is_empty()
     }
 
     /// What to ask for, until there is something to tell.
@@ -212,7 +213,7 @@ impl Roster {
             .filter_map(Pane::next_due);
         let checks = self.panes.values().filter_map(Pane::next_check);
         said.chain(checks.filter(|_| asks))
-            .chain(self.programs.next_due())
+            .chain(self.programs.deadline())
             .min()
     }
 
@@ -256,7 +257,7 @@ impl Roster {
         for answer in panes {
             let id = answer.state().pane();
             if self.shows(&id) {
-                self.programs.listed(&id, answer.state(), moment.now);
+                self.programs.pane_listed(&id, answer.state(), moment.now);
             }
             self.pane_answered(&id, answer, moment);
             there.insert(id);
@@ -321,13 +322,13 @@ impl Roster {
             (None, PaneReply::Unchanged(..) | PaneReply::Listed(_)) => None,
         };
         if let Some(pane) = pane {
-            self.programs.observed(id);
+            self.programs.begin_reporting(id);
             let has_news = pane.has_news_of(moment.now);
             let looks = has_news || !pane.was_looked_through();
             self.outfit.handover.hold(id, self.outfit.session_id);
             self.panes.insert(id.clone(), pane);
             if has_news {
-                self.programs.active(id, moment.now);
+                self.programs.note_output(id, moment.now);
             }
             if looks {
                 // An agent may be there since before.
@@ -385,7 +386,7 @@ impl Roster {
                 if pane.there(state, &mut out)
                     && let Some(recording) = &self.outfit.recording
                 {
-                    recording.resized(id, (state.width, state.height));
+                    recording.add_resize(id, (state.width, state.height));
                 }
             }
             PaneReply::Unchanged(..) | PaneReply::Captured { .. } => {}
@@ -479,7 +480,7 @@ impl Roster {
         recalls.entry(id.clone()).or_insert_with(Recall::begin);
         let stood_there = !matches!(begin, Begin::Fresh);
         if let Some(baseline) = self.outfit.baseline.as_ref().filter(|_| stood_there) {
-            baseline.show(moment.name, id, &text_of(look));
+            baseline.show(moment.name, id, &captured_lines(look));
         }
         let state = self.with_command(state);
         let mut out = out(
@@ -533,7 +534,7 @@ struct ToOpen {
 #[derive(Clone, Copy)]
 struct Sight<'a> {
     state: &'a PaneState,
-    look: &'a Look,
+    look: &'a Capture,
     seen: &'a CaptureDigest,
 }
 

@@ -9,7 +9,9 @@ use std::time::{Duration, Instant};
 
 use crate::event::{Cursor, Styles};
 use crate::tmux::{DroppedBytes, PipeToken};
-use crate::track::{Change, Look, Mark, Notice, Notices, Seam, StreamTracker, Tracker};
+use crate::track::{
+    Capture, Change, NoticeParser, ShellMark, StreamTracker, SyncPoint, TerminalNotice, Tracker,
+};
 
 /// A pane must have been quiet for so long before it is looked at where that is pressing. A prompt,
 /// a spinner's pause: hardly a program prints without one.
@@ -48,7 +50,7 @@ const SHELL_MARK: &[u8] = b"\x1b]133;";
 
 /// A pane that is followed by its bytes.
 #[derive(Debug)]
-pub(super) struct Streaming {
+pub(in crate::observe) struct Streaming {
     tracker: StreamTracker,
     token: PipeToken,
     /// The beginning of the looks' clock.
@@ -68,12 +70,12 @@ pub(super) struct Streaming {
     parted: bool,
     again: Duration,
     restless_until: Option<Instant>,
-    notices: Notices,
+    notices: NoticeParser,
 }
 
 /// Of a pane, as much as the listing and a look both tell.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Listed {
+pub(in crate::observe) struct Listed {
     pub history_size: u32,
     pub cursor: Cursor,
     pub alternate: bool,
@@ -107,25 +109,25 @@ enum Check {
     /// It is there, and the mark is not.
     Marking {
         disturbed: bool,
-        seam: Box<Seam>,
+        seam: Box<SyncPoint>,
     },
 }
 
 /// What came of bytes, in order.
 #[derive(Debug)]
-pub(super) enum Fed {
+pub(in crate::observe) enum Fed {
     Changes(Vec<Change>),
-    Mark(Mark),
+    Mark(ShellMark),
     /// The program told its terminal something beside text.
-    Notice(Notice),
+    Notice(TerminalNotice),
 }
 
 /// What came of a look.
 #[derive(Debug, Default)]
-pub(super) struct Compared {
+pub(in crate::observe) struct Compared {
     pub changes: Vec<Change>,
     /// The look, where it shows what all bytes have made.
-    pub seam: Option<Seam>,
+    pub seam: Option<SyncPoint>,
     /// It showed something else than the bytes had made.
     pub parted: bool,
 }
@@ -134,12 +136,12 @@ impl Streaming {
     /// Goes on with the bytes that follow a seam, whose look the tracker has taken in.
     pub fn begin(
         tracker: Tracker,
-        seam: &Seam,
+        seam: &SyncPoint,
         token: PipeToken,
         (epoch, now): (Instant, Instant),
     ) -> Self {
         let mut tracker = StreamTracker::new(tracker, seam);
-        tracker.settle_after(Duration::ZERO);
+        tracker.set_settle_period(Duration::ZERO);
         Self {
             tracker,
             token,
@@ -157,7 +159,7 @@ impl Streaming {
             parted: false,
             again: AGAIN,
             restless_until: None,
-            notices: Notices::default(),
+            notices: NoticeParser::default(),
         }
     }
 
@@ -175,8 +177,8 @@ impl Streaming {
     }
 
     /// What the pane shows, by its bytes.
-    pub fn look(&self) -> Look {
-        self.tracker.look()
+    pub fn capture(&self) -> Capture {
+        self.tracker.capture()
     }
 
     /// Whether what follows cannot come through this pipe any more.
@@ -207,10 +209,10 @@ impl Streaming {
         self.disturb(now);
         if self.restless_until.is_some_and(|until| until <= now) {
             self.restless_until = None;
-            self.tracker.settle_after(Duration::ZERO);
+            self.tracker.set_settle_period(Duration::ZERO);
         }
         let at = self.time(now);
-        self.tracker.passed(at);
+        self.tracker.advance_clock(at);
         let mut fed = Vec::new();
         for part in at_marks(bytes) {
             if part.starts_with(SHELL_MARK) {
@@ -222,7 +224,7 @@ impl Streaming {
                 let taken = self.tracker.feed(rest);
                 rest = &rest[taken..];
                 // A part begins with what the shell says of what follows.
-                fed.extend(self.tracker.marks().into_iter().map(Fed::Mark));
+                fed.extend(self.tracker.shell_marks().into_iter().map(Fed::Mark));
                 self.push(&mut fed, at, now);
             }
         }
@@ -243,15 +245,16 @@ impl Streaming {
     }
 
     /// Another program has begun in the pane, after the end of the one before was seen.
-    pub fn begin_anew(&mut self, now: Instant) -> Vec<Change> {
-        self.tracker.begin_anew(self.time(now))
+    pub fn respawned(&mut self, now: Instant) -> Vec<Change> {
+        self.tracker.respawned(self.time(now))
     }
 
     /// Bytes are missing here.
     pub fn dropped(&mut self, dropped: DroppedBytes, now: Instant) -> Vec<Change> {
         self.disturb(now);
         self.part();
-        self.tracker.dropped(dropped.line_ends, self.time(now))
+        self.tracker
+            .bytes_dropped(dropped.line_ends, self.time(now))
     }
 
     /// When [`Streaming::due`] will have something to say, if nothing comes.
@@ -351,7 +354,7 @@ impl Streaming {
     }
 
     /// The look; whether a mark is to be asked for.
-    pub fn looked(&mut self, seam: Seam, now: Instant) -> bool {
+    pub fn looked(&mut self, seam: SyncPoint, now: Instant) -> bool {
         let disturbed = !matches!(self.check, Check::Asked { disturbed: false });
         if disturbed {
             self.try_again(now);
@@ -383,7 +386,7 @@ impl Streaming {
             return Compared::default();
         };
         // tmux hands its bytes on when it has answered, nearly always before that is heard here.
-        let behind = self.tracker.is_behind(&seam.look);
+        let behind = self.tracker.is_behind(&seam.capture);
         let patient = now.saturating_duration_since(self.fed_at) < SURE;
         if disturbed || behind && patient {
             self.try_again(now);
@@ -392,12 +395,12 @@ impl Streaming {
         self.checked_at = now;
         (self.is_unchecked, self.is_retried) = (false, false);
         self.again = AGAIN;
-        let difference = self.tracker.difference(&seam.look);
-        let differs = difference.is_some() || self.tracker.differs_above(&seam.look);
+        let difference = self.tracker.difference(&seam.capture);
+        let differs = difference.is_some() || self.tracker.differs_above_screen(&seam.capture);
         let parted = std::mem::take(&mut self.parted) || differs;
         let changes = match parted {
             false => {
-                self.tracker.agree(&seam.look);
+                self.tracker.confirm(&seam.capture);
                 Vec::new()
             }
             true => {
@@ -405,7 +408,7 @@ impl Streaming {
                     log::debug!("the bytes of a pane have made something else: {difference:?}");
                 }
                 let at = self.time(now);
-                self.tracker.reseat(&seam, at)
+                self.tracker.resync(&seam, at)
             }
         };
         Compared {
@@ -426,9 +429,9 @@ impl Streaming {
     }
 
     /// Goes over to looks.
-    pub fn into_looks(self, now: Instant) -> (Tracker, Vec<Change>) {
+    pub fn into_polling(self, now: Instant) -> (Tracker, Vec<Change>) {
         let at = self.time(now);
-        self.tracker.into_looks(at)
+        self.tracker.into_polling(at)
     }
 
     fn disturb(&mut self, now: Instant) {
@@ -445,7 +448,7 @@ impl Streaming {
             |change: &Change| matches!(change, Change::Revised { line, .. } if *line < next);
         if changes.iter().any(is_restless) {
             if self.restless_until.is_none() {
-                self.tracker.settle_after(RESTLESS_SETTLE);
+                self.tracker.set_settle_period(RESTLESS_SETTLE);
             }
             self.restless_until = Some(now + RESTLESS);
         }

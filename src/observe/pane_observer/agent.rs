@@ -3,15 +3,15 @@
 
 use std::time::{Duration, Instant};
 
-use super::super::say::Out;
-use super::super::states::{Reported, States};
-use super::super::turns::Turns;
-use super::reading::Reading;
+use super::screen_conversation::Reading;
 use super::{Pane, streamed};
 use crate::agent::{AgentProgram, AgentState, StateClaim, StateSource};
 use crate::event::{StateEvidence, TdEvent};
+use crate::observe::pane_observer::agent_states::{Reported, States};
+use crate::observe::pane_observer::turns::Turns;
+use crate::observe::say::Out;
 use crate::tmux::PaneShape;
-use crate::track::{Change, Look};
+use crate::track::{Capture, Change};
 
 /// How long after an agent has begun to work its conversation is looked for.
 const JOINS: Duration = Duration::from_secs(5);
@@ -45,7 +45,7 @@ impl Pane {
     }
 
     /// What a look says of the agent.
-    pub(super) fn judge(&mut self, look: &Look, out: &mut Out<'_>) {
+    pub(super) fn judge(&mut self, look: &Capture, out: &mut Out<'_>) {
         if self.states.is_some() {
             self.shown = Some(streamed::screen_of(look));
             if self.has_agent() {

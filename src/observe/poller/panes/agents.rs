@@ -4,18 +4,18 @@ use std::time::{Duration, Instant};
 
 use crossbeam_channel::Receiver;
 
-use super::super::conversation::{AgentNews, News, Recipient};
-use super::super::recall::Recall;
-use super::super::say::Out;
 use super::Roster;
 use crate::event::PaneId;
+use crate::observe::conversation::{AgentChange, AgentUpdate, ConversationSink};
+use crate::observe::resume_point::Recall;
+use crate::observe::say::Out;
 
 /// How often an agent is looked for in a pane that prints: processes take longer to start.
 const LOOK_FOR_AGENTS: Duration = Duration::from_millis(400);
 
 impl Roster {
     /// Gets what is told of agents.
-    pub fn agent_news(&self) -> &Receiver<AgentNews> {
+    pub fn agent_news(&self) -> &Receiver<AgentUpdate> {
         &self.agent_news
     }
 
@@ -31,7 +31,7 @@ impl Roster {
         else {
             return;
         };
-        let recipient = Recipient {
+        let recipient = ConversationSink {
             emitter: self.outfit.emitter.clone(),
             markers: self
                 .outfit
@@ -49,8 +49,8 @@ impl Roster {
     }
 
     /// Takes in what is told of the agent in a pane.
-    pub fn agent_told(&mut self, told: AgentNews, now: Instant) {
-        let AgentNews { pane: id, news } = told;
+    pub fn agent_told(&mut self, told: AgentUpdate, now: Instant) {
+        let AgentUpdate { pane: id, news } = told;
         let Some(pane) = self.panes.get_mut(&id) else {
             // Another poller's by now, or gone.
             return;
@@ -63,14 +63,14 @@ impl Roster {
             now,
         };
         match news {
-            News::Runs {
+            AgentChange::Started {
                 program,
                 has_places,
             } => pane.agent_runs(Some((program, has_places)), &mut out),
-            News::Joined => pane.agent_joined(),
-            News::Gone => pane.agent_runs(None, &mut out),
-            News::Claims(claims) => pane.agent_claims(claims, &mut out),
-            News::WantsScreen => {
+            AgentChange::ConversationFound => pane.agent_joined(),
+            AgentChange::Ended => pane.agent_runs(None, &mut out),
+            AgentChange::Claims(claims) => pane.agent_claims(claims, &mut out),
+            AgentChange::ScreenRequested => {
                 self.outfit.conversations.screen(&id, pane.screen_text());
             }
         }

@@ -9,7 +9,7 @@ use crate::thread::Panicked;
 use crate::tmux::{DrainMessage, Drains, PipeToken};
 
 /// The pipes of one session.
-pub(super) struct Pipes {
+pub(in crate::observe) struct Pipes {
     drains: Drains,
     /// Openings that tmux has been asked for.
     asked: HashMap<PaneId, PipeToken>,

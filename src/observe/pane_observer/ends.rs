@@ -2,11 +2,11 @@
 
 use std::time::{Duration, Instant};
 
-use super::super::say::{Completion, Out};
 use super::{Follow, Pane};
 use crate::event::{GapEvidence, GapReason, PaneCloseReason, Styles};
+use crate::observe::say::{Completion, Out};
 use crate::tmux::PaneState;
-use crate::track::Death;
+use crate::track::ProcessExit;
 
 /// A pane that showed something new within this time before it vanished may have printed more:
 /// programs print their last lines right before they end.
@@ -116,17 +116,17 @@ impl Pane {
 
     /// What its program exited with, if it has and that is known.
     pub fn exit_status(&self) -> Option<i32> {
-        self.death().and_then(Death::exit_status)
+        self.death().and_then(ProcessExit::exit_status)
     }
 
     /// How its program ended: as tmux has it, else as the kernel does.
-    pub fn death(&self) -> Option<Death> {
+    pub fn death(&self) -> Option<ProcessExit> {
         let known = self.dead.filter(|dead| dead.exit_status().is_some());
         known.or(self.ended)
     }
 
     /// How its program ended, as the kernel has it.
-    pub fn program_ended(&mut self, death: Death, out: &mut Out<'_>) {
+    pub fn program_ended(&mut self, death: ProcessExit, out: &mut Out<'_>) {
         self.ended = Some(death);
         if self.dying.is_some() {
             self.died(death, out);
@@ -140,7 +140,7 @@ impl Pane {
 
     /// The program has ended and tmux keeps the pane: its output is complete. What it exited with tmux
     /// may know a moment later than that its terminal is closed.
-    pub(super) fn note_death(&mut self, dead: Option<Death>, out: &mut Out<'_>) {
+    pub(super) fn note_death(&mut self, dead: Option<ProcessExit>, out: &mut Out<'_>) {
         let Some(mut death) = dead else {
             (self.dead, self.dying) = (None, None);
             return;
@@ -170,7 +170,7 @@ impl Pane {
         }
     }
 
-    fn died(&mut self, death: Death, out: &mut Out<'_>) {
+    fn died(&mut self, death: ProcessExit, out: &mut Out<'_>) {
         (self.dead, self.dying) = (Some(death), None);
         self.finish(out);
         let next = self.tracker().next_line();

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use crate::agent::{ChangeContext, Markers, RedrawDetector, Turn, TurnDetector};
-use crate::track::{Change, Look, Tracker};
+use crate::track::{Capture, Change, Tracker};
 
 /// How long a pane must be quiet after a turn before it rests. What comes within this time, such as
 /// a new prompt, belongs to the end of the turn.
@@ -11,7 +11,7 @@ const REST_AFTER: Duration = Duration::from_secs(2);
 
 /// How AI mode finds the ends of turns.
 #[derive(Clone, Debug, Default)]
-pub(super) struct TurnRules {
+pub(in crate::observe) struct TurnRules {
     pub markers: Markers,
     /// After so long a silence a turn is taken to be over without its marker.
     pub inferred_after: Option<Duration>,
@@ -19,7 +19,7 @@ pub(super) struct TurnRules {
 
 /// The turns of one pane.
 #[derive(Debug)]
-pub(super) struct Turns {
+pub(in crate::observe) struct Turns {
     detector: TurnDetector,
     inferred_after: Option<Duration>,
     sights: RedrawDetector,
@@ -37,7 +37,7 @@ pub(super) struct Turns {
 
 impl Turns {
     /// Begins with the first look.
-    pub fn new(rules: &TurnRules, look: &Look) -> Self {
+    pub fn new(rules: &TurnRules, look: &Capture) -> Self {
         Self {
             detector: TurnDetector::new(rules.markers.clone()),
             inferred_after: rules.inferred_after,
@@ -61,15 +61,15 @@ impl Turns {
         &mut self,
         lines: impl IntoIterator<Item = (i64, &'a str)>,
         next: i64,
-        look: &Look,
+        look: &Capture,
     ) {
         self.detector.set_baseline(lines, next);
         self.detector.set_baseline_screen(look);
     }
 
     /// The circumstances of the changes that come next: of a look that the tracker has taken in.
-    pub fn sees(&mut self, look: &Look, tracker: &Tracker) {
-        self.news = tracker.had_news();
+    pub fn sees(&mut self, look: &Capture, tracker: &Tracker) {
+        self.news = tracker.had_changes();
         self.sight = self.sights.observe(look, tracker);
     }
 
@@ -152,7 +152,7 @@ impl Turns {
 
 /// What time has brought.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Due {
+pub(in crate::observe) enum Due {
     Nothing,
     /// A turn seems to be over; its summary.
     Inferred(String),
@@ -175,7 +175,7 @@ mod tests {
             markers: Markers::new(["END"]).unwrap(),
             inferred_after,
         };
-        (Turns::new(&rules, &Look::default()), Instant::now())
+        (Turns::new(&rules, &Capture::default()), Instant::now())
     }
 
     impl Turns {
