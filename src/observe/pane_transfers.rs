@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::event::PaneId;
 use crate::observe::pane_observer::Pane;
-use crate::observe::resume_point::Recall;
+use crate::observe::resume_point::ResumePoint;
 use crate::tmux::SessionId;
 
 /// Who has which pane. Shared by all pollers of one tmux server; locked for a moment only.
@@ -25,7 +25,7 @@ enum Holder {
 #[derive(Debug)]
 pub(super) struct Moving {
     pub pane: Pane,
-    pub recall: Recall,
+    pub recall: ResumePoint,
 }
 
 /// What a poller that finds a pane is told.
@@ -61,7 +61,7 @@ impl Handover {
     }
 
     /// A pane that left its session for another.
-    pub fn leave(&self, id: &PaneId, pane: Pane, recall: Recall) {
+    pub fn leave(&self, id: &PaneId, pane: Pane, recall: ResumePoint) {
         let moving = Box::new(Moving { pane, recall });
         self.holders().insert(id.clone(), Holder::Nobody(moving));
     }
@@ -96,7 +96,7 @@ mod tests {
         let bus = EventBus::new(10);
         let out = &mut Out {
             emitter: &bus.emitter_for("one"),
-            recall: &mut Recall::begin(),
+            recall: &mut ResumePoint::new(),
             patient: None,
             now: std::time::Instant::now(),
         };
@@ -129,7 +129,7 @@ mod tests {
             matches!(handover.arrive(&id, two), Arrival::Held),
             "it is asked again"
         );
-        handover.leave(&id, pane(), Recall::begin());
+        handover.leave(&id, pane(), ResumePoint::new());
         assert!(
             matches!(handover.arrive(&id, two), Arrival::Moved(_)),
             "once"

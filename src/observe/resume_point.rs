@@ -1,4 +1,4 @@
-//! Where an observer of a pane was: read from the log, kept up while it observes.
+//! The point from which a pane's observation resumes: read from the history, updated while observing.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -9,122 +9,131 @@ use crate::history::{LogReader, Query, RunDirectory, read_tail};
 use crate::redact::MARKER;
 use crate::track::Change;
 
-/// Lines that are remembered: enough for one place only to fit.
+/// The number of lines that are kept: enough to match in one place only.
 const LINES: usize = 64;
 
-/// How much of the end of a log is read at first: a screen of lines takes some kilobytes, a run
-/// that many panes share needs more.
+/// The bytes at the end of the history that are read first: a screen of lines takes some kilobytes,
+/// and a run that many panes share needs more.
 const TAIL_BYTES: u64 = 4 * 1024 * 1024;
 
-/// Line numbers stay below this: 2^53, the largest that every reader of JSON keeps exactly.
-const NUMBERS_MAX: u64 = 1 << 53;
+/// The bound of line numbers: 2^53, up to which every JSON reader keeps integers exactly.
+const LINE_NUMBERS_MAX: u64 = 1 << 53;
 
-/// What was said of a pane last.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Recall {
-    /// The last lines that were said, settled or not, by number.
+/// The lines of a pane that were reported last.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct ResumePoint {
+    /// The last reported lines by number, settled or open.
     lines: BTreeMap<i64, String>,
-    /// The number of the next line to be said.
-    next: i64,
-    /// When something was said last: of its agent's conversation, and of anything.
-    conversed_at: Option<Timestamp>,
-    said_at: Option<Timestamp>,
+    /// The number of the next line.
+    next_line: i64,
+    /// The time of the last event of the agent's conversation, and of any event.
+    conversation_at: Option<Timestamp>,
+    event_at: Option<Timestamp>,
 }
 
-impl Recall {
-    /// What a run knows of these panes: the end of its log is read, and more of it only where a pane
-    /// is missing there or has said little.
+impl Default for ResumePoint {
+    fn default() -> Self {
+        Self {
+            lines: BTreeMap::new(),
+            next_line: 1,
+            conversation_at: None,
+            event_at: None,
+        }
+    }
+}
+
+impl ResumePoint {
+    /// Reads the resume points of these panes from a run: from the end of its history, and from more of
+    /// it only if a pane is missing there or has few lines.
     ///
     /// # Errors
-    /// When the log cannot be read.
+    /// When the history cannot be read.
     pub fn read(run: &RunDirectory, panes: &[PaneId]) -> Result<HashMap<PaneId, Self>> {
-        let mut recalls = HashMap::new();
+        let mut points = HashMap::new();
         read_tail(&run.events_path(), TAIL_BYTES)?
             .iter()
-            .for_each(|envelope| Self::take(&mut recalls, envelope));
-        // The last two files, because the newest may just have begun; all only for a pane of which
-        // these say nothing.
+            .for_each(|envelope| Self::take(&mut points, envelope));
+        // The last two files, because the newest may just have begun; all of them only for a pane
+        // without any event in these two.
         for (files, lines) in [(2, LINES), (usize::MAX, 0)] {
             let is_known = |pane| {
-                let recall: Option<&Self> = recalls.get(pane);
-                recall.is_some_and(|recall| recall.lines.len() >= lines)
+                let point: Option<&Self> = points.get(pane);
+                point.is_some_and(|point| point.lines.len() >= lines)
             };
             if panes.iter().all(is_known) {
                 break;
             }
-            recalls.clear();
+            points.clear();
             for record in LogReader::open_last(run, files, Query::all())? {
-                Self::take(&mut recalls, &record.envelope);
+                Self::take(&mut points, &record.envelope);
             }
         }
-        Ok(recalls)
+        Ok(points)
     }
 
-    /// Takes in what the log says of a pane. One that was observed and said nothing is known too:
-    /// what it said since is missing.
-    fn take(recalls: &mut HashMap<PaneId, Self>, envelope: &Envelope) {
-        let Some(pane) = envelope.event.pane() else {
+    /// Applies an event of the history. A pane with events but without lines is known, too: lines that
+    /// it has printed since are missing.
+    fn take(points: &mut HashMap<PaneId, Self>, envelope: &Envelope) {
+        let event = &envelope.event;
+        let Some(pane) = event.pane() else {
             return;
         };
-        let recall = recalls.entry(pane.clone()).or_insert_with(Self::begin);
-        // A log is a file that anybody may have written: numbers that no pane reaches are damage.
-        recall.said_at = Some(envelope.ts);
-        if is_of_conversation(&envelope.event) {
-            recall.conversed_at = recall.said_at;
+        let point = points.entry(pane.clone()).or_default();
+        point.event_at = Some(envelope.ts);
+        if is_of_conversation(event) {
+            point.conversation_at = point.event_at;
         }
-        let sound = |number: &i64| number.unsigned_abs() < NUMBERS_MAX;
-        match &envelope.event {
+        // Other programs may write to the file: numbers that no pane reaches are damage.
+        if has_sound_numbers(event) {
+            point.note_event(event);
+            point.forget_redacted();
+        }
+    }
+
+    /// Begins with a pane without any reported line.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Returns the time of the last event that an earlier observer has reported of the conversation in
+    /// the pane; without one, that of its last event, and `None` if there was no observer. A
+    /// conversation is written before it is reported, so the pane's other events do not prove that
+    /// the conversation up to their time is reported.
+    pub fn conversation_ends(&self) -> Option<Timestamp> {
+        self.conversation_at.or(self.event_at)
+    }
+
+    /// Notes an emitted event; only those of lines matter.
+    pub fn note_event(&mut self, event: &TdEvent) {
+        match event {
             TdEvent::OutputUpdate {
                 first_line, chunk, ..
-            } if sound(first_line) => {
-                recall.said(*first_line, chunk);
-                recall.forget_redacted();
-            }
-            TdEvent::OutputRevised { line, text, .. } if sound(line) => {
-                recall.revised(*line, text.clone());
-                recall.forget_redacted();
-            }
+            } => self.note_lines(*first_line, chunk),
+            TdEvent::OutputRevised { line, text, .. } => self.note_revision(*line, text.clone()),
             TdEvent::OutputGap {
                 first_line,
                 lost_lines,
                 ..
-            } if sound(first_line) && lost_lines.is_none_or(|lost| lost < NUMBERS_MAX) => {
-                recall.gap(*first_line, *lost_lines);
-            }
+            } => self.note_gap(*first_line, *lost_lines),
             _ => {}
         }
     }
 
-    /// A pane of which nothing has been said.
-    pub fn begin() -> Self {
-        Self {
-            next: 1,
-            ..Self::default()
-        }
-    }
-
-    /// From when on an earlier observer has reported nothing of the conversation in the pane; `None` where
-    /// there was none. What is reported was written before, so what it was about to report is not known
-    /// to have been: of its conversation, the last event counts.
-    pub fn conversation_ends(&self) -> Option<Timestamp> {
-        self.conversed_at.or(self.said_at)
-    }
-
-    /// Takes in what is said now.
-    pub fn note(&mut self, change: &Change) {
+    /// Notes a reported change.
+    pub fn note_change(&mut self, change: &Change) {
         match change {
-            Change::Lines { first_line, chunk } => self.said(*first_line, chunk),
-            Change::Revised { line, text } => self.revised(*line, text.clone()),
+            Change::Lines { first_line, chunk } => self.note_lines(*first_line, chunk),
+            Change::Revised { line, text } => self.note_revision(*line, text.clone()),
             Change::Gap {
                 first_line,
                 lost_lines,
                 ..
-            } => self.gap(*first_line, *lost_lines),
+            } => self.note_gap(*first_line, *lost_lines),
             Change::Screen { .. } => {}
         }
     }
 
-    /// The last lines, with their numbers in order.
+    /// Returns the last lines, ordered by their numbers.
     pub fn lines(&self) -> Vec<(i64, String)> {
         self.lines
             .iter()
@@ -132,43 +141,43 @@ impl Recall {
             .collect()
     }
 
-    /// The number of the next line to be said.
-    pub fn next(&self) -> i64 {
-        self.next
+    /// Returns the number of the next line.
+    pub fn next_line(&self) -> i64 {
+        self.next_line
     }
 
-    fn said(&mut self, first_line: i64, chunk: &str) {
+    fn note_lines(&mut self, first_line: i64, chunk: &str) {
         let chunk = chunk.as_bytes();
         let count = memchr::memchr_iter(b'\n', chunk).count();
-        self.next = self.next.max(first_line.saturating_add(count as i64));
-        // Of a flood only the end is remembered.
+        self.next_line = self.next_line.max(first_line.saturating_add(count as i64));
+        // Only the end of a long chunk is kept.
         let last = memchr::memrchr_iter(b'\n', chunk).nth(LINES);
         let chunk = &chunk[last.map_or(0, |end| end + 1)..];
         let skipped = count.saturating_sub(LINES) as i64;
         let lines = (first_line.saturating_add(skipped)..).zip(chunk.split(|byte| *byte == b'\n'));
-        // Behind the last line end there is nothing, or a line that is not whole.
+        // The last part is empty, or a line without an end.
         let lines = lines.take(count.min(LINES));
-        // A part of a text that was cut at line ends is text.
+        // A text that is split at line ends is valid UTF-8.
         let text = |line: &[u8]| String::from_utf8_lossy(line).into_owned();
         self.lines
             .extend(lines.map(|(number, line)| (number, text(line))));
-        self.forget();
+        self.forget_oldest();
     }
 
-    fn revised(&mut self, line: i64, text: String) {
+    fn note_revision(&mut self, line: i64, text: String) {
         self.lines.insert(line, text);
-        self.forget();
+        self.forget_oldest();
     }
 
-    fn gap(&mut self, first_line: i64, lost_lines: Option<u64>) {
+    fn note_gap(&mut self, first_line: i64, lost_lines: Option<u64>) {
         let lost = i64::try_from(lost_lines.unwrap_or(0)).unwrap_or(i64::MAX);
-        self.next = self.next.max(first_line.saturating_add(lost));
-        // What stood before a gap does not stand together with what follows.
+        self.next_line = self.next_line.max(first_line.saturating_add(lost));
+        // The lines before a gap do not adjoin those after it.
         self.lines.clear();
     }
 
-    /// A line that had a secret reads differently in the log than on its pane: it and what stood
-    /// before it are no place to find.
+    /// Drops the lines up to the last redacted one: it differs from the line on the pane, so that
+    /// neither it nor its predecessors can be found there.
     fn forget_redacted(&mut self) {
         let is_redacted = |(_, text): &(&i64, &String)| text.contains(MARKER);
         if let Some((&last, _)) = self.lines.iter().rfind(is_redacted) {
@@ -176,14 +185,29 @@ impl Recall {
         }
     }
 
-    fn forget(&mut self) {
+    fn forget_oldest(&mut self) {
         while self.lines.len() > LINES {
             self.lines.pop_first();
         }
     }
 }
 
-/// Whether it was read from the files of an agent.
+/// Returns whether an event changes lines, with numbers that a pane can reach.
+fn has_sound_numbers(event: &TdEvent) -> bool {
+    let is_sound = |number: &i64| number.unsigned_abs() < LINE_NUMBERS_MAX;
+    match event {
+        TdEvent::OutputUpdate { first_line, .. } => is_sound(first_line),
+        TdEvent::OutputRevised { line, .. } => is_sound(line),
+        TdEvent::OutputGap {
+            first_line,
+            lost_lines,
+            ..
+        } => is_sound(first_line) && lost_lines.is_none_or(|lost| lost < LINE_NUMBERS_MAX),
+        _ => false,
+    }
+}
+
+/// Returns whether an event comes from the files of an agent.
 fn is_of_conversation(event: &TdEvent) -> bool {
     matches!(
         event,
@@ -203,7 +227,7 @@ mod tests {
     use crate::timestamp::Timestamp;
 
     #[test]
-    fn the_log_tells_where_the_observer_was() {
+    fn resume_points_are_read_from_the_history() {
         let update = |pane: &str, first_line, chunk: &str| TdEvent::OutputUpdate {
             execution_id: "e".into(),
             pane: pane.into(),
@@ -231,14 +255,14 @@ mod tests {
         let mut panes = HashMap::new();
         events
             .iter()
-            .for_each(|envelope| Recall::take(&mut panes, envelope));
+            .for_each(|envelope| ResumePoint::take(&mut panes, envelope));
         let pane = &panes["%1"];
-        assert_eq!(pane.next(), 4);
+        assert_eq!(pane.next_line(), 4);
         let lines = [(1, "a"), (2, ""), (3, "b"), (4, "$ ")];
         assert_eq!(
             pane.lines(),
             lines.map(|(number, text)| (number, text.to_owned()))
         );
-        assert_eq!(panes["%2"].next(), 8);
+        assert_eq!(panes["%2"].next_line(), 8);
     }
 }

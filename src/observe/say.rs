@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use crate::bus::EventEmitter;
 use crate::event::{CompletionReason, PaneId, Styles, TdEvent, TurnEvidence};
-use crate::observe::resume_point::Recall;
+use crate::observe::resume_point::ResumePoint;
 use crate::process::BlockingEmitter;
 use crate::track::{Change, Throttled};
 
@@ -15,7 +15,7 @@ pub(crate) const PIPE_CONTEXT: &str = "pipe";
 /// Where a pane's events go, and what of them is remembered.
 pub(super) struct Out<'a> {
     pub emitter: &'a EventEmitter,
-    pub recall: &'a mut Recall,
+    pub recall: &'a mut ResumePoint,
     /// For what may wait until the log has room.
     pub patient: Option<&'a mut BlockingEmitter>,
     pub now: Instant,

@@ -12,7 +12,7 @@ use crate::history::{RunInfo, RunState, TmuxIdentity};
 use crate::observe::pane_recordings::PaneRecordings;
 use crate::observe::poller::panes::{Outfit, Roster, Selection};
 use crate::observe::poller::{Ended, Poller};
-use crate::observe::resume_point::Recall;
+use crate::observe::resume_point::ResumePoint;
 use crate::observe::watch::PaneSource;
 use crate::thread::{self, stop_pair};
 use crate::tmux::{DrainProgram, Drains, ListedSession, Listing, PaneState, ServerIdentity};
@@ -47,7 +47,7 @@ impl Work {
         let execution_id = run.emitter.execution_id().clone();
         let panes: Vec<PaneId> = listing.panes_of(session.id).map(PaneState::pane).collect();
         let recalls = run.history.map_or_else(HashMap::new, |path| {
-            Recall::read(&path, &panes).unwrap_or_else(|error| {
+            ResumePoint::read(&path, &panes).unwrap_or_else(|error| {
                 log::warn!("{error:?}");
                 HashMap::new()
             })

@@ -7,8 +7,8 @@ use super::screen_conversation::Reading;
 use super::{Pane, streamed};
 use crate::agent::{AgentProgram, AgentState, StateClaim, StateSource};
 use crate::event::{StateEvidence, TdEvent};
-use crate::observe::pane_observer::agent_states::{Reported, States};
-use crate::observe::pane_observer::turns::Turns;
+use crate::observe::pane_observer::agent_states::{AgentStates, ReportedState};
+use crate::observe::pane_observer::turns::PaneTurns;
 use crate::observe::say::Out;
 use crate::tmux::PaneShape;
 use crate::track::{Capture, Change};
@@ -37,8 +37,8 @@ impl Pane {
         if self.title != title {
             title.clone_into(&mut self.title);
             if let Some(states) = &mut self.states {
-                states.titled(title, out.now);
-                let state = states.due(out.now);
+                states.set_title(title, out.now);
+                let state = states.handle_timeout(out.now);
                 self.say_state(state, out);
             }
         }
@@ -53,7 +53,7 @@ impl Pane {
             }
         }
         let states = self.states.as_mut();
-        let state = states.and_then(|states| states.sees(look, out.now));
+        let state = states.and_then(|states| states.handle_screen(look, out.now));
         self.say_state(state, out);
         self.read_screen(look, out);
     }
@@ -95,7 +95,7 @@ impl Pane {
             return;
         }
         self.joining = Joining::None;
-        let agent = self.states.as_ref().and_then(States::program);
+        let agent = self.states.as_ref().and_then(AgentStates::program);
         let agent = agent.map_or("an agent", AgentProgram::name);
         let told = format!(
             "the conversation of {agent} in pane {} is not found: its screen is reported",
@@ -104,8 +104,8 @@ impl Pane {
         out.emitter.warning(agent, &told);
     }
 
-    pub(super) fn say_state(&mut self, state: Option<Reported>, out: &mut Out<'_>) {
-        let Some(Reported { agent, report }) = state else {
+    pub(super) fn say_state(&mut self, state: Option<ReportedState>, out: &mut Out<'_>) {
+        let Some(ReportedState { agent, report }) = state else {
             return;
         };
         if self.has_agent() {
@@ -151,12 +151,12 @@ impl Pane {
         };
         self.read_state(AgentState::Done, out);
         let read = agent.as_ref().filter(|(_, has_places)| !has_places);
-        let markers = self.turns.as_ref().map(Turns::markers);
+        let markers = self.turns.as_ref().map(PaneTurns::markers);
         self.reading = read.map(|(program, _)| Box::new(Reading::of(program, markers)));
         if let Some(states) = &mut self.states {
-            states.runs(agent.map(|(program, _)| program));
-            states.titled(&self.title, out.now);
-            let state = states.due(out.now);
+            states.set_program(agent.map(|(program, _)| program));
+            states.set_title(&self.title, out.now);
+            let state = states.handle_timeout(out.now);
             self.say_state(state, out);
         }
         // It may stand still.
@@ -201,7 +201,7 @@ impl Pane {
             for (source, claim) in claims {
                 states.set_claim(source, claim, out.now);
             }
-            let state = states.due(out.now);
+            let state = states.handle_timeout(out.now);
             self.say_state(state, out);
         }
     }

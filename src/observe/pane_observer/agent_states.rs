@@ -1,5 +1,5 @@
-//! The state of the agent in a pane: its own files, its title, its notifications and its screen are
-//! weighed, and a change is reported.
+//! The state of the agent in a pane: weighs its files, title, notifications and screen, and reports
+//! changes.
 
 use std::time::{Duration, Instant};
 
@@ -11,110 +11,111 @@ use crate::history::host;
 use crate::tmux::foreground_program;
 use crate::track::{Capture, TerminalNotice};
 
-/// How long a state must be shown on a screen to count: agents draw their screens anew between two steps,
-/// and show an empty box for a moment.
-const STANDS: Duration = Duration::from_secs(1);
+/// The time that a screen must show a state: between two steps, agents redraw their screens, and show
+/// an empty box for a moment.
+const STATE_PERIOD: Duration = Duration::from_secs(1);
 
-/// How long a question must be shown to count: a dialogue is drawn in steps.
-const QUESTION_STANDS: Duration = Duration::from_millis(200);
+/// The time that a screen must show a question: agents draw a dialogue in steps.
+const QUESTION_PERIOD: Duration = Duration::from_millis(200);
 
 /// The state of the agent in one pane.
 #[derive(Debug)]
-pub(in crate::observe) struct States {
+pub(in crate::observe) struct AgentStates {
     rules: StateRules,
-    tracker: StateDebouncer,
-    /// What the last screen says: it counts until another one says otherwise.
-    shown: Option<DetectedState>,
-    /// What the dialogue on the last screens asks, and since when.
+    debouncer: StateDebouncer,
+    /// The state on the last screen, which applies until the next screen.
+    on_screen: Option<DetectedState>,
+    /// The question of the dialogue on the last screens, and when it first appeared.
     question: Option<(String, Instant)>,
-    /// When that question will count.
-    question_due: Option<Instant>,
+    /// When that question has been shown long enough.
+    question_at: Option<Instant>,
     /// The agent whose process was found.
     program: Option<AgentProgram>,
     title: String,
     /// The name of the machine.
     host: String,
-    claims: StateResolver,
-    /// When there may be something to report, if nothing happens.
-    next: Option<Instant>,
-    /// The beginning of the clock of tracker and claims.
-    began: Instant,
+    resolver: StateResolver,
+    /// The deadline of the resolver.
+    resolver_at: Option<Instant>,
+    /// The origin of the clock of the debouncer and the resolver.
+    epoch: Instant,
 }
 
-/// A state to be reported.
+/// A change of state to report.
 #[derive(Debug, PartialEq, Eq)]
-pub(in crate::observe) struct Reported {
+pub(in crate::observe) struct ReportedState {
     pub agent: String,
     pub report: ResolvedState,
 }
 
-impl States {
-    /// Begins without knowing anything.
+impl AgentStates {
+    /// Begins without any evidence.
     pub fn new(rules: &StateRules, now: Instant) -> Self {
         Self {
             rules: rules.clone(),
-            tracker: StateDebouncer::new(STANDS),
-            shown: None,
+            debouncer: StateDebouncer::new(STATE_PERIOD),
+            on_screen: None,
             question: None,
-            question_due: None,
+            question_at: None,
             program: None,
             title: String::new(),
             host: host(),
-            claims: StateResolver::default(),
-            next: None,
-            began: now,
+            resolver: StateResolver::default(),
+            resolver_at: None,
+            epoch: now,
         }
     }
 
-    /// The agent whose process was found.
+    /// Returns the agent whose process was found.
     pub fn program(&self) -> Option<&AgentProgram> {
         self.program.as_ref()
     }
 
-    /// An agent runs in the pane, or none does any more.
-    pub fn runs(&mut self, program: Option<AgentProgram>) {
+    /// Sets the agent that runs in the pane.
+    pub fn set_program(&mut self, program: Option<AgentProgram>) {
         if self.program != program {
             self.program = program;
-            self.claims = StateResolver::default();
-            // What was shown is another program's.
-            self.tracker = StateDebouncer::new(STANDS);
-            self.shown = None;
+            self.resolver = StateResolver::default();
+            // The last screen belongs to another program.
+            self.debouncer = StateDebouncer::new(STATE_PERIOD);
+            self.on_screen = None;
             self.question = None;
         }
     }
 
-    /// One of the agent's sources claims something else now.
+    /// Sets the claim of one of the agent's sources.
     pub fn set_claim(&mut self, source: StateSource, claim: Option<StateClaim>, now: Instant) {
-        self.claims.set_claim(source, claim, self.time(now));
-        self.next = Some(now);
+        self.resolver.set_claim(source, claim, self.elapsed(now));
+        self.resolver_at = Some(now);
     }
 
-    /// The pane's title.
-    pub fn titled(&mut self, title: &str, now: Instant) {
+    /// Sets the pane's title.
+    pub fn set_title(&mut self, title: &str, now: Instant) {
         title.clone_into(&mut self.title);
-        self.set_claim(StateSource::Title, self.of_title(), now);
+        self.set_claim(StateSource::Title, self.title_claim(), now);
     }
 
-    /// The claim of the title: for the agent whose process was found, else for the one on the screen.
-    fn of_title(&self) -> Option<StateClaim> {
-        let shown = || KnownAgent::named(&self.tracker.current()?.agent);
+    /// Returns the claim of the title, for the agent whose process was found, else for the one on the
+    /// screen.
+    fn title_claim(&self) -> Option<StateClaim> {
+        let on_screen = || KnownAgent::named(&self.debouncer.current()?.agent);
         let (known, is_confirmed) = match &self.program {
             Some(program) => (program.known(), true),
-            None => (shown(), false),
+            None => (on_screen(), false),
         };
-        // tmux's default title is the name of the machine: the program has set none.
+        // tmux's default title is the name of the machine.
         let state = state_of_title(known?, &self.title).filter(|_| self.title != self.host)?;
         Some(StateClaim {
             is_confirmed,
-            ..self.by_itself(state, None, &self.title)
+            ..own_claim(state, None, &self.title)
         })
     }
 
-    /// The program has told its terminal something.
-    pub fn noticed(&mut self, notice: &TerminalNotice, now: Instant) {
+    /// Takes a message of the program to its terminal.
+    pub fn handle_notice(&mut self, notice: &TerminalNotice, now: Instant) {
         match notice {
-            TerminalNotice::Title(title) => self.titled(title, now),
-            // Of agents whose files and titles are known, both say more.
+            TerminalNotice::Title(title) => self.set_title(title, now),
+            // Files and titles are the better evidence for known agents.
             TerminalNotice::Progress(is_on)
                 if matches!(self.program, Some(AgentProgram::Other(_))) =>
             {
@@ -122,16 +123,15 @@ impl States {
                     true => AgentState::Working,
                     false => AgentState::Idle,
                 };
-                let claim = self.by_itself(state, None, "progress");
+                let claim = own_claim(state, None, "progress");
                 self.set_claim(StateSource::Notification, Some(claim), now);
             }
             TerminalNotice::Notification(text)
                 if matches!(self.program, Some(AgentProgram::Other(_))) =>
             {
-                let claim = self.by_itself(AgentState::Waiting, Some(text.clone()), text);
                 let claim = StateClaim {
                     is_confirmed: false,
-                    ..claim
+                    ..own_claim(AgentState::Waiting, Some(text.clone()), text)
                 };
                 self.set_claim(StateSource::Notification, Some(claim), now);
             }
@@ -141,75 +141,67 @@ impl States {
         }
     }
 
-    /// Takes in a screen.
-    pub fn sees(&mut self, look: &Capture, now: Instant) -> Option<Reported> {
-        // What the screen of a program shows that has ended is no state any more.
-        self.shown = match look.dead {
+    /// Takes a screen.
+    pub fn handle_screen(&mut self, capture: &Capture, now: Instant) -> Option<ReportedState> {
+        // The last screen of a program that has ended shows no state.
+        self.on_screen = match capture.dead {
             Some(_) => None,
-            None => self.detect(look),
+            None => self.detect(capture),
         };
-        let asks = self
-            .shown
-            .as_ref()
-            .and_then(|detected| detected.asks.clone());
-        let stood = self.question.take();
-        self.question = asks.map(|asks| match stood {
+        let detected = self.on_screen.as_ref();
+        let asks = detected.and_then(|detected| detected.asks.clone());
+        let earlier = self.question.take();
+        self.question = asks.map(|asks| match earlier {
             Some((before, since)) if before == asks => (before, since),
             _ => (asks, now),
         });
-        self.due(now)
+        self.handle_timeout(now)
     }
 
-    /// When [`States::due`] will have something to report, if nothing happens.
-    pub fn next_due(&self) -> Option<Instant> {
-        let screen = self
-            .tracker
-            .deadline()
-            .and_then(|at| self.began.checked_add(at));
-        [screen, self.next, self.question_due]
-            .into_iter()
-            .flatten()
-            .min()
+    /// Returns when [`AgentStates::handle_timeout`] is due if no evidence arrives.
+    pub fn deadline(&self) -> Option<Instant> {
+        let screen = self.debouncer.deadline();
+        let screen = screen.and_then(|at| self.epoch.checked_add(at));
+        let deadlines = [screen, self.resolver_at, self.question_at];
+        deadlines.into_iter().flatten().min()
     }
 
-    /// What is to be reported by now.
-    pub fn due(&mut self, now: Instant) -> Option<Reported> {
-        let at = self.time(now);
-        let stands = |since: &Instant| *since + QUESTION_STANDS <= now;
+    /// Returns the change of state to report by now.
+    pub fn handle_timeout(&mut self, now: Instant) -> Option<ReportedState> {
+        let at = self.elapsed(now);
         let question = self.question.as_ref();
-        let stood = question.filter(|(_, since)| stands(since));
-        self.claims
-            .set_screen_question(stood.map(|(asks, _)| asks.clone()));
-        self.question_due = question
-            .filter(|(_, since)| !stands(since))
-            .map(|(_, since)| *since + QUESTION_STANDS);
-        self.tracker.update(self.shown.clone(), at);
-        let screen = self.tracker.current().cloned();
-        let claim = screen.as_ref().map(|detected| self.of_screen(detected));
-        self.claims.set_claim(StateSource::Screen, claim, at);
+        let question = question.map(|(asks, since)| (asks, *since + QUESTION_PERIOD));
+        let shown = question.filter(|(_, at)| *at <= now);
+        self.resolver
+            .set_screen_question(shown.map(|(asks, _)| asks.clone()));
+        self.question_at = question.map(|(_, at)| at).filter(|at| *at > now);
+        self.debouncer.update(self.on_screen.clone(), at);
+        let screen = self.debouncer.current().cloned();
+        let claim = screen.as_ref().map(|detected| self.screen_claim(detected));
+        self.resolver.set_claim(StateSource::Screen, claim, at);
         if self.program.is_none() {
-            self.claims
-                .set_claim(StateSource::Title, self.of_title(), at);
+            self.resolver
+                .set_claim(StateSource::Title, self.title_claim(), at);
         }
-        let report = self.claims.next_change(at);
-        let deadline = self.claims.deadline(at);
-        self.next = deadline.and_then(|at| self.began.checked_add(at));
+        let report = self.resolver.next_change(at);
+        let deadline = self.resolver.deadline(at);
+        self.resolver_at = deadline.and_then(|at| self.epoch.checked_add(at));
         let report = report?;
         let agent = match (&self.program, screen) {
             (Some(program), _) => program.name().to_owned(),
             (None, Some(detected)) => detected.agent,
             (None, None) => return None,
         };
-        if let Some(text) = self.claims.disagreement(at) {
+        if let Some(text) = self.resolver.disagreement(at) {
             log::debug!("{agent}: {text}");
         }
-        Some(Reported { agent, report })
+        Some(ReportedState { agent, report })
     }
 
-    fn of_screen(&self, detected: &DetectedState) -> StateClaim {
+    fn screen_claim(&self, detected: &DetectedState) -> StateClaim {
         StateClaim {
             state: detected.state,
-            // Without the agent's process, the screen alone says that there is one.
+            // Without the agent's process, the screen is the only evidence of an agent.
             is_confirmed: !detected.inferred && self.program.is_some(),
             asks: detected.asks.clone(),
             detail: format!("{}: {}", detected.rule, detected.line),
@@ -217,48 +209,49 @@ impl States {
         }
     }
 
-    fn by_itself(&self, state: AgentState, asks: Option<String>, detail: &str) -> StateClaim {
-        StateClaim {
-            state,
-            is_confirmed: true,
-            asks,
-            detail: detail.trim().to_owned(),
-            turn: 0,
-        }
-    }
-
-    fn detect(&self, look: &Capture) -> Option<DetectedState> {
-        let screen = &look.rows[look.history_rows()..];
+    fn detect(&self, capture: &Capture) -> Option<DetectedState> {
+        let screen = &capture.rows[capture.history_rows()..];
         let mut rows: Vec<&str> = screen.iter().map(|row| row.text.as_str()).collect();
-        let program = foreground_program(look.pid);
-        // A tmux inside this one, or on another host, has its status line below the agent.
+        let program = foreground_program(capture.pid);
+        // A nested tmux, or one on another host, draws its status line below the agent.
         rows.pop_if(|row| is_status_line(row));
         let detected = self.rules.detect(&AgentScreen {
             rows: &rows,
-            cursor: Some(look.cursor),
+            cursor: Some(capture.cursor),
             program: program.as_deref(),
         });
-        // Once a shell was at its prompt, the program that it runs tells that it is not any more.
+        // After a shell showed its prompt, the foreground program shows that the shell runs one.
         let detected = detected.or_else(|| {
             let running = self.rules.detect_program(program.as_deref()?)?;
-            let told = self.tracker.current()?;
-            (told.agent == running.agent).then_some(running)
+            let current = self.debouncer.current()?;
+            (current.agent == running.agent).then_some(running)
         });
-        // Another agent's rules say nothing of this one.
+        // The rules of other agents do not apply to this one.
         detected.filter(|detected| {
             let is_file = KnownAgent::named(&detected.agent).is_some()
                 && program.as_deref().is_some_and(shows_files);
-            let runs = self.program.as_ref();
-            runs.map_or(!is_file, |program| program.name() == detected.agent)
+            let program = self.program.as_ref();
+            program.map_or(!is_file, |program| program.name() == detected.agent)
         })
     }
 
-    fn time(&self, now: Instant) -> Duration {
-        now.saturating_duration_since(self.began)
+    fn elapsed(&self, now: Instant) -> Duration {
+        now.saturating_duration_since(self.epoch)
     }
 }
 
-/// Whether a program shows what is in files, which may look like an agent's screen.
+/// Returns the claim of a source that the agent itself writes.
+fn own_claim(state: AgentState, asks: Option<String>, detail: &str) -> StateClaim {
+    StateClaim {
+        state,
+        is_confirmed: true,
+        asks,
+        detail: detail.trim().to_owned(),
+        turn: 0,
+    }
+}
+
+/// Returns whether a program shows files, whose text may look like an agent's screen.
 fn shows_files(program: &str) -> bool {
     const PROGRAMS: &[&str] = &[
         "bat", "cat", "emacs", "grep", "head", "hx", "less", "man", "more", "most", "nano", "nvim",
@@ -267,7 +260,7 @@ fn shows_files(program: &str) -> bool {
     PROGRAMS.contains(&program)
 }
 
-/// Whether a row is the status line of a tmux server: `[name] 0:window* …`.
+/// Returns whether a row is the status line of a tmux server: `[name] 0:window* …`.
 fn is_status_line(row: &str) -> bool {
     let rest = row.strip_prefix('[').and_then(|row| row.split_once("] "));
     let window = rest.and_then(|(_, windows)| windows.trim_start().split_once(':'));

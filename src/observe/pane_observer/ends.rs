@@ -43,7 +43,7 @@ impl Pane {
             .is_some_and(|at| gone_at.saturating_duration_since(at) < JUST_ACTIVE);
         let (changes, all_came) = match &mut self.follow {
             Follow::Looks(tracker) => (tracker.end(), false),
-            Follow::Bytes(stream) => (stream.end(out.now), stream.has_all()),
+            Follow::Bytes(stream) => (stream.end(out.now), stream.is_complete()),
         };
         self.say(changes, out);
         if self.dying.is_some() {

@@ -22,10 +22,10 @@ use std::time::{Duration, Instant};
 use crate::agent::{StateRules, Turn};
 use crate::event::{PaneId, Styles, TurnEvidence};
 use crate::observe::conversation::Conversations;
-use crate::observe::pane_observer::agent_states::States;
-use crate::observe::pane_observer::streamed_pane::Streaming;
-use crate::observe::pane_observer::turns::{Due, TurnRules, Turns};
-use crate::observe::resume_point::Recall;
+use crate::observe::pane_observer::agent_states::AgentStates;
+use crate::observe::pane_observer::streamed_pane::StreamedPane;
+use crate::observe::pane_observer::turns::{PaneTurns, TurnRules, TurnTimeout};
+use crate::observe::resume_point::ResumePoint;
 use crate::observe::say::{Completion, Out};
 use crate::tmux::{
     CaptureDigest, CaptureRequest, Freshness, Margin, PaneRequest, PaneShape, PaneState,
@@ -54,7 +54,7 @@ pub(in crate::observe) enum Begin<'a> {
     /// It has just appeared: it is said from its first line.
     Fresh,
     /// It was observed before.
-    Resume(&'a Recall),
+    Resume(&'a ResumePoint),
 }
 
 /// A pane under observation.
@@ -85,9 +85,9 @@ pub(in crate::observe) struct Pane {
     /// The server read bytes while this pane was last known to have stood still: other panes print.
     others_print: bool,
     /// In AI mode.
-    turns: Option<Turns>,
+    turns: Option<PaneTurns>,
     /// Where its agent stands, where that is wanted.
-    states: Option<States>,
+    states: Option<AgentStates>,
     conversations: Conversations,
     /// When turns and states are to be looked for in what the bytes have made.
     glance_at: Option<Instant>,
@@ -115,7 +115,7 @@ pub(in crate::observe) struct Pane {
 #[derive(Debug)]
 enum Follow {
     Looks(Box<Tracker>),
-    Bytes(Box<Streaming>),
+    Bytes(Box<StreamedPane>),
 }
 
 impl Default for Follow {
@@ -155,19 +155,19 @@ impl Pane {
         let (mut tracker, changes) = match begin {
             Begin::Baseline => (Tracker::baseline(look), Vec::new()),
             Begin::Fresh => Tracker::fresh(look),
-            Begin::Resume(recall) => Tracker::resume(look, &recall.lines(), recall.next()),
+            Begin::Resume(recall) => Tracker::resume(look, &recall.lines(), recall.next_line()),
         };
         tracker.set_settle_period(manner.settle);
-        let mut turns = manner.turns.map(|rules| Turns::new(rules, look));
+        let mut turns = manner.turns.map(|rules| PaneTurns::new(rules, look));
         if let Some(turns) = &mut turns {
-            turns.sees(look, &tracker);
+            turns.handle_capture(look, &tracker);
             match begin {
-                Begin::Baseline => turns.stood(tracker.lines(), tracker.next_line(), look),
+                Begin::Baseline => turns.set_baseline(tracker.lines(), tracker.next_line(), look),
                 Begin::Fresh => {}
                 Begin::Resume(recall) => {
                     let lines = recall.lines();
                     let lines = lines.iter().map(|(number, text)| (*number, text.as_str()));
-                    turns.stood(lines, recall.next(), look);
+                    turns.set_baseline(lines, recall.next_line(), look);
                 }
             }
         }
@@ -188,7 +188,7 @@ impl Pane {
             bytes_after: look.bytes_after,
             others_print: false,
             turns,
-            states: manner.states.map(|rules| States::new(rules, out.now)),
+            states: manner.states.map(|rules| AgentStates::new(rules, out.now)),
             conversations: manner.conversations.clone(),
             glance_at: None,
             shown: None,
@@ -221,7 +221,7 @@ impl Pane {
             known: self.seen.clone().filter(|_| !self.deeper),
             margin: self.margin(tracker),
             settles_at: tracker.is_settling().then_some(settles),
-            is_resting: self.turns.as_ref().is_some_and(Turns::rests),
+            is_resting: self.turns.as_ref().is_some_and(PaneTurns::is_resting),
         })
     }
 
@@ -235,9 +235,9 @@ impl Pane {
 
     /// When something that was held back is to be said.
     pub fn next_due(&self) -> Option<Instant> {
-        let turns = self.turns.as_ref().and_then(Turns::next_due);
-        let states = self.states.as_ref().and_then(States::next_due);
-        let stream = self.stream().and_then(Streaming::next_due);
+        let turns = self.turns.as_ref().and_then(PaneTurns::deadline);
+        let states = self.states.as_ref().and_then(AgentStates::deadline);
+        let stream = self.stream().and_then(StreamedPane::deadline);
         let pipe = self.piping.deadline().filter(|_| self.stream().is_none());
         let pace = self.pace.deadline();
         let (glance, death) = (self.glance_at, self.death_due());
@@ -255,7 +255,7 @@ impl Pane {
 
     /// When it is to be compared with what its bytes have made.
     pub fn next_check(&self) -> Option<Instant> {
-        self.stream().and_then(Streaming::check_at)
+        self.stream().and_then(StreamedPane::check_at)
     }
 
     /// Says what was held back and is due. Whether something else is to be asked for.
@@ -266,8 +266,11 @@ impl Pane {
         let streamed = self.say_streamed(out);
         self.say_death(out);
         self.piping.passed(out.now);
-        let due = self.turns.as_mut().map(|turns| turns.due(out.now));
-        if let Some(Due::Inferred(summary)) = &due
+        let due = self
+            .turns
+            .as_mut()
+            .map(|turns| turns.handle_timeout(out.now));
+        if let Some(TurnTimeout::Inferred(summary)) = &due
             && !self.reads_conversation()
         {
             self.finish(out);
@@ -276,12 +279,15 @@ impl Pane {
             out.complete(&self.id, update, styles, Completion::Inferred);
             out.turn_completed(&self.id, "", summary, Some(TurnEvidence::Inferred));
         }
-        let state = self.states.as_mut().and_then(|states| states.due(out.now));
+        let state = self
+            .states
+            .as_mut()
+            .and_then(|states| states.handle_timeout(out.now));
         self.say_state(state, out);
         self.read_due(out);
         self.say_snapshot(out);
         self.stop_looking(out);
-        streamed || due == Some(Due::Rests)
+        streamed || due == Some(TurnTimeout::Rests)
     }
 
     /// Somebody wants it to be looked at: it does not rest.
@@ -365,7 +371,7 @@ impl Pane {
             seen.confirm(state, proof);
         }
         if let Some(turns) = &mut self.turns {
-            turns.still(proof.at);
+            turns.handle_unchanged(proof.at);
         }
         let changes = tracker.unchanged(proof.at, proof.server_bytes);
         self.say(changes, out);
@@ -384,7 +390,7 @@ impl Pane {
                 Follow::Looks(tracker) => tracker,
                 Follow::Bytes(stream) => stream.tracker(),
             };
-            turns.sees(look, tracker);
+            turns.handle_capture(look, tracker);
         }
     }
 
@@ -396,10 +402,11 @@ impl Pane {
 
     fn say(&mut self, changes: Vec<Change>, out: &mut Out<'_>) {
         for change in &changes {
-            out.recall.note(change);
+            out.recall.note_change(change);
         }
         let turns = self.turns.as_mut();
-        let mut turns = turns.map_or_else(Vec::new, |turns| turns.take(&changes, out.now));
+        let mut turns =
+            turns.map_or_else(Vec::new, |turns| turns.handle_changes(&changes, out.now));
         if self.reads_conversation() {
             // Its agent reports them.
             turns.clear();

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use super::{Follow, Pane, PipeNews};
-use crate::observe::pane_observer::streamed_pane::{Fed, Listed, Streaming};
+use crate::observe::pane_observer::streamed_pane::{ListedNumbers, StreamItem, StreamedPane};
 use crate::observe::say::{Out, PIPE_CONTEXT};
 use crate::tmux::{
     BASELINE_ROWS, DroppedBytes, Margin, PaneRequest, PaneShape, PaneState, PipeToken, ResyncData,
@@ -16,14 +16,14 @@ use crate::track::{Capture, ShellMark, SyncPoint, TerminalNotice};
 const GLANCE: Duration = Duration::from_millis(100);
 
 impl Pane {
-    pub(super) fn stream(&self) -> Option<&Streaming> {
+    pub(super) fn stream(&self) -> Option<&StreamedPane> {
         match &self.follow {
             Follow::Bytes(stream) => Some(stream),
             Follow::Looks(_) => None,
         }
     }
 
-    fn stream_mut(&mut self) -> Option<&mut Streaming> {
+    fn stream_mut(&mut self) -> Option<&mut StreamedPane> {
         match &mut self.follow {
             Follow::Bytes(stream) => Some(stream),
             Follow::Looks(_) => None,
@@ -32,7 +32,7 @@ impl Pane {
 
     /// The pipe that it is followed by, if it is.
     pub fn pipe(&self) -> Option<&PipeToken> {
-        self.stream().map(Streaming::token)
+        self.stream().map(StreamedPane::token)
     }
 
     /// Whether its bytes may still come.
@@ -43,13 +43,13 @@ impl Pane {
     /// Whether a pipe is to be opened, now.
     pub fn wants_pipe(&self, now: Instant) -> bool {
         self.piping.may_open(now)
-            && self.stream().is_none_or(Streaming::is_over)
+            && self.stream().is_none_or(StreamedPane::is_over)
             && self.shape.dead.is_none()
     }
 
     /// Whether it is to be looked at, since nothing comes through its pipe any more.
     pub fn wants_look(&self) -> bool {
-        self.stream().is_some_and(Streaming::is_over)
+        self.stream().is_some_and(StreamedPane::is_over)
     }
 
     /// No pipe can be asked for.
@@ -108,13 +108,13 @@ impl Pane {
 
     /// Whether a look is wanted to compare with what the bytes have made.
     pub fn wants_check(&self, now: Instant) -> bool {
-        self.stream().is_some_and(|stream| stream.wants_look(now))
+        self.stream().is_some_and(|stream| stream.needs_check(now))
     }
 
     /// Goes on with its bytes, from a look that it has just taken in.
     pub fn follow_bytes(&mut self, seam: &SyncPoint, token: PipeToken, times: (Instant, Instant)) {
         if let Follow::Looks(tracker) = std::mem::take(&mut self.follow) {
-            let stream = Streaming::begin(*tracker, seam, token, times);
+            let stream = StreamedPane::new(*tracker, seam, token, times);
             self.follow = Follow::Bytes(Box::new(stream));
         }
         self.piping.opened();
@@ -126,7 +126,7 @@ impl Pane {
             return;
         }
         if let Follow::Bytes(stream) = std::mem::take(&mut self.follow) {
-            let (mut tracker, changes) = stream.into_polling(out.now);
+            let (mut tracker, changes) = stream.into_polled(out.now);
             tracker.set_settle_period(self.settle);
             self.follow = Follow::Looks(Box::new(tracker));
             (self.seen, self.bytes_after, self.glance_at) = (None, None, None);
@@ -138,7 +138,7 @@ impl Pane {
     /// Its drain is there.
     pub fn pipe_begun(&mut self) {
         if let Some(stream) = self.stream_mut() {
-            stream.begun();
+            stream.drain_connected();
         }
         self.piping.drain_came();
     }
@@ -148,7 +148,7 @@ impl Pane {
         let Some(stream) = self.stream_mut() else {
             return;
         };
-        stream.over(in_order);
+        stream.pipe_ended(in_order);
         self.piping.ended(in_order, out.now);
         if !in_order {
             let told = format!(
@@ -172,14 +172,14 @@ impl Pane {
         self.glance_after(out.now);
         for one in fed {
             match one {
-                Fed::Changes(changes) => self.say_of_stream(changes, out),
-                Fed::Mark(mark) => marks.push(mark),
-                Fed::Notice(notice) => {
+                StreamItem::Changes(changes) => self.say_of_stream(changes, out),
+                StreamItem::Mark(mark) => marks.push(mark),
+                StreamItem::Notice(notice) => {
                     if let TerminalNotice::Title(title) = &notice {
                         self.title.clone_from(title);
                     }
                     if let Some(states) = &mut self.states {
-                        states.noticed(&notice, out.now);
+                        states.handle_notice(&notice, out.now);
                     }
                 }
             }
@@ -192,7 +192,7 @@ impl Pane {
             return;
         }
         if let Some(stream) = self.stream_mut() {
-            let changes = stream.respawned(out.now);
+            let changes = stream.begin_program(out.now);
             self.say_of_stream(changes, out);
         }
     }
@@ -200,7 +200,7 @@ impl Pane {
     /// Bytes are missing here.
     pub fn missed(&mut self, dropped: DroppedBytes, out: &mut Out<'_>) {
         if let Some(stream) = self.stream_mut() {
-            let changes = stream.dropped(dropped, out.now);
+            let changes = stream.bytes_dropped(dropped, out.now);
             self.say_of_stream(changes, out);
         }
     }
@@ -209,37 +209,37 @@ impl Pane {
     pub fn compare(&mut self, look: &Capture, view: &ResyncData, now: Instant) -> bool {
         let seam = seam_of(look, view);
         self.stream_mut()
-            .is_some_and(|stream| stream.looked(seam, now))
+            .is_some_and(|stream| stream.handle_check(seam, now))
     }
 
     /// A look to compare with is asked for.
     pub fn comparing(&mut self) {
         if let Some(stream) = self.stream_mut() {
-            stream.looking();
+            stream.check_requested();
         }
     }
 
     /// It could not be taken, if it was asked for.
     pub fn not_compared(&mut self, now: Instant) {
         if let Some(stream) = self.stream_mut() {
-            stream.not_looked(now);
+            stream.check_failed(now);
         }
     }
 
     /// The drain's mark. What the pane shows, where it could be compared, and whether that was
     /// something else than its bytes had made.
     pub fn marked(&mut self, out: &mut Out<'_>) -> Option<(SyncPoint, bool)> {
-        let compared = self.stream_mut()?.marked(out.now);
+        let compared = self.stream_mut()?.handle_mark(out.now);
         self.say_of_stream(compared.changes, out);
         let seam = compared.seam?;
         self.note_death(seam.capture.dead, out);
-        Some((seam, compared.parted))
+        Some((seam, compared.differed))
     }
 
     /// A look is wanted as soon as it can be had.
     pub fn wants_look_soon(&mut self) {
         if let Some(stream) = self.stream_mut() {
-            stream.part();
+            stream.check_soon();
         }
     }
 
@@ -256,12 +256,12 @@ impl Pane {
         }
         self.shaped(state.shape(), out);
         if let Some(stream) = self.stream_mut().filter(|_| state.dead.is_none()) {
-            let listed = Listed {
+            let listed = ListedNumbers {
                 history_size: state.history_size,
                 cursor: state.cursor,
                 alternate: state.alternate,
             };
-            stream.listed(listed, out.now);
+            stream.handle_listing(listed, out.now);
         }
         (old.width, old.height) != (state.width, state.height)
     }
@@ -273,7 +273,7 @@ impl Pane {
             return;
         };
         if old != new {
-            stream.part();
+            stream.check_soon();
         }
     }
 
@@ -283,7 +283,7 @@ impl Pane {
             return false;
         };
         let was_over = stream.is_over();
-        let changes = stream.due(out.now);
+        let changes = stream.handle_timeout(out.now);
         let came_not = stream.is_over() && !was_over;
         self.say_of_stream(changes, out);
         if came_not {
@@ -308,8 +308,8 @@ impl Pane {
             return;
         }
         if let (Some(turns), Follow::Bytes(stream)) = (&mut self.turns, &self.follow) {
-            turns.sees(&stream.capture(), stream.tracker());
-            turns.hears();
+            turns.handle_capture(&stream.capture(), stream.tracker());
+            turns.note_output();
         }
         self.say(changes, out);
     }
@@ -322,7 +322,7 @@ impl Pane {
 
     /// What its screen shows, as far as it is known.
     pub(super) fn shown(&self) -> Option<Capture> {
-        let streamed = self.stream().map(Streaming::capture);
+        let streamed = self.stream().map(StreamedPane::capture);
         streamed.or_else(|| self.shown.clone())
     }
 
@@ -333,7 +333,7 @@ impl Pane {
     }
 
     fn glance(&mut self, out: &mut Out<'_>) {
-        if let Some(look) = self.stream().map(Streaming::capture) {
+        if let Some(look) = self.stream().map(StreamedPane::capture) {
             self.judge(&look, out);
         }
     }

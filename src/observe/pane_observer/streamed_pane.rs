@@ -1,140 +1,91 @@
-//! A pane that is followed by its bytes: fed, and compared with tmux's screen now and then.
-//!
-//! Bytes tell what the lines are, looks what the screen is. A look can be compared with the bytes
-//! only when it is known which of them had come before it: so the drain is asked for a mark after
-//! the look, and if no byte has come from before the look until the mark, the look shows what all
-//! the bytes have made.
+//! A streamed pane: feeds its bytes to a tracker, and checks the result against tmux's screen (pure).
+
+mod screen_check;
 
 use std::time::{Duration, Instant};
 
-use crate::event::{Cursor, Styles};
+pub(in crate::observe) use screen_check::ListedNumbers;
+use screen_check::ScreenCheck;
+
+use crate::event::Styles;
 use crate::tmux::{DroppedBytes, PipeToken};
 use crate::track::{
     Capture, Change, NoticeParser, ShellMark, StreamTracker, SyncPoint, TerminalNotice, Tracker,
 };
 
-/// A pane must have been quiet for so long before it is looked at where that is pressing. A prompt,
-/// a spinner's pause: hardly a program prints without one.
-const QUIET: Duration = Duration::from_millis(20);
+/// A drain connects within this time.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// And so long where it is not.
-const REST: Duration = Duration::from_millis(500);
+/// The poller grants a late drain this extension once.
+const CONNECT_EXTENSION: Duration = Duration::from_millis(500);
 
-/// So often a pane that prints and rests in between is compared with tmux's screen, and after the last
-/// output once: a look costs the server half a millisecond, and what differs is put right within 5 s.
-const CHECK_EVERY: Duration = Duration::from_secs(3);
+/// The extension if the poller itself notices the timeout late: the whole process was stopped, and has
+/// much to catch up with.
+const CONNECT_EXTENSION_STALLED: Duration = Duration::from_secs(10);
 
-/// And so often one that never rests for so long.
-const CHECK_RESTLESS: Duration = Duration::from_secs(10);
+/// After a reported line is rewritten, as programs do that draw below their output, lines settle after
+/// this period instead of at once.
+const REDRAW_SETTLE: Duration = Duration::from_millis(100);
 
-/// When bytes came in between, a pressing look is taken again after this time, doubled up to the
-/// second.
-const AGAIN: Duration = Duration::from_millis(20);
-const AGAIN_MAX: Duration = Duration::from_secs(1);
+/// The longer settle period applies until no reported line has been rewritten for this long.
+const REDRAW_MEMORY: Duration = Duration::from_secs(3);
 
-/// What a look shows below what the bytes have made is on its way, unless none have come for so long.
-const SURE: Duration = Duration::from_secs(1);
-
-/// A drain that has not come after this time does not come.
-const COMES: Duration = Duration::from_secs(2);
-const COMES_AGAIN: Duration = Duration::from_millis(500);
-const STOOD_STILL: Duration = Duration::from_secs(10);
-
-/// A line that was said and is rewritten, as programs do that draw below what they have printed,
-/// makes lines wait for so long, for as long as that goes on.
-const RESTLESS_SETTLE: Duration = Duration::from_millis(100);
-const RESTLESS: Duration = Duration::from_secs(3);
-
-/// What shells say of their commands begins so (OSC 133).
+/// The prefix of a shell's marks (OSC 133).
 const SHELL_MARK: &[u8] = b"\x1b]133;";
 
-/// A pane that is followed by its bytes.
+/// A pane whose bytes arrive through a pipe.
 #[derive(Debug)]
-pub(in crate::observe) struct Streaming {
+pub(in crate::observe) struct StreamedPane {
     tracker: StreamTracker,
     token: PipeToken,
-    /// The beginning of the looks' clock.
+    /// The origin of the captures' clock.
     epoch: Instant,
-    pipe: Pipe,
-    /// When bytes came last.
-    fed_at: Instant,
-    /// Bytes have come since the screen was compared last.
-    is_unchecked: bool,
-    checked_at: Instant,
-    check: Check,
-    /// A comparison was disturbed: it is tried again sooner.
-    is_retried: bool,
-    /// Of the pane, what the listing tells, when it was compared last.
-    compared: Option<Listed>,
-    /// The screen is not what the bytes have made.
-    parted: bool,
-    again: Duration,
-    restless_until: Option<Instant>,
+    pipe: PipeState,
+    check: ScreenCheck,
+    /// The end of the longer settle period, while it applies.
+    redraws_until: Option<Instant>,
     notices: NoticeParser,
 }
 
-/// Of a pane, as much as the listing and a look both tell.
+/// The state of the pipe.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::observe) struct Listed {
-    pub history_size: u32,
-    pub cursor: Cursor,
-    pub alternate: bool,
-}
-
-/// What is known of the pipe.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Pipe {
-    /// The drain has not come yet.
-    Coming {
+enum PipeState {
+    /// The drain has not connected yet.
+    Connecting {
         until: Instant,
-        /// It has been waited for once more: the observer itself may have stood still, and what has
-        /// come since is on its way to here.
-        again: bool,
+        /// The extension is granted: the poller itself may have been stopped, and the drain's
+        /// connection may wait in its queue.
+        is_extended: bool,
     },
     Open,
-    /// All that came through it has been fed.
+    /// The pipe has ended, and all its bytes have been fed.
     Ended,
-    /// What was in it is gone.
+    /// The pipe has ended, and the bytes in it are lost.
     Lost,
 }
 
-/// A look that is compared.
+/// A result of fed bytes, in their order.
 #[derive(Debug)]
-enum Check {
-    None,
-    /// It is wanted, or on its way; whether bytes have come since.
-    Asked {
-        disturbed: bool,
-    },
-    /// It is there, and the mark is not.
-    Marking {
-        disturbed: bool,
-        seam: Box<SyncPoint>,
-    },
-}
-
-/// What came of bytes, in order.
-#[derive(Debug)]
-pub(in crate::observe) enum Fed {
+pub(in crate::observe) enum StreamItem {
     Changes(Vec<Change>),
     Mark(ShellMark),
-    /// The program told its terminal something beside text.
+    /// A message of the program to its terminal, other than text.
     Notice(TerminalNotice),
 }
 
-/// What came of a look.
+/// The result of a comparison with tmux's screen.
 #[derive(Debug, Default)]
-pub(in crate::observe) struct Compared {
+pub(in crate::observe) struct CheckResult {
     pub changes: Vec<Change>,
-    /// The look, where it shows what all bytes have made.
+    /// The capture, if it shows the result of all bytes.
     pub seam: Option<SyncPoint>,
-    /// It showed something else than the bytes had made.
-    pub parted: bool,
+    /// The screen was reported or found to differ, and the tracker is resynced to the capture.
+    pub differed: bool,
 }
 
-impl Streaming {
-    /// Goes on with the bytes that follow a seam, whose look the tracker has taken in.
-    pub fn begin(
+impl StreamedPane {
+    /// Resumes with the bytes that follow a sync point, whose capture the tracker has already applied.
+    pub fn new(
         tracker: Tracker,
         seam: &SyncPoint,
         token: PipeToken,
@@ -146,19 +97,12 @@ impl Streaming {
             tracker,
             token,
             epoch,
-            pipe: Pipe::Coming {
-                until: now + COMES,
-                again: false,
+            pipe: PipeState::Connecting {
+                until: now + CONNECT_TIMEOUT,
+                is_extended: false,
             },
-            fed_at: now,
-            is_unchecked: false,
-            checked_at: now,
-            check: Check::None,
-            is_retried: false,
-            compared: None,
-            parted: false,
-            again: AGAIN,
-            restless_until: None,
+            check: ScreenCheck::new(now),
+            redraws_until: None,
             notices: NoticeParser::default(),
         }
     }
@@ -171,296 +115,251 @@ impl Streaming {
         self.tracker.tracker()
     }
 
-    /// In which colours lines were written.
+    /// Returns the styles of lines.
     pub fn styles(&self, first_line: i64, text: &str) -> Styles {
         self.tracker.styles(first_line, text)
     }
 
-    /// What the pane shows, by its bytes.
+    /// Returns the pane's screen as its bytes have drawn it.
     pub fn capture(&self) -> Capture {
         self.tracker.capture()
     }
 
-    /// Whether what follows cannot come through this pipe any more.
+    /// Returns whether no more bytes can arrive through this pipe.
     pub fn is_over(&self) -> bool {
-        matches!(self.pipe, Pipe::Ended | Pipe::Lost)
+        matches!(self.pipe, PipeState::Ended | PipeState::Lost)
     }
 
-    /// Whether all that came through the pipe has been fed, and no more will come.
-    pub fn has_all(&self) -> bool {
-        self.pipe == Pipe::Ended
+    /// Returns whether the pipe has ended and all its bytes have been fed.
+    pub fn is_complete(&self) -> bool {
+        self.pipe == PipeState::Ended
     }
 
-    /// The drain is there.
-    pub fn begun(&mut self) {
-        if matches!(self.pipe, Pipe::Coming { .. }) {
-            self.pipe = Pipe::Open;
+    /// Notes that the drain has connected.
+    pub fn drain_connected(&mut self) {
+        if matches!(self.pipe, PipeState::Connecting { .. }) {
+            self.pipe = PipeState::Open;
         }
     }
 
-    /// The pipe is over: in order, or not.
-    pub fn over(&mut self, in_order: bool) {
-        self.pipe = if in_order { Pipe::Ended } else { Pipe::Lost };
-        self.check = Check::None;
+    /// Notes the end of the pipe; `in_order` if all its bytes have been fed.
+    pub fn pipe_ended(&mut self, in_order: bool) {
+        self.pipe = match in_order {
+            true => PipeState::Ended,
+            false => PipeState::Lost,
+        };
+        self.check.cancel();
     }
 
     /// Takes bytes.
-    pub fn feed(&mut self, bytes: &[u8], now: Instant) -> Vec<Fed> {
-        self.disturb(now);
-        if self.restless_until.is_some_and(|until| until <= now) {
-            self.restless_until = None;
+    pub fn feed(&mut self, bytes: &[u8], now: Instant) -> Vec<StreamItem> {
+        self.check.bytes_arrived(now);
+        if self.redraws_until.is_some_and(|until| until <= now) {
+            self.redraws_until = None;
             self.tracker.set_settle_period(Duration::ZERO);
         }
-        let at = self.time(now);
+        let at = self.elapsed(now);
         self.tracker.advance_clock(at);
-        let mut fed = Vec::new();
-        for part in at_marks(bytes) {
+        let mut items = Vec::new();
+        for part in split_at_marks(bytes) {
             if part.starts_with(SHELL_MARK) {
-                // What was printed before is said before.
-                self.push(&mut fed, at, now);
+                // Earlier output is reported before the mark.
+                self.push_changes(&mut items, now);
             }
             let mut rest = part;
             while !rest.is_empty() {
                 let taken = self.tracker.feed(rest);
                 rest = &rest[taken..];
-                // A part begins with what the shell says of what follows.
-                fed.extend(self.tracker.shell_marks().into_iter().map(Fed::Mark));
-                self.push(&mut fed, at, now);
+                // A part begins with the shell's mark for the output that follows.
+                let marks = self.tracker.shell_marks();
+                items.extend(marks.into_iter().map(StreamItem::Mark));
+                self.push_changes(&mut items, now);
             }
         }
-        // What stood at the last of these moments has settled, unless it is to stand longer.
-        self.push(&mut fed, at, now);
+        // The last lines settle at once, unless the longer settle period applies.
+        self.push_changes(&mut items, now);
         let mut notices = Vec::new();
         self.notices.push(bytes, &mut notices);
-        fed.extend(notices.into_iter().map(Fed::Notice));
-        fed
+        items.extend(notices.into_iter().map(StreamItem::Notice));
+        items
     }
 
-    fn push(&mut self, fed: &mut Vec<Fed>, at: Duration, now: Instant) {
-        let changes = self.tracker.changes(at);
-        self.note(&changes, now);
+    fn push_changes(&mut self, items: &mut Vec<StreamItem>, now: Instant) {
+        let changes = self.changes(now);
         if !changes.is_empty() {
-            fed.push(Fed::Changes(changes));
+            items.push(StreamItem::Changes(changes));
         }
     }
 
-    /// Another program has begun in the pane, after the end of the one before was seen.
-    pub fn respawned(&mut self, now: Instant) -> Vec<Change> {
-        self.tracker.respawned(self.time(now))
-    }
-
-    /// Bytes are missing here.
-    pub fn dropped(&mut self, dropped: DroppedBytes, now: Instant) -> Vec<Change> {
-        self.disturb(now);
-        self.part();
-        self.tracker
-            .bytes_dropped(dropped.line_ends, self.time(now))
-    }
-
-    /// When [`Streaming::due`] will have something to say, if nothing comes.
-    pub fn next_due(&self) -> Option<Instant> {
-        let said = self.tracker.deadline().map(|at| self.epoch + at);
-        let comes = match self.pipe {
-            Pipe::Coming { until, .. } => Some(until),
-            _ => None,
-        };
-        [said, comes].into_iter().flatten().min()
-    }
-
-    /// What has settled by now.
-    pub fn due(&mut self, now: Instant) -> Vec<Change> {
-        match self.pipe {
-            Pipe::Coming { until, again } if until <= now => match again {
-                false => {
-                    // Late by itself: it stood still, and has much to do now.
-                    let stood_still = now.saturating_duration_since(until) > COMES_AGAIN;
-                    let wait = if stood_still {
-                        STOOD_STILL
-                    } else {
-                        COMES_AGAIN
-                    };
-                    let until = now + wait;
-                    self.pipe = Pipe::Coming { until, again: true };
-                }
-                true => self.over(false),
-            },
-            _ => {}
+    /// Returns the changes up to now, and extends the settle period if they rewrite a reported line.
+    fn changes(&mut self, now: Instant) -> Vec<Change> {
+        let changes = self.tracker.changes(self.elapsed(now));
+        let next = self.tracker.tracker().next_line();
+        let is_redraw =
+            |change: &Change| matches!(change, Change::Revised { line, .. } if *line < next);
+        if changes.iter().any(is_redraw) {
+            if self.redraws_until.is_none() {
+                self.tracker.set_settle_period(REDRAW_SETTLE);
+            }
+            self.redraws_until = Some(now + REDRAW_MEMORY);
         }
-        let at = self.time(now);
-        if self.tracker.deadline().is_none_or(|due| due > at) {
-            return Vec::new();
-        }
-        let changes = self.tracker.changes(at);
-        self.note(&changes, now);
         changes
     }
 
-    /// The screen is not what the bytes have made: it has been resized, or made anew.
-    pub fn part(&mut self) {
-        self.parted = true;
-        self.again = AGAIN;
+    /// Notes that another program has begun in the pane, after the end of its predecessor.
+    pub fn begin_program(&mut self, now: Instant) -> Vec<Change> {
+        self.tracker.respawned(self.elapsed(now))
     }
 
-    /// Whether a look is wanted now.
-    pub fn wants_look(&self, now: Instant) -> bool {
+    /// Notes that bytes are missing here.
+    pub fn bytes_dropped(&mut self, dropped: DroppedBytes, now: Instant) -> Vec<Change> {
+        self.check.bytes_arrived(now);
+        self.check.check_soon();
+        let at = self.elapsed(now);
+        self.tracker.bytes_dropped(dropped.line_ends, at)
+    }
+
+    /// Returns when [`StreamedPane::handle_timeout`] is due if no bytes arrive.
+    pub fn deadline(&self) -> Option<Instant> {
+        let settles = self.tracker.deadline().map(|at| self.epoch + at);
+        let connects = match self.pipe {
+            PipeState::Connecting { until, .. } => Some(until),
+            _ => None,
+        };
+        [settles, connects].into_iter().flatten().min()
+    }
+
+    /// Returns the changes that have settled by now, and gives up a drain that has not connected.
+    pub fn handle_timeout(&mut self, now: Instant) -> Vec<Change> {
+        match self.pipe {
+            PipeState::Connecting {
+                until,
+                is_extended: true,
+            } if until <= now => self.pipe_ended(false),
+            PipeState::Connecting { until, .. } if until <= now => {
+                let was_stalled = now.saturating_duration_since(until) > CONNECT_EXTENSION;
+                let extension = match was_stalled {
+                    true => CONNECT_EXTENSION_STALLED,
+                    false => CONNECT_EXTENSION,
+                };
+                self.pipe = PipeState::Connecting {
+                    until: now + extension,
+                    is_extended: true,
+                };
+            }
+            _ => {}
+        }
+        let at = self.elapsed(now);
+        match self.tracker.deadline().is_some_and(|due| due <= at) {
+            true => self.changes(now),
+            false => Vec::new(),
+        }
+    }
+
+    /// Requests a check as soon as possible: the screen differs from the result of the bytes, because
+    /// it was resized or a program has begun anew.
+    pub fn check_soon(&mut self) {
+        self.check.check_soon();
+    }
+
+    /// Returns whether a check is due.
+    pub fn needs_check(&self, now: Instant) -> bool {
         self.check_at().is_some_and(|at| at <= now)
     }
 
-    /// When a look is wanted, if nothing comes.
+    /// Returns when a check is due if no bytes arrive.
     pub fn check_at(&self) -> Option<Instant> {
-        if self.pipe != Pipe::Open || !matches!(self.check, Check::None) {
-            return None;
-        }
-        if self.parted {
-            return Some((self.fed_at + QUIET).max(self.checked_at + self.again));
-        }
-        let every = match self.is_retried {
-            true => self.again,
-            false => CHECK_EVERY,
-        };
-        let rested = (self.fed_at + REST).max(self.checked_at + every);
-        let restless = (self.fed_at + QUIET).max(self.checked_at + CHECK_RESTLESS);
-        self.is_unchecked.then_some(rested.min(restless))
+        let check = self.check.check_at();
+        check.filter(|_| self.pipe == PipeState::Open)
     }
 
-    /// What the listing tells of a pane that rests. Where that is not what its bytes have made
-    /// (`send-keys -R` and `clear-history` change a pane without any), a look is wanted.
-    pub fn listed(&mut self, listed: Listed, now: Instant) {
-        let is_at_rest = now.saturating_duration_since(self.fed_at) >= REST;
-        if !is_at_rest || self.is_unchecked || self.compared == Some(listed) {
-            return;
-        }
-        let (history_size, cursor, alternate) = self.tracker.position();
-        let made = Listed {
-            history_size,
-            cursor,
-            alternate,
+    /// Takes the listed numbers of the pane. If the pane is quiet and they differ from those of its
+    /// bytes, a check becomes due.
+    pub fn handle_listing(&mut self, listed: ListedNumbers, now: Instant) {
+        let of_bytes = || {
+            let (history_size, cursor, alternate) = self.tracker.position();
+            ListedNumbers {
+                history_size,
+                cursor,
+                alternate,
+            }
         };
-        if listed != made {
-            // Once for each state, so that what cannot be put right is not looked at for ever.
-            self.compared = Some(listed);
-            self.is_unchecked = true;
-        }
+        self.check.handle_listing(listed, of_bytes, now);
     }
 
-    /// How far above the screen a look must reach to be compared.
+    /// Returns how many rows above the screen a capture must contain to be compared.
     pub fn rows_to_compare(&self) -> u32 {
         self.tracker.rows_to_compare()
     }
 
-    /// A look is being asked for.
-    pub fn looking(&mut self) {
-        self.check = Check::Asked { disturbed: false };
+    /// Notes that the capture of a check is requested.
+    pub fn check_requested(&mut self) {
+        self.check.requested();
     }
 
-    /// The look; whether a mark is to be asked for.
-    pub fn looked(&mut self, seam: SyncPoint, now: Instant) -> bool {
-        let disturbed = !matches!(self.check, Check::Asked { disturbed: false });
-        if disturbed {
-            self.try_again(now);
-            return false;
-        }
-        let seam = Box::new(seam);
-        self.check = Check::Marking { disturbed, seam };
-        true
+    /// Takes the capture of a check, and returns whether a mark is to be requested from the drain.
+    pub fn handle_check(&mut self, seam: SyncPoint, now: Instant) -> bool {
+        self.check.handle_capture(seam, now)
     }
 
-    /// No look could be taken.
-    pub fn not_looked(&mut self, now: Instant) {
-        if matches!(self.check, Check::Asked { .. }) {
-            self.try_again(now);
-        }
+    /// Notes that the capture of a check failed.
+    pub fn check_failed(&mut self, now: Instant) {
+        self.check.capture_failed(now);
     }
 
-    fn try_again(&mut self, now: Instant) {
-        self.check = Check::None;
-        self.checked_at = now;
-        self.is_retried = true;
-        self.again = (self.again * 2).min(AGAIN_MAX);
-    }
-
-    /// All bytes have come that were there at the mark.
-    pub fn marked(&mut self, now: Instant) -> Compared {
-        let Check::Marking { disturbed, seam } = std::mem::replace(&mut self.check, Check::None)
-        else {
-            return Compared::default();
+    /// Takes the drain's mark: all bytes from before it have been fed. Compares the screen.
+    pub fn handle_mark(&mut self, now: Instant) -> CheckResult {
+        let is_behind = |capture: &Capture| self.tracker.is_behind(capture);
+        let Some((seam, was_urgent)) = self.check.handle_mark(is_behind, now) else {
+            return CheckResult::default();
         };
-        // tmux hands its bytes on when it has answered, nearly always before that is heard here.
-        let behind = self.tracker.is_behind(&seam.capture);
-        let patient = now.saturating_duration_since(self.fed_at) < SURE;
-        if disturbed || behind && patient {
-            self.try_again(now);
-            return Compared::default();
-        }
-        self.checked_at = now;
-        (self.is_unchecked, self.is_retried) = (false, false);
-        self.again = AGAIN;
-        let difference = self.tracker.difference(&seam.capture);
-        let differs = difference.is_some() || self.tracker.differs_above_screen(&seam.capture);
-        let parted = std::mem::take(&mut self.parted) || differs;
-        let changes = match parted {
+        let capture = &seam.capture;
+        let difference = self.tracker.difference(capture);
+        let differed =
+            was_urgent || difference.is_some() || self.tracker.differs_above_screen(capture);
+        let changes = match differed {
             false => {
-                self.tracker.confirm(&seam.capture);
+                self.tracker.confirm(capture);
                 Vec::new()
             }
             true => {
                 if let Some(difference) = difference {
-                    log::debug!("the bytes of a pane have made something else: {difference:?}");
+                    log::debug!("the bytes of a pane differ from its screen: {difference:?}");
                 }
-                let at = self.time(now);
+                let at = self.elapsed(now);
                 self.tracker.resync(&seam, at)
             }
         };
-        Compared {
+        CheckResult {
             changes,
-            seam: Some(*seam),
-            parted,
+            seam: Some(seam),
+            differed,
         }
     }
 
-    /// The pane is gone: what its bytes made last is final.
+    /// Ends the pane: its last bytes are final.
     pub fn end(&mut self, now: Instant) -> Vec<Change> {
-        self.tracker.end(self.time(now))
+        self.tracker.end(self.elapsed(now))
     }
 
-    /// The observer stops and the pane goes on.
+    /// Ends the observation of a pane that continues.
     pub fn detach(&mut self, now: Instant) -> Vec<Change> {
-        self.tracker.detach(self.time(now))
+        self.tracker.detach(self.elapsed(now))
     }
 
-    /// Goes over to looks.
-    pub fn into_polling(self, now: Instant) -> (Tracker, Vec<Change>) {
-        let at = self.time(now);
+    /// Switches to polling.
+    pub fn into_polled(self, now: Instant) -> (Tracker, Vec<Change>) {
+        let at = self.elapsed(now);
         self.tracker.into_polling(at)
     }
 
-    fn disturb(&mut self, now: Instant) {
-        self.fed_at = now;
-        self.is_unchecked = true;
-        if let Check::Asked { disturbed } | Check::Marking { disturbed, .. } = &mut self.check {
-            *disturbed = true;
-        }
-    }
-
-    fn note(&mut self, changes: &[Change], now: Instant) {
-        let next = self.tracker.tracker().next_line();
-        let is_restless =
-            |change: &Change| matches!(change, Change::Revised { line, .. } if *line < next);
-        if changes.iter().any(is_restless) {
-            if self.restless_until.is_none() {
-                self.tracker.set_settle_period(RESTLESS_SETTLE);
-            }
-            self.restless_until = Some(now + RESTLESS);
-        }
-    }
-
-    fn time(&self, now: Instant) -> Duration {
+    fn elapsed(&self, now: Instant) -> Duration {
         now.saturating_duration_since(self.epoch)
     }
 }
 
-/// The bytes cut before each place where a shell says something.
-fn at_marks(bytes: &[u8]) -> impl Iterator<Item = &[u8]> {
+/// Splits bytes before each mark of a shell.
+fn split_at_marks(bytes: &[u8]) -> impl Iterator<Item = &[u8]> {
     let marks = memchr::memmem::find_iter(bytes, SHELL_MARK);
     let mut from = 0;
     let ends = marks.chain([bytes.len()]);
@@ -476,9 +375,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn bytes_are_cut_before_what_shells_say() {
-        let parts: Vec<&[u8]> = at_marks(b"a\x1b]133;A\x07b\x1b]133;C\x07").collect();
+    fn bytes_are_split_before_shell_marks() {
+        let parts: Vec<&[u8]> = split_at_marks(b"a\x1b]133;A\x07b\x1b]133;C\x07").collect();
         assert_eq!(parts, [&b"a"[..], b"\x1b]133;A\x07b", b"\x1b]133;C\x07"]);
-        assert_eq!(at_marks(b"").collect::<Vec<_>>(), [b""]);
+        assert_eq!(split_at_marks(b"").collect::<Vec<_>>(), [b""]);
     }
 }

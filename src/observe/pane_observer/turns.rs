@@ -1,141 +1,142 @@
-//! What AI mode adds to a pane: where its turns end, and when it may rest (pure).
+//! The turns of a pane in AI mode: their ends, and when the pane may rest (pure).
 
 use std::time::{Duration, Instant};
 
 use crate::agent::{ChangeContext, Markers, RedrawDetector, Turn, TurnDetector};
 use crate::track::{Capture, Change, Tracker};
 
-/// How long a pane must be quiet after a turn before it rests. What comes within this time, such as
-/// a new prompt, belongs to the end of the turn.
+/// A pane rests after this much quiet at the end of a turn. Output within this time, such as a new
+/// prompt, belongs to the end of the turn.
 const REST_AFTER: Duration = Duration::from_secs(2);
 
-/// How AI mode finds the ends of turns.
+/// The rules by which AI mode finds the ends of turns.
 #[derive(Clone, Debug, Default)]
 pub(in crate::observe) struct TurnRules {
     pub markers: Markers,
-    /// After so long a silence a turn is taken to be over without its marker.
+    /// The silence after which a turn counts as completed without its marker.
     pub inferred_after: Option<Duration>,
 }
 
 /// The turns of one pane.
 #[derive(Debug)]
-pub(in crate::observe) struct Turns {
+pub(in crate::observe) struct PaneTurns {
     detector: TurnDetector,
     inferred_after: Option<Duration>,
-    sights: RedrawDetector,
-    sight: ChangeContext,
-    /// The changes that come next are of something new.
-    news: bool,
-    /// When the last turn ended, as long as nothing new has been shown.
+    redraws: RedrawDetector,
+    /// The context of the next changes.
+    context: ChangeContext,
+    /// The next changes contain new output.
+    has_output: bool,
+    /// The end of the last turn, until new output follows.
     done_at: Option<Instant>,
-    /// When something new was shown last, or was asked for.
+    /// The time of the last output or of the last wake-up.
     busy_at: Option<Instant>,
-    /// Something was shown since the last turn.
-    has_more: bool,
-    rests: bool,
+    /// Output has followed the last turn.
+    is_in_turn: bool,
+    is_resting: bool,
 }
 
-impl Turns {
-    /// Begins with the first look.
-    pub fn new(rules: &TurnRules, look: &Capture) -> Self {
+impl PaneTurns {
+    /// Begins with the first capture.
+    pub fn new(rules: &TurnRules, capture: &Capture) -> Self {
         Self {
             detector: TurnDetector::new(rules.markers.clone()),
             inferred_after: rules.inferred_after,
-            sights: RedrawDetector::new(look),
-            sight: ChangeContext::default(),
-            news: false,
+            redraws: RedrawDetector::new(capture),
+            context: ChangeContext::default(),
+            has_output: false,
             done_at: None,
             busy_at: None,
-            has_more: false,
-            rests: false,
+            is_in_turn: false,
+            is_resting: false,
         }
     }
 
-    /// What ends a turn.
+    /// Returns the markers that end a turn.
     pub fn markers(&self) -> &Markers {
         self.detector.markers()
     }
 
-    /// What stood there when observation began: the lines, and the look.
-    pub fn stood<'a>(
+    /// Sets the baseline, as lines and as the capture.
+    pub fn set_baseline<'a>(
         &mut self,
         lines: impl IntoIterator<Item = (i64, &'a str)>,
         next: i64,
-        look: &Capture,
+        capture: &Capture,
     ) {
         self.detector.set_baseline(lines, next);
-        self.detector.set_baseline_screen(look);
+        self.detector.set_baseline_screen(capture);
     }
 
-    /// The circumstances of the changes that come next: of a look that the tracker has taken in.
-    pub fn sees(&mut self, look: &Capture, tracker: &Tracker) {
-        self.news = tracker.had_changes();
-        self.sight = self.sights.observe(look, tracker);
+    /// Takes the context of the next changes from a capture that the tracker has applied.
+    pub fn handle_capture(&mut self, capture: &Capture, tracker: &Tracker) {
+        self.has_output = tracker.had_changes();
+        self.context = self.redraws.observe(capture, tracker);
     }
 
-    /// The changes that come next are of something that was printed.
-    pub fn hears(&mut self) {
-        self.news = true;
+    /// Notes that the next changes contain new output.
+    pub fn note_output(&mut self) {
+        self.has_output = true;
     }
 
-    /// The same of a moment at which nothing had changed.
-    pub fn still(&mut self, at: Duration) {
-        self.news = false;
-        self.sight = self.sights.unchanged(at);
+    /// Notes that the pane was unchanged at this time.
+    pub fn handle_unchanged(&mut self, at: Duration) {
+        self.has_output = false;
+        self.context = self.redraws.unchanged(at);
     }
 
-    /// Takes in changes; the turns that they end.
-    pub fn take(&mut self, changes: &[Change], now: Instant) -> Vec<Turn> {
-        let turns = self.detector.update(changes, self.sight);
-        // A full-screen program changes nothing of the screen that lines are told of.
+    /// Takes changes, and returns the turns that they end.
+    pub fn handle_changes(&mut self, changes: &[Change], now: Instant) -> Vec<Turn> {
+        let turns = self.detector.update(changes, self.context);
+        // A full-screen program leaves the lines, and with them the tracker's changes, as they are.
         let is_screen = |change: &Change| matches!(change, Change::Screen { .. });
-        if self.news || changes.iter().any(is_screen) {
+        if self.has_output || changes.iter().any(is_screen) {
             self.busy_at = Some(now);
-            self.rests = false;
-            self.has_more = true;
+            self.is_resting = false;
+            self.is_in_turn = true;
             if !self.done_at.is_some_and(|done| is_short(done, now)) {
                 self.done_at = None;
             }
         }
         if !turns.is_empty() {
-            self.done(now);
+            self.complete_turn(now);
         }
         turns
     }
 
-    /// Whether the pane is to be left alone until the listing shows that it has changed.
-    pub fn rests(&self) -> bool {
-        self.rests
+    /// Returns whether the pane needs no capture until the listing shows a change.
+    pub fn is_resting(&self) -> bool {
+        self.is_resting
     }
 
-    /// Somebody wants it to be looked at.
+    /// Ends the rest, because the user requests a poll.
     pub fn wake(&mut self, now: Instant) {
-        self.rests = false;
+        self.is_resting = false;
         self.busy_at = Some(now);
     }
 
-    /// When [`Turns::due`] will have something to say, if nothing happens.
-    pub fn next_due(&self) -> Option<Instant> {
-        let rest = self.rest_at().filter(|_| !self.rests);
+    /// Returns when [`PaneTurns::handle_timeout`] is due if no changes arrive.
+    pub fn deadline(&self) -> Option<Instant> {
+        let rest = self.rest_at().filter(|_| !self.is_resting);
         [rest, self.inferred_at()].into_iter().flatten().min()
     }
 
-    /// What has come due.
-    pub fn due(&mut self, now: Instant) -> Due {
+    /// Returns the result of the time that has passed.
+    pub fn handle_timeout(&mut self, now: Instant) -> TurnTimeout {
         if self.inferred_at().is_some_and(|at| at <= now) {
-            self.done(now);
-            return Due::Inferred(self.detector.summary());
+            self.complete_turn(now);
+            return TurnTimeout::Inferred(self.detector.summary());
         }
-        if !self.rests && self.rest_at().is_some_and(|at| at <= now) {
-            self.rests = true;
-            return Due::Rests;
+        if !self.is_resting && self.rest_at().is_some_and(|at| at <= now) {
+            self.is_resting = true;
+            return TurnTimeout::Rests;
         }
-        Due::Nothing
+        TurnTimeout::None
     }
 
-    fn done(&mut self, now: Instant) {
+    fn complete_turn(&mut self, now: Instant) {
         self.done_at = Some(now);
-        self.has_more = false;
+        self.is_in_turn = false;
     }
 
     fn rest_at(&self) -> Option<Instant> {
@@ -145,16 +146,16 @@ impl Turns {
     }
 
     fn inferred_at(&self) -> Option<Instant> {
-        let after = self.inferred_after.filter(|_| self.has_more)?;
+        let after = self.inferred_after.filter(|_| self.is_in_turn)?;
         self.busy_at?.checked_add(after)
     }
 }
 
-/// What time has brought.
+/// The result of a timeout.
 #[derive(Debug, PartialEq, Eq)]
-pub(in crate::observe) enum Due {
-    Nothing,
-    /// A turn seems to be over; its summary.
+pub(in crate::observe) enum TurnTimeout {
+    None,
+    /// A turn counts as completed; its summary.
     Inferred(String),
     /// The pane rests from now on.
     Rests,
@@ -170,19 +171,19 @@ mod tests {
 
     const S: Duration = Duration::from_secs(1);
 
-    fn turns(inferred_after: Option<Duration>) -> (Turns, Instant) {
+    fn turns(inferred_after: Option<Duration>) -> (PaneTurns, Instant) {
         let rules = TurnRules {
             markers: Markers::new(["END"]).unwrap(),
             inferred_after,
         };
-        (Turns::new(&rules, &Capture::default()), Instant::now())
+        (PaneTurns::new(&rules, &Capture::default()), Instant::now())
     }
 
-    impl Turns {
-        /// Something new.
-        fn shows(&mut self, changes: &[Change], now: Instant) -> Vec<Turn> {
-            self.news = true;
-            self.take(changes, now)
+    impl PaneTurns {
+        /// Handles changes with new output.
+        fn output(&mut self, changes: &[Change], now: Instant) -> Vec<Turn> {
+            self.has_output = true;
+            self.handle_changes(changes, now)
         }
     }
 
@@ -194,51 +195,58 @@ mod tests {
     }
 
     #[test]
-    fn a_pane_rests_after_a_turn_until_something_new_is_shown_or_wanted() {
+    fn a_pane_rests_after_a_turn_until_output_or_a_request() {
         let (mut turns, now) = turns(None);
-        assert_eq!(turns.shows(&line(1, "an answer"), now), []);
-        assert_eq!(turns.next_due(), None, "never, without a marker");
-        assert_eq!(turns.shows(&line(2, "END"), now).len(), 1);
-        // A prompt that comes a moment later belongs to the end.
-        turns.shows(&[], now + S);
-        assert_eq!(turns.next_due(), Some(now + 3 * S));
-        assert_eq!(turns.due(now + 2 * S), Due::Nothing);
-        assert!(!turns.rests());
-        assert_eq!(turns.due(now + 3 * S), Due::Rests);
-        assert!(turns.rests() && turns.next_due().is_none());
+        assert_eq!(turns.output(&line(1, "an answer"), now), []);
+        assert_eq!(turns.deadline(), None, "never, without a marker");
+        assert_eq!(turns.output(&line(2, "END"), now).len(), 1);
+        // A prompt that follows soon belongs to the end of the turn.
+        turns.output(&[], now + S);
+        assert_eq!(turns.deadline(), Some(now + 3 * S));
+        assert_eq!(turns.handle_timeout(now + 2 * S), TurnTimeout::None);
+        assert!(!turns.is_resting());
+        assert_eq!(turns.handle_timeout(now + 3 * S), TurnTimeout::Rests);
+        assert!(turns.is_resting() && turns.deadline().is_none());
         turns.wake(now + 4 * S);
-        assert!(!turns.rests());
-        assert_eq!(turns.due(now + 6 * S), Due::Rests);
-        turns.shows(&line(3, "a question"), now + 7 * S);
-        assert!(!turns.rests() && turns.next_due().is_none());
+        assert!(!turns.is_resting());
+        assert_eq!(turns.handle_timeout(now + 6 * S), TurnTimeout::Rests);
+        turns.output(&line(3, "a question"), now + 7 * S);
+        assert!(!turns.is_resting() && turns.deadline().is_none());
     }
 
     #[test]
     fn a_full_screen_program_wakes_its_pane() {
         let (mut turns, now) = turns(None);
-        assert_eq!(turns.shows(&line(1, "END"), now).len(), 1);
-        assert_eq!(turns.due(now + 2 * S), Due::Rests);
+        assert_eq!(turns.output(&line(1, "END"), now).len(), 1);
+        assert_eq!(turns.handle_timeout(now + 2 * S), TurnTimeout::Rests);
         let drawn = Change::Screen {
             width: 9,
             height: 3,
             cursor: crate::event::Cursor::default(),
             rows: Vec::new(),
         };
-        assert_eq!(turns.take(&[drawn], now + 3 * S), []);
-        assert!(!turns.rests() && turns.next_due().is_none());
+        assert_eq!(turns.handle_changes(&[drawn], now + 3 * S), []);
+        assert!(!turns.is_resting() && turns.deadline().is_none());
     }
 
     #[test]
-    fn silence_ends_a_turn_once_if_that_is_wanted() {
+    fn silence_ends_a_turn_once_if_configured() {
         let (mut turns, now) = turns(Some(5 * S));
-        assert_eq!(turns.next_due(), None, "nothing was shown");
-        turns.shows(&line(1, "It is done."), now);
-        turns.shows(&line(2, ""), now + S);
-        assert_eq!(turns.next_due(), Some(now + 6 * S));
-        assert_eq!(turns.due(now + 6 * S), Due::Inferred("It is done.".into()));
-        assert_eq!(turns.due(now + 7 * S), Due::Nothing);
-        assert_eq!(turns.due(now + 8 * S), Due::Rests);
-        turns.shows(&line(3, "END"), now + 9 * S);
-        assert_eq!(turns.due(now + 10 * S), Due::Nothing, "it has ended");
+        assert_eq!(turns.deadline(), None, "no output");
+        turns.output(&line(1, "It is done."), now);
+        turns.output(&line(2, ""), now + S);
+        assert_eq!(turns.deadline(), Some(now + 6 * S));
+        assert_eq!(
+            turns.handle_timeout(now + 6 * S),
+            TurnTimeout::Inferred("It is done.".into())
+        );
+        assert_eq!(turns.handle_timeout(now + 7 * S), TurnTimeout::None);
+        assert_eq!(turns.handle_timeout(now + 8 * S), TurnTimeout::Rests);
+        turns.output(&line(3, "END"), now + 9 * S);
+        assert_eq!(
+            turns.handle_timeout(now + 10 * S),
+            TurnTimeout::None,
+            "the turn has ended"
+        );
     }
 }

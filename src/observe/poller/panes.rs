@@ -19,9 +19,9 @@ use crate::observe::pane_observer::turns::TurnRules;
 use crate::observe::pane_observer::{Begin, Manner, Pane, settle_time};
 use crate::observe::pane_recordings::PaneRecordings;
 use crate::observe::pane_transfers::{Arrival, Handover, Moving};
-use crate::observe::poller::pipes::Pipes;
+use crate::observe::poller::pipes::SessionPipes;
 use crate::observe::programs::PanePrograms;
-use crate::observe::resume_point::Recall;
+use crate::observe::resume_point::ResumePoint;
 use crate::observe::say::Out;
 use crate::observe::session_outcome::SessionOutcome;
 use crate::observe::watch::Baseline;
@@ -70,7 +70,7 @@ pub(in crate::observe) struct Outfit {
     /// Where panes come from that were another session's.
     pub handover: Handover,
     /// Where an earlier observer was.
-    pub recalls: HashMap<PaneId, Recall>,
+    pub recalls: HashMap<PaneId, ResumePoint>,
     /// The programs in the foreground of the panes, as far as they are known.
     pub commands: HashMap<PaneId, String>,
     /// Gets what stood on the panes when observation began.
@@ -105,7 +105,7 @@ pub(in crate::observe) struct Roster {
     outfit: Outfit,
     panes: HashMap<PaneId, Pane>,
     /// Where the panes are followed by their bytes.
-    pipes: Option<Pipes>,
+    pipes: Option<SessionPipes>,
     /// Panes that are gone, and of whose bytes the last have not come yet.
     leaving: HashMap<PaneId, (Pane, Option<DepartedPane>)>,
     patient: BlockingEmitter,
@@ -131,7 +131,7 @@ impl Roster {
         Self {
             agent_sender,
             agent_news,
-            pipes: outfit.drains.take().map(Pipes::new),
+            pipes: outfit.drains.take().map(SessionPipes::new),
             leaving: HashMap::new(),
             programs: PanePrograms::new(outfit.exits.clone(), outfit.server_pid),
             outcome: SessionOutcome::default(),
@@ -364,7 +364,7 @@ impl Roster {
                 if pane.compare(look, seam, moment.now)
                     && let (Some(pipes), Some(token)) = (&self.pipes, pane.pipe())
                 {
-                    pipes.mark(token);
+                    pipes.request_mark(token);
                 }
             }
             PaneReply::Captured {
@@ -406,7 +406,7 @@ impl Roster {
                         return None;
                     }
                     // What was said of it there is not known here.
-                    return self.open(id, sight, &Begin::Resume(&Recall::begin()), moment);
+                    return self.open(id, sight, &Begin::Resume(&ResumePoint::new()), moment);
                 }
             }
         }
@@ -477,7 +477,7 @@ impl Roster {
         self.arriving.remove(id);
         // From here on it is known, whatever happens to this thread.
         let recalls = &mut self.outfit.recalls;
-        recalls.entry(id.clone()).or_insert_with(Recall::begin);
+        recalls.entry(id.clone()).or_default();
         let stood_there = !matches!(begin, Begin::Fresh);
         if let Some(baseline) = self.outfit.baseline.as_ref().filter(|_| stood_there) {
             baseline.show(moment.name, id, &captured_lines(look));
@@ -541,11 +541,11 @@ struct Sight<'a> {
 /// Where a pane's events go.
 fn out<'a>(
     emitter: &'a EventEmitter,
-    recalls: &'a mut HashMap<PaneId, Recall>,
+    recalls: &'a mut HashMap<PaneId, ResumePoint>,
     id: &PaneId,
     now: Instant,
 ) -> Out<'a> {
-    let recall = recalls.entry(id.clone()).or_insert_with(Recall::begin);
+    let recall = recalls.entry(id.clone()).or_default();
     Out {
         emitter,
         recall,

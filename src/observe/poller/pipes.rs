@@ -1,4 +1,4 @@
-//! The pipes of a session's panes: which opening is whose, and what is on its way.
+//! The pipes of a session's panes: the opening in progress for each pane, and the owner of each pipe.
 
 use std::collections::HashMap;
 
@@ -9,99 +9,100 @@ use crate::thread::Panicked;
 use crate::tmux::{DrainMessage, Drains, PipeToken};
 
 /// The pipes of one session.
-pub(in crate::observe) struct Pipes {
+pub(in crate::observe) struct SessionPipes {
     drains: Drains,
-    /// Openings that tmux has been asked for.
-    asked: HashMap<PaneId, PipeToken>,
-    /// Whose pipe is followed.
+    /// The openings that are requested from tmux.
+    requested: HashMap<PaneId, PipeToken>,
+    /// The pane that each pipe streams.
     owners: HashMap<PipeToken, PaneId>,
-    /// What keeps pipes from being opened has been said.
-    told: bool,
-    /// And what it is, until somebody has taken it to say it.
+    /// The reason that prevents pipes from being opened has been logged.
+    is_trouble_logged: bool,
+    /// The reason, until the caller takes it.
     trouble: Option<String>,
 }
 
-impl Pipes {
+impl SessionPipes {
     pub fn new(drains: Drains) -> Self {
         Self {
             drains,
-            asked: HashMap::new(),
+            requested: HashMap::new(),
             owners: HashMap::new(),
-            told: false,
+            is_trouble_logged: false,
             trouble: None,
         }
     }
 
-    /// Where arrivals come.
-    pub fn arrivals(&self) -> &Receiver<DrainMessage> {
+    /// Returns the channel of the drains' messages.
+    pub fn messages(&self) -> &Receiver<DrainMessage> {
         self.drains.messages()
     }
 
-    /// The tmux command that opens the pipe of a pane; `None` when that cannot be prepared, which is
-    /// said once.
-    pub fn ask(&mut self, pane: &PaneId) -> Option<String> {
+    /// Returns the tmux command that opens the pipe of a pane; `None` if it cannot be prepared, which
+    /// is logged once.
+    pub fn open_command(&mut self, pane: &PaneId) -> Option<String> {
         match self.drains.prepare(pane) {
             Ok((token, command)) => {
-                if let Some(earlier) = self.asked.insert(pane.clone(), token) {
+                if let Some(earlier) = self.requested.insert(pane.clone(), token) {
                     self.drains.forget(earlier);
                 }
                 Some(command)
             }
             Err(error) => {
-                if !std::mem::replace(&mut self.told, true) {
-                    log::warn!("panes are polled: {error:?}");
-                    self.trouble = Some(format!("panes are polled: {error}"));
+                if !std::mem::replace(&mut self.is_trouble_logged, true) {
+                    log::warn!("cannot open pipes; falling back to polling: {error:?}");
+                    self.trouble = Some(format!(
+                        "cannot open pipes; falling back to polling: {error}"
+                    ));
                 }
                 None
             }
         }
     }
 
-    /// What keeps pipes from being opened, once.
-    pub fn trouble(&mut self) -> Option<String> {
+    /// Takes the reason that prevents pipes from being opened; it is returned once.
+    pub fn take_trouble(&mut self) -> Option<String> {
         self.trouble.take()
     }
 
-    /// The opening that was asked for, now that there is an answer.
-    pub fn answered(&mut self, pane: &PaneId) -> Option<PipeToken> {
-        self.asked.remove(pane)
+    /// Takes the requested opening of a pane, whose reply has arrived.
+    pub fn take_requested(&mut self, pane: &PaneId) -> Option<PipeToken> {
+        self.requested.remove(pane)
     }
 
-    /// A pane is followed by this pipe.
-    pub fn follows(&mut self, pane: &PaneId, token: PipeToken) {
+    /// Notes that this pipe streams a pane.
+    pub fn set_owner(&mut self, pane: &PaneId, token: PipeToken) {
         self.owners.insert(token, pane.clone());
     }
 
-    /// Whose pipe it is.
+    /// Returns the pane that a pipe streams.
     pub fn owner(&self, token: &PipeToken) -> Option<&PaneId> {
         self.owners.get(token)
     }
 
-    /// Nothing more is wanted of this pipe.
+    /// Closes a pipe; its drain may be connected or still expected.
     pub fn close(&mut self, token: &PipeToken) {
         self.owners.remove(token);
-        // Whether its drain has come or is expected.
         self.drains.forget(token.clone());
     }
 
-    /// What there is by now is wanted of this pipe, and no more.
+    /// Ends a pipe after the bytes that its drain has received by now.
     pub fn finish(&self, token: &PipeToken) {
         self.drains.finish(token.clone());
     }
 
-    /// It is to be said when all has come that is there by now.
-    pub fn mark(&self, token: &PipeToken) {
+    /// Requests a mark behind the bytes that the drain has received by now.
+    pub fn request_mark(&self, token: &PipeToken) {
         self.drains.mark(token.clone());
     }
 
-    /// All answers have come: what is asked for still was not opened.
-    pub fn forget_asked(&mut self) {
-        for (_, token) in self.asked.drain() {
+    /// Discards the openings without a reply: all replies have arrived, so tmux did not open them.
+    pub fn discard_requested(&mut self) {
+        for (_, token) in self.requested.drain() {
             self.drains.forget(token);
         }
     }
 
-    /// Ends all of them.
+    /// Ends all pipes.
     pub fn shutdown(self) -> Result<(), Panicked> {
         self.drains.shutdown()
     }

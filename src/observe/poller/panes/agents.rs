@@ -7,7 +7,7 @@ use crossbeam_channel::Receiver;
 use super::Roster;
 use crate::event::PaneId;
 use crate::observe::conversation::{AgentChange, AgentUpdate, ConversationSink};
-use crate::observe::resume_point::Recall;
+use crate::observe::resume_point::ResumePoint;
 use crate::observe::say::Out;
 
 /// How often an agent is looked for in a pane that prints: processes take longer to start.
@@ -42,7 +42,7 @@ impl Roster {
                 .outfit
                 .recalls
                 .get(id)
-                .and_then(Recall::conversation_ends),
+                .and_then(ResumePoint::conversation_ends),
             news: self.agent_sender.clone(),
         };
         self.outfit.conversations.active(id, pid, &recipient);

@@ -9,7 +9,7 @@ use crossbeam_channel::Receiver;
 use super::{Moment, Roster, ToOpen, out};
 use crate::event::PaneId;
 use crate::observe::pane_observer::{Pane, seam_of};
-use crate::observe::poller::pipes::Pipes;
+use crate::observe::poller::pipes::SessionPipes;
 use crate::observe::say::Out;
 use crate::tmux::{
     BASELINE_ROWS, CaptureRequest, DrainMessage, DrainOutput, Margin, NewPanes, PaneReply,
@@ -27,7 +27,7 @@ impl Roster {
                     margin: *margin,
                     known: None,
                     spec: ResyncSpec {
-                        open_pipe: pipes.ask(id),
+                        open_pipe: pipes.open_command(id),
                     },
                 }),
                 None => PaneRequest::Capture(CaptureRequest {
@@ -47,7 +47,7 @@ impl Roster {
             if pane.wants_pipe_recheck(now) {
                 wants.insert(id.clone(), PaneRequest::Presence);
             } else if pane.wants_pipe(now) {
-                let open = pipes.ask(id);
+                let open = pipes.open_command(id);
                 if open.is_none() {
                     pane.has_no_place(now);
                 }
@@ -59,7 +59,7 @@ impl Roster {
                 wants.insert(id.clone(), pane.want_seam(None));
             }
         }
-        if let Some(trouble) = self.pipes.as_mut().and_then(Pipes::trouble) {
+        if let Some(trouble) = self.pipes.as_mut().and_then(SessionPipes::take_trouble) {
             self.outfit.emitter.warning("tmux", &trouble);
         }
         wants
@@ -73,7 +73,7 @@ impl Roster {
     /// There is no answer to the question about more.
     pub fn unanswered(&mut self, now: Instant) {
         if let Some(pipes) = &mut self.pipes {
-            pipes.forget_asked();
+            pipes.discard_requested();
         }
         self.panes
             .values_mut()
@@ -142,7 +142,7 @@ impl Roster {
         now: Instant,
     ) {
         let Some(pipes) = &mut self.pipes else { return };
-        let Some(token) = pipes.answered(id) else {
+        let Some(token) = pipes.take_requested(id) else {
             return;
         };
         match seam {
@@ -156,7 +156,7 @@ impl Roster {
                     recording.interrupt(id);
                     recording.add_screen(id, &seam);
                 }
-                pipes.follows(id, token);
+                pipes.set_owner(id, token);
             }
             seam => {
                 pipes.close(&token);
@@ -175,7 +175,7 @@ impl Roster {
     /// The pane is not opened yet: what its pipe would bring is not wanted.
     pub(super) fn drop_opening(&mut self, id: &PaneId) {
         if let Some(pipes) = &mut self.pipes
-            && let Some(token) = pipes.answered(id)
+            && let Some(token) = pipes.take_requested(id)
         {
             pipes.close(&token);
         }
@@ -202,7 +202,7 @@ impl Roster {
 
     /// Where what the drains bring comes, if there are any.
     pub fn arrivals(&self) -> Option<&Receiver<DrainMessage>> {
-        self.pipes.as_ref().map(Pipes::arrivals)
+        self.pipes.as_ref().map(SessionPipes::messages)
     }
 
     /// Whether this is more of what a pane prints that is followed by its bytes.
@@ -311,7 +311,7 @@ impl Roster {
 
     /// Ends what reads the drains.
     pub fn shutdown(self) {
-        if let Some(Err(panicked)) = self.pipes.map(Pipes::shutdown) {
+        if let Some(Err(panicked)) = self.pipes.map(SessionPipes::shutdown) {
             log::error!("{panicked}");
         }
     }
