@@ -36,7 +36,7 @@ const SOCKET_CHECK: Duration = Duration::from_millis(500);
 pub(super) struct Config {
     targets: Vec<Target>,
     source: SourceKind,
-    rhythm: PollSchedule,
+    schedule: PollSchedule,
     lines: usize,
     execution_id: Option<String>,
     include_self: bool,
@@ -88,7 +88,7 @@ impl Config {
                 on_end: typed.on_end,
                 timeout: typed.on_timeout,
             },
-            rhythm: rhythm(typed.interval, typed.budget),
+            schedule: schedule(typed.interval, typed.budget),
             lines: typed.lines,
             execution_id: typed.execution_id,
             include_self: typed.include_self,
@@ -101,7 +101,7 @@ impl Config {
 }
 
 /// A budget limits what adapts; a fixed interval is kept.
-fn rhythm(interval: PollSchedule, share: f64) -> PollSchedule {
+fn schedule(interval: PollSchedule, share: f64) -> PollSchedule {
     match interval {
         PollSchedule::Fixed(interval) => PollSchedule::Fixed(interval),
         PollSchedule::Adaptive(adaptive) => PollSchedule::Adaptive(AdaptivePolling {
@@ -234,7 +234,7 @@ fn watch(
     rules: Rules,
     show: Sender<BaselineLines>,
 ) -> Watch {
-    let mut watch = Watch::new(server).rhythm(config.rhythm).raw(config.raw);
+    let mut watch = Watch::new(server).schedule(config.schedule).raw(config.raw);
     if config.screen {
         watch = watch.screens();
     }
