@@ -136,34 +136,24 @@ impl CoordinatorThread {
 
     /// Joins the pollers that have ended, and closes their runs.
     pub(super) fn join_ended(&mut self) {
-        let ended: Vec<SessionKey> = self
-            .sessions
-            .iter()
-            .filter(|(_, watched)| watched.poller.is_finished())
-            .map(|(key, _)| *key)
-            .collect();
-        for key in ended {
+        let has_ended = |_: &SessionKey, watched: &mut WatchedSession| watched.poller.is_finished();
+        let ended: Vec<_> = self.sessions.extract_if(has_ended).collect();
+        for (_, watched) in ended {
             self.applied_listing = None;
-            if let Some(watched) = self.sessions.remove(&key) {
-                let ended = watched.poller.join();
-                self.close_run(&watched.execution_id, ended);
-            }
+            self.close_run(&watched.execution_id, watched.poller.join());
         }
     }
 
     fn close_run(&self, id: &ExecutionId, ended: Result<Ended, thread::Panicked>) {
         let (state, exit_status) = match ended {
-            Ok(Ended {
-                reason: SessionEndReason::Detached,
-                exit_status,
-                ..
-            }) => (RunState::Detached, exit_status),
-            Ok(Ended {
-                exit_status,
-                has_failed: true,
-                ..
-            }) => (RunState::Failed, exit_status),
-            Ok(Ended { exit_status, .. }) => (RunState::Completed, exit_status),
+            Ok(ended) => {
+                let state = match ended.reason {
+                    SessionEndReason::Detached => RunState::Detached,
+                    _ if ended.has_failed => RunState::Failed,
+                    _ => RunState::Completed,
+                };
+                (state, ended.exit_status)
+            }
             Err(panicked) => {
                 log::error!("{panicked}");
                 (RunState::Failed, None)
