@@ -76,7 +76,7 @@ pub(super) fn run(typed: &TypedHooks) -> Result<ExitCode, Failure> {
         TypedHook::Show { agent } if agent == "claude" => {
             let program = std::env::current_exe()
                 .map_err(|error| Failure::other(format!("cannot find the own program: {error}")))?;
-            super::print(&settings(&program)?)?;
+            super::output::print(&settings(&program)?)?;
             Ok(ExitCode::SUCCESS)
         }
         TypedHook::Show { agent } => Err(Failure::usage(format!(

@@ -1,14 +1,15 @@
 //! The arguments as they are typed: the first of two stages. The second is each subcommand's `Config`.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
 
-use clap::{ArgAction, Parser, Subcommand, ValueEnum, ValueHint};
-use clap_complete::engine::ArgValueCompleter;
+use clap::{ArgAction, CommandFactory, Parser, Subcommand, ValueEnum, ValueHint};
+use clap_complete::engine::{ArgValueCompleter, CompletionCandidate};
 
 use super::agent_args::{TypedAgents, TypedStates};
 use super::agent_hooks::TypedHooks;
-use super::completion::{self, Shell};
+use super::chapters;
+use super::completers::{self, Shell};
 use super::history_args::{TypedExport, TypedLog, TypedReplay, TypedRuns};
 use super::loop_args::TypedLoop;
 use super::run_args::TypedRun;
@@ -49,6 +50,20 @@ pub(super) struct Args {
     pub options: TypedOptions,
     #[command(subcommand)]
     pub command: Command,
+}
+
+/// Offers the chapters of the guide, and the commands.
+fn topics(typed: &OsStr) -> Vec<CompletionCandidate> {
+    let command = Args::command();
+    let topics = chapters::names().map(str::to_owned);
+    let commands = command
+        .get_subcommands()
+        .filter(|command| !command.is_hide_set());
+    let commands = commands.map(|command| command.get_name().to_owned());
+    let mut names: Vec<String> = topics.chain(commands).collect();
+    names.sort();
+    names.dedup();
+    completers::candidates(&typed.to_string_lossy(), names)
 }
 
 /// The heading of [`TypedOptions`].
@@ -192,7 +207,7 @@ Examples:
 On a terminal, a chapter is shown with $PAGER, or with less.")]
 pub(super) struct TypedHelp {
     /// A chapter, or a command
-    #[arg(value_name = "TOPIC", add = ArgValueCompleter::new(completion::topics))]
+    #[arg(value_name = "TOPIC", add = ArgValueCompleter::new(topics))]
     pub words: Vec<OsString>,
 }
 

@@ -96,7 +96,7 @@ fn export(which: &Which, mut config: Config, stop: &Stop) -> Result<ExitCode, En
     out.flush()
         .map_err(|cause| failed(config.output.as_deref(), cause))?;
     if let Some(note) = note {
-        super::say(&note);
+        super::output::say(&note);
     }
     Ok(tell(which, &report))
 }
@@ -140,7 +140,7 @@ impl Renderer {
             }
         };
         if count > 0 {
-            super::say(&format!("{count} {what}"));
+            super::output::say(&format!("{count} {what}"));
         }
     }
 }

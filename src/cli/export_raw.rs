@@ -85,7 +85,7 @@ impl Tapes {
             match read {
                 Ok(()) => {}
                 Err(Trouble::Read(cause)) => {
-                    super::say(&format!("{:?} is read no further: {cause}", file.path));
+                    super::output::say(&format!("{:?} is read no further: {cause}", file.path));
                 }
                 Err(Trouble::Ended(ended)) => return Err(ended),
             }
@@ -102,18 +102,18 @@ impl Tapes {
             1 => "one file".to_owned(),
             files => format!("{files} files"),
         };
-        super::say(&format!(
+        super::output::say(&format!(
             "exported from the raw recording of {} ({files}); --from-log makes it of the log",
             pane.unwrap_or_default()
         ));
         if passed.lines > 0 {
-            super::say(&format!(
+            super::output::say(&format!(
                 "{} lines of it cannot be read, and were passed over",
                 passed.lines
             ));
         }
         if passed.tapes > 0 {
-            super::say(&format!(
+            super::output::say(&format!(
                 "{} files of it are no recordings, and were passed over",
                 passed.tapes
             ));

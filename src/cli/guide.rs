@@ -4,55 +4,12 @@ use std::borrow::Cow;
 use std::ffi::OsString;
 use std::process::ExitCode;
 
+use super::chapters::{self, CHAPTERS, Chapter};
 use super::command_line::{self, NotParsed};
 use super::failure::Failure;
 use super::markdown;
 use super::nearest;
 use super::pager;
-
-/// A chapter: its name, a line about it, its text.
-struct Chapter {
-    name: &'static str,
-    about: &'static str,
-    text: &'static str,
-}
-
-macro_rules! chapters {
-    ($($name:literal: $about:literal,)*) => {
-        &[$(Chapter {
-            name: $name,
-            about: $about,
-            text: include_str!(concat!("../guide/", $name, ".md")),
-        },)*]
-    };
-}
-
-/// The chapters in reading order; `src/guide/mod.rs` has the same ones.
-const CHAPTERS: &[Chapter] = chapters! {
-    "watching": "show tmux panes, and run commands at their events",
-    "streaming": "stream or poll: how panes are observed",
-    "waiting": "wait for a line, an end, silence or a signal",
-    "running": "run a command and keep what it prints",
-    "loops": "repeat an agent until a check passes",
-    "agents": "agents in panes, background agents, states, hooks",
-    "history": "runs: read, search, replay, export, prune",
-    "events": "the types of events and their fields",
-    "secrets": "what is redacted, and your own rules",
-    "limits": "what is not guaranteed, and the cargo features",
-    "library": "use td-observe in a Rust program",
-    "performance": "what is measured, and how to reproduce it",
-};
-
-/// The names of the chapters in reading order.
-pub(super) fn names() -> impl Iterator<Item = &'static str> {
-    CHAPTERS.iter().map(|chapter| chapter.name)
-}
-
-/// The chapters with their texts.
-#[cfg(test)]
-pub(super) fn texts() -> impl Iterator<Item = (&'static str, &'static str)> {
-    CHAPTERS.iter().map(|chapter| (chapter.name, chapter.text))
-}
 
 /// Prints a chapter, the help of a command, or the list of both.
 pub(super) fn run(words: &[OsString]) -> Result<ExitCode, Failure> {
@@ -60,7 +17,7 @@ pub(super) fn run(words: &[OsString]) -> Result<ExitCode, Failure> {
         .map(|word| word.to_string_lossy().into_owned())
         .collect();
     let Some(first) = names.first() else {
-        super::print(&list())?;
+        super::output::print(&list())?;
         return Ok(ExitCode::SUCCESS);
     };
     let chapter = match names.len() {
@@ -150,13 +107,13 @@ fn unknown(names: &[String]) -> Failure {
     Failure::usage(format!(
         "help: no command and no chapter is called {typed:?}{meant} the chapters are {}; \
          td-observe help lists all",
-        self::names().collect::<Vec<_>>().join(", ")
+        chapters::names().collect::<Vec<_>>().join(", ")
     ))
 }
 
 /// Makes each line safe for a terminal.
 fn safe(text: &str) -> String {
-    let lines = text.lines().map(super::one_safe_line);
+    let lines = text.lines().map(crate::face::one_line);
     lines.flat_map(|line| [line, "\n".to_owned()]).collect()
 }
 
@@ -217,7 +174,7 @@ mod tests {
     fn the_program_understands_all_examples_of_the_guide() {
         let readme = ("README", include_str!("../../README.md"));
         let mut count = 0;
-        for (name, text) in texts().chain([readme]) {
+        for (name, text) in chapters::texts().chain([readme]) {
             let text = joined(text);
             let mut in_shell = false;
             for line in text.lines() {
@@ -234,7 +191,7 @@ mod tests {
             {
                 let topic = rest.split('`').next().unwrap_or_default();
                 assert!(
-                    topic == "TOPIC" || names().any(|name| name == topic),
+                    topic == "TOPIC" || chapters::names().any(|name| name == topic),
                     "{name}: {topic}"
                 );
             }

@@ -165,7 +165,9 @@ pub(super) fn until_stopped(
         Ok(Ok(Err(Ended::Failed(failure)))) => Err(failure),
         Ok(Err(panicked)) => Err(Failure::other(panicked.to_string())),
         Err(_blocked) => {
-            super::say("stopped in the middle of reading or writing: the rest is not printed");
+            super::output::say(
+                "stopped in the middle of reading or writing: the rest is not printed",
+            );
             Ok(ExitCode::SUCCESS)
         }
     }
@@ -178,16 +180,16 @@ pub(super) fn tell(which: &Which, report: &ReadReport) -> ExitCode {
             1 => "1 line is no event, or too long, and was".to_owned(),
             broken => format!("{broken} lines are no events, or too long, and were"),
         };
-        super::say(&format!(
+        super::output::say(&format!(
             "{lines} passed over, the first at byte {at} of {path:?}"
         ));
     }
     // Half a line that is just being written is no matter.
     if report.torn > 0 && !which.is_written() {
-        super::say("the last line is cut off: its writer was stopped in the middle of it");
+        super::output::say("the last line is cut off: its writer was stopped in the middle of it");
     }
     for problem in &report.problems {
-        super::say(&format!("{problem:?}"));
+        super::output::say(&format!("{problem:?}"));
     }
     if report.problems.is_empty() {
         ExitCode::SUCCESS

@@ -7,7 +7,7 @@ use std::time::Duration;
 use clap::{Args, Subcommand, ValueEnum, ValueHint};
 use clap_complete::engine::ArgValueCompleter;
 
-use super::completion;
+use super::completers;
 use super::duration::{
     Limit, Moment, parse_age_limit, parse_duration, parse_moment, parse_rotation, parse_size_limit,
     parse_speed,
@@ -53,7 +53,7 @@ pub(super) struct TypedFilter {
         long = "type",
         value_name = "TYPE",
         value_delimiter = ',',
-        add = ArgValueCompleter::new(completion::event_types)
+        add = ArgValueCompleter::new(completers::event_types)
     )]
     pub types: Vec<String>,
     /// Only events of this execution
@@ -87,7 +87,7 @@ td-observe help history for runs, and help events for the types.";
 #[command(after_help = LOG_EXAMPLES)]
 pub(super) struct TypedLog {
     /// An execution id, a name (its latest run), or a path
-    #[arg(value_name = "RUN", add = ArgValueCompleter::new(completion::runs))]
+    #[arg(value_name = "RUN", add = ArgValueCompleter::new(completers::runs))]
     pub run: PathBuf,
     /// Continue with new events until the run ends
     #[arg(short, long)]
@@ -156,7 +156,7 @@ On a terminal, space pauses and resumes, . shows the next event, q ends.";
 #[command(after_help = REPLAY_EXAMPLES)]
 pub(super) struct TypedReplay {
     /// An execution id, a name (its latest run), or a path
-    #[arg(value_name = "RUN", add = ArgValueCompleter::new(completion::runs))]
+    #[arg(value_name = "RUN", add = ArgValueCompleter::new(completers::runs))]
     pub run: PathBuf,
     /// Play N times as fast
     #[arg(long, value_name = "N", default_value = "1", value_parser = parse_speed)]
@@ -191,7 +191,7 @@ pub(super) enum Format {
 #[command(after_help = EXPORT_EXAMPLES)]
 pub(super) struct TypedExport {
     /// An execution id, a name (its latest run), or a path
-    #[arg(value_name = "RUN", add = ArgValueCompleter::new(completion::runs))]
+    #[arg(value_name = "RUN", add = ArgValueCompleter::new(completers::runs))]
     pub run: PathBuf,
     /// The format of the export
     #[arg(long, value_name = "FORMAT", value_enum)]

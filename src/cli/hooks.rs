@@ -141,13 +141,15 @@ impl Hooks {
         drop(running);
         for handle in workers.into_iter().chain([dispatcher]) {
             if let Err(panicked) = handle.join() {
-                super::say(&panicked.to_string());
+                super::output::say(&panicked.to_string());
             }
         }
         match queue.len() {
             0 => {}
-            1 => super::say("--on-turn, --on-state, --on-end: one command was not run any more"),
-            left => super::say(&format!(
+            1 => super::output::say(
+                "--on-turn, --on-state, --on-end: one command was not run any more",
+            ),
+            left => super::output::say(&format!(
                 "--on-turn, --on-state, --on-end: {left} commands were not run any more"
             )),
         }
@@ -173,7 +175,7 @@ impl Dispatcher {
             match events.recv_until(due) {
                 Ok(Delivery::Event(event)) => self.happened(event.into_envelope()),
                 Ok(Delivery::Lagged { missed }) => {
-                    super::say(&format!(
+                    super::output::say(&format!(
                         "--on-turn, --on-state, --on-end: {missed} events were missed"
                     ));
                 }
@@ -248,7 +250,7 @@ impl Dispatcher {
     fn start(&self, option: &str, command: &str, envelope: &Envelope) {
         let mut stdin = match serde_json::to_vec(envelope) {
             Ok(line) => line,
-            Err(error) => return super::say(&format!("{option}: {error}")),
+            Err(error) => return super::output::say(&format!("{option}: {error}")),
         };
         stdin.push(b'\n');
         let invocation = Invocation {
@@ -261,7 +263,7 @@ impl Dispatcher {
             timeout: self.config.timeout,
         };
         if self.jobs.try_send(invocation).is_err() {
-            super::say(&format!(
+            super::output::say(&format!(
                 "{option}: {WAITING_MAX} commands wait already, one more is not run"
             ));
         }
@@ -354,16 +356,16 @@ fn work(queue: &Receiver<Invocation>, clock: &Clock, stop: &Stop) {
                     show(&option, &String::from_utf8_lossy(line));
                 }
                 if !finished.status.success() {
-                    super::say(&format!(
+                    super::output::say(&format!(
                         "{option}: the command failed: {}",
                         finished.status
                     ));
                 }
             }
             Err(error) if error.is_gone() => {
-                super::say(&format!("{option}: the command was stopped"));
+                super::output::say(&format!("{option}: the command was stopped"));
             }
-            Err(error) => super::say(&format!("{option}: {error}")),
+            Err(error) => super::output::say(&format!("{option}: {error}")),
         }
     }
 }

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use super::nearest;
-use super::options::WhichServer;
+use super::which_server::WhichServer;
 use crate::clock::Clock;
 use crate::history::DataDir;
 

@@ -157,14 +157,16 @@ pub(super) fn finish(
         match printing.join_deadline(clock.now() + PRINT_REST) {
             Some(Ok(Ok(()))) => {}
             Some(Ok(Err(error))) => {
-                super::say(&format!("cannot write to standard output: {error}"));
+                super::output::say(&format!("cannot write to standard output: {error}"));
                 failed = true;
             }
             Some(Err(panicked)) => {
-                super::say(&panicked.to_string());
+                super::output::say(&panicked.to_string());
                 failed = true;
             }
-            None => super::say("standard output is blocked: the last events are not printed"),
+            None => {
+                super::output::say("standard output is blocked: the last events are not printed")
+            }
         }
     }
     report::tell(&report) || failed

@@ -67,7 +67,7 @@ fn query(typed: TypedFilter, now: Timestamp) -> Result<Query, Failure> {
         if EventKind::from_name(&kind).is_none() {
             let names = EventKind::ALL.iter().map(|kind| kind.as_str());
             let hint = nearest::hint(&kind, names, "td-observe help events");
-            super::say(&format!(
+            super::output::say(&format!(
                 "no event type is called {kind:?} in this version{hint}; searching for it anyway"
             ));
         }
@@ -252,7 +252,7 @@ fn follow(
     page.finish()?;
     let state = run.metadata().ok().flatten().map(|known| known.state);
     if state == Some(RunState::Running) && !is_stopped(stop) {
-        super::say("the run is cut off here: its writer is gone without a word");
+        super::output::say("the run is cut off here: its writer is gone without a word");
     }
     Ok(tell(&which, log.report()))
 }

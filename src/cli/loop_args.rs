@@ -6,7 +6,7 @@ use std::time::Duration;
 use clap::ValueHint;
 use clap_complete::engine::{ArgValueCandidates, ArgValueCompleter};
 
-use super::completion;
+use super::completers;
 use super::duration::parse_duration;
 use super::history_args::TypedKeeping;
 use crate::agent::Format;
@@ -56,7 +56,7 @@ pub(super) struct TypedLoop {
     #[arg(
         long = "as",
         value_name = "FORMAT",
-        add = ArgValueCandidates::new(completion::formats)
+        add = ArgValueCandidates::new(completers::formats)
     )]
     pub format: Option<Format>,
     /// At most N iterations in all [default: 10]
@@ -82,7 +82,7 @@ pub(super) struct TypedLoop {
         long,
         value_name = "RUN",
         conflicts_with_all = ["spec", "execution_id"],
-        add = ArgValueCompleter::new(completion::loops)
+        add = ArgValueCompleter::new(completers::loops)
     )]
     pub resume: Option<PathBuf>,
     /// The name of the run [default: loop@SECONDS]

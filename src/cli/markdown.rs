@@ -213,7 +213,7 @@ mod tests {
 
     #[test]
     fn all_chapters_fit_but_for_code_and_long_words() {
-        for (name, text) in super::super::guide::texts() {
+        for (name, text) in super::super::chapters::texts() {
             for width in [60, 80, 100] {
                 for line in laid_out(text, width).lines() {
                     let is_code = line.starts_with("    ");

@@ -7,8 +7,11 @@ mod args;
 mod command_line;
 mod duration;
 mod options;
+mod which_server;
 
 mod failure;
+mod output;
+mod usage_error;
 
 mod agent_args;
 mod agent_hooks;
@@ -39,6 +42,8 @@ mod log;
 mod replay;
 mod runs;
 
+mod chapters;
+mod completers;
 mod completion;
 mod guide;
 mod known;
@@ -50,18 +55,19 @@ mod pager;
 mod descriptors;
 mod live;
 mod report;
+mod server_checks;
 mod signals;
 
 mod diagnostics;
 
 use std::ffi::OsString;
-use std::io::Write;
 use std::process::ExitCode;
 
 use args::{Args, Command};
 use command_line::NotParsed;
 use failure::Failure;
 use options::Options;
+use output::say;
 
 /// Runs the program with these arguments, the first of which is its name.
 pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
@@ -75,13 +81,19 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
             let _ = error.print();
             return ExitCode::SUCCESS;
         }
-        Err(NotParsed::Clap(error)) => return Failure::of_clap(&error).tell(),
-        Err(NotParsed::Refused(failure)) => return failure.tell(),
+        Err(NotParsed::Clap(error)) => return fail(&usage_error::failure(&error)),
+        Err(NotParsed::Refused(failure)) => return fail(&failure),
     };
     match dispatch(args) {
         Ok(code) => code,
-        Err(failure) => failure.tell(),
+        Err(failure) => fail(&failure),
     }
+}
+
+/// Prints the failure in one line, and returns the exit code.
+fn fail(failure: &Failure) -> ExitCode {
+    say(failure.text());
+    failure.exit_code()
 }
 
 fn dispatch(args: Args) -> Result<ExitCode, Failure> {
@@ -108,29 +120,4 @@ fn dispatch(args: Args) -> Result<ExitCode, Failure> {
             Ok(ExitCode::SUCCESS)
         }
     }
-}
-
-/// Text on standard output. A reader that has gone away has read enough.
-fn print(text: &str) -> Result<(), Failure> {
-    let mut stdout = std::io::stdout().lock();
-    let written = stdout
-        .write_all(text.as_bytes())
-        .and_then(|()| stdout.flush());
-    crate::face::unless_broken_pipe(written)
-        .map_err(|error| Failure::other(format!("cannot write to standard output: {error}")))
-}
-
-/// One line as a terminal may show it.
-fn one_safe_line(text: &str) -> String {
-    crate::face::one_line(text)
-}
-
-/// One line on standard error, which holds no control characters of others.
-fn say(text: &str) {
-    // Nobody is left to be told where standard error is gone.
-    let _ = writeln!(
-        std::io::stderr(),
-        "td-observe: {}",
-        crate::face::one_line(text)
-    );
 }

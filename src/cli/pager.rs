@@ -43,7 +43,7 @@ pub(super) fn page(text: &str) -> Result<(), Failure> {
             log::info!("cannot start the pager {typed:?}: {error}");
         }
     }
-    super::print(text)
+    super::output::print(text)
 }
 
 /// Replaces this process by the pager, so that it owns the terminal, the keys and the exit code.

@@ -6,7 +6,7 @@ use crate::engine::Report;
 pub(super) fn tell(report: &Report) -> bool {
     let lines = lines(report);
     for line in &lines {
-        super::say(line);
+        super::output::say(line);
     }
     !lines.is_empty()
 }

@@ -147,7 +147,7 @@ fn tell_lost(lines: u64) {
         1 => "1 more line was".to_owned(),
         more => format!("{more} more lines were"),
     };
-    super::say(&format!("{lines} read and not kept: see --max-lines"));
+    super::output::say(&format!("{lines} read and not kept: see --max-lines"));
 }
 
 fn exit_code(outcome: &CommandOutcome) -> ExitCode {

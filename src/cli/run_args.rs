@@ -6,7 +6,7 @@ use std::time::Duration;
 use clap::ValueHint;
 use clap_complete::engine::ArgValueCandidates;
 
-use super::completion;
+use super::completers;
 use super::duration::parse_duration;
 use super::history_args::TypedKeeping;
 use crate::agent::Format;
@@ -53,7 +53,7 @@ pub(super) struct TypedRun {
         long = "as",
         value_name = "FORMAT",
         default_value = "text",
-        add = ArgValueCandidates::new(completion::formats)
+        add = ArgValueCandidates::new(completers::formats)
     )]
     pub format: Format,
     /// The name of the run [default: PROGRAM@SECONDS]

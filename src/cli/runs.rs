@@ -34,7 +34,7 @@ fn list(options: &Options) -> Result<ExitCode, Failure> {
     let data = data_dir(options)?;
     let list = data.runs(Clock::system().wall())?;
     if list.runs.is_empty() && list.problems.is_empty() && !options.json {
-        super::say(&format!("there are no runs in {:?} yet", data.runs_path()));
+        super::output::say(&format!("there are no runs in {:?} yet", data.runs_path()));
     }
     let text = if options.quiet {
         String::new()
@@ -43,7 +43,7 @@ fn list(options: &Options) -> Result<ExitCode, Failure> {
     } else {
         table(&list.runs)
     };
-    super::print(&text)?;
+    super::output::print(&text)?;
     Ok(tell(&list.problems))
 }
 
@@ -75,7 +75,7 @@ fn prune(options: &Options, typed: TypedPrune) -> Result<ExitCode, Failure> {
         let runs = if count == 1 { "run" } else { "runs" };
         table(&pruned.runs) + &format!("{count} {runs} {verb}, {}\n", size(bytes))
     };
-    super::print(&text)?;
+    super::output::print(&text)?;
     Ok(tell(&pruned.problems))
 }
 
@@ -165,7 +165,7 @@ fn size(bytes: u64) -> String {
 
 fn tell(problems: &[Error]) -> ExitCode {
     for problem in problems {
-        super::say(&format!("{problem:?}"));
+        super::output::say(&format!("{problem:?}"));
     }
     match problems.is_empty() {
         true => ExitCode::SUCCESS,

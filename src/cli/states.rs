@@ -113,7 +113,7 @@ pub(super) fn run(options: &Options, typed: &TypedStates) -> Result<ExitCode, Fa
         }
         lines.push('\n');
     }
-    super::print(&lines)?;
+    super::output::print(&lines)?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -129,7 +129,7 @@ fn show(rules: &StateRules, origins: &[Origin], name: &str) -> Result<ExitCode, 
             ))
         })?,
     };
-    super::print(text)?;
+    super::output::print(text)?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -183,6 +183,6 @@ fn tell(options: &Options, detected: Option<&DetectedState>) -> Result<ExitCode,
             format!("{line}\n")
         }
     };
-    super::print(&line)?;
+    super::output::print(&line)?;
     Ok(ExitCode::from(u8::from(detected.is_none())))
 }

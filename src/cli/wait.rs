@@ -9,9 +9,9 @@ use signal_hook::consts::SIGINT;
 use super::failure::Failure;
 use super::known::Targets;
 use super::options::Options;
+use super::server_checks::{check_socket, check_targets, check_tmux};
 use super::signals::Signals;
 use super::wait_args::TypedWait;
-use super::watch;
 use crate::agent::Markers;
 use crate::clock::Clock;
 use crate::face::unless_broken_pipe;
@@ -85,11 +85,11 @@ pub(super) fn run(options: &Options, typed: &TypedWait) -> Result<ExitCode, Fail
     let signals = Signals::catch(|| {})?;
     let server = options.server.server();
     let clock = Clock::system();
-    watch::check_tmux(&server, &clock)?;
+    check_tmux(&server, &clock)?;
     let target = Target::parse(&typed.target)?;
-    let version = watch::check_socket(&server, &clock)?;
+    let version = check_socket(&server, &clock)?;
     let is_absent = |error| of_target(error, options, typed, &clock);
-    watch::check_targets(&server, version, &[target], &clock)?;
+    check_targets(&server, version, &[target], &clock)?;
     let waiter = Waiter::new(server)?;
     let (running, stop) = stop_pair();
     let first = signals.first().clone();
@@ -160,19 +160,19 @@ fn print_outcome(options: &Options, outcome: &WaitOutcome) -> Result<(), Failure
                 None => return Ok(()),
             },
             WaitEnd::Ended(why) => {
-                super::say(&format!("{}, and it did not come", why.as_str()));
+                super::output::say(&format!("{}, and it did not come", why.as_str()));
                 return Ok(());
             }
             WaitEnd::Interrupted => return Ok(()),
             WaitEnd::TimedOut => {
-                super::say(&format!(
+                super::output::say(&format!(
                     "it did not come within {:.1} s",
                     outcome.elapsed.as_secs_f64()
                 ));
                 return Ok(());
             }
             WaitEnd::Lost => {
-                super::say(
+                super::output::say(
                     "it was not seen, and lines were lost on the way: it may have been there",
                 );
                 return Ok(());

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use clap_complete::engine::ArgValueCompleter;
 
-use super::completion;
+use super::completers;
 use super::duration::parse_duration;
 
 const EXAMPLES: &str = "\
@@ -33,7 +33,7 @@ were lost; 124 the time was up; 130 Ctrl-C.";
 #[command(after_help = EXAMPLES)]
 pub(super) struct TypedWait {
     /// session, session:window, session:window.pane or %pane
-    #[arg(value_name = "TARGET", add = ArgValueCompleter::new(completion::targets))]
+    #[arg(value_name = "TARGET", add = ArgValueCompleter::new(completers::targets))]
     pub target: String,
     /// Wait for a line that contains TEXT; repeat for any of several
     #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]

@@ -13,6 +13,7 @@ use super::keeping;
 use super::known::Targets;
 use super::live;
 use super::options::Options;
+use super::server_checks::{check_socket, check_targets, check_tmux};
 use super::signals::Signals;
 use super::watch_args::{Mode, SourceKind, TypedReading, TypedWatch};
 use crate::agent::Markers;
@@ -22,14 +23,10 @@ use crate::face::BaselineLines;
 use crate::observe::Watch;
 use crate::redact::Rules;
 use crate::tmux::{AdaptivePolling, DrainProgram, PollSchedule, Server, Target};
-use crate::track::TmuxVersion;
 
 /// Panes whose first screen waits for the printer; what is beyond that is not shown, for these
 /// lines are a courtesy, and the poller must not wait.
 const STANDING_PANES: usize = 256;
-
-/// How long the first question may take; a hung server must not keep the program from starting.
-const SOCKET_CHECK: Duration = Duration::from_millis(500);
 
 /// What is watched, and how.
 #[derive(Debug)]
@@ -153,51 +150,6 @@ pub(super) fn run(options: &Options, config: Config) -> Result<ExitCode, Failure
     Ok(live::code(ended.failed))
 }
 
-/// Whether a server can ever be observed there. One that is absent or silent is waited for.
-/// The version of the server, where one answers.
-pub(super) fn check_socket(server: &Server, clock: &Clock) -> Result<Option<TmuxVersion>, Failure> {
-    let answer = server
-        .clone()
-        .with_timeout(SOCKET_CHECK)
-        .check_version(clock);
-    match answer {
-        Err(error) if error.is_invalid_input() => Err(Failure::usage(format!(
-            "{error}; name another server with -L or -S"
-        ))),
-        answer => Ok(answer.ok()),
-    }
-}
-
-/// Whether each target is there, or may yet come: one that never can would be waited for in vain.
-pub(super) fn check_targets(
-    server: &Server,
-    version: Option<TmuxVersion>,
-    targets: &[Target],
-    clock: &Clock,
-) -> Result<(), Failure> {
-    let whys = targets
-        .iter()
-        .filter_map(|target| Some((target, target.never_matches(version)?)));
-    let whys: Vec<(&Target, String)> = whys.collect();
-    if whys.is_empty() {
-        return Ok(());
-    }
-    let server = server.clone().with_timeout(SOCKET_CHECK);
-    // Of a server that does not answer no session is known.
-    let names = server.run(["list-sessions", "-F", "#{session_name}"], clock);
-    let names = names.unwrap_or_default();
-    match whys
-        .into_iter()
-        .find(|(target, _)| !target.names_session_of(names.lines()))
-    {
-        Some((target, why)) => Err(Failure::usage(format!(
-            "the target {:?} is not there and can never come: {why}",
-            target.as_str()
-        ))),
-        None => Ok(()),
-    }
-}
-
 /// Names the target that was probably meant in place of one that is not there, and is waited for.
 fn tell_meant(options: &Options, targets: &[Target], clock: &Clock) {
     if targets.is_empty() {
@@ -206,24 +158,11 @@ fn tell_meant(options: &Options, targets: &[Target], clock: &Clock) {
     let known = Targets::of(&options.server, clock);
     for target in targets {
         if let Some(meant) = known.meant(target.as_str()) {
-            super::say(&format!(
+            super::output::say(&format!(
                 "the target {:?} does not exist; did you mean {meant:?}?",
                 target.as_str()
             ));
         }
-    }
-}
-
-/// Whether tmux is there, before anything is promised.
-pub(super) fn check_tmux(server: &Server, clock: &Clock) -> Result<(), Failure> {
-    match server.run(["-V"], clock) {
-        Ok(_) => Ok(()),
-        Err(error) if error.is_missing_program() => Err(Failure::missing(
-            "tmux is not installed, or not in PATH: install tmux 3.3 or newer",
-        )),
-        Err(error) => Err(Failure::other(format!(
-            "tmux 3.3 or newer is needed: {error}"
-        ))),
     }
 }
 

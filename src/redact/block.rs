@@ -1,6 +1,7 @@
 //! Blocks: private keys over many lines; finds the key's bytes and the block's end (pure).
 
-use super::scan::Span;
+use super::marker::marker_len;
+use super::span::Span;
 
 /// Maximum number of lines in a block; the largest keys in use have some 250.
 const LINES_MAX: u16 = 400;
@@ -64,7 +65,7 @@ impl Block {
                     self.before = 0;
                     false
                 }
-                b'[' => match super::marker_len(&text[at..]) {
+                b'[' => match marker_len(&text[at..]) {
                     Some(len) => {
                         self.redacted = true;
                         at += len;

@@ -8,8 +8,9 @@
 use unicode_width::UnicodeWidthStr;
 
 use super::rule::{LEAK_BYTES, Rule};
-use super::scan::{Continuation, RuleSet, Span, TextEnd};
-use super::stream::{Scratch, StreamState, redact_spans};
+use super::scan::{Continuation, RuleSet, redact_spans};
+use super::span::{Span, TextEnd};
+use super::stream::{Scratch, StreamState};
 use super::value::ValueCheck;
 
 /// Maximum number of free columns at the pane's edge of a broken line: a frame, and a margin on both

@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 
 use super::line::{LineState, full_columns_min, nearly_full, redact_line};
-use super::scan::{RuleSet, TextEnd};
+use super::scan::RuleSet;
+use super::span::TextEnd;
 use super::stream::Scratch;
 use crate::event::{ScreenRow, lines_in};
 

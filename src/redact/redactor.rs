@@ -4,10 +4,11 @@ use std::borrow::Cow;
 
 use rustc_hash::FxHashMap;
 
-use super::Rules;
 use super::line::{LineState, redact_line};
 use super::pane::PaneState;
-use super::scan::{RuleSet, TextEnd};
+use super::rules::Rules;
+use super::scan::RuleSet;
+use super::span::TextEnd;
 use super::stream::{Scratch, StreamState};
 use crate::event::{ExecutionId, OutputStream, PaneId, Style, Styles, TdEvent};
 

@@ -4,7 +4,8 @@ use regex::bytes::Regex;
 use regex_syntax::hir::{Class, Hir, HirKind, literal::Extractor};
 use serde::Deserialize;
 
-use super::scan::{BODY_BYTES, TextEnd};
+use super::marker::MARKER;
+use super::span::TextEnd;
 use super::value::ValueCheck;
 use crate::error::{Error, Result};
 
@@ -14,6 +15,8 @@ pub(super) const LEAK_BYTES: usize = 12;
 pub(super) const LEAD_MAX: usize = 128;
 /// Maximum distance from a lead's beginning to its keyword; as many bytes of clean text are kept.
 pub(super) const BACK: usize = 16;
+/// Bytes of a body that are examined for a verdict; limits `max`, and bodies that need an end.
+pub(super) const BODY_BYTES: usize = 256;
 /// Maximum number of rules: each costs memory in every prefilter, and there are two dozen built-in ones.
 const RULES_MAX: usize = 1_000;
 
@@ -160,7 +163,7 @@ fn compile(written: RuleTable) -> Result<Rule, String> {
         Some(_) => return Err("until must be one byte that the body does not contain".into()),
     };
     Ok(Rule {
-        marker: format!("{}{id}]", super::MARKER),
+        marker: format!("{}{id}]", MARKER),
         lead: lead(&written, &hir, bytes_max)?,
         keywords: written.keywords,
         body,

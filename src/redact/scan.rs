@@ -2,7 +2,9 @@
 
 use super::block::Block;
 use super::finder::Finder;
-use super::rule::{BACK, Hide, LEAD_MAX, LEAK_BYTES, Rule};
+use super::marker::{MARKER, marker_len};
+use super::rule::{BACK, BODY_BYTES, Hide, LEAD_MAX, LEAK_BYTES, Rule};
+use super::span::{Span, TextEnd};
 use crate::error::{Error, Result};
 
 /// Bytes of a text's end that are kept after a keyword: a truncated lead, and the part of its secret
@@ -14,17 +16,6 @@ const BEFORE: usize = BACK + ESCAPE;
 /// Maximum length of an escape sequence directly before a lead, whose last letter is no letter of a word.
 const ESCAPE: usize = 12;
 
-/// Bytes of a body that are examined for a verdict; limits `max`, and bodies that need an end.
-pub(super) const BODY_BYTES: usize = 256;
-
-/// A range of secret bytes, and the rule that found it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Span {
-    pub(super) start: usize,
-    pub(super) end: usize,
-    pub(super) rule: u16,
-}
-
 /// The state at a text's end that affects the text that follows.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) enum Continuation {
@@ -35,15 +26,6 @@ pub(super) enum Continuation {
     Secret(u16),
     /// The text ended within a block of this rule.
     Block(u16, Block),
-}
-
-/// The kind of a text's end.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum TextEnd {
-    /// More may follow.
-    Cut,
-    /// The text, or its line, is complete.
-    Complete,
 }
 
 /// All rules, with the finder of their keywords.
@@ -168,7 +150,7 @@ impl RuleSet {
         let body = &self.rules[usize::from(rule)].body;
         let mut at = from;
         while at < to && body[usize::from(text[at])] {
-            if text[at] == b'[' && super::marker_len(&text[at..]).is_some() {
+            if text[at] == b'[' && marker_len(&text[at..]).is_some() {
                 break;
             }
             at += 1;
@@ -264,11 +246,27 @@ fn in_word(text: &[u8], at: usize) -> bool {
     true
 }
 
+/// Returns the text with markers in place of the spans. If `is_marked`, a span at the beginning gets
+/// no marker, because the previous text ended with it.
+pub(super) fn redact_spans(set: &RuleSet, text: &str, spans: &[Span], is_marked: bool) -> String {
+    let mut out = String::with_capacity(text.len() + 32);
+    let mut at = 0;
+    for span in spans {
+        out.push_str(&text[at..span.start]);
+        if !(is_marked && span.start == 0) {
+            out.push_str(set.marker(span.rule));
+        }
+        at = span.end;
+    }
+    out.push_str(&text[at..]);
+    out
+}
+
 /// Returns true if a lead overlaps a marker.
 fn in_marker(text: &[u8], start: usize, end: usize) -> bool {
     // No marker is longer: its id has at most 32 bytes.
-    let from = start.saturating_sub(super::MARKER.len() + 34);
-    memchr::memmem::find_iter(&text[from..end], super::MARKER.as_bytes())
+    let from = start.saturating_sub(MARKER.len() + 34);
+    memchr::memmem::find_iter(&text[from..end], MARKER.as_bytes())
         .map(|at| from + at)
-        .any(|at| super::marker_len(&text[at..]).is_some_and(|len| at + len > start))
+        .any(|at| marker_len(&text[at..]).is_some_and(|len| at + len > start))
 }

@@ -2,8 +2,9 @@
 
 use std::borrow::Cow;
 
-use super::Rules;
-use super::scan::{Continuation, RuleSet, Span, TextEnd};
+use super::rules::Rules;
+use super::scan::{Continuation, RuleSet, redact_spans};
+use super::span::{Span, TextEnd};
 
 /// The state of a stream between two pieces.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -104,22 +105,6 @@ impl StreamState {
         self.tail.clear();
         self.tail.push_str(&end[line..]);
     }
-}
-
-/// Returns the text with markers in place of the spans. If `is_marked`, a span at the beginning gets
-/// no marker, because the previous text ended with it.
-pub(super) fn redact_spans(set: &RuleSet, text: &str, spans: &[Span], is_marked: bool) -> String {
-    let mut out = String::with_capacity(text.len() + 32);
-    let mut at = 0;
-    for span in spans {
-        out.push_str(&text[at..span.start]);
-        if !(is_marked && span.start == 0) {
-            out.push_str(set.marker(span.rule));
-        }
-        at = span.end;
-    }
-    out.push_str(&text[at..]);
-    out
 }
 
 /// Redacts a stream of text that arrives in pieces, cut anywhere. Each piece is redacted on its own,

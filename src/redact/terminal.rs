@@ -8,8 +8,8 @@
 
 use std::borrow::Cow;
 
-use super::Rules;
-use super::scan::{Span, TextEnd};
+use super::rules::Rules;
+use super::span::{Span, TextEnd};
 use super::stream::{Scratch, StreamState};
 
 /// The position in a control sequence.

@@ -1,7 +1,7 @@
 //! Rust source as tokens with their lines, without comments, literals' content and test code: what
 //! the test of the layers reads.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use proc_macro2::{Delimiter, Group, TokenStream, TokenTree};
 
@@ -25,13 +25,26 @@ pub struct Source {
     pub test_modules: Vec<Vec<String>>,
 }
 
-/// A path that is named somewhere, `use` groups taken apart.
+/// A path in the source. A `use` of a group gives one path for each of its names.
 #[derive(Clone, Debug)]
 pub struct NamedPath {
     pub segments: Vec<String>,
     pub line: usize,
-    /// The module that it stands in.
+    /// The place of the path.
+    pub site: PathSite,
+    /// The name that a `use` gives the path.
+    alias: Option<String>,
+    /// The module that contains the path.
     module: Vec<String>,
+}
+
+/// The place of a path.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PathSite {
+    Code,
+    Import,
+    /// A `use` with a visibility.
+    Reexport,
 }
 
 impl Source {
@@ -170,7 +183,19 @@ impl Source {
         let mut at = 0;
         while let Some(token) = self.tokens.get(at) {
             match token.text.as_str() {
-                "use" => at = self.tree(at + 1, &[], &modules, &mut found),
+                "use" => {
+                    let site = match at.checked_sub(1).map(|before| self.text_at(before)) {
+                        Some("pub" | ")") => PathSite::Reexport,
+                        _ => PathSite::Import,
+                    };
+                    let first = found.len();
+                    at = self.tree(at + 1, &[], &modules, &mut found);
+                    found[first..].iter_mut().for_each(|path| path.site = site);
+                }
+                // `pub(in crate::module)` is a visibility.
+                "in" if at > 1 && self.text_at(at - 2) == "pub" => {
+                    at = self.tree(at + 1, &[], &modules, &mut Vec::new());
+                }
                 open if open.starts_with('{') => {
                     let inner = match &open[1..] {
                         "" => modules.last().cloned().unwrap_or_default(),
@@ -192,6 +217,23 @@ impl Source {
         found
     }
 
+    /// Returns the words outside of `use` items.
+    pub fn words_outside_use(&self) -> BTreeSet<&str> {
+        let mut is_in_use = false;
+        let mut words = BTreeSet::new();
+        for token in &self.tokens {
+            match token.text.as_str() {
+                "use" => is_in_use = true,
+                ";" => is_in_use = false,
+                word if !is_in_use && is_word(word) => {
+                    words.insert(word);
+                }
+                _ => {}
+            }
+        }
+        words
+    }
+
     /// Reads one path, or one branch of a `use` tree, and returns where it ends.
     fn tree(
         &self,
@@ -202,6 +244,7 @@ impl Source {
     ) -> usize {
         let line = self.tokens.get(at).map_or(0, |token| token.line);
         let mut segments = before.to_vec();
+        let mut alias = None;
         loop {
             match self.text_at(at) {
                 "::" => at += 1,
@@ -222,6 +265,7 @@ impl Source {
                     segments.push(word.to_owned());
                     at += 1;
                     if self.text_at(at) == "as" {
+                        alias = Some(self.text_at(at + 1).to_owned());
                         at += 2;
                     }
                     if self.text_at(at) != "::" {
@@ -235,6 +279,8 @@ impl Source {
         found.push(NamedPath {
             segments,
             line,
+            site: PathSite::Code,
+            alias,
             module,
         });
         at
@@ -268,6 +314,40 @@ impl Source {
 }
 
 impl NamedPath {
+    /// Returns the path from the crate's root; `None` for a path that begins with another name.
+    pub fn absolute(&self) -> Option<Vec<String>> {
+        let supers = self.leading("super");
+        let (base, skipped) = match self.segments.first()?.as_str() {
+            "crate" => (&[][..], 1),
+            "self" => (&self.module[..], 1),
+            "super" => (
+                &self.module[..self.module.len().checked_sub(supers)?],
+                supers,
+            ),
+            _ => return None,
+        };
+        Some([base, &self.segments[skipped..]].concat())
+    }
+
+    /// Returns the path as one below the module that contains it.
+    pub fn below_module(&self) -> Vec<String> {
+        [&self.module[..], &self.segments].concat()
+    }
+
+    /// Returns the name that a `use` brings into scope: `self` stands for the module.
+    pub fn imported_name(&self) -> Option<&str> {
+        if let Some(alias) = &self.alias {
+            return Some(alias);
+        }
+        let mut names = self.segments.iter().rev();
+        names.find(|name| *name != "self").map(String::as_str)
+    }
+
+    fn leading(&self, word: &str) -> usize {
+        let leading = self.segments.iter().take_while(|segment| *segment == word);
+        leading.count()
+    }
+
     pub fn name(&self) -> String {
         self.segments.join("::")
     }
@@ -286,11 +366,7 @@ impl NamedPath {
         let name = if first == "crate" {
             self.segments.get(1)?
         } else {
-            let supers = self
-                .segments
-                .iter()
-                .take_while(|segment| *segment == "super")
-                .count();
+            let supers = self.leading("super");
             if supers == 0 || supers < self.module.len() {
                 return None;
             }

@@ -11,7 +11,7 @@ use super::args::TypedDemo;
 use super::failure::Failure;
 use super::options::Options;
 use super::signals::Signals;
-use super::{keeping, live, watch};
+use super::{keeping, live, server_checks};
 use crate::agent::StateRules;
 use crate::clock::Clock;
 use crate::engine::Builder;
@@ -48,7 +48,7 @@ pub(super) fn run(options: &Options, config: Config) -> Result<ExitCode, Failure
     let place = Place::make()?;
     let last_act = place.clone();
     let signals = Signals::catch(move || last_act.clear())?;
-    watch::check_tmux(&place.server(), &clock)?;
+    server_checks::check_tmux(&place.server(), &clock)?;
     let mut builder = Builder::new().clock(clock.clone());
     if !options.no_log {
         builder = builder.data_dir(
@@ -82,13 +82,13 @@ pub(super) fn run(options: &Options, config: Config) -> Result<ExitCode, Failure
     );
     drop(server);
     if let (Some(path), false) = (&options.data_dir, options.no_log) {
-        super::say(&format!(
+        super::output::say(&format!(
             "the log of the demo is kept in {}",
             path.join("runs").display()
         ));
     }
     if !options.quiet && !options.json {
-        super::say("that was the demo; your own sessions: td-observe watch");
+        super::output::say("that was the demo; your own sessions: td-observe watch");
     }
     Ok(live::code(ended.failed))
 }

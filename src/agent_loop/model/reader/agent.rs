@@ -2,8 +2,8 @@
 
 use super::super::response::StreamChunk;
 use super::super::response_builder::ResponseBuilder;
+use super::answer::{AnswerError, AnswerReader};
 use super::text::Utf8Decoder;
-use super::{AnswerError, AnswerReader};
 use crate::agent::{AgentEvent, Format, StreamFormat, StreamStatus};
 use crate::process::{RecordPart, RecordSplitter};
 use crate::timestamp::Timestamp;

@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use super::super::response::StopReason;
 use super::super::response_builder::ResponseBuilder;
-use super::{AnswerError, Dialect};
+use super::answer::{AnswerError, Dialect};
 
 /// The state of a message.
 #[derive(Debug, Default)]

@@ -5,8 +5,8 @@ use serde_json::Value;
 
 use super::super::response::StopReason;
 use super::super::response_builder::ResponseBuilder;
+use super::answer::{AnswerError, Dialect};
 use super::anthropic::failure;
-use super::{AnswerError, Dialect};
 
 /// The state of an answer.
 #[derive(Debug, Default)]

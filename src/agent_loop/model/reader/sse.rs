@@ -2,9 +2,9 @@
 
 use super::super::response_builder::ResponseBuilder;
 use super::agent::AgentReader;
+use super::answer::{AnswerError, AnswerReader, Dialect};
 use super::anthropic::AnthropicDialect;
 use super::chat::ChatDialect;
-use super::{AnswerError, AnswerReader, Dialect};
 use crate::agent::{Format, SseRecord, SseRecords};
 use crate::timestamp::Timestamp;
 

@@ -1,7 +1,7 @@
 //! Plain text: each piece is part of the answer; a truncated character waits for its rest.
 
 use super::super::response_builder::ResponseBuilder;
-use super::{AnswerError, AnswerReader};
+use super::answer::{AnswerError, AnswerReader};
 use crate::timestamp::Timestamp;
 
 /// Decodes UTF-8 that is cut anywhere. Invalid bytes become `\u{fffd}`.

@@ -1,0 +1,155 @@
+//! The values that a shell completes at run time: targets, runs, formats, types of events. An answer is
+//! read-only, takes at most a second, and never holds a complaint.
+
+use std::ffi::{OsStr, OsString};
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::ValueEnum;
+use clap_complete::engine::{CompletionCandidate, PathCompleter, ValueCompleter};
+
+use super::known::{self, Targets};
+use super::which_server::WhichServer;
+use crate::agent::Format;
+use crate::clock::Clock;
+use crate::event::EventKind;
+use crate::history::DataDir;
+use crate::thread;
+
+/// The variable in which the script names its shell when it asks for candidates.
+pub(super) const ASKS: &str = "TD_OBSERVE_COMPLETE";
+
+/// The time after which nothing is offered: a shell waits for the answer with the keys of its user.
+const ANSWER_MAX: Duration = Duration::from_secs(1);
+
+/// The shells that can complete.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(super) enum Shell {
+    Bash,
+    Zsh,
+    Fish,
+    Elvish,
+    Powershell,
+}
+
+impl Shell {
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Bash => "bash",
+            Self::Zsh => "zsh",
+            Self::Fish => "fish",
+            Self::Elvish => "elvish",
+            Self::Powershell => "powershell",
+        }
+    }
+}
+
+/// Offers sessions; after a colon their windows and panes; after `%` the ids of panes.
+pub(super) fn targets(typed: &OsStr) -> Vec<CompletionCandidate> {
+    let server = match (option("-L", "-L"), option("-S", "-S")) {
+        (Some(name), _) => WhichServer::Named(name),
+        (None, Some(path)) => WhichServer::Socket(path.into()),
+        (None, None) => WhichServer::Default,
+    };
+    let typed = typed.to_string_lossy().into_owned();
+    let like = typed.clone();
+    let names = in_time(move |clock| Targets::of(&server, clock).like(&like).to_vec());
+    candidates(&typed, names)
+}
+
+/// Offers runs: by their names, and by their ids; a word with a slash is a path.
+pub(super) fn runs(typed: &OsStr) -> Vec<CompletionCandidate> {
+    if typed.to_string_lossy().contains('/') {
+        return PathCompleter::any().complete(typed);
+    }
+    runs_of(typed, None)
+}
+
+/// Offers loops.
+pub(super) fn loops(typed: &OsStr) -> Vec<CompletionCandidate> {
+    runs_of(typed, Some("loop"))
+}
+
+fn runs_of(typed: &OsStr, kind: Option<&'static str>) -> Vec<CompletionCandidate> {
+    let set = |name: &str| std::env::var_os(name);
+    let path = match option("--data-dir", "--data-dir=") {
+        Some(path) => Ok(path.into()),
+        None => DataDir::default_path(set("TD_DATA_DIR"), set("HOME")),
+    };
+    let Ok(path) = path else {
+        return Vec::new();
+    };
+    let names = in_time(move |clock| known::runs(path, kind, clock));
+    candidates(&typed.to_string_lossy(), names)
+}
+
+/// Offers the formats of agents' output.
+pub(super) fn formats() -> Vec<CompletionCandidate> {
+    let formats = Format::ALL.iter();
+    formats
+        .map(|format| CompletionCandidate::new(format.name()))
+        .collect()
+}
+
+/// Offers the types of events.
+pub(super) fn event_types(typed: &OsStr) -> Vec<CompletionCandidate> {
+    let names = EventKind::ALL.iter().map(|kind| kind.as_str().to_owned());
+    candidates(&typed.to_string_lossy(), names.collect())
+}
+
+/// Those that begin with the typed word, as a shell may show them. bash inserts a candidate as it is,
+/// so that a name with blanks or the like is quoted for it; the other shells quote by themselves.
+pub(super) fn candidates(typed: &str, names: Vec<String>) -> Vec<CompletionCandidate> {
+    let is_bash = std::env::var_os(ASKS).is_some_and(|shell| shell == "bash");
+    let names = names.into_iter().filter(|name| {
+        name.starts_with(typed) && !name.is_empty() && !name.contains(char::is_control)
+    });
+    let order = names.enumerate().map(|(order, name)| {
+        let is_plain = |c: char| c.is_alphanumeric() || "_-./:@%+=,".contains(c);
+        let quoted = match is_bash && !name.chars().all(is_plain) {
+            // It has no NUL, which alone cannot be quoted.
+            true => shlex::try_quote(&name).map_or_else(|_| name.clone(), |name| name.into_owned()),
+            false => name,
+        };
+        CompletionCandidate::new(quoted).display_order(Some(order))
+    });
+    order.collect()
+}
+
+/// The value of an option that is on the line that is completed: `-L work`, `-Lwork` and the like.
+fn option(name: &str, joined: &str) -> Option<OsString> {
+    let mut words = std::env::args_os().skip_while(|word| word != "--").skip(1);
+    let mut value = None;
+    while let Some(word) = words.next() {
+        if word == name {
+            value = words.next();
+        } else if let Some(rest) = word.to_str().and_then(|word| word.strip_prefix(joined))
+            && !rest.is_empty()
+        {
+            value = Some(rest.into());
+        }
+    }
+    let value = value.filter(|value| !value.is_empty())?;
+    // The shell has not expanded the line yet.
+    let home = std::env::var_os("HOME").map(PathBuf::from);
+    match (
+        value.to_str().and_then(|value| value.strip_prefix("~/")),
+        home,
+    ) {
+        (Some(rest), Some(home)) => Some(home.join(rest).into()),
+        _ => Some(value),
+    }
+}
+
+/// Does the work on a thread of its own, and gives up in time: a disk or a server may hang.
+fn in_time(work: impl FnOnce(&Clock) -> Vec<String> + Send + 'static) -> Vec<String> {
+    let clock = Clock::system();
+    let deadline = clock.now() + ANSWER_MAX;
+    let Ok(thread) = thread::spawn("td-complete", move || work(&clock)) else {
+        return Vec::new();
+    };
+    match thread.join_deadline(deadline) {
+        Ok(Ok(names)) => names,
+        Ok(Err(_)) | Err(_) => Vec::new(),
+    }
+}

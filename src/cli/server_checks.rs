@@ -1,0 +1,75 @@
+//! Checks of tmux, of the server and of the targets, before anything is observed.
+
+use std::time::Duration;
+
+use super::failure::Failure;
+use crate::clock::Clock;
+use crate::tmux::{Server, Target};
+use crate::track::TmuxVersion;
+
+/// The time that a server has to answer: a hung server must not keep the program from starting.
+const SOCKET_CHECK: Duration = Duration::from_millis(500);
+
+/// Checks that tmux is installed, before anything starts.
+pub(super) fn check_tmux(server: &Server, clock: &Clock) -> Result<(), Failure> {
+    match server.run(["-V"], clock) {
+        Ok(_) => Ok(()),
+        Err(error) if error.is_missing_program() => Err(Failure::missing(
+            "tmux is not installed, or not in PATH: install tmux 3.3 or newer",
+        )),
+        Err(error) => Err(Failure::other(format!(
+            "tmux 3.3 or newer is needed: {error}"
+        ))),
+    }
+}
+
+/// Returns the version of the server, if it answers. A server that is absent or silent is no error,
+/// because the program waits for it.
+///
+/// # Errors
+/// When no server can ever be observed there.
+pub(super) fn check_socket(server: &Server, clock: &Clock) -> Result<Option<TmuxVersion>, Failure> {
+    let answer = server
+        .clone()
+        .with_timeout(SOCKET_CHECK)
+        .check_version(clock);
+    match answer {
+        Err(error) if error.is_invalid_input() => Err(Failure::usage(format!(
+            "{error}; name another server with -L or -S"
+        ))),
+        answer => Ok(answer.ok()),
+    }
+}
+
+/// Checks that each target exists or may appear later.
+///
+/// # Errors
+/// When a target can never exist: the program would wait for it in vain.
+pub(super) fn check_targets(
+    server: &Server,
+    version: Option<TmuxVersion>,
+    targets: &[Target],
+    clock: &Clock,
+) -> Result<(), Failure> {
+    let whys = targets
+        .iter()
+        .filter_map(|target| Some((target, target.never_matches(version)?)));
+    let whys: Vec<(&Target, String)> = whys.collect();
+    if whys.is_empty() {
+        return Ok(());
+    }
+    let server = server.clone().with_timeout(SOCKET_CHECK);
+    // A server that does not answer has no known sessions.
+    let names = server.run(["list-sessions", "-F", "#{session_name}"], clock);
+    let names = names.unwrap_or_default();
+    match whys
+        .into_iter()
+        .find(|(target, _)| !target.names_session_of(names.lines()))
+    {
+        Some((target, why)) => Err(Failure::usage(format!(
+            "the target {:?} is not there and can never come: {why}",
+            target.as_str()
+        ))),
+        None => Ok(()),
+    }
+}

@@ -1,0 +1,119 @@
+//! The failure of a wrong command line: the text of clap in one line, with what was probably meant.
+
+use clap::error::{ContextKind, ContextValue, ErrorKind};
+
+use super::command_line;
+use super::failure::Failure;
+
+/// Folds the several lines of clap into one.
+pub(super) fn failure(error: &clap::Error) -> Failure {
+    let text = match error.kind() {
+        ErrorKind::MissingSubcommand | ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
+            format!("no subcommand is given: {}", subcommands(error))
+        }
+        ErrorKind::InvalidSubcommand => {
+            let text = folded(error);
+            let end = if text.ends_with('?') { "" } else { ";" };
+            format!("{text}{end} there are: {}", subcommands(error))
+        }
+        _ => folded(error),
+    };
+    Failure::usage(format!("{text}; see td-observe --help"))
+}
+
+/// The names of the subcommands that can follow where one is missing or unknown: the usage shows the place.
+fn subcommands(error: &clap::Error) -> String {
+    let command = command_line::command();
+    let full = error.render().to_string();
+    let usage = full.lines().find(|line| line.starts_with("Usage: "));
+    let mut place = &command;
+    for word in usage.unwrap_or_default().split_whitespace().skip(2) {
+        match place.find_subcommand(word) {
+            Some(found) => place = found,
+            None => break,
+        }
+    }
+    let shown = place
+        .get_subcommands()
+        .filter(|command| !command.is_hide_set());
+    let names = shown.map(clap::Command::get_name);
+    names.collect::<Vec<_>>().join(", ")
+}
+
+/// The first paragraph, and what was meant instead, if that can be guessed.
+fn folded(error: &clap::Error) -> String {
+    let full = error.render().to_string();
+    let lines = full
+        .lines()
+        .map(str::trim)
+        .take_while(|line| !line.is_empty());
+    let mut text = lines.collect::<Vec<_>>().join(" ");
+    if let Some(rest) = text.strip_prefix("error: ") {
+        text = rest.to_owned();
+    }
+    for kind in [
+        ContextKind::SuggestedArg,
+        ContextKind::SuggestedSubcommand,
+        ContextKind::SuggestedValue,
+    ] {
+        let meant = match error.get(kind) {
+            Some(ContextValue::String(meant)) => meant,
+            // The likeliest comes last.
+            Some(ContextValue::Strings(all)) if !all.is_empty() => &all[all.len() - 1],
+            _ => continue,
+        };
+        text.push_str(&format!("; did you mean {meant}?"));
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::super::args::Args;
+    use super::*;
+
+    #[test]
+    fn wrong_usage_is_one_line() {
+        for (typed, expected) in [
+            (&["td-observe"][..], "no subcommand is given"),
+            (
+                &["td-observe", "wacth"],
+                "did you mean watch? there are: demo, watch, run",
+            ),
+            (&["td-observe", "hooks", "shwo"], "there are: show; see"),
+            (
+                &["td-observe", "hooks"],
+                "no subcommand is given: show; see",
+            ),
+            (
+                &["td-observe", "watch", "--inteval", "1s"],
+                "did you mean --interval?",
+            ),
+            (
+                &["td-observe", "watch", "--interval", "0s"],
+                "longer than nothing",
+            ),
+            (
+                &["td-observe", "watch", "--interval=-1s"],
+                "write a time as",
+            ),
+            (&["td-observe", "watch", "--interval"], "--interval"),
+            (&["td-observe", "watch", "--source", "pipe"], "poll, stream"),
+            (&["td-observe", "watch", "--mode", "robot"], "human, ai"),
+            (&["td-observe", "watch", "--lines", "-3"], "-3"),
+            (
+                &["td-observe", "watch", "--sync", "x\ny"],
+                "none, interval or always",
+            ),
+            (&["td-observe", "--color", "blue", "watch"], "blue"),
+            (&["td-observe", "demo", "--seconds", "0"], "0"),
+        ] {
+            let failure = super::failure(&Args::try_parse_from(typed).unwrap_err());
+            assert_eq!(failure.exit_code(), Failure::usage("").exit_code());
+            assert!(failure.text().contains(expected), "{typed:?}: {failure:?}");
+            assert!(!failure.text().contains("Usage:"), "{failure:?}");
+        }
+    }
+}

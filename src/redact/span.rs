@@ -1,0 +1,18 @@
+//! Ranges of secret bytes, and the ends of texts (pure).
+
+/// A range of secret bytes, and the rule that found it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Span {
+    pub(super) start: usize,
+    pub(super) end: usize,
+    pub(super) rule: u16,
+}
+
+/// The kind of a text's end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum TextEnd {
+    /// More may follow.
+    Cut,
+    /// The text, or its line, is complete.
+    Complete,
+}
