@@ -12,7 +12,7 @@ use super::progress::{LoopEnd, LoopOutcome};
 use crate::error::{Error, Result};
 use crate::event::ExecutionId;
 use crate::history::{IterationDirectory, RunInfo, RunState};
-use crate::observe::{Context, Job, JobHandle, RunName, Runs, Source};
+use crate::observe::{Job, JobHandle, RunName, RunProvider, Source, SourceContext};
 use crate::thread::{self, stop_pair};
 
 /// Creates the job that runs a loop; `extra` is added to the run's metadata.
@@ -22,24 +22,28 @@ pub(crate) fn loop_job(
     extra: Map<String, Value>,
 ) -> (impl Source, JobHandle<LoopOutcome, Cancel>) {
     let cancel = engine.cancel();
-    Job::new("td-loop".to_owned(), cancel, move |context: &Context| {
-        engine.clock = context.clock.clone();
-        engine.ready()?;
-        let info = RunInfo {
-            kind: "loop".to_owned(),
-            label: "loop".to_owned(),
-            identity: None,
-            extra,
-        };
-        run(&mut engine, name, info, context)
-    })
+    Job::new(
+        "td-loop".to_owned(),
+        cancel,
+        move |context: &SourceContext| {
+            engine.clock = context.clock.clone();
+            engine.ready()?;
+            let info = RunInfo {
+                kind: "loop".to_owned(),
+                label: "loop".to_owned(),
+                identity: None,
+                extra,
+            };
+            run(&mut engine, name, info, context)
+        },
+    )
 }
 
 fn run(
     engine: &mut LoopEngine,
     name: RunName,
     info: RunInfo,
-    context: &Context,
+    context: &SourceContext,
 ) -> Result<LoopOutcome> {
     let opened = context.runs.open(name, info)?;
     let emitter = opened.emitter;
@@ -79,16 +83,16 @@ fn run(
 
 /// The run of a loop, stored by an engine.
 struct RunStore {
-    runs: Arc<dyn Runs>,
+    runs: Arc<dyn RunProvider>,
     id: ExecutionId,
 }
 
 impl LoopStore for RunStore {
     fn iteration(&self, iteration: u32) -> Option<Result<IterationDirectory>> {
-        self.runs.iteration(&self.id, iteration)
+        self.runs.create_iteration(&self.id, iteration)
     }
 
     fn add_metadata(&self, extra: Map<String, Value>) {
-        self.runs.remark(&self.id, extra);
+        self.runs.add_metadata(&self.id, extra);
     }
 }

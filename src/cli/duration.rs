@@ -1,4 +1,4 @@
-//! Durations, rhythms, shares and sizes as they are typed: `200ms`, `20ms..1s`, `20%`, `64MiB` (pure).
+//! Durations, schedules, shares and sizes as they are typed: `200ms`, `20ms..1s`, `20%`, `64MiB` (pure).
 
 use std::time::Duration;
 
@@ -127,7 +127,7 @@ pub(super) fn parse_speed(text: &str) -> Result<f64, String> {
 }
 
 /// Reads how often panes are looked at: one interval, or the shortest and the longest of them.
-pub(super) fn parse_rhythm(text: &str) -> Result<PollSchedule, String> {
+pub(super) fn parse_schedule(text: &str) -> Result<PollSchedule, String> {
     let Some((least, most)) = text.split_once("..") else {
         return parse_duration(text).map(PollSchedule::Fixed);
     };
@@ -182,8 +182,8 @@ mod tests {
     #[test]
     fn one_time_is_a_grid_and_two_are_limits() {
         let ms = Duration::from_millis;
-        assert_eq!(parse_rhythm("200ms"), Ok(PollSchedule::Fixed(ms(200))));
-        let Ok(PollSchedule::Adaptive(adaptive)) = parse_rhythm("50ms..2s") else {
+        assert_eq!(parse_schedule("200ms"), Ok(PollSchedule::Fixed(ms(200))));
+        let Ok(PollSchedule::Adaptive(adaptive)) = parse_schedule("50ms..2s") else {
             panic!()
         };
         assert_eq!(
@@ -191,7 +191,7 @@ mod tests {
             (ms(50), ms(2000))
         );
         for text in ["1s..20ms", "20ms..", "..1s", "0ms..1s", "1s...2s"] {
-            assert!(parse_rhythm(text).is_err(), "{text}");
+            assert!(parse_schedule(text).is_err(), "{text}");
         }
     }
 

@@ -33,7 +33,7 @@ const STANDING_PANES: usize = 256;
 pub(super) struct Config {
     targets: Vec<Target>,
     source: SourceKind,
-    rhythm: PollSchedule,
+    schedule: PollSchedule,
     lines: usize,
     execution_id: Option<String>,
     include_self: bool,
@@ -85,7 +85,7 @@ impl Config {
                 on_end: typed.on_end,
                 timeout: typed.on_timeout,
             },
-            rhythm: rhythm(typed.interval, typed.budget),
+            schedule: schedule(typed.interval, typed.budget),
             lines: typed.lines,
             execution_id: typed.execution_id,
             include_self: typed.include_self,
@@ -98,7 +98,7 @@ impl Config {
 }
 
 /// A budget limits what adapts; a fixed interval is kept.
-fn rhythm(interval: PollSchedule, share: f64) -> PollSchedule {
+fn schedule(interval: PollSchedule, share: f64) -> PollSchedule {
     match interval {
         PollSchedule::Fixed(interval) => PollSchedule::Fixed(interval),
         PollSchedule::Adaptive(adaptive) => PollSchedule::Adaptive(AdaptivePolling {
@@ -173,7 +173,7 @@ fn watch(
     rules: Rules,
     show: Sender<BaselineLines>,
 ) -> Watch {
-    let mut watch = Watch::new(server).rhythm(config.rhythm).raw(config.raw);
+    let mut watch = Watch::new(server).schedule(config.schedule).raw(config.raw);
     if config.screen {
         watch = watch.screens();
     }

@@ -7,7 +7,7 @@ use clap::{ValueEnum, ValueHint};
 use clap_complete::engine::ArgValueCompleter;
 
 use super::completers;
-use super::duration::{parse_duration, parse_rhythm, parse_share};
+use super::duration::{parse_duration, parse_schedule, parse_share};
 use super::history_args::TypedKeeping;
 use super::on_state::OnState;
 use crate::tmux::PollSchedule;
@@ -44,7 +44,7 @@ pub(super) struct TypedWatch {
     #[arg(value_name = "TARGET", add = ArgValueCompleter::new(completers::targets))]
     pub targets: Vec<String>,
     /// The interval of polling: a fixed time such as 200ms, or the shortest and the longest one
-    #[arg(long, value_name = "TIME[..TIME]", default_value = "20ms..1s", value_parser = parse_rhythm)]
+    #[arg(long, value_name = "TIME[..TIME]", default_value = "20ms..1s", value_parser = parse_schedule)]
     pub interval: PollSchedule,
     /// The share of the tmux server's time that polling may take, unless the interval is fixed
     #[arg(long, value_name = "SHARE", default_value = "20%", value_parser = parse_share)]

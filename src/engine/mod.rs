@@ -25,8 +25,8 @@ use crate::history::{
     DataDir, LogOptions, LogReport, Retention, Rotation, RunDirectory, RunInfo, SyncPolicy,
 };
 use crate::observe::{
-    AgentWatch, AgentsReport, Context, Coordinator, JobHandle, RunName, Source, Watch, agents_job,
-    command_job, poke,
+    AgentWatch, AgentsReport, Coordinator, JobHandle, RunName, Source, SourceContext, Watch,
+    agents_job, command_job, request_poll,
 };
 use crate::process::{Command, CommandControl, CommandOutcome};
 use crate::recording::RecordingReport;
@@ -143,7 +143,7 @@ impl Builder {
         Ok(Engine {
             sources: Vec::new(),
             panicked: Vec::new(),
-            pokes: Vec::new(),
+            poll_requesters: Vec::new(),
             alive: Some(Arc::new(alive)),
             done,
             running,
@@ -184,7 +184,7 @@ pub struct Engine {
     sources: Vec<Handle<()>>,
     /// The panics of sources that have ended.
     panicked: Vec<Panicked>,
-    pokes: Vec<Sender<()>>,
+    poll_requesters: Vec<Sender<()>>,
     /// Each source holds a clone; `done` is closed when all are dropped.
     alive: Option<Arc<StopGuard>>,
     done: Stop,
@@ -246,9 +246,9 @@ impl Engine {
     /// # Errors
     /// If the interval is zero, or threads cannot be started.
     pub fn watch(&mut self, watch: Watch) -> Result<()> {
-        let (coordinator, poke) = Coordinator::new(watch)?;
+        let (coordinator, poll_requester) = Coordinator::new(watch)?;
         self.attach(coordinator)?;
-        self.pokes.push(poke);
+        self.poll_requesters.push(poll_requester);
         Ok(())
     }
 
@@ -288,7 +288,7 @@ impl Engine {
         id: impl Into<ExecutionId>,
         command: Command,
     ) -> Result<JobHandle<CommandOutcome, CommandControl>> {
-        self.attach_job(command_job(RunName::Exactly(id.into()), command))
+        self.attach_job(command_job(RunName::Exact(id.into()), command))
     }
 
     fn attach_job<H>(&mut self, (job, handle): (impl Source, H)) -> Result<H> {
@@ -334,7 +334,7 @@ impl Engine {
     ) -> Result<JobHandle<LoopOutcome, Cancel>> {
         let seconds = self.clock.wall().micros().div_euclid(1_000_000);
         let name = match id {
-            Some(id) => RunName::Exactly(id),
+            Some(id) => RunName::Exact(id),
             None => RunName::Labelled(format!("loop@{seconds}")),
         };
         self.attach_job(loop_job(name, engine, extra))
@@ -343,7 +343,7 @@ impl Engine {
     /// Polls everything at once without waiting for the next tick, for example after a command was
     /// typed into a pane.
     pub fn poll_now(&self) {
-        self.pokes.iter().for_each(poke);
+        self.poll_requesters.iter().for_each(request_poll);
     }
 
     /// Returns a channel that is closed when all attached sources have ended. No source can be
@@ -357,7 +357,7 @@ impl Engine {
         let Some(alive) = self.alive.clone() else {
             return Err(Error::other("the engine accepts no more sources"));
         };
-        let context = Context {
+        let context = SourceContext {
             stop: self.stop.clone(),
             clock: self.clock.clone(),
             runs: self.runs.clone(),
@@ -382,7 +382,7 @@ impl Engine {
         let Self {
             sources,
             panicked,
-            pokes,
+            poll_requesters,
             alive,
             running,
             runs,
@@ -405,7 +405,7 @@ impl Engine {
                 Err(source) => report.left.push(source.name().to_owned()),
             }
         }
-        drop(pokes);
+        drop(poll_requesters);
         runs.close_all();
         // The bus still accepts warnings.
         report.raw = runs.finish_recordings();

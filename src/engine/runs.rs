@@ -15,7 +15,7 @@ use crate::event::{ExecutionId, TdEvent, for_each_json_text};
 use crate::history::{
     DataDir, IterationDirectory, OpenRun, RunDirectory, RunIndex, RunInfo, RunState,
 };
-use crate::observe::{OpenedRun, RunName, Runs};
+use crate::observe::{OpenedRun, RunName, RunProvider};
 use crate::recording::{RecordingReport, RecordingWriter, RunRecorder};
 use crate::redact::Rules;
 
@@ -90,7 +90,7 @@ impl RunRegistry {
 
     /// Returns the emitter of a run that stays open until the engine's end.
     pub fn emitter(&self, id: ExecutionId, info: RunInfo) -> Result<EventEmitter> {
-        Ok(self.open(RunName::Exactly(id), info)?.emitter)
+        Ok(self.open(RunName::Exact(id), info)?.emitter)
     }
 
     /// Returns the existing or future run directory of an execution; `None` if the execution is
@@ -126,7 +126,7 @@ impl RunRegistry {
         let (data, _) = self.log.as_ref()?;
         let now = self.clock.wall();
         let opened = match name {
-            RunName::Exactly(id) => data.run(id).open(info, now),
+            RunName::Exact(id) => data.run(id).open(info, now),
             // A run without an identity is not looked up.
             RunName::Labelled(label) if info.identity.is_none() => {
                 RunIndex::default().open_run(data, label, info, now)
@@ -143,14 +143,14 @@ impl RunRegistry {
     }
 }
 
-impl Runs for RunRegistry {
+impl RunProvider for RunRegistry {
     fn open(&self, name: RunName, info: RunInfo) -> Result<OpenedRun> {
         let (name, info) = self.redacted(name, info);
         let mut state = self.state();
         if state.closed {
             return Err(Error::gone("the engine is shutting down"));
         }
-        if let RunName::Exactly(id) = &name
+        if let RunName::Exact(id) = &name
             && let Some(open) = state.open.get_mut(id)
         {
             open.users += 1;
@@ -170,7 +170,7 @@ impl Runs for RunRegistry {
             }
             failed => {
                 let label = match &name {
-                    RunName::Exactly(id) => id.clone(),
+                    RunName::Exact(id) => id.clone(),
                     RunName::Labelled(label) => state.free(label),
                 };
                 self.send(LogCommand::Skip(label.clone()));
@@ -196,7 +196,7 @@ impl Runs for RunRegistry {
         Ok(OpenedRun { emitter, history })
     }
 
-    fn remark(&self, id: &ExecutionId, mut extra: Map<String, Value>) {
+    fn add_metadata(&self, id: &ExecutionId, mut extra: Map<String, Value>) {
         self.redact(&mut extra);
         self.send(LogCommand::AddMetadata {
             id: id.clone(),
@@ -204,12 +204,16 @@ impl Runs for RunRegistry {
         });
     }
 
-    fn iteration(&self, id: &ExecutionId, iteration: u32) -> Option<Result<IterationDirectory>> {
+    fn create_iteration(
+        &self,
+        id: &ExecutionId,
+        iteration: u32,
+    ) -> Option<Result<IterationDirectory>> {
         let run = self.directory(id)?;
         Some(run.iteration(iteration, &self.rules))
     }
 
-    fn raw(&self, id: &ExecutionId, title: &str) -> Option<Result<RunRecorder>> {
+    fn start_recording(&self, id: &ExecutionId, title: &str) -> Option<Result<RunRecorder>> {
         let run = self.directory(id)?;
         Some(self.recordings.record(&run, title))
     }
@@ -242,7 +246,7 @@ impl RunRegistry {
         info.label = self.rules.text(&info.label).into_owned();
         self.redact(&mut info.extra);
         let name = match name {
-            RunName::Exactly(id) => RunName::Exactly(id),
+            RunName::Exact(id) => RunName::Exact(id),
             RunName::Labelled(label) => RunName::Labelled(self.rules.text(&label).into_owned()),
         };
         (name, info)

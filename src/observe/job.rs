@@ -3,7 +3,7 @@
 
 use crossbeam_channel::{Receiver, Sender, bounded};
 
-use super::{Context, Source};
+use super::{Source, SourceContext};
 use crate::error::{Error, Result};
 
 /// A running job of an [`Engine`](crate::Engine). Dropping the handle changes nothing: the job runs until
@@ -58,13 +58,13 @@ impl<T, W> Job<T, W> {
 impl<T, W> Source for Job<T, W>
 where
     T: Send + 'static,
-    W: FnOnce(&Context) -> Result<T> + Send + 'static,
+    W: FnOnce(&SourceContext) -> Result<T> + Send + 'static,
 {
     fn name(&self) -> String {
         self.name.clone()
     }
 
-    fn run(self: Box<Self>, context: Context) {
+    fn run(self: Box<Self>, context: SourceContext) {
         // The handle may have been dropped.
         let _ = self.result.send((self.work)(&context));
     }

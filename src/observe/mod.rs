@@ -1,4 +1,4 @@
-//! Sources: threads that observe and emit; what they are given, and who starts them.
+//! Sources: the threads that observe and emit events, and their contract with the engine.
 
 mod agents;
 mod command_events;
@@ -28,7 +28,7 @@ use serde_json::{Map, Value};
 pub(crate) use agents::agents_job;
 pub use agents::{AgentRegistry, AgentStatus, AgentWatch, AgentsReport, Polling};
 pub(crate) use command_job::command_job;
-pub(crate) use coordinator::{Coordinator, poke};
+pub(crate) use coordinator::{Coordinator, request_poll};
 #[cfg(feature = "cli")]
 pub(crate) use hook_files::HookFiles;
 pub(crate) use job::Job;
@@ -44,65 +44,70 @@ use crate::event::ExecutionId;
 use crate::history::{IterationDirectory, RunDirectory, RunInfo, RunState};
 use crate::thread::Stop;
 
-/// Something that observes on a thread of its own.
+/// An observer with a thread of its own.
 pub(crate) trait Source: Send + 'static {
-    /// The thread's name.
+    /// Returns the thread's name.
     fn name(&self) -> String;
 
-    /// Observes until there is nothing left to observe, or until it is stopped; then it takes one
-    /// last look, emits its end and returns.
-    fn run(self: Box<Self>, context: Context);
+    /// Observes until the observed thing has ended or the source is stopped. Then it observes one last
+    /// time, emits its end and returns.
+    fn run(self: Box<Self>, context: SourceContext);
 }
 
-/// What a source works with.
+/// The services that the engine provides to a source.
 #[derive(Clone)]
-pub(crate) struct Context {
-    /// Closed when the source is to stop.
+pub(crate) struct SourceContext {
+    /// Closes when the source is to stop.
     pub stop: Stop,
-    /// Where time comes from.
     pub clock: Clock,
-    /// Where runs are opened.
-    pub runs: Arc<dyn Runs>,
+    pub runs: Arc<dyn RunProvider>,
 }
 
-/// Opens and closes runs: the engine's side, which knows the bus and the log.
-pub(crate) trait Runs: Send + Sync {
+/// Opens and closes runs; implemented by the engine, which knows the bus and the history.
+pub(crate) trait RunProvider: Send + Sync {
     /// Opens the run of a tmux session, or of the execution that the user named.
     ///
-    /// Where the log cannot be written, because another observer writes it, or the disk does not
-    /// let us, that is said once and the run goes on without.
+    /// If the history cannot be written, because another observer writes it or the disk is not
+    /// writable, the failure is reported once and the run continues without a history.
     ///
     /// # Errors
     /// When the engine is shutting down.
     fn open(&self, name: RunName, info: RunInfo) -> Result<OpenedRun>;
 
-    /// Adds to what the metadata of a run say, while it goes on.
-    fn remark(&self, id: &ExecutionId, extra: Map<String, Value>);
+    /// Adds to the metadata of an open run.
+    fn add_metadata(&self, id: &ExecutionId, extra: Map<String, Value>);
 
-    /// Makes the directory of an iteration of a run; `None` for a run that is not kept.
-    fn iteration(&self, id: &ExecutionId, iteration: u32) -> Option<Result<IterationDirectory>>;
+    /// Creates the directory of an iteration of a run; `None` for a run without a history.
+    fn create_iteration(
+        &self,
+        id: &ExecutionId,
+        iteration: u32,
+    ) -> Option<Result<IterationDirectory>>;
 
-    /// Where the panes of a run are recorded, byte for byte; `None` for a run that is not kept. The
-    /// title gets into the recordings. Drop it when the run is let go of.
-    fn raw(&self, id: &ExecutionId, title: &str) -> Option<Result<crate::recording::RunRecorder>>;
+    /// Starts the recording of a run's panes, whose files carry the title; `None` for a run without a
+    /// history. The caller drops the recorder before it closes the run.
+    fn start_recording(
+        &self,
+        id: &ExecutionId,
+        title: &str,
+    ) -> Option<Result<crate::recording::RunRecorder>>;
 
-    /// Lets go of a run. When its last user has, it is closed.
+    /// Releases a run. The run is closed when its last user has released it.
     fn close(&self, id: &ExecutionId, state: RunState, exit_status: Option<i32>);
 }
 
-/// How a run gets its name.
+/// The rule by which a run is named.
 #[derive(Clone, Debug)]
 pub(crate) enum RunName {
-    /// This one; several sources may share it.
-    Exactly(ExecutionId),
-    /// The one of the same identity, else one after this label.
+    /// This id, which several sources may share.
+    Exact(ExecutionId),
+    /// The id of the run with the same identity, else a new one after this label.
     Labelled(String),
 }
 
-/// A run that is open.
+/// An open run.
 pub(crate) struct OpenedRun {
-    /// Where to emit.
     pub emitter: EventEmitter,
-    /// The log, where the run goes on in one.
+    /// The history, if the run resumes an earlier one.
     pub history: Option<RunDirectory>,
 }

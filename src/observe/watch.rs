@@ -1,4 +1,4 @@
-//! What of a tmux server is watched, and how: set up by the user, read by the coordinator.
+//! The description of what to watch on a tmux server: built by the user, read by the coordinator.
 
 use std::fmt;
 use std::sync::Arc;
@@ -9,11 +9,11 @@ use crate::event::{ExecutionId, PaneId};
 use crate::observe::pane_observer::turns::TurnRules;
 use crate::tmux::{DrainProgram, PollSchedule, Server, Target};
 
-/// What of a tmux server is watched, and how.
+/// Describes which panes of a tmux server to watch, and how.
 ///
-/// A pane whose pipe is free is streamed: tmux passes every byte of it to a drain, a small process of
-/// ours, so that nothing is missed at any speed and lines come within a millisecond. Every other pane
-/// is polled. [`Watch::poll`] polls all of them.
+/// A pane whose pipe is free is streamed: tmux passes all its bytes to a drain, a small process of this
+/// program, so that nothing is missed at any speed and lines arrive within a millisecond. Every other
+/// pane is polled. [`Watch::poll`] polls all panes.
 ///
 /// ```
 /// use std::time::Duration;
@@ -22,16 +22,16 @@ use crate::tmux::{DrainProgram, PollSchedule, Server, Target};
 /// # fn main() -> td_observe::Result<()> {
 /// let watch = Watch::new(Server::named("work"))
 ///     .target(Target::parse("build")?)
-///     .interval(Duration::from_millis(100)); // Of panes that are polled.
+///     .interval(Duration::from_millis(100)); // Applies to polled panes.
 /// # Ok(())
 /// # }
 /// ```
 #[derive(Clone, Debug)]
-#[must_use = "give it to Engine::watch"]
+#[must_use = "pass it to Engine::watch"]
 pub struct Watch {
     pub(super) server: Server,
     pub(super) targets: Vec<Target>,
-    pub(super) rhythm: PollSchedule,
+    pub(super) schedule: PollSchedule,
     pub(super) turns: Option<TurnRules>,
     pub(super) states: Option<StateRules>,
     pub(super) execution_id: Option<ExecutionId>,
@@ -44,23 +44,23 @@ pub struct Watch {
     pub(super) screens: bool,
 }
 
-/// How panes are observed.
+/// The way in which panes are observed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum PaneSource {
-    /// A pane whose pipe is free is streamed, into this program, or into the one that is found; all
-    /// others are polled.
+    /// Panes with a free pipe are streamed into this drain, or into the one that
+    /// [`DrainProgram::find`] finds; all others are polled.
     Auto(Option<DrainProgram>),
-    /// All are polled.
+    /// All panes are polled.
     Poll,
 }
 
 impl Watch {
-    /// All sessions of a server, those that will come included.
+    /// Watches all sessions of a server, including future ones.
     pub fn new(server: Server) -> Self {
         Self {
             server,
             targets: Vec::new(),
-            rhythm: PollSchedule::default(),
+            schedule: PollSchedule::default(),
             turns: None,
             states: None,
             execution_id: None,
@@ -74,71 +74,71 @@ impl Watch {
         }
     }
 
-    /// Only this, and what other calls name. A target that is not there yet is waited for.
+    /// Watches only this target, and those of other calls. A target may appear later.
     pub fn target(mut self, target: Target) -> Self {
         self.targets.push(target);
         self
     }
 
-    /// Polls once in an interval, instead of sooner and later as the panes print.
+    /// Polls at a fixed interval, instead of adapting to the output of the panes.
     pub fn interval(self, interval: Duration) -> Self {
-        self.rhythm(PollSchedule::Fixed(interval))
+        self.schedule(PollSchedule::Fixed(interval))
     }
 
-    /// In what rhythm to look; as [`PollSchedule::default`] unless told otherwise.
-    pub fn rhythm(mut self, rhythm: PollSchedule) -> Self {
-        self.rhythm = rhythm;
+    /// Sets the schedule of polls. Defaults to [`PollSchedule::default`].
+    pub fn schedule(mut self, schedule: PollSchedule) -> Self {
+        self.schedule = schedule;
         self
     }
 
     /// Streams panes into this drain, instead of into the `td-observe` that [`DrainProgram::find`]
-    /// finds. A pane whose pipe another program has is polled, in the rhythm that was given; after
-    /// that program has closed the pipe, or has closed ours, the pipe is left alone for a minute.
+    /// finds. A pane that another program has piped is polled. After that program closes its pipe or
+    /// replaces the drain's, the pane's pipe is not opened for a minute.
     pub fn stream(mut self, drain: DrainProgram) -> Self {
         self.source = PaneSource::Auto(Some(drain));
         self
     }
 
-    /// Polls all panes: no pipe is opened, and nothing in the tmux server changes. The last lines of a
-    /// program that prints and ends at once are lost then.
+    /// Polls all panes: opens no pipe and changes nothing in the tmux server. The last lines of a
+    /// program that prints and ends at once are then lost.
     pub fn poll(mut self) -> Self {
         self.source = PaneSource::Poll;
         self
     }
 
-    /// AI mode: an agent's turn ends where one of these markers stands alone on its line. It is told
-    /// by an [`OutputUpdate`](crate::TdEvent::OutputUpdate) that is complete, and by a
-    /// [`TurnCompleted`](crate::TdEvent::TurnCompleted). Then the pane rests: it is not looked at
-    /// before it changes, or [`Engine::poll_now`](crate::Engine::poll_now) is called.
+    /// Enables AI mode: a line that consists of one of these markers ends an agent's turn. The end of
+    /// a turn emits a complete [`OutputUpdate`](crate::TdEvent::OutputUpdate) and a
+    /// [`TurnCompleted`](crate::TdEvent::TurnCompleted). Then the pane rests: it is not polled until
+    /// it changes, or until [`Engine::poll_now`](crate::Engine::poll_now) is called.
     pub fn turns(mut self, markers: Markers) -> Self {
         self.turns.get_or_insert_default().markers = markers;
         self
     }
 
-    /// AI mode, where a marker may be missing: after so long a silence a turn is taken to be over,
-    /// and told with the evidence `inferred`.
+    /// Enables AI mode for agents that may omit the marker: after this silence, a turn counts as
+    /// completed, with the evidence `inferred`.
     pub fn infer_turns_after(mut self, silence: Duration) -> Self {
         self.turns.get_or_insert_default().inferred_after = Some(silence);
         self
     }
 
-    /// Tells where the agents stand that the panes show, as far as these rules can read their
-    /// screens: an [`AgentState`](crate::TdEvent::AgentState) for each change, when it has stood for
-    /// a second, the first state included.
+    /// Reports the states of the agents in the panes, as far as these rules recognize their screens:
+    /// an [`AgentState`](crate::TdEvent::AgentState) for the first state and for each change that
+    /// lasts for a second.
     pub fn states(mut self, rules: StateRules) -> Self {
         self.states = Some(rules);
         self
     }
 
-    /// Leaves the files of agents alone that run in the panes; by default, their status files and
-    /// transcripts are read where [`Watch::states`] is set, and their conversations reported.
+    /// Ignores the files of the agents in the panes. By default, if [`Watch::states`] is set, their
+    /// status files and transcripts are read, and their conversations reported.
     pub fn no_conversations(mut self) -> Self {
         self.conversations = false;
         self
     }
 
-    /// Reports the rows of panes in which an agent runs, too, though its conversation is reported. By
-    /// default, they are kept as snapshots only.
+    /// Reports the rows of a pane even if its agent's conversation is reported. By default, such rows
+    /// are kept as snapshots only.
     pub fn screens(mut self) -> Self {
         self.screens = true;
         self
@@ -148,35 +148,35 @@ impl Watch {
         self.conversations && self.states.is_some()
     }
 
-    /// One run for everything, under this id.
+    /// Records everything in one run with this id.
     pub fn execution_id(mut self, id: impl Into<ExecutionId>) -> Self {
         self.execution_id = Some(id.into());
         self
     }
 
-    /// Never this pane: the one that the observer itself shows its events in.
+    /// Excludes a pane, such as the one in which the observer shows its events.
     pub fn leave_out(mut self, pane: impl Into<PaneId>) -> Self {
         self.leave_out.push(pane.into());
         self
     }
 
-    /// Panes that run `td-observe` too. They are left out otherwise, since two that show each other
-    /// never come to an end.
+    /// Includes panes that run `td-observe`. By default they are excluded, since two observers that
+    /// show each other's output never stop printing.
     pub fn include_observers(mut self) -> Self {
         self.include_observers = true;
         self
     }
 
-    /// Keeps every byte of the panes, with its time, beside the log: `raw/{pane}.cast` in the run's
-    /// directory, asciicast v3. Needs a log, and a source that gets bytes: one that looks has none,
-    /// and records nothing.
+    /// Records all bytes of the panes with their times: as `raw/{pane}.cast` in the run's directory,
+    /// in the format asciicast v3. Requires a history and streamed panes; a polled pane is not
+    /// recorded.
     pub fn raw(mut self, raw: bool) -> Self {
         self.raw = raw;
         self
     }
 
-    /// Calls `show` with a session's name, a pane and what stood on it when observation began, on
-    /// the poller's thread: do not keep it waiting.
+    /// Calls `show` with a session's name, a pane and its baseline, on the poller's thread, which it
+    /// must not block.
     pub fn baseline(
         mut self,
         show: impl Fn(&str, &PaneId, &[String]) + Send + Sync + 'static,
@@ -186,10 +186,10 @@ impl Watch {
     }
 }
 
-/// Called with the session's name, the pane and its lines.
+/// A callback for the session's name, the pane and its lines.
 type ShowBaseline = dyn Fn(&str, &PaneId, &[String]) + Send + Sync;
 
-/// Gets what stood on a pane when observation began.
+/// The callback for the baseline of panes.
 #[derive(Clone)]
 pub struct Baseline(Arc<ShowBaseline>);
 

@@ -49,7 +49,7 @@ fn seeds(default: u64) -> impl Iterator<Item = u64> {
 /// By looks on a grid, by looks as the pane prints, or by its bytes.
 fn source(seed: u64, watch: Watch) -> Watch {
     match seed % 3 {
-        0 => watch.rhythm(PollSchedule::Fixed(Duration::from_millis(50))),
+        0 => watch.schedule(PollSchedule::Fixed(Duration::from_millis(50))),
         1 => watch,
         _ => watch.stream(DrainProgram::at(env!("CARGO_BIN_EXE_td-observe"))),
     }
@@ -127,7 +127,7 @@ fn any_program_replays_to_what_the_pane_shows() {
                 seed,
                 watch
                     .target(Target::parse("law").unwrap())
-                    .rhythm(PollSchedule::default()),
+                    .schedule(PollSchedule::default()),
             )
         });
         observed.until_started(1);
@@ -179,7 +179,7 @@ fn lines_arrive_once_or_a_gap_says_so() {
                 seed,
                 watch
                     .target(Target::parse("law").unwrap())
-                    .rhythm(PollSchedule::default()),
+                    .schedule(PollSchedule::default()),
             )
         });
         observed.until_started(1);

@@ -13,7 +13,7 @@ use crate::bus::EventEmitter;
 use crate::error::{Error, Result};
 use crate::event::ExecutionId;
 use crate::history::{RunInfo, RunState};
-use crate::observe::{Context, Job, JobHandle, RunName, Source};
+use crate::observe::{Job, JobHandle, RunName, Source, SourceContext};
 use crate::thread::is_stopped;
 use crate::timestamp::Timestamp;
 
@@ -133,11 +133,11 @@ pub(crate) fn agents_job(watch: AgentWatch) -> Result<(impl Source, JobHandle<Ag
     if watch.polling.every.is_zero() {
         return Err(Error::invalid("the interval is zero"));
     }
-    let work = move |context: &Context| look(watch, context);
+    let work = move |context: &SourceContext| look(watch, context);
     Ok(Job::new("td-agents".to_owned(), (), work))
 }
 
-fn look(watch: AgentWatch, context: &Context) -> Result<AgentsReport> {
+fn look(watch: AgentWatch, context: &SourceContext) -> Result<AgentsReport> {
     let AgentWatch {
         mut places,
         mut polling,
@@ -147,7 +147,7 @@ fn look(watch: AgentWatch, context: &Context) -> Result<AgentsReport> {
     polling.clock = context.clock.clone();
     let every = polling.every;
     let name = match execution_id {
-        Some(id) => RunName::Exactly(id),
+        Some(id) => RunName::Exact(id),
         None => {
             let seconds = context.clock.wall().micros().div_euclid(1_000_000);
             RunName::Labelled(format!("agents@{seconds}"))

@@ -1,10 +1,10 @@
-//! The coordinator: sees which tmux sessions there are, and keeps exactly one poller for each.
+//! The coordinator: lists the sessions of a tmux server, and keeps exactly one poller for each.
 //!
-//! One thread a watched server, `td-coordinator`. It asks the gateway for a listing twice a second
-//! unless the server stands still, starts a poller for each session that is to be watched and joins
-//! those that have ended; it is asked for an immediate look over a channel. It blocks on its ticker,
-//! on the gateway and, at its end, on its pollers, which all have a ceiling. It ends when it is
-//! stopped, or when all targets that it was given have come and gone.
+//! One thread per watched server, `td-coordinator`. It requests a listing from the gateway at least
+//! twice a second while the server is active, starts a poller for each session to watch, and joins
+//! pollers that have ended. A channel requests an immediate poll. The thread blocks on its ticker, on
+//! the gateway and, at its end, on its pollers, all with a timeout. It ends when it is stopped, or
+//! when all its targets have appeared and ended.
 
 mod pollers;
 
@@ -22,50 +22,54 @@ use crate::observe::poller::panes::Selection;
 use crate::observe::poller::{Control, Ended};
 use crate::observe::watch::Watch;
 use crate::observe::watch_targets::WatchTargets;
-use crate::observe::{Context, Source};
+use crate::observe::{Source, SourceContext};
 use crate::process::{ExitWatch, ProcessWatcher, TerminalWatch};
-use crate::thread::{Handle, StopGuard};
+use crate::thread::{Handle, Panicked, StopGuard};
 use crate::tmux::{
     ForegroundPrograms, Gateway, GatewayHandle, Listing, PaneState, PendingReply, ServerIdentity,
     SessionId, observer_panes,
 };
 
-/// How often sessions are looked for: a new one is found within a second, with time to spare.
-const LOOK_FOR_SESSIONS: Duration = Duration::from_millis(400);
+/// The interval of listings. A new session must be found within a second; this leaves time to spare.
+const LISTING_INTERVAL: Duration = Duration::from_millis(400);
 
-/// How often pollers are looked at while the server stands still and is not asked.
-const LOOK_AT_POLLERS: Duration = Duration::from_secs(5);
+/// The interval of checks for ended pollers while the server is idle and no listing is requested.
+const IDLE_INTERVAL: Duration = Duration::from_secs(5);
 
-/// In every so many rounds observers are looked for, by a walk over all processes, unless the server
-/// has stood still: one that was started in a pane is seen within a second.
-const OBSERVERS_EVERY: u32 = 2;
+/// The rounds between two searches for observers, which walk over all processes; an idle server needs
+/// none. An observer that is started in a pane is found within a second.
+const OBSERVER_ROUNDS: u32 = 2;
 
-/// Messages that wait for one poller: it takes them within a tick, and an immediate look that is
-/// asked for twice is one.
+/// The capacity of a poller's control channel: the poller reads it within a tick, and a second request
+/// of an immediate poll adds nothing.
 const CONTROL_MESSAGES: usize = 8;
 
-/// How long a poller may take to end: its last look, and some.
-const POLLER_END: Duration = Duration::from_millis(1500);
+/// The time that a poller has to end: its last capture, and some more.
+const POLLER_END_TIMEOUT: Duration = Duration::from_millis(1500);
 
-/// The program's name, by which panes that show an observer are recognised.
-const OBSERVER: &str = "td-observe";
+/// The name of this program, which identifies panes that run an observer.
+const OBSERVER_PROGRAM: &str = "td-observe";
 
 /// The source that watches one tmux server.
 pub(crate) struct Coordinator {
     watch: Watch,
-    poke: Receiver<()>,
+    poll_requests: Receiver<()>,
 }
 
 impl Coordinator {
-    /// A coordinator, and what asks it for an immediate look.
+    /// Creates a coordinator, and the channel for [`request_poll`].
     ///
     /// # Errors
-    /// When there is no such rhythm.
+    /// When the schedule is invalid.
     pub fn new(watch: Watch) -> Result<(Self, Sender<()>)> {
-        watch.rhythm.check()?;
-        // Two looks asked for at the same time are one.
-        let (poked, poke) = bounded(1);
-        Ok((Self { watch, poke }, poked))
+        watch.schedule.check()?;
+        // Simultaneous requests cause one poll.
+        let (requester, poll_requests) = bounded(1);
+        let coordinator = Self {
+            watch,
+            poll_requests,
+        };
+        Ok((coordinator, requester))
     }
 }
 
@@ -74,81 +78,95 @@ impl Source for Coordinator {
         "td-coordinator".to_owned()
     }
 
-    fn run(self: Box<Self>, context: Context) {
+    fn run(self: Box<Self>, context: SourceContext) {
         let gateway = match Gateway::start(self.watch.server.clone(), context.clock.clone()) {
             Ok(gateway) => gateway,
             Err(error) => return log::error!("cannot watch tmux: {error:?}"),
         };
-        let exits = ExitWatch::start();
-        let reader = self
-            .watch
-            .reads_conversations()
-            .then(|| ConversationReader::start(context.clock.clone()));
-        let reader = reader.and_then(|started| match started {
-            Ok(reader) => Some(reader),
-            Err(error) => {
-                log::warn!("the conversations of agents are not read: {error:?}");
-                None
-            }
+        let exits = ExitWatch::start().inspect_err(|error| {
+            log::info!("exit statuses are read after panes have closed: {error:?}");
         });
-        if let Err(error) = &exits {
-            log::info!("how programs end is looked up when their panes are gone: {error:?}");
-        }
-        let terminals = TerminalWatch::start();
-        if let Err(error) = &terminals {
+        let exits = exits.ok();
+        let reader = self.watch.reads_conversations().then(|| {
+            ConversationReader::start(context.clock.clone()).inspect_err(|error| {
+                log::warn!("cannot read the conversations of agents: {error:?}");
+            })
+        });
+        let reader = reader.and_then(Result::ok);
+        let terminals = TerminalWatch::start().inspect_err(|error| {
             log::info!("new sessions are found by listings alone: {error:?}");
-        }
-        let mut work = Work {
+        });
+        let terminals = terminals.ok();
+        let mut thread = CoordinatorThread {
             new_terminals: terminals
                 .as_ref()
-                .map_or_else(|_| never(), |watch| watch.opened().clone()),
+                .map_or_else(never, |watch| watch.opened().clone()),
             has_new_terminal: false,
-            handle: gateway.handle(),
+            gateway: gateway.handle(),
             exits: exits
                 .as_ref()
-                .map_or_else(|_| ProcessWatcher::default(), ExitWatch::watcher),
+                .map_or_else(ProcessWatcher::default, ExitWatch::watcher),
             conversations: reader
                 .as_ref()
                 .map_or_else(Conversations::default, ConversationReader::conversations),
             sessions: HashMap::new(),
-            first: true,
-            choice: WatchTargets::new(&self.watch),
-            told_trouble: None,
-            commands: HashMap::new(),
+            is_first_round: true,
+            targets: WatchTargets::new(&self.watch),
+            last_trouble: None,
+            programs: HashMap::new(),
             rounds: 0,
-            walked: None,
-            settled: None,
+            searched_listing: None,
+            applied_listing: None,
             observers: None,
-            listed: HashSet::new(),
+            listed_sessions: HashSet::new(),
             listed_server: None,
-            handover: Handover::default(),
+            transfers: Handover::default(),
             watch: self.watch,
             context,
         };
-        work.run(&self.poke);
-        work.end();
+        thread.run(&self.poll_requests);
+        thread.stop_pollers();
         if let Some(reader) = reader {
-            let deadline = work.context.clock.now() + POLLER_END;
-            if let Err(panicked) = reader.shutdown(deadline) {
-                log::error!("{panicked}");
-            }
+            let deadline = thread.context.clock.now() + POLLER_END_TIMEOUT;
+            log_panic(reader.shutdown(deadline));
         }
-        if let Some(Err(panicked)) = terminals.ok().map(TerminalWatch::shutdown) {
-            log::error!("{panicked}");
-        }
-        if let Some(Err(panicked)) = exits.ok().map(ExitWatch::shutdown) {
-            log::error!("{panicked}");
-        }
-        if let Err(panicked) = gateway.shutdown() {
-            log::error!("{panicked}");
-        }
+        log_panic(terminals.map_or(Ok(()), TerminalWatch::shutdown));
+        log_panic(exits.map_or(Ok(()), ExitWatch::shutdown));
+        log_panic(gateway.shutdown());
     }
 }
 
-/// A session, whatever its name: a restarted server gives the same ids again.
-type Key = (u32, i64, SessionId);
+fn log_panic(ended: Result<(), Panicked>) {
+    if let Err(panicked) = ended {
+        log::error!("{panicked}");
+    }
+}
 
-struct Watched {
+/// The identity of a session, independent of its name. The server is part of it, because a restarted
+/// server assigns the same ids again.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+struct SessionKey {
+    server_pid: u32,
+    server_started: i64,
+    session: SessionId,
+}
+
+impl SessionKey {
+    fn new(server: &ServerIdentity, session: SessionId) -> Self {
+        Self {
+            server_pid: server.pid,
+            server_started: server.start_time,
+            session,
+        }
+    }
+
+    fn is_listed(self, listing: &Listing) -> bool {
+        self == Self::new(&listing.server, self.session) && listing.session(self.session).is_some()
+    }
+}
+
+/// A session with a poller.
+struct WatchedSession {
     poller: Handle<Ended>,
     stop: Option<StopGuard>,
     control: Sender<Control>,
@@ -156,79 +174,77 @@ struct Watched {
     execution_id: ExecutionId,
 }
 
-struct Work {
+struct CoordinatorThread {
     watch: Watch,
-    context: Context,
-    handle: GatewayHandle,
+    context: SourceContext,
+    gateway: GatewayHandle,
     exits: ProcessWatcher,
     conversations: Conversations,
-    /// Gets a message when a terminal was opened: the next listing may have a new pane.
+    /// Receives a message when a terminal is opened: the next listing may contain a new pane.
     new_terminals: Receiver<()>,
-    /// One was opened since the last listing.
+    /// A terminal was opened after the last listing.
     has_new_terminal: bool,
-    sessions: HashMap<Key, Watched>,
-    /// No listing yet: what is there now was there before.
-    first: bool,
-    choice: WatchTargets,
-    told_trouble: Option<String>,
-    /// The programs in the foreground of the panes, as of the last listing that named them.
-    commands: HashMap<PaneId, String>,
+    sessions: HashMap<SessionKey, WatchedSession>,
+    /// The sessions of the first round existed before the observer.
+    is_first_round: bool,
+    targets: WatchTargets,
+    /// The last logged error; the same error is logged once.
+    last_trouble: Option<String>,
+    /// The foreground programs of the panes, as of the last listing that contained them.
+    programs: HashMap<PaneId, String>,
     rounds: u32,
-    /// The listing when observers were looked for.
-    walked: Option<Arc<Listing>>,
-    /// The listing by which there are the pollers that there should be.
-    settled: Option<Arc<Listing>>,
-    /// Panes that run an observer, where the system tells.
+    /// The listing at the last search for observers.
+    searched_listing: Option<Arc<Listing>>,
+    /// The listing that the pollers agree with.
+    applied_listing: Option<Arc<Listing>>,
+    /// The panes that run an observer; `None` if the system does not reveal them.
     observers: Option<HashSet<PaneId>>,
-    /// Sessions of the last listing, and the server that it was of.
-    listed: HashSet<SessionId>,
+    /// The sessions of the last listing, and its server.
+    listed_sessions: HashSet<SessionId>,
     listed_server: Option<ServerIdentity>,
-    handover: Handover,
+    transfers: Handover,
 }
 
-impl Work {
-    fn run(&mut self, poke: &Receiver<()>) {
-        loop {
-            let done = self.look_for_sessions();
-            if done {
+impl CoordinatorThread {
+    fn run(&mut self, poll_requests: &Receiver<()>) {
+        while !self.update_sessions() {
+            let tick = self.context.clock.after(LISTING_INTERVAL);
+            if !self.wait(poll_requests, &tick, None) {
                 return;
             }
-            let tick = self.context.clock.after(LOOK_FOR_SESSIONS);
-            if !self.wait(poke, &tick, None) {
-                return;
-            }
-            let Some(settled) = self
-                .settled
-                .clone()
-                .filter(|settled| self.is_at_rest(settled))
-            else {
+            let Some(applied) = self.applied_listing.clone() else {
                 continue;
             };
-            if let Ok(pending) = self.handle.request_listing_after(settled) {
-                let tick = self.context.clock.after(LOOK_AT_POLLERS);
-                if !self.wait(poke, &tick, Some(&pending)) {
+            if !self.sessions.keys().all(|key| key.is_listed(&applied)) {
+                continue;
+            }
+            // The server is idle until its listing changes.
+            if let Ok(pending) = self.gateway.request_listing_after(applied) {
+                let tick = self.context.clock.after(IDLE_INTERVAL);
+                if !self.wait(poll_requests, &tick, Some(&pending)) {
                     return;
                 }
             }
         }
     }
 
-    /// Waits for a tick, or for news; false when it is time to stop.
+    /// Waits for a tick or for the reply, and forwards requests of a poll. Returns false when the
+    /// coordinator is to stop.
     fn wait(
         &mut self,
-        poke: &Receiver<()>,
+        poll_requests: &Receiver<()>,
         tick: &Receiver<Instant>,
-        news: Option<&PendingReply<Arc<Listing>>>,
+        reply: Option<&PendingReply<Arc<Listing>>>,
     ) -> bool {
-        let no_news = never();
+        let no_reply = never();
         loop {
             select_biased! {
                 recv(self.context.stop) -> _ => return false,
-                recv(poke) -> poked => {
-                    // A dropped engine handle asks no more; its stop follows.
-                    if poked.is_err() { return false }
+                recv(poll_requests) -> request => {
+                    // The engine has dropped its handle; its stop follows.
+                    if request.is_err() { return false }
                     for watched in self.sessions.values() {
-                        // Full: an immediate look is on its way already.
+                        // A full channel already contains a request.
                         let _ = watched.control.try_send(Control::PollNow);
                     }
                 }
@@ -237,171 +253,163 @@ impl Work {
                     self.has_new_terminal = true;
                     return true;
                 }
-                recv(news.map_or(&no_news, PendingReply::receiver)) -> _ => return true,
+                recv(reply.map_or(&no_reply, PendingReply::receiver)) -> _ => return true,
             }
         }
     }
 
-    /// Whether nothing is to be done as long as this listing holds: what it has is what is watched.
-    fn is_at_rest(&self, listing: &Listing) -> bool {
-        let (pid, start_time) = (listing.server.pid, listing.server.start_time);
-        let any_exists =
-            |key: &Key| (key.0, key.1) == (pid, start_time) && listing.session(key.2).is_some();
-        self.sessions.keys().all(any_exists)
-    }
-
-    /// One round: new sessions get a poller, ended ones are joined. True when all targets that
-    /// were given have come and gone.
-    fn look_for_sessions(&mut self) -> bool {
-        // Before the listing: one that is older than a poller's end has its session still, to be watched.
+    /// Runs one round: starts pollers for new sessions, and joins those that have ended. Returns true
+    /// when all targets have appeared and ended.
+    fn update_sessions(&mut self) -> bool {
+        // Before the listing: an older listing than a poller's end still contains its session, for
+        // which a second poller would be started.
         self.join_ended();
         let listing = match self.list() {
             None => return false,
             Some(Ok(listing)) => {
-                self.told_trouble = None;
+                self.last_trouble = None;
                 Some(listing)
             }
             Some(Err(error)) if error.is_gone() => None,
             Some(Err(error)) => {
-                self.tell_trouble(&error);
+                self.log_trouble(&error);
                 return false;
             }
         };
         match &listing {
-            Some(listing) if self.is_settled(listing) => {}
+            Some(listing) if is_same(self.applied_listing.as_ref(), listing) => {}
             Some(listing) => {
-                self.settled = Some(Arc::clone(listing));
-                self.listed(listing);
+                self.applied_listing = Some(Arc::clone(listing));
+                self.apply_listing(listing);
             }
             None => {
-                self.settled = None;
-                self.choice.tell_absent(&self.watch.server, false);
+                self.applied_listing = None;
+                self.targets.tell_absent(&self.watch.server, false);
             }
         }
-        self.first = false;
-        self.choice.all_found()
+        self.is_first_round = false;
+        self.targets.all_found()
             && self.sessions.is_empty()
-            && listing.is_none_or(|listing| !self.choice.any_exists(&listing))
+            && listing.is_none_or(|listing| !self.targets.any_exists(&listing))
     }
 
-    /// What there is now; `None` when it is time to stop. Programs are asked for when there is a new
-    /// pane; where the system does not tell who observes, every few rounds.
+    /// Returns a listing, or `None` when the coordinator is to stop. The foreground programs are
+    /// included if there is a new pane, and every few rounds if they alone reveal observers.
     fn list(&mut self) -> Option<Result<Arc<Listing>>> {
         self.rounds = self.rounds.wrapping_add(1);
         let is_fresh = std::mem::take(&mut self.has_new_terminal);
-        let listing = match self.ask_listing(is_fresh)? {
+        let listing = match self.request_listing(is_fresh)? {
             Ok(listing) => listing,
             Err(error) => return Some(Err(error)),
         };
-        let is_due = self.rounds % OBSERVERS_EVERY == 1;
-        let walked = self.walked.as_ref();
-        let stood_still = walked.is_some_and(|walked| Arc::ptr_eq(walked, &listing));
-        if is_due && !stood_still || self.listed_server.as_ref() != Some(&listing.server) {
+        let is_due = self.rounds % OBSERVER_ROUNDS == 1;
+        let is_new_server = self.listed_server.as_ref() != Some(&listing.server);
+        if is_due && !is_same(self.searched_listing.as_ref(), &listing) || is_new_server {
             self.observers = observer_panes(listing.server.pid);
-            self.settled = None;
-            self.walked = Some(Arc::clone(&listing));
+            self.applied_listing = None;
+            self.searched_listing = Some(Arc::clone(&listing));
         }
-        if self.listed_server.as_ref() != Some(&listing.server) {
-            // Another server gives the same ids to other panes.
-            self.commands.clear();
-            self.listed.clear();
-            self.handover = Handover::default();
+        if is_new_server {
+            // Another server assigns the same ids to other panes.
+            self.programs.clear();
+            self.listed_sessions.clear();
+            self.transfers = Handover::default();
             self.listed_server = Some(listing.server.clone());
         }
-        let known = |state: &PaneState| self.commands.contains_key(&state.pane());
+        let known = |state: &PaneState| self.programs.contains_key(&state.pane());
         if listing.panes.iter().all(known) && !(is_due && self.observers.is_none()) {
             return Some(Ok(listing));
         }
-        let named = self.answer(self.handle.request_listing(ForegroundPrograms::Included))?;
+        let named = self.wait_for(self.gateway.request_listing(ForegroundPrograms::Included))?;
         if let Ok(listing) = &named {
-            let named = listing.panes.iter();
-            self.commands = named
+            let panes = listing.panes.iter();
+            self.programs = panes
                 .map(|state| (state.pane(), state.command.clone()))
                 .collect();
         }
         Some(named)
     }
 
-    fn ask_listing(&self, is_fresh: bool) -> Option<Result<Arc<Listing>>> {
-        self.answer(match is_fresh {
-            true => self.handle.request_fresh_listing(),
-            false => self.handle.request_listing(ForegroundPrograms::Omitted),
+    fn request_listing(&self, is_fresh: bool) -> Option<Result<Arc<Listing>>> {
+        self.wait_for(match is_fresh {
+            true => self.gateway.request_fresh_listing(),
+            false => self.gateway.request_listing(ForegroundPrograms::Omitted),
         })
     }
 
-    fn answer(&self, asked: Result<PendingReply<Arc<Listing>>>) -> Option<Result<Arc<Listing>>> {
-        match asked {
+    fn wait_for(
+        &self,
+        requested: Result<PendingReply<Arc<Listing>>>,
+    ) -> Option<Result<Arc<Listing>>> {
+        match requested {
             Ok(pending) => pending.wait_or(&self.context.stop),
             Err(error) => Some(Err(error)),
         }
     }
 
-    fn is_settled(&self, listing: &Arc<Listing>) -> bool {
-        let settled = self.settled.as_ref();
-        settled.is_some_and(|settled| Arc::ptr_eq(settled, listing))
-    }
-
-    fn listed(&mut self, listing: &Listing) {
-        self.handover.retain(|pane| listing.pane(pane).is_some());
-        let observes = |state: &PaneState| match &self.observers {
+    /// Starts, adjusts and stops pollers so that they agree with a listing.
+    fn apply_listing(&mut self, listing: &Listing) {
+        self.transfers.retain(|pane| listing.pane(pane).is_some());
+        let is_observer = |state: &PaneState| match &self.observers {
             Some(observers) => observers.contains(&state.pane()),
             None => {
-                let command = self.commands.get(&state.pane());
-                command.is_some_and(|command| command == OBSERVER)
+                let program = self.programs.get(&state.pane());
+                program.is_some_and(|program| program == OBSERVER_PROGRAM)
             }
         };
-        let chosen = self.choice.select(listing, observes);
-        self.choice.tell_absent(&self.watch.server, true);
-        let ids = chosen.iter().map(|(session, _)| session.id).collect();
-        let server = &listing.server;
-        for (session, selection) in chosen {
-            let key = (server.pid, server.start_time, session.id);
+        let selected = self.targets.select(listing, is_observer);
+        self.targets.tell_absent(&self.watch.server, true);
+        let ids = selected.iter().map(|(session, _)| session.id).collect();
+        for (session, selection) in selected {
+            let key = SessionKey::new(&listing.server, session.id);
             match self.sessions.get_mut(&key) {
                 Some(watched) if watched.selection != selection => {
                     match watched.control.try_send(Control::Select(selection.clone())) {
                         Ok(()) => watched.selection = selection,
-                        // It has no room now.
-                        Err(_) => self.settled = None,
+                        // The channel is full: the next round tries again.
+                        Err(_) => self.applied_listing = None,
                     }
                 }
                 Some(_) => {}
                 None => {
-                    // A session of which nothing is left to show is not watched at all.
-                    let shows = |state: &PaneState| selection.shows(&state.pane());
-                    if listing.panes_of(session.id).any(shows) {
-                        self.start(key, &session, listing, selection);
+                    // A session without a selected pane gets no poller.
+                    let is_selected = |state: &PaneState| selection.shows(&state.pane());
+                    if listing.panes_of(session.id).any(is_selected) {
+                        self.start_poller(key, &session, listing, selection);
                     }
                 }
             }
         }
-        self.stop_unchosen(listing, &ids);
-        self.listed = listing.sessions().map(|session| session.id).collect();
+        self.stop_unselected(listing, &ids);
+        self.listed_sessions = listing.sessions().map(|session| session.id).collect();
     }
 
-    /// Pollers whose panes no target names any more, though their sessions are there.
-    fn stop_unchosen(&mut self, listing: &Listing, chosen: &HashSet<SessionId>) {
-        let server = (listing.server.pid, listing.server.start_time);
+    /// Stops the pollers of listed sessions that no target selects any more.
+    fn stop_unselected(&mut self, listing: &Listing, selected: &HashSet<SessionId>) {
         for (key, watched) in &mut self.sessions {
-            let other_server = (key.0, key.1) != server;
-            if !other_server && !chosen.contains(&key.2) && listing.session(key.2).is_some() {
+            if key.is_listed(listing) && !selected.contains(&key.session) {
                 watched.stop = None;
             }
         }
     }
 
-    fn tell_trouble(&mut self, error: &Error) {
-        self.settled = None;
+    fn log_trouble(&mut self, error: &Error) {
+        self.applied_listing = None;
         let text = format!("{error:?}");
-        if self.told_trouble.as_ref() != Some(&text) {
+        if self.last_trouble.as_ref() != Some(&text) {
             log::warn!("{text}");
-            self.told_trouble = Some(text);
+            self.last_trouble = Some(text);
         }
     }
 }
 
-/// Asks for an immediate look; one that is on its way already will do.
-pub(crate) fn poke(poke: &Sender<()>) {
-    match poke.try_send(()) {
+fn is_same(earlier: Option<&Arc<Listing>>, listing: &Arc<Listing>) -> bool {
+    earlier.is_some_and(|earlier| Arc::ptr_eq(earlier, listing))
+}
+
+/// Requests an immediate poll; a pending request suffices.
+pub(crate) fn request_poll(requester: &Sender<()>) {
+    match requester.try_send(()) {
         Ok(()) | Err(TrySendError::Full(()) | TrySendError::Disconnected(())) => {}
     }
 }

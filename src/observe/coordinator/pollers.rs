@@ -1,14 +1,14 @@
-//! How the pollers of a coordinator begin and end, and with them the runs of their sessions.
+//! Starts and joins the pollers of a coordinator, and opens and closes the runs of their sessions.
 
 use std::collections::HashMap;
 
 use crossbeam_channel::bounded;
 
-use super::super::RunName;
-use super::{CONTROL_MESSAGES, Key, POLLER_END, Watched, Work};
+use super::{CONTROL_MESSAGES, CoordinatorThread, POLLER_END_TIMEOUT, SessionKey, WatchedSession};
 use crate::error::Result;
 use crate::event::{ExecutionId, PaneId, SessionEndReason};
 use crate::history::{RunInfo, RunState, TmuxIdentity};
+use crate::observe::RunName;
 use crate::observe::pane_recordings::PaneRecordings;
 use crate::observe::poller::panes::{Outfit, Roster, Selection};
 use crate::observe::poller::{Ended, Poller};
@@ -17,11 +17,11 @@ use crate::observe::watch::PaneSource;
 use crate::thread::{self, stop_pair};
 use crate::tmux::{DrainProgram, Drains, ListedSession, Listing, PaneState, ServerIdentity};
 
-impl Work {
-    /// Begins to watch a session, with a run of its own.
-    pub(super) fn start(
+impl CoordinatorThread {
+    /// Starts the poller of a session, and opens its run.
+    pub(super) fn start_poller(
         &mut self,
-        key: Key,
+        key: SessionKey,
         session: &ListedSession<'_>,
         listing: &Listing,
         selection: Selection,
@@ -29,7 +29,7 @@ impl Work {
         let server = &listing.server;
         let label = format!("{}@{}", session.name, session.created);
         let name = match &self.watch.execution_id {
-            Some(id) => RunName::Exactly(id.clone()),
+            Some(id) => RunName::Exact(id.clone()),
             None => RunName::Labelled(label),
         };
         let info = RunInfo {
@@ -40,7 +40,7 @@ impl Work {
         };
         let run = match self.context.runs.open(name, info) {
             Ok(run) => run,
-            Err(error) => return self.tell_trouble(&error),
+            Err(error) => return self.log_trouble(&error),
         };
         let (stop_guard, stop) = stop_pair();
         let (control, controls) = bounded(CONTROL_MESSAGES);
@@ -52,17 +52,20 @@ impl Work {
                 HashMap::new()
             })
         });
-        let drains = self.drains().unwrap_or_else(|error| {
-            run.emitter
-                .warning("tmux", &format!("panes are polled, not streamed: {error}"));
+        let drains = self.start_drains().unwrap_or_else(|error| {
+            run.emitter.warning(
+                "tmux",
+                &format!("cannot stream panes; falling back to polling: {error}"),
+            );
             None
         });
-        let raw = self.watch.raw && drains.is_some();
-        let recorder = raw.then(|| self.context.runs.raw(&execution_id, session.name));
+        let is_recorded = self.watch.raw && drains.is_some();
+        let runs = &self.context.runs;
+        let recorder = is_recorded.then(|| runs.start_recording(&execution_id, session.name));
         let recording = match recorder.flatten() {
             Some(Ok(recorder)) => Some(PaneRecordings::new(recorder, self.context.clock.clone())),
             Some(Err(error)) => {
-                self.tell_trouble(&error);
+                self.log_trouble(&error);
                 None
             }
             None => None,
@@ -71,16 +74,16 @@ impl Work {
             session_id: session.id,
             server_pid: server.pid,
             emitter: run.emitter.clone(),
-            gateway: self.handle.clone(),
-            rhythm: self.watch.rhythm,
+            gateway: self.gateway.clone(),
+            rhythm: self.watch.schedule,
             turns: self.watch.turns.clone(),
             states: self.watch.states.clone(),
             selection: selection.clone(),
-            // One that was there and not watched has a past that is not said.
-            fresh: !self.first && !self.listed.contains(&session.id),
-            handover: self.handover.clone(),
+            // Earlier output of a session that existed unwatched is not reported.
+            fresh: !self.is_first_round && !self.listed_sessions.contains(&session.id),
+            handover: self.transfers.clone(),
             recalls,
-            commands: self.commands.clone(),
+            commands: self.programs.clone(),
             baseline: self.watch.baseline.clone(),
             drains,
             recording,
@@ -94,19 +97,18 @@ impl Work {
             name: session.name.to_owned(),
             server: server.clone(),
             emitter: run.emitter,
-            gateway: self.handle.clone(),
+            gateway: self.gateway.clone(),
             clock: self.context.clock.clone(),
-            rhythm: self.watch.rhythm,
+            rhythm: self.watch.schedule,
             stop,
             control: controls,
             roster,
         };
         match thread::spawn(format!("td-{}", session.name), move || poller.run()) {
             Ok(poller) => {
-                let stop = Some(stop_guard);
-                let watched = Watched {
+                let watched = WatchedSession {
                     poller,
-                    stop,
+                    stop: Some(stop_guard),
                     control,
                     selection,
                     execution_id,
@@ -117,13 +119,13 @@ impl Work {
                 self.context
                     .runs
                     .close(&execution_id, RunState::Failed, None);
-                self.tell_trouble(&error);
+                self.log_trouble(&error);
             }
         }
     }
 
-    /// What reads the drains of a session, where panes are streamed.
-    fn drains(&self) -> Result<Option<Drains>> {
+    /// Starts the reader of a session's drains; `None` if all panes are polled.
+    fn start_drains(&self) -> Result<Option<Drains>> {
         let program = match &self.watch.source {
             PaneSource::Poll => return Ok(None),
             PaneSource::Auto(Some(program)) => program.clone(),
@@ -132,36 +134,26 @@ impl Work {
         Drains::start(program, &self.context.clock).map(Some)
     }
 
-    /// Closes the runs of sessions whose pollers have ended.
+    /// Joins the pollers that have ended, and closes their runs.
     pub(super) fn join_ended(&mut self) {
-        let ended: Vec<Key> = self
-            .sessions
-            .iter()
-            .filter(|(_, watched)| watched.poller.is_finished())
-            .map(|(key, _)| *key)
-            .collect();
-        for key in ended {
-            self.settled = None;
-            if let Some(watched) = self.sessions.remove(&key) {
-                let ended = watched.poller.join();
-                self.close(&watched.execution_id, ended);
-            }
+        let has_ended = |_: &SessionKey, watched: &mut WatchedSession| watched.poller.is_finished();
+        let ended: Vec<_> = self.sessions.extract_if(has_ended).collect();
+        for (_, watched) in ended {
+            self.applied_listing = None;
+            self.close_run(&watched.execution_id, watched.poller.join());
         }
     }
 
-    fn close(&self, id: &ExecutionId, ended: Result<Ended, thread::Panicked>) {
+    fn close_run(&self, id: &ExecutionId, ended: Result<Ended, thread::Panicked>) {
         let (state, exit_status) = match ended {
-            Ok(Ended {
-                reason: SessionEndReason::Detached,
-                exit_status,
-                ..
-            }) => (RunState::Detached, exit_status),
-            Ok(Ended {
-                exit_status,
-                has_failed: true,
-                ..
-            }) => (RunState::Failed, exit_status),
-            Ok(Ended { exit_status, .. }) => (RunState::Completed, exit_status),
+            Ok(ended) => {
+                let state = match ended.reason {
+                    SessionEndReason::Detached => RunState::Detached,
+                    _ if ended.has_failed => RunState::Failed,
+                    _ => RunState::Completed,
+                };
+                (state, ended.exit_status)
+            }
             Err(panicked) => {
                 log::error!("{panicked}");
                 (RunState::Failed, None)
@@ -170,22 +162,20 @@ impl Work {
         self.context.runs.close(id, state, exit_status);
     }
 
-    /// Stops all pollers, all at once, and waits for them.
-    pub(super) fn end(&mut self) {
-        let mut watched: Vec<Watched> = self.sessions.drain().map(|(_, watched)| watched).collect();
-        for watched in &mut watched {
+    /// Stops all pollers at once, and joins them.
+    pub(super) fn stop_pollers(&mut self) {
+        let mut sessions: Vec<WatchedSession> =
+            self.sessions.drain().map(|(_, watched)| watched).collect();
+        for watched in &mut sessions {
             watched.stop = None;
         }
-        let deadline = self.context.clock.now() + POLLER_END;
-        for watched in watched {
-            let Watched {
-                poller,
-                execution_id,
-                ..
-            } = watched;
-            match poller.join_deadline(deadline) {
-                Ok(ended) => self.close(&execution_id, ended),
-                Err(poller) => log::error!("{} did not end in time and is left", poller.name()),
+        let deadline = self.context.clock.now() + POLLER_END_TIMEOUT;
+        for watched in sessions {
+            match watched.poller.join_deadline(deadline) {
+                Ok(ended) => self.close_run(&watched.execution_id, ended),
+                Err(poller) => {
+                    log::error!("{} did not end in time and is abandoned", poller.name())
+                }
             }
         }
     }

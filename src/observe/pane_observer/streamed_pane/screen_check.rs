@@ -44,7 +44,8 @@ pub(in crate::observe) struct ListedNumbers {
 /// The state of the comparison with tmux's screen.
 #[derive(Debug)]
 pub(super) struct ScreenCheck {
-    progress: Progress,
+    /// The comparison in progress.
+    current: Option<Comparison>,
     /// The time of the last bytes.
     fed_at: Instant,
     /// Bytes have arrived since the last comparison.
@@ -59,26 +60,20 @@ pub(super) struct ScreenCheck {
     checked_numbers: Option<ListedNumbers>,
 }
 
-/// The progress of one comparison. `disturbed` states whether bytes have arrived since it began.
-#[derive(Debug)]
-enum Progress {
-    Idle,
-    /// The capture is requested.
-    Requested {
-        disturbed: bool,
-    },
-    /// The capture has arrived, and the mark has not.
-    AwaitingMark {
-        disturbed: bool,
-        seam: Box<SyncPoint>,
-    },
+/// A comparison in progress.
+#[derive(Debug, Default)]
+struct Comparison {
+    /// Bytes have arrived since the capture was requested.
+    is_disturbed: bool,
+    /// The capture, after whose arrival the mark is awaited.
+    seam: Option<Box<SyncPoint>>,
 }
 
 impl ScreenCheck {
     /// Begins with a screen that has just been compared.
     pub fn new(now: Instant) -> Self {
         Self {
-            progress: Progress::Idle,
+            current: None,
             fed_at: now,
             is_unchecked: false,
             checked_at: now,
@@ -93,10 +88,8 @@ impl ScreenCheck {
     pub fn bytes_arrived(&mut self, now: Instant) {
         self.fed_at = now;
         self.is_unchecked = true;
-        if let Progress::Requested { disturbed } | Progress::AwaitingMark { disturbed, .. } =
-            &mut self.progress
-        {
-            *disturbed = true;
+        if let Some(comparison) = &mut self.current {
+            comparison.is_disturbed = true;
         }
     }
 
@@ -108,7 +101,7 @@ impl ScreenCheck {
 
     /// Returns when a check is due if no more bytes arrive; `None` while one is in progress.
     pub fn check_at(&self) -> Option<Instant> {
-        if !matches!(self.progress, Progress::Idle) {
+        if self.current.is_some() {
             return None;
         }
         if self.is_urgent {
@@ -144,26 +137,30 @@ impl ScreenCheck {
 
     /// Notes that the capture is requested.
     pub fn requested(&mut self) {
-        self.progress = Progress::Requested { disturbed: false };
+        self.current = Some(Comparison::default());
     }
 
     /// Takes the capture, and returns whether a mark is to be requested.
     pub fn handle_capture(&mut self, seam: SyncPoint, now: Instant) -> bool {
-        let is_usable = matches!(self.progress, Progress::Requested { disturbed: false });
-        if is_usable {
-            self.progress = Progress::AwaitingMark {
-                disturbed: false,
-                seam: Box::new(seam),
-            };
-        } else {
-            self.retry(now);
+        match &mut self.current {
+            Some(comparison) if !comparison.is_disturbed && comparison.seam.is_none() => {
+                comparison.seam = Some(Box::new(seam));
+                true
+            }
+            _ => {
+                self.retry(now);
+                false
+            }
         }
-        is_usable
     }
 
     /// Notes that the capture failed.
     pub fn capture_failed(&mut self, now: Instant) {
-        if matches!(self.progress, Progress::Requested { .. }) {
+        if self
+            .current
+            .as_ref()
+            .is_some_and(|current| current.seam.is_none())
+        {
             self.retry(now);
         }
     }
@@ -176,14 +173,11 @@ impl ScreenCheck {
         is_behind: impl FnOnce(&Capture) -> bool,
         now: Instant,
     ) -> Option<(SyncPoint, bool)> {
-        let Progress::AwaitingMark { disturbed, seam } =
-            std::mem::replace(&mut self.progress, Progress::Idle)
-        else {
-            return None;
-        };
+        let Comparison { is_disturbed, seam } = self.current.take()?;
+        let seam = seam?;
         // tmux forwards its bytes after its reply, and nearly always before the reply is read here.
         let may_be_in_transit = now.saturating_duration_since(self.fed_at) < IN_TRANSIT;
-        if disturbed || may_be_in_transit && is_behind(&seam.capture) {
+        if is_disturbed || may_be_in_transit && is_behind(&seam.capture) {
             self.retry(now);
             return None;
         }
@@ -195,11 +189,11 @@ impl ScreenCheck {
 
     /// Cancels a comparison in progress.
     pub fn cancel(&mut self) {
-        self.progress = Progress::Idle;
+        self.current = None;
     }
 
     fn retry(&mut self, now: Instant) {
-        self.progress = Progress::Idle;
+        self.current = None;
         self.checked_at = now;
         self.is_retry = true;
         self.retry_after = (self.retry_after * 2).min(RETRY_MAX);
