@@ -48,8 +48,17 @@
 //! | [`wait`] | waiting for a line, an end, silence or a signal; knows no bus |
 //! | `engine` | [`Builder`], [`Engine`], [`Report`]: puts it together, takes it apart in order |
 //!
-//! The program stands on top of this, behind the feature `cli`. With `default-features = false`
-//! there is the engine alone.
+//! The program is built on top of this, behind the feature `cli`.
+//!
+//! # Cargo features
+//!
+//! | feature | default | adds |
+//! | --- | --- | --- |
+//! | `cli` | yes | the program `td-observe`: arguments, console, completions, manual pages |
+//! | `http` | yes | models over HTTP for loops: `agent_loop::HttpClient` for the APIs of Anthropic and OpenAI |
+//!
+//! Without features, the library has the engine: sources, bus, history, waits, and loops with the
+//! caller's own models. No feature adds an async runtime.
 //!
 //! # Stopping
 //!
@@ -71,6 +80,7 @@ mod thread;
 
 pub mod redact;
 
+#[doc(hidden)]
 pub mod track;
 
 pub mod agent;
@@ -107,16 +117,18 @@ pub use bus::{
     LosslessLane, RecvError, RecvTimeoutError, SubscribeOptions, Subscription, TryRecvError,
 };
 pub use clock::{Clock, FakeClock};
+/// The channels of [`Engine::done`], [`Clock::at`] and [`agent_loop::LlmClient::stream`].
+pub use crossbeam_channel;
 pub use engine::{Builder, Engine, Report, Timeline};
 pub use error::{Error, Result};
 pub use event::{
     AgentState, CompletionReason, Cursor, EndEvidence, EnumOrUnknown, Envelope, EventKind,
-    ExecutionId, ExitStatus, GapEvidence, GapReason, IterationOutcome, LineCount,
-    MaybeCompletionReason, MaybeLong, MaybePane, MaybePid, MaybeStateSource, MaybeText,
-    MaybeTurnEvidence, NamedValue, OutputStream, PaneCloseReason, PaneId, PaneIds, SCHEMA,
-    ScreenRow, ScreenRows, SessionEndReason, StateEvidence, StateSource, Style, Styles, TdEvent,
-    TurnEvidence, UnknownEvent, UnknownFields, UnknownName,
+    ExecutionId, GapEvidence, GapReason, IterationOutcome, NamedValue, OutputStream,
+    PaneCloseReason, PaneId, SCHEMA, ScreenRow, SessionEndReason, StateEvidence, StateSource,
+    Style, Styles, TdEvent, TurnEvidence, UnknownEvent, UnknownFields, UnknownName,
 };
+/// The loggers that [`process::LogBridge`] connects.
+pub use log;
 pub use observe::{
     AgentRegistry, AgentStatus, AgentWatch, AgentsReport, JobHandle, Polling, Watch,
 };

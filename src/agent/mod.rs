@@ -29,11 +29,11 @@ pub(crate) use program::{AgentProgram, KnownAgent};
 pub(crate) use question::{is_limit, one_line, tool_question};
 pub(crate) use resolver::{ResolvedState, StateClaim, StateResolver, StateSource};
 pub(crate) use screen_reader::ScreenReader;
-pub use state::{AgentScreen, AgentState, DetectedState, RowKind, StateDebouncer, StateRules};
+pub(crate) use state::StateDebouncer;
+pub use state::{AgentScreen, AgentState, DetectedState, RowKind, StateRules};
 pub(crate) use status_file::{STATUS_BYTES_MAX, StatusFile};
 pub use stream::{AgentEvent, Format, ParseFormatError, StreamFormat, StreamParser, StreamStatus};
 pub(crate) use stream::{FollowUp, SseRecord, SseRecords};
 pub(crate) use title::state_of_title;
-pub use turn::{
-    ChangeContext, DEFAULT_MARKER, Markers, RedrawCause, RedrawDetector, Turn, TurnDetector,
-};
+pub(crate) use turn::{ChangeContext, RedrawDetector, Turn, TurnDetector};
+pub use turn::{DEFAULT_MARKER, Markers};

@@ -24,7 +24,7 @@ use std::time::Duration;
 use full_screen::{FullScreen, KNOWN_TURNS_MAX};
 pub use markers::{DEFAULT_MARKER, Markers};
 use recent::{MarkerContext, RecentLines};
-pub use redraw::{ChangeContext, RedrawCause, RedrawDetector};
+pub(crate) use redraw::{ChangeContext, RedrawCause, RedrawDetector};
 
 use crate::event::{ScreenRow, lines_in};
 use crate::track::{Capture, Change, GapReason, Row};
@@ -37,20 +37,8 @@ const REDRAW: Duration = Duration::from_secs(2);
 const REWRITE: Duration = Duration::from_millis(300);
 
 /// Detects the ends of turns in a tracker's changes.
-///
-/// ```
-/// use std::time::Duration;
-/// use td_observe::agent::{Markers, ChangeContext, TurnDetector};
-/// use td_observe::track::Change;
-///
-/// let mut detector = TurnDetector::new(Markers::default());
-/// let chunk = "> then say [Output Complete]\n⏺ It is done.\n\n⏺ [Output Complete]\n".to_owned();
-/// let turns = detector.update(&[Change::Lines { first_line: 1, chunk }], ChangeContext::default());
-/// assert_eq!(turns[0].line, Some(4));
-/// assert_eq!(turns[0].summary, "It is done.");
-/// ```
 #[derive(Debug)]
-pub struct TurnDetector {
+pub(crate) struct TurnDetector {
     markers: Markers,
     lines: RecentLines,
     /// The number after the last settled line.
@@ -66,7 +54,7 @@ pub struct TurnDetector {
 
 /// The end of a turn.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Turn {
+pub(crate) struct Turn {
     /// The number of the marker's line; `None` on the screen of a full-screen program.
     pub line: Option<i64>,
     /// The marker.

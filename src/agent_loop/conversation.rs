@@ -102,6 +102,7 @@ pub struct Conversation {
 
 /// The reason why a conversation ended.
 #[derive(Debug)]
+#[non_exhaustive]
 pub enum ConversationEnd {
     /// The model's answer called no tool.
     Ended,

@@ -14,6 +14,7 @@ pub(super) const TURNS_USED_UP: &str = "the turns were used up";
 
 /// The failure of the previous iteration.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum PreviousFailure {
     /// The check failed.
     Check {

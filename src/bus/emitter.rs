@@ -10,9 +10,9 @@ use crate::bus::gate::GateSlot;
 use crate::bus::inbox::{Emitted, Inbox};
 use crate::error::Result;
 use crate::event::{
-    AgentState, Cursor, EndEvidence, EnumOrUnknown, ExecutionId, ExitStatus, GapEvidence,
-    GapReason, IterationOutcome, LineCount, MaybePane, MaybeText, OutputStream, PaneCloseReason,
-    PaneId, PaneIds, ScreenRows, SessionEndReason, StateEvidence, TdEvent, event_table,
+    AgentState, Cursor, EndEvidence, EnumOrUnknown, ExecutionId, GapEvidence, GapReason,
+    IterationOutcome, OutputStream, PaneCloseReason, PaneId, ScreenRow, SessionEndReason,
+    StateEvidence, TdEvent, event_table,
 };
 
 /// Emits the events of one execution, from any thread; clone it freely.
@@ -121,26 +121,26 @@ macro_rules! arg {
     (EnumOrUnknown<$name:ident>) => {
         impl Into<EnumOrUnknown<$name>>
     };
-    ($by_value:ident) => {
-        $by_value
+    ($($by_value:tt)*) => {
+        $($by_value)*
     };
 }
 
 /// The field's value, made from the argument.
 macro_rules! field {
-    (String, $arg:ident) => {
+    ($arg:ident, String) => {
         $arg.to_owned()
     };
-    (PaneId, $arg:ident) => {
+    ($arg:ident, PaneId) => {
         $arg.clone()
     };
-    (EndEvidence, $arg:ident) => {
+    ($arg:ident, EndEvidence) => {
         $arg.into()
     };
-    (EnumOrUnknown<$name:ident>, $arg:ident) => {
+    ($arg:ident, EnumOrUnknown<$name:ident>) => {
         $arg.into()
     };
-    ($by_value:ident, $arg:ident) => {
+    ($arg:ident, $($by_value:tt)*) => {
         $arg
     };
 }
@@ -154,17 +154,17 @@ macro_rules! methods {
     (
         $(#[$doc:meta])*
         $variant:ident $method:ident $class:ident {
-            $($(#[$field_doc:meta])* $field:ident $(| $alias:literal)? : $type:ident $(<$name:ident>)?),*
-            $(; $($(#[$more_doc:meta])* $more:ident : $more_type:ident),+)? $(,)?
+            $($(#[$field_doc:meta])* $field:ident $(| $alias:literal)? : $type:ident $(<$name:ident $(<$inner:ident>)?>)?),*
+            $(; $($(#[$more_doc:meta])* $more:ident : $more_type:ident $(<$more_name:ident $(<$more_inner:ident>)?>)?),+)? $(,)?
         }
         $($rest:tt)*
     ) => {
         $(#[$doc])*
         #[doc = concat!("\n\nEmits [`TdEvent::", stringify!($variant), "`], which documents the arguments.")]
-        pub fn $method(&self, $($field: arg!($type $(<$name>)?)),*) -> Emitted {
+        pub fn $method(&self, $($field: arg!($type $(<$name $(<$inner>)?>)?)),*) -> Emitted {
             self.emit(TdEvent::$variant {
                 execution_id: self.id.clone(),
-                $($field: field!($type $(<$name>)?, $field),)*
+                $($field: field!($field, $type $(<$name $(<$inner>)?>)?),)*
                 $($($more: Default::default()),+)?
             })
         }

@@ -30,9 +30,8 @@ pub use ids::{ExecutionId, PaneId};
 pub(crate) use lines::lines_in;
 pub(crate) use log_gap::{LogGapRange, LogGaps};
 pub use names::{
-    AgentState, CompletionReason, GapEvidence, GapReason, MaybeCompletionReason, MaybeStateSource,
-    MaybeTurnEvidence, OutputStream, PaneCloseReason, SessionEndReason, StateEvidence, StateSource,
-    TurnEvidence,
+    AgentState, CompletionReason, GapEvidence, GapReason, OutputStream, PaneCloseReason,
+    SessionEndReason, StateEvidence, StateSource, TurnEvidence,
 };
 pub use open_enum::{EnumOrUnknown, NamedValue, UnknownName};
 pub(crate) use styles::STYLES_MAX;
@@ -41,10 +40,7 @@ pub(crate) use table::event_table;
 pub use td_event::{EventKind, TdEvent};
 pub(crate) use text::for_each_json_text;
 pub use unknown::UnknownEvent;
-pub use values::{
-    Cursor, ExitStatus, IterationOutcome, LineCount, MaybeLong, MaybePane, MaybePid, MaybeText,
-    PaneIds, ScreenRow, ScreenRows,
-};
+pub use values::{Cursor, IterationOutcome, ScreenRow};
 
 /// The version of the wire format, which the header line of each log file names.
 pub const SCHEMA: u32 = 1;

@@ -2,7 +2,7 @@
 
 use serde::Deserialize;
 
-use super::open_enum::{EnumOrUnknown, named_values};
+use super::open_enum::named_values;
 
 named_values! {
     /// The reason why a session is no longer observed, in [`TdEvent::SessionEnded`](super::TdEvent::SessionEnded).
@@ -131,10 +131,3 @@ named_values! {
         Screen = "screen",
     }
 }
-
-/// The reason why output is complete, which may be absent.
-pub type MaybeCompletionReason = Option<EnumOrUnknown<CompletionReason>>;
-/// The evidence for the end of a turn, which may be absent.
-pub type MaybeTurnEvidence = Option<EnumOrUnknown<TurnEvidence>>;
-/// The source of an agent's state, which may be absent.
-pub type MaybeStateSource = Option<EnumOrUnknown<StateSource>>;

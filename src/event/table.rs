@@ -5,7 +5,9 @@
 /// A row has the event's documentation, its type tag, the name of the emitter's method, its class
 /// (`text` may be merged and dropped under load, `lifecycle` never is), and its fields. The
 /// emitter's method takes the fields before the semicolon as arguments; the others get their
-/// default value. A literal behind `|` is an older name that readers accept.
+/// default value. A literal behind `|` is an older name that readers accept. A blank separates two closing
+/// angle brackets, because a macro does not split them. Long optional texts are boxed: an event with several
+/// of them would otherwise increase the size of all events.
 macro_rules! event_table {
     ($callback:ident) => {
         $callback! {
@@ -53,7 +55,7 @@ macro_rules! event_table {
                 /// The length of the prompt in tokens, as far as it is known; 0 otherwise.
                 token_count: u64;
                 /// The agent's pane, if the agent runs in one.
-                pane: MaybePane,
+                pane: Option<PaneId>,
             }
             /// A piece of the model's answer.
             TokenReceived token_received text {
@@ -62,7 +64,7 @@ macro_rules! event_table {
                 /// The text: a piece of an answer, or a whole message of an agent in a pane.
                 token: String;
                 /// The agent's pane, if the agent runs in one.
-                pane: MaybePane,
+                pane: Option<PaneId>,
             }
             /// The model's answer is complete.
             ResponseCompleted response_completed lifecycle {
@@ -77,7 +79,7 @@ macro_rules! event_table {
                 /// True if the answer requests tools.
                 has_tool_calls: bool;
                 /// The agent's pane, if the agent runs in one.
-                pane: MaybePane,
+                pane: Option<PaneId>,
             }
             /// A tool call begins.
             ToolCallStarted tool_call_started lifecycle {
@@ -88,7 +90,7 @@ macro_rules! event_table {
                 /// The beginning of the tool's arguments.
                 tool_args_summary: String;
                 /// The agent's pane, if the agent runs in one.
-                pane: MaybePane,
+                pane: Option<PaneId>,
             }
             /// A tool call has ended.
             ToolCallCompleted tool_call_completed lifecycle {
@@ -103,7 +105,7 @@ macro_rules! event_table {
                 /// The duration of the call in milliseconds.
                 duration_ms: u64;
                 /// The agent's pane, if the agent runs in one.
-                pane: MaybePane,
+                pane: Option<PaneId>,
             }
             /// The check of an iteration begins.
             ValidationStarted validation_started lifecycle {
@@ -149,7 +151,7 @@ macro_rules! event_table {
                 /// The session's name.
                 session: String,
                 /// The panes of the session that are observed.
-                panes: PaneIds,
+                panes: Vec<PaneId>,
             }
             /// A tmux session was renamed.
             SessionRenamed session_renamed lifecycle {
@@ -165,7 +167,7 @@ macro_rules! event_table {
                 /// The reason why it is no longer observed.
                 reason: EnumOrUnknown<SessionEndReason>,
                 /// The exit status of the session's last program, if it is known.
-                exit_status: ExitStatus,
+                exit_status: Option<i32>,
             }
             /// A pane comes under observation.
             PaneOpened pane_opened lifecycle {
@@ -194,7 +196,7 @@ macro_rules! event_table {
                 /// The reason why it is no longer observed.
                 reason: EnumOrUnknown<PaneCloseReason>,
                 /// The exit status of the pane's program, if it is known.
-                exit_status: ExitStatus,
+                exit_status: Option<i32>,
             }
             /// Lines of a pane have settled.
             OutputUpdate output_update text {
@@ -209,9 +211,9 @@ macro_rules! event_table {
                 /// True at the end of the output of a program or of an agent's turn.
                 is_complete: bool,
                 /// The reason why the output is complete; absent otherwise.
-                reason: MaybeCompletionReason,
+                reason: Option<EnumOrUnknown<CompletionReason> >,
                 /// The exit status of the pane's program, if it has ended and the status is known.
-                exit_status: ExitStatus,
+                exit_status: Option<i32>,
                 /// The program's own colours, where the pane is streamed.
                 styles: Styles,
             }
@@ -237,7 +239,7 @@ macro_rules! event_table {
                 /// The position of the cursor, in character cells from the top left.
                 cursor: Cursor,
                 /// The changed rows.
-                rows: ScreenRows,
+                rows: Vec<ScreenRow>,
             }
             /// Lines of a pane were printed but could not be observed.
             OutputGap output_gap lifecycle {
@@ -246,7 +248,7 @@ macro_rules! event_table {
                 /// The number of the line that follows the gap.
                 first_line: i64,
                 /// The number of lost lines, if it is known.
-                lost_lines: LineCount,
+                lost_lines: Option<u64>,
                 /// The reason why the lines could not be observed.
                 reason: EnumOrUnknown<GapReason>,
                 /// The certainty of the loss.
@@ -267,9 +269,9 @@ macro_rules! event_table {
                 /// The working directory, as an absolute path.
                 cwd: String;
                 /// The job's pane; absent for a child process of this program.
-                pane: MaybePane,
+                pane: Option<PaneId>,
                 /// The process id, if it is known.
-                pid: MaybePid,
+                pid: Option<u32>,
             }
             /// A child process printed text.
             ExecutionOutput execution_output text {
@@ -281,15 +283,15 @@ macro_rules! event_table {
             /// A child process, or a job in a pane, has ended.
             ExecutionCompleted execution_completed lifecycle {
                 /// The exit code, if the process exited and the code is known.
-                exit_code: ExitStatus,
+                exit_code: Option<i32>,
                 /// The number of the signal that ended the process, if one did.
-                signal: ExitStatus,
+                signal: Option<i32>,
                 /// The duration in milliseconds.
                 duration_ms: u64;
                 /// The job's pane; absent for a child process of this program.
-                pane: MaybePane,
+                pane: Option<PaneId>,
                 /// The process id, if it is known.
-                pid: MaybePid,
+                pid: Option<u32>,
             }
             /// An agent finished its turn.
             TurnCompleted turn_completed lifecycle {
@@ -298,11 +300,11 @@ macro_rules! event_table {
                 /// The beginning of the answer.
                 summary: String;
                 /// The agent's pane, if the agent runs in one.
-                pane: MaybePane,
+                pane: Option<PaneId>,
                 /// The evidence for the end; absent for a marker.
-                evidence: MaybeTurnEvidence,
+                evidence: Option<EnumOrUnknown<TurnEvidence> >,
                 /// The session of the agent's own records, for a background agent.
-                agent_id: MaybeLong,
+                agent_id: Option<Box<String> >,
             }
             /// A background agent comes under observation.
             AgentRegistered agent_registered lifecycle {
@@ -311,7 +313,7 @@ macro_rules! event_table {
                 /// The path of the agent's output file.
                 output_file: String;
                 /// The agent's pane, if the agent runs in one.
-                pane: MaybePane,
+                pane: Option<PaneId>,
             }
             /// A background agent has finished its work.
             AgentCompleted agent_completed lifecycle {
@@ -322,7 +324,7 @@ macro_rules! event_table {
                 /// The record that shows the end; begins with `inferred` if none does.
                 evidence: EndEvidence;
                 /// The agent's pane, if the agent runs in one.
-                pane: MaybePane,
+                pane: Option<PaneId>,
             }
             /// A background agent has failed.
             AgentFailed agent_failed lifecycle {
@@ -333,26 +335,26 @@ macro_rules! event_table {
                 /// The record that shows the failure; begins with `inferred` if none does.
                 evidence: EndEvidence;
                 /// The agent's pane, if the agent runs in one.
-                pane: MaybePane,
+                pane: Option<PaneId>,
             }
             /// The state of an agent has changed, or the question that it asks.
             AgentState agent_state lifecycle {
                 /// The agent's id, for a background agent.
-                agent_id: MaybeText,
+                agent_id: Option<String>,
                 /// The agent's pane, if the agent runs in one.
-                pane: MaybePane,
+                pane: Option<PaneId>,
                 /// The state.
                 state: EnumOrUnknown<AgentState>,
                 /// The certainty of the state.
                 evidence: EnumOrUnknown<StateEvidence>;
                 /// The agent's program, such as `claude`.
-                agent: MaybeLong,
+                agent: Option<Box<String> >,
                 /// The source of the report.
-                source: MaybeStateSource,
+                source: Option<EnumOrUnknown<StateSource> >,
                 /// The command or the question that the agent asks the user about.
-                asks: MaybeLong,
+                asks: Option<Box<String> >,
                 /// Details of the state, in the agent's own words.
-                detail: MaybeLong,
+                detail: Option<Box<String> >,
             }
             /// The screen of an agent in a pane, as text: when the agent's state changes, and at
             /// most every 10 s while the screen changes.
@@ -364,7 +366,7 @@ macro_rules! event_table {
                 /// The screen's height in rows.
                 height: u32,
                 /// All rows that are not blank.
-                rows: ScreenRows,
+                rows: Vec<ScreenRow>,
             }
             /// A source crashed and runs again.
             PollerRestarted poller_restarted lifecycle {

@@ -8,18 +8,15 @@ use serde_json::{Map, Value};
 use super::end_evidence::EndEvidence;
 use super::ids::{ExecutionId, PaneId};
 use super::names::{
-    AgentState, GapEvidence, GapReason, MaybeCompletionReason, MaybeStateSource, MaybeTurnEvidence,
-    OutputStream, PaneCloseReason, SessionEndReason, StateEvidence,
+    AgentState, CompletionReason, GapEvidence, GapReason, OutputStream, PaneCloseReason,
+    SessionEndReason, StateEvidence, StateSource, TurnEvidence,
 };
 use super::object_key::ObjectKey;
 use super::open_enum::EnumOrUnknown;
 use super::styles::Styles;
 use super::table::event_table;
 use super::unknown::UnknownEvent;
-use super::values::{
-    Cursor, EventField, ExitStatus, IterationOutcome, LineCount, MaybeLong, MaybePane, MaybePid,
-    MaybeText, PaneIds, ScreenRows,
-};
+use super::values::{Cursor, EventField, IterationOutcome, ScreenRow};
 use crate::error::{Error, Result};
 
 macro_rules! define_events {
@@ -28,7 +25,7 @@ macro_rules! define_events {
         $variant:ident $method:ident $class:ident {
             $(
                 $(#[$field_doc:meta])*
-                $field:ident $(| $alias:literal)? : $type:ident $(<$name:ident>)? $(,)? $(;)?
+                $field:ident $(| $alias:literal)? : $type:ident $(<$name:ident $(<$inner:ident>)?>)? $(,)? $(;)?
             )*
         }
     )*) => {
@@ -42,7 +39,7 @@ macro_rules! define_events {
             $( $(#[$doc])* $variant {
                 /// The execution that the event belongs to.
                 execution_id: ExecutionId,
-                $( $(#[$field_doc])* $field: $type $(<$name>)?, )*
+                $( $(#[$field_doc])* $field: $type $(<$name $(<$inner>)?>)?, )*
             }, )*
             /// An event of a type that this version does not know, or of an embedder's own type.
             Unknown(UnknownEvent),
@@ -149,7 +146,7 @@ macro_rules! define_events {
                 match type_name {
                     $( stringify!($variant) => {
                         let mut execution_id: Option<ExecutionId> = None;
-                        $( let mut $field: Option<$type $(<$name>)?> = None; )*
+                        $( let mut $field: Option<$type $(<$name $(<$inner>)?>)?> = None; )*
                         while let Some(ObjectKey(key)) = map.next_key()? {
                             match &*key {
                                 "execution_id" => execution_id = Some(map.next_value()?),
@@ -164,7 +161,7 @@ macro_rules! define_events {
                             execution_id: execution_id
                                 .ok_or_else(|| de::Error::missing_field("execution_id"))?,
                             $( $field: $field
-                                .or_else(<$type $(<$name>)? as EventField>::absent)
+                                .or_else(<$type $(<$name $(<$inner>)?>)? as EventField>::absent)
                                 .ok_or_else(|| de::Error::missing_field(stringify!($field)))?, )*
                         })
                     } )*

@@ -196,7 +196,7 @@ macro_rules! visit_texts {
         $variant:ident $method:ident $class:ident {
             $(
                 $(#[$field_doc:meta])*
-                $field:ident $(| $alias:literal)? : $type:ident $(<$name:ident>)? $(,)? $(;)?
+                $field:ident $(| $alias:literal)? : $type:ident $(<$name:ident $(<$inner:ident>)?>)? $(,)? $(;)?
             )*
         }
     )*) => {

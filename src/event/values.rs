@@ -52,24 +52,6 @@ pub struct ScreenRow {
     pub text: String,
 }
 
-/// A process's exit status, if it is known.
-pub type ExitStatus = Option<i32>;
-/// A number of lines, if it is known.
-pub type LineCount = Option<u64>;
-/// Text that may be absent.
-pub type MaybeText = Option<String>;
-/// Text that may be absent, boxed: an event with several such fields would otherwise increase the
-/// size of all events.
-pub type MaybeLong = Option<Box<String>>;
-/// A pane that may be absent.
-pub type MaybePane = Option<PaneId>;
-/// A process that may be absent.
-pub type MaybePid = Option<u32>;
-/// The panes of a session.
-pub type PaneIds = Vec<PaneId>;
-/// The changed rows of a screen.
-pub type ScreenRows = Vec<ScreenRow>;
-
 /// A value of an event's field.
 pub(super) trait EventField: Serialize + Sized {
     /// Returns the value of a field that is missing in the input, if it may be missing.

@@ -20,7 +20,7 @@ const CUT: &str = "\n[td-observe: cut here, more was printed]\n";
 /// A file of an iteration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum IterationFile {
+pub(crate) enum IterationFile {
     /// The complete prompts.
     Prompt,
     /// The complete answers of the model, and its tool calls.
@@ -46,7 +46,7 @@ impl IterationFile {
 
 /// The directory of one iteration.
 #[derive(Debug)]
-pub struct IterationDirectory {
+pub(crate) struct IterationDirectory {
     dir: DirHandle,
     rules: Rules,
 }
@@ -56,7 +56,7 @@ impl RunDirectory {
     ///
     /// # Errors
     /// If the directory cannot be created, or something else has its name.
-    pub fn iteration(&self, iteration: u32, rules: &Rules) -> Result<IterationDirectory> {
+    pub(crate) fn iteration(&self, iteration: u32, rules: &Rules) -> Result<IterationDirectory> {
         let within = |dir: &DirHandle, name: &str| {
             dir.create_subdir(name)
                 .map_err(|cause| Error::file("cannot create", &dir.join(name), cause))
@@ -90,7 +90,7 @@ impl IterationDirectory {
 
 /// A file of an iteration while it is written. Each piece is passed to the kernel at once.
 #[derive(Debug)]
-pub struct IterationText {
+pub(crate) struct IterationText {
     file: File,
     path: PathBuf,
     masked: TextStream,

@@ -35,6 +35,7 @@ pub struct TmuxIdentity {
 /// The state of a run.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
+#[non_exhaustive]
 pub enum RunState {
     /// A writer has the run open, or died while it had.
     #[default]

@@ -59,7 +59,8 @@ mod writer;
 
 pub use dir::{DataDir, RunDirectory};
 pub(crate) use dir_handle::DirHandle;
-pub use iteration::{IterationDirectory, IterationFile, IterationText};
+pub(crate) use iteration::{IterationDirectory, IterationFile, IterationText};
+#[doc(hidden)]
 pub use line::parse_line;
 pub(crate) use metadata::host;
 pub use metadata::{RunInfo, RunMetadata, RunState, TmuxIdentity};
@@ -70,6 +71,7 @@ pub use replay_pace::ReplayPace;
 pub use rotate::Rotation;
 pub use runs::{RunList, RunStatus, RunSummary};
 pub use sync::SyncPolicy;
+#[doc(hidden)]
 pub use tail::read_tail;
 
 // The engine's side of the module; public for tests and benchmarks only.

@@ -136,6 +136,7 @@ impl Server {
     /// # Errors
     /// `is_invalid_input()` when it is not supported; otherwise as for
     /// [`Server::run`].
+    #[doc(hidden)]
     pub fn check_version(&self, clock: &Clock) -> Result<TmuxVersion> {
         let text = self.run(["display-message", "-p", "#{version}"], clock)?;
         let version = TmuxVersion::parse(&text);

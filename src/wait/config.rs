@@ -69,8 +69,7 @@ impl Wait {
         self
     }
 
-    /// Waits for the end of an agent's turn: one of these markers alone on its settled line, as
-    /// [`TurnDetector`](crate::agent::TurnDetector) detects it.
+    /// Waits for the end of an agent's turn: one of these markers alone on its settled line.
     pub fn turn(mut self, markers: Markers) -> Self {
         self.turn = Some(markers);
         self

@@ -5,19 +5,8 @@ use std::time::Duration;
 use super::DetectedState;
 
 /// Debounces the state of one pane.
-///
-/// ```
-/// use std::time::Duration;
-/// use td_observe::agent::{AgentScreen, StateRules, StateDebouncer};
-/// let rules = StateRules::builtin();
-/// let question = || rules.detect(&AgentScreen::of(&["Continue? [y/n]:"]));
-/// let mut debouncer = StateDebouncer::new(Duration::from_secs(1));
-/// assert_eq!(debouncer.update(question(), Duration::from_secs(10)), None);
-/// assert!(debouncer.update(question(), Duration::from_secs(11)).is_some());
-/// assert_eq!(debouncer.update(question(), Duration::from_secs(12)), None);
-/// ```
 #[derive(Clone, Debug)]
-pub struct StateDebouncer {
+pub(crate) struct StateDebouncer {
     min_duration: Duration,
     reported: Option<DetectedState>,
     /// A differing state, and its start.
@@ -80,5 +69,25 @@ impl StateDebouncer {
     #[must_use]
     pub fn current(&self) -> Option<&DetectedState> {
         self.reported.as_ref()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{AgentScreen, StateRules};
+    use super::*;
+
+    #[test]
+    fn a_state_that_persists_is_reported_once() {
+        let rules = StateRules::builtin();
+        let question = || rules.detect(&AgentScreen::of(&["Continue? [y/n]:"]));
+        let mut debouncer = StateDebouncer::new(Duration::from_secs(1));
+        assert_eq!(debouncer.update(question(), Duration::from_secs(10)), None);
+        assert!(
+            debouncer
+                .update(question(), Duration::from_secs(11))
+                .is_some()
+        );
+        assert_eq!(debouncer.update(question(), Duration::from_secs(12)), None);
     }
 }

@@ -27,7 +27,7 @@ mod tests;
 pub use crate::event::AgentState;
 use crate::event::StateEvidence;
 
-pub use debounce::StateDebouncer;
+pub(crate) use debounce::StateDebouncer;
 pub use row::RowKind;
 pub use rules::StateRules;
 pub use screen::AgentScreen;

@@ -6,7 +6,7 @@ use crate::track::{Capture, Tracker};
 
 /// The circumstances of a tracker's changes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct ChangeContext {
+pub(crate) struct ChangeContext {
     /// The time of the capture, on the clock of captures.
     pub at: Duration,
     /// The cause of a redraw of the whole screen.
@@ -18,7 +18,7 @@ pub struct ChangeContext {
 /// A cause for programs to redraw their whole screen.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum RedrawCause {
+pub(crate) enum RedrawCause {
     /// No redraw.
     #[default]
     None,
@@ -33,7 +33,7 @@ pub enum RedrawCause {
 
 /// Compares each capture of a pane with the one before.
 #[derive(Clone, Copy, Debug)]
-pub struct RedrawDetector {
+pub(crate) struct RedrawDetector {
     width: u32,
     height: u32,
     history_size: u32,

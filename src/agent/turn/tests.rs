@@ -306,3 +306,18 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn a_marker_on_a_line_of_its_own_ends_a_turn() {
+    let mut detector = TurnDetector::new(Markers::default());
+    let chunk = "> then say [Output Complete]\n⏺ It is done.\n\n⏺ [Output Complete]\n".to_owned();
+    let turns = detector.update(
+        &[Change::Lines {
+            first_line: 1,
+            chunk,
+        }],
+        ChangeContext::default(),
+    );
+    assert_eq!(turns[0].line, Some(4));
+    assert_eq!(turns[0].summary, "It is done.");
+}

@@ -29,6 +29,7 @@ pub struct Request {
 
 /// The author of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Role {
     /// The caller, including the results of tools.
     User,
@@ -47,6 +48,7 @@ pub struct Message {
 
 /// A part of a message.
 #[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
 pub enum ContentBlock {
     /// Text.
     Text(String),

@@ -104,6 +104,7 @@ impl Query {
     }
 
     /// Returns the expression for texts.
+    #[doc(hidden)]
     pub fn text_regex(&self) -> Option<&regex::Regex> {
         self.text.as_ref().map(|text| &text.regex)
     }

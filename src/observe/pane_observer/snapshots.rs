@@ -3,7 +3,7 @@
 
 use std::time::{Duration, Instant};
 
-use crate::event::{ScreenRow, ScreenRows};
+use crate::event::ScreenRow;
 
 /// How long after a change of state the screen is kept: the agent draws it then.
 const DRAWS: Duration = Duration::from_millis(300);
@@ -42,7 +42,7 @@ impl Snapshots {
     }
 
     /// The rows to keep, if a snapshot is due and the screen is not what was kept last.
-    pub fn take(&mut self, screen: String, now: Instant) -> Option<ScreenRows> {
+    pub fn take(&mut self, screen: String, now: Instant) -> Option<Vec<ScreenRow>> {
         self.due.take_if(|due| *due <= now)?;
         if screen == self.last {
             return None;
