@@ -1,7 +1,7 @@
 //! Sessions come and go for as long as one likes: nothing is lost unsaid, and nothing piles up.
 //!
 //! `cargo bench --bench churn` starts a session each 200 ms on a private tmux server, for
-//! `TD_SECONDS` (600 unless told otherwise). Each prints 1,000 lines and ends after five seconds,
+//! `TD_SECONDS` (defaults to 600). Each prints 1,000 lines and ends after five seconds,
 //! while the program watches and keeps them. At the end each line must be in its session's log once,
 //! or a gap in its place; memory, threads and descriptors must be flat; nobody may be left behind.
 //! What does not hold is said, and the exit code is 1.
@@ -28,7 +28,7 @@ use churn::{Plan, Summary};
 /// Above the fluctuation of a second: pollers and runs of sessions that come at one moment.
 const THREADS: usize = 5;
 const DESCRIPTORS: usize = 15;
-/// What an allocator may keep, beyond a tenth.
+/// Memory that an allocator may keep, beyond a tenth.
 const RSS_KB: u64 = 1024;
 
 fn main() -> ExitCode {
@@ -52,7 +52,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// What the last quarter has more of than the first.
+/// Lists the values of which the last quarter has more than the first.
 fn what_rises(summary: &Summary) -> Vec<String> {
     let Some((first, last)) = summary.quarters() else {
         return vec!["too short to tell what rises".to_owned()];

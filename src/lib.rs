@@ -1,6 +1,6 @@
-//! What are my agents and jobs doing right now, and what did they do last night?
+//! Shows what agents and jobs are doing right now, and keeps what they did last night.
 //!
-//! `td-observe` watches tmux panes that somebody else started and commands that it runs, turns what
+//! `td-observe` watches tmux panes that it did not start and commands that it runs, turns what
 //! they print into one ordered stream of typed, numbered events, hands it to any number of
 //! subscribers and keeps it as JSON Lines. It is synchronous: threads and channels, no async runtime.
 //!
@@ -34,7 +34,7 @@
 //! | `event` | [`TdEvent`], [`Envelope`], ids: the wire contract (pure) |
 //! | `clock` | [`Clock`] and [`FakeClock`]; the only file that reads time |
 //! | `thread` | named threads, stopped by dropping a guard; the only file that names `std::thread` |
-//! | [`redact`] | secrets in text, as data: taken out before anybody sees them (pure) |
+//! | [`redact`] | secrets in text, as data: taken out before any subscriber sees them (pure) |
 //! | [`track`] | the heart: looks at a pane in; settled lines, revisions, gaps out (pure) |
 //! | [`agent`] | what agents write and show, as events: formats, tools, turns, where they stand (pure) |
 //! | [`bus`] | [`EventBus`], [`EventEmitter`], [`Subscription`], the fan-out, the limiter |

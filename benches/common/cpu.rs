@@ -8,13 +8,13 @@ use rustix::time::{ClockId, clock_gettime};
 /// Nanoseconds of a clock tick: what the kernel counts children in.
 const TICK_NS: f64 = 1e7;
 
-/// What this process has used, ended threads included, in ms; exact.
+/// Returns the CPU time of this process, ended threads included, in ms; exact.
 pub fn own_ms() -> f64 {
     let used = clock_gettime(ClockId::ProcessCPUTime);
     used.tv_sec as f64 * 1e3 + used.tv_nsec as f64 / 1e6
 }
 
-/// What the children that have ended used, in ms. Their sum is exact, it is told in steps of 10 ms.
+/// Returns the CPU time of ended children in ms. The sum is exact; the kernel reports steps of 10 ms.
 pub fn children_ms() -> f64 {
     ticks_ms("self", CHILDREN).unwrap()
 }
@@ -24,7 +24,7 @@ pub fn children_of_ms(pid: u32) -> f64 {
     ticks_ms(&pid.to_string(), CHILDREN).unwrap_or(0.0)
 }
 
-/// What another process has used, ended threads and children included, in ms and in steps of 10 ms;
+/// Returns the CPU time of another process, ended threads and children included, in ms and in steps of 10 ms;
 /// nothing when it is gone.
 pub fn whole_ms(pid: u32) -> f64 {
     ticks_ms(&pid.to_string(), WHOLE).unwrap_or(0.0)
@@ -44,7 +44,7 @@ fn ticks_ms(process: &str, fields: Range<usize>) -> Option<f64> {
     Some(ticks as f64 * TICK_NS / 1e6)
 }
 
-/// What another process has used, without its children, in ms; exact to what the scheduler knows.
+/// Returns the CPU time of another process, without its children, in ms, as exactly as the scheduler knows it.
 pub fn other_ms(pid: u32) -> f64 {
     let tasks = fs::read_dir(format!("/proc/{pid}/task")).unwrap();
     let nanos: u64 = tasks
@@ -54,7 +54,7 @@ pub fn other_ms(pid: u32) -> f64 {
     nanos as f64 / 1e6
 }
 
-/// What the threads of this process with this name have used, in ms; exact to what the scheduler knows.
+/// Returns the CPU time of this process's threads with this name, in ms, as exactly as the scheduler knows it.
 pub fn threads_ms(name: &str) -> f64 {
     let tasks = fs::read_dir("/proc/self/task").unwrap();
     let nanos: u64 = tasks
@@ -69,7 +69,7 @@ pub fn threads_ms(name: &str) -> f64 {
     nanos as f64 / 1e6
 }
 
-/// What all processors have done, for whomever, in ms.
+/// Returns the busy time of all processors in ms.
 pub fn busy_ms() -> f64 {
     let stat = fs::read_to_string("/proc/stat").unwrap();
     // user, nice, system, idle, iowait, irq, softirq, steal; in ticks of 10 ms.
@@ -91,7 +91,7 @@ pub struct Spent {
     pub server: f64,
 }
 
-/// What `work` takes of this process, its children and a server.
+/// Measures the CPU time that `work` costs this process, its children and a server.
 pub fn spent(server: u32, work: impl FnOnce()) -> Spent {
     let now = || (own_ms() + children_ms(), other_ms(server));
     let began = std::time::Instant::now();

@@ -19,7 +19,7 @@ const GAP_EACH: u64 = 20_000;
 const BATCH: usize = 256;
 const PACKED_WITHIN: Duration = Duration::from_secs(120);
 
-/// What one event in the middle says, and no other.
+/// A pattern that matches one event in the middle, and no other.
 pub const NEEDLE: &str = "needle [0-9]+ is here";
 
 /// Writes a run of about so many bytes in a directory, with the log's own writer; closed files are
@@ -67,7 +67,7 @@ struct Mixed {
     seq: u64,
     micros: i64,
     line: [i64; 4],
-    /// What their lines take, about.
+    /// The approximate size of their lines.
     bytes: u64,
 }
 

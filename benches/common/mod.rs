@@ -1,4 +1,4 @@
-//! What the benchmarks share, one idea a file; the private tmux server is the tests' own.
+//! Code that the benchmarks share, one idea per file; the private tmux server is that of the tests.
 
 // Each benchmark uses its part of this.
 #![allow(dead_code)]

@@ -90,7 +90,7 @@ struct Round {
     plain: (f64, f64),
     observed: (f64, f64),
     again: (f64, f64),
-    /// What others took of the processors meanwhile, as a part of one of them.
+    /// The processor time that other processes took meanwhile, as a fraction of one processor.
     others: f64,
 }
 

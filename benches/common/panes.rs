@@ -8,7 +8,7 @@ use td_observe::{Builder, Delivery, Engine, Subscription, TdEvent, Watch};
 use super::program::Program;
 use super::support::{CEILING, TmuxServer};
 
-/// How often everybody looks.
+/// The interval of all pollers.
 pub const INTERVAL: Duration = Duration::from_millis(200);
 
 /// A server with so many sessions of one pane each, `s0` and on; the first `printing` of them

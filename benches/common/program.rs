@@ -1,4 +1,4 @@
-//! What runs in the panes: this very binary, started again with a hidden argument.
+//! The program in the panes: this binary, started again with a hidden argument.
 
 #![allow(clippy::print_stdout)]
 
@@ -14,7 +14,7 @@ pub fn monotonic_ns() -> u64 {
     now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
 }
 
-/// What to print.
+/// The output of the program.
 #[derive(Clone, Copy, Debug)]
 pub enum Program {
     /// A line each so many ms that says when it was written, so many times.
@@ -30,7 +30,7 @@ pub enum Program {
 }
 
 impl Program {
-    /// The command for a shell, which goes on as this program.
+    /// The command for a shell, which this program replaces.
     pub fn command(self) -> String {
         let binary = std::env::current_exe().unwrap();
         let arguments = match self {
@@ -120,7 +120,7 @@ fn paced(rate: u64, time_ms: u64) {
     println!("end {printed} {}", began.elapsed().as_millis());
 }
 
-/// Whether this process is such a program; it has run then.
+/// Runs the program if this process is one, and returns true then.
 pub fn has_run() -> bool {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let is_asked = arguments

@@ -2,7 +2,7 @@
 
 #![allow(clippy::print_stdout)]
 
-/// What a figure has to reach.
+/// The value that a figure has to reach.
 #[derive(Clone, Copy, Debug)]
 pub enum Bar<'a> {
     /// There is none.
@@ -62,7 +62,7 @@ impl Table {
         );
     }
 
-    /// How many bars were missed.
+    /// The number of missed bars.
     pub fn missed(&self) -> usize {
         self.missed
     }

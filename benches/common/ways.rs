@@ -16,7 +16,7 @@ use super::support::{CEILING, TmuxServer};
 /// Pieces that wait for the measurement: more than any round has.
 const PIECES: usize = 1 << 18;
 
-/// How to follow.
+/// A way to follow a pane.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Way {
     /// This library, looking each 200 ms.
@@ -32,7 +32,7 @@ pub enum Way {
 /// Looking and not, in the order of the figures.
 pub const WAYS: [Way; 3] = [Way::Fixed, Way::Default, Way::Tail];
 
-/// What is heard of a pane.
+/// A report about a pane.
 #[derive(Debug)]
 pub enum Piece {
     /// Whole lines, and when they came in.

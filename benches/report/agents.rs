@@ -32,7 +32,7 @@ const LOOKS: u32 = 100;
 const AT_WORK: usize = 20;
 const AT_WORK_FOR: Duration = Duration::from_secs(20);
 const STEP: Duration = Duration::from_millis(100);
-/// As often they are looked at unless told otherwise.
+/// The default poll interval.
 const EVERY_MS: f64 = 5_000.0;
 
 /// The section.

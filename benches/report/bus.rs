@@ -206,7 +206,7 @@ fn tokio_throughput<T: Clone + Send + 'static>(make: fn(TdEvent) -> T) -> f64 {
     throughput(&window, senders, readers)
 }
 
-/// What one emit costs the emitting thread, in ns: bursts of 64 with pauses, 4 readers.
+/// Measures the cost of one emit to the emitting thread, in ns: bursts of 64 with pauses, 4 readers.
 fn emit_cost(mut send: impl FnMut(), burst: u64) -> f64 {
     let (mut spent, mut sent) = (Duration::ZERO, 0);
     while sent < 20_000 {

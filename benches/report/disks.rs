@@ -51,7 +51,7 @@ pub fn run(table: &mut Table) {
     }
 }
 
-/// Whether this process is such a flood; it has run then.
+/// Runs the flood if this process is one, and returns true then.
 pub fn has_run() -> bool {
     let mut arguments = std::env::args().skip(1);
     let is_asked = arguments.next().is_some_and(|one| one == HIDDEN);
@@ -68,7 +68,7 @@ pub fn has_run() -> bool {
     is_asked
 }
 
-/// What this process holds, MB.
+/// Returns the resident memory of this process in MB.
 fn resident() -> f64 {
     Held::here().rss_kb as f64 / 1e3
 }

@@ -45,7 +45,7 @@ pub fn run(table: &mut Table) {
     compressed(table, &packed);
 }
 
-/// Whether this process only reads a log; it has done so then.
+/// Reads a log if that is all that this process does, and returns true then.
 pub fn has_run() -> bool {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let is_asked = arguments.first().is_some_and(|one| one == HIDDEN);
@@ -81,7 +81,7 @@ fn is_installed(program: &str) -> bool {
     asked.is_ok_and(|answer| answer.status.success())
 }
 
-/// What `grep` takes the characters of a file for.
+/// Returns the character encoding that `grep` assumes for a file.
 fn locale() -> String {
     let set = |name: &str| {
         let value = std::env::var(name).ok().filter(|value| !value.is_empty())?;

@@ -1,7 +1,7 @@
 //! From a program's write to the subscriber's hands, beside `pipe-pane` to a file and `tail -F`.
 //!
 //! The programs print the time at which they print. One prints all the time; others print a line
-//! after a quiet while, which is when somebody who looks now and then is late.
+//! after a quiet while, which is when a poller with long intervals is late.
 
 use std::collections::BTreeMap;
 

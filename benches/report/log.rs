@@ -154,7 +154,7 @@ fn micros() -> i64 {
     since.as_micros() as i64
 }
 
-/// How long each file is when so many events are in it, without a header.
+/// Returns the length of each file with this number of events, without a header.
 fn lengths(events: u64) -> Vec<u64> {
     let line = |seq| {
         let event = TdEvent::TokenReceived {

@@ -1,4 +1,4 @@
-//! The loop: what it costs that all of it is seen and kept (success criterion 6 of `001…`).
+//! The loop: the cost of observing and recording all of it, which is at most 5 %.
 //!
 //! An agent prints tokens for a second, and a check runs; the same loop with an engine, its log and a
 //! subscriber beside itself without an emitter.

@@ -2,8 +2,8 @@
 //!
 //! `cargo bench --bench report` measures everything in about twelve minutes, more where others are
 //! busy; sections can be named: `cargo bench --bench report -- bus polling`. Rounds of the two sides
-//! alternate and the figures are medians, so that what else the machine does hits both. What is going
-//! on is said on stderr.
+//! alternate and the figures are medians, so that other load on the machine affects both. Progress is
+//! reported on stderr.
 
 #![allow(
     clippy::unwrap_used,

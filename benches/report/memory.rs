@@ -37,7 +37,7 @@ pub fn run(table: &mut Table) {
     panes_rows(table);
 }
 
-/// Whether this process is a flood of the bus's; it has run then.
+/// Floods the bus if that is what this process is for, and returns true then.
 pub fn has_run() -> bool {
     let mut arguments = std::env::args().skip(1);
     let is_asked = arguments.next().is_some_and(|one| one == HIDDEN);
@@ -176,7 +176,7 @@ fn program_row(table: &mut Table) {
         thread::sleep(FLOODED);
         (before, observer.held().rss_kb)
     };
-    // The same panes piped to somebody who does not read: the server keeps it all. For a short
+    // The same panes piped to a program that does not read: the server keeps it all. For a short
     // while, since there is no bound.
     let theirs = {
         let server = flooding();

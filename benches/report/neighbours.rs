@@ -1,4 +1,4 @@
-//! What 400 watched panes cost, and what the server's other clients notice of it.
+//! The cost of 400 watched panes, and its effect on the server's other clients.
 //!
 //! Another client asks the server for a word, again and again, while the panes are watched and
 //! while they are not, in turn. A batch of looks keeps the server from answering: batches are cut so
@@ -20,7 +20,7 @@ const PANES: usize = 400;
 const ROUNDS: usize = 3;
 const WHILE: Duration = Duration::from_secs(4);
 const ASKED_EVERY: Duration = Duration::from_millis(5);
-/// How much longer another client may have to wait because of us.
+/// The additional time that another client may have to wait because of the observer.
 const BAR_MS: f64 = 10.0;
 
 /// The section.
@@ -79,7 +79,7 @@ pub fn run(table: &mut Table) {
     }
 }
 
-/// How long another client waited for each of its answers, in ms.
+/// Returns the time that another client waited for each of its answers, in ms.
 fn waits(server: &TmuxServer) -> Vec<f64> {
     let (began, mut waits) = (Instant::now(), Vec::new());
     while began.elapsed() < WHILE {

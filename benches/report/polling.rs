@@ -22,7 +22,7 @@ use crate::common::table::{Bar, Row, Table};
 
 const PANES: usize = 100;
 const ROUNDS: usize = 3;
-/// Ours is small, and its children are told in steps of 10 ms: it gets the longest while.
+/// Our cost is small, and the kernel reports that of children in steps of 10 ms: it is measured longest.
 const OURS: Duration = Duration::from_secs(8);
 const THEIRS: Duration = Duration::from_secs(5);
 const UNWATCHED: Duration = Duration::from_secs(4);

@@ -3,7 +3,7 @@
 //!
 //! - Commands beside themselves, unobserved: see `overhead`.
 //! - Two million lines through `run`, beside the same lines through `cat`, which does as little as
-//!   anybody can who stands in between; and `tee`, which keeps them as the log does. `seq` prints
+//!   any program between the two can; and `tee`, which keeps them as the log does. `seq` prints
 //!   faster than any real program, `awk` like a quick one. No shell stands in either.
 //! - Short commands, beside `std::process::Command::output`: blocks of each in turn.
 //! - From a child's write to the subscriber, beside a thread that reads the pipe line by line. The
@@ -52,8 +52,8 @@ fn direct(words: &[&str]) -> Command {
     with_words(Command::new(words[0]), &words[1..])
 }
 
-/// Seconds until a command has ended, and who reads what it prints, if anybody does. For ever, when
-/// it fails: that is said, and leaves medians as they are.
+/// Seconds until a command has ended, and with it the reader of its output, if it has one. Infinity, when
+/// it fails: the failure is reported, and medians stay as they are.
 fn seconds(mut command: Command, reader: Option<Command>) -> f64 {
     let began = Instant::now();
     let to = match reader {
@@ -284,7 +284,7 @@ fn latency_rows(table: &mut Table) {
     }
 }
 
-/// How old a line is, in ns, when it says when it was written.
+/// Returns the age in ns of a line that contains the time of its writing.
 fn age_ns(line: &str, now: u64) -> Option<f64> {
     let (_, written) = line.strip_prefix("stamp ")?.split_once(' ')?;
     Some((now - written.trim_end().parse::<u64>().unwrap()) as f64)

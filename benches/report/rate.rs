@@ -1,4 +1,4 @@
-//! How many lines a second a pane may print so that none is lost, beside `tail -F`.
+//! The maximum number of lines per second that a pane may print without loss, beside `tail -F`.
 
 use crate::common::program::Program;
 use crate::common::support::{CEILING, TmuxServer};
@@ -8,7 +8,7 @@ use crate::common::ways::{Following, Piece, Way};
 /// Lines a second; they come in bursts, one each 10 ms.
 const RATES: [u64; 6] = [1_000, 2_000, 5_000, 10_000, 20_000, 50_000];
 const TIME_MS: u64 = 2_500;
-/// Somebody else may have had the machine for a moment.
+/// Another process may have had the machine for a moment.
 const TRIES: usize = 2;
 
 /// The section.
@@ -52,7 +52,7 @@ fn highest(way: Way) -> u64 {
         .unwrap_or(0)
 }
 
-/// Whether all lines arrive, each once, in order, without a gap.
+/// Returns true if all lines arrive, each once, in order, without a gap.
 fn all_arrive(way: Way, rate: u64) -> bool {
     let program = Program::Paced {
         rate,

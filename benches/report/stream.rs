@@ -3,7 +3,7 @@
 //!
 //! Smaller and larger, for a look: `TD_BENCH_LINES` (what the pane prints, 1,000,000),
 //! `TD_BENCH_PAIRS` (7), `TD_BENCH_SESSIONS` (at rest, 200), `TD_BENCH_LONG=1` (50,000,000 lines
-//! while the observer stands still), and `TD_BENCH_ROWS=pane,late,speed,many,stopped` for some of
+//! while the observer is stopped), and `TD_BENCH_ROWS=pane,late,speed,many,stopped` for some of
 //! the rows.
 
 mod flood;
@@ -51,12 +51,12 @@ fn size(name: &str, usual: u64) -> u64 {
     std::env::var(name).map_or(usual, |text| text.parse().unwrap())
 }
 
-/// How many lines a pane prints.
+/// Returns the number of lines that a pane prints.
 fn lines() -> u64 {
     size("TD_BENCH_LINES", 1_000_000)
 }
 
-/// How often each way is taken.
+/// Returns the number of rounds of each way.
 fn pairs() -> u64 {
     size("TD_BENCH_PAIRS", 7)
 }

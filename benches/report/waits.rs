@@ -20,9 +20,9 @@ use crate::common::table::{Bar, Row, Table};
 const MANY: usize = 50;
 const ROUNDS: usize = 3;
 const WHILE: Duration = Duration::from_secs(5);
-/// What a wait costs at its beginning is no tick like the others.
+/// The pause after a wait's beginning, whose cost differs from that of later ticks.
 const SETTLE: Duration = Duration::from_millis(700);
-/// How often waits look, unless told otherwise.
+/// The default poll interval of waits.
 const USUAL: Duration = Duration::from_millis(50);
 /// Beyond half the interval, which is what looking now and then costs.
 const SLACK_MS: f64 = 10.0;
@@ -123,7 +123,7 @@ fn cost(table: &mut Table, what: &str, printing: usize) {
     }
 }
 
-/// What waits take that wait for nothing that comes.
+/// Measures the cost of waits whose patterns never match.
 fn waiting(server: &TmuxServer, pid: u32, panes: &[usize]) -> Spent {
     let waiter = Waiter::new(server.server()).unwrap();
     thread::scope(|scope| {

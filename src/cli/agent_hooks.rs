@@ -16,8 +16,8 @@ use super::failure::Failure;
 use crate::clock::Clock;
 use crate::observe::HookFiles;
 
-/// What hooks are given has a tool's answer in it, which may have megabytes; more is read and not
-/// taken.
+/// Maximum size of a hook's input, which contains a tool's answer of perhaps megabytes; the rest is read and
+/// ignored.
 const INPUT_BYTES_MAX: usize = 16 * 1024 * 1024;
 
 /// So long an agent is waited for that gives its hook nothing.
@@ -90,7 +90,7 @@ pub(super) fn run(typed: &TypedHooks) -> Result<ExitCode, Failure> {
     }
 }
 
-/// What is to be added to `~/.claude/settings.json`.
+/// Returns the settings to add to `~/.claude/settings.json`.
 fn settings(program: &Path) -> Result<String, Failure> {
     let command = command(program.as_os_str())?;
     let hook = json!({"type": "command", "command": command, "timeout": 5});

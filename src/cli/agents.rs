@@ -15,7 +15,7 @@ use super::signals::Signals;
 use crate::clock::Clock;
 use crate::observe::AgentWatch;
 
-/// What is looked at, and how.
+/// The configuration of `agents`.
 #[derive(Debug)]
 pub(super) struct Config {
     watch: AgentWatch,

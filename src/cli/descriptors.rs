@@ -1,4 +1,4 @@
-//! How many files the program may have open: a streamed session takes four, and users have many.
+//! Raises the limit of open files: a streamed session takes four, and users have many.
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 

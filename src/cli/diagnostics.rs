@@ -40,6 +40,6 @@ pub(super) fn start(verbose: u8) {
     for target in SECRET_LOG_TARGETS {
         builder.filter_module(target, LevelFilter::Off);
     }
-    // Whoever embeds this and has a logger already keeps it.
+    // An embedding program that has a logger already keeps it.
     let _ = builder.try_init();
 }

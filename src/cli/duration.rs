@@ -5,7 +5,7 @@ use std::time::Duration;
 use crate::timestamp::Timestamp;
 use crate::tmux::{AdaptivePolling, PollSchedule};
 
-/// Longer than anybody waits for anything here, and far from what clocks cannot add.
+/// Longer than any user waits here, and far from the durations that clocks cannot add.
 const LONGEST: Duration = Duration::from_secs(366 * 24 * 3600);
 
 /// Smaller files would hold little but their headers.
@@ -76,7 +76,7 @@ pub(super) fn parse_size_limit(text: &str) -> Result<Limit<u64>, String> {
     parse_or_none(text, parse_size).map(Limit)
 }
 
-/// Reads the size at which a log goes on in a new file, or `none`.
+/// Parses the size at which a log continues in a new file, or `none`.
 pub(super) fn parse_rotation(text: &str) -> Result<Limit<u64>, String> {
     match parse_size_limit(text)? {
         Limit(Some(bytes)) if bytes < ROTATION_MIN => {
@@ -91,13 +91,13 @@ pub(super) fn parse_age_limit(text: &str) -> Result<Limit<Duration>, String> {
     parse_or_none(text, parse_duration).map(Limit)
 }
 
-/// What is limited, if it is. A type of its own, because an `Option` means "not typed" to clap.
+/// A limit, if there is one. It has a type of its own, because an `Option` means "not typed" to clap.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Limit<T>(pub Option<T>);
 
 /// A point in a history, as it is typed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Moment {
+pub(super) enum TimePoint {
     /// A time of the wall clock.
     At(Timestamp),
     /// So long before now, or behind the start.
@@ -105,16 +105,16 @@ pub(super) enum Moment {
 }
 
 /// Reads a time as `2026-01-21T10:00:00Z`, or how far off it is as `10m`.
-pub(super) fn parse_moment(text: &str) -> Result<Moment, String> {
+pub(super) fn parse_time_point(text: &str) -> Result<TimePoint, String> {
     if let Ok(ts) = text.parse() {
-        return Ok(Moment::At(ts));
+        return Ok(TimePoint::At(ts));
     }
     // Nothing at all is the start itself.
     if matches!(text, "0" | "0s") {
-        return Ok(Moment::Off(Duration::ZERO));
+        return Ok(TimePoint::Off(Duration::ZERO));
     }
     parse_duration(text)
-        .map(Moment::Off)
+        .map(TimePoint::Off)
         .map_err(|_| "write a time as 2026-01-21T10:00:00Z, or how far off it is as 10m".to_owned())
 }
 
@@ -216,14 +216,14 @@ mod tests {
     }
 
     #[test]
-    fn a_moment_is_a_time_or_how_far_off_it_is() {
+    fn a_time_point_is_a_time_or_how_far_off_it_is() {
         let ts = "2026-01-21T10:00:00Z";
-        assert_eq!(parse_moment(ts), Ok(Moment::At(ts.parse().unwrap())));
+        assert_eq!(parse_time_point(ts), Ok(TimePoint::At(ts.parse().unwrap())));
         assert_eq!(
-            parse_moment("2d"),
-            Ok(Moment::Off(Duration::from_secs(2 * 24 * 3600)))
+            parse_time_point("2d"),
+            Ok(TimePoint::Off(Duration::from_secs(2 * 24 * 3600)))
         );
-        assert!(parse_moment("yesterday").is_err());
+        assert!(parse_time_point("yesterday").is_err());
     }
 
     #[test]

@@ -17,10 +17,10 @@ use crate::face::{AsciicastExport, AsciicastOptions, Survey, TextExport, one_lin
 use crate::history::{Query, ReadReport};
 use crate::thread::{Stop, is_stopped};
 
-/// What is collected before it is written.
+/// Bytes that are collected before they are written.
 const BUFFER_BYTES: usize = 64 * 1024;
 
-/// What is exported, and how.
+/// The configuration of `export`.
 #[derive(Debug)]
 struct Config {
     format: Format,
@@ -110,7 +110,7 @@ fn export_tapes(tapes: &Tapes, config: &Config, stop: &Stop) -> Result<ExitCode,
     Ok(ExitCode::SUCCESS)
 }
 
-/// What makes the export.
+/// The renderer of an export.
 enum Renderer {
     Text(TextExport),
     Cast(AsciicastExport),

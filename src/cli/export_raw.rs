@@ -22,7 +22,7 @@ pub(super) struct Tapes {
     files: Vec<RecordingFile>,
 }
 
-/// What is in the way, to be said.
+/// Problems of an export, to be reported.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Passed {
     lines: u64,

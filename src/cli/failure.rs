@@ -1,4 +1,4 @@
-//! How the program fails: one line that says what, where and what to do, and an exit code.
+//! Failures of the program: one line that names the problem, its place and the remedy, and an exit code.
 
 use std::process::ExitCode;
 

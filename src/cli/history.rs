@@ -1,4 +1,4 @@
-//! What the commands that read history share: which run is meant, and reading it until that is done or stopped.
+//! Code that the commands that read history share: selects the run, and reads it to its end or until stopped.
 
 use std::io;
 use std::os::unix::ffi::OsStrExt;
@@ -18,10 +18,10 @@ use crate::error::Error;
 use crate::history::{DataDir, LogReader, Query, ReadReport, RunDirectory};
 use crate::thread::{self, Stop, stop_pair};
 
-/// How long the output may take once the user has asked for the end.
+/// The time that output may take after the user has asked for the end.
 const PRINT_REST: Duration = Duration::from_millis(400);
 
-/// What is to be read.
+/// The selection of history to read.
 #[derive(Clone, Debug)]
 pub(super) enum Which {
     Run(RunDirectory),
@@ -62,7 +62,7 @@ impl Which {
         }
     }
 
-    /// Whether somebody writes it now; where that cannot be told, no.
+    /// Returns true if an observer writes it now; false where that is unknown.
     fn is_written(&self) -> bool {
         match self {
             Self::Run(run) => run.is_written().unwrap_or(false),
@@ -79,7 +79,7 @@ impl Which {
         }
     }
 
-    /// What it is called, for people.
+    /// Returns its name for people.
     pub fn label(&self) -> Option<String> {
         match self {
             Self::Run(run) => {
@@ -155,7 +155,7 @@ pub(super) fn until_stopped(
     drop(running);
     match thread.join_deadline(clock.now() + PRINT_REST) {
         Ok(Ok(Ok(code))) => Ok(code),
-        // Whoever read has read enough.
+        // The reader has read enough.
         Ok(Ok(Err(Ended::Output(error)))) if error.kind() == io::ErrorKind::BrokenPipe => {
             Ok(ExitCode::SUCCESS)
         }

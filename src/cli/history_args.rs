@@ -9,8 +9,8 @@ use clap_complete::engine::ArgValueCompleter;
 
 use super::completers;
 use super::duration::{
-    Limit, Moment, parse_age_limit, parse_duration, parse_moment, parse_rotation, parse_size_limit,
-    parse_speed,
+    Limit, TimePoint, parse_age_limit, parse_duration, parse_rotation, parse_size_limit,
+    parse_speed, parse_time_point,
 };
 use crate::history::SyncPolicy;
 
@@ -63,11 +63,11 @@ pub(super) struct TypedFilter {
     #[arg(long, value_name = "REGEX")]
     pub grep: Option<String>,
     /// Only from this time on: 2026-01-21T10:00:00Z, or 10m (ago)
-    #[arg(long, value_name = "TIME", value_parser = parse_moment)]
-    pub since: Option<Moment>,
+    #[arg(long, value_name = "TIME", value_parser = parse_time_point)]
+    pub since: Option<TimePoint>,
     /// Only before this time
-    #[arg(long, value_name = "TIME", value_parser = parse_moment)]
-    pub until: Option<Moment>,
+    #[arg(long, value_name = "TIME", value_parser = parse_time_point)]
+    pub until: Option<TimePoint>,
 }
 
 const LOG_EXAMPLES: &str = "\
@@ -165,11 +165,11 @@ pub(super) struct TypedReplay {
     #[arg(long, value_name = "TIME", value_parser = parse_duration)]
     pub idle_limit: Option<Duration>,
     /// Begin 5m after the start of the run, or at 2026-01-21T10:00:00Z
-    #[arg(long, value_name = "TIME", value_parser = parse_moment)]
-    pub from: Option<Moment>,
+    #[arg(long, value_name = "TIME", value_parser = parse_time_point)]
+    pub from: Option<TimePoint>,
     /// End there
-    #[arg(long, value_name = "TIME", value_parser = parse_moment)]
-    pub to: Option<Moment>,
+    #[arg(long, value_name = "TIME", value_parser = parse_time_point)]
+    pub to: Option<TimePoint>,
 }
 
 const EXPORT_EXAMPLES: &str = "\

@@ -29,16 +29,16 @@ const AT_ONCE: usize = 4;
 /// Commands that wait for their turn; more are not run, which is said.
 const WAITING_MAX: usize = 256;
 
-/// How long the end of a program waits for the end of its session, which then stands for both.
+/// The time that the end of a program waits for the end of its session, which then represents both.
 const HOLD: Duration = Duration::from_millis(500);
 
-/// What is shown of what a command prints.
+/// Maximum output of a command that is shown.
 const OUTPUT_BYTES_MAX: usize = 64 * 1024;
 
-/// How long commands may still take when the user wants the end.
+/// The time that commands may still take after the user has asked for the end.
 const LAST_SECOND: Duration = Duration::from_secs(1);
 
-/// What is run, and when.
+/// The commands to run, and their events.
 #[derive(Clone, Debug)]
 pub(super) struct Config {
     pub on_turn: Option<String>,
@@ -58,7 +58,7 @@ pub(super) struct Hooks {
     dispatcher: Handle<()>,
     workers: Vec<Handle<()>>,
     running: StopGuard,
-    /// What waits to be run.
+    /// Commands that wait to be run.
     queue: Receiver<Invocation>,
     /// Closed when the last command is over.
     done: Stop,
@@ -161,10 +161,10 @@ struct Dispatcher {
     config: Config,
     clock: Clock,
     jobs: Sender<Invocation>,
-    /// What the sessions are called: by the runs that they are, and by their panes.
+    /// The names of sessions by their runs, and by their panes.
     names: HashMap<ExecutionId, String>,
     panes: HashMap<PaneId, String>,
-    /// Ends of programs, and when they are to be told.
+    /// Ends of programs, and the times at which to report them.
     held: Vec<(Instant, Envelope)>,
 }
 
@@ -230,7 +230,7 @@ impl Dispatcher {
         }
     }
 
-    /// Tells the ends of programs whose sessions go on.
+    /// Reports the ends of programs whose sessions continue.
     fn tell_held(&mut self, is_due: impl Fn(Instant, &Envelope) -> bool) {
         let held = std::mem::take(&mut self.held);
         let (due, held): (Vec<_>, Vec<_>) =
@@ -269,7 +269,7 @@ impl Dispatcher {
         }
     }
 
-    /// What an event says, as far as it says it.
+    /// Returns the environment variables of an event, as far as it has their values.
     fn variables(&self, event: &TdEvent) -> Vec<(OsString, OsString)> {
         let session = event
             .pane()
@@ -372,7 +372,7 @@ fn work(queue: &Receiver<Invocation>, clock: &Clock, stop: &Stop) {
 
 /// A line that a command printed, on standard error, without control characters.
 fn show(option: &str, line: &str) {
-    // Nobody is left to be told where standard error is gone.
+    // Where standard error is closed, there is no other place for the message.
     let _ = writeln!(
         std::io::stderr(),
         "[{}] {}",

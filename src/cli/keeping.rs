@@ -1,4 +1,4 @@
-//! What is kept of what is observed, and how: rotation, retention, and what is taken for a secret.
+//! The history's configuration: rotation, retention, and the rules for secrets.
 
 use std::path::Path;
 
@@ -14,7 +14,7 @@ use crate::redact::Rules;
 /// Rules of the user's own, in the data directory.
 const RULES: &str = "redact.toml";
 
-/// An engine that keeps as it is told, and not started yet; and what it takes for a secret.
+/// Creates an engine with this configuration, not started yet, and the rules for secrets.
 pub(super) fn builder(
     options: &Options,
     keeping: &TypedKeeping,
@@ -46,7 +46,7 @@ pub(super) fn unusable(error: crate::Error) -> Failure {
 }
 
 impl TypedKeeping {
-    /// What is taken for a secret.
+    /// Returns the rules for secrets.
     fn rules(&self, data_dir: Option<&Path>) -> Result<Rules, Failure> {
         if self.no_redact {
             return Ok(Rules::none());

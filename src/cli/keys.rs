@@ -1,7 +1,7 @@
 //! Keys, one by one as they are pressed, where standard input is a terminal.
 //!
 //! `td-keys` blocks on the terminal and on two pipes; it sends each key, takes the terminal again
-//! when the program goes on after it was stopped (a shell sets it as it likes then), and ends when
+//! when the program continues after it was stopped (a shell sets it as it likes then), and ends when
 //! [`Keys`] is dropped, which closes a pipe and gives the terminal back as it was.
 
 use std::io::{self, IsTerminal, Read};
@@ -17,10 +17,10 @@ use signal_hook::consts::SIGCONT;
 
 use crate::thread::{self, Handle};
 
-/// Keys that wait: whoever types faster than they are taken means the last ones.
+/// Maximum number of waiting keys: a user who types faster than they are read means the last ones.
 const KEYS_MAX: usize = 16;
 
-/// The terminal as it was, to be given back once, by whoever comes first.
+/// The terminal's original state, which the first of several threads restores, once.
 #[derive(Clone, Default)]
 pub(super) struct Terminal(Arc<Mutex<Option<Termios>>>);
 
@@ -39,7 +39,7 @@ impl Terminal {
 pub(super) struct Keys {
     pressed: Receiver<u8>,
     terminal: Terminal,
-    /// What tells the thread that the program goes on.
+    /// The signal handler that notifies the thread when the program continues.
     going_on: Option<SigId>,
     /// Closed to end the thread.
     wake: Option<OwnedFd>,
@@ -131,7 +131,7 @@ fn serve(woken: &OwnedFd, goes_on: &OwnedFd, each_key: &Termios, press: &Sender<
             return;
         }
         if !going_on.revents().is_empty() {
-            // What was told is told; once is enough.
+            // One notification is enough.
             let _ = rustix::io::read(goes_on, &mut [0; 64]);
             let _ = tcsetattr(stdin.as_fd(), OptionalActions::Now, each_key);
             continue;

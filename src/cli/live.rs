@@ -16,7 +16,7 @@ use crate::clock::Clock;
 use crate::engine::Engine;
 use crate::face::{BaselineLines, Console, ConsoleOptions, Printer, Renderer, Tree, TreeOptions};
 
-/// Text for people is merged for so long (`003…`).
+/// The time for which text for people is merged.
 const CONSOLE_LIMIT: Duration = Duration::from_millis(100);
 
 /// After the engine's end, how long the output may take once the user has asked for the end: with
@@ -93,7 +93,7 @@ fn show(
     Ok(Some(Printer::start(events, view, clock.clone())?))
 }
 
-/// How an engine's work ended.
+/// The end of an engine's work.
 #[derive(Clone, Copy)]
 pub(super) struct Ended {
     /// Something went wrong, which was said.
@@ -127,7 +127,7 @@ pub(super) fn until_done<T>(
     }
 }
 
-/// What the program exits with.
+/// Returns the exit code of the program.
 pub(super) fn code(failed: bool) -> ExitCode {
     match failed {
         true => ExitCode::FAILURE,
@@ -135,8 +135,8 @@ pub(super) fn code(failed: bool) -> ExitCode {
     }
 }
 
-/// Stops the engine, prints what is left, and says what went wrong; whether something did. Who was
-/// interrupted does not wait for whoever reads.
+/// Stops the engine, prints the remaining output, and reports problems; returns true if there were any. An
+/// interrupted program does not wait for its reader.
 pub(super) fn finish(
     engine: Engine,
     printing: Option<Printer>,
@@ -148,7 +148,7 @@ pub(super) fn finish(
     let mut failed = false;
     if let Some(printing) = printing {
         if !interrupted {
-            // All the same whoever reads may take their time, but for a signal.
+            // The reader may take its time until a signal arrives.
             select_biased! {
                 recv(printing.ended()) -> _ => {}
                 recv(signals.first()) -> _ => {}

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use crossbeam_channel::{never, select_biased};
 
-use super::duration::Moment;
+use super::duration::TimePoint;
 use super::failure::Failure;
 use super::history::{Ended, Which, tell, until_stopped};
 use super::history_args::{TypedFilter, TypedLog};
@@ -20,10 +20,10 @@ use crate::history::{Follower, LogRecord, Query, RunDirectory, RunState};
 use crate::thread::{Stop, is_stopped};
 use crate::timestamp::Timestamp;
 
-/// How often a log that is followed is looked at: soon enough for eyes, and nothing to the disk.
+/// The poll interval of a log that is followed: soon enough for eyes, and cheap for the disk.
 const FOLLOW_INTERVAL: Duration = Duration::from_millis(50);
 
-/// What the console has to know to label the lines of others.
+/// Events that the console needs to label the lines of other events.
 const CONTEXT: [EventKind; 5] = [
     EventKind::SessionStarted,
     EventKind::SessionRenamed,
@@ -32,7 +32,7 @@ const CONTEXT: [EventKind; 5] = [
     EventKind::PaneClosed,
 ];
 
-/// What is shown.
+/// The configuration of `log`.
 #[derive(Debug)]
 pub(super) struct Config {
     run: std::path::PathBuf,
@@ -95,10 +95,10 @@ fn query(typed: TypedFilter, now: Timestamp) -> Result<Query, Failure> {
     Ok(query)
 }
 
-fn before(moment: Moment, now: Timestamp) -> Timestamp {
+fn before(moment: TimePoint, now: Timestamp) -> Timestamp {
     match moment {
-        Moment::At(ts) => ts,
-        Moment::Off(ago) => {
+        TimePoint::At(ts) => ts,
+        TimePoint::Off(ago) => {
             let micros = i64::try_from(ago.as_micros()).unwrap_or(i64::MAX);
             Timestamp::from_micros(now.micros().saturating_sub(micros))
         }
@@ -111,7 +111,7 @@ pub(super) fn with_context(query: Query) -> Query {
     CONTEXT.into_iter().fold(query, add)
 }
 
-/// How history is shown on standard output.
+/// Returns the output settings for history on standard output.
 pub(super) fn page(options: &Options, which: &Which, clock: &Clock) -> Shown {
     let view = if options.json {
         Renderer::Json
@@ -183,7 +183,7 @@ pub(super) fn run(options: &Options, config: Config) -> Result<ExitCode, Failure
     }
 }
 
-/// What lines read at last, as far as it can be known before they are shown.
+/// Returns the last text of each line, as far as it is known before the lines are shown.
 fn finals(which: &Which, config: &Config, stop: &Stop) -> Result<LastRevisions, Ended> {
     let mut finals = LastRevisions::default();
     // What is no file cannot be read twice.

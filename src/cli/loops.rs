@@ -25,10 +25,10 @@ use crate::event::ExecutionId;
 use crate::history::{DataDir, RunDirectory};
 use crate::process::Command;
 
-/// Iterations unless told otherwise.
+/// The default number of iterations.
 const ITERATIONS: u32 = 10;
 
-/// How long an agent has to end at a Ctrl-C: to write down where it was.
+/// The time that an agent has to end after a Ctrl-C, to save its position.
 const CANCEL_GRACE: Duration = Duration::from_secs(2);
 
 /// The longest task or spec that is read.
@@ -37,14 +37,14 @@ const SPEC_BYTES_MAX: u64 = 1 << 20;
 /// The settings' name in a run's metadata.
 const SETTINGS: &str = "loop";
 
-/// What stands in the place of a secret, in metadata too: it is no part of a command.
+/// The beginning of the marker that replaces a secret, also in metadata; it is no part of a command.
 const REDACTED: &str = "[redacted:";
 
-/// Interrupted: whoever asks whether the checks have passed is not told that they have.
+/// The exit code of an interrupted loop: 0 would state that the checks have passed.
 const INTERRUPTED: u8 = 130;
 const TIMED_OUT: u8 = 124;
 
-/// What a loop is, as its run's metadata keep it, so that it can be gone on with.
+/// The settings of a loop in its run's metadata, with which it can be resumed.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 struct Settings {
     agent: String,
@@ -63,7 +63,7 @@ struct Settings {
     directory: PathBuf,
 }
 
-/// What is run, and how.
+/// The configuration of `loop`.
 #[derive(Debug)]
 pub(super) struct Config {
     settings: Settings,
@@ -187,7 +187,7 @@ fn begun(typed: &TypedLoop) -> Result<Settings, Failure> {
     })
 }
 
-/// The settings of a loop that goes on: as they were, but for what is given now.
+/// Returns the settings of a resumed loop: the earlier ones, replaced by those that are given now.
 fn resumed(was: Settings, typed: &TypedLoop) -> Result<Settings, Failure> {
     let mut spec = was.spec;
     if let Some(task) = &typed.task {
@@ -241,7 +241,7 @@ fn resumed(was: Settings, typed: &TypedLoop) -> Result<Settings, Failure> {
     Ok(settings)
 }
 
-/// A run that can be gone on with, and its settings.
+/// Returns a run that can be resumed, and its settings.
 fn kept(run: &Path, options: &Options) -> Result<(RunDirectory, Settings), Failure> {
     let run = match Which::typed(run, options)? {
         Which::Run(run) => run,

@@ -47,7 +47,7 @@ fn write(command: &Command, directory: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Whether a subcommand is not the `help` that clap adds below each command with subcommands.
+/// Returns true if a subcommand is not the `help` that clap adds below each command with subcommands.
 fn is_ours(command: &Command, subcommand: &Command) -> bool {
     subcommand.get_name() != "help" || command.get_name() == "td-observe"
 }

@@ -42,7 +42,7 @@ pub(super) fn laid_out(text: &str, width: usize) -> String {
     out
 }
 
-/// Whether a line continues the paragraph before it.
+/// Returns true if a line continues the paragraph before it.
 fn goes_on(line: &str) -> bool {
     !line.is_empty()
         && !["#", "|", "```", "- "]

@@ -5,7 +5,7 @@ use std::fmt::Write;
 /// Names in a list; more of them are only counted.
 const LISTED: usize = 10;
 
-/// How similar two names must be, from 0 to 1, so that one is offered for the other.
+/// The minimum similarity of two names, from 0 to 1, at which one is offered for the other.
 const SIMILAR: f64 = 0.75;
 
 /// Returns the name that is most like the typed one, if any is like it.

@@ -1,4 +1,4 @@
-//! What is typed for `--on-state`: a command, and in which state of an agent it is run.
+//! Parses `--on-state`: a command, and the state of an agent in which it runs.
 
 use crate::agent::AgentState;
 

@@ -1,4 +1,4 @@
-//! What the options mean that every subcommand has.
+//! The meaning of the options that every subcommand has.
 
 use std::io;
 use std::path::PathBuf;

@@ -1,4 +1,4 @@
-//! What the program itself prints: text on standard output, lines on standard error.
+//! The output of the program itself: text on standard output, lines on standard error.
 
 use std::io::Write;
 
@@ -16,7 +16,7 @@ pub(super) fn print(text: &str) -> Result<(), Failure> {
 
 /// One line on standard error, which holds no control characters of others.
 pub(super) fn say(text: &str) {
-    // Nobody is left to be told where standard error is gone.
+    // Where standard error is closed, there is no other place for the message.
     let _ = writeln!(
         std::io::stderr(),
         "td-observe: {}",

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use crossbeam_channel::select_biased;
 
-use super::duration::Moment;
+use super::duration::TimePoint;
 use super::failure::Failure;
 use super::history::{Ended, Which, tell, until_stopped};
 use super::history_args::TypedReplay;
@@ -40,7 +40,7 @@ pub(super) fn run(options: &Options, typed: TypedReplay) -> Result<ExitCode, Fai
 /// The part that is wanted.
 fn query(typed: &TypedReplay, which: &Which) -> Result<Query, Failure> {
     let mut query = Query::all();
-    let is_off = |moment: &Option<Moment>| matches!(moment, Some(Moment::Off(_)));
+    let is_off = |moment: &Option<TimePoint>| matches!(moment, Some(TimePoint::Off(_)));
     let start = match is_off(&typed.from) || is_off(&typed.to) {
         true => which
             .read(Query::all())?
@@ -48,9 +48,9 @@ fn query(typed: &TypedReplay, which: &Which) -> Result<Query, Failure> {
             .map(|record| record.envelope.ts),
         false => None,
     };
-    let after = |moment: Moment| match moment {
-        Moment::At(ts) => ts,
-        Moment::Off(off) => {
+    let after = |moment: TimePoint| match moment {
+        TimePoint::At(ts) => ts,
+        TimePoint::Off(off) => {
             let micros = i64::try_from(off.as_micros()).unwrap_or(i64::MAX);
             let start = start.unwrap_or_default().micros();
             Timestamp::from_micros(start.saturating_add(micros))
@@ -118,7 +118,7 @@ struct Player {
 }
 
 impl Player {
-    /// Whether there is something to wait for.
+    /// Returns true if an event is not due yet.
     fn is_early(&mut self, due: Duration, clock: &Clock) -> bool {
         let began = *self.began.get_or_insert_with(|| clock.now());
         self.paused.is_some() || began.checked_add(due).is_none_or(|at| at > clock.now())
@@ -143,7 +143,7 @@ impl Player {
                         let now = clock.now();
                         self.paused = match self.paused {
                             None => Some(now),
-                            // Time goes on from where it stood.
+                            // Time continues where it was paused.
                             Some(since) => {
                                 self.began = began.checked_add(now - since);
                                 None

@@ -1,4 +1,4 @@
-//! What came of the engine's work, as far as its user should know: a line for each trouble.
+//! Reports the problems of the engine's work to its user, one line for each.
 
 use crate::engine::Report;
 

@@ -20,7 +20,7 @@ use crate::face::Printer;
 use crate::observe::JobHandle;
 use crate::process::{self, Command, CommandControl, CommandOutcome, PtySize, Stdin};
 
-/// What is run, and how.
+/// The configuration of `run`.
 #[derive(Debug)]
 pub(super) struct Config {
     command: Command,
@@ -98,7 +98,7 @@ pub(super) fn run(options: &Options, config: Config) -> Result<ExitCode, Failure
     };
     let interrupted = wait(&mut engine, &execution, printing.as_ref(), &signals);
     let ended = execution.wait();
-    // A time that is up is not put off by whoever does not read.
+    // A reader that does not read cannot delay a timeout.
     let is_over = interrupted || ended.as_ref().is_ok_and(|outcome| outcome.timed_out);
     // What went wrong here is said; the exit code is the command's.
     live::finish(engine, printing, is_over, &signals, &clock);
@@ -140,7 +140,7 @@ fn wait(
     false
 }
 
-/// How many lines are missing beyond `--max-lines`.
+/// Reports the number of lines that are missing beyond `--max-lines`.
 fn tell_lost(lines: u64) {
     let lines = match lines {
         0 => return,

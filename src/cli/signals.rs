@@ -74,7 +74,7 @@ impl Drop for Signals {
     }
 }
 
-/// Whether the program was started with the signal ignored, where the system tells (Linux).
+/// Returns true if the program was started with the signal ignored, where the system reports it (Linux).
 fn is_ignored(signal: i32) -> bool {
     let Ok(status) = fs::read_to_string("/proc/self/status") else {
         return false;

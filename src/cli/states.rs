@@ -21,7 +21,7 @@ const RULES: &str = "states";
 /// The largest capture that is tried: a screen has some ten thousand characters.
 const CAPTURE_BYTES_MAX: u64 = 4 << 20;
 
-/// How screens are read; `None` where that is not wanted.
+/// Returns the rules for screens; `None` where they are not wanted.
 pub(super) fn rules(
     options: &Options,
     typed: &TypedReading,
@@ -156,7 +156,7 @@ fn captured(path: &Path) -> Result<String, Failure> {
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
-/// What the rules say; 1 where they say nothing.
+/// Prints the result of the rules; returns exit code 1 if there is none.
 fn tell(options: &Options, detected: Option<&DetectedState>) -> Result<ExitCode, Failure> {
     let line = match (detected, options.json) {
         (None, false) => "nothing is recognised\n".to_owned(),

@@ -154,7 +154,7 @@ fn print_outcome(options: &Options, outcome: &WaitOutcome) -> Result<(), Failure
         return Ok(());
     } else {
         match &outcome.end {
-            // What was found is what one would go on with.
+            // A script continues with the match.
             WaitEnd::Matched(found) | WaitEnd::Stopped(found) => match &found.text {
                 Some(text) => crate::face::one_line(text),
                 None => return Ok(()),

@@ -28,7 +28,7 @@ use crate::tmux::{AdaptivePolling, DrainProgram, PollSchedule, Server, Target};
 /// lines are a courtesy, and the poller must not wait.
 const STANDING_PANES: usize = 256;
 
-/// What is watched, and how.
+/// The configuration of `watch`.
 #[derive(Debug)]
 pub(super) struct Config {
     targets: Vec<Target>,

@@ -34,7 +34,7 @@ macro_rules! event_table {
             IterationCompleted iteration_completed lifecycle {
                 /// The iteration's number in the loop, from 1.
                 iteration: u32,
-                /// How the iteration ended.
+                /// The outcome of the iteration.
                 outcome: IterationOutcome,
             }
             /// A loop has ended.

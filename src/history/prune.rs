@@ -197,7 +197,7 @@ mod tests {
     }
 
     proptest! {
-        /// What stays respects the limits or is open, and what goes was the oldest.
+        /// The remaining runs respect the limits or are open, and the removed ones were the oldest.
         #[test]
         fn the_limits_hold_and_the_youngest_stay(
             runs in proptest::collection::vec((0..100_i64, 0..100_u64, any::<bool>()), 0..20),

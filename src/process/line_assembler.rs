@@ -8,7 +8,7 @@
 
 use std::time::{Duration, Instant};
 
-/// The delay after which an open line is reported: `003…` batches for as long.
+/// The delay after which an open line is reported, as long as the console merges text.
 pub(super) const OPEN_LINE_DELAY: Duration = Duration::from_millis(100);
 
 /// The interval at which the history gets states of a rewritten line, as for the lines of a pane.

@@ -1,4 +1,4 @@
-//! Records of the `log` crate as events: `003…`'s `ctx.log`.
+//! Records of the `log` crate as events of an execution.
 
 use log::{Level, LevelFilter, Log, Metadata, Record};
 

@@ -1,7 +1,7 @@
 //! Output of a child as text: in order, in batches, up to a number of lines (pure).
 //!
-//! Text is emitted at once after a pause, else together with the text of the next milliseconds (`003…`,
-//! "Rate Limiting Strategy"). Text of the other stream does not overtake it.
+//! Text is emitted at once after a pause, else together with the text of the next milliseconds.
+//! Text of the other stream does not overtake it.
 
 use std::time::{Duration, Instant};
 

@@ -1,4 +1,4 @@
-//! Records and text are told apart however the output is cut.
+//! Records and text are distinguished however the output is cut.
 
 use proptest::prelude::*;
 

@@ -1,5 +1,5 @@
 //! The validation of a loop's iteration: a shell command whose lines become events, and whose end is a
-//! result (`001…`).
+//! result.
 
 use std::path::Path;
 use std::time::Duration;
@@ -17,7 +17,7 @@ use crate::thread::Stop;
 /// The most bytes that are kept of each output of a validation: the failure is at its end.
 const COLLECTED_BYTES: usize = 1024 * 1024;
 
-/// The default limit of lines that become events (`001…`, edge case 5): as many as a person reads in a
+/// The default limit of lines that become events: as many as a person reads in a
 /// week.
 const LINES_MAX: u64 = 1_000_000;
 

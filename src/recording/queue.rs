@@ -90,7 +90,7 @@ struct QueueState {
     messages: VecDeque<(RecordingMessage, usize)>,
     /// The size of all messages, including those in the writer's hands.
     bytes: usize,
-    /// What found no room, until a message of the same recording does: the marker precedes it.
+    /// Input that found no room, until a message of the same recording does: the marker precedes it.
     dropped: FxHashMap<RecordingKey, DroppedInput>,
     /// Counts the batches that the writer has finished.
     progress: u64,

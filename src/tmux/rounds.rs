@@ -10,7 +10,7 @@ use std::time::Duration;
 use super::schedule::AdaptivePolling;
 
 /// The longest wait of slow output for a round, and of a screen that may have been rewritten in place
-/// for its comparison (`000…`: about 200 ms).
+/// for its comparison: people notice delays of more than about 200 ms.
 pub(super) const UNHURRIED: Duration = Duration::from_millis(200);
 
 /// The longest time between two checks of a server that reads nothing: output is noticed that much

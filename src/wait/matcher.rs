@@ -176,7 +176,7 @@ impl Matcher {
     }
 
     /// Adds lines with a text of the baseline to it under their new numbers: new output with the same text
-    /// cannot be told from them.
+    /// cannot be distinguished from them.
     fn renumber_baseline(&mut self, lines: &PaneLines<'_>) {
         let settled = lines.changes.iter().flat_map(settled_lines);
         for (number, text) in settled.chain(lines.visible.iter().copied()) {

@@ -33,7 +33,7 @@ impl Bench {
         Self::rotating_by(root, rotation, FakeClock::new())
     }
 
-    /// By a clock that has gone on for some time.
+    /// With a clock that has advanced for some time.
     pub fn rotating_by(root: &Path, rotation: Rotation, fake: FakeClock) -> Self {
         let options = LogOptions {
             sync: SyncPolicy::Never,
@@ -91,7 +91,7 @@ impl Bench {
         self.log.tick(self.now());
     }
 
-    /// What there was to say since the last question.
+    /// Returns the notices since the last call.
     pub fn notices(&mut self) -> Vec<LogNoticeKind> {
         let notices = self.log.take_notices();
         notices.into_iter().map(|notice| notice.kind).collect()

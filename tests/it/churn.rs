@@ -23,31 +23,31 @@ const PROGRAM: &str = env!("CARGO_BIN_EXE_td-observe");
 /// Pieces that a session prints its lines in.
 const BURSTS: u64 = 5;
 
-/// Faults that are told; the first ones say what is wrong.
+/// Maximum number of faults that are reported; the first ones show the problem.
 const FAULTS_SHOWN: usize = 20;
 
 /// Samples of memory that are shown.
 const MEMORY_SHOWN: usize = 20;
 
-/// What comes and goes.
+/// The sessions that come and go.
 #[derive(Clone, Copy, Debug)]
 pub struct Plan {
-    /// How long sessions are started.
+    /// The time during which sessions are started.
     pub time: Duration,
     /// One each.
     pub every: Duration,
-    /// How long each lives.
+    /// The life of each.
     pub life: Duration,
-    /// How many lines each prints.
+    /// The number of lines that each prints.
     pub lines: u64,
 }
 
-/// How a session prints its lines.
+/// The way in which a session prints its lines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Kind {
     /// In bursts over its life; it is quiet before its end.
     Steady,
-    /// All at once when it begins, which is before anybody knows of it.
+    /// All at once when it begins, before the observer knows of it.
     Early,
     /// In bursts over its life, the last of them right before its end.
     Late,
@@ -82,7 +82,7 @@ impl Kind {
     }
 }
 
-/// What came of the sessions of one kind.
+/// The results of the sessions of one kind.
 #[derive(Clone, Debug, Default)]
 pub struct Came {
     pub sessions: usize,
@@ -96,16 +96,16 @@ pub struct Came {
     pub needless_at_end: usize,
 }
 
-/// What came of it all.
+/// The results of all sessions.
 #[derive(Debug, Default)]
 pub struct Summary {
     pub came: BTreeMap<Kind, Came>,
-    /// What the program held before the first session came and after the last had gone.
+    /// The program's resources before the first session came and after the last had gone.
     pub before: Held,
     pub after: Held,
-    /// What it held each second while sessions came and went.
+    /// Its resources in each second while sessions came and went.
     pub samples: Vec<Held>,
-    /// What does not hold.
+    /// The violated expectations.
     pub faults: Vec<String>,
 }
 
@@ -163,7 +163,7 @@ impl fmt::Display for Summary {
 /// The program as it watches all of a server, its JSON read to its end.
 struct Observer {
     child: Child,
-    /// How many lines it printed, and how many of them say that events were missed.
+    /// The number of lines that it printed, and of those that report missed events.
     reader: JoinHandle<(u64, u64)>,
 }
 
@@ -289,7 +289,7 @@ fn come_and_go(
     sessions
 }
 
-/// What the observer holds at rest: the least of many looks, once the looks after them have the same
+/// Returns the observer's resources at rest: the least of many samples, once the samples after them have the same
 /// least. While a tmux process is being asked it holds a little more, and a drain comes when it can.
 fn rest(observer: &Observer) -> Held {
     const LOOKS: usize = 100;
@@ -332,7 +332,7 @@ fn zombies_of(pid: u32) -> Vec<u32> {
     }
 }
 
-/// What the logs say of each session.
+/// Checks the log of each session.
 fn check(plan: &Plan, sessions: &[(String, Kind)], data: &Path, summary: &mut Summary) {
     let mut runs: BTreeMap<String, Vec<_>> = BTreeMap::new();
     for run in fs::read_dir(data.join("runs")).unwrap() {

@@ -108,7 +108,7 @@ impl Claude {
     }
 }
 
-/// What was said: prompts, answers and ends of turns.
+/// Returns the conversation: prompts, answers and ends of turns.
 fn said(events: &[Envelope], pane: &str) -> Vec<String> {
     let mut said = Vec::new();
     for envelope in events {

@@ -16,7 +16,7 @@ const SHELL: &str = "PS1='ready> ' exec bash --norc --noprofile";
 enum Step {
     /// Keys are typed, as `send-keys` takes them.
     Keys(&'static [&'static str]),
-    /// The test goes on when the screen shows this.
+    /// The test continues when the screen shows this.
     Shows(&'static str),
     /// When the first row of the screen begins so.
     Top(&'static str),
@@ -24,7 +24,7 @@ enum Step {
     Alternate(bool),
     /// A tmux command, with the pane as its target.
     Tmux(&'static [&'static str]),
-    /// What a program in the pane waits for with `tmux wait-for`.
+    /// A channel on which a program in the pane waits with `tmux wait-for`.
     Signal(&'static str),
 }
 
@@ -297,7 +297,7 @@ fn after_a_flood_of_equal_lines_later_ones_have_no_gap() {
         let server = TmuxServer::new();
         server.new_session("keeper", 80, 24, "exec cat");
         // What the server reads to name windows (command lines, /etc/passwd) has as many bytes as
-        // hundreds of blank lines, and cannot be told from them.
+        // hundreds of blank lines, and cannot be distinguished from them.
         server.script("set-option -g history-limit 1000\nset-option -g automatic-rename off");
         let program = format!(
             "tmux wait-for flood; {flood}; echo flood is over; tmux wait-for later; \

@@ -171,7 +171,7 @@ proptest! {
     }
 }
 
-/// What a reader of logs is asked for, as `bodies/reader.rs` takes it.
+/// Generates queries for a reader of logs, as `bodies/reader.rs` parses them.
 fn asked() -> impl Strategy<Value = Vec<u8>> {
     let patterns = vec![
         "", "one|x", "^t", r"\x1b", "a\"?", "(?i)LINE", r"\w+\s*$", "ten\\",

@@ -230,7 +230,7 @@ fn lines_arrive_once_or_a_gap_says_so() {
     });
 }
 
-/// tmux keeps panes whose programs print more than the history holds and end before anybody has
+/// tmux keeps panes whose programs print more than the history holds and end before a poller has
 /// looked; of such a pane it shows neither how much came nor where the cursor was.
 #[test]
 fn a_program_that_ends_at_once_is_said_once() {

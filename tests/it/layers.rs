@@ -29,7 +29,7 @@ fn layer(room: &str) -> Option<usize> {
     LAYERS.iter().position(|layer| *layer == room)
 }
 
-/// What a file does against the rules, a line each: file, line, rule.
+/// Lists the rules that a file breaks: file, line, rule.
 fn violations(source: &Source, roots: &Roots) -> Vec<String> {
     let file = source.file.as_str();
     let mut found = Vec::new();

@@ -25,6 +25,7 @@ mod bus;
 mod churn;
 #[cfg(feature = "cli")]
 mod cli;
+mod comments;
 mod conversations;
 mod embedding;
 #[cfg(feature = "cli")]

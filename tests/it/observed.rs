@@ -13,7 +13,7 @@ use td_observe::{
 
 use crate::support::{CEILING, TmuxServer};
 
-/// What a reader has of a run; nothing is to be wrong with it.
+/// Reads a run, which must be sound.
 #[track_caller]
 pub fn read(run: &RunDirectory) -> Vec<Envelope> {
     let mut log = LogReader::open(run, Query::all()).unwrap();
@@ -247,7 +247,7 @@ pub fn read_log(run: &Path) -> Result<Vec<Envelope>, String> {
     Ok(envelopes)
 }
 
-/// What a reader of the events has of one pane.
+/// The replay of one pane's events.
 #[derive(Debug, Default)]
 pub struct Replay {
     /// Lines by number, the last state of each.
@@ -256,7 +256,7 @@ pub struct Replay {
     pub settled: Vec<(i64, String)>,
     /// Gaps: the number, the count, the reason, and how many lines had settled before.
     pub gaps: Vec<(i64, Option<u64>, String, usize)>,
-    /// How many of the gaps are confirmed.
+    /// The number of confirmed gaps.
     pub confirmed: usize,
     pub revisions: usize,
     pub complete: bool,
@@ -319,7 +319,7 @@ impl Replay {
         self.settled.iter().map(|(_, text)| text.as_str()).collect()
     }
 
-    /// What stands after the last `cleared` gap, without trailing blanks.
+    /// Returns the text after the last `cleared` gap, without trailing blanks.
     pub fn text(&self) -> String {
         let cleared = self
             .gaps

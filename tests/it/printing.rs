@@ -6,7 +6,7 @@ use log::Log;
 use td_observe::process::{Command, LogBridge, OutputStream, OutputWriter};
 use td_observe::{EventBus, EventEmitter, TdEvent};
 
-/// What an execution does to its emitter, as events without what differs from run to run.
+/// Returns the events of an execution, without values that differ from run to run.
 fn seen(work: impl FnOnce(&EventEmitter)) -> Vec<TdEvent> {
     let bus = EventBus::new(10_000);
     let mut events = bus.subscribe();

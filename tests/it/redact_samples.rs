@@ -1,4 +1,4 @@
-//! What the rules find in real recordings, compared with a list in which each find is classified.
+//! The matches of the rules in real recordings, compared with a list in which each find is classified.
 //!
 //! The recordings lie beside the repository. `TD_BLESS=1` writes the list anew (then classify what
 //! is new in it).

@@ -1,11 +1,11 @@
-//! What a process holds, as the kernel tells it: memory, threads, descriptors, and who is left.
+//! The resources of a process, as the kernel reports them: memory, threads, descriptors, and remaining children.
 
 #![allow(dead_code)]
 
 use std::fs;
 use std::path::Path;
 
-/// What a process holds at one moment.
+/// The resources of a process at one moment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Held {
     pub rss_kb: u64,
@@ -14,7 +14,7 @@ pub struct Held {
 }
 
 impl Held {
-    /// What it holds now; nothing when it is gone.
+    /// Returns its resources now; `None` when it is gone.
     pub fn by(pid: u32) -> Option<Self> {
         let process = Path::new("/proc").join(pid.to_string());
         let status = fs::read_to_string(process.join("status")).ok()?;
@@ -25,7 +25,7 @@ impl Held {
         })
     }
 
-    /// What this process holds. The descriptor that reads the directory is one of them.
+    /// Returns the resources of this process. The descriptor that reads the directory is one of them.
     pub fn here() -> Self {
         Self::by(std::process::id()).unwrap()
     }
@@ -67,7 +67,7 @@ pub fn children_of(pid: u32) -> Vec<u32> {
 }
 
 /// Processes whose command line has this text, by id, with the command line. A path that belongs
-/// to one test finds all that were started for it, whoever is their parent by now.
+/// to one test finds all that were started for it, whatever their parent is by now.
 pub fn processes_with(text: &str) -> Vec<(u32, String)> {
     let mut found = Vec::new();
     for entry in fs::read_dir("/proc").unwrap().flatten() {

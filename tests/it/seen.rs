@@ -1,4 +1,4 @@
-//! What people see of panes: on a terminal, on a pipe, and in the log afterwards.
+//! The display of panes for people: on a terminal, on a pipe, and in the log afterwards.
 
 use std::io::Write;
 use std::path::Path;
@@ -52,7 +52,7 @@ fn a_full_screen_program_is_told_once_after_its_command(source: &str) {
             write!(terminal, "\x1b[{row};1Hrow {row}").unwrap();
             server.wait_for_text("job", &format!("row {row}"));
         }
-        // It is told before the program has left.
+        // It is shown before the program has ended.
         let told = |seen: &[String]| {
             let told = seen.iter().filter(|line| line.contains("[full-screen"));
             told.count() == round
@@ -151,7 +151,7 @@ fn begin(server: &TmuxServer, name: &str) {
     server.tmux(&["send-keys", "-t", &format!("={name}:"), "Enter"]);
 }
 
-/// What stays of the display.
+/// Returns the lines that remain of the display.
 fn last_state(label: &str) -> Vec<String> {
     let rows = LAYERS.map(|row| format!("{label}{row}: 20 of 20"));
     rows.into_iter().chain([format!("{label}done")]).collect()

@@ -30,7 +30,7 @@ fn candidates(mut command: Command) -> Vec<String> {
     values.map(str::to_owned).collect()
 }
 
-/// A shell, interactive and without anybody's configuration, and how it takes the script.
+/// An interactive shell without configuration files, and its way to take the script.
 const SHELLS: [(&str, &str, &str); 3] = [
     (
         "bash",

@@ -75,7 +75,7 @@ impl Source {
         source
     }
 
-    /// Whether it belongs to the library rather than to the program's own root.
+    /// Returns true if it belongs to the library rather than to the program's own root.
     pub fn is_in_library(&self) -> bool {
         !matches!(&*self.file, "src/main.rs" | "src/lib.rs")
     }
@@ -123,7 +123,7 @@ impl Source {
             Delimiter::Bracket => ("[", "]"),
             Delimiter::None => ("", ""),
         };
-        // Inline modules are told from blocks, so that `super` can be resolved.
+        // Inline modules are marked, so that `super` can be resolved.
         if group.delimiter() == Delimiter::Brace && module.len() > self.module.len() {
             self.push(
                 &format!("{{{}", module.join("::")),
@@ -352,7 +352,7 @@ impl NamedPath {
         self.segments.join("::")
     }
 
-    /// Whether the segments of `part` stand in it, side by side.
+    /// Returns true if it contains the segments of `part`, side by side.
     pub fn contains(&self, part: &str) -> bool {
         let part: Vec<&str> = part.split("::").collect();
         self.segments

@@ -1,4 +1,4 @@
-//! Where the agents of real panes stand: each change is told once, when it has stood for a while,
+//! The states of agents in real panes: each change is reported once, when it has lasted for a while,
 //! and a command is run.
 
 use td_observe::agent::StateRules;
@@ -8,7 +8,7 @@ use crate::cli::{Running, assert_code, program, run, text};
 use crate::observed::Observed;
 use crate::support::{CEILING, TmuxServer, wait_for};
 
-/// Draws the screens of an agent, as it is told to.
+/// Draws the screens of an agent, by a script.
 const AGENT: &str = r#"
 stty -echo
 line='────────────────────────────────────────────────────────'
@@ -46,7 +46,7 @@ fn tell(server: &TmuxServer, pane: &str, state: &str) {
     server.tmux(&["send-keys", "-t", pane, state, "Enter"]);
 }
 
-/// The states that were told, each with what shows it; all of them by the screen alone.
+/// Returns the reported states, each with its evidence; all of them by the screen alone.
 fn states(seen: &[Envelope]) -> Vec<(&str, &str)> {
     seen.iter()
         .filter_map(|envelope| match &envelope.event {

@@ -37,7 +37,7 @@ const FOUND: &[u64] = &[
 /// for the end of a string.
 const REST: Duration = Duration::from_millis(250);
 
-/// What follows something else does not come at once: tmux has read what came before it.
+/// The pause between two outputs, in which tmux reads the first.
 const PAUSE: Duration = Duration::from_millis(100);
 
 /// A program's pane, and what a reader of its stream has.
@@ -54,7 +54,7 @@ struct Played<'a> {
     changes: Vec<Change>,
     /// The first line that no resize has touched: where tmux makes rows anew, it drops and doubles some.
     whole_from: i64,
-    /// What was found to differ where the pane rested.
+    /// The differences that were found where the pane rested.
     repaired: Vec<String>,
 }
 
@@ -216,7 +216,7 @@ impl<'a> Played<'a> {
         }
     }
 
-    /// What differs in the end: screen, and the lines that tmux still has.
+    /// Returns the final differences: of the screen, and of the lines that tmux still has.
     fn end(mut self, known: &ServerIdentity) -> (Option<String>, Vec<String>) {
         self.rest(known, false);
         let last = seam(self.server, known, &self.pane, None);
@@ -274,7 +274,7 @@ fn lines_differ(changes: &[Change], whole_from: i64, joined: &str, width: u32) -
     (!text.is_empty()).then_some(text)
 }
 
-/// Whether a line reads as tmux shows it, but for blanks at its end. From 3.7 on tmux shows tabs,
+/// Returns true if a line has the text that tmux shows, except for blanks at its end. From 3.7 on tmux shows tabs,
 /// whose blanks depend on where they stood; the rows of the screen are compared to the blank.
 fn reads(line: &str, shown: &str) -> bool {
     let shown = shown.trim_end_matches([' ', '\t']);
@@ -284,7 +284,7 @@ fn reads(line: &str, shown: &str) -> bool {
     }
 }
 
-/// Whether a line ends as tmux shows it, the same way: tabs stand in the end of a line, too (1192).
+/// Returns true if a line ends as tmux shows it, in the same way: tabs stand in the end of a line, too (1192).
 fn ends(line: &str, shown: &str) -> bool {
     let shown = shown.trim_end_matches([' ', '\t']);
     match shown.contains('\t') {
@@ -297,7 +297,7 @@ fn letters(text: &str) -> String {
     text.replace([' ', '\t'], "")
 }
 
-/// Whether a text ends where a row does, or a column before, where a wide character did not fit.
+/// Returns true if a text ends where a row does, or a column before, where a wide character did not fit.
 fn fills_rows(text: &str, width: usize) -> bool {
     let columns: usize = text.chars().filter_map(UnicodeWidthChar::width).sum();
     // How far a tab went is not shown.

@@ -3,8 +3,8 @@
 //! The tests do what the source does: a seam and the pipe in one command list, bytes as they come,
 //! and where the pane has another size, a look while nothing comes. tmux damages text when it makes
 //! rows anew: it drops lines, doubles them, breaks them. Since each printed line has its own number in
-//! its text, damage is told from mistakes without a second pane: what stands in tmux and was never
-//! printed is damage, and what was printed must have been said, whatever became of it in tmux.
+//! its text, damage is distinguished from mistakes without a second pane: text in tmux that was never
+//! printed is damage, and printed text must have been reported, whatever became of it in tmux.
 //!
 //! `TD_RESIZE_FIRST` and `TD_RESIZE_SEEDS` choose the random numbers; a failure names its seed.
 
@@ -42,7 +42,7 @@ struct Streamed<'a> {
     stream: StreamTracker,
     began: Instant,
     changes: Vec<Change>,
-    /// What the pane showed when the stream began.
+    /// The screen of the pane when the stream began.
     first: Capture,
     /// Marks that were written.
     marks: usize,
@@ -52,7 +52,7 @@ struct Streamed<'a> {
     story: Vec<String>,
 }
 
-/// What tmux is asked for a look; `M` stands where an answer ends.
+/// The requested format; `M` marks the end of a reply.
 const STATE: &str = "#{pane_width} #{pane_height} #{history_size} #{history_limit} #{cursor_x} \
     #{cursor_y} #{alternate_on} #{alternate_saved_x} #{alternate_saved_y} #{pane_pid}";
 
@@ -112,7 +112,7 @@ fn seam(server: &TmuxServer, pane: &str, depth: u32, more: &str) -> SyncPoint {
     }
 }
 
-/// Rows, and which of them go on in the next.
+/// Returns the rows, and which of them continue in the next.
 fn rows_of(rows: &str, joined: &str) -> Vec<Row> {
     let mut lines = joined.lines();
     let mut rest = "";
@@ -170,7 +170,7 @@ impl<'a> Streamed<'a> {
         some
     }
 
-    /// Whether nothing comes but a mark that is written to the pane's terminal now: then all that was
+    /// Returns true if nothing arrives except a mark that is written to the pane's terminal now: then all that was
     /// printed before had been taken. The source cannot write there and waits for a while instead, so
     /// that it depends on how busy the machine is; this does not.
     fn is_quiet(&mut self) -> bool {
@@ -203,7 +203,7 @@ impl<'a> Streamed<'a> {
         (width.parse().unwrap(), height.parse().unwrap())
     }
 
-    /// Looks at the pane and goes on from there, if nothing came meanwhile.
+    /// Captures the pane and continues from there, if nothing arrived meanwhile.
     fn resync(&mut self) -> bool {
         self.take();
         let depth = self.stream.tracker().margin() + 100;
@@ -236,7 +236,7 @@ impl<'a> Streamed<'a> {
         true
     }
 
-    /// Goes on for a while, and does what the source does when it hears of another size.
+    /// Continues for a while, and resyncs as the source does after a resize.
     fn go_on(&mut self, time: Duration) {
         let began = Instant::now();
         let _ = within(time, || {
@@ -334,8 +334,8 @@ impl<'a> Streamed<'a> {
         gaps
     }
 
-    /// What a reader of the changes has and tmux's own text: they differ only where tmux shows what
-    /// nobody printed. How many such lines there are.
+    /// Compares the text of a reader of the changes with tmux's: they differ only where tmux shows text that
+    /// no program printed. Returns the number of such lines.
     #[track_caller]
     fn check_text(&self, seed: u64, printed: &[String]) -> usize {
         let mut replay: BTreeMap<i64, &str> = BTreeMap::new();
@@ -378,7 +378,7 @@ impl<'a> Streamed<'a> {
     }
 }
 
-/// What was said, without the text of lines.
+/// Returns the changes, without the text of lines.
 fn brief(changes: &[Change]) -> String {
     let mut text = String::new();
     for change in changes {

@@ -1,4 +1,4 @@
-//! What tests share: a tmux server of their own, and waiting with a ceiling.
+//! Code that tests share: a tmux server of their own, and waiting with a ceiling.
 
 // Each test room uses its part of this.
 #![allow(dead_code)]
@@ -22,7 +22,7 @@ use td_observe::tmux::{
 };
 use td_observe::track::TmuxVersion;
 
-/// How long a test waits for anything before it fails.
+/// The time that a test waits for anything before it fails.
 pub const CEILING: Duration = Duration::from_secs(20);
 
 /// Calls `look` until it gives a value; what it says instead is shown when the ceiling is reached.
@@ -123,12 +123,12 @@ impl TmuxServer {
         let answer = self.run(&question, "");
         let pid = String::from_utf8_lossy(&answer.stdout).trim().parse();
         if let Some(pid) = pid.ok().and_then(Pid::from_raw) {
-            // Several threads may ask at once; all are told the same.
+            // Several threads may ask at once; all get the same answer.
             let _ = self.started.set(pid);
         }
     }
 
-    /// Whether its process is the one that was started, or ended in order; what it is instead.
+    /// Checks that its process is the one that was started, or ended in order; otherwise returns its state.
     fn is_as_started(&self) -> Result<(), String> {
         let Some(started) = self.started.get() else {
             return Ok(());
@@ -263,7 +263,7 @@ impl TmuxServer {
         TmuxVersion::parse(&self.tmux(&["display-message", "-p", "#{version}"]))
     }
 
-    /// What captures rows as they were printed, with the blanks at their ends and no others.
+    /// Returns the arguments that capture rows as they were printed, with the blanks at their ends and no others.
     #[track_caller]
     pub fn capture_rows(&self) -> &'static str {
         if self.version() >= TmuxVersion::new(3, 4) {
@@ -289,13 +289,13 @@ impl TmuxServer {
             .unwrap_or_else(|| panic!("no pane {pane} in {listing:#?}"))
     }
 
-    /// What a pane's screen shows.
+    /// Returns the text of a pane's screen.
     #[track_caller]
     pub fn screen(&self, pane: &str) -> String {
         self.tmux(&["capture-pane", "-p", "-t", pane])
     }
 
-    /// What `capture-pane -p -J` shows with these further arguments, with tabs as the blanks that they
+    /// Returns the output of `capture-pane -p -J` with further arguments, with tabs as the blanks that they
     /// look like: tmux 3.6 and newer keeps tabs.
     #[track_caller]
     pub fn joined(&self, pane: &str, more: &[&str]) -> String {
@@ -394,7 +394,7 @@ impl Drop for TmuxServer {
     }
 }
 
-/// A process that stands still until this is dropped.
+/// A process that is stopped until this is dropped.
 pub struct Stopped(Pid);
 
 impl Stopped {

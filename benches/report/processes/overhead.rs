@@ -1,4 +1,4 @@
-//! What observing a command costs: each beside itself, started directly.
+//! The cost of observing a command: each beside itself, started directly.
 //!
 //! - A command that computes and prints now and then, and one that waits and prints: that is what
 //!   `run` must not be noticed by. Pairs are compared.
@@ -48,7 +48,7 @@ fn counting(lines: u64) -> String {
     script(count)
 }
 
-/// What is paid once, however long the command runs.
+/// Measures the cost that does not depend on the command's duration.
 fn nothing_rows(table: &mut Table) {
     let observed = |options: &[&str]| {
         let temp = tempfile::tempdir().unwrap();

@@ -11,7 +11,7 @@ use crate::common::support::{TmuxServer, wait_for, within};
 /// The last line; its command does not have it as one word.
 pub const END: &str = "the end";
 
-/// A pane of its own server that prints so many lines when it is told to.
+/// A pane of its own server that prints a number of lines on request.
 pub struct Flood {
     pub server: TmuxServer,
     pub lines: u64,
@@ -23,7 +23,7 @@ impl Flood {
         Self::that_ends(lines, "")
     }
 
-    /// The same, and the last line is printed when it is told to.
+    /// The same, with the last line printed on request.
     pub fn whose_end_waits(lines: u64) -> Self {
         Self::that_ends(lines, "tmux wait-for more;")
     }
@@ -81,7 +81,7 @@ pub fn until_end(what: &str, ceiling: Duration, mut look: impl FnMut() -> bool) 
     came.is_ok()
 }
 
-/// What was said of a pane that prints `seq 1 N`.
+/// The reports about a pane that prints `seq 1 N`.
 #[derive(Clone, Debug, Default)]
 pub struct Counted {
     pub said: u64,

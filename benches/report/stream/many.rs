@@ -38,7 +38,7 @@ const QUIET: Program = Program::Stamps {
     count: 50,
 };
 
-/// How the last line of each pane ends, behind a terminal.
+/// The end of each pane's last line, behind a terminal.
 const LAST_LINE: &[u8] = b"end\r\n";
 
 /// The rows.
@@ -143,7 +143,7 @@ fn mixed() -> TmuxServer {
     server
 }
 
-/// What came of one round.
+/// The result of one round.
 struct Heard {
     /// Of the quiet panes' lines that were written while the others flooded, in ms.
     ages: Vec<f64>,

@@ -1,4 +1,4 @@
-//! Who watches a flood: the program as it is built, `cat` and `tail`, or nobody.
+//! The observers of a flood: the program as it is built, `cat` and `tail`, or none.
 
 use std::fs::{self, File};
 use std::io::{Read, Seek, SeekFrom};
@@ -25,7 +25,7 @@ const READ_WITHIN: Duration = Duration::from_secs(120);
 /// A log to which nothing is added for so long has it all.
 const STANDS: Duration = Duration::from_secs(1);
 
-/// Who watches.
+/// The kind of an observer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Who {
     Nobody,
@@ -37,7 +37,7 @@ pub enum Who {
     Tail,
 }
 
-/// Somebody who watches the panes of a server.
+/// An observer of the panes of a server.
 pub struct Observer {
     who: Who,
     child: Option<Child>,
@@ -207,9 +207,9 @@ fn spawn(command: &mut Command) -> Child {
     command.spawn().unwrap()
 }
 
-/// Whether a text stands at the end of a file, or short before.
+/// Returns true if a text is at the end of a file, or shortly before it.
 fn ends_so(path: &std::path::Path, text: &str) -> bool {
-    // It is not there for a moment when the log goes on in another file.
+    // It does not exist for a moment when the log rotates.
     let Ok(mut file) = File::open(path) else {
         return false;
     };
@@ -221,7 +221,7 @@ fn ends_so(path: &std::path::Path, text: &str) -> bool {
     memchr::memmem::find(&end, text.as_bytes()).is_some()
 }
 
-/// Whether a process has read so many bytes.
+/// Returns true if a process has read this number of bytes.
 fn has_read(pid: u32, bytes: u64) -> bool {
     let io = fs::read_to_string(format!("/proc/{pid}/io")).unwrap_or_default();
     let read = io.lines().find_map(|line| line.strip_prefix("rchar: "));

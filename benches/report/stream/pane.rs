@@ -18,7 +18,7 @@ use crate::common::table::{Bar, Row, Table};
 
 const TIME_BAR: f64 = 1.2;
 const PEAK_BAR_KB: u64 = 150 * 1024;
-/// What follows the beginning of observation.
+/// The pause after the beginning of observation.
 const SETTLE: Duration = Duration::from_millis(300);
 
 const TURN: [Who; 4] = [Who::Nobody, Who::Stream, Who::Tail, Who::Poll];
@@ -31,7 +31,7 @@ const QUIET: f64 = 0.1;
 /// One flood.
 struct Ran {
     pane_s: f64,
-    /// What others took of the processors meanwhile, as a part of one of them.
+    /// The processor time that other processes took meanwhile, as a fraction of one processor.
     others: f64,
     cpu_ms: f64,
     server_ms: f64,

@@ -1,4 +1,4 @@
-//! How fast a flood goes through to a subscriber in this process, its log kept, beside a thread that
+//! The speed of a flood on its way to a subscriber in this process, its log kept, beside a thread that
 //! reads what `tail -F` prints of the file that `cat` writes.
 
 use std::io::{Read, Write};

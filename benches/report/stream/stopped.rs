@@ -1,4 +1,4 @@
-//! An observer that stands still (SIGSTOP) while a pane floods: the pane and the server do not notice,
+//! An observer that is stopped (SIGSTOP) while a pane floods: the pane and the server do not notice,
 //! and what was printed follows, or is counted.
 
 use std::thread;

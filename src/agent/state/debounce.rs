@@ -10,7 +10,7 @@ use super::DetectedState;
 /// use std::time::Duration;
 /// use td_observe::agent::{AgentScreen, StateRules, StateDebouncer};
 /// let rules = StateRules::builtin();
-/// let question = || rules.detect(&AgentScreen::of(&["Go on? [y/n]:"]));
+/// let question = || rules.detect(&AgentScreen::of(&["Continue? [y/n]:"]));
 /// let mut debouncer = StateDebouncer::new(Duration::from_secs(1));
 /// assert_eq!(debouncer.update(question(), Duration::from_secs(10)), None);
 /// assert!(debouncer.update(question(), Duration::from_secs(11)).is_some());

@@ -18,9 +18,9 @@ use crate::engine::Builder;
 use crate::observe::Watch;
 use crate::tmux::{DrainProgram, Target};
 
-use server::{Place, PrivateServer};
+use server::{DemoDirectory, PrivateServer};
 
-/// What runs in the sessions, for a plain `sh`. Each waits a second, so that it is watched from
+/// The scripts of the sessions, for a plain `sh`. Each waits a second, so that it is watched from
 /// its first line, and lingers after its last.
 const SESSIONS: [(&str, &str); 3] = [
     ("build", include_str!("build.sh")),
@@ -28,7 +28,7 @@ const SESSIONS: [(&str, &str); 3] = [
     ("agent", include_str!("agent.sh")),
 ];
 
-/// How the demo runs.
+/// The configuration of `demo`.
 #[derive(Debug)]
 pub(super) struct Config {
     longest: Duration,
@@ -45,22 +45,22 @@ impl Config {
 /// Runs the demo to the end of its sessions, or of its time.
 pub(super) fn run(options: &Options, config: Config) -> Result<ExitCode, Failure> {
     let clock = Clock::system();
-    let place = Place::make()?;
-    let last_act = place.clone();
+    let directory = DemoDirectory::make()?;
+    let last_act = directory.clone();
     let signals = Signals::catch(move || last_act.clear())?;
-    server_checks::check_tmux(&place.server(), &clock)?;
+    server_checks::check_tmux(&directory.server(), &clock)?;
     let mut builder = Builder::new().clock(clock.clone());
     if !options.no_log {
         builder = builder.data_dir(
             options
                 .data_dir
                 .clone()
-                .unwrap_or_else(|| place.data_path()),
+                .unwrap_or_else(|| directory.data_path()),
         );
     }
     let mut engine = builder.start().map_err(keeping::unusable)?;
     // Dropped at the end, whatever happens: with it the server and all that it left.
-    let server = PrivateServer::start(place, &SESSIONS, &clock)?;
+    let server = PrivateServer::start(directory, &SESSIONS, &clock)?;
     let printing = live::print(
         &engine,
         options,

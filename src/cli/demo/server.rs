@@ -17,17 +17,17 @@ use crate::tmux::Server;
 /// temporary directories with longer names are passed over.
 const DIRECTORY_BYTES_MAX: usize = 40;
 
-/// How long tmux may take to start.
+/// The time in which tmux has to start.
 const START: Duration = Duration::from_secs(5);
 
 /// A directory that only this user can enter, and the name of a server in it. Cheap to clone.
 #[derive(Clone, Debug)]
-pub(super) struct Place {
+pub(super) struct DemoDirectory {
     directory: Arc<TempDir>,
     name: String,
 }
 
-impl Place {
+impl DemoDirectory {
     /// Makes the directory; it is removed with the last clone of this.
     pub fn make() -> Result<Self, Failure> {
         let usual = std::env::temp_dir();
@@ -80,13 +80,17 @@ impl Place {
 
 /// A running server; dropped, it ends.
 #[derive(Debug)]
-pub(super) struct PrivateServer(Place);
+pub(super) struct PrivateServer(DemoDirectory);
 
 impl PrivateServer {
     /// Starts the server with these sessions, each a name and a script for `sh`.
-    pub fn start(place: Place, sessions: &[(&str, &str)], clock: &Clock) -> Result<Self, Failure> {
+    pub fn start(
+        directory: DemoDirectory,
+        sessions: &[(&str, &str)],
+        clock: &Clock,
+    ) -> Result<Self, Failure> {
         // First the guard: a server may be there even where starting it fails halfway.
-        let server = Self(place);
+        let server = Self(directory);
         for (name, script) in sessions {
             server.start_session(name, script, clock)?;
         }

@@ -34,7 +34,7 @@ const TIMES: [&str; 5] = [
     "2026-06-30T23:59:59.5Z",
     "0999-12-31T00:00:00Z",
 ];
-/// How much the reader looks at in one piece: behind so many blanks its border is within the log.
+/// The size of the reader's blocks: behind this number of blanks, a border is within the log.
 const BLOCK_BYTES: usize = 256 * 1024;
 const GZIP_MAGIC: &[u8] = &[0x1f, 0x8b];
 
@@ -69,7 +69,7 @@ fn split_line(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
     Some((&bytes[..at], &bytes[at + 1..]))
 }
 
-/// What is looked for.
+/// The query.
 struct Asked {
     query: Query,
     context: Option<&'static str>,
@@ -111,7 +111,7 @@ impl Asked {
     }
 }
 
-/// What is in a log, line by line.
+/// The content of a log, line by line.
 #[derive(Debug, Default, PartialEq)]
 struct Truth {
     events: Vec<Found>,

@@ -1,4 +1,4 @@
-//! Any bytes of a pane, cut anywhere: numbers go on, counts are exact, and the last words are the same.
+//! Any bytes of a pane, cut anywhere: numbers continue, counts are exact, and the last words are the same.
 //!
 //! The first bytes say how wide and high the pane is and how the bytes are cut.
 
@@ -29,7 +29,7 @@ fn shown(mut look: Capture) -> Capture {
     look
 }
 
-/// What a reader has in the end, and what the pane shows.
+/// Returns the text that a reader has in the end, and the text of the pane.
 fn replay((width, height): (u32, u32), pieces: &[&[u8]]) -> (BTreeMap<i64, String>, Capture) {
     let look = Capture {
         width,

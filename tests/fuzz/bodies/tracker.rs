@@ -34,7 +34,7 @@ pub fn run(bytes: &[u8]) {
             0 => tracker.unchanged(std::time::Duration::ZERO, None),
             1 => tracker.detach(),
             2 => {
-                // Another observer goes on from what this one said.
+                // Another observer continues from the reports of this one.
                 let keep = bytes.below(known.len() + 1);
                 let (resumed, changes) =
                     Tracker::resume(&look, &known[known.len() - keep..], tracker.next_line());
@@ -248,7 +248,7 @@ fn odds(look: &mut Capture, bytes: &mut Bytes) {
     look.bytes_after = bytes.maybe_number();
 }
 
-/// What a pane may look like a moment later: printed, repainted, trimmed, resized, cleared.
+/// Changes a pane as a moment may: printed, repainted, trimmed, resized, cleared.
 fn go_on(look: &mut Capture, bytes: &mut Bytes) {
     let height = look.height as usize;
     match bytes.below(12) {

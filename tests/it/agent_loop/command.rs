@@ -70,7 +70,7 @@ fn a_prompt_that_no_variable_holds_is_on_its_input_alone() {
 #[test]
 fn ten_megabytes_for_a_command_that_does_not_read_them() {
     let prompt = "line of a prompt\n".repeat(10 * 1024 * 1024 / 17);
-    // At all, to its end, or beyond the first line; and one that shuts it and goes on.
+    // At all, to its end, or beyond the first line; and one that closes it and continues.
     assert_eq!(complete(&mut shell("echo done"), &prompt), "done\n");
     assert_eq!(
         complete(&mut shell("read -r line; echo $line"), &prompt),
@@ -265,7 +265,7 @@ fn an_agent_that_hangs_after_its_end_still_answers() {
     );
 }
 
-/// Whether a process is gone, or waits for being reaped by somebody else.
+/// Returns true if a process is gone, or waits for another process to reap it.
 fn is_gone(pid: Pid) -> bool {
     let stat = fs::read_to_string(format!("/proc/{}/stat", pid.as_raw_nonzero()));
     test_kill_process(pid).is_err()

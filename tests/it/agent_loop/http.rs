@@ -559,7 +559,7 @@ fn a_cancel_ends_it_at_once_wherever_it_waits() {
     assert_eq!(warnings_of(&[asking.next()]).len(), 1);
     asking.cancelled();
 
-    // For somebody who takes what came.
+    // For a caller that takes the partial answer.
     let server = Server::once(|connection| {
         connection.say(STREAM.as_bytes());
         let delta = HELLO.split_inclusive("\n\n").nth(1).unwrap();

@@ -17,7 +17,7 @@ use td_observe::agent_loop::{Cancel, LlmClient, LlmError, Request, Response, Str
 
 use crate::support::CEILING;
 
-/// How long a cancel may take; the promise is 200 ms, the rest is this machine's.
+/// The maximum time of a cancel: the promise is 200 ms, the rest allows for a busy machine.
 const PROMPT: Duration = Duration::from_millis(1_000);
 
 /// Asks with everything listening: what came, piece by piece, and how it ended.
@@ -103,7 +103,7 @@ fn text_of(chunks: &[StreamChunk]) -> String {
     texts.collect()
 }
 
-/// What was warned of.
+/// Returns the warnings.
 fn warnings_of(chunks: &[StreamChunk]) -> Vec<&str> {
     let warnings = chunks.iter().filter_map(|chunk| match chunk {
         StreamChunk::Agent(AgentEvent::Warning { message, .. }) => Some(message.as_str()),

@@ -16,7 +16,7 @@ pub const STREAM: &str =
 pub const CHUNKED: &str =
     "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n";
 
-/// What a connection is told to do.
+/// The script of a connection.
 type Act = Box<dyn FnOnce(&mut Connection) + Send>;
 
 /// A request that came.

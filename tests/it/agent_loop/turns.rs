@@ -1,4 +1,4 @@
-//! An iteration's turns: answers, tools, results, what is told of them, and how it ends.
+//! An iteration's turns: answers, tools, results, their events, and the iteration's end.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
@@ -16,7 +16,7 @@ use td_observe::{Envelope, EventBus, IterationOutcome, TdEvent};
 
 use crate::support::CEILING;
 
-/// Answers as it was told to, and remembers what it was asked.
+/// Gives scripted answers, and remembers the requests.
 #[derive(Default)]
 struct Scripted {
     answers: VecDeque<Result<Response, LlmError>>,
@@ -102,7 +102,7 @@ impl Tool for Obedient {
     }
 }
 
-/// Converses with events: what it came to, and what was told.
+/// Converses with events; returns the result and the events.
 fn told(
     client: &mut dyn LlmClient,
     max_turns: u32,
@@ -406,7 +406,7 @@ fn an_agent_of_its_own_tells_its_messages_itself_and_once() {
 
 #[test]
 fn a_token_is_an_event_before_the_next_one_is_said() {
-    /// Says a word when it is told to.
+    /// Emits a word for each message.
     struct Slow(crossbeam_channel::Receiver<&'static str>);
     impl LlmClient for Slow {
         fn stream(

@@ -41,7 +41,7 @@ impl Agents {
         }
     }
 
-    /// What was told since it was asked last; it is complete.
+    /// Returns the events since the last call; they are complete.
     #[track_caller]
     fn told(&mut self) -> Vec<TdEvent> {
         self.bus.emitter_for("it").error("mark", "");
@@ -188,7 +188,7 @@ fn one_ticker_serves_all_and_stops() {
     assert_eq!(agents.told().len(), 2);
 }
 
-/// How an agent ends whose file this is, and that never grows again.
+/// Returns the end of an agent with this file, which never grows again.
 fn end_of(path: &Path) -> Option<TdEvent> {
     let mut agents = Agents::new();
     agents.registry.register("a", path).unwrap();

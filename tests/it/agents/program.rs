@@ -112,7 +112,7 @@ fn without_arguments_sessions_that_live_are_watched() {
     running.wait_for("[turn] rollout-new ended: task_complete");
     running.wait_for("[agent] rollout-new COMPLETED");
     running.wait_for("[agent] agent-1 COMPLETED");
-    // It goes on.
+    // It continues.
     write(
         ".codex/sessions/2020/01/01/rollout-old.jsonl",
         &rollout.repeat(2),

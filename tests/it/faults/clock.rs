@@ -71,7 +71,7 @@ impl Timed {
     }
 }
 
-/// Whether a settled line of any pane reads so.
+/// Returns true if a settled line of any pane has this text.
 fn has_line(seen: &[Envelope], line: &str) -> bool {
     seen.iter().rev().any(|envelope| {
         matches!(&envelope.event, td_observe::TdEvent::OutputUpdate { chunk, .. }

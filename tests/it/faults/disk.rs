@@ -1,4 +1,4 @@
-//! Disks that are full, read-only or emptied by somebody else, with a watch running on top.
+//! Disks that are full, read-only or emptied by another program, with a watch running on top.
 
 use std::fs::{self, OpenOptions};
 use std::path::{Path, PathBuf};
@@ -309,7 +309,7 @@ fn a_log_that_somebody_cuts_goes_on_behind_the_cut() {
     assert_eq!(job.end(), []);
     let kept = job.kept();
     assert_eq!(kept, job.shown(kept[0].seq.unwrap()));
-    // A header tells that the lines begin anew. What was being written when somebody cut stands
+    // A header tells that the lines begin anew. A line that was cut while it was written is
     // before it.
     let text = fs::read_to_string(&path).unwrap();
     let mut headers = text.lines().filter(|line| line.contains("\"LogOpened\""));

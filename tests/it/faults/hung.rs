@@ -11,10 +11,10 @@ use crate::observed::{Replay, logs, shown};
 use crate::resources::processes_with;
 use crate::support::{CEILING, Stopped, TmuxServer, wait_for};
 
-/// How long the server stands still: the five seconds of a question, and some of the next one.
+/// The time for which the server is stopped: the five seconds of one request, and some of the next.
 const SILENCE: Duration = Duration::from_secs(9);
 
-/// What is promised for a server's end and its return.
+/// The promised time to notice a server's end and its return.
 const SOON: Duration = Duration::from_secs(2);
 
 const NAMES: [&str; 2] = ["one", "two"];

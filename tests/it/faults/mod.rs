@@ -27,8 +27,8 @@ mod unread;
 #[cfg(feature = "cli")]
 pub mod watcher;
 
-/// A pane's program that prints `line 1.`, `line 2.` and so on until it is told to end, and says in
-/// a file how far it is. It goes on while its server or its observer stands still.
+/// A pane's program that prints `line 1.`, `line 2.` and so on until a file ends it, and writes to
+/// a file the number of its last line. It continues while its server or its observer is stopped.
 pub struct Counting {
     printed: PathBuf,
     end: PathBuf,
@@ -46,7 +46,7 @@ impl Counting {
         }
     }
 
-    /// What the pane runs, for the shell.
+    /// Returns the pane's command, for the shell.
     pub fn command(&self) -> String {
         let Self {
             printed,
@@ -61,7 +61,7 @@ impl Counting {
         )
     }
 
-    /// How many lines it has printed at least.
+    /// Returns a lower bound of the number of its lines.
     pub fn printed(&self) -> u64 {
         // The file is not there yet, or is being written.
         let text = fs::read_to_string(&self.printed).unwrap_or_default();
@@ -90,7 +90,7 @@ impl Counting {
     }
 }
 
-/// What a replay has of a [`Counting`] program.
+/// The replay of a [`Counting`] program.
 #[derive(Debug, Default)]
 pub struct Counted {
     /// The number of the first line that was said, and of the one after the last.

@@ -1,4 +1,4 @@
-//! Sessions with names that somebody chose to be hard: each is watched, kept in its place, and found by name.
+//! Sessions with difficult names: each is watched, kept in its place, and found by name.
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
@@ -13,7 +13,7 @@ use td_observe::track::TmuxVersion;
 use crate::observed::{Observed, logs};
 use crate::support::TmuxServer;
 
-/// What users may ask for. tmux makes other characters of some: colons, dots, controls. From 3.7 on it
+/// Names that users may choose. tmux replaces some characters: colons, dots, controls. From 3.7 on it
 /// keeps colons and dots, and refuses what is no text.
 const NAMES: [&[u8]; 38] = [
     b"two words",
@@ -57,7 +57,7 @@ const NAMES: [&[u8]; 38] = [
     b"%%d %%H",
 ];
 
-/// Whether tmux refuses names that are no text.
+/// Returns true if tmux refuses names that are no text.
 fn are_names_text(server: &TmuxServer) -> bool {
     server.version() >= TmuxVersion::new(3, 7)
 }

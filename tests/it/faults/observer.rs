@@ -1,4 +1,4 @@
-//! An observer that stands still, as a laptop's lid or a debugger makes it, and goes on.
+//! An observer that is stopped, as by a laptop's lid or a debugger, and continues.
 
 use std::path::Path;
 
@@ -55,7 +55,7 @@ fn stopped_and_continued_again_and_again_it_loses_nothing_of_a_moderate_pane() {
 #[test]
 fn stopped_under_a_flood_it_announces_what_it_could_not_see() {
     let (server, data) = (TmuxServer::new(), tempfile::tempdir().unwrap());
-    // A flood of which a part comes before, most while it stands still, and a part afterwards.
+    // A flood of which a part comes before, most while it is stopped, and a part afterwards.
     let program = "tmux wait-for go; seq -f 'line %g.' 1 3000; tmux wait-for -S some; tmux wait-for more; \
          seq -f 'line %g.' 3001 90000; tmux wait-for -S most; tmux wait-for rest; \
          seq -f 'line %g.' 90001 95000; echo the end; exec cat";
@@ -84,7 +84,7 @@ fn stopped_under_a_flood_it_announces_what_it_could_not_see() {
         !counted.holes.is_empty(),
         "2000 lines are all that tmux keeps"
     );
-    // What was there when it went on is said.
+    // The text on the screen when it continued is reported.
     assert!(
         counted.holes.iter().all(|hole| hole.end <= 94_000),
         "{:?}",

@@ -9,7 +9,7 @@ use super::{Counted, Counting};
 use crate::observed::{Observed, Replay, shown};
 use crate::support::TmuxServer;
 
-/// How often a poller panics in a row.
+/// The number of panics of a poller in a row.
 const PANICS: u32 = 3;
 
 /// Panics when a pane that stood there is opened, in the middle of the poller's work.

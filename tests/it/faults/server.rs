@@ -1,4 +1,4 @@
-//! A server that is there again before anybody noticed that it was gone.
+//! A server that is back before the observer noticed its end.
 
 use std::os::unix::net::UnixStream;
 

@@ -172,7 +172,7 @@ fn a_pane_that_printed_noise_is_alive_afterwards() {
     );
 }
 
-/// What the gateway asks of each pane, so that a pane can print a true answer.
+/// The format that the gateway requests of each pane, so that a pane can print a true reply.
 const NUMBERS: &str = "#{pane_id} #{session_id} #{window_id} #{session_created} \
     #{window_index} #{pane_index} #{window_active} #{pane_active} #{pane_width} #{pane_height} \
     #{history_size} #{history_limit} #{cursor_x} #{cursor_y} #{alternate_on} \

@@ -12,10 +12,10 @@ use crate::observed::{Replay, logs};
 use crate::resources::peak_kb;
 use crate::support::{CEILING, TmuxServer, wait_for};
 
-/// How many lines of 490 bytes a flood has: they all wait in the program in the end.
+/// The number of lines of 490 bytes in a flood: they all wait in the program in the end.
 const LINES: u32 = 25_000;
 
-/// What the program may take: the 64 MiB that wait for its reader, as much on their way to the
+/// The memory that the program may take: the 64 MiB that wait for its reader, as much on their way to the
 /// log, and some to work with.
 const MEMORY_KB: u64 = 160 * 1024;
 

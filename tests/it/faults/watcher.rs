@@ -34,7 +34,7 @@ impl Watcher {
         }
     }
 
-    /// What it printed, after it was killed.
+    /// Kills it and returns its output.
     #[track_caller]
     pub fn killed(self) -> Vec<Envelope> {
         let Self { running, mut seen } = self;

@@ -142,7 +142,7 @@ fn runs_are_listed_in_order_with_their_state() {
 fn logs_of_the_seed_are_listed_and_other_files_ignored() {
     let temp = tempfile::tempdir().unwrap();
     let runs = temp.path().join("runs");
-    // As in `001…`: no numbers, whole seconds, no metadata.
+    // An early log: no numbers, whole seconds, no metadata.
     let seed = runs.join("abc123");
     fs::create_dir_all(&seed).unwrap();
     let lines = concat!(

@@ -119,7 +119,7 @@ pub fn play() {
     }
 }
 
-/// Whether this prompt of a pane was reported, and an answer after it.
+/// Returns true if this prompt of a pane was reported, and an answer after it.
 fn has_turn(observed: &Observed, pane: &str, prompt: &str) -> bool {
     let mut events = observed.seen.iter().map(|envelope| &envelope.event);
     events.any(|event| {
@@ -130,7 +130,7 @@ fn has_turn(observed: &Observed, pane: &str, prompt: &str) -> bool {
     })
 }
 
-/// What was said in each pane: prompts, and the beginnings of answers.
+/// Returns the conversation of each pane: prompts, and the beginnings of answers.
 fn conversations(observed: &Observed) -> BTreeMap<String, Vec<String>> {
     let mut said: BTreeMap<String, Vec<String>> = BTreeMap::new();
     for envelope in &observed.seen {

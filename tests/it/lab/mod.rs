@@ -25,11 +25,11 @@ use status::StatusRecorder;
 /// Set inside of the namespace.
 const INSIDE: &str = "TD_LAB_INSIDE";
 
-/// How long an agent may take to start, and for one step: real programs on a busy machine.
+/// The time that an agent has to start, and for one step: real programs on a busy machine.
 const START: Duration = Duration::from_secs(60);
 const STEP: Duration = Duration::from_secs(40);
 
-/// How long a person takes from a text to the Enter key, and from a dialogue to the answer.
+/// The time that a person takes from a text to the Enter key, and from a dialogue to the answer.
 const TYPING: Duration = Duration::from_millis(700);
 
 fn lab() -> PathBuf {
@@ -153,7 +153,7 @@ impl<'a> Session<'a> {
         status::check(self.agent.lab, &changes, &self.observed.seen, &self.pane);
     }
 
-    /// What is shown while it starts is no scene.
+    /// Ignores the screens of its start, which are no scene.
     fn settle(&mut self) {
         let observed = &mut self.observed;
         let idle = within(STEP, || {
@@ -391,7 +391,7 @@ impl<'a> Session<'a> {
     }
 }
 
-/// What is in these events.
+/// Counts these events by kind.
 fn count(events: &[td_observe::Envelope]) -> Counts {
     let mut counts = Counts::default();
     let (mut results, mut ended) = (0, 0);

@@ -1,13 +1,13 @@
-//! What each agent of the lab is put through, and what must be reported of it.
+//! The scenes of each agent of the lab, and the reports that they must lead to.
 
-/// What the model says where a prompt has `SCN:text`.
+/// The model's answer to a prompt with `SCN:text`.
 pub const ANSWER: &str = "I will now describe what I have found";
 
 /// An agent, and what it is put through.
 pub struct Agent {
-    /// What the lab calls it.
+    /// Its name in the lab.
     pub lab: &'static str,
-    /// What it is reported as.
+    /// Its name in events.
     pub name: &'static str,
     /// It is ready when its screen shows this.
     pub ready: &'static str,
@@ -17,7 +17,7 @@ pub struct Agent {
 
 /// A prompt, and what follows.
 pub struct Scene {
-    /// What is typed.
+    /// The text to type.
     pub text: &'static str,
     pub steps: &'static [Step],
     /// Answers that begin with [`ANSWER`], tools that are called, turns that end, sub-agents.
@@ -33,7 +33,7 @@ pub struct Counts {
     pub sub_agents: usize,
 }
 
-/// What happens next.
+/// The next step of a scene.
 #[derive(Clone, Copy, Debug)]
 pub enum Step {
     /// The next state is this one.
@@ -223,7 +223,7 @@ const LONG: Scene = Scene {
     counts: Some(NONE),
 };
 
-/// A request that is refused may be refused before anybody sees that it works.
+/// A request may be refused before a screen shows that the agent works.
 const E401: Scene = Scene {
     text: "SCN:e401 no",
     steps: &[May("working"), Is("error")],
@@ -241,7 +241,7 @@ const LIMIT: Scene = Scene {
     ..E429
 };
 
-/// Of an agent that goes on trying until it is stopped.
+/// For an agent that retries until it is stopped.
 const LIMIT_STOPPED: Scene = Scene {
     steps: &[May("working"), Is("limited"), Key("Escape"), May("idle")],
     ..LIMIT

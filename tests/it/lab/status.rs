@@ -1,4 +1,4 @@
-//! What an agent's own status file says, and when: the states that are reported must follow it.
+//! The content of an agent's own status file over time: reported states must follow it.
 
 use std::path::PathBuf;
 use std::thread::JoinHandle;
@@ -7,10 +7,10 @@ use std::time::Duration;
 use crossbeam_channel::{RecvTimeoutError, Sender, bounded};
 use td_observe::{Envelope, TdEvent};
 
-/// How soon after a change of the status file the state must be reported.
+/// The time after a change of the status file in which the state must be reported.
 const WITHIN_MICROS: i64 = 500_000;
 
-/// How often the files are looked at.
+/// The poll interval of the files.
 const LOOKS: Duration = Duration::from_millis(20);
 
 /// A change: when, in milliseconds since 1970, and what the status is since.

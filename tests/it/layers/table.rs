@@ -78,7 +78,7 @@ pub const PURE: &[&str] = &[
     "src/timestamp.rs",
 ];
 
-/// What no pure file names.
+/// Paths that no pure file names.
 pub const IMPURE: &[&str] = &[
     "std::fs",
     "std::thread",

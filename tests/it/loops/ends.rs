@@ -1,4 +1,4 @@
-//! How loops end: passed, never passed, out of time, interrupted, wrong from the beginning.
+//! The ends of loops: passed, never passed, out of time, interrupted, wrong from the beginning.
 
 use rustix::process::{Signal, test_kill_process};
 use td_observe::IterationOutcome;
@@ -80,14 +80,14 @@ fn a_check_that_never_passes_ends_the_loop_with_1() {
     assert_eq!(ended(&events), (false, 3));
     assert_eq!(outcomes(&events), [failed(7), failed(7), failed(7)]);
     assert_eq!(place.metadata().state, RunState::Failed);
-    // An agent that does nothing is told so, and so are we.
+    // An agent that does nothing gets a warning, and so does the log.
     let warnings = |envelope: &&Envelope| {
         matches!(&envelope.event, TdEvent::Warning { message, .. }
             if message.contains("changed no file"))
     };
     assert_eq!(events.iter().filter(warnings).count(), 3);
     assert!(place.file(2, "prompt.txt").contains("changed no file"));
-    // For people: why it goes on.
+    // For people: the reason why it continues.
     let shown = text(
         &Place::new()
             .run(&args("true", "exit 7", &["--max-iterations", "2"]))

@@ -1,4 +1,4 @@
-//! Loops that broke off, and are gone on with.
+//! Loops that broke off, and are resumed.
 
 use rustix::process::{Pid, Signal, kill_process};
 
@@ -6,7 +6,7 @@ use super::*;
 use crate::cli::run;
 use crate::support::{CEILING, wait_for};
 
-/// The second attempt stands still when it has said something.
+/// The second attempt hangs after its first output.
 const SECOND_HANGS: &str = "cat > /dev/null; n=$(($(cat n 2>/dev/null || echo 0) + 1)); echo $n > n; \
     echo \"attempt $n\"; test $n != 2 || { echo $$ > pid; exec sleep 1000; }";
 

@@ -1,5 +1,4 @@
-//! What is seen of a loop while it runs: phases, tokens, tools, checks (success criteria 1 to 5 of
-//! `001…`).
+//! The events of a loop while it runs: phases, tokens, tools, checks.
 
 use super::*;
 use crate::recordings::recordings;
@@ -32,7 +31,7 @@ fn a_task_is_seen_to_become_phases() {
     assert!(place.file(1, "prompt.txt").contains("The storage."));
 }
 
-/// Each piece is seen before the agent goes on: it waits for a file that is written when it was.
+/// Each piece is seen before the agent continues: it waits for a file that is written when it was.
 #[test]
 fn tokens_and_lines_of_the_check_are_seen_as_they_come() {
     let place = Place::new();
@@ -119,7 +118,7 @@ fn the_prompt_is_in_the_environment_and_in_a_file() {
     assert_code(&Running::start(command).end(), 0);
 }
 
-/// What nobody knows how to read is shown and kept as it was printed.
+/// Output of an unknown format is shown and kept as it was printed.
 #[test]
 fn records_of_nobody_are_the_answer() {
     let place = Place::new();

@@ -1,4 +1,4 @@
-//! What shells say of their commands (OSC 133) becomes events of their panes.
+//! Marks of shells for their commands (OSC 133) become events of their panes.
 
 use std::fs;
 

@@ -62,7 +62,7 @@ fn wait_until_drains_are_gone(server: &TmuxServer) {
     });
 }
 
-/// Whether each pane of the server is piped, `1` or `0` a line.
+/// Returns `1` for each pane of the server that is piped, else `0`, one per line.
 fn piped(server: &TmuxServer) -> String {
     server.tmux(&["list-panes", "-a", "-F", "#{pane_pipe}"])
 }

@@ -1,4 +1,4 @@
-//! Pipes that others have, take or break: events say so, observation goes on, and nothing is left.
+//! Pipes that other programs hold, take or break: events report it, observation continues, and nothing remains.
 
 use std::fs;
 use std::os::unix::ffi::OsStrExt;

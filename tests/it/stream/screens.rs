@@ -1,7 +1,7 @@
-//! What no byte tells and what tmux reads in its own way: in the end the lines are those of the pane,
+//! Changes that no byte shows, and bytes that tmux reads in its own way: in the end the lines are those of the pane,
 //! screen and history, within the time in which a difference is put right.
 //!
-//! What is right the server itself says, whatever its version.
+//! The server itself defines the right result, whatever its version.
 
 use std::io::Write;
 use std::time::{Duration, Instant};
@@ -12,7 +12,7 @@ use crate::support::{CEILING, TmuxServer, within};
 /// A difference is put right within 5 s of rest, and a busy machine takes some more.
 const REPAIRED: Duration = Duration::from_secs(10);
 
-/// What happens in a pane.
+/// An action in a pane.
 enum Act {
     /// Its program prints.
     Prints(&'static [u8]),

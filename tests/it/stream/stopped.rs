@@ -1,4 +1,4 @@
-//! An observer that stands still while panes flood: they do not notice, and what it missed has a
+//! An observer that is stopped while panes flood: they do not notice, and the lines that it missed have a
 //! number.
 
 use td_observe::Envelope;
@@ -12,7 +12,7 @@ fn number(text: &str) -> Option<u64> {
     text.strip_prefix("line ")?.parse().ok()
 }
 
-/// What was said beside lines.
+/// Returns the reports other than lines.
 fn story(seen: &[Envelope]) -> String {
     let is_line = |e: &&Envelope| !e.event.type_name().starts_with("Output");
     let is_gap = |e: &&Envelope| e.event.type_name() == "OutputGap";
@@ -20,8 +20,8 @@ fn story(seen: &[Envelope]) -> String {
     shown(&told.cloned().collect::<Vec<_>>())
 }
 
-/// Floods a pane with numbered lines of this width while the observer stands still; what it says
-/// then.
+/// Floods a pane with numbered lines of this width while the observer is stopped; returns its reports
+/// afterwards.
 fn flooded(lines: u64, width: usize, has_gap: bool) -> Vec<Envelope> {
     let (server, data) = (TmuxServer::new(), tempfile::tempdir().unwrap());
     let program = format!(

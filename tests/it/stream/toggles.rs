@@ -9,7 +9,7 @@ use crate::faults::{Counted, Counting};
 use crate::observed::{Observed, Replay, shown};
 use crate::support::{CEILING, TmuxServer, wait_for};
 
-/// How many panes are toggled, one after the other.
+/// The number of panes that are toggled, one after the other.
 const PANES: usize = 10;
 
 fn pipe_news(observed: &Observed) -> Vec<String> {

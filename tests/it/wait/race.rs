@@ -1,4 +1,4 @@
-//! The race of `wait_for_text` (`004…`): many waits during bursts that overflow histories. No wait misses a
+//! The race of waiting for text: many waits during bursts that overflow histories. No wait misses a
 //! line without a report, and none matches a line that was printed before its start.
 //!
 //! `TD_RACE_WAITS=10000 cargo test --test it race` sets the number of waits; a failure contains the output.

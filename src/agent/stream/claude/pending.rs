@@ -1,4 +1,4 @@
-//! What remains after the end of a transcript's turn: tasks, a wake-up, a goal, a hook (pure).
+//! Work that remains after the end of a transcript's turn: tasks, a wake-up, a goal, a hook (pure).
 
 use std::time::Duration;
 
