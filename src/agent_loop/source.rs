@@ -22,21 +22,18 @@ pub(crate) fn loop_job(
     extra: Map<String, Value>,
 ) -> (impl Source, JobHandle<LoopOutcome, Cancel>) {
     let cancel = engine.cancel();
-    Job::new(
-        "td-loop".to_owned(),
-        cancel,
-        move |context: &SourceContext| {
-            engine.clock = context.clock.clone();
-            engine.ready()?;
-            let info = RunInfo {
-                kind: "loop".to_owned(),
-                label: "loop".to_owned(),
-                identity: None,
-                extra,
-            };
-            run(&mut engine, name, info, context)
-        },
-    )
+    let work = move |context: &SourceContext| {
+        engine.clock = context.clock.clone();
+        engine.ready()?;
+        let info = RunInfo {
+            kind: "loop".to_owned(),
+            label: "loop".to_owned(),
+            identity: None,
+            extra,
+        };
+        run(&mut engine, name, info, context)
+    };
+    Job::new("td-loop".to_owned(), cancel, work)
 }
 
 fn run(

@@ -15,30 +15,28 @@ pub(crate) fn command_job(
     command: Command,
 ) -> (impl Source, JobHandle<CommandOutcome, CommandControl>) {
     let thread = format!("td-run {}", command.name());
-    Job::new(
-        thread,
-        command.control.clone(),
-        move |context: &SourceContext| {
-            let info = info(&command);
-            let mut opened: Option<ExecutionId> = None;
-            let open = || {
-                let run = context.runs.open(name, info)?;
-                opened = Some(run.emitter.execution_id().clone());
-                Ok(run.emitter)
+    let control = command.control.clone();
+    let work = move |context: &SourceContext| {
+        let info = info(&command);
+        let mut opened: Option<ExecutionId> = None;
+        let open = || {
+            let run = context.runs.open(name, info)?;
+            opened = Some(run.emitter.execution_id().clone());
+            Ok(run.emitter)
+        };
+        let command = command.clock(context.clock.clone());
+        let outcome = observe_command(command, open, &context.stop);
+        if let Some(id) = opened {
+            let (state, exit_status) = match &outcome {
+                Ok(outcome) if outcome.is_success() => (RunState::Completed, Some(0)),
+                Ok(outcome) => (RunState::Failed, Some(outcome.code())),
+                Err(_) => (RunState::Failed, None),
             };
-            let command = command.clock(context.clock.clone());
-            let outcome = observe_command(command, open, &context.stop);
-            if let Some(id) = opened {
-                let (state, exit_status) = match &outcome {
-                    Ok(outcome) if outcome.is_success() => (RunState::Completed, Some(0)),
-                    Ok(outcome) => (RunState::Failed, Some(outcome.code())),
-                    Err(_) => (RunState::Failed, None),
-                };
-                context.runs.close(&id, state, exit_status);
-            }
-            outcome
-        },
-    )
+            context.runs.close(&id, state, exit_status);
+        }
+        outcome
+    };
+    Job::new(thread, control, work)
 }
 
 fn info(command: &Command) -> RunInfo {

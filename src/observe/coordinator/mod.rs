@@ -297,8 +297,11 @@ impl CoordinatorThread {
     /// included if there is a new pane, and every few rounds if they alone reveal observers.
     fn list(&mut self) -> Option<Result<Arc<Listing>>> {
         self.rounds = self.rounds.wrapping_add(1);
-        let is_fresh = std::mem::take(&mut self.has_new_terminal);
-        let listing = match self.request_listing(is_fresh)? {
+        let requested = match std::mem::take(&mut self.has_new_terminal) {
+            true => self.gateway.request_fresh_listing(),
+            false => self.gateway.request_listing(ForegroundPrograms::Omitted),
+        };
+        let listing = match self.wait_for(requested)? {
             Ok(listing) => listing,
             Err(error) => return Some(Err(error)),
         };
@@ -328,13 +331,6 @@ impl CoordinatorThread {
                 .collect();
         }
         Some(named)
-    }
-
-    fn request_listing(&self, is_fresh: bool) -> Option<Result<Arc<Listing>>> {
-        self.wait_for(match is_fresh {
-            true => self.gateway.request_fresh_listing(),
-            false => self.gateway.request_listing(ForegroundPrograms::Omitted),
-        })
     }
 
     fn wait_for(
