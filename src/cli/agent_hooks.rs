@@ -20,10 +20,10 @@ use crate::observe::HookFiles;
 /// ignored.
 const INPUT_BYTES_MAX: usize = 16 * 1024 * 1024;
 
-/// So long an agent is waited for that gives its hook nothing.
+/// The longest wait for the input of a hook.
 const INPUT_WAIT: Duration = Duration::from_secs(2);
 
-/// The events that tell a state, and whether they are those of tools, which settings match by name.
+/// The events that show a state; true for those of tools, which settings match by name.
 const EVENTS: [(&str, bool); 10] = [
     ("SessionStart", false),
     ("UserPromptSubmit", false),
@@ -107,7 +107,7 @@ fn settings(program: &Path) -> Result<String, Failure> {
     Ok(text + "\n")
 }
 
-/// The hook's command, which never fails and says nothing: Claude Code takes exit code 2 for a veto, and
+/// Returns the hook's command, which never fails and prints nothing: Claude Code takes exit code 2 for a veto, and
 /// the program may have been removed, or replaced by a version that has no such subcommand.
 fn command(program: &OsStr) -> Result<String, Failure> {
     let path = program
@@ -117,7 +117,7 @@ fn command(program: &OsStr) -> Result<String, Failure> {
     Ok(format!("'{quoted}' hooks report >/dev/null 2>&1 || true"))
 }
 
-/// Takes what the hook is given, and says nothing: a hook must never disturb the agent.
+/// Reads the hook's input, and prints nothing: a hook must never disturb the agent.
 fn report() {
     let clock = Clock::system();
     let now = clock.wall();

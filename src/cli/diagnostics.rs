@@ -9,7 +9,7 @@ use log::LevelFilter;
 use crate::agent_loop::SECRET_LOG_TARGETS;
 use crate::face::one_line;
 
-/// Starts them: warnings, more when asked for, or what `RUST_LOG` says.
+/// Starts the diagnostics: warnings, more with `-v`, or as `RUST_LOG` selects.
 pub(super) fn start(verbose: u8) {
     let level = match verbose {
         0 => LevelFilter::Warn,

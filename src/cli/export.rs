@@ -5,7 +5,7 @@ use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use super::export_raw::Tapes;
+use super::export_raw::RawRecordings;
 use super::failure::Failure;
 use super::history::{Ended, Which, tell, until_stopped};
 use super::history_args::{Format, TypedExport};
@@ -60,8 +60,8 @@ fn export(which: &Which, mut config: Config, stop: &Stop) -> Result<ExitCode, En
     }
     let mut note = None;
     if let (Format::Cast, Which::Run(run), false) = (config.format, which, config.from_log) {
-        match Tapes::of(run, config.pane.as_ref()) {
-            Ok(tapes) => return export_tapes(&tapes, &config, stop),
+        match RawRecordings::of(run, config.pane.as_ref()) {
+            Ok(recordings) => return export_recordings(&recordings, &config, stop),
             Err(why) => note = why,
         }
     }
@@ -101,11 +101,15 @@ fn export(which: &Which, mut config: Config, stop: &Stop) -> Result<ExitCode, En
     Ok(tell(which, &report))
 }
 
-/// The bytes of a pane, where they were kept: nothing tells better what it showed.
-fn export_tapes(tapes: &Tapes, config: &Config, stop: &Stop) -> Result<ExitCode, Ended> {
+/// Exports the recorded bytes of a pane, which show its screen more exactly than the log.
+fn export_recordings(
+    recordings: &RawRecordings,
+    config: &Config,
+    stop: &Stop,
+) -> Result<ExitCode, Ended> {
     let output = config.output.as_deref();
     let mut out = open(output)?;
-    tapes.export(&config.cast, stop, |text| write(&mut out, text, output))?;
+    recordings.export(&config.cast, stop, |text| write(&mut out, text, output))?;
     out.flush().map_err(|cause| failed(output, cause))?;
     Ok(ExitCode::SUCCESS)
 }
@@ -124,7 +128,7 @@ impl Renderer {
         }
     }
 
-    /// The end; says what is not in it.
+    /// Appends the end; reports what the export leaves out.
     fn finish(&mut self, text: &mut String) {
         let (count, what) = match self {
             Self::Text(transcript) => {

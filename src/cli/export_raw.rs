@@ -1,4 +1,4 @@
-//! A pane's raw recordings as one cast: which there are, and writing them one after the other.
+//! A pane's raw recordings as one asciicast file: selects them, and writes them one after the other.
 
 use std::collections::BTreeSet;
 use std::fs::File;
@@ -17,21 +17,23 @@ const LINE_BYTES_MAX: u64 = 16 * 1024 * 1024;
 
 /// The recordings of one pane of a run, if they are to be exported.
 #[derive(Debug)]
-pub(super) struct Tapes {
+pub(super) struct RawRecordings {
     run: RunDirectory,
     files: Vec<RecordingFile>,
 }
 
-/// Problems of an export, to be reported.
+/// Input that an export skips, to be reported.
 #[derive(Debug, Default, PartialEq, Eq)]
-struct Passed {
+struct SkippedInput {
     lines: u64,
-    tapes: u64,
+    files: u64,
 }
 
-impl Tapes {
-    /// Those of this pane; without one, those of the only pane that has any. Else what is to be said
-    /// when the log is exported in their place, if anything.
+impl RawRecordings {
+    /// Returns the recordings of this pane; without one, those of the only pane that has any.
+    ///
+    /// # Errors
+    /// The warning, if any, with which the log is exported in their place.
     pub fn of(run: &RunDirectory, pane: Option<&PaneId>) -> Result<Self, Option<String>> {
         let all = run
             .recordings()
@@ -58,7 +60,7 @@ impl Tapes {
         Ok(Self { run, files })
     }
 
-    /// Hands the cast over, some lines at a time, and says what it is made of.
+    /// Writes the recordings in blocks of lines, and reports the problems of the export.
     pub fn export(
         &self,
         options: &AsciicastOptions,
@@ -67,17 +69,17 @@ impl Tapes {
     ) -> Result<(), Ended> {
         let title = options.title.as_deref().map(one_line);
         let mut joiner = RecordingJoiner::new(title, options.idle_limit);
-        let (mut out, mut passed) = (String::new(), Passed::default());
+        let (mut out, mut skipped) = (String::new(), SkippedInput::default());
         for file in &self.files {
-            let tape = BufReader::new(self.run.open_recording(file)?);
-            let read = each_line(tape, &mut |number, line| {
+            let recording = BufReader::new(self.run.open_recording(file)?);
+            let read = each_line(recording, &mut |number, line| {
                 match number {
                     0 if !joiner.header(line) => {
-                        passed.tapes += 1;
+                        skipped.files += 1;
                         return Ok(false);
                     }
                     0 => {}
-                    _ if !joiner.line(line, &mut out) => passed.lines += 1,
+                    _ if !joiner.line(line, &mut out) => skipped.lines += 1,
                     _ => write(&mut out)?,
                 }
                 Ok(!is_stopped(stop))
@@ -92,11 +94,11 @@ impl Tapes {
         }
         joiner.finish(&mut out);
         write(&mut out)?;
-        self.tell(&passed);
+        self.tell(&skipped);
         Ok(())
     }
 
-    fn tell(&self, passed: &Passed) {
+    fn tell(&self, skipped: &SkippedInput) {
         let pane = self.files.first().map(|file| one_line(&file.pane));
         let files = match self.files.len() {
             1 => "one file".to_owned(),
@@ -106,16 +108,16 @@ impl Tapes {
             "exported from the raw recording of {} ({files}); --from-log makes it of the log",
             pane.unwrap_or_default()
         ));
-        if passed.lines > 0 {
+        if skipped.lines > 0 {
             super::output::say(&format!(
                 "{} lines of it cannot be read, and were passed over",
-                passed.lines
+                skipped.lines
             ));
         }
-        if passed.tapes > 0 {
+        if skipped.files > 0 {
             super::output::say(&format!(
                 "{} files of it are no recordings, and were passed over",
-                passed.tapes
+                skipped.files
             ));
         }
     }
@@ -129,13 +131,13 @@ enum Trouble {
 /// Whole lines, until `take` has had enough. Half a line at the end is one whose writer was stopped
 /// in the middle of it, or that is being written.
 fn each_line(
-    mut tape: BufReader<File>,
+    mut recording: BufReader<File>,
     take: &mut impl FnMut(u64, &[u8]) -> Result<bool, Ended>,
 ) -> Result<(), Trouble> {
     let mut line = Vec::new();
     for number in 0.. {
         line.clear();
-        let mut limited = tape.by_ref().take(LINE_BYTES_MAX);
+        let mut limited = recording.by_ref().take(LINE_BYTES_MAX);
         limited
             .read_until(b'\n', &mut line)
             .map_err(Trouble::Read)?;

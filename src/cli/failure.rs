@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use crate::error::Error;
 use crate::redact::Rules;
 
-/// The observed thing failed, or something did that is nobody's wrong usage.
+/// The observed execution failed, or an operation failed without wrong usage.
 const FAILED: u8 = 1;
 /// Wrong usage or bad input.
 const USAGE: u8 = 2;
@@ -52,7 +52,7 @@ impl Failure {
             true => MISSING,
             false => NOT_STARTED,
         };
-        // It names the command, which may be what nobody should read.
+        // The message names the command, which may contain a secret.
         let text = rules.text(&format!("{error:?}")).into_owned();
         Self { code, text }
     }

@@ -26,7 +26,7 @@ use crate::thread::{self, Handle, Stop, StopGuard, stop_pair};
 /// Commands that run at the same time.
 const AT_ONCE: usize = 4;
 
-/// Commands that wait for their turn; more are not run, which is said.
+/// Maximum number of waiting commands; further ones are not run, with a warning.
 const WAITING_MAX: usize = 256;
 
 /// The time that the end of a program waits for the end of its session, which then represents both.
@@ -328,7 +328,7 @@ impl Dispatcher {
             _ => {}
         }
         let said = said.into_iter();
-        // What is not said is empty, whatever this program's own environment has. No variable may
+        // A missing value is an empty variable, whatever this program's own environment has. No variable may
         // have a NUL in it.
         said.map(|(name, value)| {
             (

@@ -96,14 +96,14 @@ fn show(
 /// The end of an engine's work.
 #[derive(Clone, Copy)]
 pub(super) struct Ended {
-    /// Something went wrong, which was said.
+    /// True if there was a problem, which was reported.
     pub failed: bool,
-    /// The user wanted it.
+    /// True if the user asked for the end.
     pub interrupted: bool,
 }
 
-/// Waits until the sources are done, a signal comes, nobody reads any more or the time is up; then
-/// stops the engine, prints what is left, and says what went wrong.
+/// Waits until the sources are done, a signal arrives, the reader has gone or the time is up; then
+/// stops the engine, prints the remaining output, and reports problems.
 pub(super) fn until_done<T>(
     mut engine: Engine,
     printing: Option<Printer>,

@@ -122,7 +122,7 @@ pub(super) fn page(options: &Options, which: &Which, clock: &Clock) -> Shown {
             verbose: options.verbose > 0,
         });
         if let (Which::Run(run), Some(session)) = (which, which.label()) {
-            // Until the log says more: what it says may be filtered out, or long ago.
+            // Until the log names the session: that event may be filtered out, or precede the shown part.
             console.note_context(&TdEvent::SessionStarted {
                 execution_id: run.execution_id().clone(),
                 session,
@@ -290,7 +290,7 @@ fn matching(envelope: &Envelope, query: &Query) -> Option<Envelope> {
     let TdEvent::OutputUpdate { chunk, .. } = &envelope.event else {
         return None;
     };
-    // Where each line stands in what matches, if it does.
+    // The place of each line among the matching ones, if it matches.
     let (mut matching, mut places, mut count) = (String::new(), Vec::new(), 0);
     for line in chunk.split_inclusive('\n') {
         let is_match = regex.is_match(line.trim_end_matches('\n'));

@@ -360,7 +360,7 @@ pub(super) fn run(options: &Options, config: Config) -> Result<ExitCode, Failure
     Ok(match outcome.end {
         _ if ended.interrupted && !outcome.success => ExitCode::from(INTERRUPTED),
         LoopEnd::Timeout => ExitCode::from(TIMED_OUT),
-        // What could not be kept or shown was said; the code is about the checks.
+        // Problems of the history and the display are reported; the exit code is that of the checks.
         _ => live::code(!outcome.success),
     })
 }

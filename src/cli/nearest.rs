@@ -29,7 +29,7 @@ pub(super) fn nearest<'a>(
 }
 
 /// Returns what to add to a complaint about the typed name: `; did you mean "build"? there are:
-/// build, make`. `more` says where the rest of a long list is.
+/// build, make`. `more` names the command that prints the rest of a long list.
 pub(super) fn hint<'a>(
     typed: &str,
     names: impl IntoIterator<Item = &'a str>,

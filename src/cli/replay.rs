@@ -129,7 +129,7 @@ impl Player {
         loop {
             let now = clock.now();
             let began = *self.began.get_or_insert(now);
-            // Beyond what clocks can tell is as good as never.
+            // A time beyond the range of clocks never comes.
             let at = began.checked_add(due);
             let timer = match at {
                 Some(at) if self.paused.is_none() && at <= now => return true,

@@ -100,7 +100,7 @@ pub(super) fn run(options: &Options, config: Config) -> Result<ExitCode, Failure
     let ended = execution.wait();
     // A reader that does not read cannot delay a timeout.
     let is_over = interrupted || ended.as_ref().is_ok_and(|outcome| outcome.timed_out);
-    // What went wrong here is said; the exit code is the command's.
+    // Problems of the engine are reported; the exit code is that of the command.
     live::finish(engine, printing, is_over, &signals, &clock);
     match ended {
         Ok(outcome) => {
@@ -111,8 +111,8 @@ pub(super) fn run(options: &Options, config: Config) -> Result<ExitCode, Failure
     }
 }
 
-/// Waits until the command has ended, or nobody reads any more. Whether a signal came: it is the
-/// command's to end then.
+/// Waits until the command has ended, or its reader has gone. Returns true if a signal arrived: the
+/// command decides when to end then.
 fn wait(
     engine: &mut Engine,
     execution: &JobHandle<CommandOutcome, CommandControl>,
@@ -132,7 +132,7 @@ fn wait(
         }
         recv(done) -> _ => {}
         recv(printed) -> _ => {
-            // As a command hears of it that is read by nobody else.
+            // The command gets the signal that it would get without this program in between.
             execution.control().end(SIGPIPE);
             let _ = done.recv();
         }

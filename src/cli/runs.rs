@@ -136,7 +136,7 @@ fn table(runs: &[RunSummary]) -> String {
     out
 }
 
-/// As people say it: `350ms`, `12s`, `3m20s`, `5h02m`, `3d04h`.
+/// Formats a duration for people: `350ms`, `12s`, `3m20s`, `5h02m`, `3d04h`.
 fn duration(ms: u64) -> String {
     let s = ms / 1000;
     match s {

@@ -1,5 +1,5 @@
-//! `td-observe states`: how agents' screens are read, and what the rules say of one; and the rules
-//! that `watch` goes by.
+//! `td-observe states`: shows how the rules read agents' screens, and tries them on one; and selects the rules
+//! of `watch`.
 
 use std::ffi::OsStr;
 use std::fs;

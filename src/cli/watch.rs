@@ -207,7 +207,7 @@ fn watch(
                     .map(|line| rules.text(line).into_owned())
                     .collect(),
             };
-            // Full, or nobody prints any more: see `STANDING_PANES`.
+            // The queue is full, or the printer has ended: see `STANDING_PANES`.
             let _ = show.try_send(standing);
         });
     }

@@ -52,7 +52,7 @@ impl DemoDirectory {
         })
     }
 
-    /// Where the log of a demo is that nobody wants to keep.
+    /// Returns the path of the demo's log, which is removed at the end.
     pub fn data_path(&self) -> PathBuf {
         self.directory.path().join("data")
     }
