@@ -46,6 +46,7 @@
 //! | `observe` | the coordinator, the pollers, commands that are observed, background agents |
 //! | [`agent_loop`] | the agentic loop: models, tools, an iteration's turns; knows no tmux |
 //! | [`wait`] | waiting for a line, an end, silence or a signal; knows no bus |
+//! | [`board`] | who needs the user: one row for each pane, command, loop and agent, as a fold over events (pure) |
 //! | `engine` | [`Builder`], [`Engine`], [`Report`]: puts it together, takes it apart in order |
 //!
 //! The program is built on top of this, behind the feature `cli`.
@@ -102,6 +103,8 @@ mod observe;
 pub mod agent_loop;
 
 pub mod wait;
+
+pub mod board;
 
 mod engine;
 
