@@ -11,12 +11,12 @@ mod hook_files;
 mod hook_report;
 mod job;
 mod pane_observer;
+mod pane_output;
 mod pane_recordings;
 mod pane_transfers;
 mod poller;
 mod programs;
 mod resume_point;
-mod say;
 mod session_outcome;
 mod watch;
 mod watch_targets;
@@ -34,7 +34,7 @@ pub(crate) use hook_files::HookFiles;
 pub(crate) use job::Job;
 pub use job::JobHandle;
 #[cfg(feature = "cli")]
-pub(crate) use say::PIPE_CONTEXT;
+pub(crate) use pane_output::PIPE_CONTEXT;
 pub use watch::Watch;
 
 use crate::bus::EventEmitter;

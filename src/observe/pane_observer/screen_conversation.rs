@@ -6,18 +6,18 @@ use std::time::{Duration, Instant};
 use super::Pane;
 use crate::agent::{AgentEvent, AgentProgram, AgentState, Markers, ScreenReader};
 use crate::observe::conversation::AgentEventConverter;
-use crate::observe::say::Out;
+use crate::observe::pane_output::PaneOutput;
 use crate::track::Capture;
 
-/// How long a screen is held before it is read. An agent draws at its pane's new size before the size is
-/// known here: what it drew then is not read.
+/// Time for which a screen is held before it is read. An agent draws at its pane's new size before
+/// the size is known here: what it drew then is not read.
 const HELD: Duration = Duration::from_millis(300);
 
 /// One agent's screen, as it is read.
 #[derive(Debug)]
 pub(super) struct Reading {
     agent: AgentProgram,
-    /// What ends a turn, where that is asked for.
+    /// The markers that end a turn, where configured.
     markers: Option<Markers>,
     reader: ScreenReader,
     /// Columns and rows of the screens that are held.
@@ -39,7 +39,7 @@ impl Reading {
         }
     }
 
-    /// Whether it knows where turns end.
+    /// Returns whether it knows where turns end.
     pub fn has_turns(&self) -> bool {
         self.agent.known().is_some()
     }
@@ -68,8 +68,8 @@ impl Reading {
 }
 
 impl Pane {
-    /// What a look says of the conversation. The rows of a program that is not full-screen are lines.
-    pub(super) fn read_screen(&mut self, look: &Capture, out: &mut Out<'_>) {
+    /// Reads the conversation from a capture. The rows of a program that is not full-screen are lines.
+    pub(super) fn read_screen(&mut self, look: &Capture, out: &mut PaneOutput<'_>) {
         if !look.alternate || look.dead.is_some() {
             return;
         }
@@ -79,7 +79,7 @@ impl Pane {
         self.read_due(out);
     }
 
-    pub(super) fn read_due(&mut self, out: &mut Out<'_>) {
+    pub(super) fn read_due(&mut self, out: &mut PaneOutput<'_>) {
         let now = out.now;
         while let Some(reading) = &mut self.reading
             && let Some(rows) = reading.take_due(now)
@@ -94,7 +94,7 @@ impl Pane {
     }
 
     /// The agent is in this state now.
-    pub(super) fn read_state(&mut self, state: AgentState, out: &mut Out<'_>) {
+    pub(super) fn read_state(&mut self, state: AgentState, out: &mut PaneOutput<'_>) {
         // While it waits, what it asks for stands among its rows.
         if !matches!(state, AgentState::Working | AgentState::Waiting) {
             self.read(out, ScreenReader::end_turn);
@@ -103,7 +103,7 @@ impl Pane {
 
     fn read(
         &mut self,
-        out: &mut Out<'_>,
+        out: &mut PaneOutput<'_>,
         how: impl FnOnce(&mut ScreenReader, &mut Vec<AgentEvent>),
     ) {
         let Some(reading) = &mut self.reading else {
