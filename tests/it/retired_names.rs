@@ -1,6 +1,6 @@
 //! Names that the glossary has replaced do not come back: neither as types nor as modules.
 
-mod phrases;
+pub mod phrases;
 
 use std::collections::BTreeSet;
 

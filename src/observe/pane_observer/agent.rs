@@ -3,7 +3,8 @@
 
 use std::time::{Duration, Instant};
 
-use super::screen_conversation::Reading;
+use super::joining::Joining;
+use super::screen_reading::Reading;
 use super::{Pane, streamed};
 use crate::agent::{AgentProgram, AgentState, StateClaim, StateSource};
 use crate::event::{StateEvidence, TdEvent};
@@ -18,18 +19,6 @@ const JOINS: Duration = Duration::from_secs(5);
 
 /// The factor by which searches for an agent are rarer where one runs.
 const LOOKS_LATER: u32 = 8;
-
-/// The state of reading the conversation of the agent in a pane.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Joining {
-    /// There is no agent whose conversation could be read.
-    None,
-    /// It is not found yet; an agent that has not been given anything to do has none. Once it works, it
-    /// is looked for until then.
-    Looked(Option<Instant>),
-    /// It is.
-    Joined,
-}
 
 impl Pane {
     /// The title of a pane that is polled: of others, their bytes tell it sooner.

@@ -3,17 +3,19 @@
 mod agent;
 pub(super) mod agent_states;
 mod ends;
+mod joining;
 mod pipe_policy;
 mod reporting;
 mod screen_conversation;
+mod screen_reading;
 mod snapshots;
 mod streamed;
 pub(super) mod streamed_pane;
 pub(super) mod turns;
 
-use agent::Joining;
+use joining::Joining;
 use pipe_policy::{PipeNews, Piping};
-use screen_conversation::Reading;
+use screen_reading::Reading;
 use snapshots::Snapshots;
 pub(in crate::observe) use streamed::seam_of;
 

@@ -1,12 +1,13 @@
 //! The panes of one watched session: opened, asked for, told apart, handed over and closed.
 
 mod agents;
+mod captured_pane;
 mod departures;
 mod opening;
 mod programs;
 mod streams;
 
-use opening::{CapturedPane, ToOpen};
+use captured_pane::{CapturedPane, ToOpen};
 
 use std::collections::{HashMap, HashSet};
 use std::time::Instant;

@@ -80,7 +80,7 @@ fn files(path: &Path, found: &mut Vec<PathBuf>) {
     }
 }
 
-fn files_below(places: &[&str], extension: &str) -> Vec<(String, String)> {
+pub fn files_below(places: &[&str], extension: &str) -> Vec<(String, String)> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let mut found = Vec::new();
     for place in places {

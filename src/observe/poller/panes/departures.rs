@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 use std::time::Instant;
 
-use super::opening::CapturedPane;
+use super::captured_pane::CapturedPane;
 use super::{ReplyContext, SessionPanes};
 use crate::event::PaneId;
 use crate::observe::pane_observer::Begin;

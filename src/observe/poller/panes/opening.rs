@@ -2,35 +2,18 @@
 
 use std::time::Duration;
 
+use super::captured_pane::{CapturedPane, ToOpen};
 use super::{ReplyContext, SessionPanes, out};
 use crate::event::PaneId;
 use crate::observe::pane_observer::{Begin, Pane, PaneOptions, settle_time};
 use crate::observe::pane_transfers::{Arrival, Moving};
 use crate::observe::resume_point::ResumePoint;
-use crate::tmux::{CaptureDigest, Margin, PaneState};
-use crate::track::{Capture, captured_lines};
+use crate::tmux::{Margin, PaneState};
+use crate::track::captured_lines;
 
 /// Time for which a pane that comes from another session is waited for; its poller sees that it has
 /// left with its next capture.
 const ARRIVAL_WAIT: Duration = Duration::from_secs(3);
-
-/// A pane that is to be opened with the capture that is taken next.
-pub(super) struct ToOpen {
-    /// The depth of that capture.
-    pub margin: Margin,
-    /// The pane's state in the listing.
-    pub state: PaneState,
-    /// It is to be reported from its first line.
-    pub is_fresh: bool,
-}
-
-/// A capture at a pane.
-#[derive(Clone, Copy)]
-pub(super) struct CapturedPane<'a> {
-    pub state: &'a PaneState,
-    pub look: &'a Capture,
-    pub seen: &'a CaptureDigest,
-}
 
 impl SessionPanes {
     /// A pane that is to be watched from now on, if it can be.

@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use crossbeam_channel::Receiver;
 
-use super::opening::ToOpen;
+use super::captured_pane::ToOpen;
 use super::{ReplyContext, SessionPanes, out};
 use crate::event::PaneId;
 use crate::observe::pane_observer::{Pane, seam_of};
