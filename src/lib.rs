@@ -84,13 +84,14 @@
 //! | an event, its fields or words | `event/table.rs`; in words for people: `face/describe.rs` |
 //! | a full or slow disk | `history/pending.rs`, `history/writer.rs` |
 //! | `Lagged` | `bus/lossy_lane.rs`, read in `bus/subscription.rs` |
-//! | a child that ignores SIGTERM | `child/group.rs` |
+//! | a child that ignores SIGTERM | `child/supervisor.rs` escalates, `child/group.rs` kills the group |
 //!
-//! The path of a polled line: `tmux/capture.rs`, `tmux/scheduler.rs`, `observe/poller/mod.rs`,
-//! `observe/poller/panes.rs`, `observe/pane_observer/mod.rs`, `track/tracker.rs`,
-//! `observe/pane_output.rs`, `bus/emitter.rs`, `bus/fanout.rs`, `engine/log_thread.rs`,
-//! `history/writer.rs`, `history/events_file.rs`. Bytes of a streamed pane take `tmux/pipe/drains.rs`
-//! and `track/stream/tracker.rs` instead of the captures and the tracker.
+//! The main stations of a polled line: `tmux/capture.rs`, `tmux/scheduler.rs`,
+//! `observe/poller/mod.rs`, `observe/poller/panes.rs`, `observe/pane_observer/mod.rs`,
+//! `track/tracker.rs`, `observe/pane_observer/reporting.rs`, `observe/pane_output.rs`,
+//! `bus/emitter.rs`, `bus/fanout.rs`, `engine/log_thread.rs`, `history/writer.rs`,
+//! `history/events_file.rs`. Bytes of a streamed pane take `tmux/pipe/drains.rs` and
+//! `track/stream/tracker.rs` instead of the captures and the tracker.
 //!
 //! # Cargo features
 //!
