@@ -1,4 +1,4 @@
-//! What is left behind: processes of the program, its sockets, and its temporary files.
+//! Leftovers of the program: its processes, its sockets, and its temporary files.
 
 use std::fs;
 use std::path::Path;

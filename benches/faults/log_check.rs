@@ -8,7 +8,7 @@ use td_observe::{Envelope, TdEvent, Timestamp};
 /// Enough for the last whole lines of a log.
 const TAIL_BYTES: u64 = 1 << 20;
 
-/// What was complete in the log at some moments: each must be there at the end.
+/// Lines that were complete in the log at some moments: each must be there at the end.
 #[derive(Debug, Default)]
 pub struct Witnesses(HashMap<u64, Timestamp>);
 

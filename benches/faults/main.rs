@@ -28,7 +28,7 @@ use std::process::ExitCode;
 
 use left::Left;
 
-/// What the rounds of one part have cost.
+/// The cost of the rounds of one part.
 #[derive(Clone, Copy, Debug, Default)]
 struct Tally {
     rounds: usize,
