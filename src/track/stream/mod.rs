@@ -36,6 +36,8 @@ mod sequence;
 
 mod tracker;
 
+mod broken;
+
 mod agreed;
 
 mod difference;
