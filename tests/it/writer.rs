@@ -255,8 +255,10 @@ pub struct SmallDisk(PathBuf);
 impl SmallDisk {
     pub fn mount(at: &Path, options: &str) -> Option<Self> {
         fs::create_dir_all(at).unwrap();
+        // Everyone can write to a new file system by default, and such a data directory is refused.
+        let options = format!("{options},mode=0700");
         let output = Command::new("mount")
-            .args(["-t", "tmpfs", "-o", options, "tmpfs"])
+            .args(["-t", "tmpfs", "-o", &options, "tmpfs"])
             .arg(at)
             .output();
         match output {
