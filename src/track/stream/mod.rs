@@ -41,6 +41,8 @@ mod tracker;
 
 mod reported;
 
+mod broken;
+
 mod agreed;
 
 mod difference;

@@ -28,9 +28,11 @@ pub(super) struct ByText {
 }
 
 /// Finds the place where the most of the first `lines` read as they were said, or, where none do, the
-/// most of all; of several the last. Of the first line tmux may have the end only, if it `is_cut`.
+/// most of all; of several the last. No line is older than the one with the number `oldest`. Of the
+/// first line tmux may have the end only, if it `is_cut`.
 pub(super) fn by_text(
     known: &BTreeMap<i64, &str>,
+    oldest: i64,
     lines: &[Logical],
     is_cut: bool,
 ) -> Option<ByText> {
@@ -46,7 +48,8 @@ pub(super) fn by_text(
             let is_blank = text.is_empty();
             !is_blank && numbers.len() <= PLACES_MAX
         });
-        for number in numbers.into_iter().flatten() {
+        let numbers = numbers.into_iter().flatten();
+        for number in numbers.filter(|number| *number - at as i64 >= oldest) {
             same.entry(number - at as i64).or_insert((0, at)).0 += 1;
         }
     }
@@ -104,14 +107,14 @@ mod tests {
             number: 23,
             is_sure: false,
         };
-        assert_eq!(by_text(&said, &shown, true), Some(place));
-        assert_eq!(by_text(&said, &lines(&["", "other"]), true), None);
+        assert_eq!(by_text(&said, 1, &shown, true), Some(place));
+        assert_eq!(by_text(&said, 1, &lines(&["", "other"]), true), None);
     }
 
     #[test]
     fn repeated_lines_tell_no_place_alone() {
         let said = known(1, &["ok", "ok", "ok"]);
-        let place = by_text(&said, &lines(&["ok"]), false);
+        let place = by_text(&said, 1, &lines(&["ok"]), false);
         let place = place.map(|place| (place.number, place.is_sure));
         assert_eq!(place, Some((3, false)));
     }
@@ -121,11 +124,11 @@ mod tests {
         let said = known(1, &["cc one", "cc b", "", "mixed", "x", "y", "z"]);
         // One line more than was said, so that most of them stand elsewhere.
         let shown = lines(&["one", "cc b", "", "right", "more", "x", "y", "z"]);
-        let place = by_text(&said, &shown, true);
+        let place = by_text(&said, 1, &shown, true);
         let first = place.map(|place| (place.number - place.at as i64, place.is_sure));
         assert_eq!(first, Some((1, true)));
         // The whole line is another one.
-        let place = by_text(&said, &shown, false);
+        let place = by_text(&said, 1, &shown, false);
         assert!(place.is_some_and(|place| !place.is_sure));
     }
 }

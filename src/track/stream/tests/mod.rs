@@ -1,5 +1,6 @@
 //! The stream on bytes that are written here: the law, cuts, seams, and what tmux does.
 
+mod agreed;
 mod dropped;
 mod law;
 mod looks;
