@@ -77,6 +77,23 @@ struct UiEvent<'a> {
     #[serde(rename = "event.name")]
     name: Str<'a>,
     error_message: Str<'a>,
+    prompt_id: Str<'a>,
+}
+
+/// Separates the session from the number of the prompt in a prompt's id. Requests of sub-agents and
+/// of Qwen's own chores, such as its memory, have a name there: `SESSION#NAME-ID#0`.
+const PROMPT_NUMBER: &str = "########";
+
+impl UiEvent<'_> {
+    /// Returns whether it is about a request for the conversation itself.
+    fn is_of_conversation(&self) -> bool {
+        let id = self.prompt_id.as_str();
+        let number = id.rsplit_once(PROMPT_NUMBER).map(|(_, number)| number);
+        id.is_empty()
+            || number.is_some_and(|number| {
+                !number.is_empty() && number.bytes().all(|b| b.is_ascii_digit())
+            })
+    }
 }
 
 /// Interprets a session file.
@@ -125,7 +142,7 @@ impl RecordHandler for QwenSession {
             "system" => {
                 let payload = record.system_payload.0.unwrap_or_default();
                 let event = payload.ui_event.0.unwrap_or_default();
-                if record.subtype.as_str() != "ui_telemetry" {
+                if record.subtype.as_str() != "ui_telemetry" || !event.is_of_conversation() {
                     return;
                 }
                 match event.name.as_str() {

@@ -247,6 +247,11 @@ const LIMIT_STOPPED: Scene = Scene {
     ..LIMIT
 };
 
+const E429_STOPPED: Scene = Scene {
+    text: "SCN:e429 no",
+    ..LIMIT_STOPPED
+};
+
 /// Some begin the answer anew before they give up.
 const CUT: Scene = Scene {
     text: "SCN:cut it",
@@ -303,7 +308,8 @@ pub const AGENTS: &[Agent] = &[
         lab: "gemini",
         name: "gemini",
         ready: "Type your message",
-        scenes: &[TEXT, BASH, PAR, THREE_ASKED, LONG, E401, CLEAR, AGAIN],
+        // It repeats what a limit refuses for minutes, and shows only that it works.
+        scenes: &[TEXT, BASH, PAR, THREE_ASKED, LONG, E401, CUT, CLEAR, AGAIN],
     },
     Agent {
         lab: "qwen",
@@ -317,6 +323,8 @@ pub const AGENTS: &[Agent] = &[
             LONG,
             E401,
             LIMIT_STOPPED,
+            E429_STOPPED,
+            CUT,
             CLEAR,
             AGAIN,
         ],
@@ -333,9 +341,15 @@ pub const AGENTS: &[Agent] = &[
             },
             E401,
             Scene {
-                text: "/clear",
-                ..CLEAR
+                steps: &[May("working"), Is("limited"), Key("C-c"), Is("idle")],
+                ..E429
             },
+            // It tries again until it is stopped.
+            Scene {
+                steps: &[Is("working"), Shows("Retrying in"), Key("C-c"), Is("idle")],
+                ..CUT
+            },
+            CLEAR,
             AGAIN,
         ],
     },
@@ -370,6 +384,19 @@ pub const AGENTS: &[Agent] = &[
                 ..LONG
             },
             E401,
+            // It gives up after a few attempts.
+            E429,
+            Scene {
+                steps: &[
+                    May("working"),
+                    Is("limited"),
+                    Key("Escape"),
+                    Shows("esc again to interrupt"),
+                    Key("Escape"),
+                    Is("idle"),
+                ],
+                ..LIMIT
+            },
             Scene {
                 text: "/new",
                 ..CLEAR
@@ -391,6 +418,9 @@ pub const AGENTS: &[Agent] = &[
                 ..LONG
             },
             E401,
+            E429,
+            LIMIT,
+            CUT,
             CLEAR,
             AGAIN,
         ],

@@ -58,3 +58,23 @@ fn an_answer_without_the_response_of_the_api_was_stopped() {
     let (unknown, _) = parser(&(PROMPT.to_owned() + &stopped));
     assert_eq!(unknown.status(), StreamStatus::MaybeDone);
 }
+
+#[test]
+fn requests_for_other_purposes_are_not_of_the_turn() {
+    let of = |id: &str| {
+        RESPONSE.replace(
+            r#"qwen-code.api_response""#,
+            &format!(r#"qwen-code.api_response","prompt_id":"{id}""#),
+        )
+    };
+    let memory = of("5e61-9a#managed-auto-memory-extractor-c552ac0c#0");
+    let (read, _) = parser(&(PROMPT.to_owned() + &memory));
+    assert_eq!(read.status(), StreamStatus::Working);
+    let failed = memory.replace("api_response", "api_error");
+    let (read, events) = parser(&(PROMPT.to_owned() + &failed));
+    assert_eq!(read.status(), StreamStatus::Working);
+    let is_failure = |event: &AgentEvent| matches!(event, AgentEvent::AgentFailed { .. });
+    assert!(!events.iter().any(is_failure), "{events:?}");
+    let (read, _) = parser(&(PROMPT.to_owned() + &of("5e61-9a########4")));
+    assert_eq!(read.status(), StreamStatus::MaybeDone);
+}
