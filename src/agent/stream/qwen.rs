@@ -105,7 +105,7 @@ pub struct QwenSession {
     records_responses: bool,
     /// The API has answered, but the answer is not written yet, which may take seconds.
     is_unwritten: bool,
-    /// The turn ended before the answer was written.
+    /// The turn ended, as the screen shows, before the answer was written.
     is_over: bool,
 }
 
@@ -169,7 +169,7 @@ impl RecordHandler for QwenSession {
     }
 
     fn end_turn(&mut self, writer: &mut EventWriter) {
-        if self.is_unwritten {
+        if self.is_unwritten || writer.status() == StreamStatus::Working {
             self.is_over = true;
         } else {
             writer.end_turn();

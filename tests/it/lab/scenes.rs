@@ -384,14 +384,13 @@ pub const AGENTS: &[Agent] = &[
                 ..LONG
             },
             E401,
-            // It gives up after a few attempts.
-            E429,
+            // It tries again until it is stopped.
             Scene {
                 steps: &[
                     May("working"),
                     Is("limited"),
                     Key("Escape"),
-                    Shows("esc again to interrupt"),
+                    Shows("again"),
                     Key("Escape"),
                     Is("idle"),
                 ],

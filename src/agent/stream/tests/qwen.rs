@@ -78,3 +78,25 @@ fn requests_for_other_purposes_are_not_of_the_turn() {
     let (read, _) = parser(&(PROMPT.to_owned() + &of("5e61-9a########4")));
     assert_eq!(read.status(), StreamStatus::MaybeDone);
 }
+
+#[test]
+fn a_turn_that_is_over_before_anything_is_written_ends_with_its_answer() {
+    let (mut parser, mut events) = parser(&[PROMPT, RESPONSE, CALL, RESULT].concat());
+    parser.end_turn(Timestamp::default(), &mut events);
+    assert_eq!(turns(&events), 0, "the answer stands before the end");
+    parser.push(
+        [RESPONSE, ANSWER].concat().as_bytes(),
+        Timestamp::default(),
+        &mut events,
+    );
+    assert_eq!(turns(&events), 1);
+    assert_eq!(parser.status(), StreamStatus::Done);
+    // The next turn is another one.
+    events.clear();
+    parser.push(
+        [PROMPT, RESPONSE, ANSWER].concat().as_bytes(),
+        Timestamp::default(),
+        &mut events,
+    );
+    assert_eq!(turns(&events), 0, "nothing shows its end yet");
+}
