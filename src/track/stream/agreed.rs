@@ -2,8 +2,8 @@
 //! with beyond the screen (pure).
 //!
 //! A line that has scrolled off stands in tmux's history, and a look that reaches back as far shows
-//! whether it reads as it was said. Rows of the history stand still as long as it is neither full nor
-//! cleared nor made anew: so the number of one line, at the last agreement, is the number of all.
+//! whether it reads as it was said. Rows of the history keep their places until it is full, cleared
+//! or made anew: so the number of one line, at the last agreement, is the number of all.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -42,13 +42,13 @@ struct Place {
     pid: u32,
 }
 
-/// What was said since stream and tmux agreed, and where they did.
+/// The changes reported since stream and tmux agreed, and the place where they did.
 #[derive(Debug, Default)]
 pub(super) struct Agreed {
     place: Option<Place>,
     /// Chunks of lines, each with the number of its first.
     said: VecDeque<(i64, String)>,
-    /// What has been revised of them.
+    /// The revisions among them.
     revised: BTreeMap<i64, String>,
     bytes: usize,
 }
@@ -114,8 +114,8 @@ pub(super) struct Numbered {
 }
 
 impl StreamTracker {
-    /// How far above the screen a look must reach to be compared with all that was printed since the
-    /// last one.
+    /// Returns how far above the screen a look must reach to be compared with all that was printed
+    /// since the last one.
     pub fn rows_to_compare(&self) -> u32 {
         let since = match self.agreed.place {
             Some(place) => self.terminal.grid.scrolled.total() - place.scrolled,
@@ -167,7 +167,7 @@ impl StreamTracker {
         });
     }
 
-    /// Whether a line reads otherwise in a look than it was said, also above the screen.
+    /// Returns whether a line reads otherwise in a look than it was said, also above the screen.
     pub fn differs_above_screen(&self, capture: &Capture) -> bool {
         if capture.alternate {
             return false;
@@ -281,7 +281,7 @@ impl StreamTracker {
         })
     }
 
-    /// Whether a look shows what goes on since the last agreement, whatever else has come between.
+    /// Returns whether a look continues from the last agreement, whatever else has come between.
     fn is_compared(&self, capture: &Capture) -> bool {
         let is_same = self
             .agreed
@@ -291,7 +291,7 @@ impl StreamTracker {
         is_same && is_followed && !capture.alternate && capture.dead.is_none()
     }
 
-    /// Whether tmux has so much less history than the stream that it may have been cleared.
+    /// Returns whether tmux has so much less history than the stream that it may have been cleared.
     fn has_less(&self, capture: &Capture) -> bool {
         let stream = self.terminal.grid.scrolled.history.size;
         capture.history_size + capture.height < stream
@@ -408,7 +408,7 @@ fn mend_cut(lines: &mut [Logical], capture: &Capture, said: Option<&str>) {
     }
 }
 
-/// Whether a line and the next one are a line that was said, broken where a row is full: a line
+/// Returns whether a line and the next one are a line that was said, broken where a row is full: a line
 /// that ends before it is (`send-keys -R` ends one anywhere) is a line of its own.
 fn is_broken(lines: &[Logical], at: usize, said: &str, width: u32) -> bool {
     let (Some(line), Some(next)) = (lines.get(at), lines.get(at + 1)) else {
@@ -444,7 +444,7 @@ fn is_blank(line: &str) -> bool {
     line.trim_end_matches(' ').is_empty()
 }
 
-/// Whether a line reads so, but for the blanks at its end.
+/// Returns whether a line reads so, but for the blanks at its end.
 fn reads(line: &str, said: &str) -> bool {
     line.trim_end_matches(' ') == said.trim_end_matches(' ')
 }

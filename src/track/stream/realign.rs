@@ -1,10 +1,10 @@
 //! Where the lines of a look stand that neither a row nor the screen tells: by their texts (pure).
 //!
-//! What no byte tells may move every line: `send-keys -R` scrolls a screen off, `clear-history` takes
-//! away what rows are counted from. Both may come between two looks, so that the stream has written
-//! over lines that tmux still has. Until there the stream is right: the first of tmux's lines read as
-//! they were said, and tell the numbers of all. Where they do not, most lines decide, and a gap says
-//! that this may not be the story.
+//! Some events without a byte may move every line: `send-keys -R` scrolls a screen off,
+//! `clear-history` takes away what rows are counted from. Both may come between two looks, so that
+//! the stream has written over lines that tmux still has. Until there the stream is right: the
+//! first of tmux's lines read as they were said, and tell the numbers of all. Where they do not,
+//! most lines decide, and a gap says that this may not be the story.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -68,7 +68,7 @@ pub(super) fn by_text(
     })
 }
 
-/// How many of the first lines that could be known read as they were said, blank ones left out.
+/// Returns how many of the first lines that could be known read as they were said, blank ones left out.
 fn same_at_top(known: &BTreeMap<i64, &str>, first: i64, lines: &[Logical], is_cut: bool) -> usize {
     let pairs = (first..).zip(lines).filter_map(|(number, line)| {
         let (said, text) = (known.get(&number)?.trim_end(), line.text.trim_end());
