@@ -325,7 +325,11 @@ pub const AGENTS: &[Agent] = &[
             LIMIT_STOPPED,
             E429_STOPPED,
             CUT,
-            CLEAR,
+            // Its title says for a moment that it works.
+            Scene {
+                steps: &[May("working"), May("idle")],
+                ..CLEAR
+            },
             AGAIN,
         ],
     },
