@@ -258,7 +258,12 @@ impl Joined {
             StreamStatus::Interrupted => (AgentState::Idle, true),
             StreamStatus::Failed => match self.failure.as_deref().is_some_and(is_limit) {
                 true => (AgentState::Limited, true),
-                false => (AgentState::Error, true),
+                // Qwen Code repeats a request that failed and records nothing of it: its title shows
+                // whether it still works.
+                false => (
+                    AgentState::Error,
+                    self.format() != StreamFormat::QwenSession,
+                ),
             },
         };
         // With several tools open, the screen shows which one is asked about.

@@ -108,8 +108,9 @@ impl Pane {
             self.joining = Joining::Looked(Some(out.now + JOINS));
         }
         let is_end = report.claim.state == AgentState::Done;
-        if is_end && report.source == StateSource::Transcript && !report.claim.is_confirmed {
-            // The transcript does not know it.
+        let is_shown = matches!(report.source, StateSource::Transcript | StateSource::Screen);
+        if is_end && is_shown && !report.claim.is_confirmed {
+            // The transcript does not know it, or lags behind the screen.
             self.conversations.turn_over(&self.id);
         }
         self.read_state(report.claim.state, out);
