@@ -7,7 +7,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use super::broken::{join_down, join_up, mend_cut};
+use super::broken::{is_blank, join_down, join_up, mend_cut, reads};
 use super::difference::Difference;
 use super::realign::by_text;
 use super::tracker::StreamTracker;
@@ -420,13 +420,4 @@ fn last_lines(first_line: i64, chunk: &str) -> (i64, &str) {
     let at = memchr::memchr(b'\n', &bytes[surplus..]).map_or(bytes.len(), |end| surplus + end + 1);
     let before = memchr::memchr_iter(b'\n', &bytes[..at]).count();
     (first_line + before as i64, &chunk[at..])
-}
-
-pub(super) fn is_blank(line: &str) -> bool {
-    line.trim_end_matches(' ').is_empty()
-}
-
-/// Returns whether a line reads so, but for the blanks at its end.
-pub(super) fn reads(line: &str, said: &str) -> bool {
-    line.trim_end_matches(' ') == said.trim_end_matches(' ')
 }

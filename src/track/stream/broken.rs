@@ -1,9 +1,8 @@
-//! Lines of a look that tmux has in two parts, or only the end of, put together as they were said
-//! (pure).
+//! Lines of a capture that tmux has in two parts, or of which it has only the end, joined as they were
+//! reported (pure).
 
 use std::collections::BTreeMap;
 
-use super::agreed::{is_blank, reads};
 use crate::track::capture::Capture;
 use crate::track::lines::{Logical, fills_row};
 
@@ -88,4 +87,13 @@ fn join(lines: &mut Vec<Logical>, at: usize) {
     let next = lines.remove(at + 1);
     lines[at].text.push_str(&next.text);
     lines[at].rows += next.rows;
+}
+
+pub(super) fn is_blank(line: &str) -> bool {
+    line.trim_end_matches(' ').is_empty()
+}
+
+/// Returns whether a line reads so, but for the blanks at its end.
+pub(super) fn reads(line: &str, said: &str) -> bool {
+    line.trim_end_matches(' ') == said.trim_end_matches(' ')
 }
