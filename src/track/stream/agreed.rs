@@ -268,9 +268,10 @@ impl StreamTracker {
         let begins_so =
             |numbered: &Numbered| begins_as(numbered, &known) || begins_as(numbered, &top);
         // No line is older than those that tmux had at the agreement, so there are more now than the
-        // stream knows of: only `send-keys -R` makes some.
+        // stream knows of: only `send-keys -R` makes some. Where no row tells the place, the screen
+        // still shows that the two differ.
         let is_too_old = |numbered: &Numbered| numbered.first < place.oldest_number();
-        let has_more = by_screen.as_ref().is_some_and(is_too_old);
+        let has_more = by_row.is_some() && by_screen.as_ref().is_some_and(is_too_old);
         let by_screen = by_screen.filter(|_| !has_more);
         let numbered = match (by_row, by_screen) {
             (_, Some(screen)) if self.has_less(capture) => Some(screen),
