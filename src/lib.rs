@@ -47,6 +47,7 @@
 //! | `observe` | panes, commands and background agents under observation | `observe/coordinator/mod.rs`: which sessions; `observe/poller/mod.rs`: one session's thread; `observe/poller/panes.rs`: its panes; `observe/poller/panes/streams.rs`: opens and closes pipes; `observe/pane_observer/mod.rs`: one pane; `observe/pane_observer/pipe_policy.rs`: stream or poll; `observe/resume_point.rs`: after a restart; `observe/pane_output.rs`: changes as events; `observe/conversation/reader.rs`: agents' transcripts; `observe/agents/registry.rs`: background agents |
 //! | [`agent_loop`] | the agentic loop; knows no tmux | `agent_loop/engine.rs`: phases and iterations; `agent_loop/attempt.rs`: one iteration; `agent_loop/model/http/mod.rs`; `agent_loop/spec.rs` |
 //! | [`wait`] | waiting for a line, an end, silence or a signal; knows no bus | `wait/waiter.rs`, `wait/started_wait.rs`; `wait/matcher.rs`: which lines match |
+//! | [`board`] | who needs the user: one row for each pane, command, loop and agent (pure) | `board/fold.rs`: what an event means; `board/row.rs`: a row and its place |
 //! | `engine` | [`Builder`], [`Engine`], [`Report`] | `engine/mod.rs`: starts and stops everything in order; `engine/log_thread.rs`: from the bus to the history |
 //! | `face` | events for people, behind the feature `cli` | `face/describe.rs`: an event in words; `face/console.rs`; `face/tree.rs`; `face/clean.rs`: control sequences |
 //! | `cli` | the program, behind the feature `cli` | `cli/args.rs`: all arguments; a file for each subcommand, such as `cli/watch.rs`; `cli/failure.rs`: exit codes; `cli/signals.rs` |
@@ -145,6 +146,8 @@ mod observe;
 pub mod agent_loop;
 
 pub mod wait;
+
+pub mod board;
 
 mod engine;
 

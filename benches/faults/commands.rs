@@ -48,7 +48,6 @@ pub fn killed(rounds: usize) -> Tally {
         last = witnesses.note(&place.run());
     }
     let findings = check(&place.run(), witnesses);
-    eprintln!("run: {findings:?}");
     Tally {
         rounds,
         lost_lines: findings.lost_lines,
