@@ -40,21 +40,16 @@ impl Fold<'_> {
         match event {
             TdEvent::SessionStarted { session, .. } => self.name(id, session),
             TdEvent::SessionRenamed { to, .. } => self.name(id, to),
+            // A session whose observer has stopped continues.
             TdEvent::SessionEnded {
                 reason,
                 exit_status,
                 ..
-            } => {
-                // A session whose observer has stopped continues.
-                if *reason != SessionEndReason::Detached {
-                    self.all(id, |row, at| {
-                        let is_new = !row.has_ended();
-                        row.end(
-                            is_new.then_some(*exit_status).flatten().or(row.exit_status),
-                            at,
-                        );
-                    });
-                }
+            } if *reason != SessionEndReason::Detached => {
+                self.all(id, |row, at| match row.has_ended() {
+                    true => row.end(row.exit_status, at),
+                    false => row.end(*exit_status, at),
+                });
             }
             TdEvent::PaneOpened { pane, command, .. } => self.pane(id, pane, |row, at| {
                 row.agent = Some(program(command));
@@ -69,10 +64,8 @@ impl Fold<'_> {
             TdEvent::OutputUpdate { pane, chunk, .. } => self.text(id, Some(pane), chunk),
             TdEvent::OutputRevised { pane, text, .. } => self.text(id, Some(pane), text),
             TdEvent::ScreenUpdate { pane, .. } => self.pane(id, pane, Row::printed),
-            TdEvent::OutputGap { pane, evidence, .. } => {
-                if *evidence == GapEvidence::Confirmed {
-                    self.pane(id, pane, |row, _| row.gaps += 1);
-                }
+            TdEvent::OutputGap { pane, evidence, .. } if *evidence == GapEvidence::Confirmed => {
+                self.pane(id, pane, |row, _| row.gaps += 1);
             }
             TdEvent::ExecutionOutput { text, .. } => self.text(id, None, text),
             TdEvent::ExecutionStarted {
