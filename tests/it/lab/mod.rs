@@ -11,7 +11,7 @@ mod status;
 
 use std::path::PathBuf;
 use std::process::Command;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use td_observe::TdEvent;
 use td_observe::agent::StateRules;
@@ -156,19 +156,34 @@ impl<'a> Session<'a> {
     /// Ignores the screens of its start, which are no scene.
     fn settle(&mut self) {
         let observed = &mut self.observed;
-        let idle = within(STEP, || {
+        let mut rests_since = None;
+        // Codex turns its spinner while it starts, and takes no prompt then: the agent has to have
+        // been idle for a while.
+        let idle = within(START, || {
             observed.take_ready();
-            let mut states = observed.seen.iter().rev();
-            let last = states.find_map(|envelope| match &envelope.event {
-                TdEvent::AgentState { state, .. } => Some(state.as_str()),
-                _ => None,
-            });
-            (last == Some("idle")).then_some(()).ok_or(())
+            let states = observed
+                .seen
+                .iter()
+                .filter_map(|envelope| match &envelope.event {
+                    TdEvent::AgentState { state, .. } => Some(state.as_str()),
+                    _ => None,
+                });
+            let now = (states.clone().count(), states.last().map(str::to_owned));
+            match &rests_since {
+                Some((seen, since)) if *seen == now => {
+                    let since: &Instant = since;
+                    let is_idle = now.1.as_deref() == Some("idle");
+                    (is_idle && since.elapsed() > 5 * TYPING)
+                        .then_some(())
+                        .ok_or(())
+                }
+                _ => {
+                    rests_since = Some((now, Instant::now()));
+                    Err(())
+                }
+            }
         });
         assert!(idle.is_ok(), "{}: {}", self.agent.lab, self.told());
-        // Codex turns its spinner while it starts.
-        let _ = within(4 * TYPING, || Err::<(), ()>(()));
-        self.observed.take_ready();
         self.at = self.observed.seen.len();
     }
 
