@@ -8,8 +8,8 @@
 use unicode_width::UnicodeWidthStr;
 
 use super::rule::{LEAK_BYTES, Rule};
-use super::scan::{Continuation, RuleSet, redact_spans};
-use super::span::{Span, TextEnd};
+use super::scan::{Continuation, RuleSet, redact_spans, unite};
+use super::span::TextEnd;
 use super::stream::{Scratch, StreamState};
 use super::value::ValueCheck;
 
@@ -105,7 +105,8 @@ pub(super) fn redact_line(
         let mut fresh = StreamState::default();
         is_found |= fresh.find(set, text, end, scratch);
         let fresh_open = fresh.open != Continuation::None;
-        unite(scratch.spans(), rest);
+        scratch.spans().extend(rest);
+        unite(scratch.spans());
         if fresh_open {
             state = fresh;
         }
@@ -130,6 +131,8 @@ pub(super) fn redact_line(
                 rule.max == usize::MAX && (rule.check == ValueCheck::None || is_long);
             may_continue.then_some(LineState::EndsWithSecret(*number))
         }
+        Continuation::Ended(number) => Some(LineState::EndsWithSecret(*number)),
+        Continuation::None if state.is_pending => Some(LineState::Continues(state)),
         Continuation::None => None,
     };
     (found, after)
@@ -142,23 +145,12 @@ fn may_continue(set: &RuleSet, rule: u16, text: &[u8]) -> bool {
     run == text.len() || run >= LEAK_BYTES
 }
 
-/// Adds spans to others, in order, and joins those that overlap.
-fn unite(spans: &mut Vec<Span>, more: Vec<Span>) {
-    spans.extend(more);
-    spans.sort_by_key(|span| (span.start, std::cmp::Reverse(span.end)));
-    spans.dedup_by(|next, last| {
-        let overlap = next.start <= last.end;
-        if overlap {
-            last.end = last.end.max(next.end);
-        }
-        overlap
-    });
-}
-
 /// Returns the state with a blank at its end, if it contains a keyword: a line that was broken
 /// between words has lost the blank, or has it behind the frame.
 fn with_blank(set: &RuleSet, state: &StreamState) -> Option<StreamState> {
-    set.finder.find(state.tail.as_bytes(), 0)?;
+    if !set.finder.finds(state.tail.as_bytes(), 0) {
+        return None;
+    }
     let mut spaced = state.clone();
     spaced.tail.push(' ');
     spaced.is_clean = false;

@@ -11,6 +11,8 @@ mod marker;
 mod span;
 mod value;
 
+mod name;
+
 mod rule;
 
 mod finder;

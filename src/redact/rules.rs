@@ -6,6 +6,7 @@ use std::sync::Arc;
 use super::rule::read;
 use super::scan::{Continuation, RuleSet, redact_spans};
 use super::span::TextEnd;
+use super::terminal::TerminalStream;
 use crate::error::Result;
 
 /// Rules for secrets. Cheap to clone.
@@ -20,6 +21,19 @@ use crate::error::Result;
 #[derive(Clone, Debug)]
 pub struct Rules(pub(super) Arc<RuleSet>);
 
+/// The built-in rules, in groups. Where two match at the same position, the first one names the kind.
+pub(super) const GROUPS: [(&str, &str); 9] = [
+    ("keys", include_str!("rules/keys.toml")),
+    ("ai", include_str!("rules/ai.toml")),
+    ("cloud", include_str!("rules/cloud.toml")),
+    ("ci", include_str!("rules/ci.toml")),
+    ("saas", include_str!("rules/saas.toml")),
+    ("chat", include_str!("rules/chat.toml")),
+    ("web", include_str!("rules/web.toml")),
+    ("commands", include_str!("rules/commands.toml")),
+    ("names", include_str!("rules/names.toml")),
+];
+
 /// Maximum number of passes over a whole text: a secret may hide the end of another one directly
 /// before it, which a further pass finds.
 const PASSES_MAX: usize = 4;
@@ -28,7 +42,11 @@ impl Rules {
     /// Returns the built-in rules.
     pub fn builtin() -> Self {
         static BUILTIN: std::sync::LazyLock<Rules> = std::sync::LazyLock::new(|| {
-            let set = read(include_str!("rules.toml")).and_then(RuleSet::new);
+            let mut rules = Vec::new();
+            let set = GROUPS
+                .iter()
+                .try_for_each(|(_, text)| read(text).map(|more| rules.extend(more)))
+                .and_then(|()| RuleSet::new(rules));
             #[expect(clippy::expect_used, reason = "the text is fixed, and a test reads it")]
             Rules(Arc::new(set.expect("the built-in rules are valid")))
         });
@@ -60,9 +78,13 @@ impl Rules {
     /// Redacts a whole text that is no part of a stream, such as a label or a summary. The beginning
     /// of a secret at its end is redacted, too, because the text may be truncated.
     pub fn text<'a>(&self, text: &'a str) -> Cow<'a, str> {
+        if memchr::memchr(0x1b, text.as_bytes()).is_some() {
+            let redacted = self.coloured(text);
+            return if redacted == text { Cow::Borrowed(text) } else { Cow::Owned(redacted) };
+        }
         let mut text = Cow::Borrowed(text);
         for _ in 0..PASSES_MAX {
-            if self.0.finder.find(text.as_bytes(), 0).is_none() {
+            if !self.0.finder.finds(text.as_bytes(), 0) {
                 break;
             }
             let mut spans = Vec::new();
@@ -80,6 +102,18 @@ impl Rules {
                 break;
             }
             text = Cow::Owned(redacted);
+        }
+        text
+    }
+
+    /// Redacts a whole text with control sequences, which may stand within a secret.
+    fn coloured(&self, text: &str) -> String {
+        let mut text = text.to_owned();
+        for _ in 0..PASSES_MAX {
+            match TerminalStream::new(self.clone()).push(&text) {
+                Cow::Owned(redacted) if redacted != text => text = redacted,
+                _ => break,
+            }
         }
         text
     }

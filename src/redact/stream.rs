@@ -17,6 +17,8 @@ pub(super) struct StreamState {
     pub(super) open: Continuation,
     /// True if the text so far ended in a secret whose marker is written already.
     pub(super) is_marked: bool,
+    /// True if a secret may have begun in the tail that the next line decides.
+    pub(super) is_pending: bool,
 }
 
 /// Buffers that are reused from text to text, so that clean text needs no allocation.
@@ -73,16 +75,17 @@ impl StreamState {
             true => known.saturating_sub(set.finder.longest.saturating_sub(1)),
             false => 0,
         };
-        if self.open == Continuation::None && set.finder.find(joined.as_bytes(), new).is_none() {
-            (self.is_marked, self.is_clean) = (false, true);
-            self.keep(joined, joined.len().saturating_sub(set.seam()));
+        if self.open == Continuation::None && !set.finder.finds(joined.as_bytes(), new) {
+            (self.is_marked, self.is_clean, self.is_pending) = (false, true, false);
+            let line = memchr::memrchr(b'\n', joined.as_bytes()).map_or(0, |newline| newline + 1);
+            self.keep(joined, joined.len().saturating_sub(set.seam()).max(line));
             return false;
         }
         self.is_clean = false;
         spans.clear();
         let open = std::mem::take(&mut self.open);
         let rest = set.scan(joined.as_bytes(), open, end, spans);
-        self.open = rest.open;
+        (self.open, self.is_pending) = (rest.open, rest.is_pending);
         // Text of earlier pieces is delivered already.
         spans.retain_mut(|span| {
             span.start = span.start.max(known) - known;
@@ -94,16 +97,14 @@ impl StreamState {
         !spans.is_empty()
     }
 
-    /// Keeps the end of the text, at most its last line.
+    /// Keeps the end of the text.
     fn keep(&mut self, text: &str, from: usize) {
         let mut from = from;
         while !text.is_char_boundary(from) {
             from += 1;
         }
-        let end = &text[from..];
-        let line = memchr::memrchr(b'\n', end.as_bytes()).map_or(0, |newline| newline + 1);
         self.tail.clear();
-        self.tail.push_str(&end[line..]);
+        self.tail.push_str(&text[from..]);
     }
 }
 
