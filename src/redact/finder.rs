@@ -100,7 +100,12 @@ fn next_group<const STEP: usize>(
 /// Returns the position in a keyword whose groups are rarest in text.
 fn rarest(word: &[u8], step: usize) -> Option<usize> {
     let cost = |at: usize| -> f32 {
-        let groups = (at..at + step).map(|at| word[at..at + GROUP].iter().map(|b| weight(*b)).product::<f32>());
+        let groups = (at..at + step).map(|at| {
+            word[at..at + GROUP]
+                .iter()
+                .map(|b| weight(*b))
+                .product::<f32>()
+        });
         groups.sum()
     };
     let last = word.len().checked_sub(GROUP + step - 1)?;
@@ -172,7 +177,11 @@ impl Finder {
                 for (text, place) in groups.chain([(first, 0)]) {
                     if let Some(group) = group(&text, 0) {
                         finder.bits[hash(group) >> 6] |= 1 << (hash(group) & 63);
-                        finder.places.entry(group).or_default().push((number, place));
+                        finder
+                            .places
+                            .entry(group)
+                            .or_default()
+                            .push((number, place));
                     }
                 }
                 continue;
@@ -187,7 +196,11 @@ impl Finder {
                 let hash = hash(group);
                 finder.bits[hash >> 6] |= 1 << (hash & 63);
                 // No keyword is longer than a lead.
-                finder.places.entry(group).or_default().push((number, place as u8));
+                finder
+                    .places
+                    .entry(group)
+                    .or_default()
+                    .push((number, place as u8));
             }
         }
         Ok(finder)

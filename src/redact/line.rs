@@ -7,8 +7,9 @@
 
 use unicode_width::UnicodeWidthStr;
 
+use super::edges::unite;
 use super::rule::{LEAK_BYTES, Rule};
-use super::scan::{Continuation, RuleSet, redact_spans, unite};
+use super::scan::{Continuation, RuleSet, redact_spans};
 use super::span::TextEnd;
 use super::stream::{Scratch, StreamState};
 use super::value::ValueCheck;
@@ -96,14 +97,17 @@ pub(super) fn redact_line(
     }
     let end = if is_full { TextEnd::Cut } else { end };
     let text = &line[start..stop];
+    // The newline shows that the line ends: a secret may go on in the next one.
+    let ended = (end == TextEnd::Complete).then(|| format!("{text}\n"));
+    let scanned = ended.as_deref().unwrap_or(text);
     let mut spaced = with_blank(set, &state);
     let is_rest = matches!(state.open, Continuation::Secret(_));
-    let mut is_found = state.find(set, text, end, scratch);
+    let mut is_found = state.find(set, scanned, end, scratch);
     if is_rest {
         // The apparent rest of a secret may be the name of another one.
         let rest = std::mem::take(scratch.spans());
         let mut fresh = StreamState::default();
-        is_found |= fresh.find(set, text, end, scratch);
+        is_found |= fresh.find(set, scanned, end, scratch);
         let fresh_open = fresh.open != Continuation::None;
         scratch.spans().extend(rest);
         unite(scratch.spans());
@@ -111,7 +115,7 @@ pub(super) fn redact_line(
             state = fresh;
         }
     } else if !is_found && let Some(spaced) = &mut spaced {
-        is_found = spaced.find(set, text, end, scratch);
+        is_found = spaced.find(set, scanned, end, scratch);
         if is_found {
             std::mem::swap(&mut state, spaced);
         }
@@ -122,8 +126,13 @@ pub(super) fn redact_line(
     });
     state.is_marked = false;
     let after = match &mut state.open {
+        // The newline that was added has ended the block's line.
+        Continuation::Block(..) if ended.is_some() => Some(LineState::Continues(state)),
         Continuation::Block(_, block) => (!block.end_line()).then_some(LineState::Continues(state)),
         _ if is_full => Some(LineState::Continues(state)),
+        Continuation::Secret(_) if line[..stop].ends_with('\\') => {
+            Some(LineState::Continues(state))
+        }
         Continuation::Secret(number) => {
             let rule = &set.rules[usize::from(*number)];
             let is_long = scratch.last_span() >= LONG;

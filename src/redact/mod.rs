@@ -7,13 +7,21 @@
 //! is over-redaction: a text that ends where a secret may have begun is redacted, although the text
 //! that follows might have shown otherwise.
 
+mod looks;
 mod marker;
 mod span;
 mod value;
+mod words;
+
+mod edges;
 
 mod name;
+mod name_reader;
 
 mod rule;
+mod rule_file;
+
+mod exact;
 
 mod finder;
 

@@ -148,10 +148,7 @@ fn redact_numbered(
     scratch: &mut Scratch,
 ) -> Option<String> {
     let before = number.checked_sub(1).and_then(|before| known.get(&before));
-    if before.is_none()
-        && !set.finder.finds(text.as_bytes(), 0)
-        && !nearly_full(text, width)
-    {
+    if before.is_none() && !set.finder.finds(text.as_bytes(), 0) && !nearly_full(text, width) {
         known.remove(&number);
         return None;
     }

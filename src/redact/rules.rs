@@ -3,7 +3,8 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use super::rule::read;
+use super::exact::{VALUE_MIN, dotenv, rules_of};
+use super::rule_file::read;
 use super::scan::{Continuation, RuleSet, redact_spans};
 use super::span::TextEnd;
 use super::terminal::TerminalStream;
@@ -75,12 +76,64 @@ impl Rules {
         Ok(Self(Arc::new(RuleSet::new(rules)?)))
     }
 
+    /// Adds known secrets by their names: their values are redacted wherever they appear, also in
+    /// Base64 or percent-encoded. The marker has the name.
+    ///
+    /// ```
+    /// use td_observe::redact::Rules;
+    /// let rules = Rules::builtin().with_values([("DB_PASSWORD", "blue elephant")])?;
+    /// assert_eq!(rules.text("so blue elephant it is"), "so [redacted:db-password] it is");
+    /// # Ok::<(), td_observe::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// `is_invalid_input()` for a value with fewer than four bytes, which innocent words would have.
+    pub fn with_values<N: AsRef<str>, V: AsRef<str>>(
+        &self,
+        values: impl IntoIterator<Item = (N, V)>,
+    ) -> Result<Self> {
+        let mut rules = Vec::new();
+        for (name, value) in values {
+            rules.extend(rules_of(name.as_ref(), value.as_ref())?);
+        }
+        // They name what other rules find, too.
+        rules.extend(self.0.rules.iter().cloned());
+        Ok(Self(Arc::new(RuleSet::new(rules)?)))
+    }
+
+    /// Adds the variables of the environment whose names match one of the patterns, in which `*` stands
+    /// for any text, and those of files in dotenv form. Returns the names of variables whose values are
+    /// too short to be redacted, too.
+    ///
+    /// # Errors
+    /// `is_invalid_input()` if there are too many.
+    pub fn with_variables(
+        &self,
+        patterns: &[String],
+        environment: impl IntoIterator<Item = (String, String)>,
+        files: &[String],
+    ) -> Result<(Self, Vec<String>)> {
+        let named = environment
+            .into_iter()
+            .filter(|(name, _)| patterns.iter().any(|one| fits(one, name)));
+        let files = files.iter().flat_map(|text| dotenv(text));
+        let (long, short): (Vec<_>, Vec<_>) = named
+            .chain(files)
+            .partition(|(_, value)| value.trim().len() >= VALUE_MIN);
+        let short = short.into_iter().map(|(name, _)| name).collect();
+        Ok((self.with_values(long)?, short))
+    }
+
     /// Redacts a whole text that is no part of a stream, such as a label or a summary. The beginning
     /// of a secret at its end is redacted, too, because the text may be truncated.
     pub fn text<'a>(&self, text: &'a str) -> Cow<'a, str> {
         if memchr::memchr(0x1b, text.as_bytes()).is_some() {
             let redacted = self.coloured(text);
-            return if redacted == text { Cow::Borrowed(text) } else { Cow::Owned(redacted) };
+            return if redacted == text {
+                Cow::Borrowed(text)
+            } else {
+                Cow::Owned(redacted)
+            };
         }
         let mut text = Cow::Borrowed(text);
         for _ in 0..PASSES_MAX {
@@ -116,5 +169,17 @@ impl Rules {
             }
         }
         text
+    }
+}
+
+/// Returns true if the name matches the pattern, in which `*` stands for any text.
+fn fits(pattern: &str, name: &str) -> bool {
+    match pattern.split_once('*') {
+        None => pattern == name,
+        Some((before, after)) => name.strip_prefix(before).is_some_and(|rest| {
+            (0..=rest.len())
+                .filter(|at| rest.is_char_boundary(*at))
+                .any(|at| fits(after, &rest[at..]))
+        }),
     }
 }

@@ -1,11 +1,13 @@
 //! Scans a piece of text for secrets, and returns the state that the next piece needs (pure).
 
 use super::block::Block;
+use super::edges::{ESCAPE, add, in_marker, in_word, next_line, skip_decoration, unite};
 use super::finder::{Finder, Hit};
-use super::marker::{MARKER, marker_len};
+use super::looks::has_mixed_case;
+use super::marker::marker_len;
 use super::rule::{BACK, BODY_BYTES, Hide, LEAD_MAX, LEAK_BYTES, Lead, LeadMatch, Rule};
 use super::span::{Span, TextEnd};
-use super::value::{ValueCheck, has_mixed_case};
+use super::value::ValueCheck;
 use crate::error::{Error, Result};
 
 /// Bytes of a text's end that are kept after a keyword: a truncated lead, and the part of its secret
@@ -14,8 +16,6 @@ const KEEP: usize = LEAD_MAX + 2 * LEAK_BYTES;
 
 /// Bytes examined before a keyword: the lead's beginning, and an escape before it.
 const BEFORE: usize = BACK + ESCAPE;
-/// Maximum length of an escape sequence directly before a lead, whose last letter is no letter of a word.
-const ESCAPE: usize = 12;
 
 /// The state at a text's end that affects the text that follows.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -156,11 +156,14 @@ impl RuleSet {
                         };
                         spans.push(span);
                         let mut to = span.end;
-                        if to == text.len() {
+                        if to == text.len() && self.is_whole(span) {
+                            // Nothing of a known value is left.
+                        } else if to == text.len() {
                             if open == Continuation::None {
                                 open = Continuation::Secret(span.rule);
                             }
-                        } else if let Some(more) = self.next_lines(span.rule, text, &mut to, spans) {
+                        } else if let Some(more) = self.next_lines(span.rule, text, &mut to, spans)
+                        {
                             open = more;
                         }
                         covered = covered.max(to);
@@ -194,6 +197,14 @@ impl RuleSet {
         }
     }
 
+    /// Returns true for a known value that is complete.
+    fn is_whole(&self, span: Span) -> bool {
+        match &self.rules[usize::from(span.rule)].lead {
+            Lead::Exact(value) => span.end - span.start == value.len(),
+            _ => false,
+        }
+    }
+
     /// Follows a secret that ends where its line does into the lines that follow; moves `at` to its
     /// end. Returns the state, if the text ends before it is clear.
     fn next_lines(
@@ -208,10 +219,16 @@ impl RuleSet {
         }
         while let Some(line) = next_line(text, *at) {
             if line.from == text.len() {
-                return Some(if line.is_escaped { Continuation::Secret(rule) } else { Continuation::Ended(rule) });
+                return Some(if line.is_escaped {
+                    Continuation::Secret(rule)
+                } else {
+                    Continuation::Ended(rule)
+                });
             }
             let end = self.run(rule, text, line.from, text.len());
-            if end == line.from || !(line.is_escaped || self.looks_like(rule, &text[line.from..end])) {
+            if end == line.from
+                || !(line.is_escaped || self.looks_like(rule, &text[line.from..end]))
+            {
                 return None;
             }
             spans.push(Span {
@@ -231,7 +248,10 @@ impl RuleSet {
     pub(super) fn looks_like(&self, rule: u16, run: &[u8]) -> bool {
         let rule = &self.rules[usize::from(rule)];
         run.len() >= LEAK_BYTES
-            && !matches!(rule.check, ValueCheck::Plain | ValueCheck::Password | ValueCheck::Value)
+            && !matches!(
+                rule.check,
+                ValueCheck::Plain | ValueCheck::Password | ValueCheck::Value
+            )
             && (ValueCheck::Mixed.accepts(run) || has_mixed_case(run))
     }
 
@@ -269,6 +289,20 @@ impl RuleSet {
             LeadMatch::Lead(start, from, more) => (start, from, number + more),
         };
         let rule = &self.rules[usize::from(number)];
+        if let Lead::Exact(value) = &rule.lead {
+            // A part of it at the text's end is enough once it would give the value away.
+            let is_found =
+                from - start == value.len() || (end == TextEnd::Cut && from - start >= LEAK_BYTES);
+            return match (is_found && start >= begin, from == text.len()) {
+                (true, _) => RuleMatch::Secret(Span {
+                    start,
+                    end: from,
+                    rule: number,
+                }),
+                (false, true) => RuleMatch::Undecided(start),
+                (false, false) => RuleMatch::No,
+            };
+        }
         // Redacted text is no part of another secret.
         if start < begin || (rule.word && in_word(text, start)) || in_marker(text, start, from) {
             return RuleMatch::No;
@@ -307,12 +341,14 @@ impl RuleSet {
         if rule.is_bare && matches!(text.get(to), Some(b'(' | b'[' | b'{')) {
             return RuleMatch::No;
         }
-        if is_cut && (!is_known || !rule.check.accepts(&text[from..to])) {
+        let is_accepted = match is_cut && shown >= LEAK_BYTES {
+            true => rule.check.accepts_beginning(&text[from..to]),
+            false => rule.check.accepts(&text[from..to]),
+        };
+        if is_cut && !(is_known && is_accepted) {
             return RuleMatch::Undecided(start);
         }
-        if !is_cut && rule.until.is_some_and(|until| text.get(to) != Some(&until))
-            || !rule.check.accepts(&text[from..to])
-        {
+        if !is_cut && rule.until.is_some_and(|until| text.get(to) != Some(&until)) || !is_accepted {
             return RuleMatch::No;
         }
         // What an earlier secret covers is not read again.
@@ -338,7 +374,14 @@ impl RuleSet {
     }
 
     /// Judges a secret that a line's end divides before it has enough bytes.
-    fn in_two_lines(&self, number: u16, text: &[u8], start: usize, from: usize, to: usize) -> RuleMatch {
+    fn in_two_lines(
+        &self,
+        number: u16,
+        text: &[u8],
+        start: usize,
+        from: usize,
+        to: usize,
+    ) -> RuleMatch {
         let rule = &self.rules[usize::from(number)];
         let shown = to - if rule.hide == Hide::Body { from } else { start };
         let Some(line) = next_line(text, to).filter(|_| shown >= SHORT_PART) else {
@@ -374,96 +417,6 @@ impl RuleSet {
 /// Minimum number of bytes of a secret before the line's end that divides it.
 const SHORT_PART: usize = 6;
 
-/// The beginning of the next line's text.
-struct NextLine {
-    from: usize,
-    /// True if a backslash joins the lines.
-    is_escaped: bool,
-}
-
-/// Returns the next line, if nothing but decoration is left of this one.
-fn next_line(text: &[u8], at: usize) -> Option<NextLine> {
-    let is_escaped = text[at..].starts_with(b"\\\n") || text[at..].starts_with(b"\\\r\n");
-    let mut end = at + usize::from(is_escaped);
-    if !is_escaped {
-        end = skip_decoration(text, end);
-    }
-    if text.get(end) == Some(&b'\r') {
-        end += 1;
-    }
-    (text.get(end) == Some(&b'\n')).then(|| NextLine {
-        from: skip_decoration(text, end + 1),
-        is_escaped,
-    })
-}
-
-/// Returns the position after blanks, frames and bullets.
-fn skip_decoration(text: &[u8], at: usize) -> usize {
-    let mut at = at;
-    // No indent is wider.
-    let limit = text.len().min(at + 160);
-    while at < limit {
-        match &text[at..] {
-            [b' ' | b'\t' | b'|' | b'>', ..] => at += 1,
-            [0xe2, 0x80..=0xbf, 0x80..=0xbf, ..] => at += 3,
-            _ => break,
-        }
-    }
-    at
-}
-
-fn add(spans: &mut Vec<Span>, start: usize, end: usize, rule: u16) {
-    if start == end {
-        return;
-    }
-    match spans.last_mut() {
-        // A lead may overlap the previous secret.
-        Some(last) if start <= last.end => last.end = last.end.max(end),
-        _ => spans.push(Span { start, end, rule }),
-    }
-}
-
-/// Sorts spans, and joins those that overlap or touch. The earlier rule names both.
-pub(super) fn unite(spans: &mut Vec<Span>) {
-    if spans.len() < 2 {
-        return;
-    }
-    spans.sort_by_key(|span| (span.start, span.rule, std::cmp::Reverse(span.end)));
-    spans.dedup_by(|next, last| {
-        let overlap = next.start <= last.end;
-        if overlap {
-            last.end = last.end.max(next.end);
-        }
-        overlap
-    });
-}
-
-/// Returns true if a letter or digit precedes the position and is not part of an escape sequence.
-pub(super) fn in_word(text: &[u8], at: usize) -> bool {
-    let Some(&before) = at.checked_sub(1).and_then(|before| text.get(before)) else {
-        return false;
-    };
-    if !before.is_ascii_alphanumeric() {
-        return false;
-    }
-    !in_escape(text, at)
-}
-
-/// Returns true if the letter before the position ends an escape sequence: `\n` as escaped text, or
-/// `ESC [ 1 m` of a terminal.
-pub(super) fn in_escape(text: &[u8], at: usize) -> bool {
-    let Some(before) = at.checked_sub(1) else {
-        return false;
-    };
-    let rest = &text[at.saturating_sub(ESCAPE)..before];
-    if text[before].is_ascii_lowercase() && rest.last() == Some(&b'\\') {
-        return true;
-    }
-    let number = |b: &u8| b.is_ascii_digit() || *b == b';';
-    let digits = rest.iter().rev().take_while(|b| number(b)).count();
-    text[before] == b'm' && rest[..rest.len() - digits].ends_with(b"\x1b[")
-}
-
 /// Returns the text with markers in place of the spans. If `is_marked`, a span at the beginning gets
 /// no marker, because the previous text ended with it.
 pub(super) fn redact_spans(set: &RuleSet, text: &str, spans: &[Span], is_marked: bool) -> String {
@@ -478,13 +431,4 @@ pub(super) fn redact_spans(set: &RuleSet, text: &str, spans: &[Span], is_marked:
     }
     out.push_str(&text[at..]);
     out
-}
-
-/// Returns true if a lead overlaps a marker.
-fn in_marker(text: &[u8], start: usize, end: usize) -> bool {
-    // No marker is longer: its id has at most 32 bytes.
-    let from = start.saturating_sub(MARKER.len() + 34);
-    memchr::memmem::find_iter(&text[from..end], MARKER.as_bytes())
-        .map(|at| from + at)
-        .any(|at| marker_len(&text[at..]).is_some_and(|len| at + len > start))
 }

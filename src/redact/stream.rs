@@ -5,6 +5,7 @@ use std::borrow::Cow;
 use super::rules::Rules;
 use super::scan::{Continuation, RuleSet, redact_spans};
 use super::span::{Span, TextEnd};
+use super::terminal::TerminalStream;
 
 /// The state of a stream between two pieces.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -119,27 +120,22 @@ impl StreamState {
 /// assert_eq!(stream.push(two), "[redacted:gitlab-token] is it");
 /// ```
 #[derive(Clone, Debug)]
-pub struct TextStream {
-    rules: Rules,
-    pub(super) state: StreamState,
-    scratch: Scratch,
-}
+pub struct TextStream(TerminalStream);
 
 impl TextStream {
     /// Creates an empty stream.
     pub fn new(rules: Rules) -> Self {
-        Self {
-            rules,
-            state: StreamState::default(),
-            scratch: Scratch::default(),
-        }
+        Self(TerminalStream::new(rules))
     }
 
     /// Redacts the next piece.
     pub fn push<'a>(&mut self, piece: &'a str) -> Cow<'a, str> {
-        match (self.state).redact(&self.rules.0, piece, TextEnd::Cut, &mut self.scratch) {
-            Some(redacted) => Cow::Owned(redacted),
-            None => Cow::Borrowed(piece),
-        }
+        self.0.push(piece)
+    }
+
+    /// Returns the number of bytes that are kept for the next piece.
+    #[cfg(test)]
+    pub(super) fn kept(&self) -> usize {
+        self.0.kept()
     }
 }

@@ -133,6 +133,12 @@ impl TerminalStream {
         }
     }
 
+    /// Returns the number of bytes that are kept for the next piece.
+    #[cfg(test)]
+    pub(super) fn kept(&self) -> usize {
+        self.raw_state.tail.len()
+    }
+
     /// Notes that text is missing before the next piece: a control sequence does not continue, but a
     /// secret may.
     pub(crate) fn skip(&mut self) {
@@ -145,7 +151,7 @@ impl TerminalStream {
         if set.rules.is_empty() || piece.is_empty() {
             return Cow::Borrowed(piece);
         }
-        if self.is_plain && memchr::memchr2(0x1b, 0x08, piece.as_bytes()).is_none() {
+        if self.is_plain && memchr::memchr3(0x1b, 0x08, 0x07, piece.as_bytes()).is_none() {
             let found = self
                 .raw_state
                 .redact(set, piece, TextEnd::Cut, &mut self.scratch);
