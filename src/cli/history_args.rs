@@ -41,7 +41,7 @@ pub(super) struct TypedKeeping {
     pub secrets: TypedSecrets,
 }
 
-/// What is redacted.
+/// The options for secrets.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Secrets")]
 pub(super) struct TypedSecrets {

@@ -112,7 +112,7 @@ fn rarest(word: &[u8], step: usize) -> Option<usize> {
     (0..=last).min_by(|a, b| cost(*a).total_cmp(&cost(*b)))
 }
 
-/// How often a byte is in text, in percent.
+/// Returns the frequency of a byte in text, in percent.
 fn weight(byte: u8) -> f32 {
     /// From `a` to `z`.
     const LETTERS: [f32; 26] = [

@@ -97,7 +97,7 @@ pub(super) fn redact_line(
     }
     let end = if is_full { TextEnd::Cut } else { end };
     let text = &line[start..stop];
-    // The newline shows that the line ends: a secret may go on in the next one.
+    // The newline shows that the line ends: a secret may continue in the next one.
     let ended = (end == TextEnd::Complete).then(|| format!("{text}\n"));
     let scanned = ended.as_deref().unwrap_or(text);
     let mut spaced = with_blank(set, &state);

@@ -1,7 +1,5 @@
 //! Looks: whether bytes look random, or decode to something (pure).
 
-use super::words::holds;
-
 /// Returns true for letters of both cases that take turns as no words do.
 pub(super) fn has_mixed_case(value: &[u8]) -> bool {
     transitions(value) * 5 >= value.len() * 2
@@ -104,4 +102,8 @@ pub(super) fn decodes_to_a_pair(value: &[u8]) -> bool {
         }
     }
     colon.is_some_and(|at| length > at + 3)
+}
+
+pub(super) fn holds(text: &[u8], part: &str) -> bool {
+    memchr::memmem::find(text, part.as_bytes()).is_some()
 }

@@ -17,6 +17,7 @@ mod edges;
 
 mod name;
 mod name_reader;
+mod name_value;
 
 mod rule;
 mod rule_file;
@@ -33,6 +34,8 @@ mod rules;
 mod stream;
 
 mod terminal;
+mod text_stream;
+mod whole;
 
 mod line;
 mod pane;
@@ -44,5 +47,5 @@ mod tests;
 pub(crate) use marker::MARKER;
 pub use redactor::Redactor;
 pub use rules::Rules;
-pub use stream::TextStream;
 pub(crate) use terminal::TerminalStream;
+pub use text_stream::TextStream;

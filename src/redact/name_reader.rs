@@ -1,6 +1,6 @@
 //! Reads from a name to its value: quotes, operators, pairs, cells and prose (pure).
 
-use super::name::{NameMatch, Operator, Quote, ValueStart};
+use super::name_value::{NameMatch, Operator, Quote, ValueStart};
 
 /// Maximum number of blanks between a name and its value: the cells of tables are padded.
 const BLANKS: usize = 48;
@@ -52,7 +52,7 @@ impl Reader<'_> {
         }
         if self.take("\n") || self.take("\\n") {
             self.blanks();
-            return Some(false);
+            return Some(self.at >= self.text.len());
         }
         self.at = from;
         None
@@ -366,11 +366,11 @@ impl Reader<'_> {
             (b'`', _) => Some(Quote::Backtick),
             (b'&', _) if self.rest().starts_with(b"&quot;") => {
                 self.at += 6;
-                return Some(Quote::Bare);
+                return Some(Quote::Unquoted);
             }
             (b'%', _) if self.rest().starts_with(b"%22") => {
                 self.at += 3;
-                return Some(Quote::Bare);
+                return Some(Quote::Unquoted);
             }
             _ => None,
         };
@@ -428,7 +428,7 @@ impl Reader<'_> {
                         self.at += 1;
                     }
                     self.quotes();
-                    return self.found(Quote::Bare, Operator::Gap);
+                    return self.found(Quote::Unquoted, Operator::Gap);
                 }
                 _ => return NameMatch::No,
             }
@@ -439,7 +439,7 @@ impl Reader<'_> {
                 break;
             }
         }
-        self.found(quote.unwrap_or(Quote::Bare), operator)
+        self.found(quote.unwrap_or(Quote::Unquoted), operator)
     }
 
     fn found(self, quote: Quote, operator: Operator) -> NameMatch {

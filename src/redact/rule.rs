@@ -4,7 +4,8 @@ use regex::bytes::Regex;
 use serde::Deserialize;
 
 use super::edges::{in_escape, in_word};
-use super::name::{NameMatch, NameTable, OPERATORS, QUOTES};
+use super::name::NameTable;
+use super::name_value::{NameMatch, OPERATORS, QUOTES};
 use super::span::TextEnd;
 use super::value::ValueCheck;
 
@@ -28,13 +29,13 @@ pub(super) enum Hide {
     Whole,
 }
 
-/// What must surround a keyword: most words of prose fail here, before a rule is tried.
+/// The condition on the text around a keyword: most words of prose fail here, before a rule is tried.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Edge {
     None,
     /// No letter or digit before it.
     Word,
-    /// No other word goes on before or after it.
+    /// It is no part of another word.
     Name {
         is_part: bool,
     },
@@ -80,7 +81,7 @@ pub(super) struct Rule {
     pub(super) word: bool,
     /// True if the lead begins with its keyword.
     pub(super) start: bool,
-    /// What must surround a keyword.
+    /// The condition on the text around a keyword.
     pub(super) edge: Edge,
     /// The bytes of which one follows a keyword of three bytes; empty if any may.
     pub(super) follow: Vec<u8>,
@@ -172,7 +173,7 @@ impl Rule {
 #[derive(Clone, Copy, Debug)]
 pub(super) enum LeadMatch {
     No,
-    /// The lead goes on in the next line.
+    /// The lead continues in the next line.
     NextLine,
     /// The lead's beginning and end, and how many rules later the rule of its body is.
     Lead(usize, usize, u16),

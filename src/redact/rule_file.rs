@@ -5,7 +5,8 @@ use regex_syntax::hir::{Class, Hir, HirKind, literal::Extractor};
 use serde::Deserialize;
 
 use super::marker::MARKER;
-use super::name::{AROUND, NameTable, OPERATORS, QUOTES, Quote};
+use super::name::{AROUND, NameTable};
+use super::name_value::{OPERATORS, QUOTES, Quote};
 use super::rule::{BODY_BYTES, Edge, Hide, LEAD_MAX, LEAK_BYTES, Lead, Rule};
 use super::value::ValueCheck;
 use crate::error::{Error, Result};
@@ -115,7 +116,7 @@ fn compile_name(written: NameTable) -> Result<Vec<Rule>, String> {
         marker: marker.clone(),
         keywords: cases(&written.words),
         lead: Lead::Value,
-        body: Quote::Bare.body(),
+        body: Quote::Unquoted.body(),
         min: 1,
         max: usize::MAX,
         hide: Hide::Body,
@@ -140,7 +141,7 @@ fn compile_name(written: NameTable) -> Result<Vec<Rule>, String> {
                 keywords: Vec::new(),
                 lead: Lead::Value,
                 body: quote.body(),
-                is_bare: quote == Quote::Bare,
+                is_bare: quote == Quote::Unquoted,
                 check,
                 min,
                 ..rules[0].clone()

@@ -388,7 +388,18 @@ impl RuleSet {
             return RuleMatch::No;
         };
         if line.from == text.len() {
-            return RuleMatch::NextLine(start.saturating_sub(ESCAPE));
+            // The line is shown before the next one is there.
+            let is_likely = shown >= LEAK_BYTES
+                && rule.hide != Hide::Body
+                && ValueCheck::Mixed.accepts(&text[from..to]);
+            return match is_likely {
+                true => RuleMatch::Secret(Span {
+                    start,
+                    end: to,
+                    rule: number,
+                }),
+                false => RuleMatch::NextLine(start.saturating_sub(ESCAPE)),
+            };
         }
         let limit = text.len().min(line.from + BODY_BYTES);
         let end = self.run(number, text, line.from, limit);

@@ -3,11 +3,11 @@
 use serde::Deserialize;
 
 use super::looks::{
-    decodes_to_a_pair, has_letter_and_digit, has_mixed_case, has_unusual_letters, is_random,
+    decodes_to_a_pair, has_letter_and_digit, has_mixed_case, has_unusual_letters, holds, is_random,
     is_repeated, transitions,
 };
-use super::name::{Operator, Quote};
-use super::words::{holds, is_code, is_placeholder, is_plain, is_prose, is_type};
+use super::name_value::{Operator, Quote};
+use super::words::{is_code, is_placeholder, is_plain, is_prose, is_type};
 
 /// Bytes of a value that are examined: the rest does not change the result, and hostile input is not
 /// scanned again and again.
@@ -63,7 +63,7 @@ pub(super) enum ValueCheck {
 impl ValueCheck {
     /// Returns the check of a named value, and its minimum length.
     pub(super) fn of_value(self, quote: Quote, operator: Operator) -> (Self, usize) {
-        let is_quoted = !matches!(quote, Quote::Bare | Quote::Shell);
+        let is_quoted = !matches!(quote, Quote::Unquoted | Quote::Shell);
         match (self, operator) {
             (Self::Password, Operator::Assign) if is_quoted => (Self::Password, 4),
             (Self::Password, Operator::Assign) => (Self::Plain, 5),
@@ -92,6 +92,7 @@ impl ValueCheck {
             Self::Mixed | Self::Secret | Self::Strict | Self::Random | Self::Header => {
                 is_assigned(&value[..value.len().min(CHECKED_BYTES)])
             }
+            Self::Password => is_plain(&value[..value.len().min(CHECKED_BYTES)]),
             _ => self.accepts(value),
         }
     }

@@ -1,6 +1,6 @@
 //! Words: placeholders, code and prose, which no secret consists of (pure).
 
-use super::looks::class;
+use super::looks::{class, holds};
 use super::value::CHECKED_BYTES;
 
 /// Words that are placeholders for a secret.
@@ -247,7 +247,3 @@ const TECHNICAL: &[&str] = &[
     "i32",
     "string8",
 ];
-
-pub(super) fn holds(text: &[u8], part: &str) -> bool {
-    memchr::memmem::find(text, part.as_bytes()).is_some()
-}

@@ -165,7 +165,10 @@ fn waits_and_hooks_are_redacted() {
         environment.display(),
         input.display()
     );
-    let hooked = on(&socket, &["watch", "--interval", "50ms", "--on-end", &hook]);
+    let hooked = on(
+        &socket,
+        &["watch", &session, "--interval", "50ms", "--on-end", &hook],
+    );
     let mut watch = Running::start(program(&hooked, data.path()));
     watch.wait_for("job-");
     let waited = on(
@@ -276,6 +279,8 @@ fn an_execution_id_with_a_secret_is_refused() {
             "loop",
             "--execution-id",
             &key,
+            "--task",
+            "x",
             "--agent",
             "true",
             "--check",
@@ -288,7 +293,7 @@ fn an_execution_id_with_a_secret_is_refused() {
             text(&output.stderr).contains("--execution-id"),
             "{output:#?}"
         );
-        check("stderr", &[key.clone()], &output.stderr);
+        check("stderr", std::slice::from_ref(&key), &output.stderr);
     }
     check_files(&[key], data.path());
 }

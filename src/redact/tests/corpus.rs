@@ -117,7 +117,7 @@ fn every_rule_finds_its_example_and_nothing_in_the_other() {
             .map_or("[none]", String::as_str);
         assert!(is_hidden(secret, &shown), "{}: {text}: {shown}", example.id);
         assert_eq!(rules.text(&shown), shown, "{}", example.id);
-        // A line goes on after it: at the text's end, it may be the beginning of a secret.
+        // More text follows on the line: at the text's end, it may be the beginning of a secret.
         let (text, _) = fill(&format!("{} .", example.no), seed);
         assert_eq!(rules.text(&text), text, "{}", example.id);
     }
