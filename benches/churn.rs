@@ -10,7 +10,7 @@
 
 // The integration tests have the short form of it, and cases of their own.
 #[allow(dead_code)]
-#[path = "../tests/it/churn.rs"]
+#[path = "../tests/it/churn/mod.rs"]
 mod churn;
 #[allow(dead_code)]
 #[path = "../tests/it/observed.rs"]

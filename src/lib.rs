@@ -25,30 +25,74 @@
 //!
 //! # The house
 //!
-//! A room uses only what stands above it here; each absence is a rule, and a test keeps them.
+//! A module uses only modules above it in this table; a test enforces it. Paths are below `src`. A
+//! directory's module file describes its files, and each file's first line states its purpose.
 //!
-//! | room | what it is for |
+//! | module | purpose | important files |
+//! | --- | --- | --- |
+//! | `error` | one opaque [`Error`] with questions | `error.rs` |
+//! | `timestamp` | [`Timestamp`]: points in time as they are written (pure) | `timestamp.rs` |
+//! | `event` | [`TdEvent`], [`Envelope`], ids: the wire contract (pure) | `event/table.rs`: every event and field; `event/names.rs`: states and reasons |
+//! | `clock` | [`Clock`] and [`FakeClock`]; the only file that reads time | `clock.rs` |
+//! | `thread` | named threads, stopped by dropping a guard; the only file that names `std::thread` | `thread.rs` |
+//! | [`redact`] | secrets in text, removed before any subscriber sees them (pure) | `redact/rules.rs`, `redact/redactor.rs` |
+//! | [`track`] | captures or bytes of a pane in; settled lines, revisions, gaps out (pure) | `track/tracker.rs`: captures; `track/reflow.rs`: another width; `track/stream/tracker.rs`: bytes; `track/stream/terminal.rs`: tmux's terminal; `track/stream/resync.rs`: after a resize or a gap; `track/throttle.rs` |
+//! | [`agent`] | formats, turns and states of agents (pure) | `agent/stream/mod.rs`: what they write; `agent/state/mod.rs`: screens; `agent/turn.rs`; `agent/resolver.rs`: which source wins; `agent/program.rs`: which program is an agent |
+//! | [`bus`] | [`EventBus`], [`EventEmitter`], [`Subscription`] | `bus/fanout.rs`: numbers and copies; `bus/lossy_lane.rs`: drops and counts; `bus/lossless_sender.rs`; `bus/throttle.rs`; `bus/filter.rs` |
+//! | [`history`] | runs on disk; knows no bus | `history/line.rs`: the line format; `history/writer.rs`, `history/active_run.rs`, `history/events_file.rs`: writing; `history/rotate.rs`, `history/prune.rs`; `history/lock.rs`: one writer a run; `history/read/reader.rs` |
+//! | [`recording`] | asciicast v3; knows no bus | `recording/encoder.rs`; `recording/raw.rs`: raw recordings of panes |
+//! | `child` | the one way to run a child process | `child/group.rs`: signals, killing, reaping; `child/supervisor.rs`: output, input, deadlines |
+//! | [`tmux`] | the only module that knows tmux | `tmux/gateway.rs`, `tmux/scheduler.rs`: queries for all pollers; `tmux/server.rs`: one tmux process and its deadline; `tmux/capture.rs`: the commands of a capture; `tmux/listing.rs`, `tmux/target.rs`; `tmux/pipe/drain.rs`: the process at a pane's pipe; `tmux/pipe/drains.rs`: our end of it |
+//! | [`process`] | commands that this program runs, and jobs of others; knows no tmux | `process/start.rs`, `process/run.rs`; `process/line_assembler.rs`: output as lines; `process/pane_jobs.rs`: jobs in panes; `process/os/exits.rs`: exits of processes that are not children |
+//! | `observe` | panes, commands and background agents under observation | `observe/coordinator/mod.rs`: which sessions; `observe/poller/mod.rs`: one session's thread; `observe/poller/panes.rs`: its panes; `observe/poller/panes/streams.rs`: opens and closes pipes; `observe/pane_observer/mod.rs`: one pane; `observe/pane_observer/pipe_policy.rs`: stream or poll; `observe/resume_point.rs`: after a restart; `observe/pane_output.rs`: changes as events; `observe/conversation/reader.rs`: agents' transcripts; `observe/agents/registry.rs`: background agents |
+//! | [`agent_loop`] | the agentic loop; knows no tmux | `agent_loop/engine.rs`: phases and iterations; `agent_loop/attempt.rs`: one iteration; `agent_loop/model/http/mod.rs`; `agent_loop/spec.rs` |
+//! | [`wait`] | waiting for a line, an end, silence or a signal; knows no bus | `wait/waiter.rs`, `wait/started_wait.rs`; `wait/matcher.rs`: which lines match |
+//! | [`board`] | who needs the user: one row for each pane, command, loop and agent (pure) | `board/fold.rs`: what an event means; `board/row.rs`: a row and its place |
+//! | `engine` | [`Builder`], [`Engine`], [`Report`] | `engine/mod.rs`: starts and stops everything in order; `engine/log_thread.rs`: from the bus to the history |
+//! | `face` | events for people, behind the feature `cli` | `face/describe.rs`: an event in words; `face/console.rs`; `face/tree.rs`; `face/clean.rs`: control sequences |
+//! | `cli` | the program, behind the feature `cli` | `cli/args.rs`: all arguments; a file for each subcommand, such as `cli/watch.rs`; `cli/failure.rs`: exit codes; `cli/signals.rs` |
+//!
+//! # Threads
+//!
+//! | thread | file that runs it | started and joined by |
+//! | --- | --- | --- |
+//! | `td-NAME`, one for each tmux session | `observe/poller/mod.rs` | `observe/coordinator/pollers.rs` |
+//! | `td-coordinator`, one for each tmux server | `observe/coordinator/mod.rs` | `engine/mod.rs` |
+//! | `td-gateway`, one for each tmux server | `tmux/scheduler.rs` | `tmux/gateway.rs` |
+//! | `td-drains`, one for each streamed session | `tmux/pipe/drains.rs` | the session's poller |
+//! | `td-fanout`, one for each bus | `bus/fanout.rs` | `bus/mod.rs` |
+//! | `td-log`, the only writer of events | `engine/log_thread.rs` | `engine/mod.rs` |
+//! | `td-sync`: `fdatasync`; `td-chores`: compression, retention | `history/sync.rs`, `history/chores.rs` | the history's writer |
+//! | `td-raw`: raw recordings | `recording/writer.rs` | `recording/raw.rs` |
+//! | `td-exits`: ends of programs in panes | `process/os/exits.rs` | the coordinator |
+//! | `td-agents`: agents' files and transcripts | `observe/agents/registry.rs`, `observe/conversation/reader.rs` | its handle |
+//! | a command's or a loop's source | `child/supervisor.rs`, `agent_loop/source.rs` | `engine/mod.rs` |
+//!
+//! Subscribers filter and receive in their own thread; no code of an embedder runs in the fan-out.
+//!
+//! # Where to look
+//!
+//! | to change | read |
 //! | --- | --- |
-//! | `error` | one opaque [`Error`] with questions |
-//! | `timestamp` | [`Timestamp`]: points in time as they are written (pure) |
-//! | `event` | [`TdEvent`], [`Envelope`], ids: the wire contract (pure) |
-//! | `clock` | [`Clock`] and [`FakeClock`]; the only file that reads time |
-//! | `thread` | named threads, stopped by dropping a guard; the only file that names `std::thread` |
-//! | [`redact`] | secrets in text, as data: taken out before any subscriber sees them (pure) |
-//! | [`track`] | the heart: looks at a pane in; settled lines, revisions, gaps out (pure) |
-//! | [`agent`] | what agents write and show, as events: formats, tools, turns, where they stand (pure) |
-//! | [`bus`] | [`EventBus`], [`EventEmitter`], [`Subscription`], the fan-out, the limiter |
-//! | [`history`] | line format, run directory, writer; knows no bus |
-//! | [`recording`] | asciicast v3: encoder and joining (pure), raw recordings of panes; knows no bus |
-//! | `child` | the one way to run a child process |
-//! | [`tmux`] | the only room that knows tmux: targets, listing, captures, gateway |
-//! | [`process`] | child processes: what a command prints, while it prints it; jobs of others and how they ended; knows no tmux |
-//! | `observe` | the coordinator, the pollers, commands that are observed, background agents |
-//! | [`agent_loop`] | the agentic loop: models, tools, an iteration's turns; knows no tmux |
-//! | [`wait`] | waiting for a line, an end, silence or a signal; knows no bus |
-//! | `engine` | [`Builder`], [`Engine`], [`Report`]: puts it together, takes it apart in order |
+//! | a resize | `PaneResized`: `observe/pane_observer/mod.rs`; lines of a polled pane: `track/reflow.rs`; of a streamed one: `track/stream/resync.rs` |
+//! | when a line is settled | `track/book.rs`, `track/telling.rs` |
+//! | gaps and their evidence | `track/align.rs` finds them; `track/change.rs` defines them |
+//! | who opens and closes a pipe | the poller, in `observe/poller/panes/streams.rs`; tmux's end is the process of `tmux/pipe/drain.rs`, which ends when the poller closes its socket in `tmux/pipe/drains.rs` |
+//! | a pane that moves to another session | `observe/pane_transfers.rs` |
+//! | how often tmux is queried | `tmux/schedule.rs`, `tmux/rounds.rs` |
+//! | a hung or killed tmux server | `tmux/server.rs` ends its process; `observe/poller/mod.rs` warns and retries |
+//! | a panic in a poller | `observe/poller/mod.rs` |
+//! | an event, its fields or words | `event/table.rs`; in words for people: `face/describe.rs` |
+//! | a full or slow disk | `history/pending.rs`, `history/writer.rs` |
+//! | `Lagged` | `bus/lossy_lane.rs`, read in `bus/subscription.rs` |
+//! | a child that ignores SIGTERM | `child/supervisor.rs` escalates, `child/group.rs` kills the group |
 //!
-//! The program is built on top of this, behind the feature `cli`.
+//! The main stations of a polled line: `tmux/capture.rs`, `tmux/scheduler.rs`,
+//! `observe/poller/mod.rs`, `observe/poller/panes.rs`, `observe/pane_observer/mod.rs`,
+//! `track/tracker.rs`, `observe/pane_observer/reporting.rs`, `observe/pane_output.rs`,
+//! `bus/emitter.rs`, `bus/fanout.rs`, `engine/log_thread.rs`, `history/writer.rs`,
+//! `history/events_file.rs`. Bytes of a streamed pane take `tmux/pipe/drains.rs` and
+//! `track/stream/tracker.rs` instead of the captures and the tracker.
 //!
 //! # Cargo features
 //!
@@ -102,6 +146,8 @@ mod observe;
 pub mod agent_loop;
 
 pub mod wait;
+
+pub mod board;
 
 mod engine;
 

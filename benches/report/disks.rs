@@ -85,7 +85,7 @@ impl BadDisk {
         let at = root.join("full");
         fs::create_dir(&at).unwrap();
         let mounted = ran(Command::new("mount")
-            .args(["-t", "tmpfs", "-o", "size=1m", "tmpfs"])
+            .args(["-t", "tmpfs", "-o", "size=1m,mode=0700", "tmpfs"])
             .arg(&at));
         mounted.then_some(Self {
             at,

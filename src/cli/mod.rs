@@ -52,6 +52,7 @@ mod markdown;
 mod nearest;
 mod pager;
 
+mod address_space;
 mod descriptors;
 mod live;
 mod report;
@@ -99,6 +100,10 @@ fn fail(failure: &Failure) -> ExitCode {
 fn dispatch(args: Args) -> Result<ExitCode, Failure> {
     let options = Options::from_typed(args.options)?;
     diagnostics::start(options.verbose);
+    // A drain is started by tmux and has no one to report to; it needs far less.
+    if !matches!(args.command, Command::Drain(_)) {
+        address_space::check()?;
+    }
     match args.command {
         Command::Demo(typed) => demo::run(&options, demo::Config::from_typed(&typed)),
         Command::Watch(typed) => watch::run(&options, watch::Config::from_typed(typed)?),

@@ -8,8 +8,8 @@ use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 const TAB_COLUMNS: usize = 8;
 
 /// Adds `text` so that it is safe on one line: tabs become blanks, and other control characters are
-/// written as `less` writes them (`^[`, `<9b>`). So are characters that reverse the direction of
-/// writing, which make a line look like another.
+/// written as `less` writes them (`^[`, `<9b>`). So are invisible characters that hide text or make a
+/// line look like another.
 pub(super) fn push_clean(out: &mut String, text: &str) {
     push_clean_at(out, text, 0);
 }
@@ -77,11 +77,28 @@ pub(super) fn cut(text: &str, columns: usize) -> &str {
     text
 }
 
+/// Returns true for control characters, and for characters without a shape of their own, which reorder
+/// a line, separate lines, or hide text from a reader: those that Unicode calls default-ignorable
+/// (`DerivedCoreProperties.txt`), except for the two variation selectors of emoji.
 fn is_unsafe(c: char) -> bool {
     c.is_control()
         || matches!(
             c,
-            '\u{ad}' | '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{2069}' | '\u{feff}'
+            // Soft hyphen, grapheme joiner, Arabic letter mark.
+            '\u{ad}' | '\u{34f}' | '\u{61c}'
+            // Hangul and Khmer fillers, Mongolian variation selectors.
+            | '\u{115f}'..='\u{1160}' | '\u{17b4}'..='\u{17b5}' | '\u{180b}'..='\u{180f}'
+            // Zero width, joiners, marks of direction.
+            | '\u{200b}'..='\u{200f}'
+            // Separators of lines and paragraphs, embeddings and overrides of direction.
+            | '\u{2028}'..='\u{202e}'
+            // Word joiner, invisible operators, isolates.
+            | '\u{2060}'..='\u{206f}'
+            | '\u{3164}' | '\u{fe00}'..='\u{fe0d}' | '\u{feff}' | '\u{ffa0}' | '\u{fff0}'..='\u{fffb}'
+            // Shorthand and musical formatting.
+            | '\u{1bca0}'..='\u{1bca3}' | '\u{1d173}'..='\u{1d17a}'
+            // Tags and supplementary variation selectors, which can carry any text.
+            | '\u{e0000}'..='\u{e0fff}'
         )
 }
 
@@ -97,6 +114,7 @@ pub(super) mod tests {
             4 => any::<char>(),
             2 => (0_u32..0xa0).prop_map(|code| char::from_u32(code).unwrap()),
             1 => Just('\u{202e}'),
+            1 => (0xe0000_u32..0xe0200).prop_map(|code| char::from_u32(code).unwrap()),
             1 => Just('漢'),
         ];
         prop::collection::vec(one, 0..40).prop_map(|chars| chars.into_iter().collect())
@@ -131,6 +149,12 @@ pub(super) mod tests {
             ("\u{1b}[31mred\u{7f}", "^[[31mred^?"),
             ("a\u{9b}31m", "a<9b>31m"),
             ("\u{202e}txt.exe", "<202e>txt.exe"),
+            ("a\u{2028}b\u{2029}c", "a<2028>b<2029>c"),
+            ("\u{61c}x\u{2066}y", "<61c>x<2066>y"),
+            // "hi" in tag characters, as a prompt is hidden from a reader.
+            ("ok\u{e0068}\u{e0069}", "ok<e0068><e0069>"),
+            ("a\u{e0100}b\u{fe01}", "a<e0100>b<fe01>"),
+            ("heart \u{2764}\u{fe0f}", "heart \u{2764}\u{fe0f}"),
             ("\r", "^M"),
         ] {
             let mut out = String::new();

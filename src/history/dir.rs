@@ -15,6 +15,7 @@ use crate::event::ExecutionId;
 use crate::history::dir_handle::{DirHandle, EVENTS, METADATA, sync_directory};
 use crate::history::metadata::RunMetadata;
 use crate::history::name::{decode_name, encode_name};
+use crate::history::ownership::TrustedOwner;
 #[cfg(feature = "cli")]
 use crate::history::run_files::closed_files;
 
@@ -75,12 +76,20 @@ impl DataDir {
         self.root.join("runs")
     }
 
+    /// Checks that no other user owns the directory or can write to it.
+    pub(super) fn check_owner(&self) -> Result<()> {
+        TrustedOwner::User.check_directory(self.path())?;
+        TrustedOwner::User.check_directory(&self.runs_path())
+    }
+
     /// Creates the directory and checks that runs can be written in it.
     ///
     /// # Errors
-    /// If the directory cannot be created or is not writable.
+    /// If the directory cannot be created or is not writable, or if another user owns it or can write
+    /// to it.
     pub fn prepare(&self) -> Result<()> {
         let runs = self.runs_path();
+        self.check_owner()?;
         let is_new = !runs.is_dir();
         DirBuilder::new()
             .recursive(true)
@@ -126,6 +135,7 @@ impl DataDir {
     /// Returns the directories that may be runs.
     pub(super) fn run_directories(&self) -> Result<Vec<RunDirectory>> {
         let path = self.runs_path();
+        self.check_owner()?;
         let failed = |cause| Error::file("cannot list", &path, cause);
         let entries = match fs::read_dir(&path) {
             Ok(entries) => entries,
@@ -278,6 +288,7 @@ impl RunDirectory {
 
     /// Creates the directory and its parents, and opens it.
     pub(super) fn create(&self) -> Result<DirHandle> {
+        self.data.check_owner()?;
         // Usually the directory or its parent exists.
         let made = match DirBuilder::new().mode(0o700).create(&self.path) {
             Err(cause) if cause.kind() == io::ErrorKind::NotFound => {

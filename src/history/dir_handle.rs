@@ -10,6 +10,7 @@ use rustix::fs::{AtFlags, CWD, Mode, OFlags, RenameFlags};
 use rustix::io::Errno;
 
 use crate::error::{Error, Result};
+use crate::history::ownership::TrustedOwner;
 
 /// The names of files in a run directory.
 pub(super) const EVENTS: &str = "events.jsonl";
@@ -29,12 +30,24 @@ pub(crate) struct DirHandle {
 }
 
 impl DirHandle {
+    /// Opens a run directory of this user.
+    ///
+    /// # Errors
+    /// [`Error::is_invalid_input`] if the directory is a symbolic link or a file, or if another user
+    /// owns it or can write to it.
     pub(super) fn open(path: &Path) -> Result<Self> {
         match rustix::fs::openat(CWD, path, DIRECTORY, Mode::empty()) {
-            Ok(fd) => Ok(Self {
-                fd,
-                path: path.to_owned(),
-            }),
+            Ok(fd) => {
+                let directory = File::from(fd);
+                let metadata = directory
+                    .metadata()
+                    .map_err(|cause| Error::file("cannot open the run directory", path, cause))?;
+                TrustedOwner::User.check(path, &metadata)?;
+                Ok(Self {
+                    fd: directory.into(),
+                    path: path.to_owned(),
+                })
+            }
             Err(Errno::NOTDIR | Errno::LOOP) => Err(Error::invalid(
                 "the run directory is a symbolic link or a file, which is not followed:",
             )

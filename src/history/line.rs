@@ -3,10 +3,10 @@
 use crate::event::{Envelope, ExecutionId, SCHEMA, TdEvent};
 use crate::timestamp::{Timestamp, TimestampFormatter};
 
-/// The longest line that is read, so that a corrupt file cannot exhaust memory. Events are limited
-/// by the lane to the log (64 MiB), and JSON at most doubles their text, except for control
-/// characters.
-pub(super) const LINE_BYTES_MAX: u64 = 256 * 1024 * 1024;
+/// The longest line that is written or read, so that a corrupt file cannot exhaust memory. Every event
+/// of the observer's own is far smaller; an embedder's event that would be longer becomes a
+/// `LogGap`.
+pub(super) const LINE_BYTES_MAX: u64 = 32 * 1024 * 1024;
 
 /// Writes lines. Caches the text of the current second, which most lines share.
 #[derive(Default)]

@@ -27,6 +27,7 @@
 mod dir_handle;
 mod line;
 mod name;
+mod ownership;
 mod replay_pace;
 mod rotate;
 
@@ -65,6 +66,8 @@ pub use line::parse_line;
 pub(crate) use metadata::host;
 pub use metadata::{RunInfo, RunMetadata, RunState, TmuxIdentity};
 pub use notice::{LogNotice, LogNoticeKind, LogReport, LostRun};
+#[cfg(feature = "cli")]
+pub(crate) use ownership::TrustedOwner;
 pub use prune::{Pruned, Retention};
 pub use read::{Follower, LogReader, LogRecord, Query, ReadReport};
 pub use replay_pace::ReplayPace;

@@ -2,7 +2,7 @@
 //! (pure).
 
 use crate::event::{Envelope, ExecutionId, LogGapRange, TdEvent};
-use crate::history::line::{LineWriter, parse_line};
+use crate::history::line::{LINE_BYTES_MAX, LineWriter, parse_line};
 
 /// The number of buffers kept for the next batch; a batch rarely has more runs with many lines.
 const BUFFERS_MAX: usize = 4;
@@ -91,18 +91,23 @@ impl PendingLines {
         }
         let start = self.lines.len();
         let limit = if is_text { limits.text } else { limits.life };
+        let mut is_too_long = false;
         let written = if is_text && self.is_dropping_text {
             false
         } else {
             self.write_gap(writer, id);
-            writer.push(&mut self.lines, envelope).is_ok() && self.lines.len() <= limit
+            let before = self.lines.len();
+            let is_encoded = writer.push(&mut self.lines, envelope).is_ok();
+            // No reader would accept the line.
+            is_too_long = (self.lines.len() - before) as u64 > LINE_BYTES_MAX;
+            is_encoded && !is_too_long && self.lines.len() <= limit
         };
         if written {
             self.gap = None;
         } else {
             self.lines.truncate(start);
             self.lines.shrink_to(limits.life);
-            self.is_dropping_text |= is_text;
+            self.is_dropping_text |= is_text && !is_too_long;
             if let Some(gap) = LogGapRange::of(envelope) {
                 self.add_missing(gap);
             }

@@ -131,6 +131,7 @@ impl DataDir {
     /// # Errors
     /// [`Error::is_invalid_input`] if there is none; an error if the directory cannot be listed.
     pub fn named_run(&self, name: &str) -> Result<RunDirectory> {
+        self.check_owner()?;
         let exactly = self.run(&name.into());
         if exactly.exists() {
             return Ok(exactly);

@@ -1,12 +1,12 @@
-//! The commands of a pane's shell. The shell's marks (OSC 133) give the command line and its exact status; the
-//! kernel gives its processes, and how long they live.
+//! The commands of a pane's shell. The shell's marks (OSC 133) give the command line and its exact
+//! status; the kernel gives its processes, and how long they live.
 
 use std::time::{Duration, Instant};
 
 use crate::event::{ExecutionId, PaneId, TdEvent};
 use crate::track::ProcessExit;
 
-/// What is emitted of a job.
+/// An event of a job.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum CommandEvent {
     /// It has lived for long enough to count.
@@ -75,12 +75,12 @@ impl CommandEvent {
 /// A command line that the shell has marked as begun.
 #[derive(Debug)]
 pub(super) struct CommandLine {
-    /// What was typed; empty where that is not known.
+    /// The command line as typed; empty where it is unknown.
     pub command: String,
     pub cwd: String,
     pub since: Instant,
     pub state: LineState,
-    /// How its group ended, as the kernel has it.
+    /// The end of its process group, as the kernel reports it.
     pub end: Option<ProcessExit>,
 }
 

@@ -1,4 +1,5 @@
-//! A command as a job of an engine: a thread runs it to its end, and its run is opened and closed with it.
+//! A command as a job of an engine: a thread runs it to its end, and its run is opened and closed
+//! with it.
 
 use serde_json::Map;
 

@@ -18,7 +18,7 @@ const FILE_BYTES_MAX: u64 = 64 * 1024;
 /// Files of a directory that are looked at: sessions that were killed leave theirs.
 const FILES_MAX: usize = 1_000;
 
-/// What the names of files end with.
+/// The extension of report files.
 const EXTENSION: &str = "json";
 
 /// Where the files are.
@@ -47,7 +47,7 @@ impl HookFiles {
         }
     }
 
-    /// What the hooks of this session have left.
+    /// Returns what the hooks of this session have left.
     pub fn read(&self, session: &str) -> Option<HookFile> {
         if !is_session(session) {
             return None;
@@ -59,8 +59,8 @@ impl HookFiles {
             .max_by_key(HookFile::at)
     }
 
-    /// What hooks have left since then of the one session in this directory; `None` where there are
-    /// several.
+    /// Returns what hooks have left since then of the one session in this directory; `None` where
+    /// there are several.
     pub fn find(&self, cwd: &Path, since: Timestamp) -> Option<HookFile> {
         let mut found: Option<HookFile> = None;
         for path in self.files() {

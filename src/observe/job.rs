@@ -6,8 +6,8 @@ use crossbeam_channel::{Receiver, Sender, bounded};
 use super::{Source, SourceContext};
 use crate::error::{Error, Result};
 
-/// A running job of an [`Engine`](crate::Engine). Dropping the handle changes nothing: the job runs until
-/// it ends or the engine is shut down.
+/// A running job of an [`Engine`](crate::Engine). Dropping the handle changes nothing: the job runs
+/// until it ends or the engine is shut down.
 ///
 /// `T` is the job's result; `C` ends the job from another thread.
 #[derive(Debug)]
@@ -25,8 +25,8 @@ impl<T, C> JobHandle<T, C> {
     /// Waits for the job's end and returns its result.
     ///
     /// # Errors
-    /// The error of the job itself, which the method of the engine that started it documents; `is_gone()`
-    /// when the job's thread panicked, which the engine's report contains then.
+    /// The error of the job itself, which the method of the engine that started it documents;
+    /// `is_gone()` when the job's thread panicked, which the engine's report contains then.
     pub fn wait(self) -> Result<T> {
         self.result
             .recv()

@@ -37,7 +37,7 @@ impl PaneRecordings {
         self.begun.insert(pane.clone());
     }
 
-    /// What comes next does not follow on what the tape has, if it has anything.
+    /// Marks a break: the next bytes do not follow those in the recording.
     pub fn interrupt(&mut self, pane: &PaneId) {
         if self.begun.contains(pane) && !self.needs_screen(pane) {
             self.add_drop(pane, DroppedBytes::default());
@@ -68,7 +68,7 @@ impl PaneRecordings {
         self.recorder.ended(pane, exit_status, self.clock.wall());
     }
 
-    /// Whether a pane's screen is to be drawn anew.
+    /// Returns whether a pane's screen is to be drawn anew.
     pub fn needs_screen(&self, pane: &PaneId) -> bool {
         self.torn.contains(pane)
     }

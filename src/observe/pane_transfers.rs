@@ -1,5 +1,5 @@
 //! Panes that go from one session to another: handed over with all that is known of them, so that
-//! no line is said twice or missed.
+//! no line is reported twice or missed.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -9,15 +9,15 @@ use crate::observe::pane_observer::Pane;
 use crate::observe::resume_point::ResumePoint;
 use crate::tmux::SessionId;
 
-/// Who has which pane. Shared by all pollers of one tmux server; locked for a moment only.
+/// The session that owns each pane. Shared by all pollers of one tmux server; locked for a moment only.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Handover(Arc<Mutex<HashMap<PaneId, Holder>>>);
+pub(super) struct PaneTransfers(Arc<Mutex<HashMap<PaneId, Holder>>>);
 
 #[derive(Debug)]
 enum Holder {
     /// A session's poller has it.
     Session(SessionId),
-    /// Its session had to let it go, and nobody has taken it yet.
+    /// Its session had to let it go, and no one has taken it yet.
     Nobody(Box<Moving>),
 }
 
@@ -25,10 +25,10 @@ enum Holder {
 #[derive(Debug)]
 pub(super) struct Moving {
     pub pane: Pane,
-    pub recall: ResumePoint,
+    pub resume_point: ResumePoint,
 }
 
-/// What a poller that finds a pane is told.
+/// The answer to a poller that finds a pane.
 #[derive(Debug)]
 pub(super) enum Arrival {
     /// Nobody had it before.
@@ -39,7 +39,7 @@ pub(super) enum Arrival {
     Held,
 }
 
-impl Handover {
+impl PaneTransfers {
     /// Notes that a session's poller has a pane from now on.
     pub fn hold(&self, pane: &PaneId, by: SessionId) {
         self.holders().insert(pane.clone(), Holder::Session(by));
@@ -61,8 +61,8 @@ impl Handover {
     }
 
     /// A pane that left its session for another.
-    pub fn leave(&self, id: &PaneId, pane: Pane, recall: ResumePoint) {
-        let moving = Box::new(Moving { pane, recall });
+    pub fn leave(&self, id: &PaneId, pane: Pane, resume_point: ResumePoint) {
+        let moving = Box::new(Moving { pane, resume_point });
         self.holders().insert(id.clone(), Holder::Nobody(moving));
     }
 
@@ -87,20 +87,20 @@ mod tests {
     use super::*;
     use crate::bus::EventBus;
     use crate::observe::conversation::Conversations;
-    use crate::observe::pane_observer::{Begin, Manner};
-    use crate::observe::say::Out;
+    use crate::observe::pane_observer::{Begin, PaneOptions};
+    use crate::observe::pane_output::PaneOutput;
     use crate::tmux::{CaptureDigest, PaneState};
     use crate::track::Capture;
 
     fn pane() -> Pane {
         let bus = EventBus::new(10);
-        let out = &mut Out {
+        let out = &mut PaneOutput {
             emitter: &bus.emitter_for("one"),
-            recall: &mut ResumePoint::new(),
-            patient: None,
+            resume_point: &mut ResumePoint::new(),
+            blocking: None,
             now: std::time::Instant::now(),
         };
-        let manner = Manner {
+        let options = PaneOptions {
             begin: &Begin::Baseline,
             settle: std::time::Duration::ZERO,
             turns: None,
@@ -113,35 +113,35 @@ mod tests {
             &PaneState::default(),
             &Capture::default(),
             CaptureDigest::default(),
-            manner,
+            options,
             out,
         )
     }
 
     #[test]
     fn a_pane_is_somebodys_on_its_way_or_nobodys() {
-        let (handover, id) = (Handover::default(), PaneId::from("%1"));
+        let (transfers, id) = (PaneTransfers::default(), PaneId::from("%1"));
         let [one, two] = ["$1", "$2"].map(|id| SessionId::parse(id).unwrap());
-        assert!(matches!(handover.arrive(&id, one), Arrival::New));
-        handover.hold(&id, one);
-        assert!(matches!(handover.arrive(&id, two), Arrival::Held));
+        assert!(matches!(transfers.arrive(&id, one), Arrival::New));
+        transfers.hold(&id, one);
+        assert!(matches!(transfers.arrive(&id, two), Arrival::Held));
         assert!(
-            matches!(handover.arrive(&id, two), Arrival::Held),
+            matches!(transfers.arrive(&id, two), Arrival::Held),
             "it is asked again"
         );
-        handover.leave(&id, pane(), ResumePoint::new());
+        transfers.leave(&id, pane(), ResumePoint::new());
         assert!(
-            matches!(handover.arrive(&id, two), Arrival::Moved(_)),
+            matches!(transfers.arrive(&id, two), Arrival::Moved(_)),
             "once"
         );
-        assert!(matches!(handover.arrive(&id, one), Arrival::New));
-        handover.hold(&id, two);
+        assert!(matches!(transfers.arrive(&id, one), Arrival::New));
+        transfers.hold(&id, two);
         assert!(
-            matches!(handover.arrive(&id, two), Arrival::New),
+            matches!(transfers.arrive(&id, two), Arrival::New),
             "its own, after a crash"
         );
-        handover.hold(&id, two);
-        handover.retain(|_| false);
-        assert!(matches!(handover.arrive(&id, one), Arrival::New), "gone");
+        transfers.hold(&id, two);
+        transfers.retain(|_| false);
+        assert!(matches!(transfers.arrive(&id, one), Arrival::New), "gone");
     }
 }

@@ -1,6 +1,8 @@
 //! The programs in the panes of one session, and what their shells run, as the kernel shows them: held
 //! open while they live, asked how they ended.
 
+mod command_lines;
+
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
@@ -15,8 +17,8 @@ use crate::process::{
 use crate::tmux::PaneState;
 use crate::track::{ProcessExit, ShellMark};
 
-/// A pane that is killed is gone before its program: tmux hangs up, and what the program does then takes
-/// its time. One that goes on has no status.
+/// A pane that is killed is gone before its program: tmux hangs up, and what the program does then
+/// takes its time. A session that remains has no status.
 const STATUS_COMES: Duration = Duration::from_secs(1);
 
 /// The programs of a session's panes.
@@ -35,14 +37,14 @@ struct PaneProgram {
     pid: u32,
     /// None where it could not be opened: it was gone.
     process: Option<WatchedProcess>,
-    /// What it runs, as far as that has been seen.
+    /// The program that it runs, as last seen.
     program: Program,
-    /// Its pane's events can be told.
+    /// Its pane's events can be reported.
     is_observed: bool,
     jobs: PaneJobs,
     /// The processes of its jobs.
     members: Vec<WatchedProcess>,
-    /// What jobs were called when they were seen first.
+    /// The commands of jobs when they were first seen.
     commands: HashMap<u32, String>,
     /// The command line that its shell has marked as begun, and not as ended.
     line: Option<CommandLine>,
@@ -50,11 +52,11 @@ struct PaneProgram {
     is_prompt_inner: bool,
     /// Its pane is gone, and its end is waited for until then.
     waits_until: Option<Instant>,
-    /// What is still to be told of jobs of the program before.
+    /// Events of the previous program's jobs that are still to be emitted.
     left_over: Vec<CommandEvent>,
 }
 
-/// What is known of a program whose pane is gone.
+/// The end of a program whose pane is gone.
 #[derive(Clone, Debug, Default)]
 pub(super) struct ProgramEnd {
     pub death: Option<ProcessExit>,
@@ -114,7 +116,7 @@ impl PanePrograms {
         self.panes.insert(id.clone(), running);
     }
 
-    /// The pane's events can be told from now on.
+    /// Allows events of the pane from now on.
     pub fn begin_reporting(&mut self, id: &PaneId) {
         if let Some(running) = self.panes.get_mut(id) {
             running.is_observed = true;
@@ -137,7 +139,7 @@ impl PanePrograms {
             .min()
     }
 
-    /// What of jobs is to be told by now.
+    /// Returns the events of jobs that are due.
     pub fn handle_timeout(&mut self, now: Instant) -> Vec<(PaneId, CommandEvent)> {
         let mut told = Vec::new();
         for (id, running) in self.panes.iter_mut().filter(|(_, one)| one.is_observed) {
@@ -149,7 +151,8 @@ impl PanePrograms {
         told
     }
 
-    /// Processes have ended: the programs that have, and how; [`PanePrograms::handle_timeout`] has the jobs.
+    /// Processes have ended: the programs that have, and how; [`PanePrograms::handle_timeout`] has
+    /// the jobs.
     pub fn handle_exits(&mut self, now: Instant) -> Vec<(PaneId, ProcessExit)> {
         let mut ends = Vec::new();
         for (id, running) in &mut self.panes {
@@ -178,7 +181,7 @@ impl PanePrograms {
         }
     }
 
-    /// Whether all is known of a program whose pane is gone, or no more is waited for.
+    /// Returns whether all is known of a program whose pane is gone, or no more is waited for.
     pub fn is_end_known(&self, id: &PaneId, now: Instant) -> bool {
         let Some(running) = self.panes.get(id) else {
             return true;
@@ -218,123 +221,6 @@ impl PaneProgram {
         self.jobs.next_due().into_iter().chain(line).min()
     }
 
-    fn handle_mark(
-        &mut self,
-        mark: ShellMark,
-        exits: &ProcessWatcher,
-        bell: &Sender<()>,
-        now: Instant,
-    ) -> Vec<CommandEvent> {
-        // What is due counts first: many marks may come at once.
-        let mut told = match self.deadline().is_some_and(|due| due <= now) {
-            true => self.handle_timeout(exits, bell, now),
-            false => Vec::new(),
-        };
-        match mark {
-            ShellMark::Started { command } => {
-                // A shell that marks no end begins the next one.
-                told.extend(self.line_ended(None, now));
-                self.line = Some(CommandLine {
-                    command: command.unwrap_or_default(),
-                    // That of a command is its shell's, which waits for it.
-                    cwd: directory(self.pid).unwrap_or_default(),
-                    since: now,
-                    state: LineState::New,
-                    end: None,
-                });
-            }
-            ShellMark::Finished { exit_status } => {
-                told.extend(self.line_ended(exit_status.map(i32::from), now));
-            }
-            ShellMark::Prompt => {
-                told.extend(self.line_ended(None, now));
-                // A shell takes its terminal back before it prompts.
-                let front = match self.jobs.has_reported() {
-                    true => self.look(exits, bell, now),
-                    false => None,
-                };
-                self.is_prompt_inner = front.is_some_and(|group| !self.jobs.is_pending(group));
-            }
-            ShellMark::Input => {}
-        }
-        told
-    }
-
-    /// The shell says that a command line has ended. A job of it that has not (it was stopped, or the
-    /// prompt is one behind `ssh`) continues as the kernel shows it.
-    fn line_ended(&mut self, status: Option<i32>, now: Instant) -> Vec<CommandEvent> {
-        let mut told = Vec::new();
-        if let Some(LineState::Emitted(Some(_))) = self.line.as_ref().map(|line| line.state) {
-            // The shell has waited for its processes, which the bell may not have told yet.
-            self.note_ends_now();
-            told = self.events(now);
-        }
-        let Some(line) = self.line.take() else {
-            return told;
-        };
-        let LineState::Emitted(pid) = line.state else {
-            return told;
-        };
-        if !pid.is_some_and(|group| self.jobs.is_running(group)) {
-            let took = now.saturating_duration_since(line.since);
-            told.push(CommandEvent::completed(pid, status, line.end, took));
-        }
-        told
-    }
-
-    /// A command line that has lived for long enough is emitted, with the job that is its first.
-    fn line_due(
-        &mut self,
-        exits: &ProcessWatcher,
-        bell: &Sender<()>,
-        now: Instant,
-    ) -> Option<CommandEvent> {
-        let line = self.line.as_ref()?;
-        if line.state != LineState::New || now < line.since + JOB_REPORT_AGE {
-            return None;
-        }
-        let front = match self.is_prompt_inner {
-            true => None,
-            false => self.look(exits, bell, now),
-        };
-        let Some(group) = front else {
-            // The shell itself works, or what runs cannot be seen.
-            return self.line_started(None, String::new());
-        };
-        let Some(members) = self.jobs.report_now(group) else {
-            // A job that was stopped is in the foreground again.
-            self.line_is_no_job();
-            return None;
-        };
-        let Some(CommandEvent::Started { command, .. }) = self.started(group, &members) else {
-            self.jobs.suppress(group);
-            self.line_is_no_job();
-            return None;
-        };
-        self.line_started(Some(group), command)
-    }
-
-    fn line_started(&mut self, pid: Option<u32>, command: String) -> Option<CommandEvent> {
-        let line = self.line.as_mut()?;
-        line.state = LineState::Emitted(pid);
-        Some(CommandEvent::Started {
-            pid,
-            command: match line.command.is_empty() {
-                true => command,
-                false => line.command.clone(),
-            },
-            cwd: line.cwd.clone(),
-        })
-    }
-
-    fn line_is_no_job(&mut self) {
-        if let Some(line) = &mut self.line
-            && line.state == LineState::New
-        {
-            line.state = LineState::PassedOver;
-        }
-    }
-
     fn note_ends_now(&mut self) {
         for member in &self.members {
             if let Some(end) = member.query_exit() {
@@ -343,7 +229,8 @@ impl PaneProgram {
         }
     }
 
-    /// What the kernel shows of jobs becomes what is emitted; of a marked line's own job nothing.
+    /// Returns what the kernel shows of jobs becomes what is emitted; of a marked line's own job
+    /// nothing.
     fn events(&mut self, now: Instant) -> Vec<CommandEvent> {
         let mut told = Vec::new();
         for event in self.jobs.due(now) {
@@ -379,7 +266,7 @@ impl PaneProgram {
         }
     }
 
-    /// Looks at what runs; the job that is in the foreground. A program may have become another one.
+    /// Captures at what runs; the job that is in the foreground. A program may have become another one.
     fn look(&mut self, exits: &ProcessWatcher, bell: &Sender<()>, now: Instant) -> Option<u32> {
         let process = self.process.as_ref()?;
         let own = stat(self.pid).filter(|own| process.matches(own) && !own.is_zombie)?;
@@ -439,7 +326,7 @@ impl PaneProgram {
         told
     }
 
-    /// What is told of a job; nothing of a shell in which people type.
+    /// Returns the start event of a job; none for a shell in which people type.
     fn started(&mut self, group: u32, members: &[u32]) -> Option<CommandEvent> {
         let programs = members.iter().map(|&pid| {
             // What it was called when it was seen first may have been the shell's own name.

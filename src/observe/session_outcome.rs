@@ -1,11 +1,11 @@
-//! How a session ended, by how the programs of its panes did (pure).
+//! The end of a session, derived from the ends of its panes' programs (pure).
 
 use crate::track::ProcessExit;
 
 /// The signal that tmux sends to the program of a pane that it kills.
 const HUP: i32 = 1;
 
-/// What became of the programs of a session.
+/// The ends of the programs of a session.
 ///
 /// The session's status is that of the first of its programs that failed; where none did, that of the
 /// last one to end.
@@ -27,12 +27,12 @@ impl SessionOutcome {
         }
     }
 
-    /// What the session exited with, where it is known.
+    /// Returns what the session exited with, where it is known.
     pub fn status(self) -> Option<i32> {
         self.failed.or(self.last)
     }
 
-    /// Whether one of its programs failed.
+    /// Returns whether one of its programs failed.
     pub fn has_failed(self) -> bool {
         self.failed.is_some()
     }

@@ -12,7 +12,7 @@ use crate::observe::poller::panes::Selection;
 use crate::observe::watch::Watch;
 use crate::tmux::{ListedSession, Listing, PaneState, Server, ServerIdentity, SessionId, Target};
 
-/// What the user named, and what of it has been there.
+/// The targets that the user named, and those that have existed.
 #[derive(Debug)]
 pub(super) struct WatchTargets {
     /// None: everything.
@@ -27,7 +27,7 @@ pub(super) struct WatchTargets {
 #[derive(Debug)]
 struct WatchTarget {
     target: Target,
-    /// What it has meant, by ids; what is gone is left out.
+    /// The ids that it has resolved to, without those that are gone.
     followed: Vec<Target>,
     /// It has been there.
     came: bool,
@@ -103,12 +103,12 @@ impl WatchTargets {
         (!all || names_panes).then_some(named)
     }
 
-    /// Whether there are targets, and all of them have been there.
+    /// Returns whether there are targets, and all of them have been there.
     pub fn all_found(&self) -> bool {
         !self.targets.is_empty() && self.targets.iter().all(|one| one.came)
     }
 
-    /// Whether a target is there.
+    /// Returns whether a target is there.
     pub fn any_exists(&self, listing: &Listing) -> bool {
         let is_same = self.server.as_ref() == Some(&listing.server);
         let mut targets = self.targets.iter();
@@ -118,7 +118,7 @@ impl WatchTargets {
         })
     }
 
-    /// Says once what is waited for, after a look at what there is.
+    /// Reports once what is waited for, after a capture at what there is.
     pub fn tell_absent(&mut self, server: &Server, is_running: bool) {
         if self.all_found() {
             return;

@@ -1,4 +1,4 @@
-//! Where the rows of the last look stand in the next one (pure).
+//! Where the rows of the last capture stand in the next one (pure).
 //!
 //! tmux has no counter of scrolled rows. What there is: the size of the history, which counts them
 //! exactly until it first fills and modulo a tenth of its limit afterwards; the text; and the bytes
@@ -22,7 +22,7 @@ const DISTINCT_ROWS: usize = 4;
 /// With so many rows of history in agreement the screen below them may have been repainted.
 const SURE_ROWS: usize = 8;
 
-/// The rows of one look, reduced to what recognises them.
+/// The rows of one capture, reduced to what recognises them.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Footprint {
     pub height: i64,
@@ -30,11 +30,11 @@ pub(super) struct Footprint {
     pub cursor_row: i64,
     /// Fingerprints, history first.
     pub rows: Vec<u64>,
-    /// How many of them are history.
+    /// Number of of them are history.
     pub history_rows: i64,
     /// Rows of the screen in use.
     pub used: i64,
-    /// There is no deeper look than this one.
+    /// There is no deeper capture than this one.
     pub deepest: bool,
 }
 
@@ -52,7 +52,7 @@ impl Footprint {
         }
     }
 
-    /// Whether the pane shows what it showed.
+    /// Returns whether the pane shows what it showed.
     pub fn shows_as(&self, old: &Self) -> bool {
         let screen = |footprint: &Self| footprint.rows.len().saturating_sub(self.height as usize);
         (self.height, self.history_size, self.cursor_row)
@@ -60,8 +60,8 @@ impl Footprint {
             && self.rows[screen(self)..] == old.rows[screen(old)..]
     }
 
-    /// How many rows of this screen, above the cursor's, are in the history of a later look that
-    /// grew by so many rows and whose screen was erased.
+    /// Returns how many rows of this screen, above the cursor's, are in the history of a later look
+    /// that grew by so many rows and whose screen was erased.
     pub fn scrolled_into(&self, new: &Self, grown: i64) -> i64 {
         let is_there = |&row: &i64| {
             self.at(row)
@@ -86,7 +86,7 @@ impl Footprint {
     }
 }
 
-/// Where the old rows stand in a new look.
+/// Where the old rows stand in a new capture.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Place {
     /// So many rows scrolled: what was in row `r` is in row `r - n` now.
@@ -95,11 +95,11 @@ pub(super) enum Place {
     AtLeast(i64),
     /// Nowhere: all that is there now is new.
     Lost(Loss),
-    /// The look does not reach back far enough to know.
+    /// The capture does not reach back far enough to know.
     Deeper,
 }
 
-/// How old and new rows compare when so many rows scrolled.
+/// The comparison of old and new rows for one number of scrolled rows.
 #[derive(Clone, Copy, Debug, Default)]
 struct Agreement {
     history_same: usize,
@@ -129,34 +129,34 @@ impl Agreement {
         agreement
     }
 
-    /// Whether the rows can be the same ones: the history never changes, the screen may.
+    /// Returns whether the rows can be the same ones: the history never changes, the screen may.
     fn fits(self) -> bool {
         self.history_other == 0 && (self.screen_other == 0 || self.history_same >= SURE_ROWS)
     }
 
-    /// Whether there are rows in agreement.
+    /// Returns whether there are rows in agreement.
     fn says_something(self) -> bool {
         self.history_same + self.screen_same > 0
     }
 
-    /// Whether the rows cannot be the same ones, although the arithmetic says so.
+    /// Returns whether the rows cannot be the same ones, although the arithmetic says so.
     fn contradicts(self) -> bool {
         self.history_other > 0
             || (self.history_same == 0 && self.screen_same == 0 && self.screen_other > 0)
     }
 }
 
-/// What else is known about the two looks.
+/// Further facts about the two captures.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Facts {
     /// Rows that tmux drops at once when the history is full.
     pub trim_step: i64,
     /// Rows that the history may hold.
     pub history_limit: i64,
-    /// It could hold more at the last look: tmux 3.7 and newer then drops at once what is too much,
+    /// It could hold more at the last capture: tmux 3.7 and newer then drops at once what is too much,
     /// whatever that is, so that the advance is not known even modulo a step.
     pub was_lowered: bool,
-    /// At most so many bytes were written to all panes together between the looks.
+    /// At most so many bytes were written to all panes together between the captures.
     pub bytes: Option<u64>,
 }
 
@@ -187,8 +187,8 @@ pub(super) fn place(old: &Footprint, new: &Footprint, rows: &[Row], facts: Facts
     Place::Scrolled(grown)
 }
 
-/// Whether the look begins no later than the screen did, whose rows were not final; where tmux has
-/// dropped those, no later than where the cursor was, so that no row is skipped.
+/// Returns whether the capture begins no later than the screen did, whose rows were not final;
+/// where tmux has dropped those, no later than where the cursor was, so that no row is skipped.
 fn reaches(old: &Footprint, new: &Footprint, scrolled: i64) -> bool {
     let from = if new.deepest { old.cursor_row } else { 0 };
     -new.history_rows <= from - scrolled
@@ -225,13 +225,13 @@ fn among_candidates(
     let mut printed = PrintedBytes::new(old, new, rows);
     let mut possible = 0_usize;
     let mut fitting: Vec<i64> = Vec::new();
-    // Of those, the ones with rows in agreement: at the edge of the look there are none to compare.
+    // Of those, the ones with rows in agreement: at the edge of the capture there are none to compare.
     let mut telling: Vec<i64> = Vec::new();
-    // Beyond the oldest row of the look nothing can be compared.
+    // Beyond the oldest row of the capture nothing can be compared.
     let mut beyond = false;
     loop {
         if !reaches(old, new, scrolled) {
-            // That much is possible unless what is in the look is already too much to have been
+            // That much is possible unless what is in the capture is already too much to have been
             // written since.
             beyond = facts
                 .bytes
@@ -316,12 +316,12 @@ impl<'a> PrintedBytes<'a> {
     }
 }
 
-/// Whether the rows before the cursor's old place stand at one place only, and do not resemble
+/// Returns whether the rows before the cursor's old place stand at one place only, and do not resemble
 /// themselves.
 fn is_unmistakable(old: &Footprint, new: &Footprint, scrolled: i64) -> bool {
     let with_screen = Agreement::compare(old, new, scrolled).screen_other == 0;
     let end = if with_screen { old.cursor_row } else { 0 };
-    // Only rows that the new look still has can speak for the place.
+    // Only rows that the new capture still has can speak for the place.
     let start = (end - BLOCK_ROWS as i64)
         .max(-old.history_rows)
         .max(scrolled - new.history_rows);

@@ -1,4 +1,4 @@
-//! The lines of a pane that are known, by number, and what was said of each (pure).
+//! The lines of a pane that are known, by number, and what was reported of each (pure).
 
 use std::time::Duration;
 
@@ -14,18 +14,18 @@ pub(super) struct Line {
     pub start: i64,
     pub rows: i64,
     pub text: String,
-    pub said: Said,
+    pub said: Reported,
     /// When it was first seen to read so.
     pub since: Duration,
-    /// It read the same in the look before.
+    /// It read the same in the capture before.
     pub same: bool,
     /// It did, and has for long enough to be taken for settled.
     pub stood: bool,
-    /// It read something else in the look before, and in the one before that too.
+    /// It read something else in the capture before, and in the one before that too.
     pub restless: bool,
 }
 
-/// Where the known lines stand in a look.
+/// Where the known lines stand in a capture.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Moved {
     /// So many rows higher.
@@ -36,23 +36,23 @@ pub(super) enum Moved {
     Anew,
 }
 
-/// When a look was taken, and how wide the pane was.
+/// When a capture was taken, and how wide the pane was.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Taken {
     pub at: Duration,
     pub width: u32,
 }
 
-/// What the outside has been told that a line reads.
+/// The text last reported for a line, relative to its present text.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Said {
+pub(super) enum Reported {
     Nothing,
     AsItIs,
     Otherwise(String),
 }
 
-impl Said {
-    /// What was said of a line that read `old` and reads `new` now.
+impl Reported {
+    /// Returns what was reported of a line that read `old` and reads `new` now.
     pub fn carried_over(self, old: String, new: &str) -> Self {
         match self {
             Self::Nothing => Self::Nothing,
@@ -67,9 +67,9 @@ impl Said {
 impl Line {
     pub(super) fn said_text(&self) -> &str {
         match &self.said {
-            Said::Nothing => "",
-            Said::AsItIs => &self.text,
-            Said::Otherwise(text) => text,
+            Reported::Nothing => "",
+            Reported::AsItIs => &self.text,
+            Reported::Otherwise(text) => text,
         }
     }
 }
@@ -77,10 +77,10 @@ impl Line {
 /// The known lines, with consecutive numbers: some history, and the screen as far as it is used.
 #[derive(Debug)]
 pub(super) struct Book {
-    /// How long a line must read the same, from one look to another, to be taken for settled.
+    /// Time for which a line must read the same, from one capture to another, to be taken for settled.
     pub settle: Duration,
     pub(super) lines: Vec<Line>,
-    /// The number of the next line to be said; all before it were said, or stood there before.
+    /// The number of the next line to be reported; all before it were reported, or stood there before.
     pub(super) next: i64,
     /// The number of the line that the cursor is in.
     pub(super) cursor_line: i64,
@@ -97,7 +97,7 @@ impl Book {
         }
     }
 
-    /// The number of the next line to be said.
+    /// The number of the next line to be reported.
     pub fn next(&self) -> i64 {
         self.next
     }
@@ -134,7 +134,7 @@ impl Book {
         }
     }
 
-    /// How many rows above the screen the topmost line begins that reaches into it.
+    /// Returns how many rows above the screen the topmost line begins that reaches into it.
     pub fn rows_above(&self) -> i64 {
         let unfinished = self.lines.iter().find(|line| line.start + line.rows > 0);
         unfinished.map_or(0, |line| (-line.start).max(0))
@@ -151,19 +151,19 @@ impl Book {
             .collect()
     }
 
-    /// What is known was there before: nothing of it is to be said.
+    /// Marks all known lines as baseline: none of them is reported.
     pub fn is_baseline(&mut self) {
         self.is_known_above(i64::MAX);
     }
 
-    /// What stands above this line cannot be put in its place: nothing is to be said of it.
+    /// Marks the lines above this one as known: their place is unsure, so none of them is reported.
     pub fn is_known_above(&mut self, number: i64) {
         for line in self.lines.iter_mut().filter(|line| line.number < number) {
-            (line.said, line.same, line.stood) = (Said::AsItIs, true, true);
+            (line.said, line.same, line.stood) = (Reported::AsItIs, true, true);
         }
     }
 
-    /// Whether something is not said only because it has not stood for long enough.
+    /// Returns whether something is not said only because it has not stood for long enough.
     pub fn is_waiting(&self) -> bool {
         self.lines.iter().any(|line| {
             let to_say = line.number < self.cursor_line || line.said_text() != line.text;
@@ -171,20 +171,20 @@ impl Book {
         })
     }
 
-    /// What an earlier observer said of the lines.
+    /// Notes the lines that an earlier observer reported.
     pub fn was_said(&mut self, known: &[(i64, String)]) {
         for line in &mut self.lines {
             let said = known.iter().find(|(number, _)| *number == line.number);
             line.said = match said {
-                Some((_, text)) if *text == line.text => Said::AsItIs,
-                Some((_, text)) => Said::Otherwise(text.clone()),
-                None if line.number < self.next => Said::AsItIs,
-                None => Said::Nothing,
+                Some((_, text)) if *text == line.text => Reported::AsItIs,
+                Some((_, text)) => Reported::Otherwise(text.clone()),
+                None if line.number < self.next => Reported::AsItIs,
+                None => Reported::Nothing,
             };
         }
     }
 
-    /// At this time nothing had changed since the last look.
+    /// At this time nothing had changed since the last capture.
     pub fn stood(&mut self, at: Duration) {
         for line in &mut self.lines {
             line.same = true;
@@ -206,7 +206,7 @@ impl Book {
             .lines
             .iter()
             .rev()
-            .find(|line| line.said != Said::Nothing);
+            .find(|line| line.said != Reported::Nothing);
         self.next = self
             .next
             .max(spent.map_or(i64::MIN, |line| line.number + 1));
@@ -248,12 +248,12 @@ impl Book {
         self.cursor_line = self.next;
     }
 
-    /// The number of the first line of a look in which the known rows scrolled so far.
+    /// The number of the first line of a capture in which the known rows scrolled so far.
     pub fn first_number(&self, lines: &[Logical], scrolled: i64) -> i64 {
         let (Some(first), Some(oldest)) = (lines.first(), self.lines.first()) else {
             return self.next;
         };
-        // The look goes further back than what is known: older lines count down from there. One that
+        // The capture goes further back than what is known: older lines count down from there. One that
         // reaches into the oldest known line is that line, of which only the end was seen.
         let older = lines
             .iter()
@@ -284,7 +284,7 @@ impl Book {
         }
     }
 
-    /// Makes the lines of a look the known ones, numbered from `first` on.
+    /// Makes the lines of a capture the known ones, numbered from `first` on.
     pub fn take(
         &mut self,
         lines: Vec<Logical>,
@@ -308,7 +308,7 @@ impl Book {
             (end, last) = (line.end(), number);
             if number == first && number < old_first && line.end() <= 0 {
                 // In the history, older than what is known, and perhaps only its end: it would seem
-                // to change when a deeper look shows all of it.
+                // to change when a deeper capture shows all of it.
                 continue;
             }
             let (said, since, same, restless) = match was(number) {
@@ -331,22 +331,24 @@ impl Book {
                     }
                     let same = old.text == line.text;
                     let since = if same { old.since } else { at };
-                    let restless = !same && !old.same && old.said != Said::Nothing;
+                    let restless = !same && !old.same && old.said != Reported::Nothing;
                     let said = old.said.carried_over(old.text, &line.text);
                     (said, since, same, restless)
                 }
                 // Said long ago, and forgotten since: final.
                 None if number < old_first || old_lines == 0 && number < self.next => {
-                    (Said::AsItIs, Duration::ZERO, true, false)
+                    (Reported::AsItIs, Duration::ZERO, true, false)
                 }
                 // Said, and blank since then, below the text.
-                None if number < self.next => (Said::Otherwise(String::new()), at, false, false),
-                None => (Said::Nothing, at, false, false),
+                None if number < self.next => {
+                    (Reported::Otherwise(String::new()), at, false, false)
+                }
+                None => (Reported::Nothing, at, false, false),
             };
             let stood = same && at.saturating_sub(since) >= self.settle;
             let said = match moved {
                 // Whether it is the same line is not known: no word about it that may be wrong.
-                Moved::AtLeast(_) if number < self.next => Said::AsItIs,
+                Moved::AtLeast(_) if number < self.next => Reported::AsItIs,
                 _ => said,
             };
             let Logical { start, rows, text } = line;

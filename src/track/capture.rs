@@ -1,4 +1,4 @@
-//! What a tracker is fed: one look at a pane, its state and its rows taken in one instant.
+//! The input of a tracker: one capture of a pane, its state and its rows taken in one instant.
 
 use std::time::Duration;
 
@@ -9,11 +9,11 @@ use crate::event::Cursor;
 pub struct Row {
     /// Its text; trailing blanks that the program wrote are kept.
     pub text: String,
-    /// Whether tmux wrapped the line here: the next row goes on with it.
+    /// True if tmux wrapped the line here: the next row continues with it.
     pub wrapped: bool,
 }
 
-/// How a pane's program ended, where the pane was kept (`remain-on-exit`).
+/// The end of a pane's program, where the pane was kept (`remain-on-exit`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ProcessExit {
     /// Its exit status.
@@ -38,7 +38,7 @@ pub struct SavedScreen {
     pub rows: Vec<Row>,
 }
 
-/// One look at a pane: what tmux knew of it and showed in one instant.
+/// One capture at a pane: what tmux knew of it and showed in one instant.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Capture {
     /// Columns.
@@ -51,37 +51,37 @@ pub struct Capture {
     pub history_limit: u32,
     /// The cursor on the screen.
     pub cursor: Cursor,
-    /// Whether a full-screen program shows the alternate screen; `rows` ends with that screen then.
+    /// True if a full-screen program shows the alternate screen; `rows` ends with that screen then.
     pub alternate: bool,
     /// The pane's program has ended and tmux keeps the pane.
     pub dead: Option<ProcessExit>,
     /// The process that tmux started in the pane; another one after a respawn.
     pub pid: u32,
     /// The last rows of the history, then all rows of the screen, oldest first: at least `height`,
-    /// at most `history_size + height` (then the look is complete).
+    /// at most `history_size + height` (then the capture is complete).
     pub rows: Vec<Row>,
     /// The normal screen, when the alternate one is shown and it was asked for.
     pub saved: Option<SavedScreen>,
-    /// When it was taken, since some beginning that all looks of a pane share.
+    /// When it was taken, since some beginning that all captures of a pane share.
     pub at: Duration,
-    /// Bytes that the tmux server had read, from all its panes together, just before the look.
+    /// Bytes that the tmux server had read, from all its panes together, just before the capture.
     pub bytes_before: Option<u64>,
-    /// The same, just after the look.
+    /// The same, just after the capture.
     pub bytes_after: Option<u64>,
 }
 
 impl Capture {
-    /// How many rows of the history the look holds.
+    /// Returns how many rows of the history the capture holds.
     pub fn history_rows(&self) -> usize {
         self.rows.len().saturating_sub(self.height as usize)
     }
 
-    /// Whether the look holds all that tmux has of the pane.
+    /// Returns whether the capture holds all that tmux has of the pane.
     pub fn is_complete(&self) -> bool {
         self.history_rows() >= self.history_size as usize
     }
 
-    /// How many rows tmux drops at once when the history is full.
+    /// Returns how many rows tmux drops at once when the history is full.
     pub fn trim_step(&self) -> u32 {
         (self.history_limit / 10).max(1)
     }

@@ -1,9 +1,9 @@
-//! What a tracker says: settled lines, revisions, screens and gaps, in its own words (pure).
+//! The output of a tracker: settled lines, revisions, screens and gaps (pure).
 
 pub use crate::event::GapReason;
 use crate::event::{Cursor, GapEvidence, ScreenRow};
 
-/// What a gap stands for: why lines may be missing, and how certain it is that they are.
+/// The meaning of a gap: why lines may be missing, and how certain the loss is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Loss {
     pub reason: GapReason,
@@ -24,7 +24,7 @@ impl Loss {
     }
 }
 
-/// One thing that a look at a pane brought to light.
+/// One thing that a capture at a pane brought to light.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Change {
     /// Settled lines, each ended by `\n`, the first of them numbered.
@@ -38,7 +38,7 @@ pub enum Change {
     Revised {
         /// Its number.
         line: i64,
-        /// What it reads now; nothing where its row has vanished.
+        /// The present text; empty where its row has vanished.
         text: String,
     },
     /// Rows of a full-screen program's screen that changed.
@@ -57,11 +57,11 @@ pub enum Change {
         /// The number that the first missing line would have, or, where their count is not known,
         /// the number of the line that follows.
         first_line: i64,
-        /// How many are missing, where that is known.
+        /// Number of are missing, where that is known.
         lost_lines: Option<u64>,
         /// Why.
         reason: GapReason,
-        /// How certain the loss is.
+        /// The certainty of the loss.
         evidence: GapEvidence,
     },
 }

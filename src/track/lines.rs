@@ -12,7 +12,7 @@ use super::capture::Row;
 pub(super) struct Logical {
     /// Its first row, counted from the top of the screen; negative in the history.
     pub start: i64,
-    /// How many rows it takes.
+    /// Number of rows it takes.
     pub rows: i64,
     /// Its text.
     pub text: String,
@@ -46,7 +46,7 @@ pub(super) fn group(rows: &[Row], top: i64) -> Vec<Logical> {
     lines
 }
 
-/// What is kept of a row to recognise it by: a hash of its text without trailing blanks, which
+/// Returns what is kept of a row to recognise it by: a hash of its text without trailing blanks, which
 /// come and go with erasing and resizing. Zero stands for a blank row.
 pub(super) fn fingerprint(row: &Row) -> u64 {
     let text = row.text.trim_end_matches(' ');
@@ -78,7 +78,7 @@ pub(super) fn fewest_bytes(row: &Row) -> u64 {
     bytes + u64::from(!row.wrapped)
 }
 
-/// How many rows from the top are in use: up to the last with text, and up to the cursor's.
+/// Returns how many rows from the top are in use: up to the last with text, and up to the cursor's.
 pub(super) fn used_rows(screen: &[Row], cursor_row: usize) -> usize {
     let text = screen
         .iter()
@@ -104,8 +104,8 @@ pub(super) fn first_rows(text: &str, width: u32, rows: i64) -> &str {
     text
 }
 
-/// Whether a text ends where a row does. A wide character that does not fit leaves a column of a row
-/// free; what is joined to one before takes fewer columns than its characters.
+/// Returns whether a text ends where a row does. A wide character that does not fit leaves a column
+/// of a row free; what is joined to one before takes fewer columns than its characters.
 pub(super) fn fills_row(text: &str, width: u32) -> bool {
     let columns: usize = text.chars().filter_map(UnicodeWidthChar::width).sum();
     let width = width.max(1) as usize;

@@ -17,6 +17,8 @@ mod telling;
 mod throttle;
 mod tracker;
 
+mod resume;
+
 mod stream;
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! The normal screen of a look, as lines, also while a full-screen program hides it (pure).
+//! The normal screen of a capture, as lines, also while a full-screen program hides it (pure).
 
 use std::borrow::Cow;
 
@@ -6,7 +6,7 @@ use super::align::Footprint;
 use super::capture::{Capture, Row};
 use super::lines::{Logical, group};
 
-/// The normal screen of a look, also while a full-screen program hides it.
+/// The normal screen of a capture, also while a full-screen program hides it.
 pub(super) struct Normal<'a> {
     pub rows: Cow<'a, [Row]>,
     height: usize,
@@ -77,12 +77,13 @@ pub(super) fn leave_out_notice(rows: &mut [Row]) {
     }
 }
 
-/// Whether a row is what tmux writes at the bottom of a pane that it keeps after its program ended.
+/// Returns whether a row is what tmux writes at the bottom of a pane that it keeps after its
+/// program ended.
 fn is_death_notice(row: &Row) -> bool {
     row.text.starts_with("Pane is dead")
 }
 
-/// The lines that a look shows, as far as the screen is used: what a baseline is made of.
+/// The lines that a capture shows, as far as the screen is used: what a baseline is made of.
 pub fn captured_lines(capture: &Capture) -> Vec<String> {
     let normal = Normal::of(capture);
     let lines = normal.lines(&normal.footprint(capture));

@@ -25,7 +25,7 @@ pub(super) fn place(
     if block.iter().all(|(_, text)| text.trim_end().is_empty()) {
         return None;
     }
-    // At the top of the look the oldest known lines may have gone: a place there counts only when
+    // At the top of the capture the oldest known lines may have gone: a place there counts only when
     // there is none for the whole block.
     let at_end = |end: usize| {
         let seen = block.len().min(end);

@@ -4,7 +4,7 @@ use super::capture::Row;
 use super::change::Change;
 use crate::event::{Cursor, ScreenRow};
 
-/// Remembers what of a screen was said.
+/// Remembers what of a screen was reported.
 #[derive(Debug, Default)]
 pub(super) struct ScreenDiff {
     /// The rows as last said; `None` while no full-screen program is there.
@@ -20,7 +20,7 @@ struct Shown {
 }
 
 impl ScreenDiff {
-    /// The changed rows, if anything changed. A screen that appears, or has a new size, is said
+    /// The changed rows, if anything changed. A screen that appears, or has a new size, is reported
     /// from blank: rows that are not named are empty.
     pub fn update(
         &mut self,
@@ -63,7 +63,7 @@ impl ScreenDiff {
         })
     }
 
-    /// Whether a full-screen program is there.
+    /// Returns whether a full-screen program is there.
     pub fn is_shown(&self) -> bool {
         self.shown.is_some()
     }

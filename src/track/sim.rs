@@ -16,7 +16,7 @@ pub struct Sim {
     y: usize,
     /// Bytes read by the server.
     pub bytes: u64,
-    /// Whether a look tells the bytes.
+    /// True if a capture tells the bytes.
     pub tells_bytes: bool,
     dead: Option<ProcessExit>,
 }
@@ -86,7 +86,7 @@ impl Sim {
         self.x += width;
     }
 
-    /// What a program writes: text, `\n` as the terminal turns it into `\r\n`, and `\r`.
+    /// Writes what a program prints: text, `\n` as the terminal turns it into `\r\n`, and `\r`.
     pub fn print(&mut self, text: &str) {
         for character in text.chars() {
             self.bytes += character.len_utf8() as u64;

@@ -8,7 +8,7 @@ use std::borrow::Cow;
 
 use unicode_width::UnicodeWidthStr;
 
-/// How far tab stops are apart. A program can set others, but a capture does not tell for which of
+/// The distance of tab stops. A program can set others, but a capture does not show for which of
 /// its tabs that was so.
 const TAB_STOP: usize = 8;
 

@@ -1,28 +1,28 @@
-//! What was said of the known lines, and when the rest is said (pure).
+//! The reports about known lines: what was reported, and when the rest is (pure).
 
-use super::book::{Book, Line, Said};
+use super::book::{Book, Line, Reported};
 use super::change::Change;
 
-/// Settled lines are said in chunks of about this many bytes: enough to be cheap, little enough to
+/// Settled lines are reported in chunks of about this many bytes: enough to be cheap, little enough to
 /// show and to queue.
 const CHUNK_BYTES: usize = 64 * 1024;
 
-/// Which lines are told that read differently now.
+/// Selects the changed lines that are reported.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Revises {
     All,
-    /// Those that were said as settled.
+    /// Those that were reported as settled.
     Said,
     Nothing,
 }
 
 impl Book {
-    /// The known lines above the cursor were complete when they were seen: they are said now.
+    /// The known lines above the cursor were complete when they were seen: they are reported now.
     pub fn flush(&mut self, changes: &mut Vec<Change>) {
         self.say(changes, self.cursor_line - 1);
     }
 
-    /// Says what has settled, and what of the rest is worth showing.
+    /// Reports what has settled, and what of the rest is worth showing.
     pub fn settle(&mut self, changes: &mut Vec<Change>, all: bool) {
         self.revise_said(changes);
         self.say_settled(changes, all);
@@ -30,7 +30,7 @@ impl Book {
         self.forget();
     }
 
-    /// Says what has settled, and of what reads differently now so much.
+    /// Reports what has settled, and of what reads differently now so much.
     pub fn settle_as(&mut self, changes: &mut Vec<Change>, revises: Revises) {
         if revises != Revises::Nothing {
             self.revise_said(changes);
@@ -44,7 +44,7 @@ impl Book {
         }
     }
 
-    /// What was said before and reads differently now.
+    /// Revises reported lines whose text has changed.
     fn revise_said(&mut self, changes: &mut Vec<Change>) {
         let next = self.next;
         for line in self.lines.iter_mut().filter(|line| line.number < next) {
@@ -76,11 +76,11 @@ impl Book {
     }
 
     /// Prompts and progress, and lines that wait for one of those before them. A line that is new,
-    /// or that the cursor has just left, will be said with the next tick. Blank lines before one
-    /// that is shown are shown with it: whoever puts the lines together has no hole there.
+    /// or that the cursor has just left, will be reported with the next tick. Blank lines before one
+    /// that is shown are shown with it, so that a reader of all lines has no hole there.
     fn revise_unsaid(&mut self, changes: &mut Vec<Change>) {
         let (next, cursor_line) = (self.next, self.cursor_line);
-        let is_shown = |line: &Line| line.said != Said::Nothing;
+        let is_shown = |line: &Line| line.said != Reported::Nothing;
         let is_due = |line: &Line| {
             let is_ready = line.stood || line.restless;
             let is_news = line.said_text() != line.text;
@@ -101,7 +101,7 @@ impl Book {
         }
     }
 
-    /// Says the lines from the next one to `last`.
+    /// Reports the lines from the next one to `last`.
     pub fn say(&mut self, changes: &mut Vec<Change>, last: i64) {
         let mut chunk = String::new();
         let mut first_line = self.next;
@@ -118,7 +118,7 @@ impl Book {
             }
             chunk.push_str(&line.text);
             chunk.push('\n');
-            line.said = Said::AsItIs;
+            line.said = Reported::AsItIs;
             self.next = line.number + 1;
         }
         if !chunk.is_empty() {
@@ -126,7 +126,7 @@ impl Book {
         }
     }
 
-    /// Lines that came and went between two looks are said as they are: so many, which stand in
+    /// Lines that came and went between two captures are reported as they are: so many, which stand in
     /// `text` from `at` on, each ended by `\n`. No known line is left before them.
     pub fn pass(&mut self, mut text: String, at: usize, lines: i64, changes: &mut Vec<Change>) {
         self.lines.clear();
@@ -153,7 +153,7 @@ impl Book {
     }
 }
 
-/// Says what a line reads now, if that was not said.
+/// Reports what a line reads now, if that was not said.
 fn revise(line: &mut Line, changes: &mut Vec<Change>) {
     if line.said_text() != line.text {
         show(line, changes);
@@ -161,7 +161,7 @@ fn revise(line: &mut Line, changes: &mut Vec<Change>) {
 }
 
 fn show(line: &mut Line, changes: &mut Vec<Change>) {
-    line.said = Said::AsItIs;
+    line.said = Reported::AsItIs;
     changes.push(Change::Revised {
         line: line.number,
         text: line.text.clone(),

@@ -1,4 +1,5 @@
-//! How much of what changes all the time is kept: the log takes one state a second, viewers more (pure).
+//! Throttles content that changes all the time: the history gets one state a second, viewers more
+//! (pure).
 //!
 //! A spinner must not fill a disk, and its last state must not be lost. So a revision of a line, or
 //! of a full-screen program's screen, is kept at most once a second; what comes between is shown
@@ -36,7 +37,7 @@ pub struct RevisionThrottle {
 #[derive(Debug)]
 struct Mark {
     kept: Instant,
-    /// What it reads now, if that was only shown.
+    /// The present text, if it was only shown.
     shown: Option<String>,
 }
 
@@ -44,7 +45,7 @@ struct Mark {
 struct ScreenPace {
     kept: Option<Instant>,
     shown: Option<Instant>,
-    /// What has changed since it was kept, and since it was shown.
+    /// The changes since the screen was kept, and since it was shown.
     to_keep: Option<Screen>,
     to_show: Option<Screen>,
 }
@@ -58,7 +59,7 @@ struct Screen {
 }
 
 impl RevisionThrottle {
-    /// Sorts what a look brought.
+    /// Sorts what a capture brought.
     pub fn throttle(&mut self, changes: Vec<Change>, now: Instant) -> Vec<Throttled> {
         let mut paced = Vec::with_capacity(changes.len());
         let is_line =
@@ -98,7 +99,7 @@ impl RevisionThrottle {
         paced
     }
 
-    /// What has come due since: last states whose second is over. Call it with every tick.
+    /// Returns what has come due since: last states whose second is over. Call it with every tick.
     pub fn due(&mut self, now: Instant) -> Vec<Throttled> {
         let mut paced = Vec::new();
         self.lines.retain(|&line, mark| {

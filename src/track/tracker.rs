@@ -1,4 +1,4 @@
-//! The tracker of one pane: keeps its lines by number and says what each look brings (pure).
+//! The tracker of one pane: keeps its lines by number and says what each capture brings (pure).
 
 use std::time::Duration;
 
@@ -11,23 +11,24 @@ use super::normal::Normal;
 use super::reflow;
 use super::screen::ScreenDiff;
 
-/// Rows of history that a look should hold beyond what is new, to recognise the place by.
+/// Rows of history that a capture should hold beyond what is new, to recognise the place by.
 const MARGIN_ROWS: u32 = 32;
 
-/// What a look came to.
+/// The result of a capture.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TrackerOutput {
-    /// What it brought, in order; often nothing.
+    /// The changes, in order; often none.
     Changes(Vec<Change>),
-    /// The look does not reach back far enough: look again, at all that tmux has. Nothing changed.
+    /// The capture does not reach back far enough: look again, at all that tmux has. Nothing changed.
     TooShallow,
 }
 
 /// Follows one pane from look to look.
 ///
-/// Lines are numbered by their order: the line of the cursor in the first look is 1, what stood
-/// above it 0 and below. A line is said once in [`Change::Lines`] when it has settled, in order; what
-/// it reads before that (a prompt) or afterwards (a repaint) comes as [`Change::Revised`].
+/// Lines are numbered by their order: the line of the cursor in the first capture is 1, what stood
+/// above it 0 and below. A line is reported once in [`Change::Lines`] when it has settled, in
+/// order; what it reads before that (a prompt) or afterwards (a repaint) comes as
+/// [`Change::Revised`].
 ///
 /// ```
 /// use td_observe::track::{Change, Capture, TrackerOutput, Row, Tracker};
@@ -49,20 +50,20 @@ pub struct Tracker {
     old: Footprint,
     width: u32,
     pub(super) pid: u32,
-    /// Rows that the history could hold at the last look.
+    /// Rows that the history could hold at the last capture.
     pub(super) history_limit: u32,
     pub(super) dead: Option<ProcessExit>,
     /// Where the lines stand is not known, and why.
     pub(super) adrift: Option<Loss>,
     bytes_before: Option<u64>,
-    /// When the last look was taken.
+    /// When the last capture was taken.
     pub(super) at: Duration,
-    /// The number of the first line of the last look.
+    /// The number of the first line of the last capture.
     pub(super) first: i64,
     /// The number of the first line that the pane has, where that is known for sure: nothing has
     /// been trimmed or cleared yet.
     top: Option<i64>,
-    /// The last look showed something new.
+    /// The last capture showed something new.
     news: bool,
     pub(super) screen: ScreenDiff,
 }
@@ -84,7 +85,7 @@ impl Tracker {
         if !capture.is_complete() {
             changes.push(tracker.book.gap(Loss::confirmed(GapReason::Truncated)));
         } else if may_be_trimmed(capture) {
-            // So much was printed before the first look that the history may have been trimmed.
+            // So much was printed before the first capture that the history may have been trimmed.
             changes.push(tracker.book.gap(Loss::possible(GapReason::Ambiguous)));
         }
         tracker.take(lines, 1, Moved::Anew, footprint);
@@ -94,61 +95,18 @@ impl Tracker {
         (tracker, changes)
     }
 
-    /// Goes on where an earlier observer of the same pane stopped. `known` are the last lines that
-    /// it said, with their numbers in order, and `next` the number of the first that it did not.
-    /// Where their place in the pane is not the only possible one, a gap is said and what stands
-    /// there now is known, not said.
-    pub fn resume(capture: &Capture, known: &[(i64, String)], next: i64) -> (Self, Vec<Change>) {
-        let mut tracker = Self::empty(capture, next);
-        let (footprint, lines) = Normal::of(capture).in_full(capture);
-        let settled: Vec<(i64, &str)> = known
-            .iter()
-            .filter(|(number, _)| *number < next)
-            .map(|(number, text)| (*number, text.as_str()))
-            .collect();
-        let mut changes = Vec::new();
-        if let Some(first) = reflow::place(&settled, &lines, |_| true) {
-            tracker.take(lines, first, Moved::Anew, footprint);
-            tracker.book.was_said(known);
-            tracker.book.settle(&mut changes, capture.dead.is_some());
-        } else {
-            let gone = settled.iter().rev().take(1).any(|(_, last)| {
-                let same = |line: &Logical| line.text.trim_end() == last.trim_end();
-                !lines.iter().any(same)
-            });
-            // What was known last has been trimmed: lines behind it may have gone the same way.
-            let is_trimmed = may_be_trimmed(capture) && gone;
-            let reason = GapReason::ObserverAbsent;
-            let loss = match is_trimmed {
-                true => Loss::confirmed(reason),
-                false => Loss::possible(reason),
-            };
-            changes.push(tracker.book.gap(loss));
-            if is_trimmed {
-                // tmux has dropped what was known: all that is there now came after it.
-                tracker.take(lines, next, Moved::Anew, footprint);
-                tracker.book.settle(&mut changes, capture.dead.is_some());
-            } else {
-                tracker.stand_on((footprint, lines));
-            }
-        }
-        tracker.note_top(capture, false);
-        tracker.show_screen(capture, &mut changes);
-        (tracker, changes)
-    }
-
-    /// Takes lines for settled that read the same for this long, from one look to another; without
-    /// it, two looks in a row are enough.
+    /// Takes lines for settled that read the same for this long, from one capture to another; without
+    /// it, two captures in a row are enough.
     pub fn set_settle_period(&mut self, settle: Duration) {
         self.book.settle = settle;
     }
 
-    /// Whether lines wait to be said until they have stood for long enough.
+    /// Returns whether lines wait to be reported until they have stood for long enough.
     pub fn is_settling(&self) -> bool {
         self.book.is_waiting()
     }
 
-    fn empty(capture: &Capture, next: i64) -> Self {
+    pub(super) fn empty(capture: &Capture, next: i64) -> Self {
         Self {
             book: Book::new(next),
             old: Footprint::default(),
@@ -166,24 +124,25 @@ impl Tracker {
         }
     }
 
-    /// How many rows of history the next look should hold beyond those that have come since.
+    /// Returns how many rows of history the next capture should hold beyond those that have come since.
     pub fn margin(&self) -> u32 {
         // A line that reaches into the screen is looked at from its beginning.
         let kept = self.old.history_rows.min(i64::from(MARGIN_ROWS));
         u32::try_from(self.book.rows_above() + kept).unwrap_or(u32::MAX)
     }
 
-    /// The number of the next line to be said.
+    /// The number of the next line to be reported.
     pub fn next_line(&self) -> i64 {
         self.book.next()
     }
 
-    /// The number of the first line of the last look.
+    /// The number of the first line of the last capture.
     pub fn first_line(&self) -> i64 {
         self.first
     }
 
-    /// The lines that stand on the screen, or just above it, as the last look had them, said or not.
+    /// The lines that stand on the screen, or just above it, as the last capture had them, reported
+    /// or not.
     pub fn lines(&self) -> impl Iterator<Item = (i64, &str)> {
         self.book.lines()
     }
@@ -193,26 +152,26 @@ impl Tracker {
         self.book.cursor_line()
     }
 
-    /// Whether the last look showed anything that the one before did not.
+    /// Returns whether the last capture showed anything that the one before did not.
     pub fn had_changes(&self) -> bool {
         self.news
     }
 
-    /// Takes a look in.
+    /// Takes a capture in.
     pub fn apply(&mut self, capture: &Capture) -> TrackerOutput {
         // A full-screen program has come since the listing: the lines that it hides, its command
-        // among them, are told before its screen.
+        // among them, are reported before its screen.
         if capture.alternate && capture.saved.is_none() && !self.screen.is_shown() {
             return TrackerOutput::TooShallow;
         }
         self.look_as(capture, capture.is_complete())
     }
 
-    /// Takes a look in that is as deep as looks can be: what it does not reach is lost.
+    /// Takes a capture in that is as deep as looks can be: what it does not reach is lost.
     pub fn apply_deepest(&mut self, capture: &Capture) -> Vec<Change> {
         match self.look_as(capture, true) {
             TrackerOutput::Changes(changes) => changes,
-            // Not to be had from the deepest look.
+            // Not to be had from the deepest capture.
             TrackerOutput::TooShallow => Vec::new(),
         }
     }
@@ -246,7 +205,7 @@ impl Tracker {
                 return TrackerOutput::TooShallow;
             }
             let grown = (footprint.history_size - self.old.history_size).max(0);
-            // The old program may have gone on until then: what it scrolled off had been seen.
+            // The old program may have continued until then: what it scrolled off had been seen.
             let seen = if self.dead.is_some() {
                 0
             } else {
@@ -286,7 +245,7 @@ impl Tracker {
             }
         };
         self.seen(capture);
-        // What the look no longer holds was complete when it was seen.
+        // What the capture no longer holds was complete when it was seen.
         self.book.say(&mut changes, first - 1);
         self.take(lines, first, moved, footprint);
         self.note_top(capture, matches!(moved, Moved::By(_)));
@@ -295,7 +254,7 @@ impl Tracker {
         TrackerOutput::Changes(changes)
     }
 
-    /// Notes what of a look the next one is compared with.
+    /// Notes what of a capture the next one is compared with.
     pub(super) fn seen(&mut self, capture: &Capture) {
         self.adrift = None;
         if !capture.alternate {
@@ -307,14 +266,14 @@ impl Tracker {
         self.bytes_before = capture.bytes_before;
     }
 
-    /// Goes on as if the last look had been this one, whose lines are known already.
+    /// Continues as if the last capture had been this one, whose lines are known already.
     pub(super) fn has_looked(&mut self, capture: &Capture) {
         self.seen(capture);
         self.old = Normal::of(capture).footprint(capture);
         self.top = None;
     }
 
-    /// Where the known lines stand is lost. What stands there may have been said already: it is
+    /// Where the known lines stand is lost. What stands there may have been reported already: it is
     /// known now, not said.
     fn stand_anew(
         &mut self,
@@ -329,7 +288,7 @@ impl Tracker {
         self.note_top(capture, false);
     }
 
-    /// Notes the number of the pane's first line; `goes_on` if the look goes on where the one
+    /// Notes the number of the pane's first line; `goes_on` if the capture continues where the one
     /// before ended.
     pub(super) fn note_top(&mut self, capture: &Capture, goes_on: bool) {
         self.top = if capture.alternate || may_be_trimmed(capture) {
@@ -341,7 +300,7 @@ impl Tracker {
         };
     }
 
-    /// At this time, on the clock of [`Capture::at`], nothing had changed since the last look: what
+    /// At this time, on the clock of [`Capture::at`], nothing had changed since the last capture: what
     /// stood there has settled. `server_bytes` is what the server had read before.
     pub fn unchanged(&mut self, at: Duration, server_bytes: Option<u64>) -> Vec<Change> {
         self.at = at;
@@ -359,21 +318,21 @@ impl Tracker {
         changes
     }
 
-    /// The observer stops and the pane goes on: all but the line of the cursor is said, and that
+    /// The observer stops and the pane continues: all but the line of the cursor is reported, and that
     /// one as it stands.
     pub fn detach(&mut self) -> Vec<Change> {
         self.book.settle = Duration::ZERO;
         self.unchanged(self.at, None)
     }
 
-    /// At most so many bytes were written since the last look.
+    /// At most so many bytes were written since the last capture.
     fn bytes_since(&self, capture: &Capture) -> Option<u64> {
         // tmux itself goes to another row, and to one more, for its notice in a dead pane.
         let notice = if capture.dead.is_some() { 2 } else { 0 };
         Some(capture.bytes_after?.saturating_sub(self.bytes_before?) + notice)
     }
 
-    /// What stands there is known, not said: the line of the cursor takes the next number.
+    /// Takes the lines as known, not reported: the line of the cursor takes the next number.
     pub(super) fn stand_on(&mut self, (footprint, lines): (Footprint, Vec<Logical>)) {
         let at_cursor = lines
             .iter()
@@ -451,7 +410,7 @@ impl Tracker {
     }
 }
 
-/// Whether tmux may have dropped rows of the history already.
-fn may_be_trimmed(capture: &Capture) -> bool {
+/// Returns whether tmux may have dropped rows of the history already.
+pub(super) fn may_be_trimmed(capture: &Capture) -> bool {
     capture.history_size > capture.history_limit.saturating_sub(capture.trim_step())
 }

@@ -22,7 +22,7 @@ impl TmuxVersion {
     /// pane that has just vanished.
     pub const OLDEST: Self = Self::new(3, 3);
 
-    /// What is taken for a version that says nothing: one built from the newest source.
+    /// The version assumed where tmux reports none: one built from the newest source.
     const NEWEST: Self = Self::new(u16::MAX, 0);
 
     /// A release without a letter.
@@ -54,13 +54,13 @@ impl TmuxVersion {
         })
     }
 
-    /// Whether captures with `-N` fill each row with blanks up to the pane's width, and `-T` keeps
-    /// them from it. Older ones do not know `-T`.
+    /// Returns whether captures with `-N` fill each row with blanks up to the pane's width, and
+    /// `-T` keeps them from it. Older ones do not know `-T`.
     pub fn pads_captures(self) -> bool {
         self >= Self::new(3, 4)
     }
 
-    /// Whether this is one that is observed.
+    /// Returns whether this is one that is observed.
     pub fn is_supported(self) -> bool {
         self >= Self::OLDEST
     }

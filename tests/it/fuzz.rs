@@ -9,6 +9,8 @@ use proptest::prelude::*;
 
 #[path = "../fuzz/bodies/agent.rs"]
 mod agent;
+#[path = "../fuzz/bodies/config.rs"]
+mod config;
 #[path = "../fuzz/bodies/cut.rs"]
 mod cut;
 #[path = "../fuzz/bodies/envelope.rs"]
@@ -168,6 +170,45 @@ proptest! {
     #[test]
     fn log_tail_on_any_bytes(bytes in any::<Vec<u8>>()) {
         log_tail::run(&bytes);
+    }
+}
+
+/// Lines of files that configure the program.
+const CONFIGURATION: &[&str] = &[
+    "[[rule]]\n",
+    "[[state]]\n",
+    "[[agent]]\n",
+    "[[asks]]\n",
+    "[[phase]]\n",
+    "name = \"a\"\n",
+    "task = \"do it\"\n",
+    "check = \"true\"\n",
+    "max_iterations = 3\n",
+    "regex = '[a-z]+(b|c)*'\n",
+    "prefix = \"tok_\"\n",
+    "hints = [\"x\", '^y']\n",
+    "state = \"waiting\"\n",
+    "= \u{1b}\n",
+    "# Title\n",
+    "## Phase\n",
+    "Check: `make`\n",
+    "Max iterations: 9\n",
+    "```\n",
+];
+
+proptest! {
+    // Each case compiles the rules anew.
+    #![proptest_config(cases(200))]
+
+    #[test]
+    fn configuration_of_any_text(
+        kind in 0_u8..4,
+        parts in vec(prop_oneof![
+            8 => proptest::sample::select(CONFIGURATION).prop_map(str::to_owned),
+            1 => any::<String>(),
+        ], 0..12),
+    ) {
+        config::run(&[&[kind], parts.concat().as_bytes()].concat());
     }
 }
 

@@ -9,6 +9,9 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
+use regex::Regex;
+
+use super::retired_names::phrases::files_below;
 use super::source_text::Source;
 use table::{IMPURE, LAYERS, ONLY_IN, PURE, RUNTIMES, STRANGERS, TOKENS_ONLY_IN};
 
@@ -170,6 +173,37 @@ fn the_map_has_the_order_of_the_layers() {
         rooms.is_sorted_by_key(|room| layer(room)),
         "src/lib.rs, in reading order: {rooms:?}"
     );
+}
+
+/// Lines that a file may have: a longer one has more than one purpose.
+const FILE_LINES_MAX: usize = 450;
+
+#[test]
+fn no_file_is_too_long() {
+    let files = files_below(&["src", "tests", "benches"], "rs");
+    let lines = files
+        .iter()
+        .map(|(file, text)| (file, text.lines().count()));
+    let long: Vec<_> = lines.filter(|(_, count)| *count > FILE_LINES_MAX).collect();
+    assert!(files.len() > 500, "{}", files.len());
+    assert!(long.is_empty(), "{long:?}");
+}
+
+#[test]
+fn the_map_names_files_that_exist() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+    let map = fs::read_to_string(root.join("lib.rs")).unwrap();
+    let named = Regex::new(r"`([a-z_/]+\.rs)`").unwrap();
+    let named: Vec<&str> = named
+        .captures_iter(&map)
+        .map(|found| found.get(1).unwrap().as_str())
+        .collect();
+    assert!(named.len() > 80, "{}", named.len());
+    let missing: Vec<_> = named
+        .iter()
+        .filter(|file| !root.join(file).is_file())
+        .collect();
+    assert!(missing.is_empty(), "{missing:?}");
 }
 
 #[test]

@@ -53,6 +53,8 @@ mod shells;
 mod source_text;
 mod states;
 #[cfg(feature = "cli")]
+mod strangers;
+#[cfg(feature = "cli")]
 mod stream;
 mod stream_programs;
 mod stream_recordings;

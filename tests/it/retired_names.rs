@@ -1,6 +1,6 @@
 //! Names that the glossary has replaced do not come back: neither as types nor as modules.
 
-mod phrases;
+pub mod phrases;
 
 use std::collections::BTreeSet;
 
@@ -12,9 +12,6 @@ const NAMES: &str = include_str!("retired_names/names.txt");
 
 /// Modules at the top level.
 const MODULES: &[&str] = &["cast", "log", "ralph", "source", "stamp", "view"];
-
-/// Modules that are being rewritten: their types may have names of the second paragraph until then.
-const EXCEPTIONS: &[&str] = &["track", "observe"];
 
 /// Returns the names of a paragraph.
 fn names_of(paragraph: usize) -> BTreeSet<&'static str> {
@@ -30,8 +27,7 @@ fn retired(source: &Source) -> Vec<String> {
     let (identifiers, types) = (names_of(0), names_of(1));
     let tokens = source.tokens.iter();
     let identifiers = tokens.filter(|token| identifiers.contains(token.text.as_str()));
-    let is_excepted = module.is_some_and(|module| EXCEPTIONS.contains(&module));
-    let pairs = source.tokens.windows(2).filter(|_| !is_excepted);
+    let pairs = source.tokens.windows(2);
     let types = pairs.filter_map(|pair| {
         let is_type = matches!(
             &*pair[0].text,

@@ -20,6 +20,12 @@ const PANEL_FROM: usize = 120;
 /// The indent of an answer in columns.
 const INDENT: usize = 5;
 
+/// The most columns before the bar of a box; a notice begins further right.
+const BOX_INDENT_MAX: usize = 3;
+
+/// The text of the empty input box on the start screen.
+const START_TEXT: &str = "Ask anything";
+
 /// The most rows of the foot: hints and blank rows below the input box.
 const FOOT_ROWS_MAX: usize = 6;
 
@@ -41,15 +47,17 @@ impl OpencodeLayout {
         let shown = |row: &&str| !row.trim().is_empty();
         let end = rows.iter().rposition(shown)? + 1;
         // The input box, or a dialogue in its place, which reaches to the bottom.
-        let is_bar = |row: &str| indent(row) <= 3 && row.trim_start().starts_with(BAR);
+        let is_bar = |row: &str| indent(row) <= BOX_INDENT_MAX && row.trim_start().starts_with(BAR);
         let foot = end.saturating_sub(FOOT_ROWS_MAX + 1);
         let edge = (0..end).rfind(|row| rows[*row].trim_start().starts_with("╹▀"));
-        if let Some(edge) = edge.filter(|edge| indent(rows[*edge]) > 3) {
-            // The start screen: its box is in the middle.
+        if let Some(edge) = edge
+            && let above = rows[..edge].iter().rev()
+            && let boxed = above.take_while(|row| row.trim_start().starts_with(BAR))
+            && let boxed = boxed.map(|row| inside(row).trim()).collect::<Vec<&str>>()
+            && (indent(rows[edge]) > BOX_INDENT_MAX
+                || is_start(&rows[..edge - boxed.len()], &boxed))
+        {
             self.is_first = true;
-            let above = rows[..edge].iter().rev();
-            let boxed = above.take_while(|row| row.trim_start().starts_with(BAR));
-            let boxed: Vec<&str> = boxed.map(|row| inside(row).trim()).collect();
             return Some(ConversationPage {
                 is_working: Some(false),
                 is_first: true,
@@ -167,7 +175,10 @@ impl OpencodeLayout {
                 }
                 // A tool follows complete text, and text follows complete tools.
                 _ if is_tool(&rows[at]) && at > 0 && !is_tool(&rows[at - 1]) => sealed = at,
-                RowPart::Text if at > 0 && is_tool(&rows[at - 1]) => sealed = at,
+                // A command that waits for its turn looks like text: it has no box yet.
+                RowPart::Text if at > 0 && is_tool(&rows[at - 1]) && !is_command(&rows[at]) => {
+                    sealed = at;
+                }
                 RowPart::Text | RowPart::Boxed | RowPart::Tool => {}
             }
             at = end;
@@ -184,6 +195,17 @@ impl OpencodeLayout {
     }
 }
 
+/// Returns whether these are the rows above the input box of the start screen, and the rows in the box,
+/// in a pane that is too narrow to show the box in the middle.
+fn is_start(above: &[&str], boxed: &[&str]) -> bool {
+    let mut shown = above.iter().filter(|row| !row.trim().is_empty());
+    match shown.next() {
+        // The name of the program, in blocks.
+        Some(first) => is_frame(first.trim()) && shown.all(|row| is_frame(row.trim())),
+        None => boxed.iter().any(|row| row.starts_with(START_TEXT)),
+    }
+}
+
 /// Returns the typed text of an input box's rows; the last row names the agent and the model.
 fn typed<'a>(rows: impl Iterator<Item = &'a str>) -> String {
     let rows: Vec<&str> = rows.filter(|row| !row.is_empty()).collect();
@@ -193,6 +215,10 @@ fn typed<'a>(rows: impl Iterator<Item = &'a str>) -> String {
 /// Returns whether a row belongs to a queued prompt.
 pub(super) fn is_queued(row: &ConversationRow) -> bool {
     row.text.trim() == "QUEUED"
+}
+
+fn is_command(row: &ConversationRow) -> bool {
+    row.text.starts_with("$ ")
 }
 
 fn is_tool(row: &ConversationRow) -> bool {
@@ -278,7 +304,7 @@ fn without_notice(row: &str) -> (&str, Option<&str>) {
         return (row, None);
     };
     match rest.rfind(BAR) {
-        Some(at) if row[..at].chars().count() > INDENT => (
+        Some(at) if row[..at].chars().count() > BOX_INDENT_MAX => (
             row[..at].trim_end(),
             Some(rest[at + BAR.len_utf8()..].trim()),
         ),

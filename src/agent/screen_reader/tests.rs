@@ -4,6 +4,7 @@ use std::time::{Duration, Instant};
 
 use proptest::prelude::*;
 
+use super::row::RowPart;
 use super::*;
 use crate::agent::KnownAgent;
 
@@ -268,6 +269,113 @@ proptest! {
         reader.handle_timeout(now + Duration::from_secs(10), &mut events);
         reader.end_turn(&mut events);
     }
+}
+
+/// Reads screens of opencode and returns the events, shortened.
+fn read_opencode(screens: &[&str]) -> Vec<String> {
+    let program = AgentProgram::Known(KnownAgent::Opencode);
+    let (mut reader, mut events) = (ScreenReader::new(&program), Vec::new());
+    let mut now = Instant::now();
+    for screen in screens {
+        let rows: Vec<&str> = screen.lines().collect();
+        reader.update(&rows, 60, now, &mut events);
+        now += Duration::from_secs(1);
+        reader.handle_timeout(now, &mut events);
+    }
+    short(&events)
+}
+
+const NARROW_START: &str = include_str!("screens/opencode_narrow_start.txt");
+const NARROW_PROMPT: &str = include_str!("screens/opencode_narrow_prompt.txt");
+const NARROW_ERROR_BELOW_NOTICE: &str = include_str!("screens/opencode_narrow_notice.txt");
+const NARROW_ERROR: &str = include_str!("screens/opencode_narrow_error.txt");
+
+#[test]
+fn the_first_prompt_of_a_narrow_pane_is_reported() {
+    let typed = NARROW_START.replace(
+        "Ask anything… \"What is the tech stack of this",
+        "SCN:e400 e",
+    );
+    let typed = typed.replace("  ┃  project?\"\n", "  ┃\n");
+    assert_eq!(
+        read_opencode(&[NARROW_START, &typed, NARROW_PROMPT]),
+        ["prompt SCN:e400 e"]
+    );
+    // One that was not seen in the box while it was typed.
+    assert_eq!(
+        read_opencode(&[NARROW_START, NARROW_PROMPT]),
+        ["prompt SCN:e400 e"]
+    );
+}
+
+#[test]
+fn a_notice_over_boxes_of_a_narrow_pane_hides_no_error() {
+    assert_eq!(
+        read_opencode(&[
+            NARROW_START,
+            NARROW_PROMPT,
+            NARROW_ERROR_BELOW_NOTICE,
+            NARROW_ERROR
+        ]),
+        [
+            "prompt SCN:e400 e",
+            "failed Your credit balance is too low to access the Anthropic API."
+        ]
+    );
+}
+
+#[test]
+fn the_output_of_a_tool_that_was_reported_is_no_error() {
+    let conversation = |rows: &str, foot: &str| {
+        let bar = "  ┃\n";
+        let edge = "▀".repeat(56);
+        format!(
+            "\n{bar}  ┃  go on\n{bar}\n{rows}\n{bar}{bar}{bar}  ┃  Build · Mock Mock\n  ╹{edge}\n   {foot}\n"
+        )
+    };
+    let works = "■■■⬝⬝⬝⬝⬝  esc interrupt  ctrl+p commands";
+    let begun = conversation("", works);
+    // Of two tools, the second one still waits, without a box.
+    let first_works = conversation(
+        "     ⠋ touch a\n\n     $ touch b\n\n     ▣  Build · Mock\n",
+        works,
+    );
+    let boxed = |name: &str| format!("  ┃\n  ┃  $ touch {name}\n  ┃\n  ┃  (no output)\n  ┃\n");
+    let both = format!(
+        "{}\n{}\n     ▣  Build · Mock · 3.2s\n",
+        boxed("a"),
+        boxed("b")
+    );
+    let ended = conversation(&both, "/work  ctrl+p commands");
+    assert_eq!(
+        read_opencode(&[NARROW_START, &begun, &first_works, &ended]),
+        [
+            "prompt go on",
+            "tool bash touch a",
+            "ended bash (no output)",
+            "tool bash touch b",
+            "ended bash (no output)",
+            "turn Build · Mock · 3.2s: ",
+        ]
+    );
+}
+
+#[test]
+fn output_that_comes_after_its_tool_was_reported_is_no_error() {
+    let layout = Layout::of(&AgentProgram::Known(KnownAgent::Opencode));
+    let (mut writer, mut events) = (ConversationWriter::default(), Vec::new());
+    let mut prompt = ConversationRow::new("go on", RowPart::Boxed, true);
+    prompt.is_head = true;
+    let tool = ConversationRow::new("$ touch a", RowPart::Tool, true);
+    let output = ConversationRow::new("(no output)", RowPart::Boxed, true);
+    for row in [&prompt, &tool, &output] {
+        writer.add_row(row, &layout, &mut events);
+    }
+    writer.end_turn(&mut events);
+    assert_eq!(
+        short(&events),
+        ["prompt go on", "tool bash touch a", "ended bash "]
+    );
 }
 
 fn short(events: &[AgentEvent]) -> Vec<String> {

@@ -21,6 +21,8 @@ const UNSEEN: &str = "[… rows not seen]";
 #[derive(Debug, Default)]
 pub(super) struct ConversationWriter {
     open: OpenBox,
+    /// The last row was a tool's that was reported with its end.
+    is_after_tool: bool,
     /// A prompt was sent, and its turn has not ended.
     is_turn_open: bool,
     typed: VecDeque<String>,
@@ -80,7 +82,13 @@ impl ConversationWriter {
             self.append(row);
             return;
         }
+        // The rest of a box whose head was not seen, or was reported: opencode draws a tool in one row
+        // first, and in a box when its output is there. Within a turn, it is a tool's output.
+        if continues && (self.is_after_tool || self.is_turn_open) {
+            return;
+        }
         self.close(events);
+        self.is_after_tool = row.kind == RowPart::Tool;
         match row.kind {
             RowPart::Text => self.append_answer(row),
             RowPart::Boxed => match layout.tool(&row.text) {
@@ -114,7 +122,10 @@ impl ConversationWriter {
     pub fn close(&mut self, events: &mut Vec<AgentEvent>) {
         match std::mem::take(&mut self.open) {
             OpenBox::None => {}
-            OpenBox::Tool { name, output } => events.push(completed(name, output.trim_end())),
+            OpenBox::Tool { name, output } => {
+                self.is_after_tool = true;
+                events.push(completed(name, output.trim_end()));
+            }
             OpenBox::Other(text) => self.close_other(&text, events),
         }
     }

@@ -3,12 +3,14 @@
 //! Measured on 0.86.2, `.aider.chat.history.md`: `#### ` begins a prompt's line, `> ` one of
 //! aider's own, `# aider chat started at …` a session; the rest is the reply. `> Tokens: … sent, …
 //! received.` ends a reply, `> litellm.…Error: …` is an error, `> ^C again to exit` an
-//! interruption. aider's own lines end in two blanks.
+//! interruption. After an error that may pass, `> Retrying in 0.5 seconds...` follows. aider's own
+//! lines end in two blanks.
 
 use super::event_writer::{EventWriter, TokenUsage};
 use super::lines::{ByteLine, LineEnd, LineSplitter};
 use super::status::StreamStatus;
 use super::traits::FormatReader;
+use crate::agent::is_limit;
 
 const PROMPT: &str = "#### ";
 const OWN: &str = "> ";
@@ -20,6 +22,8 @@ pub(super) struct AiderHistory {
     lines: LineSplitter,
     prompt: String,
     reply: String,
+    /// The last error of the turn, which each attempt repeats.
+    error: String,
 }
 
 impl AiderHistory {
@@ -28,6 +32,7 @@ impl AiderHistory {
             lines: LineSplitter::new(LineEnd::Newline, bytes_max),
             prompt: String::new(),
             reply: String::new(),
+            error: String::new(),
         }
     }
 }
@@ -94,7 +99,13 @@ impl AiderHistory {
             }
         } else if is_error(text) && writer.status() == StreamStatus::Working {
             self.write_reply(TokenUsage::default(), writer);
-            writer.failed(text, "an error of the model's API");
+            self.failed(text, writer);
+        } else if text.starts_with("Retrying in ")
+            && writer.status() == StreamStatus::Failed
+            && !is_limit(&self.error)
+        {
+            // It waits for a limit to pass, and works on what else went wrong.
+            writer.working("it tries again");
         } else if text.starts_with("^C") && writer.status() == StreamStatus::Working {
             self.write_reply(TokenUsage::default(), writer);
             writer.interrupted("a human interrupted it".to_owned());
@@ -105,7 +116,19 @@ impl AiderHistory {
         let prompt = std::mem::take(&mut self.prompt);
         // aider writes a blank prompt line this way.
         if !prompt.is_empty() && prompt != "<blank>" && !is_command(&prompt) {
+            self.error.clear();
             writer.prompt_sent(&prompt);
+        }
+    }
+
+    /// Reports an error once, however often it is repeated.
+    fn failed(&mut self, text: &str, writer: &mut EventWriter) {
+        const EVIDENCE: &str = "an error of the model's API";
+        if self.error == text {
+            writer.set_status(StreamStatus::Failed, EVIDENCE);
+        } else {
+            writer.failed(text, EVIDENCE);
+            text.clone_into(&mut self.error);
         }
     }
 
@@ -156,6 +179,38 @@ fn is_error(text: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::agent::stream::event::AgentEvent;
+    use crate::agent::{StreamFormat, StreamParser};
+    use crate::timestamp::Timestamp;
+
+    /// Returns the status after a history, and the errors that it reports.
+    fn read(history: &str) -> (StreamStatus, Vec<String>) {
+        let (mut parser, mut events) = (StreamParser::of(StreamFormat::AiderHistory), Vec::new());
+        parser.push(history.as_bytes(), Timestamp::default(), &mut events);
+        let errors = events.iter().filter_map(|event| match event {
+            AgentEvent::AgentFailed { error, .. } => Some(error.clone()),
+            _ => None,
+        });
+        (parser.status(), errors.collect())
+    }
+
+    #[test]
+    fn an_error_that_is_tried_again_is_no_end() {
+        const PROMPT: &str = "#### go on  \n";
+        const FAILED: &str = "> litellm.APIError: APIError: OpenAIException - no access  \n";
+        const AGAIN: &str = "> Retrying in 0.5 seconds...  \n";
+        const LIMIT: &str =
+            "> litellm.RateLimitError: RateLimitError: OpenAIException - rate limit  \n";
+        let (status, errors) = read(&[PROMPT, FAILED, AGAIN].concat());
+        assert_eq!((status, errors.len()), (StreamStatus::Working, 1));
+        let (status, errors) = read(&[PROMPT, FAILED, AGAIN, FAILED, AGAIN, FAILED].concat());
+        assert_eq!((status, errors.len()), (StreamStatus::Failed, 1));
+        // Another turn fails in the same way.
+        let (_, errors) = read(&[PROMPT, FAILED, PROMPT, FAILED].concat());
+        assert_eq!(errors.len(), 2);
+        let (status, _) = read(&[PROMPT, LIMIT, AGAIN].concat());
+        assert_eq!(status, StreamStatus::Failed);
+    }
 
     #[test]
     fn counts_of_tokens_are_read() {

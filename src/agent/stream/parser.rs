@@ -132,7 +132,11 @@ impl StreamParser {
 
     /// Ends the turn because another source reports its end: a last answer without a tool completes it.
     pub(crate) fn end_turn(&mut self, now: Timestamp, events: &mut Vec<AgentEvent>) {
-        if self.status() == StreamStatus::MaybeDone {
+        // A transcript may lag: what it writes later is of the turn that is over.
+        if matches!(
+            self.status(),
+            StreamStatus::MaybeDone | StreamStatus::Working
+        ) {
             self.with_events(now, events, |reader, writer| {
                 if let Reader::Reading(_, reading) = reader {
                     reading.end_turn(writer);

@@ -77,6 +77,23 @@ struct UiEvent<'a> {
     #[serde(rename = "event.name")]
     name: Str<'a>,
     error_message: Str<'a>,
+    prompt_id: Str<'a>,
+}
+
+/// Separates the session from the number of the prompt in a prompt's id. Requests of sub-agents and
+/// of Qwen's own chores, such as its memory, have a name there: `SESSION#NAME-ID#0`.
+const PROMPT_NUMBER: &str = "########";
+
+impl UiEvent<'_> {
+    /// Returns whether it is about a request for the conversation itself.
+    fn is_of_conversation(&self) -> bool {
+        let id = self.prompt_id.as_str();
+        let number = id.rsplit_once(PROMPT_NUMBER).map(|(_, number)| number);
+        id.is_empty()
+            || number.is_some_and(|number| {
+                !number.is_empty() && number.bytes().all(|b| b.is_ascii_digit())
+            })
+    }
 }
 
 /// Interprets a session file.
@@ -88,7 +105,7 @@ pub struct QwenSession {
     records_responses: bool,
     /// The API has answered, but the answer is not written yet, which may take seconds.
     is_unwritten: bool,
-    /// The turn ended before the answer was written.
+    /// The turn ended, as the screen shows, before the answer was written.
     is_over: bool,
 }
 
@@ -125,7 +142,7 @@ impl RecordHandler for QwenSession {
             "system" => {
                 let payload = record.system_payload.0.unwrap_or_default();
                 let event = payload.ui_event.0.unwrap_or_default();
-                if record.subtype.as_str() != "ui_telemetry" {
+                if record.subtype.as_str() != "ui_telemetry" || !event.is_of_conversation() {
                     return;
                 }
                 match event.name.as_str() {
@@ -152,7 +169,7 @@ impl RecordHandler for QwenSession {
     }
 
     fn end_turn(&mut self, writer: &mut EventWriter) {
-        if self.is_unwritten {
+        if self.is_unwritten || writer.status() == StreamStatus::Working {
             self.is_over = true;
         } else {
             writer.end_turn();

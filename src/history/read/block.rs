@@ -9,6 +9,10 @@ use crate::history::line::LINE_BYTES_MAX;
 /// The size of a block: it stays in a core's cache between the copy from the kernel and the search.
 pub(super) const BLOCK_BYTES: usize = 256 * 1024;
 
+/// The size up to which the memory of a stream's block doubles when it is full; beyond it, the memory grows
+/// by what is read.
+const DOUBLING_BYTES_MAX: usize = 8 * BLOCK_BYTES;
+
 /// The bytes read beyond the end of a part to complete its last line.
 const REST_BYTES: usize = 64 * 1024;
 
@@ -65,34 +69,46 @@ pub(super) fn read_part(
     complete(file, len, block)
 }
 
-/// Reads the rest of the last line.
+/// Reads the rest of the last line. The end is searched before the line is read, so that a line that is
+/// too long takes no memory.
 fn complete(file: &File, len: u64, block: &mut Block) -> io::Result<()> {
-    let mut end = block.offset + block.lines().len() as u64;
+    if block.lines().last().is_none_or(|&last| last == b'\n') {
+        return Ok(());
+    }
+    let end = block.offset + block.lines().len() as u64;
     let line = memchr::memrchr(b'\n', &block.bytes).map_or(block.skip, |at| at + 1);
-    while block.lines().last().is_some_and(|&last| last != b'\n') {
-        let before = block.bytes.len();
-        append(
-            file,
-            end,
-            len.min(end + REST_BYTES as u64),
-            &mut block.bytes,
-        )?;
-        let added = block.bytes.get(before..).unwrap_or_default();
-        if added.is_empty() {
-            block.is_torn = true;
-            break;
-        }
-        match memchr::memchr(b'\n', added) {
-            Some(at) => block.bytes.truncate(before + at + 1),
-            None => end += added.len() as u64,
-        }
-        if (block.bytes.len() - line) as u64 > LINE_BYTES_MAX {
+    let read = (block.bytes.len() - line) as u64;
+    let limit = len.min(end + LINE_BYTES_MAX.saturating_sub(read));
+    match line_end(file, end, limit)? {
+        Some(line_end) => append(file, end, line_end, &mut block.bytes)?,
+        None if limit < len => {
             block.bytes.truncate(line);
             block.too_long += 1;
-            break;
+        }
+        None => {
+            append(file, end, limit, &mut block.bytes)?;
+            block.is_torn = true;
         }
     }
     Ok(())
+}
+
+/// Returns the position behind the first line feed in a part of a file.
+fn line_end(file: &File, start: u64, end: u64) -> io::Result<Option<u64>> {
+    let mut piece = Vec::new();
+    let mut at = start;
+    while at < end {
+        piece.clear();
+        append(file, at, end.min(at + REST_BYTES as u64), &mut piece)?;
+        if let Some(found) = memchr::memchr(b'\n', &piece) {
+            return Ok(Some(at + found as u64 + 1));
+        }
+        if piece.is_empty() {
+            break;
+        }
+        at += piece.len() as u64;
+    }
+    Ok(None)
 }
 
 /// Appends a part of a file, or less if the file is shorter now.
@@ -147,6 +163,11 @@ impl BlockStream {
         std::mem::swap(&mut block.bytes, &mut self.carry);
         loop {
             let before = block.bytes.len();
+            if before > DOUBLING_BYTES_MAX {
+                // A long line, whose memory would otherwise double. The reader looks for some bytes
+                // beyond those that it is given.
+                block.bytes.reserve_exact(2 * BLOCK_BYTES);
+            }
             let read = (&mut self.from)
                 .take(BLOCK_BYTES as u64)
                 .read_to_end(&mut block.bytes);
@@ -196,7 +217,7 @@ impl BlockStream {
 
 #[cfg(test)]
 mod tests {
-    use std::io::Write;
+    use std::io::{Seek, SeekFrom, Write};
 
     use proptest::prelude::*;
 
@@ -291,6 +312,24 @@ mod tests {
             assert!(stream.next(&mut block).is_err(), "{text:?}");
             assert!(!stream.next(&mut block).unwrap());
         }
+    }
+
+    #[test]
+    fn a_line_beyond_the_limit_in_a_file_takes_no_memory() {
+        let mut file = file_with(b"first\n");
+        file.set_len(6 + LINE_BYTES_MAX + 1).unwrap();
+        file.seek(SeekFrom::End(0)).unwrap();
+        file.write_all(b"\nlast\n").unwrap();
+        let len = file.metadata().unwrap().len();
+        let (mut lines, mut too_long, mut block) = (Vec::new(), 0, Block::default());
+        for start in (0..len).step_by(BLOCK_BYTES) {
+            read_part(&file, start..start + BLOCK_BYTES as u64, len, &mut block).unwrap();
+            lines.extend_from_slice(block.lines());
+            too_long += block.too_long;
+            assert!(block.bytes.capacity() < 4 * BLOCK_BYTES);
+        }
+        assert_eq!(String::from_utf8(lines).unwrap(), "first\nlast\n");
+        assert_eq!(too_long, 1);
     }
 
     #[test]

@@ -27,7 +27,7 @@ use crate::history::tail::line_start;
 /// let run = DataDir::new("/home/ann/.taskdaemon").run(&"build@1768989600".into());
 /// let mut log = Follower::open(&run, Query::all())?;
 /// loop {
-///     // Asked first: what was written before the writer went is read then.
+///     // Checked before reading, so that the last lines of a writer that ends are read.
 ///     let is_written = log.is_written()?;
 ///     while let Some(record) = log.next()? {
 ///         println!("{}", record.envelope.ts);
@@ -35,7 +35,7 @@ use crate::history::tail::line_start;
 ///     if !is_written {
 ///         break;
 ///     }
-///     // Woken backlog, it looks backlog.
+///     // Polls for new events.
 ///     std::thread::park_timeout(std::time::Duration::from_millis(50));
 /// }
 /// # Ok::<(), td_observe::Error>(())

@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use crossbeam_channel::Receiver;
 use flate2::bufread::MultiGzDecoder;
+use rustix::fs::{Mode, OFlags};
 
 use super::block::{BLOCK_BYTES, Block, BlockStream};
 use super::parse::{BlockLines, BlockParser, LogRecord, ParsedBlock, ParsedRecords};
@@ -157,25 +158,30 @@ impl LogReader {
         Ok(Self::up_to(closed, newest, dir, parser))
     }
 
-    /// Reads a single file of lines at any path, compressed or not; also a pipe.
+    /// Reads a single file of lines at any path, compressed or not.
     ///
     /// # Errors
-    /// If the file cannot be opened.
+    /// If the file cannot be opened. [`Error::is_invalid_input`] if it is a directory, a device, a
+    /// named pipe or a socket, which could have no end.
     pub fn open_file(path: &Path, query: Query) -> Result<Self> {
-        let failed = |cause| Error::file("cannot read", path, cause);
-        let file = File::open(path).map_err(failed)?;
+        let failed = |cause: io::Error| Error::file("cannot read", path, cause);
+        // Without waiting for the peer of a named pipe, or for a modem.
+        let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+        let file = rustix::fs::open(path, flags, Mode::empty());
+        let file = File::from(file.map_err(|cause| failed(cause.into()))?);
         let metadata = file.metadata().map_err(failed)?;
         if metadata.is_dir() {
             return Err(Error::invalid("this is a directory, not a log:").at(path));
         }
-        let parser = Arc::new(BlockParser::new(query, true));
-        if metadata.is_file() {
-            let input = LogFile::Open(file, path.to_owned(), metadata.len());
-            return Ok(Self::over([input].into(), None, parser));
+        if !metadata.is_file() {
+            return Err(Error::invalid(
+                "only regular files are read as logs; this is a device, a pipe or a socket:",
+            )
+            .at(path));
         }
-        let mut reader = Self::over(VecDeque::new(), None, parser);
-        reader.current = CurrentFile::Stream(BlockStream::new(Box::new(file)), path.into());
-        Ok(reader)
+        let parser = Arc::new(BlockParser::new(query, true));
+        let input = LogFile::Open(file, path.to_owned(), metadata.len());
+        Ok(Self::over([input].into(), None, parser))
     }
 
     /// Reads the closed files of a run, and the newest up to a position at the end of a line.

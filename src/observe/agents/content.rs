@@ -1,4 +1,4 @@
-//! What an agent's file says: what was added to it, or its end, and what stands before that.
+//! The content of an agent's file: what was added to it, or its end, and what stands before that.
 
 use std::fs::File;
 use std::io;
@@ -12,15 +12,15 @@ use crate::observe::conversation::first_line;
 use crate::observe::file_bytes::read_at;
 use crate::timestamp::Timestamp;
 
-/// How much of the end of a file is read at first, and how much where that does not tell: a record
+/// Bytes of a file's end that are read at first, and where those do not suffice: a record
 /// may be a megabyte long, an image.
 pub(super) const TAILS: [u64; 3] = [256 * 1024, 1024 * 1024, FILE_BYTES_MAX];
 
 /// The most that is read of a file at once.
 const FILE_BYTES_MAX: u64 = 4 * 1024 * 1024;
 
-/// How far before its end a transcript is searched for tasks that still run, once, before it is
-/// said that its agent has completed. Nearly all transcripts are smaller.
+/// Distance from its end within which a transcript is searched for tasks that still run, once,
+/// before it is said that its agent has completed. Nearly all transcripts are smaller.
 const EARLIER_BYTES_MAX: u64 = 16 * 1024 * 1024;
 
 /// By so much of its beginning it is known whose transcript it is.
@@ -29,7 +29,7 @@ const HEAD_BYTES: u64 = 64 * 1024;
 /// Turns that one look reports: more are no person's.
 const TURNS_MAX: usize = 1_000;
 
-/// What the records of a conversation with a person say of one of its turns.
+/// The end of a turn in the records of a conversation with a person.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum TurnEnd {
     Completed {
@@ -42,7 +42,7 @@ pub(super) enum TurnEnd {
     },
 }
 
-/// What has been read.
+/// The content that has been read.
 #[derive(Debug)]
 pub(super) struct Content {
     parser: StreamParser,
@@ -55,7 +55,7 @@ pub(super) struct Content {
     /// From where on, and up to where it was read.
     start: u64,
     offset: u64,
-    /// What stands before `start` was searched, from there on.
+    /// The position from which the content before `start` was searched.
     searched_from: Option<u64>,
     /// Its beginning is not a sub-agent's.
     is_main: bool,
@@ -106,7 +106,7 @@ impl Content {
         self.parser.evidence()
     }
 
-    /// Whether it is a conversation with a person, which may go on after any end.
+    /// Returns whether it is a conversation with a person, which may continue after any end.
     pub fn is_interactive(&self) -> bool {
         match self.format() {
             Some(StreamFormat::ClaudeTranscript) => !self.is_sub_agent(),
@@ -145,12 +145,12 @@ impl Content {
         self.turn_before.take().filter(|_| self.is_interactive())
     }
 
-    /// What it failed with, where it said so.
+    /// Returns what it failed with, where it said so.
     pub fn error(&self) -> &str {
         &self.error
     }
 
-    /// What the agent said last; of what nobody can read, the last line.
+    /// Returns what the agent said last; of what nobody can read, the last line.
     pub fn answer(&self) -> String {
         match self.parser.answer() {
             "" if !is_known(self.format()) => self.last_line.text(),
@@ -158,7 +158,7 @@ impl Content {
         }
     }
 
-    /// Whether the last record is not whole.
+    /// Returns whether the last record is not whole.
     pub fn is_open(&self) -> bool {
         self.parser.is_open()
     }
@@ -172,7 +172,7 @@ impl Content {
         }
     }
 
-    /// Whether that is to be searched now: its agent has finished, if there is nothing there.
+    /// Returns whether that is to be searched now: its agent has finished, if there is nothing there.
     pub fn is_to_be_searched(&self) -> bool {
         let is_done = self.standing() == StreamStatus::Done;
         is_done && self.searched_from.is_none() && self.unread() > 0
@@ -322,13 +322,13 @@ impl Content {
     }
 }
 
-/// What stands in records that tell of tasks.
+/// A pattern that is in all records about tasks.
 static TASKS: LazyLock<Option<Regex>> = LazyLock::new(|| {
     let fields = "async_launched|backgroundTaskId|shellId|task_id|task-notification";
     Regex::new(&format!("(?-u){fields}")).ok()
 });
 
-/// Whether a format's records say where an agent stands.
+/// Returns whether a format's records say where an agent stands.
 pub(super) fn is_known(format: Option<StreamFormat>) -> bool {
     !matches!(
         format,
@@ -336,7 +336,7 @@ pub(super) fn is_known(format: Option<StreamFormat>) -> bool {
     )
 }
 
-/// Whether the first conversation that the file begins with is a sub-agent's.
+/// Returns whether the first conversation that the file begins with is a sub-agent's.
 fn begins_as_sub_agents(file: &File) -> io::Result<bool> {
     let head = read_at(file, 0, HEAD_BYTES)?;
     let mut parser = StreamParser::of(StreamFormat::ClaudeTranscript);

@@ -18,14 +18,14 @@ use crate::timestamp::Timestamp;
 /// A file of this size is worth a word: something writes without end.
 const ENORMOUS_BYTES: u64 = 1024 * 1024 * 1024;
 
-/// By so many of its first bytes a file is known again.
+/// The number of first bytes by which a file is recognised.
 const FINGERPRINT_BYTES: u64 = 1024;
 
-/// What a look has found.
+/// The result of one check of a file.
 #[derive(Debug, Default)]
 pub(super) struct Looked {
     pub verdict: Option<Verdict>,
-    /// What was not said before.
+    /// Warnings that have not been reported before.
     pub warnings: Vec<String>,
     /// Turns of a conversation with a person that have ended, and not been reported.
     pub turns: Vec<TurnEnd>,
@@ -35,7 +35,7 @@ pub(super) struct Looked {
 
 /// When a file is looked at, and how.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Moment {
+pub(super) struct ReadContext {
     pub now: Instant,
     pub wall: Timestamp,
     pub stable: Duration,
@@ -81,7 +81,7 @@ impl Seen {
         (self.device, self.inode) == (other.device, other.inode)
     }
 
-    /// How long ago it was written to, where both clocks agree that this is the past.
+    /// Returns how long ago it was written to, where both clocks agree that this is the past.
     fn age(&self, wall: Timestamp) -> Option<Duration> {
         let (seconds, nanos) = self.modified;
         let modified = seconds.checked_mul(1_000_000)?.checked_add(nanos / 1_000)?;
@@ -108,7 +108,7 @@ impl OutputFile {
         }
     }
 
-    /// Whether it may have more to report after the agent has ended.
+    /// Returns whether it may have more to report after the agent has ended.
     pub fn is_interactive(&self) -> bool {
         self.content.is_interactive()
     }
@@ -119,18 +119,18 @@ impl OutputFile {
 
     /// Looks at it. Of a file that has not changed nothing is read; what is read is taken from
     /// `bytes_left`.
-    pub fn look(&mut self, moment: Moment, bytes_left: &mut u64) -> Looked {
+    pub fn look(&mut self, context: ReadContext, bytes_left: &mut u64) -> Looked {
         let mut looked = Looked::default();
-        if let Err(error) = self.read_and_judge(moment, bytes_left, &mut looked) {
+        if let Err(error) = self.read_and_judge(context, bytes_left, &mut looked) {
             let message = format!("{} cannot be read: {error}", self.path.display());
             self.warn("unreadable", message, &mut looked);
         }
-        self.looked_at = Some(moment.now);
+        self.looked_at = Some(context.now);
         self.take_turns(&mut looked);
         looked
     }
 
-    /// What is to be reported of turns: each end once, and with the end of the agent one, at least.
+    /// Takes the turns to report: each end once, and with the end of the agent one, at least.
     fn take_turns(&mut self, looked: &mut Looked) {
         let is_over = matches!(looked.verdict, Some(Verdict::Completed { .. }));
         if is_over {
@@ -145,14 +145,14 @@ impl OutputFile {
 
     fn read_and_judge(
         &mut self,
-        moment: Moment,
+        context: ReadContext,
         bytes_left: &mut u64,
         looked: &mut Looked,
     ) -> io::Result<()> {
-        if !self.read_changes(moment, bytes_left, looked)? {
+        if !self.read_changes(context, bytes_left, looked)? {
             return Ok(());
         }
-        if self.content.is_to_be_searched() && self.quiet(moment) >= HOLD {
+        if self.content.is_to_be_searched() && self.quiet(context) >= HOLD {
             if *bytes_left == 0 {
                 looked.is_starved = true;
                 return Ok(());
@@ -165,7 +165,7 @@ impl OutputFile {
             let read = self.content.search(&file)?;
             *bytes_left = bytes_left.saturating_sub(read);
         }
-        looked.verdict = self.judge(moment);
+        looked.verdict = self.judge(context);
         Ok(())
     }
 
@@ -178,8 +178,8 @@ impl OutputFile {
             .open(&self.path)
     }
 
-    /// What the file was compressed to, where it was: an agent's program does that with what was
-    /// idle for days.
+    /// Returns what the file was compressed to, where it was: an agent's program does that with
+    /// what was idle for days.
     fn compressed(&self) -> Option<PathBuf> {
         ["zst", "gz"].into_iter().find_map(|extension| {
             let mut name = self.path.clone().into_os_string();
@@ -189,10 +189,10 @@ impl OutputFile {
         })
     }
 
-    /// Whether there is something to judge.
+    /// Returns whether there is something to judge.
     fn read_changes(
         &mut self,
-        moment: Moment,
+        context: ReadContext,
         bytes_left: &mut u64,
         looked: &mut Looked,
     ) -> io::Result<bool> {
@@ -205,11 +205,11 @@ impl OutputFile {
                     let message =
                         format!("{shown} was compressed to {path}: what it says is not read");
                     self.warn("compressed", message, looked);
-                    self.content = Content::new(moment.wall);
+                    self.content = Content::new(context.wall);
                     return Ok(self.seen.is_some());
                 }
                 if self.seen.is_some() && self.is_gone_task() {
-                    looked.verdict = self.deleted(moment);
+                    looked.verdict = self.deleted(context);
                 } else if self.seen.is_some() {
                     let message = format!("{shown} is gone, and is waited for");
                     self.warn("gone", message, looked);
@@ -244,7 +244,7 @@ impl OutputFile {
             return Ok(false);
         }
         let seen = Seen::of(&metadata);
-        self.recognise(&file, seen, moment, looked)?;
+        self.recognise(&file, seen, context, looked)?;
         if seen.bytes > ENORMOUS_BYTES {
             let message = format!("{shown} has {} bytes: only its end is read", seen.bytes);
             self.warn("enormous", message, looked);
@@ -257,8 +257,8 @@ impl OutputFile {
             *bytes_left = bytes_left.saturating_sub(read);
         }
         // What has changed since the last look did so after it, whatever the clock of the file says.
-        let age = seen.age(moment.wall).unwrap_or_default();
-        let by_file = moment.now.checked_sub(age).unwrap_or(moment.now);
+        let age = seen.age(context.wall).unwrap_or_default();
+        let by_file = context.now.checked_sub(age).unwrap_or(context.now);
         self.changed_at = Some(match self.looked_at.filter(|_| self.seen.is_some()) {
             Some(looked_at) => by_file.max(looked_at),
             None => by_file,
@@ -267,8 +267,8 @@ impl OutputFile {
         Ok(seen.bytes > 0)
     }
 
-    /// Whether it is the output of a task, `tasks/ID.output`, that was deleted. A link whose target is
-    /// missing is still there.
+    /// Returns whether it is the output of a task, `tasks/ID.output`, that was deleted. A link
+    /// whose target is missing is still there.
     fn is_gone_task(&self) -> bool {
         let directory = self.path.parent().and_then(Path::file_name);
         directory.is_some_and(|name| name == "tasks")
@@ -276,11 +276,11 @@ impl OutputFile {
             && fs::symlink_metadata(&self.path).is_err()
     }
 
-    /// How a task has ended whose file was deleted: Claude Code does that when the task ends. A file
-    /// that is being replaced is missing for a moment only.
-    fn deleted(&mut self, moment: Moment) -> Option<Verdict> {
-        let gone_at = *self.gone_at.get_or_insert(moment.now);
-        if moment.now.saturating_duration_since(gone_at) < HOLD {
+    /// Returns how a task has ended whose file was deleted: Claude Code does that when the task
+    /// ends. A file that is being replaced is missing for a moment only.
+    fn deleted(&mut self, context: ReadContext) -> Option<Verdict> {
+        let gone_at = *self.gone_at.get_or_insert(context.now);
+        if context.now.saturating_duration_since(gone_at) < HOLD {
             return None;
         }
         let why = "its output file was deleted, as it is when a task ends";
@@ -305,7 +305,7 @@ impl OutputFile {
         &mut self,
         file: &File,
         seen: Seen,
-        moment: Moment,
+        context: ReadContext,
         looked: &mut Looked,
     ) -> io::Result<()> {
         let head = read_at(file, 0, seen.bytes.min(FINGERPRINT_BYTES))?;
@@ -321,7 +321,7 @@ impl OutputFile {
             let message = format!("{} {words}, and is read anew", self.path.display());
             self.warn(what, message, looked);
             // What it says of earlier turns was said before, in the file that it was.
-            self.content = Content::new(moment.wall);
+            self.content = Content::new(context.wall);
         }
         let magics: [&[u8]; 2] = [b"\x28\xb5\x2f\xfd", b"\x1f\x8b"];
         self.is_compressed = magics.iter().any(|magic| head.starts_with(magic));
@@ -330,12 +330,12 @@ impl OutputFile {
     }
 
     /// For how long nothing was written.
-    fn quiet(&self, moment: Moment) -> Duration {
-        let changed_at = self.changed_at.unwrap_or(moment.now);
-        moment.now.saturating_duration_since(changed_at)
+    fn quiet(&self, context: ReadContext) -> Duration {
+        let changed_at = self.changed_at.unwrap_or(context.now);
+        context.now.saturating_duration_since(changed_at)
     }
 
-    fn judge(&self, moment: Moment) -> Option<Verdict> {
+    fn judge(&self, context: ReadContext) -> Option<Verdict> {
         let content = &self.content;
         let facts = Facts {
             standing: content.standing(),
@@ -346,9 +346,9 @@ impl OutputFile {
             error: content.error(),
             is_open: content.is_open(),
             unread: content.unread(),
-            quiet: self.quiet(moment),
+            quiet: self.quiet(context),
         };
-        judge(&facts, moment.stable)
+        judge(&facts, context.stable)
     }
 
     /// Says something that was not said before.
@@ -360,5 +360,5 @@ impl OutputFile {
 }
 
 #[cfg(test)]
-#[path = "file_tests.rs"]
+#[path = "file_tests/mod.rs"]
 mod tests;

@@ -11,10 +11,10 @@ use super::tree::{Listed, Tree};
 use crate::timestamp::Timestamp;
 
 /// A session that was written to so short before it was found lives: what was written earlier has
-/// ended, until it goes on.
+/// ended, until it continues.
 const LIVES_MICROS: i64 = 10 * 60 * 1_000_000;
 
-/// Files of ended sessions that are asked in one search whether they go on: 2,000 take some
+/// Files of ended sessions that are asked in one search whether they continue: 2,000 take some
 /// milliseconds.
 const ASKED_MAX: usize = 2_000;
 
@@ -81,12 +81,12 @@ impl Home {
         root.is_dir().then(|| root.display().to_string())
     }
 
-    /// How many directories it has, as far as is known.
+    /// Returns how many directories it has, as far as is known.
     pub fn directories(&self) -> usize {
         self.tree.directories()
     }
 
-    /// The files of sessions that live, or go on.
+    /// The files of sessions that live, or continue.
     pub fn list(&mut self, wall: Timestamp, listed: &mut Listed) {
         let mut below = Listed::default();
         self.tree.list(wall, &mut below);

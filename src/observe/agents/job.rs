@@ -21,7 +21,7 @@ use crate::timestamp::Timestamp;
 /// than a millisecond.
 const SMALL_DIRECTORIES: usize = 500;
 
-/// How often more are searched: 20,000 directories take some 30 ms.
+/// Interval in which more are searched: 20,000 directories take some 30 ms.
 const SEARCH_EVERY: Duration = Duration::from_secs(5);
 
 /// Which agents' files are looked at, and how.
@@ -71,7 +71,7 @@ impl AgentWatch {
         self
     }
 
-    /// Goes on when all have ended, until the engine is shut down: sessions with a person have more
+    /// Continues when all have ended, until the engine is shut down: sessions with a person have more
     /// turns, and more agents may come.
     pub fn follow(mut self) -> Self {
         self.follows = true;
@@ -90,35 +90,35 @@ impl AgentWatch {
         self.places.empty()
     }
 
-    /// How often all are looked at; 5 s unless told otherwise.
+    /// Sets the interval between two checks of all files; defaults to 5 s.
     pub fn every(mut self, interval: Duration) -> Self {
         self.polling.every = interval;
         self
     }
 
-    /// How long a file must be unchanged where its records do not say whether the agent is done;
-    /// 10 s unless told otherwise.
+    /// Returns how long a file must be unchanged where its records do not say whether the agent is
+    /// done; Defaults to 10 s.
     pub fn stable(mut self, quiet: Duration) -> Self {
         self.polling.stable = quiet;
         self
     }
 
-    /// The name of the run; `agents@SECONDS` unless told otherwise.
+    /// The name of the run; defaults to `agents@SECONDS`.
     pub fn execution_id(mut self, id: impl Into<ExecutionId>) -> Self {
         self.execution_id = Some(id.into());
         self
     }
 }
 
-/// What has become of all agents.
+/// The number of agents that completed, failed and still run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct AgentsReport {
-    /// How many have completed.
+    /// Number of have completed.
     pub completed: usize,
-    /// How many have failed.
+    /// Number of have failed.
     pub failed: usize,
-    /// How many had not ended when the engine was shut down.
+    /// Number of agents that had not ended when the engine was shut down.
     pub running: usize,
 }
 
@@ -197,7 +197,7 @@ fn look(watch: AgentWatch, context: &SourceContext) -> Result<AgentsReport> {
     Ok(report)
 }
 
-/// Whether new files are to be searched for.
+/// Returns whether new files are to be searched for.
 fn is_due(places: &Places, searched_at: Instant, now: Instant) -> bool {
     let is_small = places.directories() <= SMALL_DIRECTORIES;
     is_small || now.saturating_duration_since(searched_at) >= SEARCH_EVERY

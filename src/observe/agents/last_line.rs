@@ -2,7 +2,7 @@
 
 use crate::agent::summary::result;
 
-/// How much of a line is kept, from its beginning: more than a result has.
+/// Bytes of a line that are kept, from its beginning: more than a result has.
 const LINE_BYTES_MAX: usize = 16 * 1024;
 
 /// The last line.
@@ -25,7 +25,7 @@ impl LastLine {
         while let Some(line) = lines.next() {
             let is_first = lines.peek().is_none();
             if is_first {
-                // The line that was open goes on with it.
+                // The line that was open continues with it.
                 keep(&mut self.open, line);
             }
             let line = if is_first { self.open.as_slice() } else { line };

@@ -1,4 +1,4 @@
-//! Background agents: their output files are looked at by one ticker, and each end is told once.
+//! Background agents: their output files are checked by one ticker, and each end is reported once.
 //!
 //! ```text
 //! places ─files─> registry ─ticker─> file (identity) ──> content (tail) ─bytes─> StreamParser (pure)

@@ -13,7 +13,7 @@ use super::tree::{Listed, Tree, passed_over};
 use crate::error::{Error, Result};
 use crate::timestamp::Timestamp;
 
-/// So many files are looked at: a directory may be anybody's.
+/// The number of files that are checked: a directory may hold any number.
 const FILES_MAX: usize = 10_000;
 
 /// A file, or where files are found.
@@ -31,24 +31,24 @@ enum Place {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Places {
     places: Vec<Place>,
-    /// What was found, with the names that were given; none to what is looked at already.
+    /// The files that were found, with the names that were given; none to what is looked at already.
     found: BTreeMap<PathBuf, Option<String>>,
     /// The same where all links lead.
     real: BTreeSet<PathBuf>,
-    /// What was warned of.
+    /// The paths that a warning named.
     told: BTreeSet<PathBuf>,
-    /// How often a name was given.
+    /// The number of times that a name was given.
     names: BTreeMap<String, usize>,
 }
 
-/// What a search has found.
+/// The result of a search.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Found {
     /// Files that were not found before, with names that no other has.
     pub new: Vec<(String, PathBuf)>,
     /// Names of what was taken for a file, and is a directory.
     pub gone: Vec<String>,
-    /// What was not said before.
+    /// Warnings that have not been reported before.
     pub warnings: Vec<String>,
 }
 
@@ -96,7 +96,7 @@ impl Places {
         self.places.extend(homes.map(Place::Home));
     }
 
-    /// How many directories are searched each time.
+    /// Returns how many directories are searched each time.
     pub fn directories(&self) -> usize {
         let places = self.places.iter().map(|place| match place {
             Place::File(_) | Place::Pattern(..) => 1,
@@ -106,13 +106,13 @@ impl Places {
         places.sum()
     }
 
-    /// Whether anything was added.
+    /// Returns whether anything was added.
     pub fn is_empty(&self) -> bool {
         self.places.is_empty()
     }
 
-    /// What has come since the last search. A file that was named is found though it is not there
-    /// yet; where a directory comes in its place, its files are.
+    /// Returns what has come since the last search. A file that was named is found though it is not
+    /// there yet; where a directory comes in its place, its files are.
     pub fn find(&mut self, wall: Timestamp) -> Found {
         let mut listed = Listed::default();
         let mut found = Found::default();
@@ -166,7 +166,7 @@ impl Places {
             };
             let mut listed = Listed::default();
             place.clone().list(Timestamp::default(), &mut listed);
-            // What is wrong there is told by who looks.
+            // The reader of the files reports what is wrong there.
             let is_empty = listed.files.is_empty() && listed.warnings.is_empty();
             is_empty.then_some(words)
         });
@@ -183,7 +183,7 @@ impl Places {
         homes.collect()
     }
 
-    /// Whether more files may be there than are looked at.
+    /// Returns whether more files may be there than are looked at.
     pub fn are_full(&self) -> bool {
         self.found.len() >= FILES_MAX
     }

@@ -1,4 +1,4 @@
-//! The agents that are registered: who is looked at, and whose end was told.
+//! The registered agents: whose files are checked, and whose end was reported.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -8,7 +8,7 @@ use std::time::Duration;
 use crossbeam_channel::select_biased;
 
 use super::content::TurnEnd;
-use super::file::{Moment, OutputFile};
+use super::file::{OutputFile, ReadContext};
 use super::verdict::Verdict;
 use crate::bus::EventEmitter;
 use crate::clock::Clock;
@@ -17,19 +17,19 @@ use crate::event::{TdEvent, TurnEvidence};
 use crate::thread::{self, Handle, Stop, StopGuard, stop_pair};
 use crate::timestamp::Timestamp;
 
-/// What is read in one tick, of all files: a tick is to be over long before the next one.
+/// The bytes of all files that are read in one tick: a tick is to be over long before the next one.
 const TICK_BYTES_MAX: u64 = 64 * 1024 * 1024;
 
 /// So long the end of the ticker is waited for, which may hang in a look at a dead network.
 const TICKER_END: Duration = Duration::from_secs(5);
 
-/// How files are polled.
+/// The intervals in which files are polled.
 #[derive(Clone, Debug)]
 pub struct Polling {
-    /// How often all files are looked at; 5 s unless told otherwise.
+    /// The interval between two checks of all files; defaults to 5 s.
     pub every: Duration,
-    /// How long a file must be unchanged where its records do not say whether the agent is done;
-    /// 10 s unless told otherwise.
+    /// Time for which a file must be unchanged where its records do not say whether the agent is done;
+    /// Defaults to 10 s.
     pub stable: Duration,
     /// Where time comes from.
     pub clock: Clock,
@@ -45,19 +45,19 @@ impl Default for Polling {
     }
 }
 
-/// How far an agent is.
+/// The progress of an agent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum AgentStatus {
     /// It works, as far as is known.
     Running,
-    /// It has completed, and that was told.
+    /// It has completed, and that was reported.
     Completed,
-    /// It has failed, and that was told.
+    /// It has failed, and that was reported.
     Failed,
 }
 
-/// Background agents: each is registered once, and its end is told once.
+/// Background agents: each is registered once, and its end is reported once.
 ///
 /// An agent with an output file ends when its file says so: its records are read as
 /// [`StreamParser`](crate::agent::StreamParser) reads them, from the end of the file. Where they do not
@@ -65,11 +65,11 @@ pub enum AgentStatus {
 /// `inferred`; never while a tool or a background task is under way. What may still follow is waited
 /// for: the lines of hooks for `stable`, the next prompt of a human who stopped the agent three times
 /// as long, the rest of a record or the verdict on a goal six times. Files that are not there yet are
-/// waited for, too. A session with a person goes on after its first end: each of its turns that ends
+/// waited for, too. A session with a person continues after its first end: each of its turns that ends
 /// is a `TurnCompleted`, the first one before the `AgentCompleted`, and each failure after the first
-/// end an `Error`. A file that is deleted, replaced, truncated, compressed or that cannot be read gives a
-/// `Warning`, once, and is looked at all the same; but a task whose `tasks/ID.output` is deleted has
-/// ended.
+/// end an `Error`. A file that is deleted, replaced, truncated, compressed or that cannot be read
+/// gives a `Warning`, once, and is looked at all the same; but a task whose `tasks/ID.output` is
+/// deleted has ended.
 ///
 /// ```no_run
 /// use td_observe::{AgentRegistry, EventBus, Polling};
@@ -136,7 +136,7 @@ impl AgentRegistry {
         Ok(())
     }
 
-    /// The agent has completed, as somebody else knows: `AgentCompleted`. False where it is not
+    /// The agent has completed, as the caller knows: emits `AgentCompleted`. False where it is not
     /// known, or has ended before.
     pub fn complete(&self, id: &str, result: &str) -> bool {
         let verdict = Verdict::Completed {
@@ -147,7 +147,7 @@ impl AgentRegistry {
             .settle(&mut self.shared.book(), id, verdict, |_| false)
     }
 
-    /// The agent has failed, as somebody else knows: `AgentFailed`. False where it is not known, or
+    /// The agent has failed, as the caller knows: emits `AgentFailed`. False where it is not known, or
     /// has ended before.
     pub fn fail(&self, id: &str, error: &str) -> bool {
         let verdict = Verdict::Failed {
@@ -158,19 +158,19 @@ impl AgentRegistry {
             .settle(&mut self.shared.book(), id, verdict, |_| false)
     }
 
-    /// Forgets an agent: its file is not looked at any more, and nothing is told of it. False where
-    /// it is not known.
+    /// Forgets an agent: its file is not checked any more, and nothing is reported about it. False
+    /// where it is not known.
     pub fn cleanup(&self, id: &str) -> bool {
         self.shared.book().agents.remove(id).is_some()
     }
 
-    /// How far an agent is; `None` where it is not known.
+    /// Returns how far an agent is; `None` where it is not known.
     pub fn status(&self, id: &str) -> Option<AgentStatus> {
         let book = self.shared.book();
         book.agents.get(id).map(|entry| entry.status)
     }
 
-    /// How many agents are this far.
+    /// Returns how many agents are this far.
     pub fn count(&self, status: AgentStatus) -> usize {
         let book = self.shared.book();
         let entries = book.agents.values();
@@ -233,7 +233,7 @@ struct Shared {
 #[derive(Debug, Default)]
 struct Book {
     agents: BTreeMap<String, Entry>,
-    /// Whose turn it is first in the next tick: it got nothing in the last one.
+    /// The file that is read first in the next tick, because it got nothing in the last one.
     starved: Option<String>,
 }
 
@@ -272,12 +272,12 @@ impl Shared {
                 continue;
             };
             let clock = &self.polling.clock;
-            let moment = Moment {
+            let context = ReadContext {
                 now: clock.now(),
                 wall: clock.wall(),
                 stable: self.polling.stable,
             };
-            let looked = file.look(moment, &mut bytes_left);
+            let looked = file.look(context, &mut bytes_left);
             let mut book = self.book();
             let is_same = |entry: &&mut Entry| entry.status == before;
             let Some(entry) = book.agents.get_mut(&id).filter(is_same) else {
@@ -329,8 +329,8 @@ impl Shared {
         }
     }
 
-    /// Tells the end of an agent, if it was not told. Under the lock: it is told once.
-    /// Its file is looked at any further where `goes_on` says so.
+    /// Reports the end of an agent, unless it was reported: under the lock, so that it is reported
+    /// once. Its file is checked further where `goes_on` says so.
     fn settle(
         &self,
         book: &mut Book,

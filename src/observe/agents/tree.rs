@@ -19,7 +19,7 @@ const DIRECTORIES_MAX: usize = 20_000;
 /// Files of a tree whose names are kept, 200 bytes each.
 const FILES_MAX: usize = 50_000;
 
-/// What was listed so short after the last change may lack a change of the same tick of the file
+/// A listing this short a time after the last change may lack a change of the same tick of the file
 /// system's clock.
 const SETTLED_MICROS: i64 = 2_000_000;
 
@@ -32,11 +32,11 @@ const ASKED_DEPTH: usize = 1;
 /// The files of a directory that are an agent's, by how their names end.
 const EXTENSIONS: [&str; 2] = ["jsonl", "output"];
 
-/// What a search has come upon.
+/// The files and warnings that a search has found.
 #[derive(Debug, Default)]
 pub(super) struct Listed {
     pub files: Vec<PathBuf>,
-    /// What is wrong, and with what.
+    /// Paths with a problem, and the problem.
     pub warnings: Vec<(PathBuf, String)>,
 }
 
@@ -47,11 +47,11 @@ pub(super) struct Tree {
     /// The name of the directories whose files count; all, where there is none.
     only_in: Option<&'static str>,
     listings: HashMap<PathBuf, Listing>,
-    /// How often it was listed.
+    /// The number of times it was listed.
     count: u32,
 }
 
-/// What stands in one directory.
+/// The entries of one directory.
 #[derive(Clone, Debug, Default)]
 struct Listing {
     modified: (i64, i64),
@@ -76,7 +76,7 @@ impl Tree {
         &self.root
     }
 
-    /// How many directories it has, as far as is known.
+    /// Returns how many directories it has, as far as is known.
     pub fn directories(&self) -> usize {
         self.listings.len()
     }
@@ -129,12 +129,12 @@ impl Tree {
 }
 
 impl Listing {
-    /// Whether it was settled then, and has not changed since.
+    /// Returns whether it was settled then, and has not changed since.
     fn is_old(&self, micros: i64) -> bool {
         self.is_settled && self.modified.0 < micros.div_euclid(1_000_000)
     }
 
-    /// Whether the directory has not changed since.
+    /// Returns whether the directory has not changed since.
     fn is_of(&self, directory: &Path) -> bool {
         let metadata = fs::metadata(directory);
         let modified = metadata.map(|metadata| (metadata.mtime(), metadata.mtime_nsec()));
@@ -192,7 +192,7 @@ impl Listing {
     }
 }
 
-/// What is said of what is no file.
+/// Returns what is said of what is no file.
 pub(super) fn passed_over(path: &Path) -> String {
     format!(
         "{} is no regular file, or a link to nothing: it is passed over",

@@ -1,4 +1,4 @@
-//! Whether an agent is done, by where it stands and for how long nothing was written (pure).
+//! Decides whether an agent is done, by its state and the time since its last output (pure).
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use crate::agent::{FollowUp, StreamFormat, StreamStatus};
 /// tasks still run.
 pub(super) const HOLD: Duration = Duration::from_secs(1);
 
-/// How many times the quiet that is evidence elsewhere a human who stopped an agent is given for
+/// Number of times the quiet that is evidence elsewhere a human who stopped an agent is given for
 /// the next prompt. Of the pauses in recordings nine in ten are shorter than 30 s.
 const PROMPT_TIMES: u32 = 3;
 
@@ -17,18 +17,18 @@ const PROMPT_TIMES: u32 = 3;
 /// verdict on a goal.
 const CERTAIN_TIMES: u32 = 6;
 
-/// What is known of an agent's output.
+/// The facts about an agent's output.
 #[derive(Debug)]
 pub(super) struct Facts<'a> {
     pub standing: StreamStatus,
-    /// What may still come of an agent that stands so.
+    /// The continuation to expect of an agent in this state.
     pub expected: FollowUp,
     pub format: Option<StreamFormat>,
-    /// What its records say of where it stands.
+    /// The part of its records that shows its state.
     pub evidence: &'a str,
-    /// What it said last.
+    /// The last answer.
     pub answer: &'a str,
-    /// What it failed with, where it said so.
+    /// The error, where the agent reported one.
     pub error: &'a str,
     /// The last record is not whole.
     pub is_open: bool,
@@ -38,15 +38,15 @@ pub(super) struct Facts<'a> {
     pub quiet: Duration,
 }
 
-/// How an agent ended.
+/// The end of an agent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Verdict {
     Completed { result: String, evidence: String },
     Failed { error: String, evidence: String },
 }
 
-/// How the agent ended, if it has. `stable` is how long a file must be unchanged where its records
-/// do not say.
+/// Returns how the agent ended, if it has. `stable` is how long a file must be unchanged where its
+/// records do not say.
 pub(super) fn judge(facts: &Facts<'_>, stable: Duration) -> Option<Verdict> {
     let completed = |evidence: String| {
         Some(Verdict::Completed {

@@ -1,10 +1,10 @@
-//! What an agent in a pane did, as events of the pane's run (pure).
+//! Events of a pane's run for the actions of the agent in it (pure).
 
 use super::sub_agents::SubAgentEvent;
 use crate::agent::{AgentEvent, Markers};
 use crate::event::{ExecutionId, PaneId, TdEvent, TurnEvidence};
 
-/// How much of what an agent says is looked through for a marker.
+/// Bytes of an agent's answer that are searched for a marker.
 const SAID_BYTES_MAX: usize = 16 * 1024;
 
 /// Turns what one agent did into events.
@@ -29,8 +29,8 @@ impl AgentEventConverter {
         }
     }
 
-    /// The event of a pane's run; `None` for what only a reader of files wants to know, and for what was
-    /// reported before.
+    /// The event of a pane's run; `None` for what only a reader of files wants to know, and for
+    /// what was reported before.
     pub fn convert(
         &mut self,
         event: AgentEvent,
@@ -39,7 +39,7 @@ impl AgentEventConverter {
         of: &PaneId,
     ) -> Option<TdEvent> {
         let event = match event {
-            // Interactive agents go on after an error.
+            // Interactive agents continue after an error.
             AgentEvent::AgentFailed { error, .. } => {
                 if self.failure.as_ref() == Some(&error) {
                     return None;

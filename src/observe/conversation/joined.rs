@@ -15,18 +15,19 @@ use crate::observe::hook_files::HookFiles;
 use crate::process::RunningAgent;
 use crate::timestamp::Timestamp;
 
-/// How often the file of a conversation is looked for: `/clear` and `/resume` begin another one.
+/// Interval in which the file of a conversation is looked for: `/clear` and `/resume` begin another
+/// one.
 const LOCATE_EVERY: Duration = Duration::from_millis(500);
 
-/// What was learnt of an agent in one round.
+/// The news about an agent from one round of reading.
 #[derive(Debug, Default)]
 pub(super) struct Learnt {
     pub events: Vec<AgentEvent>,
-    /// What its sub-agents did.
+    /// Events of its sub-agents.
     pub of_sub_agents: Vec<SubAgentEvent>,
-    /// What its sources claim now, where that has changed.
+    /// The current claims of its sources, where they have changed.
     pub claims: Vec<(StateSource, Option<StateClaim>)>,
-    /// What its screen shows is to decide which of these is its conversation.
+    /// The files among which the screen's content decides.
     pub candidates: Vec<PathBuf>,
     /// Its conversation was found since the last round.
     pub is_joined: bool,
@@ -41,7 +42,7 @@ pub(super) struct Joined {
     transcript: Option<Transcript>,
     sub_agents: SubAgents,
     started: Timestamp,
-    /// What happened before is not reported.
+    /// Events before this time are not reported.
     since: Timestamp,
     located_at: Option<Instant>,
     /// Where hooks leave what they report, and the session that they report of, where nothing else
@@ -50,7 +51,7 @@ pub(super) struct Joined {
     hooked: Option<String>,
     claims: Vec<(StateSource, Option<StateClaim>)>,
     failure: Option<String>,
-    /// How many turns were begun.
+    /// Number of turns that have begun.
     turn: u64,
     /// The conversation that was found was not told of yet.
     is_new: bool,
@@ -86,7 +87,7 @@ impl Joined {
         self.transcript.as_ref().map(Transcript::path)
     }
 
-    /// Whether anything of it can be read.
+    /// Returns whether anything of it can be read.
     pub fn has_places(&self) -> bool {
         self.places.is_some()
     }
@@ -98,7 +99,7 @@ impl Joined {
             .map_or(StreamFormat::Text, Places::format)
     }
 
-    /// What its screen shows has decided.
+    /// Takes the file that the screen's content has decided for.
     pub fn choose(&mut self, path: PathBuf) {
         self.join(path);
     }
@@ -193,7 +194,7 @@ impl Joined {
         learnt
     }
 
-    /// Whether the session is another one than that of the file that is read.
+    /// Returns whether the session is another one than that of the file that is read.
     fn names_another(&self, session: Option<&str>) -> bool {
         let name = self.path().and_then(|path| path.file_stem());
         session.is_some_and(|session| name.is_none_or(|name| name != session))
@@ -204,7 +205,7 @@ impl Joined {
         self.agent.program.known() == Some(KnownAgent::Claude)
     }
 
-    /// What hooks have reported of the session that its status file names, else its transcript.
+    /// Returns what hooks have reported of the session that its status file names, else its transcript.
     fn hook(&self, session: Option<&str>) -> Option<HookFile> {
         if !self.has_hooks() {
             return None;
@@ -221,8 +222,8 @@ impl Joined {
         if self.path() == Some(&path) {
             return;
         }
-        // An agent writes one conversation at a time: what is older in another one was written before this
-        // one, by whichever agent.
+        // An agent writes one conversation at a time: what is older in another one was written
+        // before this one, by whichever agent.
         let latest = self.transcript.as_ref().and_then(Transcript::latest);
         let after = latest.map(|latest| Timestamp::from_micros(latest.micros() + 1));
         self.since = after.map_or(self.since, |after| after.max(self.since));
@@ -257,7 +258,12 @@ impl Joined {
             StreamStatus::Interrupted => (AgentState::Idle, true),
             StreamStatus::Failed => match self.failure.as_deref().is_some_and(is_limit) {
                 true => (AgentState::Limited, true),
-                false => (AgentState::Error, true),
+                // Qwen Code repeats a request that failed and records nothing of it: its title shows
+                // whether it still works.
+                false => (
+                    AgentState::Error,
+                    self.format() != StreamFormat::QwenSession,
+                ),
             },
         };
         // With several tools open, the screen shows which one is asked about.

@@ -4,13 +4,14 @@
 //! poller ─active─> reader ──walks──> /proc (process::RunningAgent)
 //!    ^               ├──finds────> status file, transcript (places)
 //!    └──claims───────┤
-//!                    └──reads────> transcript ─bytes─> StreamParser (pure) ──> events of the pane's run
+//!                    └──reads────> transcript ─bytes─> StreamParser (pure) ──> events of the
+//! pane's run
 //! ```
 //!
-//! One thread a watched server, `td-agents`, reads for all panes: files may lie on a network that hangs,
-//! which no poller may wait for. It blocks on requests and, while an agent runs, on its ticker. Files are
-//! polled: a file may be written through a symbolic link or on a network, where no notification comes.
-//! Nothing of an agent is ever written, and its keys are not read.
+//! One thread a watched server, `td-agents`, reads for all panes: files may lie on a network that
+//! hangs, which no poller may wait for. It blocks on requests and, while an agent runs, on its
+//! ticker. Files are polled: a file may be written through a symbolic link or on a network, where
+//! no notification comes. Nothing of an agent is ever written, and its keys are not read.
 
 mod events;
 mod joined;

@@ -1,7 +1,7 @@
 //! Finds the files in which an agent in a pane tells of itself: its status file and its transcript.
 //!
-//! The places were measured on the agents themselves (Claude Code 2.1.330, Codex 0.169, Gemini CLI 0.61,
-//! Qwen Code 0.24, aider 0.86, Copilot CLI 1.0).
+//! The places were measured on the agents themselves (Claude Code 2.1.330, Codex 0.169, Gemini CLI
+//! 0.61, Qwen Code 0.24, aider 0.86, Copilot CLI 1.0).
 
 use std::fs;
 use std::io::{BufRead, BufReader, Read};
@@ -17,7 +17,7 @@ use crate::timestamp::Timestamp;
 /// Files of a directory that are looked at: an agent keeps years of sessions in one.
 const FILES_MAX: usize = 20_000;
 
-/// How much of a file's first line is read to learn whose session it is. Codex writes up to 46 KB.
+/// Bytes of a file's first line that are read to learn whose session it is. Codex writes up to 46 KB.
 const HEAD_BYTES_MAX: u64 = 256 * 1024;
 
 /// A session file may be dated this much before its process: clocks of files are coarse.
@@ -108,7 +108,7 @@ impl Places {
         }
     }
 
-    /// Whether sub-agents have files of their own beside the conversation.
+    /// Returns whether sub-agents have files of their own beside the conversation.
     pub fn has_sub_agents(&self) -> bool {
         matches!(self.kind, Kind::Claude { .. })
     }
@@ -121,8 +121,8 @@ impl Places {
         Some(config.join("sessions").join(format!("{}.json", agent.pid)))
     }
 
-    /// Where the agent writes its conversation now. `status` is what its status file says; `since`, when
-    /// the agent was started.
+    /// Where the agent writes its conversation now. `status` is what its status file says; `since`,
+    /// when the agent was started.
     pub fn locate(
         &self,
         agent: &RunningAgent,
@@ -238,8 +238,9 @@ fn aider_history(directory: &Path) -> PathBuf {
     root.unwrap_or(directory).join(".aider.chat.history.md")
 }
 
-/// The session that one of these processes has locked: `inuse.PID.lock`, of which a launcher's child may
-/// be the owner. Where there are several, the lock that was made last is of the session that is open now.
+/// The session that one of these processes has locked: `inuse.PID.lock`, of which a launcher's
+/// child may be the owner. Where there are several, the lock that was made last is of the session
+/// that is open now.
 fn copilot_session(sessions: &Path, pids: &[u32]) -> Option<PathBuf> {
     let entries = fs::read_dir(sessions).ok()?;
     let directories = entries.take(FILES_MAX).flatten().map(|entry| entry.path());

@@ -19,26 +19,27 @@ use crate::process::RunningAgent;
 use crate::thread::{self, Handle, Panicked, Stop, StopGuard, stop_pair};
 use crate::timestamp::Timestamp;
 
-/// How often the files of agents are looked at: an agent's status is known within half a second.
+/// Interval in which the files of agents are looked at: an agent's status is known within half a
+/// second.
 const TICK: Duration = Duration::from_millis(100);
 
-/// How often the processes of a pane that shows something new are looked through for an agent, and an
-/// agent that was found is looked for again.
+/// Interval in which the processes of a pane that shows something new are looked through for an
+/// agent, and an agent that was found is looked for again.
 const WALK_EVERY: Duration = Duration::from_millis(500);
 
-/// How often the processes are looked through after output: at once, and when a program that was started
-/// has become another one.
+/// Interval in which the processes are looked through after output: at once, and when a program
+/// that was started has become another one.
 const WALKS: u8 = 2;
 
-/// Requests that wait: two for each pane of a very busy server. One that finds no room is made again with
-/// the pane's next output.
+/// Requests that wait: two for each pane of a very busy server. One that finds no room is made
+/// again with the pane's next output.
 const REQUESTS_MAX: usize = 2048;
 
-/// AgentChange that wait for one poller, which takes them at once. What finds no room is held until the next
-/// tick.
+/// AgentChange that wait for one poller, which takes them at once. What finds no room is held until
+/// the next tick.
 pub(in crate::observe) const UPDATES_MAX: usize = 256;
 
-/// What of a screen is compared with a conversation.
+/// Bytes of a screen that are compared with a conversation.
 const SCREEN_BYTES_MAX: usize = 64 * 1024;
 
 /// Asks for the conversations of panes; cheap to clone.
@@ -70,9 +71,9 @@ pub(in crate::observe) enum AgentChange {
     },
     /// Its conversation is found, and read.
     ConversationFound,
-    /// What its sources claim now, where that has changed.
+    /// The current claims of its sources, where they have changed.
     Claims(Vec<(StateSource, Option<StateClaim>)>),
-    /// What the screen shows is asked for.
+    /// The reader needs the text of the screen.
     ScreenRequested,
     /// No agent runs there any more.
     Ended,
@@ -82,7 +83,7 @@ pub(in crate::observe) enum AgentChange {
 #[derive(Clone, Debug)]
 pub(in crate::observe) struct ConversationSink {
     pub emitter: EventEmitter,
-    /// What ends a turn, where that is asked for: an answer may hold it.
+    /// The markers that end a turn, where configured: an answer may hold it.
     pub markers: Option<Markers>,
     /// Until when an earlier observer has reported the conversation.
     pub reported_until: Option<Timestamp>,
@@ -97,7 +98,7 @@ enum Request {
         pid: u32,
         recipient: ConversationSink,
     },
-    /// What the screen shows that was asked for.
+    /// The text of a screen, as requested.
     Screen { pane: PaneId, text: String },
     /// Something else than the transcript says that the agent's turn is over.
     TurnOver { pane: PaneId },
@@ -126,7 +127,7 @@ impl ConversationReader {
         })
     }
 
-    /// What conversations are asked for through.
+    /// Returns what conversations are asked for through.
     pub fn conversations(&self) -> Conversations {
         Conversations(Some(self.requests.clone()))
     }
@@ -149,7 +150,7 @@ impl ConversationReader {
 }
 
 impl Conversations {
-    /// Whether conversations are read at all.
+    /// Returns whether conversations are read at all.
     pub fn are_read(&self) -> bool {
         self.0.is_some()
     }
@@ -163,7 +164,7 @@ impl Conversations {
         });
     }
 
-    /// What the screen of a pane shows, which was asked for.
+    /// Passes on the text of a pane's screen, as requested.
     pub fn screen(&self, pane: &PaneId, mut text: String) {
         if text.len() > SCREEN_BYTES_MAX {
             let end = (0..=SCREEN_BYTES_MAX)
@@ -188,8 +189,8 @@ impl Conversations {
     }
 
     fn ask(&self, request: impl FnOnce() -> Request) {
-        // What finds no room is asked for again with the next output, and a pane whose poller is gone is
-        // forgotten with its next news.
+        // What finds no room is asked for again with the next output, and a pane whose poller is
+        // gone is forgotten with its next news.
         if let Some(requests) = &self.0 {
             let _ = requests.try_send(request());
         }
@@ -209,12 +210,12 @@ struct Observed {
     recipient: ConversationSink,
     /// When its processes were looked through last.
     walked_at: Option<Instant>,
-    /// How often its processes are still to be looked through.
+    /// The number of searches of its processes that are left.
     walks: u8,
     joined: Option<Joined>,
     candidates: Vec<PathBuf>,
     telling: AgentEventConverter,
-    /// What found no room.
+    /// Updates that found no room in the queue.
     held: Vec<AgentChange>,
 }
 
@@ -298,7 +299,7 @@ impl Observed {
         self.walks > 0 || self.joined.is_some() || !self.held.is_empty()
     }
 
-    /// Looks through the processes of the pane, where that is due.
+    /// Captures through the processes of the pane, where that is due.
     fn walk(&mut self, now: Instant, wall: Timestamp) {
         let is_due = |at: Instant| now.saturating_duration_since(at) >= WALK_EVERY;
         if !self.walked_at.is_none_or(is_due) {
@@ -331,8 +332,8 @@ impl Observed {
         let Some(agent) = found else { return };
         let age = i64::try_from(agent.age().as_micros()).unwrap_or(0);
         let started = Timestamp::from_micros(wall.micros().saturating_sub(age));
-        // Of an agent that was there before the pane was observed, what it did then is not reported, but
-        // what it did while no observer was there.
+        // Of an agent that was there before the pane was observed, what it did then is not
+        // reported, but what it did while no observer was there.
         let since = match is_first_walk {
             true => {
                 let reported = self.recipient.reported_until;

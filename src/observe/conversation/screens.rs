@@ -7,7 +7,7 @@ use crate::agent::{AgentEvent, StreamFormat, StreamParser};
 use crate::observe::file_bytes::read_at;
 use crate::timestamp::Timestamp;
 
-/// How much of a file's end is read for its last messages.
+/// Bytes of a file's end that are read for its last messages.
 const TAIL_BYTES: u64 = 256 * 1024;
 
 /// Messages of a file that are looked for on the screen.
@@ -44,8 +44,8 @@ fn lowest(conversations: &[Vec<String>], screen: &str) -> Option<usize> {
     places.max().map(|(_, at)| at)
 }
 
-/// Where a message stands on the screen, if it does. A long one may have scrolled: its beginning or its end
-/// is there.
+/// Where a message stands on the screen, if it does. A long one may have scrolled: its beginning or
+/// its end is there.
 fn place(message: &str, screen: &str) -> Option<usize> {
     let count = message.chars().count();
     if count < LETTERS_MIN {

@@ -9,11 +9,11 @@ use crate::agent::{STATUS_BYTES_MAX, StatusFile};
 use crate::process::RunningAgent;
 use crate::timestamp::Timestamp;
 
-/// How old a change must be for the next one to have another time: the clock of files moves every 4 to 10
-/// milliseconds.
+/// The age at which a change is sure to differ in time from the next one: the clock of files moves
+/// every 4 to 10 milliseconds.
 const SETTLED_MICROS: i64 = 50_000;
 
-/// What an agent says of itself.
+/// The state that an agent reports about itself.
 #[derive(Debug)]
 pub(super) struct Status {
     path: PathBuf,
@@ -22,7 +22,7 @@ pub(super) struct Status {
     said: Option<StatusFile>,
 }
 
-/// What tells one change of a file from the next.
+/// The identity of one version of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Change {
     inode: u64,
@@ -57,7 +57,7 @@ impl Status {
         }
     }
 
-    /// What it says now; `None` where there is no file, or another process wrote it.
+    /// Returns what it says now; `None` where there is no file, or another process wrote it.
     pub fn read(&mut self, agent: &RunningAgent, now: Timestamp) -> Option<&StatusFile> {
         let change = fs::metadata(&self.path)
             .ok()

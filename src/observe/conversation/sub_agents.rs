@@ -24,7 +24,7 @@ pub(super) struct SubAgents {
     known: HashMap<String, Option<Transcript>>,
 }
 
-/// What a sub-agent did.
+/// An event of a sub-agent.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum SubAgentEvent {
     /// It was sent out; its output file.
@@ -34,8 +34,8 @@ pub(super) enum SubAgentEvent {
 }
 
 impl SubAgents {
-    /// Looks for new sub-agents beside the conversation in this file. Of those that were there before
-    /// `since`, nothing is reported.
+    /// Captures for new sub-agents beside the conversation in this file. Of those that were there
+    /// before `since`, nothing is reported.
     pub fn find(&mut self, conversation: &Path, since: Timestamp, events: &mut Vec<SubAgentEvent>) {
         let directory = conversation.with_extension("").join("subagents");
         let Ok(entries) = fs::read_dir(directory) else {

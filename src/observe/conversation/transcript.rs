@@ -14,17 +14,17 @@ use crate::agent::{AgentEvent, StreamFormat, StreamParser, StreamStatus};
 use crate::observe::file_bytes::read_at;
 use crate::timestamp::Timestamp;
 
-/// What is read of a file at once.
+/// Bytes of a file that are read at once.
 const PIECE_BYTES_MAX: u64 = 1024 * 1024;
 
-/// How much before the first line that is reported is read to learn in which state the agent is.
+/// Bytes before the first reported line that are read to learn in which state the agent is.
 const BEFORE_BYTES_MAX: u64 = 1024 * 1024;
 
-/// How far from the end the first line that is reported is looked for.
+/// Distance from the end within which the first reported line is searched.
 const TAIL_BYTES_MAX: u64 = 16 * 1024 * 1024;
 
-/// How long nothing must be added for what was written last to be complete: agents write the parts of a
-/// message at once.
+/// Time for which nothing must be added for what was written last to be complete: agents write the
+/// parts of a message at once.
 const QUIET_MICROS: i64 = 300_000;
 
 /// A conversation in a file.
@@ -83,7 +83,7 @@ impl Transcript {
         self.rewritten.unwrap_or_else(read)
     }
 
-    /// What it says of that.
+    /// Returns what it says of that.
     pub fn evidence(&self) -> &str {
         self.parser.evidence()
     }
@@ -134,8 +134,8 @@ impl Transcript {
         let mut piece = read_at(&file, self.offset, left.min(PIECE_BYTES_MAX))?;
         let mut new = 0;
         if self.rewritten.is_some() {
-            // Nothing is reported twice: what is no later than what was read is passed over, a whole line
-            // at a time.
+            // Nothing is reported twice: what is no later than what was read is passed over, a
+            // whole line at a time.
             if let Some(end) = memchr::memrchr(b'\n', &piece) {
                 piece.truncate(end + 1);
             }

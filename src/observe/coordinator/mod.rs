@@ -17,7 +17,7 @@ use crossbeam_channel::{Receiver, Sender, TrySendError, bounded, never, select_b
 use crate::error::{Error, Result};
 use crate::event::{ExecutionId, PaneId};
 use crate::observe::conversation::{ConversationReader, Conversations};
-use crate::observe::pane_transfers::Handover;
+use crate::observe::pane_transfers::PaneTransfers;
 use crate::observe::poller::panes::Selection;
 use crate::observe::poller::{Control, Ended};
 use crate::observe::watch::Watch;
@@ -120,7 +120,7 @@ impl Source for Coordinator {
             observers: None,
             listed_sessions: HashSet::new(),
             listed_server: None,
-            transfers: Handover::default(),
+            transfers: PaneTransfers::default(),
             watch: self.watch,
             context,
         };
@@ -202,7 +202,7 @@ struct CoordinatorThread {
     /// The sessions of the last listing, and its server.
     listed_sessions: HashSet<SessionId>,
     listed_server: Option<ServerIdentity>,
-    transfers: Handover,
+    transfers: PaneTransfers,
 }
 
 impl CoordinatorThread {
@@ -316,7 +316,7 @@ impl CoordinatorThread {
             // Another server assigns the same ids to other panes.
             self.programs.clear();
             self.listed_sessions.clear();
-            self.transfers = Handover::default();
+            self.transfers = PaneTransfers::default();
             self.listed_server = Some(listing.server.clone());
         }
         let known = |state: &PaneState| self.programs.contains_key(&state.pane());

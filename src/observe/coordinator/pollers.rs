@@ -10,7 +10,7 @@ use crate::event::{ExecutionId, PaneId, SessionEndReason};
 use crate::history::{RunInfo, RunState, TmuxIdentity};
 use crate::observe::RunName;
 use crate::observe::pane_recordings::PaneRecordings;
-use crate::observe::poller::panes::{Outfit, Roster, Selection};
+use crate::observe::poller::panes::{PanesConfig, Selection, SessionPanes};
 use crate::observe::poller::{Ended, Poller};
 use crate::observe::resume_point::ResumePoint;
 use crate::observe::watch::PaneSource;
@@ -46,7 +46,7 @@ impl CoordinatorThread {
         let (control, controls) = bounded(CONTROL_MESSAGES);
         let execution_id = run.emitter.execution_id().clone();
         let panes: Vec<PaneId> = listing.panes_of(session.id).map(PaneState::pane).collect();
-        let recalls = run.history.map_or_else(HashMap::new, |path| {
+        let resume_points = run.history.map_or_else(HashMap::new, |path| {
             ResumePoint::read(&path, &panes).unwrap_or_else(|error| {
                 log::warn!("{error:?}");
                 HashMap::new()
@@ -70,19 +70,19 @@ impl CoordinatorThread {
             }
             None => None,
         };
-        let roster = Roster::new(Outfit {
+        let panes = SessionPanes::new(PanesConfig {
             session_id: session.id,
             server_pid: server.pid,
             emitter: run.emitter.clone(),
             gateway: self.gateway.clone(),
-            rhythm: self.watch.schedule,
+            schedule: self.watch.schedule,
             turns: self.watch.turns.clone(),
             states: self.watch.states.clone(),
             selection: selection.clone(),
             // Earlier output of a session that existed unwatched is not reported.
             fresh: !self.is_first_round && !self.listed_sessions.contains(&session.id),
-            handover: self.transfers.clone(),
-            recalls,
+            transfers: self.transfers.clone(),
+            resume_points,
             commands: self.programs.clone(),
             baseline: self.watch.baseline.clone(),
             drains,
@@ -99,10 +99,10 @@ impl CoordinatorThread {
             emitter: run.emitter,
             gateway: self.gateway.clone(),
             clock: self.context.clock.clone(),
-            rhythm: self.watch.schedule,
+            schedule: self.watch.schedule,
             stop,
             control: controls,
-            roster,
+            panes,
         };
         match thread::spawn(format!("td-{}", session.name), move || poller.run()) {
             Ok(poller) => {

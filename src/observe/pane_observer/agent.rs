@@ -1,51 +1,40 @@
-//! The agent in a pane: whether its conversation is reported in place of the pane's rows, its state, and
-//! the snapshots of its screen.
+//! The agent in a pane: whether its conversation is reported in place of the pane's rows, its
+//! state, and the snapshots of its screen.
 
 use std::time::{Duration, Instant};
 
-use super::screen_conversation::Reading;
+use super::joining::Joining;
+use super::screen_reading::Reading;
 use super::{Pane, streamed};
 use crate::agent::{AgentProgram, AgentState, StateClaim, StateSource};
 use crate::event::{StateEvidence, TdEvent};
 use crate::observe::pane_observer::agent_states::{AgentStates, ReportedState};
 use crate::observe::pane_observer::turns::PaneTurns;
-use crate::observe::say::Out;
+use crate::observe::pane_output::PaneOutput;
 use crate::tmux::PaneShape;
 use crate::track::{Capture, Change};
 
-/// How long after an agent has begun to work its conversation is looked for.
+/// Time for which after an agent has begun to work its conversation is looked for.
 const JOINS: Duration = Duration::from_secs(5);
 
-/// How much less often an agent is looked for where one runs.
+/// The factor by which searches for an agent are rarer where one runs.
 const LOOKS_LATER: u32 = 8;
-
-/// Whether the conversation of the agent in a pane is read.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Joining {
-    /// There is no agent whose conversation could be read.
-    None,
-    /// It is not found yet; an agent that has not been given anything to do has none. Once it works, it
-    /// is looked for until then.
-    Looked(Option<Instant>),
-    /// It is.
-    Joined,
-}
 
 impl Pane {
     /// The title of a pane that is polled: of others, their bytes tell it sooner.
-    pub(super) fn titled(&mut self, title: &str, out: &mut Out<'_>) {
+    pub(super) fn titled(&mut self, title: &str, out: &mut PaneOutput<'_>) {
         if self.title != title {
             title.clone_into(&mut self.title);
             if let Some(states) = &mut self.states {
                 states.set_title(title, out.now);
                 let state = states.handle_timeout(out.now);
-                self.say_state(state, out);
+                self.emit_state(state, out);
             }
         }
     }
 
-    /// What a look says of the agent.
-    pub(super) fn judge(&mut self, look: &Capture, out: &mut Out<'_>) {
+    /// Reads the agent's state from a capture.
+    pub(super) fn judge(&mut self, look: &Capture, out: &mut PaneOutput<'_>) {
         if self.states.is_some() {
             self.shown = Some(streamed::screen_of(look));
             if self.has_agent() {
@@ -54,7 +43,7 @@ impl Pane {
         }
         let states = self.states.as_mut();
         let state = states.and_then(|states| states.handle_screen(look, out.now));
-        self.say_state(state, out);
+        self.emit_state(state, out);
         self.read_screen(look, out);
     }
 
@@ -63,13 +52,13 @@ impl Pane {
         states.is_some_and(|states| states.program().is_some())
     }
 
-    /// Whether its agent's conversation is reported, and with it the ends of turns.
+    /// Returns whether its agent's conversation is reported, and with it the ends of turns.
     pub(super) fn reads_conversation(&self) -> bool {
         let reading = self.reading.as_deref();
         self.joining == Joining::Joined || reading.is_some_and(Reading::has_turns)
     }
 
-    /// Whether its agent's conversation is reported in place of this.
+    /// Returns whether its agent's conversation is reported in place of this.
     pub(super) fn hides(&self, change: &Change) -> bool {
         let is_hidden = match change {
             Change::Gap { .. } => false,
@@ -79,7 +68,7 @@ impl Pane {
         is_hidden && !self.shows_screen
     }
 
-    pub(super) fn say_snapshot(&mut self, out: &mut Out<'_>) {
+    pub(super) fn emit_snapshot(&mut self, out: &mut PaneOutput<'_>) {
         if self.snapshots.next_due().is_none_or(|due| due > out.now) {
             return;
         }
@@ -90,7 +79,7 @@ impl Pane {
     }
 
     /// An agent works, and its conversation was not found.
-    pub(super) fn stop_looking(&mut self, out: &mut Out<'_>) {
+    pub(super) fn stop_looking(&mut self, out: &mut PaneOutput<'_>) {
         if !matches!(self.joining, Joining::Looked(Some(until)) if until <= out.now) {
             return;
         }
@@ -104,7 +93,7 @@ impl Pane {
         out.emitter.warning(agent, &told);
     }
 
-    pub(super) fn say_state(&mut self, state: Option<ReportedState>, out: &mut Out<'_>) {
+    pub(super) fn emit_state(&mut self, state: Option<ReportedState>, out: &mut PaneOutput<'_>) {
         let Some(ReportedState { agent, report }) = state else {
             return;
         };
@@ -119,8 +108,9 @@ impl Pane {
             self.joining = Joining::Looked(Some(out.now + JOINS));
         }
         let is_end = report.claim.state == AgentState::Done;
-        if is_end && report.source == StateSource::Transcript && !report.claim.is_confirmed {
-            // The transcript does not know it.
+        let is_shown = matches!(report.source, StateSource::Transcript | StateSource::Screen);
+        if is_end && is_shown && !report.claim.is_confirmed {
+            // The transcript does not know it, or lags behind the screen.
             self.conversations.turn_over(&self.id);
         }
         self.read_state(report.claim.state, out);
@@ -144,7 +134,7 @@ impl Pane {
     }
 
     /// An agent runs in the pane, or none does any more.
-    pub fn agent_runs(&mut self, agent: Option<(AgentProgram, bool)>, out: &mut Out<'_>) {
+    pub fn agent_runs(&mut self, agent: Option<(AgentProgram, bool)>, out: &mut PaneOutput<'_>) {
         self.joining = match &agent {
             Some((_, true)) => Joining::Looked(None),
             Some((_, false)) | None => Joining::None,
@@ -157,9 +147,9 @@ impl Pane {
             states.set_program(agent.map(|(program, _)| program));
             states.set_title(&self.title, out.now);
             let state = states.handle_timeout(out.now);
-            self.say_state(state, out);
+            self.emit_state(state, out);
         }
-        // It may stand still.
+        // The screen may not change any more.
         if let Some(look) = self.shown() {
             self.judge(&look, out);
         }
@@ -170,7 +160,7 @@ impl Pane {
         self.joining = Joining::Joined;
     }
 
-    /// Whether an agent was looked for there.
+    /// Returns whether an agent was looked for there.
     pub fn was_looked_through(&self) -> bool {
         self.looked_for_agent.get().is_some()
     }
@@ -195,14 +185,14 @@ impl Pane {
     pub fn agent_claims(
         &mut self,
         claims: Vec<(StateSource, Option<StateClaim>)>,
-        out: &mut Out<'_>,
+        out: &mut PaneOutput<'_>,
     ) {
         if let Some(states) = &mut self.states {
             for (source, claim) in claims {
                 states.set_claim(source, claim, out.now);
             }
             let state = states.handle_timeout(out.now);
-            self.say_state(state, out);
+            self.emit_state(state, out);
         }
     }
 }

@@ -1,10 +1,10 @@
-//! How a pane comes and goes: opened, its program's end, closed, moved, or left to itself.
+//! Beginnings and ends of a pane: opened, its program's end, closed, moved, or detached.
 
 use std::time::{Duration, Instant};
 
 use super::{Follow, Pane};
 use crate::event::{GapEvidence, GapReason, PaneCloseReason, Styles};
-use crate::observe::say::{Completion, Out};
+use crate::observe::pane_output::{Completion, PaneOutput};
 use crate::tmux::PaneState;
 use crate::track::ProcessExit;
 
@@ -17,14 +17,14 @@ const JUST_ACTIVE: Duration = Duration::from_millis(500);
 const STATUS_COMES: Duration = Duration::from_secs(2);
 
 impl Pane {
-    pub(super) fn opened(&mut self, state: &PaneState, out: &mut Out<'_>) {
+    pub(super) fn opened(&mut self, state: &PaneState, out: &mut PaneOutput<'_>) {
         (self.dead, self.dying, self.has_begun_anew) = (None, None, false);
         self.ended = None;
         out.emitter
             .pane_opened(&self.id, state.width, state.height, &state.command);
     }
 
-    /// Whether its program has ended, and this is another one in its place.
+    /// Returns whether its program has ended, and this is another one in its place.
     pub fn is_respawned(&self, pid: u32) -> bool {
         self.dead.is_some() && pid != 0 && pid != self.shape.pid
     }
@@ -36,7 +36,7 @@ impl Pane {
     }
 
     /// The pane is gone, and all that can be known of it is known.
-    pub fn close(&mut self, out: &mut Out<'_>) {
+    pub fn close(&mut self, out: &mut PaneOutput<'_>) {
         let (gone_at, server_bytes) = self.gone.unwrap_or((out.now, None));
         let active = self
             .last_news
@@ -45,7 +45,7 @@ impl Pane {
             Follow::Looks(tracker) => (tracker.end(), false),
             Follow::Bytes(stream) => (stream.end(out.now), stream.is_complete()),
         };
-        self.say(changes, out);
+        self.emit(changes, out);
         if self.dying.is_some() {
             self.died(self.ended.unwrap_or_default(), out);
         }
@@ -62,7 +62,7 @@ impl Pane {
                 _ => active,
             };
             if more {
-                // The pane took with it what it printed after the last look, if it did.
+                // The pane took with it what it printed after the last capture, if it did.
                 out.emitter.output_gap(
                     &self.id,
                     next,
@@ -84,12 +84,12 @@ impl Pane {
 
     /// Nothing of what it printed was seen.
     pub fn is_missing_all(&mut self, now: Instant) {
-        // By the bytes that the server has read, some came after the look.
+        // By the bytes that the server has read, some came after the capture.
         (self.bytes_after, self.last_news) = (Some(0), Some(now));
     }
 
-    /// The pane is another session's from now on, and is said there from where it was.
-    pub fn leave(&mut self, out: &mut Out<'_>) {
+    /// The pane is another session's from now on, and is reported there from where it was.
+    pub fn leave(&mut self, out: &mut PaneOutput<'_>) {
         self.follow_looks(out);
         self.finish(out);
         out.emitter
@@ -97,50 +97,50 @@ impl Pane {
     }
 
     /// The pane was another session's.
-    pub fn arrive(&mut self, state: &PaneState, out: &mut Out<'_>) {
+    pub fn arrive(&mut self, state: &PaneState, out: &mut PaneOutput<'_>) {
         let dead = self.dead;
         self.opened(state, out);
         self.dead = dead;
         self.gone = None;
     }
 
-    /// The observer stops and the pane goes on.
-    pub fn detach(&mut self, out: &mut Out<'_>) {
+    /// Reports what is pending: the observer stops and the pane remains.
+    pub fn detach(&mut self, out: &mut PaneOutput<'_>) {
         let changes = match &mut self.follow {
             Follow::Looks(tracker) => tracker.detach(),
             Follow::Bytes(stream) => stream.detach(out.now),
         };
-        self.say(changes, out);
+        self.emit(changes, out);
         self.finish(out);
     }
 
-    /// What its program exited with, if it has and that is known.
+    /// Returns what its program exited with, if it has and that is known.
     pub fn exit_status(&self) -> Option<i32> {
         self.death().and_then(ProcessExit::exit_status)
     }
 
-    /// How its program ended: as tmux has it, else as the kernel does.
+    /// Returns how its program ended: as tmux has it, else as the kernel does.
     pub fn death(&self) -> Option<ProcessExit> {
         let known = self.dead.filter(|dead| dead.exit_status().is_some());
         known.or(self.ended)
     }
 
-    /// How its program ended, as the kernel has it.
-    pub fn program_ended(&mut self, death: ProcessExit, out: &mut Out<'_>) {
+    /// The end of its program, as the kernel reports it.
+    pub fn program_ended(&mut self, death: ProcessExit, out: &mut PaneOutput<'_>) {
         self.ended = Some(death);
         if self.dying.is_some() {
             self.died(death, out);
         }
     }
 
-    /// Whether it has shown something new at this moment.
+    /// Returns whether it has shown something new at this moment.
     pub fn has_news_of(&self, now: Instant) -> bool {
         self.last_news == Some(now)
     }
 
     /// The program has ended and tmux keeps the pane: its output is complete. What it exited with tmux
     /// may know a moment later than that its terminal is closed.
-    pub(super) fn note_death(&mut self, dead: Option<ProcessExit>, out: &mut Out<'_>) {
+    pub(super) fn note_death(&mut self, dead: Option<ProcessExit>, out: &mut PaneOutput<'_>) {
         let Some(mut death) = dead else {
             (self.dead, self.dying) = (None, None);
             return;
@@ -164,13 +164,13 @@ impl Pane {
     }
 
     /// A status that has not come by now does not come.
-    pub(super) fn say_death(&mut self, out: &mut Out<'_>) {
+    pub(super) fn emit_death(&mut self, out: &mut PaneOutput<'_>) {
         if self.death_due().is_some_and(|due| due <= out.now) {
             self.died(self.ended.unwrap_or_default(), out);
         }
     }
 
-    fn died(&mut self, death: ProcessExit, out: &mut Out<'_>) {
+    fn died(&mut self, death: ProcessExit, out: &mut PaneOutput<'_>) {
         (self.dead, self.dying) = (Some(death), None);
         self.finish(out);
         let next = self.tracker().next_line();

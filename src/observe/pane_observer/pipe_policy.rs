@@ -1,4 +1,4 @@
-//! Whether a pane's pipe may be opened, and when: the user's own pipe wins (pure).
+//! Decides whether and when a pane's pipe may be opened: the user's own pipe wins (pure).
 //!
 //! A pane has one pipe. Many users bind `pipe-pane -o` to a key: while our pipe is open, that closes
 //! it and opens nothing. So a pipe that another program has closed or taken is left alone for a
@@ -6,7 +6,7 @@
 
 use std::time::{Duration, Instant};
 
-/// How long the pipe is left to the user after another program has closed ours or its own: time
+/// Time for which the pipe is left to the user after another program has closed ours or its own: time
 /// enough to press the key a second time.
 pub(super) const USERS_TURN: Duration = Duration::from_secs(60);
 
@@ -15,14 +15,15 @@ pub(super) const USERS_TURN: Duration = Duration::from_secs(60);
 const RETRY: Duration = Duration::from_secs(5);
 const RETRY_MAX: Duration = Duration::from_secs(60);
 
-/// How often the listing is asked whether another program's pipe is closed: tmux does not report it.
+/// Interval in which the listing is asked whether another program's pipe is closed: tmux does not
+/// report it.
 const RECHECK: Duration = Duration::from_secs(5);
 
 /// For so long after a drain was lost, tmux may not have noticed, and an open pipe is still ours.
 const NOTICED: Duration = Duration::from_secs(1);
 const RETRY_LOST: Duration = Duration::from_millis(200);
 
-/// What a user may want to know of a pane's pipe.
+/// A message to the user about a pane's pipe.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum PipeNews {
     /// Another program has it, and we had not.
@@ -57,7 +58,7 @@ impl PipeNews {
     }
 }
 
-/// What is known of a pane's pipe while it is not ours.
+/// The state of a pane's pipe while it is not ours.
 #[derive(Debug)]
 pub(super) struct Piping {
     /// Another program has it.
@@ -70,7 +71,7 @@ pub(super) struct Piping {
     freed_at: Option<Instant>,
     /// Before that no pipe is opened, and no other program's looked for.
     not_before: Option<Instant>,
-    /// How long to wait when the next drain does not come.
+    /// Time for which to wait when the next drain does not come.
     wait: Duration,
 }
 
@@ -88,12 +89,12 @@ impl Default for Piping {
 }
 
 impl Piping {
-    /// Whether a pipe may be opened now.
+    /// Returns whether a pipe may be opened now.
     pub fn may_open(&self, now: Instant) -> bool {
         !self.is_theirs && !self.was_closed && self.is_time(now)
     }
 
-    /// Whether the listing is to be asked if another program still has the pipe.
+    /// Returns whether the listing is to be asked if another program still has the pipe.
     pub fn wants_recheck(&self, now: Instant) -> bool {
         self.is_theirs && self.is_time(now)
     }
@@ -153,7 +154,7 @@ impl Piping {
     }
 
     /// A capture that was asked for after ours had ended: whether there is a pipe now, and whether
-    /// the pane's program goes on.
+    /// the pane's program continues.
     pub fn captured(&mut self, piped: bool, goes_on: bool, now: Instant) -> Option<PipeNews> {
         if !std::mem::take(&mut self.was_closed) {
             return None;
@@ -169,7 +170,7 @@ impl Piping {
         }
     }
 
-    /// Whether there is a pipe that is not ours.
+    /// Returns whether there is a pipe that is not ours.
     pub fn listed(&mut self, piped: bool, now: Instant) -> Option<PipeNews> {
         if self.was_closed {
             return None;

@@ -1,75 +1,13 @@
 //! The conversation of an agent that keeps no transcript, read off its screen.
 
-use std::collections::VecDeque;
-use std::time::{Duration, Instant};
-
 use super::Pane;
-use crate::agent::{AgentEvent, AgentProgram, AgentState, Markers, ScreenReader};
-use crate::observe::conversation::AgentEventConverter;
-use crate::observe::say::Out;
+use crate::agent::{AgentEvent, AgentState, ScreenReader};
+use crate::observe::pane_output::PaneOutput;
 use crate::track::Capture;
 
-/// How long a screen is held before it is read. An agent draws at its pane's new size before the size is
-/// known here: what it drew then is not read.
-const HELD: Duration = Duration::from_millis(300);
-
-/// One agent's screen, as it is read.
-#[derive(Debug)]
-pub(super) struct Reading {
-    agent: AgentProgram,
-    /// What ends a turn, where that is asked for.
-    markers: Option<Markers>,
-    reader: ScreenReader,
-    /// Columns and rows of the screens that are held.
-    size: (u32, u32),
-    /// Screens that are not read yet, and when they were shown.
-    held: VecDeque<(Instant, Vec<String>)>,
-    telling: AgentEventConverter,
-}
-
-impl Reading {
-    pub fn of(program: &AgentProgram, markers: Option<&Markers>) -> Self {
-        Self {
-            agent: program.clone(),
-            markers: markers.cloned(),
-            reader: ScreenReader::new(program),
-            size: (0, 0),
-            held: VecDeque::new(),
-            telling: AgentEventConverter::for_screen(),
-        }
-    }
-
-    /// Whether it knows where turns end.
-    pub fn has_turns(&self) -> bool {
-        self.agent.known().is_some()
-    }
-
-    /// When something settles, if nothing happens.
-    pub fn next_due(&self) -> Option<Instant> {
-        let held = self.held.front().map(|(shown, _)| *shown + HELD);
-        [self.reader.deadline(), held].into_iter().flatten().min()
-    }
-
-    fn hold(&mut self, look: &Capture, now: Instant) {
-        let size = (look.width, look.height);
-        if std::mem::replace(&mut self.size, size) != size {
-            self.held.clear();
-        }
-        let rows = look.rows[look.history_rows()..].iter();
-        let rows = rows.map(|row| row.text.clone()).collect();
-        self.held.push_back((now, rows));
-    }
-
-    fn take_due(&mut self, now: Instant) -> Option<Vec<String>> {
-        let front = self.held.front();
-        let is_due = front.is_some_and(|(shown, _)| *shown + HELD <= now);
-        is_due.then(|| self.held.pop_front())?.map(|(_, rows)| rows)
-    }
-}
-
 impl Pane {
-    /// What a look says of the conversation. The rows of a program that is not full-screen are lines.
-    pub(super) fn read_screen(&mut self, look: &Capture, out: &mut Out<'_>) {
+    /// Reads the conversation from a capture. The rows of a program that is not full-screen are lines.
+    pub(super) fn read_screen(&mut self, look: &Capture, out: &mut PaneOutput<'_>) {
         if !look.alternate || look.dead.is_some() {
             return;
         }
@@ -79,7 +17,7 @@ impl Pane {
         self.read_due(out);
     }
 
-    pub(super) fn read_due(&mut self, out: &mut Out<'_>) {
+    pub(super) fn read_due(&mut self, out: &mut PaneOutput<'_>) {
         let now = out.now;
         while let Some(reading) = &mut self.reading
             && let Some(rows) = reading.take_due(now)
@@ -94,7 +32,7 @@ impl Pane {
     }
 
     /// The agent is in this state now.
-    pub(super) fn read_state(&mut self, state: AgentState, out: &mut Out<'_>) {
+    pub(super) fn read_state(&mut self, state: AgentState, out: &mut PaneOutput<'_>) {
         // While it waits, what it asks for stands among its rows.
         if !matches!(state, AgentState::Working | AgentState::Waiting) {
             self.read(out, ScreenReader::end_turn);
@@ -103,7 +41,7 @@ impl Pane {
 
     fn read(
         &mut self,
-        out: &mut Out<'_>,
+        out: &mut PaneOutput<'_>,
         how: impl FnOnce(&mut ScreenReader, &mut Vec<AgentEvent>),
     ) {
         let Some(reading) = &mut self.reading else {

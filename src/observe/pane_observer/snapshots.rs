@@ -1,14 +1,14 @@
-//! When the screen of an agent in a pane is kept as text: soon after each change of the agent's state, and
-//! now and then while the screen changes (pure).
+//! When the screen of an agent in a pane is kept as text: soon after each change of the agent's
+//! state, and now and then while the screen changes (pure).
 
 use std::time::{Duration, Instant};
 
 use crate::event::ScreenRow;
 
-/// How long after a change of state the screen is kept: the agent draws it then.
+/// Time for which after a change of state the screen is kept: the agent draws it then.
 const DRAWS: Duration = Duration::from_millis(300);
 
-/// How often a screen that changes is kept.
+/// Interval in which a screen that changes is kept.
 const EVERY: Duration = Duration::from_secs(10);
 
 /// The snapshots of one pane.
@@ -16,7 +16,7 @@ const EVERY: Duration = Duration::from_secs(10);
 pub(in crate::observe) struct Snapshots {
     due: Option<Instant>,
     taken_at: Option<Instant>,
-    /// What was kept last.
+    /// The last snapshot.
     last: String,
 }
 

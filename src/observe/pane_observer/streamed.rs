@@ -1,17 +1,17 @@
-//! A pane that is followed by its bytes: how that begins and ends, and what comes in between.
+//! A pane that is streamed: how that begins and ends, and what comes in between.
 
 use std::time::{Duration, Instant};
 
 use super::{Follow, Pane, PipeNews};
 use crate::observe::pane_observer::streamed_pane::{ListedNumbers, StreamItem, StreamedPane};
-use crate::observe::say::{Out, PIPE_CONTEXT};
+use crate::observe::pane_output::{PIPE_CONTEXT, PaneOutput};
 use crate::tmux::{
     BASELINE_ROWS, DroppedBytes, Margin, PaneRequest, PaneShape, PaneState, PipeToken, ResyncData,
     ResyncRequest, ResyncSpec,
 };
 use crate::track::{Capture, ShellMark, SyncPoint, TerminalNotice};
 
-/// What the bytes have made is shown to those who read screens this long after a change: as often as
+/// Time after a change until the stream's screen is passed to the readers of screens: as often as
 /// looks come at their fastest would be a waste, since agents are read in seconds.
 const GLANCE: Duration = Duration::from_millis(100);
 
@@ -35,19 +35,19 @@ impl Pane {
         self.stream().map(StreamedPane::token)
     }
 
-    /// Whether its bytes may still come.
+    /// Returns whether its bytes may still come.
     pub fn is_streamed(&self) -> bool {
         self.stream().is_some_and(|stream| !stream.is_over())
     }
 
-    /// Whether a pipe is to be opened, now.
+    /// Returns whether a pipe is to be opened, now.
     pub fn wants_pipe(&self, now: Instant) -> bool {
         self.piping.may_open(now)
             && self.stream().is_none_or(StreamedPane::is_over)
             && self.shape.dead.is_none()
     }
 
-    /// Whether it is to be looked at, since nothing comes through its pipe any more.
+    /// Returns whether it is to be looked at, since nothing comes through its pipe any more.
     pub fn wants_look(&self) -> bool {
         self.stream().is_some_and(StreamedPane::is_over)
     }
@@ -58,7 +58,7 @@ impl Pane {
     }
 
     /// No pipe could be opened; `theirs`: because another program has one open.
-    pub fn has_no_pipe(&mut self, theirs: bool, out: &Out<'_>) {
+    pub fn has_no_pipe(&mut self, theirs: bool, out: &PaneOutput<'_>) {
         match theirs {
             true => {
                 let news = self.piping.was_taken(out.now);
@@ -68,31 +68,31 @@ impl Pane {
         }
     }
 
-    /// Whether the listing is to be asked if another program still has the pipe.
+    /// Returns whether the listing is to be asked if another program still has the pipe.
     pub fn wants_pipe_recheck(&self, now: Instant) -> bool {
         self.piping.wants_recheck(now)
     }
 
-    /// What the listing has: whether there is a pipe.
-    pub(super) fn piped(&mut self, piped: bool, out: &Out<'_>) {
+    /// Takes from the listing whether there is a pipe.
+    pub(super) fn piped(&mut self, piped: bool, out: &PaneOutput<'_>) {
         if self.stream().is_none() {
             let news = self.piping.listed(piped, out.now);
             self.report_pipe(news, out);
         }
     }
 
-    pub(super) fn report_pipe(&self, news: Option<PipeNews>, out: &Out<'_>) {
+    pub(super) fn report_pipe(&self, news: Option<PipeNews>, out: &PaneOutput<'_>) {
         if let Some(news) = news.filter(|_| self.streams) {
             let sentence = news.sentence(self.id.as_str());
             out.emitter.warning(PIPE_CONTEXT, &sentence);
         }
     }
 
-    /// What to ask for to go on with its bytes, or to compare with them.
+    /// Returns the request for a sync point, or for a comparison with the stream.
     pub fn want_seam(&self, open: Option<String>) -> PaneRequest {
         let margin = match &self.follow {
-            // A pipe is opened once, so the look before it must be deep enough for sure; by how much
-            // the history has grown since a pipe was lost nobody knows.
+            // A pipe is opened once, so the capture before it must be deep enough for sure; by how much
+            // the history has grown since a pipe was lost no one knows.
             Follow::Looks(_) => Margin::All,
             Follow::Bytes(stream) if stream.is_over() => Margin::All,
             Follow::Bytes(stream) => Margin::Rows(BASELINE_ROWS.max(stream.rows_to_compare())),
@@ -106,12 +106,12 @@ impl Pane {
         })
     }
 
-    /// Whether a look is wanted to compare with what the bytes have made.
+    /// Returns whether a capture is configured to compare with what the bytes have made.
     pub fn wants_check(&self, now: Instant) -> bool {
         self.stream().is_some_and(|stream| stream.needs_check(now))
     }
 
-    /// Goes on with its bytes, from a look that it has just taken in.
+    /// Changes to streaming, from a capture that the tracker has just taken.
     pub fn follow_bytes(&mut self, seam: &SyncPoint, token: PipeToken, times: (Instant, Instant)) {
         if let Follow::Looks(tracker) = std::mem::take(&mut self.follow) {
             let stream = StreamedPane::new(*tracker, seam, token, times);
@@ -120,8 +120,8 @@ impl Pane {
         self.piping.opened();
     }
 
-    /// Goes on with looks, if it is followed by its bytes.
-    pub fn follow_looks(&mut self, out: &mut Out<'_>) {
+    /// Changes to polling, if the pane is streamed.
+    pub fn follow_looks(&mut self, out: &mut PaneOutput<'_>) {
         if self.stream().is_none() {
             return;
         }
@@ -131,7 +131,7 @@ impl Pane {
             self.follow = Follow::Looks(Box::new(tracker));
             (self.seen, self.bytes_after, self.glance_at) = (None, None, None);
             self.deeper = false;
-            self.say(changes, out);
+            self.emit(changes, out);
         }
     }
 
@@ -144,7 +144,7 @@ impl Pane {
     }
 
     /// Nothing more comes through its pipe.
-    pub fn pipe_over(&mut self, in_order: bool, out: &Out<'_>) {
+    pub fn pipe_over(&mut self, in_order: bool, out: &PaneOutput<'_>) {
         let Some(stream) = self.stream_mut() else {
             return;
         };
@@ -160,7 +160,7 @@ impl Pane {
     }
 
     /// Takes bytes; what its shell has marked in them.
-    pub fn fed(&mut self, bytes: &[u8], out: &mut Out<'_>) -> Vec<ShellMark> {
+    pub fn fed(&mut self, bytes: &[u8], out: &mut PaneOutput<'_>) -> Vec<ShellMark> {
         // A program that has ended prints no more: this is another one's.
         self.respawned(out);
         let Some(stream) = self.stream_mut() else {
@@ -172,7 +172,7 @@ impl Pane {
         self.glance_after(out.now);
         for one in fed {
             match one {
-                StreamItem::Changes(changes) => self.say_of_stream(changes, out),
+                StreamItem::Changes(changes) => self.emit_of_stream(changes, out),
                 StreamItem::Mark(mark) => marks.push(mark),
                 StreamItem::Notice(notice) => {
                     if let TerminalNotice::Title(title) = &notice {
@@ -187,32 +187,32 @@ impl Pane {
         marks
     }
 
-    fn respawned(&mut self, out: &mut Out<'_>) {
+    fn respawned(&mut self, out: &mut PaneOutput<'_>) {
         if self.dead.is_none() || std::mem::replace(&mut self.has_begun_anew, true) {
             return;
         }
         if let Some(stream) = self.stream_mut() {
             let changes = stream.begin_program(out.now);
-            self.say_of_stream(changes, out);
+            self.emit_of_stream(changes, out);
         }
     }
 
     /// Bytes are missing here.
-    pub fn missed(&mut self, dropped: DroppedBytes, out: &mut Out<'_>) {
+    pub fn missed(&mut self, dropped: DroppedBytes, out: &mut PaneOutput<'_>) {
         if let Some(stream) = self.stream_mut() {
             let changes = stream.bytes_dropped(dropped, out.now);
-            self.say_of_stream(changes, out);
+            self.emit_of_stream(changes, out);
         }
     }
 
-    /// A look to compare with; whether the drain is to be asked for a mark.
+    /// A capture to compare with; whether the drain is to be asked for a mark.
     pub fn compare(&mut self, look: &Capture, view: &ResyncData, now: Instant) -> bool {
         let seam = seam_of(look, view);
         self.stream_mut()
             .is_some_and(|stream| stream.handle_check(seam, now))
     }
 
-    /// A look to compare with is asked for.
+    /// A capture to compare with is asked for.
     pub fn comparing(&mut self) {
         if let Some(stream) = self.stream_mut() {
             stream.check_requested();
@@ -228,15 +228,15 @@ impl Pane {
 
     /// The drain's mark. What the pane shows, where it could be compared, and whether that was
     /// something else than its bytes had made.
-    pub fn marked(&mut self, out: &mut Out<'_>) -> Option<(SyncPoint, bool)> {
+    pub fn marked(&mut self, out: &mut PaneOutput<'_>) -> Option<(SyncPoint, bool)> {
         let compared = self.stream_mut()?.handle_mark(out.now);
-        self.say_of_stream(compared.changes, out);
+        self.emit_of_stream(compared.changes, out);
         let seam = compared.seam?;
         self.note_death(seam.capture.dead, out);
         Some((seam, compared.differed))
     }
 
-    /// A look is wanted as soon as it can be had.
+    /// A capture is configured as soon as it can be had.
     pub fn wants_look_soon(&mut self) {
         if let Some(stream) = self.stream_mut() {
             stream.check_soon();
@@ -244,7 +244,7 @@ impl Pane {
     }
 
     /// It is there, and followed by its bytes. Whether it has another size.
-    pub fn there(&mut self, state: &PaneState, out: &mut Out<'_>) -> bool {
+    pub fn there(&mut self, state: &PaneState, out: &mut PaneOutput<'_>) -> bool {
         self.piped(state.piped, out);
         if self.stream().is_none() {
             return false;
@@ -277,15 +277,15 @@ impl Pane {
         }
     }
 
-    /// Says what its bytes have settled by now. Whether a look is wanted.
-    pub(super) fn say_streamed(&mut self, out: &mut Out<'_>) -> bool {
+    /// Reports what its bytes have settled by now. Whether a capture is configured.
+    pub(super) fn emit_streamed(&mut self, out: &mut PaneOutput<'_>) -> bool {
         let Some(stream) = self.stream_mut() else {
             return false;
         };
         let was_over = stream.is_over();
         let changes = stream.handle_timeout(out.now);
         let came_not = stream.is_over() && !was_over;
-        self.say_of_stream(changes, out);
+        self.emit_of_stream(changes, out);
         if came_not {
             // Said once, until one comes.
             if self.piping.drain_did_not_come(out.now) {
@@ -303,7 +303,7 @@ impl Pane {
         came_not || self.wants_check(out.now)
     }
 
-    fn say_of_stream(&mut self, changes: Vec<crate::track::Change>, out: &mut Out<'_>) {
+    fn emit_of_stream(&mut self, changes: Vec<crate::track::Change>, out: &mut PaneOutput<'_>) {
         if changes.is_empty() {
             return;
         }
@@ -311,16 +311,16 @@ impl Pane {
             turns.handle_capture(&stream.capture(), stream.tracker());
             turns.note_output();
         }
-        self.say(changes, out);
+        self.emit(changes, out);
     }
 
-    /// What the screen shows, as text.
+    /// Returns what the screen shows, as text.
     pub fn screen_text(&self) -> String {
         self.shown()
             .map_or_else(String::new, |look| screen_text(&look))
     }
 
-    /// What its screen shows, as far as it is known.
+    /// Returns what its screen shows, as far as it is known.
     pub(super) fn shown(&self) -> Option<Capture> {
         let streamed = self.stream().map(StreamedPane::capture);
         streamed.or_else(|| self.shown.clone())
@@ -332,14 +332,14 @@ impl Pane {
         }
     }
 
-    fn glance(&mut self, out: &mut Out<'_>) {
+    fn glance(&mut self, out: &mut PaneOutput<'_>) {
         if let Some(look) = self.stream().map(StreamedPane::capture) {
             self.judge(&look, out);
         }
     }
 }
 
-/// A look at the screen alone.
+/// A capture at the screen alone.
 pub(super) fn screen_of(look: &Capture) -> Capture {
     Capture {
         rows: look.rows[look.history_rows()..].to_vec(),
@@ -356,7 +356,7 @@ pub(super) fn screen_text(look: &Capture) -> String {
         .join("\n")
 }
 
-/// A look, and what it takes to go on from there.
+/// Returns the sync point of a capture.
 pub(in crate::observe) fn seam_of(look: &Capture, view: &ResyncData) -> SyncPoint {
     SyncPoint {
         capture: look.clone(),

@@ -1,4 +1,4 @@
-//! How a poller ends: with the last look and the last bytes, for as long as there is time.
+//! The end of a poller: the last capture and the last bytes, while there is time.
 
 use std::time::{Duration, Instant};
 
@@ -9,7 +9,7 @@ use crate::event::SessionEndReason;
 use crate::observe::session_outcome::SessionOutcome;
 use crate::tmux::{ReplyTime, SessionRequest};
 
-/// The last look, when the observer stops: a hung server must not keep it from ending in time.
+/// The last capture, when the observer stops: a hung server must not keep it from ending in time.
 const LAST_LOOK: Duration = Duration::from_millis(800);
 
 impl Work {
@@ -17,25 +17,25 @@ impl Work {
     pub(super) fn end(&mut self, reason: SessionEndReason) -> Ended {
         if reason == SessionEndReason::Detached {
             self.last_look();
-            self.poller.roster.finish();
+            self.poller.panes.finish();
             self.last_bytes(Some(self.poller.clock.now() + LAST_LOOK));
         } else {
             let now = self.poller.clock.now();
             if !std::mem::replace(&mut self.started, true) {
                 // It was gone before its first capture: its run begins and ends all the same.
-                let panes = self.poller.roster.unopened();
+                let panes = self.poller.panes.unopened();
                 self.poller
                     .emitter
                     .session_started(&self.poller.name, panes);
             }
-            self.poller.roster.close(&self.left, now);
+            self.poller.panes.close(&self.left, now);
             self.last_bytes(None);
         }
-        self.poller.roster.detach(self.poller.clock.now());
-        // One that goes on has no status.
+        self.poller.panes.detach(self.poller.clock.now());
+        // A session that remains has no status.
         let outcome = match reason {
             SessionEndReason::Detached => SessionOutcome::default(),
-            SessionEndReason::Closed | SessionEndReason::ServerGone => self.poller.roster.outcome(),
+            SessionEndReason::Closed | SessionEndReason::ServerGone => self.poller.panes.outcome(),
         };
         let exit_status = outcome.status();
         if self.started {
@@ -50,21 +50,21 @@ impl Work {
         }
     }
 
-    /// What was printed until the observer was stopped, if the server tells in time.
+    /// Captures what was printed before the stop, if the server answers in time.
     fn last_look(&mut self) {
         if !self.started || self.hung {
             return;
         }
         for again in [false, true] {
             let now = self.poller.clock.now();
-            if again && !self.poller.roster.needs_more(now) || self.poller.roster.is_streamed() {
+            if again && !self.poller.panes.needs_more(now) || self.poller.panes.is_streamed() {
                 return;
             }
             let panes = match again {
-                true => self.poller.roster.wants_more(now),
-                false => self.poller.roster.wants(),
+                true => self.poller.panes.wants_more(now),
+                false => self.poller.panes.wants(),
             };
-            // The last name is wanted, too.
+            // The last name is configured, too.
             let wishes = SessionRequest {
                 panes,
                 name: None,
@@ -76,7 +76,7 @@ impl Work {
             let deadline = self.poller.clock.at(self.poller.clock.now() + LAST_LOOK);
             match pending.wait_or(&deadline) {
                 Some(Ok(answer)) => {
-                    // A session that has just gone is told by the panes that are no longer there.
+                    // A session that has just ended shows in its missing panes.
                     let _ = self.answered(answer, again);
                 }
                 Some(Err(_)) | None => return,
@@ -84,15 +84,16 @@ impl Work {
         }
     }
 
-    /// Takes what is still on its way from the drains, and from the kernel how programs ended, until some
-    /// time, or for as long as it takes; once the observer is stopped, for no longer than a last look.
+    /// Takes what is still on its way from the drains, and from the kernel how programs ended,
+    /// until some time, or for as long as it takes; once the observer is stopped, for no longer
+    /// than a last capture.
     fn last_bytes(&mut self, until: Option<Instant>) {
         let mut until = until;
-        while self.poller.roster.awaits_bytes() {
+        while self.poller.panes.awaits_bytes() {
             let nothing = never();
-            let arrivals = self.poller.roster.arrivals().unwrap_or(&nothing);
+            let arrivals = self.poller.panes.arrivals().unwrap_or(&nothing);
             let over = until.map_or_else(never, |until| self.poller.clock.at(until));
-            let due = self.poller.roster.next_due(false);
+            let due = self.poller.panes.next_due(false);
             let due = due.map_or_else(never, |due| self.poller.clock.at(due));
             let stop = match until {
                 Some(_) => never(),
@@ -101,18 +102,18 @@ impl Work {
             select_biased! {
                 recv(stop) -> _ => until = Some(self.poller.clock.now() + LAST_LOOK),
                 recv(over) -> _ => return,
-                recv(self.poller.roster.exits()) -> _ => {
+                recv(self.poller.panes.exits()) -> _ => {
                     let now = self.poller.clock.now();
-                    self.poller.roster.exited(now);
+                    self.poller.panes.exited(now);
                 }
                 // A drain that is waited for may not come.
                 recv(due) -> _ => {
-                    self.poller.roster.say_due(self.poller.clock.now());
+                    self.poller.panes.emit_due(self.poller.clock.now());
                 }
                 recv(arrivals) -> arrival => match arrival {
                     Ok(arrival) => {
                         let now = self.poller.clock.now();
-                        self.poller.roster.arrived(arrival, now);
+                        self.poller.panes.arrived(arrival, now);
                     }
                     Err(_) => return,
                 },

@@ -4,7 +4,7 @@
 //! answers from the gateway, which is its ticker too, and sends events, which never waits. It
 //! blocks on the gateway's answer, together with its stop and with what it holds back for a while.
 //! It ends when the session or the server is gone, or when it is stopped; a panic is caught at its
-//! top, told, and it goes on after a while with what it had said.
+//! top and reported, and the poller resumes after a while.
 
 mod end;
 pub(super) mod panes;
@@ -19,22 +19,22 @@ use crate::bus::EventEmitter;
 use crate::clock::Clock;
 use crate::error::{Error, Result};
 use crate::event::{PaneId, SessionEndReason};
-use crate::observe::poller::panes::{Moment, Roster, Selection};
+use crate::observe::poller::panes::{ReplyContext, Selection, SessionPanes};
 use crate::thread::{Panicked, Stop, catch_panic, is_stopped};
 use crate::tmux::{
     DepartedPane, DrainMessage, GatewayHandle, PendingReply, PollSchedule, ReplyTime,
     ServerIdentity, SessionId, SessionReply, SessionRequest,
 };
 
-/// How long the poller keeps its place while the log has no room; tmux holds the lines meanwhile.
+/// Time for which the poller keeps its place while the log has no room; tmux holds the lines meanwhile.
 const ROOM_WAIT: Duration = Duration::from_secs(5);
 
 /// After this time it is seen again whether the log has room, the server answers, or a pane was let
 /// go.
 const RETRY: Duration = Duration::from_millis(200);
 
-/// How often new panes, sizes and ends are looked for, where bytes tell the rest: a new pane is seen
-/// in about the time in which its first lines would be, if it was polled.
+/// Interval in which new panes, sizes and ends are looked for, where bytes tell the rest: a new
+/// pane is seen in about the time in which its first lines would be, if it was polled.
 const STREAM_TICK: Duration = Duration::from_millis(200);
 
 /// So much of what drains bring is held while an answer is waited for; then they wait, too.
@@ -44,7 +44,7 @@ const HELD_MAX: usize = 16;
 const BACK_OFF: Duration = Duration::from_millis(100);
 const BACK_OFF_MAX: Duration = Duration::from_secs(30);
 
-/// What the coordinator tells a poller.
+/// A message from the coordinator to a poller.
 #[derive(Debug)]
 pub(in crate::observe) enum Control {
     /// Look at once.
@@ -53,7 +53,7 @@ pub(in crate::observe) enum Control {
     Select(Selection),
 }
 
-/// What a poller is started with.
+/// The parts of a poller, before it runs.
 pub(in crate::observe) struct Poller {
     pub session_id: SessionId,
     pub name: String,
@@ -61,13 +61,13 @@ pub(in crate::observe) struct Poller {
     pub emitter: EventEmitter,
     pub gateway: GatewayHandle,
     pub clock: Clock,
-    pub rhythm: PollSchedule,
+    pub schedule: PollSchedule,
     pub stop: Stop,
     pub control: Receiver<Control>,
-    pub roster: Roster,
+    pub panes: SessionPanes,
 }
 
-/// How a poller's work ended.
+/// The end of a poller's work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::observe) struct Ended {
     pub reason: SessionEndReason,
@@ -90,7 +90,7 @@ impl Poller {
         loop {
             match catch_panic("poller", || work.observe()) {
                 Ok(ended) => {
-                    work.poller.roster.shutdown();
+                    work.poller.panes.shutdown();
                     return ended;
                 }
                 Err(panicked) => work.recover(&panicked, &mut back_off),
@@ -101,20 +101,20 @@ impl Poller {
 
 struct Work {
     poller: Poller,
-    /// What became of the panes of a session that is gone.
+    /// The ends of the panes of a session that is gone.
     left: HashMap<PaneId, DepartedPane>,
     started: bool,
     hung: bool,
     no_room_since: Option<Instant>,
 }
 
-/// What a wait came to.
+/// The result of a wait.
 enum Woken {
     /// An answer.
     Answered(Result<SessionReply>),
     /// Nothing that needs an answer any more: the question is to be asked anew.
     AskAgain,
-    /// Other looks are needed at once.
+    /// Other captures are needed at once.
     LookMore,
     /// It is time to end.
     Stopped,
@@ -123,7 +123,7 @@ enum Woken {
 impl Work {
     /// Observes until the end. Called again after a panic.
     fn observe(&mut self) -> Ended {
-        // The first look is taken at once: what is printed after it is seen.
+        // The first capture is taken at once: what is printed after it is seen.
         let mut when = ReplyTime::Now;
         let reason = loop {
             if is_stopped(&self.poller.stop) {
@@ -186,19 +186,19 @@ impl Work {
         let no_arrivals = never();
         let timer = until.map_or_else(never, |until| self.poller.clock.at(until));
         loop {
-            let due = self.poller.roster.next_due(asked.is_some());
+            let due = self.poller.panes.next_due(asked.is_some());
             let due = due.map_or_else(never, |due| self.poller.clock.at(due));
             let answers = asked.map_or(&nothing, PendingReply::receiver);
-            let arrivals = self.poller.roster.arrivals().unwrap_or(&no_arrivals);
+            let arrivals = self.poller.panes.arrivals().unwrap_or(&no_arrivals);
             select_biased! {
                 recv(self.poller.stop) -> _ => return Woken::Stopped,
                 recv(self.poller.control) -> control => match control {
                     Ok(Control::PollNow) => {
-                        self.poller.roster.wake(self.poller.clock.now());
+                        self.poller.panes.wake(self.poller.clock.now());
                         return Woken::AskAgain;
                     }
                     Ok(Control::Select(selection)) => {
-                        self.poller.roster.select(selection);
+                        self.poller.panes.select(selection);
                         return Woken::AskAgain;
                     }
                     // The coordinator is gone: so is the reason to observe.
@@ -208,37 +208,37 @@ impl Work {
                     return Woken::Answered(answer.unwrap_or_else(|_| Err(gateway_ended())));
                 }
                 recv(timer) -> _ => return Woken::AskAgain,
-                // One ring is as good as many, and the roster keeps the bell.
-                recv(self.poller.roster.exits()) -> _ => {
+                // One ring is as good as many, and the session's panes keeps the bell.
+                recv(self.poller.panes.exits()) -> _ => {
                     let now = self.poller.clock.now();
-                    self.poller.roster.exited(now);
+                    self.poller.panes.exited(now);
                 }
-                recv(self.poller.roster.agent_news()) -> told => {
+                recv(self.poller.panes.agent_news()) -> told => {
                     let now = self.poller.clock.now();
                     if let Ok(told) = told {
-                        self.poller.roster.agent_told(told, now);
+                        self.poller.panes.agent_told(told, now);
                     }
                 }
                 recv(due) -> _ => {
-                    // Not when it was due: the observer may have stood still since.
+                    // Not the due time: the observer may have been stopped since.
                     let now = self.poller.clock.now();
-                    let asks_otherwise = self.poller.roster.say_due(now);
-                    if asked.is_some() && self.poller.roster.needs_more(now) {
+                    let asks_otherwise = self.poller.panes.emit_due(now);
+                    if asked.is_some() && self.poller.panes.needs_more(now) {
                         return Woken::LookMore;
                     }
                     if asked.is_some() && asks_otherwise {
                         return Woken::AskAgain;
                     }
                 }
-                // Last: what has come is said in its time, however much comes.
+                // Last: what has come is reported in its time, however much comes.
                 recv(arrivals) -> arrival => {
                     let now = self.poller.clock.now();
                     // The thread that reads them has panicked: its panes are lost.
                     let Ok(arrival) = arrival else {
-                        self.poller.roster.lost_pipes(now);
+                        self.poller.panes.lost_pipes(now);
                         return Woken::AskAgain;
                     };
-                    if self.poller.roster.arrived(arrival, now) && asked.is_some() {
+                    if self.poller.panes.arrived(arrival, now) && asked.is_some() {
                         return Woken::AskAgain;
                     }
                 }
@@ -250,15 +250,15 @@ impl Work {
         self.poller.clock.now() + RETRY
     }
 
-    /// Takes the looks that are needed beside those that tell what is new.
+    /// Takes the captures that are needed beside those that tell what is new.
     fn look_more(&mut self) -> Option<SessionEndReason> {
         let now = self.poller.clock.now();
-        if !self.poller.roster.needs_more(now) {
+        if !self.poller.panes.needs_more(now) {
             return None;
         }
         loop {
             let reason = self.look_once_more();
-            if reason.is_some() || !self.poller.roster.has_found_late() {
+            if reason.is_some() || !self.poller.panes.has_found_late() {
                 return reason;
             }
         }
@@ -267,7 +267,7 @@ impl Work {
     fn look_once_more(&mut self) -> Option<SessionEndReason> {
         let now = self.poller.clock.now();
         let wishes = SessionRequest {
-            panes: self.poller.roster.wants_more(now),
+            panes: self.poller.panes.wants_more(now),
             ..self.wishes(ReplyTime::Now)
         };
         let mut held = Vec::new();
@@ -279,14 +279,14 @@ impl Work {
             Ok(Some(Err(error))) | Err(error) => self.failed(&error),
         };
         let now = self.poller.clock.now();
-        self.poller.roster.unanswered(now);
+        self.poller.panes.unanswered(now);
         for arrival in held {
-            self.poller.roster.arrived(arrival, now);
+            self.poller.panes.arrived(arrival, now);
         }
         reason
     }
 
-    /// Waits for an answer, which may take a busy server long; what panes that are followed print is
+    /// Waits for an answer, which may take a busy server long; what streamed panes print is
     /// said meanwhile. Everything else that has come is held for after the answer, which may be what
     /// it follows.
     fn answer_to(
@@ -297,7 +297,7 @@ impl Work {
         let nothing = never();
         let mut hears = true;
         loop {
-            let arrivals = self.poller.roster.arrivals();
+            let arrivals = self.poller.panes.arrivals();
             let arrivals = arrivals.filter(|_| hears && held.len() < HELD_MAX);
             select_biased! {
                 recv(self.poller.stop) -> _ => return None,
@@ -311,9 +311,9 @@ impl Work {
                         continue;
                     };
                     let is_next = held.iter().all(|before| before.token != arrival.token);
-                    if is_next && self.poller.roster.is_more_of_a_stream(&arrival) {
+                    if is_next && self.poller.panes.is_more_of_a_stream(&arrival) {
                         let now = self.poller.clock.now();
-                        self.poller.roster.arrived(arrival, now);
+                        self.poller.panes.arrived(arrival, now);
                     } else {
                         held.push(arrival);
                     }
@@ -322,19 +322,19 @@ impl Work {
         }
     }
 
-    /// When the next reply is wanted: a pane that could not be captured yet is asked for again.
+    /// When the next reply is configured: a pane that could not be captured yet is asked for again.
     fn next_reply_time(&self) -> ReplyTime {
-        match self.poller.roster.awaits_panes() {
+        match self.poller.panes.awaits_panes() {
             true => ReplyTime::Now,
-            false => ReplyTime::OnChange(self.rhythm()),
+            false => ReplyTime::OnChange(self.schedule()),
         }
     }
 
     /// In what rhythm to look for what is new.
-    fn rhythm(&self) -> PollSchedule {
-        match self.poller.roster.is_streamed() {
+    fn schedule(&self) -> PollSchedule {
+        match self.poller.panes.is_streamed() {
             true => PollSchedule::Fixed(STREAM_TICK),
-            false => self.poller.rhythm,
+            false => self.poller.schedule,
         }
     }
 
@@ -343,8 +343,8 @@ impl Work {
             session_id: self.poller.session_id,
             server: Some(self.poller.server.clone()),
             name: Some(self.poller.name.clone()),
-            panes: self.poller.roster.wants(),
-            new_panes: self.poller.roster.newcomers(),
+            panes: self.poller.panes.wants(),
+            new_panes: self.poller.panes.newcomers(),
             when,
         }
     }
@@ -372,27 +372,27 @@ impl Work {
         }
         let first = !self.started;
         // What is printed from the session's beginning on is seen: its panes are looked at first.
-        let begins = again || !self.poller.roster.is_to_open(&panes);
+        let begins = again || !self.poller.panes.is_to_open(&panes);
         if first && begins {
             self.started = true;
             let ids: Vec<PaneId> = panes
                 .iter()
                 .map(|answer| answer.state().pane())
-                .filter(|id| self.poller.roster.shows(id))
+                .filter(|id| self.poller.panes.shows(id))
                 .collect();
             self.poller.emitter.session_started(&self.poller.name, ids);
         }
-        let moment = Moment {
+        let context = ReplyContext {
             name: &self.poller.name,
             first,
             again,
             now: self.poller.clock.now(),
         };
-        self.poller.roster.answered(&panes, &left, moment);
+        self.poller.panes.answered(&panes, &left, context);
         None
     }
 
-    /// A look failed: the server is gone, or does not answer, which is said once.
+    /// A capture failed: the server is gone, or does not answer, which is reported once.
     fn failed(&mut self, error: &Error) -> Option<SessionEndReason> {
         if error.is_gone() {
             return Some(SessionEndReason::ServerGone);
@@ -412,7 +412,7 @@ impl Work {
         }
     }
 
-    /// Whether the log has room; without it the poller keeps its place for a while.
+    /// Returns whether the log has room; without it the poller keeps its place for a while.
     fn has_room(&mut self) -> bool {
         if self.poller.emitter.has_room() {
             self.no_room_since = None;

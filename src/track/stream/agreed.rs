@@ -2,18 +2,19 @@
 //! with beyond the screen (pure).
 //!
 //! A line that has scrolled off stands in tmux's history, and a look that reaches back as far shows
-//! whether it reads as it was said. Rows of the history stand still as long as it is neither full nor
-//! cleared nor made anew: so the number of one line, at the last agreement, is the number of all.
+//! whether it reads as it was said. Rows of the history keep their places until it is full, cleared
+//! or made anew: so the number of one line, at the last agreement, is the number of all.
 
 use std::collections::{BTreeMap, VecDeque};
 
+use super::broken::{is_blank, join_down, join_up, mend_cut, reads};
 use super::difference::Difference;
 use super::realign::by_text;
 use super::tracker::StreamTracker;
 use crate::track::book::Line;
 use crate::track::capture::Capture;
 use crate::track::change::Change;
-use crate::track::lines::{Logical, fills_row};
+use crate::track::lines::Logical;
 use crate::track::normal::Normal;
 
 /// So many bytes of lines are held for comparing: more than a few screens, little for each of a
@@ -42,13 +43,22 @@ struct Place {
     pid: u32,
 }
 
-/// What was said since stream and tmux agreed, and where they did.
+impl Place {
+    /// No line of the history had a smaller number: each has at least a row.
+    fn oldest_number(self) -> i64 {
+        self.number - self.row
+    }
+}
+
+/// The changes reported since stream and tmux agreed, and the place where they did.
 #[derive(Debug, Default)]
 pub(super) struct Agreed {
     place: Option<Place>,
+    /// The first lines of the screen that were not blank, as they read then.
+    top: Vec<(i64, String)>,
     /// Chunks of lines, each with the number of its first.
     said: VecDeque<(i64, String)>,
-    /// What has been revised of them.
+    /// The revisions among them.
     revised: BTreeMap<i64, String>,
     bytes: usize,
 }
@@ -98,6 +108,12 @@ impl Agreed {
         })
     }
 
+    fn top(&self) -> impl Iterator<Item = (i64, &str)> {
+        self.top
+            .iter()
+            .map(|(number, text)| (*number, text.as_str()))
+    }
+
     fn forget(&mut self) {
         *self = Self::default();
     }
@@ -114,8 +130,8 @@ pub(super) struct Numbered {
 }
 
 impl StreamTracker {
-    /// How far above the screen a look must reach to be compared with all that was printed since the
-    /// last one.
+    /// Returns how far above the screen a look must reach to be compared with all that was printed
+    /// since the last one.
     pub fn rows_to_compare(&self) -> u32 {
         let since = match self.agreed.place {
             Some(place) => self.terminal.grid.scrolled.total() - place.scrolled,
@@ -145,17 +161,35 @@ impl StreamTracker {
             let text = format!("{}\n", line.text);
             self.agreed.said.push_back((line.number, text));
         }
+        // Lines that were said, and are blank now below the text.
+        let blank = (book.next() - book.last_number() - 1).min(i64::from(capture.height));
+        if let Ok(blank) = usize::try_from(blank)
+            && blank > 0
+        {
+            self.agreed.bytes += blank;
+            let text = "\n".repeat(blank);
+            self.agreed.said.push_back((book.last_number() + 1, text));
+        }
         let at_top = book
             .lines_with_rows()
             .find(|line| line.start + line.rows > 0);
-        // Bytes may have broken a line that reads the same into other rows: tmux's count then.
+        // Bytes may have broken a line that reads the same into other rows: tmux's count then. An
+        // empty row at the top may be the end of the line above it in a look, and not in the stream.
         let (_, shown) = Normal::of(capture).in_full(capture);
-        let mut whole = shown.iter().skip(usize::from(!capture.is_complete()));
-        let in_tmux = whole.find(|line| line.end() > 0);
-        let start = |line: &Line| match in_tmux {
-            Some(shown) if reads(&shown.text, &line.text) => shown.start,
-            _ => line.start,
+        let whole = shown.iter().skip(usize::from(!capture.is_complete()));
+        let in_tmux: Vec<&Logical> = whole.filter(|line| line.end() > 0).take(2).collect();
+        let start = |line: &Line| {
+            let among = if is_blank(&line.text) { 1 } else { 2 };
+            let mut shown = in_tmux.iter().take(among);
+            let shown = shown.find(|shown| reads(&shown.text, &line.text));
+            shown.map_or(line.start, |shown| shown.start)
         };
+        let top = book.lines_with_rows().filter(|line| {
+            let is_on_screen = line.start + line.rows > 0;
+            is_on_screen && !is_blank(&line.text)
+        });
+        let top = top.map(|line| (line.number, line.text.clone()));
+        self.agreed.top = top.take(FIRST_LINES).collect();
         self.agreed.place = at_top.map(|line| Place {
             // Where tmux has the end of a line only, it stands at the top of the history.
             row: (i64::from(capture.history_size) + start(line)).max(0),
@@ -167,7 +201,7 @@ impl StreamTracker {
         });
     }
 
-    /// Whether a line reads otherwise in a look than it was said, also above the screen.
+    /// Returns whether a line reads otherwise in a look than it was said, also above the screen.
     pub fn differs_above_screen(&self, capture: &Capture) -> bool {
         if capture.alternate {
             return false;
@@ -203,8 +237,10 @@ impl StreamTracker {
             join_down(&mut lines, first, &known, capture.width);
             (first, lines)
         });
+        let top: BTreeMap<i64, &str> = self.agreed.top().collect();
         let mend = |(first, mut lines): (i64, Vec<Logical>)| {
-            mend_cut(&mut lines, capture, known.get(&first).copied());
+            let said = [&known, &top].map(|texts| texts.get(&first).copied());
+            mend_cut(&mut lines, capture, &said.map(Option::unwrap_or_default));
             let is_sure = false;
             Numbered {
                 first,
@@ -214,10 +250,10 @@ impl StreamTracker {
         };
         let (by_row, by_screen) = (by_row.map(mend), by_screen.map(mend));
         // Where the history was cleared the row tells nothing: then the first lines there are others.
-        let begins_so = |numbered: &Numbered| {
+        let begins_as = |numbered: &Numbered, texts: &BTreeMap<i64, &str>| {
             let (first, lines) = (numbered.first, &numbered.lines);
-            let texts = known.range(first..);
-            let texts = texts.filter(|(_, text)| !text.trim_end().is_empty());
+            let texts = texts.range(first..);
+            let texts = texts.filter(|(_, text)| !is_blank(text));
             let mut pairs = texts.take(FIRST_LINES).map(|(number, text)| {
                 let line = lines.get(usize::try_from(number - first).ok()?)?;
                 // The first of them may have been cut in two.
@@ -227,6 +263,16 @@ impl StreamTracker {
             });
             pairs.any(|same| same == Some(true))
         };
+        // What `send-keys -R` scrolls off stands where it stood. The stream, which does not know of
+        // that, may have written over it.
+        let begins_so =
+            |numbered: &Numbered| begins_as(numbered, &known) || begins_as(numbered, &top);
+        // No line is older than those that tmux had at the agreement, so there are more now than the
+        // stream knows of: only `send-keys -R` makes some. Where no row tells the place, the screen
+        // still shows that the two differ.
+        let is_too_old = |numbered: &Numbered| numbered.first < place.oldest_number();
+        let has_more = by_row.is_some() && by_screen.as_ref().is_some_and(is_too_old);
+        let by_screen = by_screen.filter(|_| !has_more);
         let numbered = match (by_row, by_screen) {
             (_, Some(screen)) if self.has_less(capture) => Some(screen),
             (Some(row), Some(screen)) if !begins_so(&row) && begins_so(&screen) => Some(screen),
@@ -237,7 +283,7 @@ impl StreamTracker {
         };
         let is_sure = |numbered: &Numbered| {
             let mut texts = known.range(numbered.first..);
-            begins_so(numbered) || texts.all(|(_, text)| is_blank(text))
+            has_more || begins_so(numbered) || texts.all(|(_, text)| is_blank(text))
         };
         numbered.map(|numbered| Numbered {
             is_sure: is_sure(&numbered),
@@ -258,10 +304,12 @@ impl StreamTracker {
             lines.remove(0);
         }
         let known = self.known();
-        let found = by_text(&known, &lines, capture.is_complete())?;
+        let oldest = self.agreed.place.map_or(i64::MIN, Place::oldest_number);
+        let found = by_text(&known, oldest, &lines, capture.is_complete())?;
         let first = join_up(&mut lines, found.at, found.number, &known, capture.width);
         join_down(&mut lines, first, &known, capture.width);
-        mend_cut(&mut lines, capture, known.get(&first).copied());
+        let said = known.get(&first).copied().unwrap_or_default();
+        mend_cut(&mut lines, capture, &[said]);
         let is_sure = found.is_sure;
         Some(Numbered {
             first,
@@ -281,7 +329,7 @@ impl StreamTracker {
         })
     }
 
-    /// Whether a look shows what goes on since the last agreement, whatever else has come between.
+    /// Returns whether a look continues from the last agreement, whatever else has come between.
     fn is_compared(&self, capture: &Capture) -> bool {
         let is_same = self
             .agreed
@@ -291,7 +339,7 @@ impl StreamTracker {
         is_same && is_followed && !capture.alternate && capture.dead.is_none()
     }
 
-    /// Whether tmux has so much less history than the stream that it may have been cleared.
+    /// Returns whether tmux has so much less history than the stream that it may have been cleared.
     fn has_less(&self, capture: &Capture) -> bool {
         let stream = self.terminal.grid.scrolled.history.size;
         capture.history_size + capture.height < stream
@@ -314,17 +362,26 @@ impl StreamTracker {
         is_known.then(|| place.number - at as i64)
     }
 
-    /// Which line reaches into the top of the screen and its number, where the screens are the same,
-    /// whatever the history is.
+    /// One of the lines on the screen and its number, where the screens are the same, whatever the
+    /// history is. It is the last that is not blank: of empty rows a look does not tell whether they
+    /// belong to the line above.
     fn same_on_screen(&self, capture: &Capture, lines: &[Logical]) -> Option<(usize, i64)> {
         let same = matches!(
             self.difference(capture),
             None | Some(Difference::History { .. })
         );
-        let at = lines.iter().position(|line| line.end() > 0)?;
-        let mut known = self.tracker.book.lines_with_rows();
-        let top = known.find(|line| line.start + line.rows > 0)?;
-        (same && !capture.alternate).then_some((at, top.number))
+        let shown = lines
+            .iter()
+            .rposition(|line| line.end() > 0 && !is_blank(&line.text));
+        let at = shown.or_else(|| lines.iter().position(|line| line.end() > 0))?;
+        let on_screen = self.tracker.book.lines_with_rows();
+        let mut on_screen = on_screen.filter(|line| line.start + line.rows > 0);
+        let known = match shown {
+            Some(_) => on_screen.filter(|line| !is_blank(&line.text)).last(),
+            None => on_screen.next(),
+        };
+        let number = known?.number;
+        (same && !capture.alternate).then_some((at, number))
     }
 
     /// All lines that are held or known, by number, as they were said last.
@@ -355,80 +412,6 @@ impl StreamTracker {
     }
 }
 
-/// Where a full-screen program begins, tmux ends a line of the normal screen whose beginning has
-/// scrolled off. It was not printed so: both parts are one line, as it was said. Goes up from a line
-/// of this number; the number of the first.
-fn join_up(
-    lines: &mut Vec<Logical>,
-    at: usize,
-    number: i64,
-    known: &BTreeMap<i64, &str>,
-    width: u32,
-) -> i64 {
-    let (mut at, mut number) = (at, number);
-    loop {
-        let text = known.get(&number).copied();
-        if at > 0 && text.is_some_and(|text| is_broken(lines, at - 1, text, width)) {
-            join(lines, at - 1);
-            at -= 1;
-        }
-        if at == 0 {
-            return number;
-        }
-        (at, number) = (at - 1, number - 1);
-    }
-}
-
-/// The same from the first line on, of this number.
-fn join_down(lines: &mut Vec<Logical>, first: i64, known: &BTreeMap<i64, &str>, width: u32) {
-    let mut at = 0;
-    while at < lines.len() {
-        let text = known.get(&(first + at as i64)).copied();
-        if text.is_some_and(|text| is_broken(lines, at, text, width)) {
-            join(lines, at);
-        }
-        at += 1;
-    }
-}
-
-/// Where the history was cleared, tmux has the end only of a line that reached into the screen. The
-/// line reads as it was said, with a row above that stands for those that are gone.
-fn mend_cut(lines: &mut [Logical], capture: &Capture, said: Option<&str>) {
-    let (Some(line), Some(said), true) = (lines.first_mut(), said, capture.is_complete()) else {
-        return;
-    };
-    let (text, said) = (line.text.trim_end_matches(' '), said.trim_end_matches(' '));
-    let begin = said.strip_suffix(text);
-    let Some(begin) = begin.filter(|begin| !begin.is_empty() && !text.is_empty()) else {
-        return;
-    };
-    if fills_row(begin, capture.width) {
-        line.text.insert_str(0, begin);
-        (line.start, line.rows) = (line.start - 1, line.rows + 1);
-    }
-}
-
-/// Whether a line and the next one are a line that was said, broken where a row is full: a line
-/// that ends before it is (`send-keys -R` ends one anywhere) is a line of its own.
-fn is_broken(lines: &[Logical], at: usize, said: &str, width: u32) -> bool {
-    let (Some(line), Some(next)) = (lines.get(at), lines.get(at + 1)) else {
-        return false;
-    };
-    if !fills_row(&line.text, width) {
-        return false;
-    }
-    let rest = said.strip_prefix(&*line.text);
-    !is_blank(&line.text)
-        && !is_blank(&next.text)
-        && rest.is_some_and(|rest| reads(rest, &next.text))
-}
-
-fn join(lines: &mut Vec<Logical>, at: usize) {
-    let next = lines.remove(at + 1);
-    lines[at].text.push_str(&next.text);
-    lines[at].rows += next.rows;
-}
-
 /// The last lines of a chunk, as many as are held at all, and the number of the first.
 fn last_lines(first_line: i64, chunk: &str) -> (i64, &str) {
     let Some(surplus) = chunk.len().checked_sub(HELD_BYTES) else {
@@ -438,13 +421,4 @@ fn last_lines(first_line: i64, chunk: &str) -> (i64, &str) {
     let at = memchr::memchr(b'\n', &bytes[surplus..]).map_or(bytes.len(), |end| surplus + end + 1);
     let before = memchr::memchr_iter(b'\n', &bytes[..at]).count();
     (first_line + before as i64, &chunk[at..])
-}
-
-fn is_blank(line: &str) -> bool {
-    line.trim_end_matches(' ').is_empty()
-}
-
-/// Whether a line reads so, but for the blanks at its end.
-fn reads(line: &str, said: &str) -> bool {
-    line.trim_end_matches(' ') == said.trim_end_matches(' ')
 }

@@ -14,7 +14,7 @@ const CLUSTER_BYTES_MAX_OLD: usize = 21;
 /// screen has as a rule, and little memory.
 const CLUSTERS_MAX: usize = 4096;
 
-/// What stands in a cell, in four bytes: there are a great many of them.
+/// The content of a cell, in four bytes: there are a great many of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Cell(u32);
 
@@ -31,7 +31,7 @@ impl Cell {
         Self(u32::from(byte))
     }
 
-    /// What is below 128 is ASCII.
+    /// Returns what is below 128 is ASCII.
     pub fn code(self) -> u32 {
         self.0
     }
@@ -56,7 +56,7 @@ pub(super) struct Clusters {
     bytes_max: usize,
     texts: Vec<Cluster>,
     numbers: FxHashMap<Cluster, usize>,
-    /// How many were shown when those that were not were given up: looking for such again before
+    /// Number of clusters shown when the others were dropped: looking for such again before
     /// there are twice as many would be in vain, over and over.
     kept: usize,
 }
@@ -76,7 +76,7 @@ impl Clusters {
         }
     }
 
-    /// Whether those that are not shown should be given up.
+    /// Returns whether those that are not shown should be given up.
     pub fn is_full(&self) -> bool {
         self.texts.len() >= CLUSTERS_MAX.max(2 * self.kept)
     }
@@ -94,13 +94,13 @@ impl Clusters {
         self.texts.get(number).map_or("", |(text, _)| text)
     }
 
-    /// Whether a cell is a tab, which is shown as so many blanks as there is room for.
+    /// Returns whether a cell is a tab, which is shown as so many blanks as there is room for.
     pub fn is_tab(&self, cell: Cell) -> bool {
         cell.cluster()
             .is_some_and(|number| self.text(number) == "\t")
     }
 
-    /// How many characters a cell shows.
+    /// Returns how many characters a cell shows.
     pub fn chars(&self, cell: Cell) -> usize {
         match (char::from_u32(cell.0), cell.cluster()) {
             (Some(_), _) => 1,
@@ -109,7 +109,7 @@ impl Clusters {
         }
     }
 
-    /// How many columns a cell's own character takes.
+    /// Returns how many columns a cell's own character takes.
     pub fn columns(&self, cell: Cell) -> usize {
         match (char::from_u32(cell.0), cell.cluster()) {
             (Some(character), _) => self.widths.columns(character).unwrap_or(1),

@@ -14,12 +14,12 @@ const PICTURE: char = '\u{fe0f}';
 /// Hangul's filler, which tmux leaves out.
 const HANGUL_FILLER: char = '\u{3164}';
 
-/// What becomes of a character.
+/// The effect of a character.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Fate {
     /// It stands on its own.
     Alone,
-    /// It goes on the one before.
+    /// It joins the one before.
     Joins { makes_wide: bool },
     /// It is left out.
     Dropped,
@@ -82,7 +82,7 @@ impl Terminal {
         ends_here.then_some((x - back, cell))
     }
 
-    /// What becomes of a character that takes room of its own.
+    /// Returns what becomes of a character that takes room of its own.
     fn fate(&self, before: Cell, character: char) -> Fate {
         let mut text = String::new();
         self.grid.clusters.show(before, &mut text);
@@ -120,7 +120,7 @@ impl Terminal {
     }
 }
 
-/// What a syllable of Hangul is put together from.
+/// A part of a syllable of Hangul.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Jamo {
     Initial,
@@ -153,7 +153,7 @@ fn is_modifier(character: char) -> bool {
     is_indicator(character) || is_tone(character)
 }
 
-/// Whether it is one of those that tmux puts a tone of skin on.
+/// Returns whether it is one of those that tmux puts a tone of skin on.
 fn has_tones(character: char) -> bool {
     matches!(u32::from(character),
         0x1f44b..=0x1f450 | 0x1f466..=0x1f469 | 0x1f46e | 0x1f470..=0x1f478 | 0x1f47c

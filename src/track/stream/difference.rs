@@ -1,4 +1,4 @@
-//! What the stream shows, and where a look of tmux shows something else (pure).
+//! The screen of the stream, and the first place where a capture differs (pure).
 
 use super::tracker::StreamTracker;
 use crate::event::Cursor;
@@ -6,28 +6,28 @@ use crate::track::capture::Capture;
 use crate::track::lines::Logical;
 use crate::track::normal::Normal;
 
-/// What a look of tmux shows otherwise than the stream has it; the first such thing.
+/// The first difference between a capture and the stream.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Difference {
     /// The pane's size.
     Size,
-    /// Whether the alternate screen is shown.
+    /// Only one of the two shows the alternate screen.
     Screen,
     /// The text of a row, counted from the top.
     Row {
         /// Which.
         row: u32,
-        /// What the stream has, without blanks at the end.
+        /// The stream's text, without blanks at the end.
         stream: String,
-        /// What tmux shows, the same way.
+        /// The text in the capture, without blanks at the end.
         tmux: String,
     },
-    /// Where a line is broken: only one of the two goes on after this row.
+    /// Where a line is broken: only one of the two continues after this row.
     Wrap {
         /// Which, counted from the top.
         row: u32,
     },
-    /// How many rows have scrolled off.
+    /// Number of rows have scrolled off.
     History {
         /// Rows in the history by the stream.
         stream: u32,
@@ -44,7 +44,7 @@ pub enum Difference {
 }
 
 impl StreamTracker {
-    /// What the pane shows by its bytes: its screen without the history, and the normal screen
+    /// Returns what the pane shows by its bytes: its screen without the history, and the normal screen
     /// behind the alternate one. Its time is that of the last changes.
     pub fn capture(&self) -> Capture {
         let terminal = &self.terminal;
@@ -74,10 +74,11 @@ impl StreamTracker {
         (history, terminal.cursor(), terminal.saved.is_some())
     }
 
-    /// Whether a look shows the line of the cursor, or the one above it, otherwise than the bytes
-    /// say: then the look may be later than the last byte that was fed, and taking it in would say
-    /// those lines twice when their bytes come. Look again; where it stays so although nothing comes,
-    /// stream and tmux have parted: [`StreamTracker::resync`]. Lines that read the same deceive it.
+    /// Returns whether a look shows the line of the cursor, or the one above it, otherwise than the
+    /// bytes say: then the look may be later than the last byte that was fed, and taking it in
+    /// would say those lines twice when their bytes come. Look again; where it stays so although
+    /// nothing comes, stream and tmux have parted: [`StreamTracker::resync`]. Lines that read the
+    /// same deceive it.
     pub fn is_behind(&self, capture: &Capture) -> bool {
         let tracker = &self.tracker;
         if self.is_holed

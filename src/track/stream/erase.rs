@@ -1,4 +1,4 @@
-//! What erases, inserts and deletes on a terminal (pure).
+//! Erasing, inserting and deleting on a terminal (pure).
 
 use super::ink::Ink;
 use super::terminal::{At, Pen, Terminal, every_eighth};

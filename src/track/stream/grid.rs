@@ -1,6 +1,6 @@
 //! The rows of the screen, and how they move: as tmux does it, its oddities included (pure).
 //!
-//! Which rows go on in the next one decides what is a line, so each operation ends lines exactly
+//! Which rows continue in the next one decides what is a line, so each operation ends lines exactly
 //! where tmux does. Rows that scroll off the normal screen, also those of a scroll region that does
 //! not begin at the top, are kept in the history; nothing that is erased, deleted or scrolled on the
 //! alternate screen is.
@@ -19,9 +19,9 @@ pub(super) struct Grid {
     pub rows: VecDeque<Line>,
     pub clusters: Clusters,
     pub scrolled: Scrolled,
-    /// What is deleted is counted without going below zero, as tmux does from 3.6 on.
+    /// Deleted cells are counted without going below zero, as tmux does from 3.6 on.
     is_exact: bool,
-    /// What scrolls off is kept: the normal screen.
+    /// Rows that scroll off are kept: the normal screen.
     pub keeps_history: bool,
 }
 
@@ -41,7 +41,7 @@ impl Grid {
         self.rows.len()
     }
 
-    /// The row before this one does not go on in it.
+    /// The row before this one does not continue in it.
     fn unwrap_above(&mut self, row: usize) {
         match row.checked_sub(1) {
             Some(above) => {

@@ -1,11 +1,11 @@
-//! What characters look like, as SGR says it: colours, bold and so on (pure).
+//! The style of characters, as SGR sets it: colours, bold and so on (pure).
 
 use std::fmt::Write;
 
 use avt::Color;
 use avt::parser::SgrOp;
 
-/// What characters are written with.
+/// The style in which characters are written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Ink {
     foreground: Option<Color>,
@@ -18,7 +18,7 @@ pub(super) struct Ink {
 const MARKS: [u8; 7] = [1, 2, 3, 4, 5, 7, 9];
 
 impl Ink {
-    /// Whether nothing is set.
+    /// Returns whether nothing is set.
     pub fn is_plain(self) -> bool {
         self == Self::default()
     }

@@ -34,13 +34,13 @@ pub(super) struct Input {
     character: Partial,
     /// In a string that only `ESC \` ends: the escape has come.
     escaped: bool,
-    /// What follows the last `ESC` but for controls, as far as it is kept.
+    /// The bytes after the last `ESC` without controls, as far as they are kept.
     sequence: Vec<u8>,
     /// When the bytes come.
     now: Duration,
     /// When the string began that has not ended.
     string_began: Option<Duration>,
-    /// A string was given up, and no sequence has begun since: tmux goes on calling it pending.
+    /// A string was given up, and no sequence has begun since: tmux continues calling it pending.
     gave_up: bool,
 }
 
@@ -93,8 +93,8 @@ const NO_CHARACTER: char = char::REPLACEMENT_CHARACTER;
 
 impl Input {
     /// The bytes that follow come now. Where tmux has not read them with those before, it forgets a
-    /// joiner that has come (before 3.4). A string that has been open for too long is given up, and with
-    /// it what characters look like and where the cursor was kept.
+    /// joiner that has come (before 3.4). A string that has been open for too long is given up, and
+    /// with it what characters look like and where the cursor was kept.
     pub fn passed(&mut self, now: Duration, terminal: &mut Terminal) {
         if now.saturating_sub(self.now) >= READ_TOGETHER {
             terminal.joins = false;
@@ -114,7 +114,7 @@ impl Input {
         }
     }
 
-    /// Whether it may be where tmux is that says this to be pending.
+    /// Returns whether it may be where tmux is that says this to be pending.
     pub fn agrees(&self, pending: &[u8]) -> bool {
         self.gave_up || (self.parser.state == State::Ground) == pending.is_empty()
     }
@@ -194,7 +194,7 @@ impl Input {
         does(terminal);
     }
 
-    /// Notes when a string begins, not when it goes on: so tmux counts.
+    /// Notes when a string begins, not when it continues: so tmux counts.
     fn note_string(&mut self, terminal: &mut Terminal) {
         self.string_began = match self.parser.state {
             State::Ground
@@ -266,7 +266,7 @@ fn no_character(terminal: &mut Terminal) {
     terminal.last = None;
 }
 
-/// What a control does, which may stand within a sequence.
+/// Executes a control, which may occur within a sequence.
 fn control(function: Option<&Function>, terminal: &mut Terminal) {
     match function {
         Some(Function::Bs) => terminal.back(),

@@ -11,18 +11,18 @@ use crate::track::tabs::expand_tabs;
 /// So many cells are looked at together.
 const ASCII_CELLS: usize = 32;
 
-/// What follows it stands in the same cell.
+/// The character after it is put into the same cell.
 const JOINER: char = '\u{200d}';
 
 /// One row. It holds cells as far as the program wrote them, blanks included.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Line {
     pub cells: Vec<Cell>,
-    /// How far tmux has room in the row: erasing a row without any does nothing.
+    /// The cells that tmux has allocated for the row: erasing a row without any does nothing.
     pub room: usize,
-    /// The row goes on in the next one.
+    /// The row continues in the next one.
     pub wrapped: bool,
-    /// What of it is not plain; never beyond its cells.
+    /// The styles that are not plain; never beyond its cells.
     pub inks: Inks,
 }
 
@@ -100,7 +100,7 @@ impl Line {
         }
     }
 
-    /// How many characters of its text stand in these columns.
+    /// Returns how many characters of its text stand in these columns.
     pub fn chars(&self, columns: Range<usize>, clusters: &Clusters) -> usize {
         let cells = self.cells.iter().take(columns.end).skip(columns.start);
         cells.map(|cell| clusters.chars(*cell)).sum()
@@ -123,7 +123,7 @@ impl Line {
         self.wrapped = false;
     }
 
-    /// Whether nothing has been written into it since it was emptied without a background.
+    /// Returns whether nothing has been written into it since it was emptied without a background.
     pub fn is_new(&self) -> bool {
         self.cells.is_empty() && self.room == 0 && !self.wrapped
     }

@@ -3,7 +3,7 @@
 //! tmux's captures are the truth for what is on the screen, the stream for what the lines are: a
 //! terminal that does what tmux's does is compared with looks now and then, and taken up anew where
 //! they part. It is written against tmux and not taken from `avt`, of which only the parser is used:
-//! what tmux keeps of a row (blanks that were written, marks on characters, where it goes on) and of
+//! what tmux keeps of a row (blanks that were written, marks on characters, where it continues) and of
 //! a scroll region cannot be had from avt's terminal.
 
 mod widths;
@@ -18,6 +18,9 @@ mod grid;
 
 mod sync_point;
 mod terminal;
+
+mod motion;
+mod print;
 
 mod combine;
 
@@ -36,12 +39,17 @@ mod sequence;
 
 mod tracker;
 
+mod reported;
+
+mod broken;
+
 mod agreed;
 
 mod difference;
 
 mod realign;
 
+mod placement;
 mod resync;
 
 #[cfg(test)]

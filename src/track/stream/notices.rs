@@ -1,4 +1,5 @@
-//! Finds what a program tells its terminal beside text: titles, notifications, progress, the bell (pure).
+//! Finds what a program tells its terminal beside text: titles, notifications, progress, the bell
+//! (pure).
 //!
 //! tmux keeps a title and passes the rest on to its clients; only a pane's bytes show it. The sequences
 //! are OSC 0 and 2 (titles), OSC 9 (iTerm2: a notification; `9;4;STATE;PERCENT`, ConEmu: progress) and

@@ -26,9 +26,9 @@ const TOGETHER: usize = 64;
 pub(super) struct Plain<'a> {
     /// The lines, without their ends.
     lines: Vec<&'a str>,
-    /// How many rows they take.
+    /// Number of rows they take.
     rows: usize,
-    /// How many bytes, with their ends.
+    /// Number of bytes, with their ends.
     pub bytes: usize,
 }
 
@@ -68,7 +68,7 @@ impl<'a> Plain<'a> {
         plain
     }
 
-    /// How many bytes to look at next: no more than in proportion to what came of it.
+    /// Returns how many bytes to look at next: no more than in proportion to what came of it.
     pub fn next_bytes_max(&self) -> usize {
         (2 * self.bytes).clamp(BYTES_LEAST, BYTES_MAX)
     }
@@ -97,7 +97,7 @@ fn rows_of(line: &str, width: usize) -> usize {
 }
 
 impl Terminal {
-    /// Whether a line that is printed now does nothing but to scroll all others up.
+    /// Returns whether a line that is printed now does nothing but to scroll all others up.
     pub fn only_scrolls(&self) -> bool {
         let last = self.height() - 1;
         let is_all = self.saved.is_none() && (self.upper, self.lower) == (0, last);
@@ -181,7 +181,7 @@ mod tests {
         assert_eq!(plain("1\r2\r\nc\r\n"), (vec![], 0));
     }
 
-    /// What is looked at in vain is looked at again: it must not be all there is each time.
+    /// Bytes scanned in vain are scanned again: that must not be all of them each time.
     #[test]
     fn little_is_looked_at_where_little_comes_of_it() {
         let text = "1\r2\r\n".repeat(100_000);

@@ -1,10 +1,10 @@
 //! Where the lines of a look stand that neither a row nor the screen tells: by their texts (pure).
 //!
-//! What no byte tells may move every line: `send-keys -R` scrolls a screen off, `clear-history` takes
-//! away what rows are counted from. Both may come between two looks, so that the stream has written
-//! over lines that tmux still has. Until there the stream is right: the first of tmux's lines read as
-//! they were said, and tell the numbers of all. Where they do not, most lines decide, and a gap says
-//! that this may not be the story.
+//! Some events without a byte may move every line: `send-keys -R` scrolls a screen off,
+//! `clear-history` takes away what rows are counted from. Both may come between two looks, so that
+//! the stream has written over lines that tmux still has. Until there the stream is right: the
+//! first of tmux's lines read as they were said, and tell the numbers of all. Where they do not,
+//! most lines decide, and a gap says that this may not be the story.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -28,9 +28,11 @@ pub(super) struct ByText {
 }
 
 /// Finds the place where the most of the first `lines` read as they were said, or, where none do, the
-/// most of all; of several the last. Of the first line tmux may have the end only, if it `is_cut`.
+/// most of all; of several the last. No line is older than the one with the number `oldest`. Of the
+/// first line tmux may have the end only, if it `is_cut`.
 pub(super) fn by_text(
     known: &BTreeMap<i64, &str>,
+    oldest: i64,
     lines: &[Logical],
     is_cut: bool,
 ) -> Option<ByText> {
@@ -46,7 +48,8 @@ pub(super) fn by_text(
             let is_blank = text.is_empty();
             !is_blank && numbers.len() <= PLACES_MAX
         });
-        for number in numbers.into_iter().flatten() {
+        let numbers = numbers.into_iter().flatten();
+        for number in numbers.filter(|number| *number - at as i64 >= oldest) {
             same.entry(number - at as i64).or_insert((0, at)).0 += 1;
         }
     }
@@ -68,7 +71,7 @@ pub(super) fn by_text(
     })
 }
 
-/// How many of the first lines that could be known read as they were said, blank ones left out.
+/// Returns how many of the first lines that could be known read as they were said, blank ones left out.
 fn same_at_top(known: &BTreeMap<i64, &str>, first: i64, lines: &[Logical], is_cut: bool) -> usize {
     let pairs = (first..).zip(lines).filter_map(|(number, line)| {
         let (said, text) = (known.get(&number)?.trim_end(), line.text.trim_end());
@@ -104,14 +107,14 @@ mod tests {
             number: 23,
             is_sure: false,
         };
-        assert_eq!(by_text(&said, &shown, true), Some(place));
-        assert_eq!(by_text(&said, &lines(&["", "other"]), true), None);
+        assert_eq!(by_text(&said, 1, &shown, true), Some(place));
+        assert_eq!(by_text(&said, 1, &lines(&["", "other"]), true), None);
     }
 
     #[test]
     fn repeated_lines_tell_no_place_alone() {
         let said = known(1, &["ok", "ok", "ok"]);
-        let place = by_text(&said, &lines(&["ok"]), false);
+        let place = by_text(&said, 1, &lines(&["ok"]), false);
         let place = place.map(|place| (place.number, place.is_sure));
         assert_eq!(place, Some((3, false)));
     }
@@ -121,11 +124,11 @@ mod tests {
         let said = known(1, &["cc one", "cc b", "", "mixed", "x", "y", "z"]);
         // One line more than was said, so that most of them stand elsewhere.
         let shown = lines(&["one", "cc b", "", "right", "more", "x", "y", "z"]);
-        let place = by_text(&said, &shown, true);
+        let place = by_text(&said, 1, &shown, true);
         let first = place.map(|place| (place.number - place.at as i64, place.is_sure));
         assert_eq!(first, Some((1, true)));
         // The whole line is another one.
-        let place = by_text(&said, &shown, false);
+        let place = by_text(&said, 1, &shown, false);
         assert!(place.is_some_and(|place| !place.is_sure));
     }
 }

@@ -8,22 +8,22 @@ use super::styled::{Inked, push_inked};
 /// of a child process is cut at the same length.
 const LINE_BYTES_MAX: usize = 64 * 1024;
 
-/// What has scrolled off since it was last taken.
+/// The lines that have scrolled off since they were last taken.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Scrolled {
-    /// Whole lines, each ended by `\n`, and behind them the beginning of the line that goes on in
+    /// Whole lines, each ended by `\n`, and behind them the beginning of the line that continues in
     /// the top row of the screen.
     text: String,
     /// Where the whole lines end.
     whole: usize,
-    /// How many rows each whole line takes.
+    /// Number of rows each whole line takes.
     rows: Vec<u32>,
-    /// How many rows of the open line have scrolled off.
+    /// Number of rows of the open line have scrolled off.
     open_rows: u32,
     is_open: bool,
-    /// What of all these lines is not plain, the open one counted as the last.
+    /// The styles of all these lines that are not plain; the open line counts as the last.
     inked: Vec<Inked>,
-    /// How many of them are of whole lines.
+    /// Number of of them are of whole lines.
     whole_inked: usize,
     /// All rows that have scrolled off since then.
     count: i64,
@@ -32,11 +32,11 @@ pub(super) struct Scrolled {
     pub history: History,
 }
 
-/// How many rows tmux has in its history, which it trims when it is full.
+/// Number of rows tmux has in its history, which it trims when it is full.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct History {
     pub size: u32,
-    /// How many rows it may have.
+    /// Number of rows it may have.
     pub limit: u32,
 }
 
@@ -51,14 +51,14 @@ impl History {
 
 /// Lines that have scrolled off as a whole.
 #[derive(Debug, Default)]
-pub(super) struct Gone {
+pub(super) struct ScrolledOff {
     /// The lines, each ended by `\n`.
     pub text: String,
-    /// How many rows each takes.
+    /// Number of rows each takes.
     pub rows: Vec<u32>,
-    /// How many rows have scrolled off, those of an open line included.
+    /// Number of rows have scrolled off, those of an open line included.
     pub count: i64,
-    /// What of the lines is not plain.
+    /// The styles of the lines that are not plain.
     pub inked: Vec<Inked>,
 }
 
@@ -97,7 +97,7 @@ impl Scrolled {
         self.close();
     }
 
-    /// The open line does not go on in the top row.
+    /// The open line does not continue in the top row.
     pub fn close(&mut self) {
         if !self.is_open {
             return;
@@ -110,40 +110,40 @@ impl Scrolled {
         self.is_open = false;
     }
 
-    /// The beginning of the line that goes on in the top row, and the rows that it took.
+    /// The beginning of the line that continues in the top row, and the rows that it took.
     pub fn open(&self) -> Option<(&str, i64)> {
         self.is_open
             .then(|| (&self.text[self.whole..], i64::from(self.open_rows)))
     }
 
-    /// What of it is not plain.
+    /// Returns what of it is not plain.
     pub fn open_inked(&self) -> Vec<Inked> {
         let open = self.inked[self.whole_inked..].iter();
         open.map(|one| Inked { line: 0, ..*one }).collect()
     }
 
-    /// Whether no row has scrolled off since it was last taken, and no line been closed.
+    /// Returns whether no row has scrolled off since it was last taken, and no line been closed.
     pub fn is_empty(&self) -> bool {
         self.count == 0 && self.rows.is_empty()
     }
 
-    /// How much waits to be taken, in bytes.
+    /// Returns how much waits to be taken, in bytes.
     pub fn bytes(&self) -> usize {
         self.whole + self.whole_inked * size_of::<Inked>()
     }
 
-    /// How many rows have ever scrolled off: the number of the top row.
+    /// Returns how many rows have ever scrolled off: the number of the top row.
     pub fn total(&self) -> i64 {
         self.total
     }
 
     /// Takes what has gone; the open line stays.
-    pub fn take(&mut self) -> Gone {
+    pub fn take(&mut self) -> ScrolledOff {
         let open = self.text.split_off(self.whole);
         self.whole = 0;
         let open_inked = self.open_inked();
         self.inked.truncate(std::mem::take(&mut self.whole_inked));
-        Gone {
+        ScrolledOff {
             text: std::mem::replace(&mut self.text, open),
             rows: std::mem::take(&mut self.rows),
             count: std::mem::take(&mut self.count),

@@ -7,7 +7,7 @@ const NUMBERS_BYTES_MAX: usize = 63;
 /// So much is kept of a sequence: more than any that tmux reads has.
 pub(super) const SEQUENCE_BYTES: usize = NUMBERS_BYTES_MAX + 4;
 
-/// What follows an `ESC`, up to its end.
+/// A sequence after an `ESC`.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Sequence<'a> {
     numbers: &'a [u8],
@@ -50,7 +50,7 @@ impl<'a> Sequence<'a> {
         (lasts.contains(last) && sequence.is_read()).then_some(sequence)
     }
 
-    /// Whether it says no more than tmux takes.
+    /// Returns whether it says no more than tmux takes.
     fn is_read(&self) -> bool {
         let is_read =
             |part: &[u8]| part.is_empty() || part.contains(&b':') || number(part).is_some();
@@ -67,7 +67,7 @@ impl<'a> Sequence<'a> {
         self.parts().nth(at).unwrap_or_default()
     }
 
-    /// Whether there is something else in the place of a number.
+    /// Returns whether there is something else in the place of a number.
     pub fn is_text(&self, at: usize) -> bool {
         self.part(at).contains(&b':')
     }

@@ -1,4 +1,4 @@
-//! What shells say of their commands (OSC 133): prompt, command, output, end (pure).
+//! The marks that shells make around their commands (OSC 133): prompt, command, output, end (pure).
 
 use avt::parser::ShellIntegration;
 
@@ -75,7 +75,7 @@ impl Marks {
     }
 }
 
-/// What stands between a place and the cursor.
+/// Returns what stands between a place and the cursor.
 fn command(terminal: &Terminal, (row, column): (i64, usize)) -> Option<String> {
     if terminal.saved.is_some() {
         return None;

@@ -27,7 +27,7 @@ pub(super) struct Inked {
     pub run: Run,
 }
 
-/// Appends the runs of a row that is part of a line, behind so many of its characters.
+/// Appends the runs of a row that is part of a line, behind this number of its characters.
 pub(super) fn push_inked(
     row: &Line,
     clusters: &Clusters,
@@ -105,7 +105,7 @@ struct Known {
 pub(super) struct Fresh {
     gone: Vec<(usize, Known)>,
     shown: Vec<(usize, Known)>,
-    /// How many lines are on the screen.
+    /// Number of lines are on the screen.
     shown_lines: usize,
 }
 

@@ -3,7 +3,7 @@
 use crate::track::capture::Capture;
 use crate::track::version::TmuxVersion;
 
-/// A look at a pane, and all that it takes to go on from there with its bytes.
+/// A capture of a pane, and all that streaming needs to continue from there.
 ///
 /// The look and the pipe must come from one tmux command list, which is executed between two reads
 /// of the pane: then the first byte in the pipe is the one after the look.
@@ -12,7 +12,7 @@ pub struct SyncPoint {
     /// The screen, some of the history above it, and the normal screen where the alternate one is
     /// shown.
     pub capture: Capture,
-    /// How the terminal was set.
+    /// The modes of the terminal.
     pub modes: TerminalModes,
     /// The beginning of an escape sequence, of which the stream has the rest: what
     /// `capture-pane -p -P -C` says, through [`unescape`].
@@ -21,10 +21,10 @@ pub struct SyncPoint {
     pub version: TmuxVersion,
 }
 
-/// How a pane's terminal is set.
+/// The modes of a pane's terminal.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TerminalModes {
-    /// Text goes on in the next row (`#{wrap_flag}`).
+    /// Text continues in the next row (`#{wrap_flag}`).
     pub wrap: bool,
     /// Text moves what stands behind it (`#{insert_flag}`).
     pub insert: bool,
@@ -53,7 +53,7 @@ impl Default for TerminalModes {
 }
 
 impl TerminalModes {
-    /// What is asked of tmux, for [`TerminalModes::read`].
+    /// The format to request from tmux for [`TerminalModes::read`].
     pub const FORMAT: &str = "#{wrap_flag} #{insert_flag} #{origin_flag} \
         #{scroll_region_upper} #{scroll_region_lower} #{pane_tabs} #{alternate-screen}";
 

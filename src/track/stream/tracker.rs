@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::agreed::Agreed;
 use super::input::Input;
-use super::scrolled::Gone;
+use super::scrolled::ScrolledOff;
 use super::shell_marks::{Marks, ShellMark};
 use super::styled::{Fresh, Styled};
 use super::sync_point::SyncPoint;
@@ -13,7 +13,6 @@ use super::terminal::Terminal;
 use crate::event::{GapEvidence, Styles};
 use crate::track::align::Footprint;
 use crate::track::book::{Moved, Taken};
-use crate::track::capture::Row;
 use crate::track::change::{Change, GapReason};
 use crate::track::lines::{Logical, group, used_rows};
 use crate::track::normal::leave_out_notice;
@@ -24,25 +23,25 @@ use crate::track::tracker::Tracker;
 /// so that bytes alone bound nothing.
 const WAITING_BYTES_MAX: usize = 1024 * 1024;
 
-/// So often lines are looked at again that were revised just now: faster than anybody reads, and
+/// So often lines are looked at again that were revised just now: faster than people read, and
 /// progress at a thousand steps a second makes no thousand events.
-const REVISION_PERIOD: Duration = Duration::from_millis(50);
+pub(super) const REVISION_PERIOD: Duration = Duration::from_millis(50);
 
 /// So often a full-screen program's screen is said.
-const SCREEN_PERIOD: Duration = Duration::from_millis(200);
+pub(super) const SCREEN_PERIOD: Duration = Duration::from_millis(200);
 
 /// So many lines that were said are remembered, to find the place again.
-const RECENT_LINES: usize = 12;
+pub(super) const RECENT_LINES: usize = 12;
 
 /// So many lines more than those that are known are taken one by one; beyond, as a block.
 const SINGLE_LINES: usize = 32;
 
 /// Follows one pane, byte for byte.
 ///
-/// It goes on from a [`Tracker`], with its lines, numbers and rules: a line is said once it has
-/// scrolled off, or has stood for [`Tracker::set_settle_period`] behind the cursor. Bytes change nothing
-/// but the terminal; [`StreamTracker::changes`] says what has come of them, so that it does not
-/// matter where they were cut.
+/// It continues from a [`Tracker`], with its lines, numbers and rules: a line is said once it has
+/// scrolled off, or has stood for [`Tracker::set_settle_period`] behind the cursor. Bytes change
+/// nothing but the terminal; [`StreamTracker::changes`] says what has come of them, so that it does
+/// not matter where they were cut.
 ///
 /// ```
 /// use std::time::Duration;
@@ -71,25 +70,25 @@ pub struct StreamTracker {
     /// Another program has begun, which no look has shown yet.
     pub(super) begun_anew: bool,
     /// The same for the alternate screen.
-    screen_fed: bool,
+    pub(super) screen_fed: bool,
     /// Bytes were dropped, and no look has been taken since.
     pub(super) is_holed: bool,
     /// The last lines that were said, with their numbers.
     pub(super) recent: VecDeque<(i64, String)>,
-    /// What was said since stream and tmux agreed.
+    /// The changes reported since stream and tmux agreed.
     pub(super) agreed: Agreed,
     /// In which colours lines were written.
     styled: Styled,
     /// When the book was last told where the lines stand.
     advanced_at: Duration,
     /// When lines were last revised.
-    revised_at: Option<Duration>,
+    pub(super) revised_at: Option<Duration>,
     /// When a full-screen program's screen was last said.
-    screen_at: Option<Duration>,
+    pub(super) screen_at: Option<Duration>,
 }
 
 impl StreamTracker {
-    /// Goes on where a tracker is that has just taken in the look of the seam: [`Tracker::baseline`],
+    /// Continues where a tracker is that has just taken in the look of the seam: [`Tracker::baseline`],
     /// [`Tracker::fresh`], [`Tracker::resume`] or [`Tracker::apply_deepest`].
     pub fn new(tracker: Tracker, seam: &SyncPoint) -> Self {
         let mut stream = Self {
@@ -166,8 +165,8 @@ impl StreamTracker {
     }
 
     /// Takes bytes, cut anywhere; how many. It is fewer than there are when much waits to be said:
-    /// then [`StreamTracker::changes`] must be asked (and [`StreamTracker::shell_marks`]) before the rest is
-    /// given.
+    /// then [`StreamTracker::changes`] must be asked (and [`StreamTracker::shell_marks`]) before
+    /// the rest is given.
     #[must_use = "the bytes that were not taken must be given again"]
     pub fn feed(&mut self, bytes: &[u8]) -> usize {
         let full = |terminal: &Terminal, marks: &Marks| {
@@ -181,13 +180,13 @@ impl StreamTracker {
         taken
     }
 
-    /// What has come to light until now, a point in time on any clock that never goes back. Lines
-    /// that have scrolled off are said at once, the others when they have stood for long enough; see
-    /// [`StreamTracker::deadline`].
+    /// Returns what has come to light until now, a point in time on any clock that never goes back.
+    /// Lines that have scrolled off are said at once, the others when they have stood for long
+    /// enough; see [`StreamTracker::deadline`].
     pub fn changes(&mut self, now: Duration) -> Vec<Change> {
         let mut changes = Vec::new();
         self.tracker.at = now;
-        // A line that is about to scroll out of sight is told as it reads at last.
+        // A line that is about to scroll off is reported with its last text.
         let scrolls = !self.terminal.grid.scrolled.is_empty();
         if self.fed {
             self.advance(&mut changes);
@@ -223,7 +222,7 @@ impl StreamTracker {
         [paced, settled, screen].into_iter().flatten().min()
     }
 
-    /// What the shell said of its commands since it was last asked, in order.
+    /// Returns what the shell said of its commands since it was last asked, in order.
     pub fn shell_marks(&mut self) -> Vec<ShellMark> {
         self.marks.take()
     }
@@ -284,7 +283,7 @@ impl StreamTracker {
         changes
     }
 
-    /// The observer stops and the pane goes on: all but the line of the cursor is said, and that one
+    /// The observer stops and the pane continues: all but the line of the cursor is said, and that one
     /// as it stands.
     pub fn detach(&mut self, now: Duration) -> Vec<Change> {
         let mut changes = Vec::new();
@@ -342,7 +341,7 @@ impl StreamTracker {
     /// Tells the book where the lines stand now, and those that have scrolled off since.
     pub(super) fn advance(&mut self, changes: &mut Vec<Change>) {
         self.advanced_at = self.tracker.at;
-        let Gone {
+        let ScrolledOff {
             text,
             rows,
             count,
@@ -399,67 +398,5 @@ impl StreamTracker {
         self.styled.take(fresh, number, first);
         self.tracker.first = first;
         book.take(screen, first, Moved::Anew, &footprint, taken);
-    }
-
-    /// Whether lines were revised only just now.
-    fn is_paced(&self, now: Duration) -> bool {
-        self.revised_at
-            .is_some_and(|at| now.saturating_sub(at) < REVISION_PERIOD)
-    }
-
-    fn show_screen(&mut self, now: Duration, changes: &mut Vec<Change>) {
-        if self.terminal.saved.is_none() {
-            self.tracker.screen.leave();
-            self.screen_at = None;
-            return;
-        }
-        let is_due = self
-            .screen_at
-            .is_none_or(|at| now.saturating_sub(at) >= SCREEN_PERIOD);
-        if !self.screen_fed || !is_due {
-            return;
-        }
-        self.screen_fed = false;
-        let rows: Vec<Row> = self.terminal.shown();
-        let (width, height) = (self.terminal.width() as u32, self.terminal.height() as u32);
-        let cursor = self.terminal.cursor();
-        if let Some(change) = self.tracker.screen.update(width, height, cursor, &rows) {
-            changes.push(change);
-            self.screen_at = Some(now);
-        }
-    }
-
-    /// Notes what was said.
-    pub(super) fn note(&mut self, now: Duration, changes: &[Change]) {
-        if changes
-            .iter()
-            .any(|change| matches!(change, Change::Revised { .. }))
-        {
-            self.revised_at = Some(now);
-        }
-        self.agreed.note(changes);
-        self.note_said(changes);
-    }
-
-    fn note_said(&mut self, changes: &[Change]) {
-        for change in changes {
-            match change {
-                Change::Lines { first_line, chunk } => {
-                    let count = memchr::memchr_iter(b'\n', chunk.as_bytes()).count();
-                    let last = chunk.lines().rev().take(RECENT_LINES).collect::<Vec<_>>();
-                    let first = *first_line + count as i64 - last.len() as i64;
-                    let last = last.into_iter().rev().map(str::to_owned);
-                    self.recent.extend((first..).zip(last));
-                }
-                Change::Revised { line, text } => {
-                    for (_, said) in self.recent.iter_mut().filter(|(number, _)| number == line) {
-                        said.clone_from(text);
-                    }
-                }
-                Change::Gap { .. } | Change::Screen { .. } => {}
-            }
-        }
-        let surplus = self.recent.len().saturating_sub(RECENT_LINES);
-        self.recent.drain(..surplus);
     }
 }

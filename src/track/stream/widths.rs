@@ -1,4 +1,4 @@
-//! How many columns characters take in a tmux of some version (pure).
+//! The width of characters in a version of tmux (pure).
 //!
 //! tmux asks its C library. Which one the server has is not known: the tables are those of the
 //! builds of Debian, and where another library has another table, the screen that is compared says so.
@@ -22,10 +22,10 @@ const VERSIONS: [TmuxVersion; 3] = [
 /// The first and the last of some characters, and their columns.
 type Range = (u32, u32, Option<usize>);
 
-/// How many columns characters take.
+/// Number of columns characters take.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Widths {
-    /// What is otherwise than in Unicode, in order.
+    /// The differences from Unicode, in order.
     ranges: &'static [Range],
     /// Controls beyond ASCII are marks, and not left out.
     has_controls: bool,
@@ -42,7 +42,7 @@ impl Widths {
         }
     }
 
-    /// How many columns a character takes; `None` for what tmux does not print at all.
+    /// Returns how many columns a character takes; `None` for what tmux does not print at all.
     pub fn columns(&self, character: char) -> Option<usize> {
         let code = u32::from(character);
         if matches!(code, 0x80..=0x9f) {

@@ -1,9 +1,9 @@
-//! Single programs on a model of tmux's grid, and what is said of each.
+//! Single programs on a model of tmux's grid, and what is reported of each.
 
 use super::*;
 use crate::event::GapEvidence;
 
-/// The last line was written over, another one printed, and the pane made higher between two looks:
+/// The last line was written over, another one printed, and the pane made higher between two captures:
 /// the text of the first stands elsewhere by then, and is no place to go by.
 #[test]
 fn text_that_moved_while_the_pane_grew_is_no_place() {
@@ -58,7 +58,7 @@ fn progress_is_revised_and_said_once() {
 
 #[test]
 fn a_lower_limit_drops_rows_and_repeats_none() {
-    // Rows are printed before the limit changes, after it, or both, and the look sees only the end.
+    // Rows are printed before the limit changes, after it, or both, and the capture sees only the end.
     for (before, after) in [(0, 0), (0, 3), (4, 0), (7, 25), (0, 130)] {
         let mut watch = Watch::new(Sim::new(40, 5, 1000));
         let mut printed = 0;
@@ -134,7 +134,7 @@ fn wrapped_lines_in_a_full_history_leave_no_gap() {
     }
 }
 
-/// A pane prints between the question how deep to look and the look: that begins in a line.
+/// A pane prints between the question how deep to look and the capture: that begins in a line.
 #[test]
 fn a_line_of_which_the_end_was_seen_is_the_same_when_all_of_it_is_seen() {
     let mut sim = Sim::new(2, 2, 100);
@@ -217,7 +217,7 @@ fn an_empty_pane_changes_its_width_without_a_gap() {
 }
 
 /// tmux hides where the cursor of a dead pane was, and its history is full: nothing was printed
-/// since the last look, and nothing is said.
+/// since the last capture, and nothing is reported.
 #[test]
 fn a_pane_that_is_dead_at_the_first_look_is_said_once() {
     for is_told in [false, true] {

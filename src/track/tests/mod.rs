@@ -10,7 +10,7 @@ use proptest::prelude::*;
 use super::sim::Sim;
 use super::{Change, GapReason, Tracker, TrackerOutput};
 
-/// Looks as the gateway does: as deep as the history grew, and deeper when that is asked for.
+/// Captures as the gateway does: as deep as the history grew, and deeper when that is asked for.
 struct Watch {
     sim: Sim,
     tracker: Tracker,
@@ -68,7 +68,7 @@ impl Watch {
         self.end()
     }
 
-    /// What a reader of the events has, by number, and where the last erasure was.
+    /// Returns what a reader of the events has, by number, and where the last erasure was.
     fn replay(&self) -> (BTreeMap<i64, String>, i64) {
         let mut lines = BTreeMap::new();
         let mut cleared = i64::MIN;
@@ -138,8 +138,8 @@ fn nothing_settled_is_revised(changes: &[Change]) -> bool {
         })
 }
 
-/// Whether the segments stand in what was printed, one after the other. The first line after a hole
-/// can be the rest of a wrapped one.
+/// Returns whether the segments stand in what was printed, one after the other. The first line
+/// after a hole can be the rest of a wrapped one.
 fn printed_in_order(said: &[Vec<String>], printed: &[String], at_start: bool) -> bool {
     let Some((segment, rest)) = said.split_first() else {
         return true;
@@ -156,7 +156,7 @@ fn printed_in_order(said: &[Vec<String>], printed: &[String], at_start: bool) ->
     fits(segment) || !at_start && segment.get(1..).is_some_and(fits)
 }
 
-/// Replaying what was said gives what the pane shows.
+/// Replaying what was reported gives what the pane shows.
 #[track_caller]
 fn shows_the_pane(watch: &mut Watch, limit: usize) {
     watch.poll();
@@ -216,8 +216,8 @@ fn bursts() -> impl Strategy<Value = Vec<Vec<String>>> {
     prop::collection::vec(prop::collection::vec(line(), 0..30), 0..12)
 }
 
-/// Whether looks at a dead pane find tmux's notice in it; none: the program lives on. tmux writes
-/// it once.
+/// Returns whether looks at a dead pane find tmux's notice in it; none: the program lives on. tmux
+/// writes it once.
 fn deaths() -> impl Strategy<Value = &'static [bool]> {
     prop::sample::select(vec![&[][..], &[false, false], &[false, true], &[true]])
 }
@@ -242,7 +242,7 @@ proptest! {
         // A character wider than the pane never appears.
         let shown = |line: &String| line.chars().filter(|c| width > 1 || c.is_ascii()).collect::<String>();
         let mut printed: Vec<String> = bursts.iter().flatten().map(shown).collect();
-        // What is blank at the end cannot be told from an unused screen.
+        // Blank lines at the end look like an unused screen.
         let mut said = segments(&watch.end());
         prop_assert_eq!(said.len(), 1);
         let mut said = said.pop().unwrap();
@@ -291,7 +291,7 @@ proptest! {
         prop_assert!(last == count || gap, "the last line is {} of {}: {:#?}", last, count, changes);
     }
 
-    /// With lines that repeat, what is said between two gaps was printed so.
+    /// With lines that repeat, what is reported between two gaps was printed so.
     #[test]
     fn never_twice_never_invented(
         width in 3_usize..20, height in 2_usize..8, limit in 0_usize..60, bursts in bursts(), bytes: bool,

@@ -27,7 +27,7 @@ const INSIDE: &str = "TD_LAB_INSIDE";
 
 /// The time that an agent has to start, and for one step: real programs on a busy machine.
 const START: Duration = Duration::from_secs(60);
-const STEP: Duration = Duration::from_secs(40);
+const STEP: Duration = Duration::from_secs(90);
 
 /// The time that a person takes from a text to the Enter key, and from a dialogue to the answer.
 const TYPING: Duration = Duration::from_millis(700);

@@ -247,6 +247,11 @@ const LIMIT_STOPPED: Scene = Scene {
     ..LIMIT
 };
 
+const E429_STOPPED: Scene = Scene {
+    text: "SCN:e429 no",
+    ..LIMIT_STOPPED
+};
+
 /// Some begin the answer anew before they give up.
 const CUT: Scene = Scene {
     text: "SCN:cut it",
@@ -303,7 +308,8 @@ pub const AGENTS: &[Agent] = &[
         lab: "gemini",
         name: "gemini",
         ready: "Type your message",
-        scenes: &[TEXT, BASH, PAR, THREE_ASKED, LONG, E401, CLEAR, AGAIN],
+        // It repeats what a limit refuses for minutes, and shows only that it works.
+        scenes: &[TEXT, BASH, PAR, THREE_ASKED, LONG, E401, CUT, CLEAR, AGAIN],
     },
     Agent {
         lab: "qwen",
@@ -317,7 +323,13 @@ pub const AGENTS: &[Agent] = &[
             LONG,
             E401,
             LIMIT_STOPPED,
-            CLEAR,
+            E429_STOPPED,
+            CUT,
+            // Its title says for a moment that it works.
+            Scene {
+                steps: &[May("working"), May("idle")],
+                ..CLEAR
+            },
             AGAIN,
         ],
     },
@@ -333,9 +345,15 @@ pub const AGENTS: &[Agent] = &[
             },
             E401,
             Scene {
-                text: "/clear",
-                ..CLEAR
+                steps: &[May("working"), Is("limited"), Key("C-c"), Is("idle")],
+                ..E429
             },
+            // It tries again until it is stopped.
+            Scene {
+                steps: &[Is("working"), Shows("Retrying in"), Key("C-c"), Is("idle")],
+                ..CUT
+            },
+            CLEAR,
             AGAIN,
         ],
     },
@@ -370,6 +388,18 @@ pub const AGENTS: &[Agent] = &[
                 ..LONG
             },
             E401,
+            // It tries again until it is stopped.
+            Scene {
+                steps: &[
+                    May("working"),
+                    Is("limited"),
+                    Key("Escape"),
+                    Shows("again"),
+                    Key("Escape"),
+                    Is("idle"),
+                ],
+                ..LIMIT
+            },
             Scene {
                 text: "/new",
                 ..CLEAR
@@ -391,6 +421,9 @@ pub const AGENTS: &[Agent] = &[
                 ..LONG
             },
             E401,
+            E429,
+            LIMIT,
+            CUT,
             CLEAR,
             AGAIN,
         ],

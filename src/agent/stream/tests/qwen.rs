@@ -58,3 +58,45 @@ fn an_answer_without_the_response_of_the_api_was_stopped() {
     let (unknown, _) = parser(&(PROMPT.to_owned() + &stopped));
     assert_eq!(unknown.status(), StreamStatus::MaybeDone);
 }
+
+#[test]
+fn requests_for_other_purposes_are_not_of_the_turn() {
+    let of = |id: &str| {
+        RESPONSE.replace(
+            r#"qwen-code.api_response""#,
+            &format!(r#"qwen-code.api_response","prompt_id":"{id}""#),
+        )
+    };
+    let memory = of("5e61-9a#managed-auto-memory-extractor-c552ac0c#0");
+    let (read, _) = parser(&(PROMPT.to_owned() + &memory));
+    assert_eq!(read.status(), StreamStatus::Working);
+    let failed = memory.replace("api_response", "api_error");
+    let (read, events) = parser(&(PROMPT.to_owned() + &failed));
+    assert_eq!(read.status(), StreamStatus::Working);
+    let is_failure = |event: &AgentEvent| matches!(event, AgentEvent::AgentFailed { .. });
+    assert!(!events.iter().any(is_failure), "{events:?}");
+    let (read, _) = parser(&(PROMPT.to_owned() + &of("5e61-9a########4")));
+    assert_eq!(read.status(), StreamStatus::MaybeDone);
+}
+
+#[test]
+fn a_turn_that_is_over_before_anything_is_written_ends_with_its_answer() {
+    let (mut parser, mut events) = parser(&[PROMPT, RESPONSE, CALL, RESULT].concat());
+    parser.end_turn(Timestamp::default(), &mut events);
+    assert_eq!(turns(&events), 0, "the answer stands before the end");
+    parser.push(
+        [RESPONSE, ANSWER].concat().as_bytes(),
+        Timestamp::default(),
+        &mut events,
+    );
+    assert_eq!(turns(&events), 1);
+    assert_eq!(parser.status(), StreamStatus::Done);
+    // The next turn is another one.
+    events.clear();
+    parser.push(
+        [PROMPT, RESPONSE, ANSWER].concat().as_bytes(),
+        Timestamp::default(),
+        &mut events,
+    );
+    assert_eq!(turns(&events), 0, "nothing shows its end yet");
+}

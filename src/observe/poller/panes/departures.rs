@@ -4,15 +4,17 @@
 use std::collections::HashMap;
 use std::time::Instant;
 
-use super::{Begin, Moment, Roster, Sight};
+use super::captured_pane::CapturedPane;
+use super::{ReplyContext, SessionPanes};
 use crate::event::PaneId;
+use crate::observe::pane_observer::Begin;
 use crate::observe::pane_observer::Pane;
-use crate::observe::say::Out;
+use crate::observe::pane_output::PaneOutput;
 use crate::observe::session_outcome::SessionOutcome;
 use crate::tmux::{CaptureDigest, DepartedPane, bytes_read_by};
 use crate::track::{Capture, Row};
 
-impl Roster {
+impl SessionPanes {
     /// A pane is no longer the session's.
     pub(super) fn close_pane(
         &mut self,
@@ -25,7 +27,7 @@ impl Roster {
         };
         let left = left.get(id).copied();
         if pane.is_streamed() {
-            // One that goes on elsewhere is let go there and then.
+            // One that continues elsewhere is let go there and then.
             if let Some((pipes, token)) = self.pipes.as_ref().zip(pane.pipe())
                 && left.is_some_and(|left| left.moved)
             {
@@ -35,9 +37,9 @@ impl Roster {
         self.parts(id, pane, left, now);
     }
 
-    /// What it printed last may be on its way, and how its program ended may not be known yet.
+    /// Its last bytes may be on their way, and its program's end may not be known yet.
     fn parts(&mut self, id: &PaneId, mut pane: Pane, left: Option<DepartedPane>, now: Instant) {
-        pane.is_gone(bytes_read_by(self.outfit.server_pid), now);
+        pane.is_gone(bytes_read_by(self.config.server_pid), now);
         self.programs.pane_closed(id, now);
         let is_moved = left.is_some_and(|left| left.moved);
         if pane.is_streamed() || !is_moved && !self.programs.is_end_known(id, now) {
@@ -55,24 +57,24 @@ impl Roster {
         left: Option<DepartedPane>,
         now: Instant,
     ) {
-        let mut recall = self.outfit.recalls.remove(id).unwrap_or_default();
+        let mut resume_point = self.config.resume_points.remove(id).unwrap_or_default();
         if let Some((pipes, token)) = self.pipes.as_mut().zip(pane.pipe()) {
             pipes.close(token);
         }
         let ending = self.programs.close(id, now);
-        self.outfit.conversations.forget(id);
-        let mut out = Out {
-            emitter: &self.outfit.emitter,
-            recall: &mut recall,
-            patient: self.pipes.is_some().then_some(&mut self.patient),
+        self.config.conversations.forget(id);
+        let mut out = PaneOutput {
+            emitter: &self.config.emitter,
+            resume_point: &mut resume_point,
+            blocking: self.pipes.is_some().then_some(&mut self.blocking),
             now,
         };
         if left.is_some_and(|left| left.moved) {
             pane.leave(&mut out);
-            self.outfit.handover.leave(id, pane, recall);
+            self.config.transfers.leave(id, pane, resume_point);
             return;
         }
-        self.outfit.handover.forget(id);
+        self.config.transfers.forget(id);
         if let Some(proof) = left.and_then(|left| left.freshness) {
             pane.proved(proof);
         }
@@ -86,12 +88,12 @@ impl Roster {
         pane.close(&mut out);
         self.outcome
             .program_ended(pane.death(), ending.is_interactive);
-        if let Some(recording) = &mut self.outfit.recording {
+        if let Some(recording) = &mut self.config.recording {
             recording.end(id, pane.exit_status());
         }
     }
 
-    /// A pane that has just appeared is gone before it could be looked at: whatever it printed, nobody
+    /// A pane that has just appeared is gone before it could be looked at: whatever it printed, no one
     /// saw it.
     pub(super) fn vanished(
         &mut self,
@@ -111,18 +113,18 @@ impl Roster {
             rows: vec![Row::default(); to_open.state.height as usize],
             ..Capture::default()
         };
-        let sight = Sight {
+        let sight = CapturedPane {
             state: &to_open.state,
             look: &look,
             seen: &CaptureDigest::default(),
         };
-        let moment = Moment {
+        let context = ReplyContext {
             name: "",
             first: false,
             again: true,
             now,
         };
-        if let Some(mut pane) = self.open(id, sight, &Begin::Fresh, moment) {
+        if let Some(mut pane) = self.open(id, sight, &Begin::Fresh, context) {
             pane.is_missing_all(now);
             self.parts(id, pane, None, now);
         }
@@ -141,27 +143,27 @@ impl Roster {
         }
     }
 
-    /// How the session's programs have ended so far.
+    /// Returns how the session's programs have ended so far.
     pub fn outcome(&self) -> SessionOutcome {
         self.outcome
     }
 
-    /// The observer stops and the panes go on.
+    /// The observer stops and the panes continue.
     pub fn detach(&mut self, now: Instant) {
         self.detach_leaving(now);
         for (id, mut pane) in self.panes.drain() {
-            self.outfit.handover.forget(&id);
-            let recall = self.outfit.recalls.entry(id).or_default();
-            pane.detach(&mut Out {
-                emitter: &self.outfit.emitter,
-                recall,
-                patient: self.pipes.is_some().then_some(&mut self.patient),
+            self.config.transfers.forget(&id);
+            let resume_point = self.config.resume_points.entry(id).or_default();
+            pane.detach(&mut PaneOutput {
+                emitter: &self.config.emitter,
+                resume_point,
+                blocking: self.pipes.is_some().then_some(&mut self.blocking),
                 now,
             });
         }
     }
 
-    /// The observer stops and the panes go on: asks for what is on its way.
+    /// The observer stops and the panes continue: asks for what is on its way.
     pub fn finish(&mut self) {
         if let Some(pipes) = &self.pipes {
             let streamed = self.panes.values().filter(|pane| pane.is_streamed());
@@ -171,20 +173,20 @@ impl Roster {
         }
     }
 
-    /// Whether bytes are on their way that are to be waited for at the end.
+    /// Returns whether bytes are on their way that are to be waited for at the end.
     pub fn awaits_bytes(&self) -> bool {
         let mut streamed = self.panes.values().filter(|pane| pane.is_streamed());
         !self.leaving.is_empty() || streamed.next().is_some()
     }
 
-    /// Says what was held back of panes that have left, and closes those of which nothing comes.
-    pub(super) fn say_leaving(&mut self, now: Instant) {
+    /// Reports what was held back of panes that have left, and closes those of which nothing comes.
+    pub(super) fn emit_leaving(&mut self, now: Instant) {
         for (id, (pane, _)) in &mut self.leaving {
-            let recall = self.outfit.recalls.entry(id.clone()).or_default();
-            pane.say_due(&mut Out {
-                emitter: &self.outfit.emitter,
-                recall,
-                patient: self.pipes.is_some().then_some(&mut self.patient),
+            let resume_point = self.config.resume_points.entry(id.clone()).or_default();
+            pane.emit_due(&mut PaneOutput {
+                emitter: &self.config.emitter,
+                resume_point,
+                blocking: self.pipes.is_some().then_some(&mut self.blocking),
                 now,
             });
         }
@@ -200,7 +202,7 @@ impl Roster {
         }
     }
 
-    /// What comes of panes that have left is not waited for any more.
+    /// Detaches from panes that have left: their last bytes are not waited for any more.
     pub(super) fn detach_leaving(&mut self, now: Instant) {
         for (id, (pane, left)) in std::mem::take(&mut self.leaving) {
             self.closed(&id, pane, left, now);

@@ -1,15 +1,15 @@
-//! What the kernel shows of the programs in a session's panes becomes events of theirs.
+//! Turns what the kernel shows of the programs in a session's panes into events.
 
 use std::time::Instant;
 
 use crossbeam_channel::Receiver;
 
-use super::Roster;
+use super::SessionPanes;
 use crate::event::PaneId;
 use crate::observe::command_events::CommandEvent;
-use crate::observe::say::Out;
+use crate::observe::pane_output::PaneOutput;
 
-impl Roster {
+impl SessionPanes {
     /// Gets a message when processes have ended.
     pub fn exits(&self) -> &Receiver<()> {
         self.programs.exit_signal()
@@ -22,33 +22,33 @@ impl Roster {
             let Some(pane) = self.panes.get_mut(&id).or(leaving) else {
                 continue;
             };
-            let recall = self.outfit.recalls.entry(id).or_default();
+            let resume_point = self.config.resume_points.entry(id).or_default();
             pane.program_ended(
                 death,
-                &mut Out {
-                    emitter: &self.outfit.emitter,
-                    recall,
-                    patient: self.pipes.is_some().then_some(&mut self.patient),
+                &mut PaneOutput {
+                    emitter: &self.config.emitter,
+                    resume_point,
+                    blocking: self.pipes.is_some().then_some(&mut self.blocking),
                     now,
                 },
             );
         }
-        self.say_jobs(now);
-        self.say_leaving(now);
+        self.emit_jobs(now);
+        self.emit_leaving(now);
     }
 
-    /// Says what has become of the panes' jobs.
-    pub(super) fn say_jobs(&mut self, now: Instant) {
+    /// Reports what has become of the panes' jobs.
+    pub(super) fn emit_jobs(&mut self, now: Instant) {
         for (id, job) in self.programs.handle_timeout(now) {
-            self.say_job(&id, job);
+            self.emit_job(&id, job);
         }
     }
 
-    fn say_job(&self, id: &PaneId, job: CommandEvent) {
+    fn emit_job(&self, id: &PaneId, job: CommandEvent) {
         if !self.panes.contains_key(id) && !self.leaving.contains_key(id) {
             return;
         }
-        let emitter = &self.outfit.emitter;
+        let emitter = &self.config.emitter;
         emitter.emit(job.into_event(emitter.execution_id(), id));
     }
 }

@@ -1,4 +1,4 @@
-//! The panes of a session that are followed by their bytes: pipes opened, what comes through them, and
+//! The panes of a session that are streamed: pipes opened, what comes through them, and
 //! what is waited for when panes leave.
 
 use std::collections::HashMap;
@@ -6,19 +6,20 @@ use std::time::Instant;
 
 use crossbeam_channel::Receiver;
 
-use super::{Moment, Roster, ToOpen, out};
+use super::captured_pane::ToOpen;
+use super::{ReplyContext, SessionPanes, out};
 use crate::event::PaneId;
 use crate::observe::pane_observer::{Pane, seam_of};
+use crate::observe::pane_output::PaneOutput;
 use crate::observe::poller::pipes::SessionPipes;
-use crate::observe::say::Out;
 use crate::tmux::{
     BASELINE_ROWS, CaptureRequest, DrainMessage, DrainOutput, Margin, NewPanes, PaneReply,
     PaneRequest, PaneState, ResyncData, ResyncRequest, ResyncSpec,
 };
 use crate::track::Capture;
 
-impl Roster {
-    /// What to ask for beside that, at once; see [`Roster::needs_more`].
+impl SessionPanes {
+    /// Returns what to ask for beside that, at once; see [`Roster::needs_more`].
     pub fn wants_more(&mut self, now: Instant) -> HashMap<PaneId, PaneRequest> {
         let mut wants = self.wants();
         for (id, ToOpen { margin, .. }) in &self.to_open {
@@ -41,7 +42,7 @@ impl Roster {
         }
         for (id, pane) in &mut self.panes {
             let Some(pipes) = &mut self.pipes else { break };
-            if !self.outfit.selection.shows(id) {
+            if !self.config.selection.shows(id) {
                 continue;
             }
             if pane.wants_pipe_recheck(now) {
@@ -60,12 +61,12 @@ impl Roster {
             }
         }
         if let Some(trouble) = self.pipes.as_mut().and_then(SessionPipes::take_trouble) {
-            self.outfit.emitter.warning("tmux", &trouble);
+            self.config.emitter.warning("tmux", &trouble);
         }
         wants
     }
 
-    /// Whether the answer about more has brought panes that are to be looked at as well.
+    /// Returns whether the answer about more has brought panes that are to be looked at as well.
     pub fn has_found_late(&mut self) -> bool {
         std::mem::take(&mut self.found_late)
     }
@@ -80,7 +81,7 @@ impl Roster {
             .for_each(|pane| pane.not_compared(now));
     }
 
-    /// What becomes of panes that are new.
+    /// Returns what becomes of panes that are new.
     pub fn newcomers(&self) -> NewPanes {
         match self.pipes {
             Some(_) => NewPanes::List,
@@ -88,13 +89,13 @@ impl Roster {
         }
     }
 
-    /// Whether all panes that are watched are followed by their bytes.
+    /// Returns whether all panes that are watched are streamed.
     pub fn is_streamed(&self) -> bool {
         let shown = self.panes.iter().filter(|(id, _)| self.shows(id));
         self.pipes.is_some() && shown.into_iter().all(|(_, pane)| pane.is_streamed())
     }
 
-    /// Whether one of these panes is to be opened with the look that is taken next.
+    /// Returns whether one of these panes is to be opened with the capture that is taken next.
     pub fn is_to_open(&self, panes: &[PaneReply]) -> bool {
         let mut told = panes
             .iter()
@@ -107,8 +108,8 @@ impl Roster {
         self.pipes = None;
         for (id, pane) in &mut self.panes {
             pane.follow_looks(&mut out(
-                &self.outfit.emitter,
-                &mut self.outfit.recalls,
+                &self.config.emitter,
+                &mut self.config.resume_points,
                 id,
                 now,
             ));
@@ -116,15 +117,20 @@ impl Roster {
         self.detach_leaving(now);
     }
 
-    /// A pane that is to be opened with the look that is taken next.
-    pub(super) fn is_to_be_opened(&mut self, id: &PaneId, state: &PaneState, moment: Moment<'_>) {
-        let stood_there = self.passed_over.contains(id) || moment.first && !self.outfit.fresh;
-        let is_known = self.outfit.recalls.contains_key(id);
+    /// A pane that is to be opened with the capture that is taken next.
+    pub(super) fn is_to_be_opened(
+        &mut self,
+        id: &PaneId,
+        state: &PaneState,
+        context: ReplyContext<'_>,
+    ) {
+        let stood_there = self.passed_over.contains(id) || context.first && !self.config.fresh;
+        let is_known = self.config.resume_points.contains_key(id);
         let margin = match stood_there && !is_known {
             true => Margin::Rows(BASELINE_ROWS),
             false => Margin::All,
         };
-        self.found_late |= moment.again && !self.to_open.contains_key(id);
+        self.found_late |= context.again && !self.to_open.contains_key(id);
         self.to_open.entry(id.clone()).or_insert(ToOpen {
             margin,
             state: state.clone(),
@@ -132,7 +138,7 @@ impl Roster {
         });
     }
 
-    /// Goes on with the bytes of a pane, if the look was one that they follow.
+    /// Continues with the bytes of a pane, if the capture was one that they follow.
     pub(super) fn pipe_answered(
         &mut self,
         pane: &mut Pane,
@@ -146,13 +152,13 @@ impl Roster {
             return;
         };
         match seam {
-            // A look that is too short is taken again, and the pipe opened anew. Nothing comes of a
+            // A capture that is too short is taken again, and the pipe opened anew. Nothing comes of a
             // program that has ended, and tmux opens no pipe then.
             Some(seam) if seam.was_unpiped && !pane.deeper && look.dead.is_none() => {
-                let times = (self.outfit.gateway.epoch(), now);
+                let times = (self.config.gateway.epoch(), now);
                 let seam = seam_of(look, seam);
                 pane.follow_bytes(&seam, token.clone(), times);
-                if let Some(recording) = &mut self.outfit.recording {
+                if let Some(recording) = &mut self.config.recording {
                     recording.interrupt(id);
                     recording.add_screen(id, &seam);
                 }
@@ -161,11 +167,16 @@ impl Roster {
             seam => {
                 pipes.close(&token);
                 let theirs = seam.is_some_and(|seam| !seam.was_unpiped);
-                if theirs && let Some(recording) = &mut self.outfit.recording {
+                if theirs && let Some(recording) = &mut self.config.recording {
                     recording.interrupt(id);
                 }
                 if theirs || seam.is_none() {
-                    let out = out(&self.outfit.emitter, &mut self.outfit.recalls, id, now);
+                    let out = out(
+                        &self.config.emitter,
+                        &mut self.config.resume_points,
+                        id,
+                        now,
+                    );
                     pane.has_no_pipe(theirs, &out);
                 }
             }
@@ -192,8 +203,8 @@ impl Roster {
         if let Some((pipes, token)) = self.pipes.as_mut().zip(pane.pipe()) {
             pipes.close(token);
             pane.follow_looks(&mut out(
-                &self.outfit.emitter,
-                &mut self.outfit.recalls,
+                &self.config.emitter,
+                &mut self.config.resume_points,
                 id,
                 now,
             ));
@@ -205,7 +216,7 @@ impl Roster {
         self.pipes.as_ref().map(SessionPipes::messages)
     }
 
-    /// Whether this is more of what a pane prints that is followed by its bytes.
+    /// Returns whether this is more of what a pane prints that is streamed.
     pub fn is_more_of_a_stream(&self, drained: &DrainMessage) -> bool {
         let pipes = self.pipes.as_ref();
         let owner = pipes.and_then(|pipes| pipes.owner(&drained.token));
@@ -222,7 +233,7 @@ impl Roster {
             pipes.close(&token);
             return false;
         };
-        if !self.outfit.selection.shows(&id) {
+        if !self.config.selection.shows(&id) {
             self.pass_over(&id, now);
             return true;
         }
@@ -241,11 +252,11 @@ impl Roster {
                 return false;
             }
         };
-        let recall = self.outfit.recalls.entry(id.clone()).or_default();
-        let mut out = Out {
-            emitter: &self.outfit.emitter,
-            recall,
-            patient: Some(&mut self.patient),
+        let resume_point = self.config.resume_points.entry(id.clone()).or_default();
+        let mut out = PaneOutput {
+            emitter: &self.config.emitter,
+            resume_point,
+            blocking: Some(&mut self.blocking),
             now,
         };
         let mut has_printed = false;
@@ -260,7 +271,7 @@ impl Roster {
                         out.emitter.emit(event);
                     }
                 }
-                if let Some(recording) = &mut self.outfit.recording {
+                if let Some(recording) = &mut self.config.recording {
                     let was_whole = !recording.needs_screen(&id);
                     recording.add_bytes(&id, &bytes);
                     if was_whole && recording.needs_screen(&id) {
@@ -270,13 +281,13 @@ impl Roster {
             }
             DrainOutput::Dropped(dropped) => {
                 pane.missed(dropped, &mut out);
-                if let Some(recording) = &mut self.outfit.recording {
+                if let Some(recording) = &mut self.config.recording {
                     recording.add_drop(&id, dropped);
                 }
             }
             DrainOutput::Mark => {
                 let shown = pane.marked(&mut out);
-                if let Some((recording, (seam, parted))) = self.outfit.recording.as_mut().zip(shown)
+                if let Some((recording, (seam, parted))) = self.config.recording.as_mut().zip(shown)
                     && (parted || recording.needs_screen(&id))
                 {
                     recording.add_screen(&id, &seam);
@@ -285,7 +296,7 @@ impl Roster {
             DrainOutput::Ended => pane.pipe_over(true, &out),
             DrainOutput::Lost => {
                 pane.pipe_over(false, &out);
-                if let Some(recording) = &mut self.outfit.recording {
+                if let Some(recording) = &mut self.config.recording {
                     recording.interrupt(&id);
                 }
             }

@@ -24,7 +24,7 @@ fn text() -> impl Strategy<Value = String> {
     ]
 }
 
-/// What a program that prints lines does for one of them.
+/// The way in which a program prints one of its lines.
 #[derive(Clone, Debug)]
 enum Step {
     Line(String),
@@ -143,7 +143,7 @@ fn noise() -> impl Strategy<Value = Vec<u8>> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 1000, ..ProptestConfig::default() })]
 
-    /// What a program prints that only prints lines arrives once, in order, to the last blank.
+    /// All output of a program that only prints lines arrives once, in order, to the last blank.
     #[test]
     fn every_line_once(
         width in 17_u32..60, height in 3_u32..9, steps in vec(step(), 0..60), cuts in cuts(),
@@ -169,8 +169,8 @@ proptest! {
         prop_assert_eq!(pane.lines(), trimmed(lines));
     }
 
-    /// Where the bytes are cut changes nothing, but for the blanks at the ends of rows: how many of them
-    /// are written where cells are erased, depends on how much tmux has read at a time.
+    /// Where the bytes are cut changes nothing, but for the blanks at the ends of rows: how many of
+    /// them are written where cells are erased, depends on how much tmux has read at a time.
     #[test]
     fn cuts_change_nothing(width in 1_u32..40, height in 1_u32..9, bytes in noise(), cuts in cuts()) {
         let mut whole = Pane::new(width, height);
@@ -326,7 +326,7 @@ fn progress_is_revised_now_and_then() {
     assert_eq!(pane.stream.deadline(), None);
 }
 
-/// A line whose end is erased when its beginning has scrolled off is told at once, although lines
+/// A line whose end is erased when its beginning has scrolled off is reported at once, although lines
 /// were revised only just now: it is known no more afterwards.
 #[test]
 fn a_line_that_loses_its_end_is_revised() {

@@ -8,7 +8,7 @@ use crate::event::GapEvidence;
 use crate::track::sim::Sim;
 use crate::track::{GapReason, TrackerOutput};
 
-/// Who follows the pane.
+/// The way in which the pane is observed.
 #[derive(Debug)]
 enum Follows {
     Stream(Box<StreamTracker>),
@@ -140,7 +140,8 @@ fn steps(longest: usize) -> impl Strategy<Value = Vec<Step>> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 1000, ..ProptestConfig::default() })]
 
-    /// As long as the history never filled, everything arrives once, whoever follows; numbers go on.
+    /// As long as the history never filled, everything arrives once, polled or streamed; numbers
+    /// continue.
     #[test]
     fn every_line_once_whoever_follows(
         width in 2_usize..20, height in 1_usize..8, steps in steps(30),

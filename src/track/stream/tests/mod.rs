@@ -1,5 +1,6 @@
 //! The stream on bytes that are written here: the law, cuts, seams, and what tmux does.
 
+mod agreed;
 mod dropped;
 mod law;
 mod looks;
@@ -83,7 +84,7 @@ impl Pane {
         trimmed(lines.map(|text| text.trim_end_matches(' ').to_owned()))
     }
 
-    /// What was said in order, once a line.
+    /// Returns what was said in order, once a line.
     fn said(&self) -> String {
         let chunks = self.changes.iter().filter_map(|change| match change {
             Change::Lines { chunk, .. } => Some(chunk.as_str()),
@@ -133,7 +134,7 @@ fn empty(width: u32, height: u32) -> SyncPoint {
     seam(width, &vec![""; height as usize], 0)
 }
 
-/// A seam that shows these rows, those that are as wide as the pane going on, `history` of them
+/// A seam that shows these rows, those that are as wide as the pane continuing, `history` of them
 /// above the screen. The cursor is behind the last text.
 fn seam(width: u32, rows: &[&str], history: usize) -> SyncPoint {
     let wraps = |row: &str| row.chars().count() == width as usize;

@@ -72,8 +72,8 @@ fn a_respawned_program_may_have_scrolled() {
     assert_eq!(pane.lines(), ["a", "b", "c", "d", "1", "2", "3", "4"]);
 }
 
-/// It has printed and ended, too, before anybody looked: all that it printed has come, and where
-/// tmux has it cannot be told from the cursor.
+/// It has printed and ended, too, before a capture: all that it printed has come, and where
+/// tmux has it does not follow from the cursor.
 #[test]
 fn a_respawned_program_that_has_ended_is_not_said_twice() {
     const NOTICE: &str = "Pane is dead (status 0)";
@@ -133,7 +133,7 @@ fn a_dead_program_that_is_followed_by_another_leaves_no_gap() {
 }
 
 /// As with looks, tmux's own notice is no line of the program, its last line is; a notice in
-/// somebody's own words is a line.
+/// the program's own words is a line.
 #[test]
 fn what_tmux_writes_into_a_dead_pane_is_told_from_lines() {
     for (notice, said) in [
@@ -239,7 +239,7 @@ fn the_kept_cursor_stays_through_a_resize() {
 }
 
 /// A cursor that is kept where the pane has no room any more comes back at its edge; so does one of
-/// the alternate screen, and a background goes on.
+/// the alternate screen, and a background continues.
 #[test]
 fn what_bytes_have_set_goes_on_in_another_size() {
     let mut pane = Pane::new(10, 6);
@@ -298,7 +298,7 @@ fn lines_that_tmux_does_not_have_are_blanked_out() {
     assert_eq!(pane.lines(), ["one", "two", "three", "four"]);
 }
 
-/// What was written over is gone from tmux's history, too: a line of which nothing is known stands
+/// Text that was written over is gone from tmux's history, too: a line of which nothing is known stands
 /// where one was said.
 #[test]
 fn lines_that_fit_more_than_one_story_follow_a_gap() {

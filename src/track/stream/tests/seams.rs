@@ -198,7 +198,7 @@ fn a_resize_loses_nothing_and_says_nothing_twice() {
 }
 
 /// tmux damages text when it makes rows anew. The stream has all lines: what cannot be found is known,
-/// not said, and numbers go on at the cursor.
+/// not said, and numbers continue at the cursor.
 #[test]
 fn what_cannot_be_found_is_no_gap() {
     let mut pane = Pane::new(10, 3);
@@ -212,7 +212,7 @@ fn what_cannot_be_found_is_no_gap() {
     assert_eq!(pane.said(), "one\ntwo\nthree\nentirely\nfour\n");
 }
 
-/// What was dropped has its count, and what came since is known: nothing else is missing.
+/// Dropped lines have a count, and those that came since are known: nothing else is missing.
 #[test]
 fn what_stands_there_after_a_drop_is_known() {
     let mut pane = Pane::new(10, 3);
@@ -268,7 +268,7 @@ fn what_was_dropped_is_counted() {
     }
 }
 
-/// Polling goes on where the stream ended.
+/// Polling continues where the stream ended.
 #[test]
 fn polling_goes_on_with_the_same_numbers() {
     let mut pane = Pane::new(9, 3);

@@ -8,7 +8,7 @@ use crate::event::Styles;
 /// Line, from, to, parameters.
 type Plain = (u32, u32, u32, String);
 
-/// What was said, with the styles that were looked up as it was said.
+/// Returns what was said, with the styles that were looked up as it was said.
 fn said(pane: &mut Pane, bytes: &str) -> Vec<(i64, String, Vec<Plain>)> {
     let before = pane.changes.len();
     pane.feed(bytes.as_bytes());

@@ -1,4 +1,4 @@
-//! What tmux does with a pane's bytes, case by case: measured on tmux 3.3a.
+//! The effect of a pane's bytes in tmux, case by case: measured on tmux 3.3a.
 
 use super::super::ShellMark;
 use super::*;
@@ -215,7 +215,7 @@ fn lines_end_where_tmux_ends_them() {
     assert!(wrapped("abcdef\x1b[2;2H\x1b[K"));
     assert!(!wrapped("abcdef\r\x1b[K"));
     assert!(!wrapped("abcdef\x1b[H\x1b[2K"));
-    // So does a row of which all cells are deleted; one that keeps any goes on.
+    // So does a row of which all cells are deleted; one that keeps any continues.
     assert!(!wrapped("abcdef\x1b[2;1H\x1b[4P"));
     assert!(!wrapped("abcdef\x1b[H\x1b[9P"));
     assert!(wrapped("abcdef\x1b[H\x1b[3P"));

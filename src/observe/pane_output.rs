@@ -13,16 +13,16 @@ use crate::track::{Change, Throttled};
 pub(crate) const PIPE_CONTEXT: &str = "pipe";
 
 /// Where a pane's events go, and what of them is remembered.
-pub(super) struct Out<'a> {
+pub(super) struct PaneOutput<'a> {
     pub emitter: &'a EventEmitter,
-    pub recall: &'a mut ResumePoint,
+    pub resume_point: &'a mut ResumePoint,
     /// For what may wait until the log has room.
-    pub patient: Option<&'a mut BlockingEmitter>,
+    pub blocking: Option<&'a mut BlockingEmitter>,
     pub now: Instant,
 }
 
-impl Out<'_> {
-    /// Says a change of a pane, whose text has these styles.
+impl PaneOutput<'_> {
+    /// Reports a change of a pane, whose text has these styles.
     pub fn change(&mut self, pane: &PaneId, paced: Throttled, styles: Styles) {
         let (change, keep) = match paced {
             Throttled::Logged(change) => (change, true),
@@ -74,15 +74,15 @@ impl Out<'_> {
                 evidence: evidence.into(),
             },
         };
-        // A closed bus means that the engine is at its end: nobody is left to be told.
-        match (&mut self.patient, keep) {
-            (Some(patient), true) => patient.emit(event),
+        // A closed bus means that the engine is at its end: no subscriber is left.
+        match (&mut self.blocking, keep) {
+            (Some(blocking), true) => blocking.emit(event),
             (None, true) => drop(self.emitter.emit(event)),
             (_, false) => drop(self.emitter.emit_live(event)),
         }
     }
 
-    /// Says that a pane's output up to here is complete: an agent's turn, or a program's life.
+    /// Reports that a pane's output up to here is complete: an agent's turn, or a program's life.
     pub fn complete(
         &mut self,
         pane: &PaneId,

@@ -1,0 +1,360 @@
+//! What each event means for the rows of the board.
+
+use std::collections::BTreeSet;
+
+use super::Board;
+use super::line::last_line;
+use super::row::{ExecutionKind, Row, RowKey, RowState};
+use crate::event::{
+    AgentState, Envelope, ExecutionId, GapEvidence, PaneId, SessionEndReason, TdEvent,
+};
+use crate::timestamp::Timestamp;
+
+/// Shells, in which jobs run; a pane with one shows `shell`.
+const SHELLS: &[&str] = &[
+    "ash", "bash", "csh", "dash", "fish", "ksh", "nu", "sh", "tcsh", "zsh",
+];
+
+/// Applies an event; returns the keys of the rows that it changed.
+pub(super) fn apply(board: &mut Board, envelope: &Envelope) -> BTreeSet<RowKey> {
+    let mut fold = Fold {
+        board,
+        at: envelope.ts,
+        changed: BTreeSet::new(),
+    };
+    fold.event(&envelope.event);
+    fold.changed
+}
+
+struct Fold<'a> {
+    board: &'a mut Board,
+    at: Timestamp,
+    changed: BTreeSet<RowKey>,
+}
+
+impl Fold<'_> {
+    fn event(&mut self, event: &TdEvent) {
+        let Some(id) = event.execution() else {
+            return;
+        };
+        match event {
+            TdEvent::SessionStarted { session, .. } => self.name(id, session),
+            TdEvent::SessionRenamed { to, .. } => self.name(id, to),
+            // A session whose observer has stopped continues.
+            TdEvent::SessionEnded {
+                reason,
+                exit_status,
+                ..
+            } if *reason != SessionEndReason::Detached => {
+                self.all(id, |row, at| match row.has_ended() {
+                    true => row.end(row.exit_status, at),
+                    false => row.end(*exit_status, at),
+                });
+            }
+            TdEvent::PaneOpened { pane, command, .. } => self.pane(id, pane, |row, at| {
+                row.agent = Some(program(command));
+                row.exit_status = None;
+                row.enter(RowState::Running, at);
+            }),
+            TdEvent::PaneClosed {
+                pane, exit_status, ..
+            } => {
+                self.pane(id, pane, |row, at| row.end(*exit_status, at));
+            }
+            TdEvent::OutputUpdate { pane, chunk, .. } => self.text(id, Some(pane), chunk),
+            TdEvent::OutputRevised { pane, text, .. } => self.text(id, Some(pane), text),
+            TdEvent::ScreenUpdate { pane, .. } => self.pane(id, pane, Row::printed),
+            TdEvent::OutputGap { pane, evidence, .. } if *evidence == GapEvidence::Confirmed => {
+                self.pane(id, pane, |row, _| row.gaps += 1);
+            }
+            TdEvent::ExecutionOutput { text, .. } => self.text(id, None, text),
+            TdEvent::ExecutionStarted {
+                command,
+                pane: None,
+                ..
+            } => {
+                self.name_if_new(id, command);
+                self.execution(id, ExecutionKind::Command, |row, at| {
+                    row.agent = Some(program(command));
+                    row.exit_status = None;
+                    row.enter(RowState::Running, at);
+                });
+            }
+            TdEvent::ExecutionCompleted {
+                exit_code,
+                signal,
+                pane: None,
+                ..
+            } => {
+                let status = exit_code.or_else(|| signal.map(|signal| 128 + signal));
+                self.execution(id, ExecutionKind::Command, |row, at| row.end(status, at));
+            }
+            TdEvent::ExecutionStarted {
+                command,
+                pane: Some(pane),
+                ..
+            } => {
+                self.pane(id, pane, |row, at| {
+                    row.agent = Some(program(command));
+                    row.printed(at);
+                });
+            }
+            TdEvent::ExecutionCompleted {
+                pane: Some(pane), ..
+            } => {
+                self.pane(id, pane, |row, at| {
+                    row.agent = Some("shell".to_owned());
+                    row.printed(at);
+                });
+            }
+            TdEvent::LoopStarted {
+                task_description, ..
+            } => {
+                self.name_if_new(id, task_description);
+                self.execution(id, ExecutionKind::Loop, |row, at| {
+                    row.exit_status = None;
+                    row.enter(RowState::Running, at);
+                });
+            }
+            TdEvent::LoopCompleted { success, .. } => {
+                let status = i32::from(!success);
+                self.execution(id, ExecutionKind::Loop, |row, at| row.end(Some(status), at));
+            }
+            TdEvent::ValidationOutput { line, .. } => self.text(id, None, line),
+            TdEvent::TokenReceived { token, pane, .. } => self.text(id, pane.as_ref(), token),
+            TdEvent::PromptSent {
+                prompt_summary,
+                pane,
+                ..
+            } => {
+                self.text(id, pane.as_ref(), prompt_summary);
+            }
+            TdEvent::ResponseCompleted {
+                response_summary,
+                pane,
+                ..
+            } => {
+                self.text(id, pane.as_ref(), response_summary);
+            }
+            TdEvent::ToolCallStarted {
+                tool_name,
+                tool_args_summary,
+                pane,
+                ..
+            } => {
+                self.text(
+                    id,
+                    pane.as_ref(),
+                    &format!("{tool_name} {tool_args_summary}"),
+                );
+            }
+            TdEvent::TurnCompleted { pane, agent_id, .. } => {
+                let agent = agent_id.as_deref().map(String::as_str);
+                self.of(id, pane.as_ref(), agent, |row, _| row.turns += 1);
+            }
+            TdEvent::AgentState {
+                agent_id,
+                pane,
+                state,
+                evidence,
+                agent,
+                asks,
+                ..
+            } => {
+                self.of(id, pane.as_ref(), agent_id.as_deref(), |row, at| {
+                    if let Some(agent) = agent {
+                        row.agent = Some(agent.to_string());
+                    }
+                    let asks = asks.as_deref().cloned();
+                    // Another question is another dialogue, which has waited from now on.
+                    if row.asks != asks && *state == AgentState::Waiting {
+                        row.since = at;
+                    }
+                    row.asks = asks;
+                    row.evidence = Some(evidence.clone());
+                    row.enter(RowState::Agent(state.clone()), at);
+                });
+            }
+            TdEvent::AgentRegistered {
+                agent_id,
+                pane: None,
+                ..
+            } => {
+                self.of(id, None, Some(agent_id), |_, _| {});
+            }
+            TdEvent::AgentCompleted {
+                agent_id,
+                result,
+                pane: None,
+                ..
+            } => {
+                self.background_end(id, agent_id, AgentState::Done, result);
+            }
+            TdEvent::AgentFailed {
+                agent_id,
+                error,
+                pane: None,
+                ..
+            } => {
+                self.background_end(id, agent_id, AgentState::Error, error);
+            }
+            TdEvent::Error { .. } => self.error(id),
+            // Iterations, warnings, sizes, headers and snapshots change no row; sub-agents of a pane
+            // belong to its row.
+            _ => {}
+        }
+    }
+
+    /// Names an execution and its rows.
+    fn name(&mut self, id: &ExecutionId, name: &str) {
+        self.board.names.insert(id.clone(), name.to_owned());
+        for (key, row) in rows_of(self.board, id) {
+            if row.name != name && row.kind != ExecutionKind::Agent {
+                row.name = name.to_owned();
+                self.changed.insert(key.clone());
+            }
+        }
+    }
+
+    fn name_if_new(&mut self, id: &ExecutionId, name: &str) {
+        let first = name.lines().next().unwrap_or_default();
+        let names = &mut self.board.names;
+        names.entry(id.clone()).or_insert_with(|| first.to_owned());
+    }
+
+    /// Changes all rows of an execution.
+    fn all(&mut self, id: &ExecutionId, mut change: impl FnMut(&mut Row, Timestamp)) {
+        for (key, row) in rows_of(self.board, id) {
+            let before = row.clone();
+            change(row, self.at);
+            if *row != before {
+                self.changed.insert(key.clone());
+            }
+        }
+    }
+
+    /// Changes the row with a key, which is created if it does not exist.
+    fn one(&mut self, key: RowKey, kind: ExecutionKind, change: impl FnOnce(&mut Row, Timestamp)) {
+        let name = self.board.names.get(&key.execution_id);
+        let name = || {
+            name.cloned()
+                .unwrap_or_else(|| key.execution_id.to_string())
+        };
+        let at = self.at;
+        let mut is_new = false;
+        let row = self.board.rows.entry(key.clone()).or_insert_with(|| {
+            is_new = true;
+            Row::new(&key, name(), kind, at)
+        });
+        let before = row.clone();
+        change(row, at);
+        if is_new || *row != before {
+            self.changed.insert(key);
+        }
+    }
+
+    fn pane(&mut self, id: &ExecutionId, pane: &PaneId, change: impl FnOnce(&mut Row, Timestamp)) {
+        self.one(key(id, Some(pane.as_str())), ExecutionKind::Pane, change);
+    }
+
+    fn execution(
+        &mut self,
+        id: &ExecutionId,
+        kind: ExecutionKind,
+        change: impl FnOnce(&mut Row, Timestamp),
+    ) {
+        self.one(key(id, None), kind, change);
+    }
+
+    /// Changes the row of a pane, of a background agent, or else of the execution itself.
+    fn of(
+        &mut self,
+        id: &ExecutionId,
+        pane: Option<&PaneId>,
+        agent: Option<&str>,
+        change: impl FnOnce(&mut Row, Timestamp),
+    ) {
+        match (pane, agent) {
+            (Some(pane), _) => self.pane(id, pane, change),
+            (None, Some(agent)) => {
+                self.one(key(id, Some(agent)), ExecutionKind::Agent, |row, at| {
+                    row.name = agent.to_owned();
+                    change(row, at);
+                })
+            }
+            (None, None) => self.execution(id, ExecutionKind::Loop, change),
+        }
+    }
+
+    /// Takes printed text.
+    fn text(&mut self, id: &ExecutionId, pane: Option<&PaneId>, text: &str) {
+        let key = key(id, pane.map(PaneId::as_str));
+        let row = self.board.rows.get(&key);
+        let agent = row.and_then(|row| row.agent.clone());
+        let line = last_line(&self.board.rules, agent.as_deref(), text);
+        let kind = match pane {
+            Some(_) => ExecutionKind::Pane,
+            None => row.map_or(ExecutionKind::Command, |row| row.kind),
+        };
+        self.one(key, kind, |row, at| {
+            row.printed(at);
+            if let Some(line) = line {
+                row.last_line = line;
+            }
+        });
+    }
+
+    fn background_end(&mut self, id: &ExecutionId, agent: &str, state: AgentState, text: &str) {
+        let line = last_line(&self.board.rules, None, text);
+        self.of(id, None, Some(agent), |row, at| {
+            row.printed(at);
+            row.last_line = line.unwrap_or_default();
+            row.enter(RowState::Agent(state.into()), at);
+        });
+    }
+
+    /// An error names no pane: it counts for the first row of its execution.
+    fn error(&mut self, id: &ExecutionId) {
+        let first = rows_of(self.board, id)
+            .next()
+            .map(|(key, row)| (key.clone(), row.kind));
+        let (key, kind) = first.unwrap_or_else(|| (key(id, None), ExecutionKind::Command));
+        self.one(key, kind, |row, _| row.errors += 1);
+    }
+}
+
+fn rows_of<'a>(
+    board: &'a mut Board,
+    id: &ExecutionId,
+) -> impl Iterator<Item = (&'a RowKey, &'a mut Row)> {
+    let from = RowKey {
+        execution_id: id.clone(),
+        part: None,
+    };
+    let id = id.clone();
+    board
+        .rows
+        .range_mut(from..)
+        .take_while(move |(key, _)| key.execution_id == id)
+}
+
+fn key(id: &ExecutionId, part: Option<&str>) -> RowKey {
+    RowKey {
+        execution_id: id.clone(),
+        part: part.map(str::to_owned),
+    }
+}
+
+/// The program of a command line, for people: its file's name, or `shell`.
+fn program(command: &str) -> String {
+    let first = command.split_whitespace().next().unwrap_or(command);
+    let name = first
+        .rsplit('/')
+        .next()
+        .unwrap_or(first)
+        .trim_start_matches('-');
+    match SHELLS.contains(&name) {
+        true => "shell".to_owned(),
+        false => name.to_owned(),
+    }
+}

@@ -1,0 +1,122 @@
+//! The board: who needs the user, as a fold over events and time (pure).
+//!
+//! [`Board::apply`] takes one envelope after the other, [`Board::tick`] the time that passes without any.
+//! Both report the rows that have changed. Faces render [`Board::rows`] and compute nothing of their own.
+//!
+//! ```
+//! use td_observe::board::{Attention, Board};
+//! use td_observe::{Envelope, TdEvent, Timestamp};
+//!
+//! let mut board = Board::default();
+//! let event = TdEvent::Error {
+//!     execution_id: "nightly".into(),
+//!     context: "backup".into(),
+//!     message: "no space left".into(),
+//! };
+//! board.apply(&Envelope::new(Some(1), Timestamp::from_micros(0), event));
+//! let row = board.rows().next().unwrap();
+//! assert_eq!((row.name.as_str(), row.errors), ("nightly", 1));
+//! assert_eq!(row.attention(), Attention::Working);
+//! ```
+
+mod attention;
+mod fold;
+mod line;
+mod row;
+
+pub use attention::Attention;
+pub use row::{ExecutionKind, Row, RowKey, RowState};
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use rustc_hash::FxHashMap;
+
+use crate::agent::StateRules;
+use crate::event::{Envelope, ExecutionId};
+use crate::timestamp::Timestamp;
+
+/// The most rows. The observer has fewer panes than that; beyond it, rows that have ended go first.
+const ROWS_MAX: usize = 10_000;
+
+/// One row for each pane, command, loop and background agent that events have mentioned.
+#[derive(Debug)]
+pub struct Board {
+    rows: BTreeMap<RowKey, Row>,
+    /// The names of executions whose rows may appear later.
+    names: FxHashMap<ExecutionId, String>,
+    rules: StateRules,
+    now: Timestamp,
+}
+
+impl Default for Board {
+    /// Creates an empty board with the built-in rules.
+    fn default() -> Self {
+        Self::new(StateRules::builtin())
+    }
+}
+
+impl Board {
+    /// Creates an empty board that recognizes the decoration of agents' screens by these rules.
+    pub fn new(rules: StateRules) -> Self {
+        Self {
+            rows: BTreeMap::new(),
+            names: FxHashMap::default(),
+            rules,
+            now: Timestamp::default(),
+        }
+    }
+
+    /// Takes the next event of any execution; returns the keys of the rows that have changed. The
+    /// events of one execution come in their order.
+    pub fn apply(&mut self, envelope: &Envelope) -> BTreeSet<RowKey> {
+        self.now = self.now.max(envelope.ts);
+        let changed = fold::apply(self, envelope);
+        self.forget_ended();
+        changed
+    }
+
+    /// Takes the time; returns the keys of the rows that are quiet from now on.
+    pub fn tick(&mut self, now: Timestamp) -> BTreeSet<RowKey> {
+        self.now = self.now.max(now);
+        let now = self.now;
+        let rows = self.rows.iter_mut();
+        let changed = rows.filter_map(|(key, row)| row.tick(now).then(|| key.clone()));
+        changed.collect()
+    }
+
+    /// Returns the rows: those that need the user first, the longest in that state before the
+    /// others; then by attention, and the most recent first.
+    pub fn rows(&self) -> impl Iterator<Item = &Row> {
+        let mut rows: Vec<&Row> = self.rows.values().collect();
+        rows.sort_by_cached_key(|row| row.rank());
+        rows.into_iter()
+    }
+
+    /// Returns the row with this key.
+    pub fn row(&self, key: &RowKey) -> Option<&Row> {
+        self.rows.get(key)
+    }
+
+    /// Returns the number of rows that ask for this attention.
+    pub fn count(&self, attention: Attention) -> usize {
+        let rows = self.rows.values();
+        rows.filter(|row| row.attention() == attention).count()
+    }
+
+    /// Removes the rows that ended first when there are too many.
+    fn forget_ended(&mut self) {
+        while self.rows.len() > ROWS_MAX {
+            let ended = self.rows.iter().filter(|(_, row)| row.has_ended());
+            let Some(key) = ended
+                .min_by_key(|(_, row)| row.since)
+                .map(|(key, _)| key.clone())
+            else {
+                return;
+            };
+            self.rows.remove(&key);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

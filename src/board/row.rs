@@ -1,0 +1,236 @@
+//! One row of the board: a pane, a command, a loop or a background agent.
+
+use std::time::Duration;
+
+use serde::ser::SerializeMap;
+use serde::{Serialize, Serializer};
+
+use super::attention::Attention;
+use crate::event::{AgentState, EnumOrUnknown, ExecutionId, PaneId, StateEvidence};
+use crate::timestamp::Timestamp;
+
+/// A row without output for this long is quiet.
+const QUIET_AFTER: Duration = Duration::from_secs(5 * 60);
+
+/// The identity of a row: its execution, and the pane or the background agent in it.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct RowKey {
+    /// The execution.
+    pub execution_id: ExecutionId,
+    /// The pane, or the id of the background agent; `None` for a command or a loop.
+    pub part: Option<String>,
+}
+
+/// What a row stands for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[non_exhaustive]
+pub enum ExecutionKind {
+    /// A tmux pane.
+    Pane,
+    /// A command that the observer runs.
+    Command,
+    /// An agentic loop.
+    Loop,
+    /// A background agent.
+    Agent,
+}
+
+impl ExecutionKind {
+    /// Returns the name: `pane`, `command`, `loop` or `agent`.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Pane => "pane",
+            Self::Command => "command",
+            Self::Loop => "loop",
+            Self::Agent => "agent",
+        }
+    }
+}
+
+/// The state of a row.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum RowState {
+    /// The state of the agent in it.
+    Agent(EnumOrUnknown<AgentState>),
+    /// It runs, and no agent is known in it.
+    Running,
+    /// It runs, and has printed nothing for five minutes.
+    Quiet,
+    /// It has ended.
+    Exited,
+}
+
+impl RowState {
+    /// Returns the name: that of an agent's state, `running`, `quiet` or `exited`.
+    pub fn as_str(&self) -> &str {
+        match self {
+            Self::Agent(state) => state.as_str(),
+            Self::Running => "running",
+            Self::Quiet => "quiet",
+            Self::Exited => "exited",
+        }
+    }
+}
+
+/// One row of the board.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct Row {
+    /// The execution.
+    pub execution_id: ExecutionId,
+    /// The name for people: of the session, the command, the loop's task or the agent.
+    pub name: String,
+    /// The pane, for a pane.
+    pub pane: Option<PaneId>,
+    /// What the row stands for.
+    pub kind: ExecutionKind,
+    /// The program in it: `claude`, `codex`, …, `shell`, another program's name; `None` if unknown.
+    pub agent: Option<String>,
+    /// The state.
+    pub state: RowState,
+    /// The time since which it has been in this state.
+    pub since: Timestamp,
+    /// The certainty of an agent's state.
+    pub evidence: Option<EnumOrUnknown<StateEvidence>>,
+    /// What the agent asks, while it waits.
+    pub asks: Option<String>,
+    /// The exit status: a number, `128 + n` for a signal; `None` while it runs or where it is unknown.
+    pub exit_status: Option<i32>,
+    /// The last line that is not decoration.
+    pub last_line: String,
+    /// The time of the last output.
+    pub last_output: Option<Timestamp>,
+    /// The number of turns that an agent has finished.
+    pub turns: u64,
+    /// The number of confirmed gaps.
+    pub gaps: u64,
+    /// The number of errors.
+    pub errors: u64,
+    /// True if the user has looked at it since it ended or was done.
+    pub is_seen: bool,
+}
+
+impl Row {
+    pub(super) fn new(key: &RowKey, name: String, kind: ExecutionKind, at: Timestamp) -> Self {
+        let pane = key.part.as_deref().filter(|_| kind == ExecutionKind::Pane);
+        Self {
+            execution_id: key.execution_id.clone(),
+            name,
+            pane: pane.map(PaneId::from),
+            kind,
+            agent: None,
+            state: RowState::Running,
+            since: at,
+            evidence: None,
+            asks: None,
+            exit_status: None,
+            last_line: String::new(),
+            last_output: None,
+            turns: 0,
+            gaps: 0,
+            errors: 0,
+            is_seen: false,
+        }
+    }
+
+    /// Returns how urgently the row asks for the user.
+    pub fn attention(&self) -> Attention {
+        match &self.state {
+            RowState::Agent(state) => match state.known() {
+                Some(AgentState::Waiting | AgentState::Error | AgentState::Limited) => {
+                    Attention::NeedsYou
+                }
+                Some(AgentState::Done) if !self.is_seen => Attention::Finished,
+                Some(AgentState::Done | AgentState::Idle) => Attention::Quiet,
+                Some(AgentState::Working) | None => Attention::Working,
+            },
+            RowState::Exited if !self.is_seen => Attention::Finished,
+            RowState::Exited | RowState::Quiet => Attention::Quiet,
+            RowState::Running => Attention::Working,
+        }
+    }
+
+    /// Returns true if it has ended.
+    pub fn has_ended(&self) -> bool {
+        self.state == RowState::Exited
+    }
+
+    /// The place among the rows: the longest in need first, elsewhere the most recent first.
+    pub(super) fn rank(&self) -> (Attention, i64, ExecutionId, Option<PaneId>) {
+        let attention = self.attention();
+        let recent = self
+            .last_output
+            .map_or(self.since, |output| output.max(self.since));
+        let place = match attention {
+            Attention::NeedsYou => self.since.micros(),
+            _ => recent.micros().saturating_neg(),
+        };
+        (
+            attention,
+            place,
+            self.execution_id.clone(),
+            self.pane.clone(),
+        )
+    }
+
+    /// Enters a state at a time; returns false if it is in that state.
+    pub(super) fn enter(&mut self, state: RowState, at: Timestamp) -> bool {
+        if self.state == state {
+            return false;
+        }
+        self.state = state;
+        self.since = at;
+        self.is_seen = false;
+        true
+    }
+
+    /// Ends, with its exit status if that is known.
+    pub(super) fn end(&mut self, exit_status: Option<i32>, at: Timestamp) {
+        self.exit_status = exit_status;
+        self.asks = None;
+        self.evidence = None;
+        self.enter(RowState::Exited, at);
+    }
+
+    /// Notes that something was printed.
+    pub(super) fn printed(&mut self, at: Timestamp) {
+        self.last_output = Some(at);
+        if self.state == RowState::Quiet {
+            self.enter(RowState::Running, at);
+        }
+    }
+
+    /// Becomes quiet when nothing was printed for long; returns true then.
+    pub(super) fn tick(&mut self, now: Timestamp) -> bool {
+        let active = self
+            .last_output
+            .map_or(self.since, |output| output.max(self.since));
+        let quiet_micros = i64::try_from(QUIET_AFTER.as_micros()).unwrap_or(i64::MAX);
+        let quiet_at = Timestamp::from_micros(active.micros().saturating_add(quiet_micros));
+        self.state == RowState::Running && now >= quiet_at && self.enter(RowState::Quiet, quiet_at)
+    }
+}
+
+impl Serialize for Row {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(None)?;
+        map.serialize_entry("execution_id", &self.execution_id)?;
+        map.serialize_entry("name", &self.name)?;
+        map.serialize_entry("pane", &self.pane)?;
+        map.serialize_entry("kind", self.kind.as_str())?;
+        map.serialize_entry("agent", &self.agent)?;
+        map.serialize_entry("state", self.state.as_str())?;
+        map.serialize_entry("since", &self.since)?;
+        map.serialize_entry("evidence", &self.evidence.as_ref().map(|it| it.as_str()))?;
+        map.serialize_entry("asks", &self.asks)?;
+        map.serialize_entry("exit_status", &self.exit_status)?;
+        map.serialize_entry("last_line", &self.last_line)?;
+        map.serialize_entry("last_output", &self.last_output)?;
+        map.serialize_entry("turns", &self.turns)?;
+        map.serialize_entry("gaps", &self.gaps)?;
+        map.serialize_entry("errors", &self.errors)?;
+        map.serialize_entry("attention", &self.attention())?;
+        map.end()
+    }
+}

@@ -1,0 +1,361 @@
+//! Tests of the board: single events, the order of rows, and a comparison with a naive fold.
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::event::{
+    AgentState, GapEvidence, GapReason, OutputStream, PaneId, SessionEndReason, StateEvidence,
+    TdEvent,
+};
+
+const SECOND: i64 = 1_000_000;
+
+fn at(seconds: i64, event: TdEvent) -> Envelope {
+    Envelope::new(Some(1), Timestamp::from_micros(seconds * SECOND), event)
+}
+
+fn opened(id: &str, pane: &str, command: &str) -> TdEvent {
+    TdEvent::PaneOpened {
+        execution_id: id.into(),
+        pane: pane.into(),
+        width: 80,
+        height: 24,
+        command: command.into(),
+    }
+}
+
+fn state(id: &str, pane: &str, state: AgentState, asks: Option<&str>) -> TdEvent {
+    TdEvent::AgentState {
+        execution_id: id.into(),
+        agent_id: None,
+        pane: Some(pane.into()),
+        state: state.into(),
+        evidence: StateEvidence::Confirmed.into(),
+        agent: Some(Box::new("claude".into())),
+        source: None,
+        asks: asks.map(|asks| Box::new(asks.into())),
+        detail: None,
+    }
+}
+
+fn output(id: &str, pane: &str, chunk: &str) -> TdEvent {
+    TdEvent::OutputUpdate {
+        execution_id: id.into(),
+        pane: pane.into(),
+        first_line: 1,
+        chunk: chunk.into(),
+        is_complete: false,
+        reason: None,
+        exit_status: None,
+        styles: Default::default(),
+    }
+}
+
+fn board(events: &[Envelope]) -> Board {
+    let mut board = Board::default();
+    for event in events {
+        board.apply(event);
+    }
+    board
+}
+
+fn places(board: &Board) -> Vec<(&str, &str)> {
+    board
+        .rows()
+        .map(|row| (row.name.as_str(), row.attention().as_str()))
+        .collect()
+}
+
+#[test]
+fn who_needs_the_user_comes_first_and_who_waits_longest_before_the_others() {
+    let board = board(&[
+        at(0, opened("busy@1", "%1", "make")),
+        at(1, opened("late@1", "%2", "claude")),
+        at(1, opened("early@1", "%3", "claude")),
+        at(2, opened("done@1", "%4", "codex")),
+        at(
+            3,
+            state("early@1", "%3", AgentState::Waiting, Some("rm -r build")),
+        ),
+        at(5, state("late@1", "%2", AgentState::Limited, None)),
+        at(6, state("done@1", "%4", AgentState::Done, None)),
+        at(9, output("busy@1", "%1", "cc main.c\n")),
+    ]);
+    assert_eq!(
+        places(&board),
+        [
+            ("early@1", "needs_you"),
+            ("late@1", "needs_you"),
+            ("done@1", "finished"),
+            ("busy@1", "working"),
+        ]
+    );
+    assert_eq!(board.count(Attention::NeedsYou), 2);
+    let first = board.rows().next().unwrap();
+    assert_eq!(first.asks.as_deref(), Some("rm -r build"));
+    assert_eq!(first.since, Timestamp::from_micros(3 * SECOND));
+}
+
+#[test]
+fn a_second_dialogue_waits_from_its_own_beginning() {
+    let board = board(&[
+        at(1, state("a", "%1", AgentState::Waiting, Some("one"))),
+        at(7, state("a", "%1", AgentState::Waiting, Some("two"))),
+    ]);
+    let row = board.rows().next().unwrap();
+    assert_eq!(row.asks.as_deref(), Some("two"));
+    assert_eq!(row.since, Timestamp::from_micros(7 * SECOND));
+}
+
+#[test]
+fn a_pane_without_output_is_quiet_after_five_minutes() {
+    let mut board = board(&[
+        at(0, opened("a", "%1", "top")),
+        at(10, output("a", "%1", "x\n")),
+    ]);
+    let tick = |board: &mut Board, seconds| {
+        let changed = board.tick(Timestamp::from_micros(seconds * SECOND));
+        (changed.len(), board.rows().next().unwrap().state.clone())
+    };
+    assert_eq!(tick(&mut board, 309), (0, RowState::Running));
+    assert_eq!(tick(&mut board, 310), (1, RowState::Quiet));
+    assert_eq!(tick(&mut board, 311), (0, RowState::Quiet));
+    board.apply(&at(400, output("a", "%1", "y\n")));
+    assert_eq!(tick(&mut board, 401), (0, RowState::Running));
+}
+
+#[test]
+fn ends_have_a_status_and_a_detached_session_goes_on() {
+    let ended = |reason: SessionEndReason| TdEvent::SessionEnded {
+        execution_id: "a".into(),
+        session: "a".into(),
+        reason: reason.into(),
+        exit_status: Some(101),
+    };
+    let start = [at(0, opened("a", "%1", "cargo"))];
+    let mut closed = board(&start);
+    closed.apply(&at(2, ended(SessionEndReason::Closed)));
+    let row = closed.rows().next().unwrap();
+    assert_eq!(
+        (row.exit_status, row.attention()),
+        (Some(101), Attention::Finished)
+    );
+    let mut detached = board(&start);
+    assert_eq!(
+        detached
+            .apply(&at(2, ended(SessionEndReason::Detached)))
+            .len(),
+        0
+    );
+    assert_eq!(detached.rows().next().unwrap().state, RowState::Running);
+}
+
+#[test]
+fn the_last_line_is_not_decoration() {
+    let board = board(&[
+        at(0, state("a", "%1", AgentState::Idle, None)),
+        at(
+            1,
+            output("a", "%1", "I have changed two files.\n────────────\n\n"),
+        ),
+        at(2, output("a", "%1", "╭──────────────╮\n")),
+    ]);
+    let row = board.rows().next().unwrap();
+    assert_eq!(row.last_line, "I have changed two files.");
+    assert_eq!(row.last_output, Some(Timestamp::from_micros(2 * SECOND)));
+}
+
+#[test]
+fn commands_loops_and_background_agents_have_rows() {
+    let id = |id: &str| crate::event::ExecutionId::from(id);
+    let board = board(&[
+        at(
+            0,
+            TdEvent::ExecutionStarted {
+                execution_id: id("c"),
+                command: "/usr/bin/make -j2\nsecond".into(),
+                cwd: "/".into(),
+                pane: None,
+                pid: Some(7),
+            },
+        ),
+        at(
+            1,
+            TdEvent::ExecutionOutput {
+                execution_id: id("c"),
+                stream: OutputStream::Stdout.into(),
+                text: "linking\n".into(),
+            },
+        ),
+        at(
+            2,
+            TdEvent::ExecutionCompleted {
+                execution_id: id("c"),
+                exit_code: None,
+                signal: Some(9),
+                duration_ms: 2000,
+                pane: None,
+                pid: Some(7),
+            },
+        ),
+        at(
+            3,
+            TdEvent::LoopStarted {
+                execution_id: id("l"),
+                loop_type: "ralph".into(),
+                task_description: "Fix the tests".into(),
+            },
+        ),
+        at(
+            4,
+            TdEvent::AgentRegistered {
+                execution_id: id("g"),
+                agent_id: "a003".into(),
+                output_file: "/tmp/a003.output".into(),
+                pane: None,
+            },
+        ),
+        at(
+            5,
+            TdEvent::AgentFailed {
+                execution_id: id("g"),
+                agent_id: "a003".into(),
+                error: "overloaded".into(),
+                evidence: crate::event::EndEvidence::default(),
+                pane: None,
+            },
+        ),
+    ]);
+    let rows: Vec<_> = board
+        .rows()
+        .map(|row| {
+            (
+                row.kind.as_str(),
+                row.name.as_str(),
+                row.state.as_str(),
+                row.exit_status,
+            )
+        })
+        .collect();
+    assert_eq!(
+        rows,
+        [
+            ("agent", "a003", "error", None),
+            ("command", "/usr/bin/make -j2", "exited", Some(137)),
+            ("loop", "Fix the tests", "running", None),
+        ]
+    );
+    let json = serde_json::to_value(board.rows().nth(1).unwrap()).unwrap();
+    assert_eq!(json["agent"], "make");
+    assert_eq!(json["last_line"], "linking");
+    assert_eq!(json["attention"], "finished");
+}
+
+/// One of the events that change a row's state or counts.
+fn any_event() -> impl Strategy<Value = TdEvent> {
+    let id = prop_oneof![Just("a"), Just("b"), Just("b2")];
+    let pane = prop_oneof![Just("%1"), Just("%10")];
+    (id, pane, 0..9_u8).prop_map(|(id, pane, kind)| match kind {
+        0 => opened(id, pane, "claude"),
+        1 => state(id, pane, AgentState::Working, None),
+        2 => state(id, pane, AgentState::Waiting, Some("x")),
+        3 => state(id, pane, AgentState::Done, None),
+        4 => output(id, pane, "text\n"),
+        5 => TdEvent::PaneClosed {
+            execution_id: id.into(),
+            pane: pane.into(),
+            reason: crate::event::PaneCloseReason::Closed.into(),
+            exit_status: Some(3),
+        },
+        6 => TdEvent::OutputGap {
+            execution_id: id.into(),
+            pane: pane.into(),
+            first_line: 1,
+            lost_lines: None,
+            reason: GapReason::Dropped.into(),
+            evidence: GapEvidence::Confirmed.into(),
+        },
+        7 => TdEvent::SessionRenamed {
+            execution_id: id.into(),
+            from: id.into(),
+            to: format!("{id}-new"),
+        },
+        _ => TdEvent::Warning {
+            execution_id: id.into(),
+            context: "c".into(),
+            message: "m".into(),
+        },
+    })
+}
+
+/// The same facts about one pane, from a scan of all of its events.
+fn naive(events: &[Envelope], id: &str, pane: &PaneId) -> Option<(String, u64, Option<i32>)> {
+    let of_pane = |envelope: &&Envelope| {
+        envelope.event.execution_id() == id && envelope.event.pane() == Some(pane)
+    };
+    let own: Vec<&Envelope> = events.iter().filter(of_pane).collect();
+    own.first()?;
+    let gaps = own
+        .iter()
+        .filter(|it| matches!(it.event, TdEvent::OutputGap { .. }))
+        .count();
+    let (mut state, mut status) = ("running", None);
+    for envelope in own {
+        match &envelope.event {
+            TdEvent::PaneOpened { .. } => (state, status) = ("running", None),
+            TdEvent::PaneClosed { exit_status, .. } => (state, status) = ("exited", *exit_status),
+            TdEvent::AgentState { state: new, .. } => state = new.as_str(),
+            _ => {}
+        }
+    }
+    Some((state.to_owned(), gaps as u64, status))
+}
+
+proptest! {
+    #[test]
+    fn the_board_is_what_a_scan_of_all_events_finds(
+        events in prop::collection::vec((any_event(), 0..100_i64), 0..60),
+    ) {
+        let mut events: Vec<Envelope> = events.into_iter().map(|(event, s)| at(s, event)).collect();
+        events.sort_by_key(|envelope| envelope.ts);
+        let board = board(&events);
+        let mut count = 0;
+        for id in ["a", "b", "b2"] {
+            for pane in ["%1", "%10"].map(PaneId::from) {
+                let key = RowKey { execution_id: id.into(), part: Some(pane.to_string()) };
+                let row = board.row(&key);
+                let found = row.map(|row| (row.state.as_str().to_owned(), row.gaps, row.exit_status));
+                prop_assert_eq!(&found, &naive(&events, id, &pane), "{} {}", id, pane);
+                count += usize::from(found.is_some());
+                if let Some(row) = row {
+                    let renamed = events.iter().any(|it| matches!(&it.event,
+                        TdEvent::SessionRenamed { execution_id, .. } if execution_id == id));
+                    let expected = if renamed { format!("{id}-new") } else { id.to_owned() };
+                    prop_assert_eq!(&row.name, &expected);
+                }
+            }
+        }
+        // A warning creates no row.
+        prop_assert_eq!(board.rows().count(), count);
+        let ranks: Vec<_> = board.rows().map(Row::attention).collect();
+        prop_assert!(ranks.is_sorted());
+    }
+
+    #[test]
+    fn changes_name_the_rows_that_differ(
+        events in prop::collection::vec((any_event(), 0..100_i64), 0..40),
+    ) {
+        let mut board = Board::default();
+        for (event, seconds) in events {
+            let before: Vec<Row> = board.rows().cloned().collect();
+            let changed = board.apply(&at(seconds, event));
+            for row in board.rows() {
+                let key = RowKey {
+                    execution_id: row.execution_id.clone(),
+                    part: row.pane.as_ref().map(ToString::to_string),
+                };
+                prop_assert_eq!(!before.contains(row), changed.contains(&key), "{:?}", row);
+            }
+        }
+    }
+}

@@ -1,0 +1,66 @@
+//! The screen of an agent that keeps no transcript: held until its size is known, then read (pure).
+
+use std::collections::VecDeque;
+use std::time::{Duration, Instant};
+
+use crate::agent::{AgentProgram, Markers, ScreenReader};
+use crate::observe::conversation::AgentEventConverter;
+use crate::track::Capture;
+
+/// Time for which a screen is held before it is read. An agent draws at its pane's new size before
+/// the size is known here: what it drew then is not read.
+const HELD: Duration = Duration::from_millis(300);
+
+/// One agent's screen, as it is read.
+#[derive(Debug)]
+pub(super) struct Reading {
+    pub agent: AgentProgram,
+    /// The markers that end a turn, where configured.
+    pub markers: Option<Markers>,
+    pub reader: ScreenReader,
+    /// Columns and rows of the screens that are held.
+    pub size: (u32, u32),
+    /// Screens that are not read yet, and when they were shown.
+    held: VecDeque<(Instant, Vec<String>)>,
+    pub telling: AgentEventConverter,
+}
+
+impl Reading {
+    pub fn of(program: &AgentProgram, markers: Option<&Markers>) -> Self {
+        Self {
+            agent: program.clone(),
+            markers: markers.cloned(),
+            reader: ScreenReader::new(program),
+            size: (0, 0),
+            held: VecDeque::new(),
+            telling: AgentEventConverter::for_screen(),
+        }
+    }
+
+    /// Returns whether it knows where turns end.
+    pub fn has_turns(&self) -> bool {
+        self.agent.known().is_some()
+    }
+
+    /// When something settles, if nothing happens.
+    pub fn next_due(&self) -> Option<Instant> {
+        let held = self.held.front().map(|(shown, _)| *shown + HELD);
+        [self.reader.deadline(), held].into_iter().flatten().min()
+    }
+
+    pub fn hold(&mut self, look: &Capture, now: Instant) {
+        let size = (look.width, look.height);
+        if std::mem::replace(&mut self.size, size) != size {
+            self.held.clear();
+        }
+        let rows = look.rows[look.history_rows()..].iter();
+        let rows = rows.map(|row| row.text.clone()).collect();
+        self.held.push_back((now, rows));
+    }
+
+    pub fn take_due(&mut self, now: Instant) -> Option<Vec<String>> {
+        let front = self.held.front();
+        let is_due = front.is_some_and(|(shown, _)| *shown + HELD <= now);
+        is_due.then(|| self.held.pop_front())?.map(|(_, rows)| rows)
+    }
+}

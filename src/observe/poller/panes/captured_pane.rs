@@ -1,0 +1,22 @@
+//! A captured pane, and a pane that awaits its first capture.
+
+use crate::tmux::{CaptureDigest, Margin, PaneState};
+use crate::track::Capture;
+
+/// A pane that is to be opened with the capture that is taken next.
+pub(super) struct ToOpen {
+    /// The depth of that capture.
+    pub margin: Margin,
+    /// The pane's state in the listing.
+    pub state: PaneState,
+    /// It is to be reported from its first line.
+    pub is_fresh: bool,
+}
+
+/// A capture at a pane.
+#[derive(Clone, Copy)]
+pub(super) struct CapturedPane<'a> {
+    pub state: &'a PaneState,
+    pub look: &'a Capture,
+    pub seen: &'a CaptureDigest,
+}

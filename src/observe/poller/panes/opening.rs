@@ -1,0 +1,152 @@
+//! Panes that come under observation: from their first line, from a baseline, or resumed.
+
+use std::time::Duration;
+
+use super::captured_pane::{CapturedPane, ToOpen};
+use super::{ReplyContext, SessionPanes, out};
+use crate::event::PaneId;
+use crate::observe::pane_observer::{Begin, Pane, PaneOptions, settle_time};
+use crate::observe::pane_transfers::{Arrival, Moving};
+use crate::observe::resume_point::ResumePoint;
+use crate::tmux::{Margin, PaneState};
+use crate::track::captured_lines;
+
+/// Time for which a pane that comes from another session is waited for; its poller sees that it has
+/// left with its next capture.
+const ARRIVAL_WAIT: Duration = Duration::from_secs(3);
+
+impl SessionPanes {
+    /// A pane that is to be watched from now on, if it can be.
+    pub(super) fn found(
+        &mut self,
+        id: &PaneId,
+        sight: CapturedPane<'_>,
+        context: ReplyContext<'_>,
+    ) -> Option<Pane> {
+        let known = self.config.resume_points.get(id).cloned();
+        if known.is_none() {
+            match self.config.transfers.arrive(id, self.config.session_id) {
+                Arrival::New => {}
+                Arrival::Moved(moving) => return Some(self.take_over(*moving, id, sight, context)),
+                Arrival::Held => {
+                    let since = *self.arriving.entry(id.clone()).or_insert(context.now);
+                    if context.now.saturating_duration_since(since) < ARRIVAL_WAIT {
+                        return None;
+                    }
+                    // What was reported of it there is not known here.
+                    return self.open(id, sight, &Begin::Resume(&ResumePoint::new()), context);
+                }
+            }
+        }
+        let stood_there = self.passed_over.contains(id) || context.first && !self.config.fresh;
+        let begin = match &known {
+            Some(resume_point) => Begin::Resume(resume_point),
+            None if stood_there => Begin::Baseline,
+            None => Begin::Fresh,
+        };
+        self.open(id, sight, &begin, context)
+    }
+
+    /// A pane that was another session's.
+    pub(super) fn take_over(
+        &mut self,
+        Moving {
+            mut pane,
+            resume_point,
+        }: Moving,
+        id: &PaneId,
+        sight: CapturedPane<'_>,
+        context: ReplyContext<'_>,
+    ) -> Pane {
+        let deepest = self.was_asked_whole(id, context);
+        self.arriving.remove(id);
+        self.to_open.remove(id);
+        self.config.resume_points.insert(id.clone(), resume_point);
+        let state = self.with_command(sight.state);
+        let mut out = out(
+            &self.config.emitter,
+            &mut self.config.resume_points,
+            id,
+            context.now,
+        );
+        pane.arrive(&state, &mut out);
+        let CapturedPane { state, look, seen } = sight;
+        pane.look(state, look, seen.clone(), deepest, &mut out);
+        self.found_late |= context.again && pane.deeper;
+        pane
+    }
+
+    /// Returns whether the capture at a pane that is to be opened is as deep as looks can be.
+    fn was_asked_whole(&self, id: &PaneId, context: ReplyContext<'_>) -> bool {
+        let margin = self.to_open.get(id).map(|to_open| to_open.margin);
+        context.again && margin == Some(Margin::All)
+    }
+
+    /// Opens a pane; not yet, if the capture is too short for that.
+    pub(super) fn open(
+        &mut self,
+        id: &PaneId,
+        CapturedPane { state, look, seen }: CapturedPane<'_>,
+        begin: &Begin<'_>,
+        context: ReplyContext<'_>,
+    ) -> Option<Pane> {
+        let whole = look.is_complete() || matches!(begin, Begin::Baseline);
+        // A full-screen program came after the listing: what is behind it is configured, too.
+        let hidden = look.alternate && look.saved.is_none();
+        if (!whole || hidden) && !self.was_asked_whole(id, context) {
+            self.found_late |= context.again;
+            let to_open = ToOpen {
+                margin: Margin::All,
+                state: state.clone(),
+                is_fresh: matches!(begin, Begin::Fresh),
+            };
+            self.to_open.insert(id.clone(), to_open);
+            return None;
+        }
+        self.to_open.remove(id);
+        self.passed_over.remove(id);
+        self.arriving.remove(id);
+        // From here on it is known, whatever happens to this thread.
+        let resume_points = &mut self.config.resume_points;
+        resume_points.entry(id.clone()).or_default();
+        let stood_there = !matches!(begin, Begin::Fresh);
+        if let Some(baseline) = self.config.baseline.as_ref().filter(|_| stood_there) {
+            baseline.show(context.name, id, &captured_lines(look));
+        }
+        let state = self.with_command(state);
+        let mut out = out(
+            &self.config.emitter,
+            &mut self.config.resume_points,
+            id,
+            context.now,
+        );
+        let options = PaneOptions {
+            begin,
+            settle: settle_time(&self.config.schedule),
+            turns: self.config.turns.as_ref(),
+            states: self.config.states.as_ref(),
+            conversations: &self.config.conversations,
+            shows_screen: self.config.shows_screens,
+            streams: self.pipes.is_some(),
+        };
+        Some(Pane::open(&state, look, seen.clone(), options, &mut out))
+    }
+
+    /// The state with the program in the pane's foreground. A pane that has just appeared is asked
+    /// for.
+    pub(super) fn with_command(&mut self, state: &PaneState) -> PaneState {
+        let (id, commands) = (state.pane(), &mut self.config.commands);
+        if !commands.contains_key(&id)
+            && let Ok(listing) = self.config.gateway.listing()
+        {
+            let named = listing.panes.iter();
+            *commands = named
+                .map(|state| (state.pane(), state.command.clone()))
+                .collect();
+        }
+        PaneState {
+            command: commands.get(&id).cloned().unwrap_or_default(),
+            ..state.clone()
+        }
+    }
+}

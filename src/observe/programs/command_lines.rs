@@ -1,0 +1,133 @@
+//! The command lines that a pane's shell marks, emitted with the job that each one starts.
+
+use std::time::Instant;
+
+use crossbeam_channel::Sender;
+
+use super::PaneProgram;
+use crate::observe::command_events::{CommandEvent, CommandLine, LineState};
+use crate::process::{JOB_REPORT_AGE, ProcessWatcher, directory};
+use crate::track::ShellMark;
+
+impl PaneProgram {
+    pub(super) fn handle_mark(
+        &mut self,
+        mark: ShellMark,
+        exits: &ProcessWatcher,
+        bell: &Sender<()>,
+        now: Instant,
+    ) -> Vec<CommandEvent> {
+        // What is due counts first: many marks may come at once.
+        let mut told = match self.deadline().is_some_and(|due| due <= now) {
+            true => self.handle_timeout(exits, bell, now),
+            false => Vec::new(),
+        };
+        match mark {
+            ShellMark::Started { command } => {
+                // A shell that marks no end begins the next one.
+                told.extend(self.line_ended(None, now));
+                self.line = Some(CommandLine {
+                    command: command.unwrap_or_default(),
+                    // That of a command is its shell's, which waits for it.
+                    cwd: directory(self.pid).unwrap_or_default(),
+                    since: now,
+                    state: LineState::New,
+                    end: None,
+                });
+            }
+            ShellMark::Finished { exit_status } => {
+                told.extend(self.line_ended(exit_status.map(i32::from), now));
+            }
+            ShellMark::Prompt => {
+                told.extend(self.line_ended(None, now));
+                // A shell takes its terminal back before it prompts.
+                let front = match self.jobs.has_reported() {
+                    true => self.look(exits, bell, now),
+                    false => None,
+                };
+                self.is_prompt_inner = front.is_some_and(|group| !self.jobs.is_pending(group));
+            }
+            ShellMark::Input => {}
+        }
+        told
+    }
+
+    /// The shell says that a command line has ended. A job of it that has not (it was stopped, or the
+    /// prompt is one behind `ssh`) continues as the kernel shows it.
+    pub(super) fn line_ended(&mut self, status: Option<i32>, now: Instant) -> Vec<CommandEvent> {
+        let mut told = Vec::new();
+        if let Some(LineState::Emitted(Some(_))) = self.line.as_ref().map(|line| line.state) {
+            // The shell has waited for its processes, which the bell may not have told yet.
+            self.note_ends_now();
+            told = self.events(now);
+        }
+        let Some(line) = self.line.take() else {
+            return told;
+        };
+        let LineState::Emitted(pid) = line.state else {
+            return told;
+        };
+        if !pid.is_some_and(|group| self.jobs.is_running(group)) {
+            let took = now.saturating_duration_since(line.since);
+            told.push(CommandEvent::completed(pid, status, line.end, took));
+        }
+        told
+    }
+
+    /// A command line that has lived for long enough is emitted, with the job that is its first.
+    pub(super) fn line_due(
+        &mut self,
+        exits: &ProcessWatcher,
+        bell: &Sender<()>,
+        now: Instant,
+    ) -> Option<CommandEvent> {
+        let line = self.line.as_ref()?;
+        if line.state != LineState::New || now < line.since + JOB_REPORT_AGE {
+            return None;
+        }
+        let front = match self.is_prompt_inner {
+            true => None,
+            false => self.look(exits, bell, now),
+        };
+        let Some(group) = front else {
+            // The shell itself works, or what runs cannot be seen.
+            return self.line_started(None, String::new());
+        };
+        let Some(members) = self.jobs.report_now(group) else {
+            // A job that was stopped is in the foreground again.
+            self.line_is_no_job();
+            return None;
+        };
+        let Some(CommandEvent::Started { command, .. }) = self.started(group, &members) else {
+            self.jobs.suppress(group);
+            self.line_is_no_job();
+            return None;
+        };
+        self.line_started(Some(group), command)
+    }
+
+    pub(super) fn line_started(
+        &mut self,
+        pid: Option<u32>,
+        command: String,
+    ) -> Option<CommandEvent> {
+        let line = self.line.as_mut()?;
+        line.state = LineState::Emitted(pid);
+        Some(CommandEvent::Started {
+            pid,
+            command: match line.command.is_empty() {
+                true => command,
+                false => line.command.clone(),
+            },
+            cwd: line.cwd.clone(),
+        })
+    }
+
+    pub(super) fn line_is_no_job(&mut self) {
+        if let Some(line) = &mut self.line
+            && line.state == LineState::New
+        {
+            line.state = LineState::PassedOver;
+        }
+    }
+}

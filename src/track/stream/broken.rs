@@ -1,0 +1,99 @@
+//! Lines of a capture that tmux has in two parts, or of which it has only the end, joined as they were
+//! reported (pure).
+
+use std::collections::BTreeMap;
+
+use crate::track::capture::Capture;
+use crate::track::lines::{Logical, fills_row};
+
+/// Where a full-screen program begins, tmux ends a line of the normal screen whose beginning has
+/// scrolled off. It was not printed so: both parts are one line, as it was said. Goes up from a line
+/// of this number; the number of the first.
+pub(super) fn join_up(
+    lines: &mut Vec<Logical>,
+    at: usize,
+    number: i64,
+    known: &BTreeMap<i64, &str>,
+    width: u32,
+) -> i64 {
+    let (mut at, mut number) = (at, number);
+    loop {
+        let text = known.get(&number).copied();
+        if at > 0 && text.is_some_and(|text| is_broken(lines, at - 1, text, width)) {
+            join(lines, at - 1);
+            at -= 1;
+        }
+        if at == 0 {
+            return number;
+        }
+        (at, number) = (at - 1, number - 1);
+    }
+}
+
+/// The same from the first line on, of this number.
+pub(super) fn join_down(
+    lines: &mut Vec<Logical>,
+    first: i64,
+    known: &BTreeMap<i64, &str>,
+    width: u32,
+) {
+    let mut at = 0;
+    while at < lines.len() {
+        let text = known.get(&(first + at as i64)).copied();
+        if text.is_some_and(|text| is_broken(lines, at, text, width)) {
+            join(lines, at);
+        }
+        at += 1;
+    }
+}
+
+/// Where the history was cleared, tmux has the end only of a line that reached into the screen. The
+/// line reads as it was said, with a row above that stands for those that are gone. `said` are the
+/// texts that were said of it.
+pub(super) fn mend_cut(lines: &mut [Logical], capture: &Capture, said: &[&str]) {
+    let (Some(line), true) = (lines.first_mut(), capture.is_complete()) else {
+        return;
+    };
+    let text = line.text.trim_end_matches(' ');
+    if text.is_empty() {
+        return;
+    }
+    let begin = said.iter().find_map(|said| {
+        let begin = said.trim_end_matches(' ').strip_suffix(text)?;
+        (!begin.is_empty() && fills_row(begin, capture.width)).then_some(begin)
+    });
+    if let Some(begin) = begin {
+        line.text.insert_str(0, begin);
+        (line.start, line.rows) = (line.start - 1, line.rows + 1);
+    }
+}
+
+/// Whether a line and the next one are a line that was said, broken where a row is full: a line
+/// that ends before it is (`send-keys -R` ends one anywhere) is a line of its own.
+fn is_broken(lines: &[Logical], at: usize, said: &str, width: u32) -> bool {
+    let (Some(line), Some(next)) = (lines.get(at), lines.get(at + 1)) else {
+        return false;
+    };
+    if !fills_row(&line.text, width) {
+        return false;
+    }
+    let rest = said.strip_prefix(&*line.text);
+    !is_blank(&line.text)
+        && !is_blank(&next.text)
+        && rest.is_some_and(|rest| reads(rest, &next.text))
+}
+
+fn join(lines: &mut Vec<Logical>, at: usize) {
+    let next = lines.remove(at + 1);
+    lines[at].text.push_str(&next.text);
+    lines[at].rows += next.rows;
+}
+
+pub(super) fn is_blank(line: &str) -> bool {
+    line.trim_end_matches(' ').is_empty()
+}
+
+/// Returns whether a line reads so, but for the blanks at its end.
+pub(super) fn reads(line: &str, said: &str) -> bool {
+    line.trim_end_matches(' ') == said.trim_end_matches(' ')
+}

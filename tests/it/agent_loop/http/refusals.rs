@@ -1,0 +1,192 @@
+//! Servers that refuse, delay, or send the key back.
+
+use super::*;
+
+#[test]
+fn too_many_requests_are_retried_after_the_requested_delay() {
+    // 2026-01-21T10:00:00Z is when a fake clock begins.
+    for header in [
+        "retry-after: 7",
+        "retry-after: Wed, 21 Jan 2026 10:00:07 GMT",
+        "retry-after-ms: 7000",
+    ] {
+        let refusal = status(
+            429,
+            &format!("{header}\r\n"),
+            "{\"error\":{\"type\":\"rate_limit_error\",\"message\":\"slow down\"}}",
+        );
+        let server = Server::saying([refusal, hello()]);
+        let fake = FakeClock::new();
+        let asking = Asking::begin(anthropic(&server).clock(fake.clock()), prompt());
+        let warning = asking.next();
+        let warnings = warnings_of(std::slice::from_ref(&warning));
+        assert_eq!(
+            warnings,
+            [
+                "Anthropic: retrying in 7s, attempt 2 of 6, after status 429: rate_limit_error: slow down"
+            ]
+        );
+        server.got.recv_timeout(CEILING).unwrap();
+        assert!(server.got.try_recv().is_err(), "it did not wait");
+        fake.advance(Duration::from_millis(6_900));
+        assert!(server.got.try_recv().is_err(), "it did not wait");
+        // The wait may not have begun when the clock was moved.
+        wait_for("the second request", CEILING, || {
+            fake.advance(Duration::from_millis(200));
+            server.got.try_recv()
+        });
+        assert_eq!(asking.end().unwrap().text, "Hello");
+    }
+}
+
+#[test]
+fn overloaded_servers_are_retried_with_growing_delays() {
+    let refusals = [529, 503, 500].map(|code| status(code, "", "overloaded"));
+    let server = Server::saying(refusals.into_iter().chain([hello()]));
+    let (answer, chunks) = asked(&mut anthropic(&server), &prompt());
+    assert_eq!(answer.unwrap().text, "Hello");
+    let warnings = warnings_of(&chunks);
+    assert_eq!(warnings.len(), 3, "{warnings:?}");
+    for (warning, expected) in warnings.iter().zip([
+        "in 1ms, attempt 2",
+        "in 2ms, attempt 3",
+        "in 4ms, attempt 4",
+    ]) {
+        assert!(warning.contains(expected), "{warning}");
+    }
+
+    let server = Server::saying((0..9).map(|_| status(429, "", "")));
+    let (answer, chunks) = asked(&mut anthropic(&server).retries(2), &prompt());
+    let error = answer.unwrap_err();
+    assert!(error.is_limited(), "{error:?}");
+    assert!(
+        error.to_string().contains("status 429") && error.to_string().contains("after 3 attempts"),
+        "{error}"
+    );
+    assert_eq!(warnings_of(&chunks).len(), 2);
+    assert_eq!(server.got.len(), 3);
+
+    let server = Server::saying([status(429, "retry-after: 3600\r\n", "")]);
+    let (answer, chunks) = asked(&mut anthropic(&server), &prompt());
+    let error = answer.unwrap_err();
+    assert!(
+        error.is_limited() && error.to_string().contains("3600"),
+        "{error}"
+    );
+    assert!(chunks.is_empty(), "{chunks:?}");
+}
+
+#[test]
+fn the_key_does_not_leak_even_when_it_is_sent_back() {
+    let is_installed = install_logger();
+    let echo = format!(
+        "{{\"error\":{{\"type\":\"authentication_error\",\"message\":\"no such key: {KEY}\"}}}}"
+    );
+    let stream = format!("{STREAM}{}", HELLO.replace("Hel", KEY));
+    let overloaded = status(529, "", &echo);
+    let broken = format!("{STREAM}data: {{{KEY}\n\n");
+    let failing = format!(
+        "{STREAM}data: {{\"type\":\"error\",\"error\":{{\"type\":\"x\",\"message\":\"{KEY}\"}}}}\n\n"
+    );
+    let redirect = status(307, &format!("location: http://localhost:1/{KEY}\r\n"), "");
+    for answer in [
+        status(401, "", &echo),
+        status(400, "", &format!("<html>{KEY}</html>")),
+        stream,
+        overloaded,
+        broken,
+        failing,
+        redirect,
+        format!("{KEY}\r\n\r\n"),
+    ] {
+        let server = Server::saying([answer.clone(), answer]);
+        let mut client = anthropic(&server).retries(1);
+        let (answer, chunks) = asked(&mut client, &prompt());
+        let shown = match &answer {
+            Ok(response) => format!("{response:?}"),
+            Err(error) => format!("{error} {error:?} {:?}", error.partial_response()),
+        };
+        let all = format!("{client:?} {shown} {chunks:?}");
+        assert!(!all.contains("Hush"), "{all}");
+        eprintln!("{shown}");
+    }
+    match is_installed {
+        true => assert_eq!(*LEAKS.lock().unwrap(), Vec::<String>::new()),
+        false => eprintln!("NOT TESTED: another logger is installed"),
+    }
+}
+
+/// A key is not sent while the application's logger would record it.
+#[test]
+fn a_logger_that_would_record_the_key_prevents_the_request() {
+    let is_installed = install_logger();
+    let server = Server::saying([hello()]);
+    RECORDS_SECRETS.set(true);
+    let answer = anthropic(&server).complete(&prompt(), &Cancel::new());
+    RECORDS_SECRETS.set(false);
+    if !is_installed {
+        return eprintln!("NOT TESTED: another logger is installed");
+    }
+    let error = answer.unwrap_err().to_string();
+    assert!(
+        error.contains("ureq::util") && !error.contains("Hush"),
+        "{error}"
+    );
+    assert_eq!(server.got.len(), 0);
+}
+
+#[test]
+fn other_refusals_are_not_retried() {
+    let other = Server::saying([hello()]);
+    let redirect = status(308, &format!("location: {}/v1/messages\r\n", other.url), "");
+    for (answer, says) in [
+        (
+            status(
+                401,
+                "",
+                "{\"type\":\"error\",\"error\":{\"type\":\"authentication_error\",\"message\":\"invalid x-api-key\"}}",
+            ),
+            "status 401: authentication_error: invalid x-api-key",
+        ),
+        (
+            status(404, "", "{\"error\":\"model not found\"}"),
+            "status 404: model not found",
+        ),
+        (status(413, "", ""), "status 413"),
+        (redirect, "redirects are not followed"),
+        (
+            "HTTP/1.1 200 OK\r\ncontent-type: text/html\r\n\r\n<html>Sign in</html>".to_owned(),
+            "text/html",
+        ),
+        ("garbage\r\n\r\n".to_owned(), "Anthropic: "),
+        (String::new(), "Anthropic: "),
+        (
+            format!(
+                "{STREAM}data: {{\"type\":\"error\",\"error\":{{\"type\":\"overloaded_error\",\"message\":\"Overloaded\"}}}}\n\n"
+            ),
+            "overloaded_error: Overloaded",
+        ),
+    ] {
+        let server = Server::saying([answer, hello()]);
+        let (answer, chunks) = asked(&mut anthropic(&server), &prompt());
+        let error = answer.unwrap_err();
+        assert!(error.to_string().contains(says), "{error}");
+        assert!(chunks.is_empty(), "{chunks:?}");
+        assert!(server.got.len() <= 1, "the request was retried");
+    }
+    assert!(other.got.is_empty(), "the redirect was followed");
+    // Nobody is there.
+    let nobody = Server::saying(Vec::<String>::new());
+    wait_for("a refusal", CEILING, || {
+        let error = anthropic(&nobody)
+            .complete(&prompt(), &Cancel::new())
+            .unwrap_err();
+        let text = error.to_string();
+        text.contains("refused").then_some(()).ok_or(text)
+    });
+    let far = HttpClient::new(Api::OpenAi, "m")
+        .base_url("http://192.0.2.1/v1")
+        .key(Secret::new(KEY));
+    let error = { far }.complete(&prompt(), &Cancel::new()).unwrap_err();
+    assert!(error.to_string().contains("not encrypted"), "{error}");
+}

@@ -1,0 +1,110 @@
+//! Servers that stop answering, and calls that are cancelled.
+
+use super::*;
+
+/// A server that sends this and then nothing.
+fn silent_after(bytes: impl Into<Vec<u8>>) -> Server {
+    let bytes = bytes.into();
+    Server::once(move |connection| {
+        connection.say(&bytes);
+        connection.hold();
+    })
+}
+
+fn half() -> String {
+    let at = HELLO.find("data: {\"type\":\"message_delta").unwrap();
+    format!("{STREAM}{}", &HELLO[..at])
+}
+
+#[test]
+fn silence_has_its_limits() {
+    let server = silent_after("");
+    let fake = FakeClock::new();
+    let asking = Asking::begin(
+        anthropic(&server)
+            .clock(fake.clock())
+            .first_byte_timeout(Duration::from_secs(100)),
+        prompt(),
+    );
+    server.got.recv_timeout(CEILING).unwrap();
+    fake.advance(Duration::from_secs(109));
+    assert!(asking.answer.try_recv().is_err(), "too early");
+    fake.advance(Duration::from_secs(1));
+    let error = asking.end().unwrap_err();
+    assert!(
+        error.is_timeout() && error.to_string().contains("within 100s"),
+        "{error:?}"
+    );
+
+    let server = silent_after(half());
+    let fake = FakeClock::new();
+    let asking = Asking::begin(
+        anthropic(&server)
+            .clock(fake.clock())
+            .idle_timeout(Duration::from_secs(30)),
+        prompt(),
+    );
+    assert_eq!([asking.text(), asking.text()].concat(), "Hello");
+    let error = wait_for("the end", CEILING, || {
+        fake.advance(Duration::from_secs(10));
+        asking.answer.try_recv()
+    });
+    let error = error.0.unwrap_err();
+    assert!(
+        error.is_timeout() && error.to_string().contains("for 30s"),
+        "{error:?}"
+    );
+    assert_eq!(error.partial(), "Hello");
+}
+
+#[test]
+fn a_cancel_ends_it_at_once_wherever_it_waits() {
+    // For the first byte.
+    let server = silent_after("");
+    let asking = Asking::begin(anthropic(&server), prompt());
+    server.got.recv_timeout(CEILING).unwrap();
+    asking.cancelled();
+
+    // In the middle.
+    let server = silent_after(half());
+    let asking = Asking::begin(anthropic(&server), prompt());
+    assert_eq!([asking.text(), asking.text()].concat(), "Hello");
+    assert_eq!(asking.cancelled().partial(), "Hello");
+
+    // For asking again.
+    let server = Server::saying([status(429, "retry-after: 9\r\n", "")]);
+    let asking = Asking::begin(anthropic(&server), prompt());
+    assert_eq!(warnings_of(&[asking.next()]).len(), 1);
+    asking.cancelled();
+
+    // For a caller that takes the partial answer.
+    let server = Server::once(|connection| {
+        connection.say(STREAM.as_bytes());
+        let delta = HELLO.split_inclusive("\n\n").nth(1).unwrap();
+        connection.say(delta.repeat(1_000).as_bytes());
+        connection.hold();
+    });
+    let asking = Asking::begin(anthropic(&server), prompt());
+    wait_for("a full channel", CEILING, || {
+        asking
+            .chunks
+            .is_full()
+            .then_some(())
+            .ok_or(asking.chunks.len())
+    });
+    asking.cancelled();
+
+    // For a place that does not answer at all (RFC 5737), where there is a network.
+    let far = HttpClient::new(Api::OpenAi, "m")
+        .base_url("http://192.0.2.1:9/v1")
+        .allow_plain_http()
+        .key(Secret::new(KEY));
+    let asking = Asking::begin(far, prompt());
+    if asking
+        .answer
+        .recv_timeout(Duration::from_millis(300))
+        .is_err()
+    {
+        asking.cancelled();
+    }
+}

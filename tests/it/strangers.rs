@@ -1,0 +1,313 @@
+//! Other users of the machine: they read nothing, and nothing that they own or can write to is used.
+
+use std::fs::{self, Permissions};
+use std::os::unix::fs::{PermissionsExt, chown};
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use rustix::process::Signal;
+
+use crate::cli::{Running, program, run};
+use crate::support::TmuxServer;
+
+/// A user id that no account of the machine has.
+const STRANGER: u32 = 54_321;
+
+fn is_root() -> bool {
+    let is_root = rustix::process::geteuid().is_root();
+    if !is_root {
+        eprintln!("SKIPPED, NOT TESTED: only root can act as another user");
+    }
+    is_root
+}
+
+fn set_mode(path: &Path, mode: u32) {
+    fs::set_permissions(path, Permissions::from_mode(mode)).unwrap();
+}
+
+/// Checks that the program refuses with one line that holds these texts.
+#[track_caller]
+fn assert_refused(output: &Output, texts: &[&str]) {
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{stderr}");
+    assert_eq!(stderr.lines().count(), 1, "{stderr}");
+    for text in texts {
+        assert!(stderr.contains(text), "{text:?}: {stderr}");
+    }
+    assert!(output.stdout.is_empty(), "{output:?}");
+}
+
+/// A data directory with one run, `job`.
+fn history() -> (tempfile::TempDir, PathBuf) {
+    let temp = tempfile::tempdir().unwrap();
+    let data = temp.path().join("data");
+    let output = run(
+        &["run", "--execution-id", "job", "--", "echo", "kept"],
+        &data,
+    );
+    assert!(output.status.success(), "{output:?}");
+    (temp, data)
+}
+
+const READERS: &[&[&str]] = &[
+    &["runs"],
+    &["log", "job"],
+    &["replay", "job"],
+    &["export", "job", "--format", "text"],
+    &["run", "--", "true"],
+];
+
+#[test]
+fn a_data_directory_that_others_can_write_to_is_refused() {
+    let (_temp, data) = history();
+    for (path, mode) in [(data.clone(), 0o777), (data.join("runs"), 0o770)] {
+        set_mode(&path, mode);
+        for args in READERS {
+            let output = run(args, &data);
+            assert_refused(&output, &["other users can write to it", "chmod go-w"]);
+        }
+        set_mode(&path, 0o700);
+    }
+    assert!(run(&["log", "job"], &data).status.success());
+}
+
+#[test]
+fn a_run_that_others_can_write_to_is_refused_and_the_others_are_listed() {
+    let (_temp, data) = history();
+    let output = run(&["run", "--execution-id", "other", "--", "true"], &data);
+    assert!(output.status.success(), "{output:?}");
+    set_mode(&data.join("runs/job"), 0o707);
+    for args in &READERS[1..4] {
+        assert_refused(
+            &run(args, &data),
+            &["other users can write to it", "runs/job"],
+        );
+    }
+    // A command is run all the same, without a log.
+    let again = run(&["run", "--execution-id", "job", "--", "true"], &data);
+    let stderr = String::from_utf8_lossy(&again.stderr);
+    assert!(
+        again.status.success() && stderr.contains("without a log: refused"),
+        "{again:?}"
+    );
+    let path = data.join("runs/job");
+    let by_path = run(&["log", path.to_str().unwrap()], &data);
+    assert_refused(&by_path, &["runs/job"]);
+    let listed = run(&["runs"], &data);
+    let (stdout, stderr) = (
+        String::from_utf8_lossy(&listed.stdout),
+        String::from_utf8_lossy(&listed.stderr),
+    );
+    assert!(
+        stdout.contains("other") && !stdout.contains("job"),
+        "{stdout}"
+    );
+    assert!(stderr.contains("runs/job"), "{stderr}");
+}
+
+#[test]
+fn what_another_user_owns_is_refused() {
+    if !is_root() {
+        return;
+    }
+    let (_temp, data) = history();
+    let all = [data.clone(), data.join("runs"), data.join("runs/job")];
+    for path in &all {
+        chown(path, Some(STRANGER), None).unwrap();
+        let output = run(&["log", "job"], &data);
+        assert_refused(
+            &output,
+            &["belongs to another user", path.to_str().unwrap()],
+        );
+        chown(path, Some(0), None).unwrap();
+    }
+    let rules = data.join("redact.toml");
+    fs::write(&rules, "").unwrap();
+    chown(&rules, Some(STRANGER), None).unwrap();
+    let output = run(&["run", "--", "true"], &data);
+    assert_refused(&output, &["belongs to another user", "redact.toml"]);
+}
+
+#[test]
+fn rules_that_others_can_write_to_are_refused() {
+    let temp = tempfile::tempdir().unwrap();
+    let rules = temp.path().join("rules.toml");
+    fs::write(&rules, "").unwrap();
+    set_mode(&rules, 0o666);
+    let path = rules.to_str().unwrap();
+    let data = temp.path().join("data");
+    let output = run(&["run", "--redact", path, "--", "true"], &data);
+    assert_refused(&output, &["other users can write to it", "rules.toml"]);
+    set_mode(&rules, 0o644);
+    assert!(
+        run(&["run", "--redact", path, "--", "true"], &data)
+            .status
+            .success()
+    );
+}
+
+#[test]
+fn devices_and_named_pipes_are_no_logs() {
+    let temp = tempfile::tempdir().unwrap();
+    let fifo = temp.path().join("fifo");
+    let made = Command::new("mkfifo").arg(&fifo).status().unwrap();
+    assert!(made.success());
+    for path in ["/dev/zero", "/dev/tty", fifo.to_str().unwrap()] {
+        // There may be no terminal to open.
+        let output = run(&["log", path], temp.path());
+        assert_eq!(output.status.code(), Some(2), "{output:?}");
+        assert!(output.stdout.is_empty(), "{output:?}");
+    }
+    for path in ["/dev/zero", fifo.to_str().unwrap()] {
+        assert_refused(
+            &run(&["log", path], temp.path()),
+            &["only regular files", path],
+        );
+    }
+}
+
+/// Runs the program under a limit of a shell's `ulimit`.
+fn limited(limit: &str, args: &[&str], data: &Path) -> Command {
+    let program = program(args, data);
+    let mut shell = Command::new("bash");
+    shell
+        .arg("-c")
+        .arg(format!("ulimit -c 0 {limit}; exec \"$@\""))
+        .arg("bash")
+        .arg(program.get_program())
+        .args(program.get_args())
+        .env("TD_DATA_DIR", data);
+    shell
+}
+
+#[test]
+fn a_small_address_space_is_reported_and_does_not_abort() {
+    let temp = tempfile::tempdir().unwrap();
+    for kib in [60_000, 100_000, 190_000] {
+        let limit = format!("-v {kib}");
+        let output = limited(&limit, &["run", "--", "true"], temp.path());
+        let output = Running::start(output).end();
+        assert_refused(&output, &["address space is limited", "ulimit -v"]);
+    }
+}
+
+#[test]
+fn a_line_beyond_its_limit_fits_into_the_least_address_space() {
+    let temp = tempfile::tempdir().unwrap();
+    let event = |seq: u32| {
+        format!(
+            "{{\"seq\":{seq},\"ts\":\"2026-01-21T10:00:01.123456Z\",\"event\":{{\"type\":\"Warning\",\
+             \"execution_id\":\"a\",\"context\":\"c\",\"message\":\"m{seq}\"}}}}\n"
+        )
+    };
+    let mut text = event(1).into_bytes();
+    text.resize(text.len() + (300 << 20), b'x');
+    text.push(b'\n');
+    text.extend(event(2).into_bytes());
+    let plain = temp.path().join("long.jsonl");
+    fs::write(&plain, &text).unwrap();
+    let packed = temp.path().join("long.jsonl.gz");
+    let file = fs::File::create(&packed).unwrap();
+    let mut encoder = flate2::write::GzEncoder::new(file, flate2::Compression::fast());
+    std::io::Write::write_all(&mut encoder, &text).unwrap();
+    encoder.finish().unwrap();
+    drop(text);
+    for path in [plain, packed] {
+        for more in [&[][..], &["--grep", "m2"]] {
+            let args = [&["log", path.to_str().unwrap()], more].concat();
+            let output = Running::start(limited("-v 200000", &args, temp.path())).end();
+            let stdout = String::from_utf8_lossy(&output.stdout);
+            assert!(
+                output.status.success() && stdout.contains("m2"),
+                "{output:?}"
+            );
+            let stderr = String::from_utf8_lossy(&output.stderr);
+            assert!(stderr.contains("too long"), "{stderr}");
+        }
+    }
+}
+
+/// Runs a command of a shell as another user.
+fn as_stranger(script: &str, args: &[&Path]) -> Output {
+    Command::new("sh")
+        .args(["-c", script, "sh"])
+        .args(args)
+        .current_dir("/")
+        .uid(STRANGER)
+        .gid(STRANGER)
+        .output()
+        .unwrap()
+}
+
+#[test]
+fn another_user_reads_nothing_and_places_nothing() {
+    if !is_root() {
+        return;
+    }
+    let server = TmuxServer::new();
+    server.new_session("job", 80, 24, "echo shown; exec cat");
+    let temp = tempfile::tempdir().unwrap();
+    // The stranger reaches the directories, and nothing in them.
+    set_mode(temp.path(), 0o755);
+    let data = temp.path().join("data");
+    let mut command = program(&["watch", "job", "--lines", "5", "--raw"], &data);
+    let sockets = temp.path().join("tmp");
+    fs::create_dir(&sockets).unwrap();
+    set_mode(&sockets, 0o1777);
+    command
+        .args([std::ffi::OsStr::new("-S"), server.socket().as_os_str()])
+        .env("TMPDIR", &sockets);
+    let mut watch = Running::start(command);
+    watch.wait_for("shown");
+    // What can be read, written or entered below the two directories.
+    let found = as_stranger(
+        "find \"$@\" -mindepth 1 \\( -readable -o -writable -o -executable \\) 2>/dev/null; \
+         ls \"$1\" 2>/dev/null; (: > \"$1/placed\") 2>/dev/null; (mkdir \"$1/runs/x\") 2>/dev/null; true",
+        &[&data, &sockets],
+    );
+    assert_eq!(String::from_utf8_lossy(&found.stdout), "", "{found:?}");
+    watch.signal(Signal::INT);
+    assert!(watch.end().status.success());
+    let names = fs::read_dir(&data)
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name());
+    assert_eq!(names.collect::<Vec<_>>(), ["runs"]);
+    // A directory that the stranger placed where the user's would be is refused.
+    let placed = sockets.join("data");
+    let made = as_stranger("mkdir -p \"$1/runs\"", &[&placed]);
+    assert!(made.status.success(), "{made:?}");
+    assert_refused(&run(&["runs"], &placed), &["belongs to another user"]);
+    assert_refused(
+        &run(&["run", "--", "true"], &placed),
+        &["belongs to another user"],
+    );
+}
+
+#[test]
+fn without_threads_the_program_reports_it() {
+    if !is_root() {
+        return;
+    }
+    let temp = tempfile::tempdir().unwrap();
+    set_mode(temp.path(), 0o777);
+    let program = temp.path().join("td-observe");
+    fs::copy(env!("CARGO_BIN_EXE_td-observe"), &program).unwrap();
+    let data = temp.path().join("data");
+    for threads in [1, 3, 5, 7] {
+        let script = format!("ulimit -u {threads}; exec \"$1\" --data-dir \"$2\" run -- true");
+        let output = Command::new("bash")
+            .args(["-c", &script, "bash"])
+            .args([&program, &data])
+            .current_dir("/")
+            .uid(STRANGER + threads)
+            .gid(STRANGER)
+            .output()
+            .unwrap();
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(1), "{threads}: {stderr}");
+        assert_eq!(stderr.lines().count(), 1, "{stderr}");
+        assert!(stderr.contains("cannot start the thread"), "{stderr}");
+        let _ = fs::remove_dir_all(&data);
+    }
+}
