@@ -1,5 +1,9 @@
 //! Looks: whether bytes look random, or decode to something (pure).
 
+/// Bytes of a value that are examined: the rest does not change the result, and hostile input is not
+/// scanned again and again.
+pub(super) const CHECKED_BYTES: usize = 128;
+
 /// Returns true for letters of both cases that take turns as no words do.
 pub(super) fn has_mixed_case(value: &[u8]) -> bool {
     transitions(value) * 5 >= value.len() * 2

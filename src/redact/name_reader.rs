@@ -1,12 +1,6 @@
 //! Reads from a name to its value: quotes, operators, pairs, cells and prose (pure).
 
-use super::name_value::{NameMatch, Operator, Quote, ValueStart};
-
-/// Maximum number of blanks between a name and its value: the cells of tables are padded.
-const BLANKS: usize = 48;
-
-/// Bytes after a name that prose is examined in.
-const PROSE: usize = 96;
+use super::name_value::{BLANKS, NameMatch, Operator, PROSE, Quote, ValueStart};
 
 /// Reads from a name to its value.
 pub(super) struct Reader<'a> {

@@ -1,5 +1,11 @@
 //! Values of names: their quotes, and the operators before them (pure).
 
+/// Maximum number of blanks between a name and its value: the cells of tables are padded.
+pub(super) const BLANKS: usize = 48;
+
+/// Bytes after a name that prose is examined in.
+pub(super) const PROSE: usize = 96;
+
 /// The quotes of a value, which decide where it ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Quote {

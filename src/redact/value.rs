@@ -3,15 +3,11 @@
 use serde::Deserialize;
 
 use super::looks::{
-    decodes_to_a_pair, has_letter_and_digit, has_mixed_case, has_unusual_letters, holds, is_random,
-    is_repeated, transitions,
+    CHECKED_BYTES, decodes_to_a_pair, has_letter_and_digit, has_mixed_case, has_unusual_letters,
+    holds, is_random, is_repeated, transitions,
 };
 use super::name_value::{Operator, Quote};
 use super::words::{is_code, is_placeholder, is_plain, is_prose, is_type};
-
-/// Bytes of a value that are examined: the rest does not change the result, and hostile input is not
-/// scanned again and again.
-pub(super) const CHECKED_BYTES: usize = 128;
 
 /// The condition under which a value is a secret.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]

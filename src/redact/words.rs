@@ -1,7 +1,6 @@
 //! Words: placeholders, code and prose, which no secret consists of (pure).
 
-use super::looks::{class, holds};
-use super::value::CHECKED_BYTES;
+use super::looks::{CHECKED_BYTES, class, holds};
 
 /// Words that are placeholders for a secret.
 const PLACEHOLDERS: &[&str] = &[
