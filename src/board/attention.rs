@@ -1,10 +1,10 @@
-//! How urgently a row asks for the user.
+//! The urgency with which a row asks for the user.
 
 use std::fmt;
 
 use serde::{Serialize, Serializer};
 
-/// How urgently a row asks for the user, in the order in which faces show the rows.
+/// The urgency with which a row asks for the user, in the order in which faces show the rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum Attention {

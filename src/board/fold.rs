@@ -1,10 +1,10 @@
-//! What each event means for the rows of the board.
+//! Applies one event to the rows of the board.
 
 use std::collections::BTreeSet;
 
-use super::Board;
 use super::line::last_line;
 use super::row::{ExecutionKind, Row, RowKey, RowState};
+use super::rows::Rows;
 use crate::event::{
     AgentState, Envelope, ExecutionId, GapEvidence, PaneId, SessionEndReason, TdEvent,
 };
@@ -16,9 +16,9 @@ const SHELLS: &[&str] = &[
 ];
 
 /// Applies an event; returns the keys of the rows that it changed.
-pub(super) fn apply(board: &mut Board, envelope: &Envelope) -> BTreeSet<RowKey> {
+pub(super) fn apply(rows: &mut Rows, envelope: &Envelope) -> BTreeSet<RowKey> {
     let mut fold = Fold {
-        board,
+        rows,
         at: envelope.ts,
         changed: BTreeSet::new(),
     };
@@ -27,7 +27,7 @@ pub(super) fn apply(board: &mut Board, envelope: &Envelope) -> BTreeSet<RowKey> 
 }
 
 struct Fold<'a> {
-    board: &'a mut Board,
+    rows: &'a mut Rows,
     at: Timestamp,
     changed: BTreeSet<RowKey>,
 }
@@ -207,8 +207,8 @@ impl Fold<'_> {
 
     /// Names an execution and its rows.
     fn name(&mut self, id: &ExecutionId, name: &str) {
-        self.board.names.insert(id.clone(), name.to_owned());
-        for (key, row) in rows_of(self.board, id) {
+        self.rows.names.insert(id.clone(), name.to_owned());
+        for (key, row) in self.rows.of(id) {
             if row.name != name && row.kind != ExecutionKind::Agent {
                 row.name = name.to_owned();
                 self.changed.insert(key.clone());
@@ -218,13 +218,13 @@ impl Fold<'_> {
 
     fn name_if_new(&mut self, id: &ExecutionId, name: &str) {
         let first = name.lines().next().unwrap_or_default();
-        let names = &mut self.board.names;
+        let names = &mut self.rows.names;
         names.entry(id.clone()).or_insert_with(|| first.to_owned());
     }
 
     /// Changes all rows of an execution.
     fn all(&mut self, id: &ExecutionId, mut change: impl FnMut(&mut Row, Timestamp)) {
-        for (key, row) in rows_of(self.board, id) {
+        for (key, row) in self.rows.of(id) {
             let before = row.clone();
             change(row, self.at);
             if *row != before {
@@ -235,14 +235,14 @@ impl Fold<'_> {
 
     /// Changes the row with a key, which is created if it does not exist.
     fn one(&mut self, key: RowKey, kind: ExecutionKind, change: impl FnOnce(&mut Row, Timestamp)) {
-        let name = self.board.names.get(&key.execution_id);
+        let name = self.rows.names.get(&key.execution_id);
         let name = || {
             name.cloned()
                 .unwrap_or_else(|| key.execution_id.to_string())
         };
         let at = self.at;
         let mut is_new = false;
-        let row = self.board.rows.entry(key.clone()).or_insert_with(|| {
+        let row = self.rows.map.entry(key.clone()).or_insert_with(|| {
             is_new = true;
             Row::new(&key, name(), kind, at)
         });
@@ -289,9 +289,9 @@ impl Fold<'_> {
     /// Takes printed text.
     fn text(&mut self, id: &ExecutionId, pane: Option<&PaneId>, text: &str) {
         let key = key(id, pane.map(PaneId::as_str));
-        let row = self.board.rows.get(&key);
+        let row = self.rows.map.get(&key);
         let agent = row.and_then(|row| row.agent.clone());
-        let line = last_line(&self.board.rules, agent.as_deref(), text);
+        let line = last_line(&self.rows.rules, agent.as_deref(), text);
         let kind = match pane {
             Some(_) => ExecutionKind::Pane,
             None => row.map_or(ExecutionKind::Command, |row| row.kind),
@@ -305,7 +305,7 @@ impl Fold<'_> {
     }
 
     fn background_end(&mut self, id: &ExecutionId, agent: &str, state: AgentState, text: &str) {
-        let line = last_line(&self.board.rules, None, text);
+        let line = last_line(&self.rows.rules, None, text);
         self.of(id, None, Some(agent), |row, at| {
             row.printed(at);
             row.last_line = line.unwrap_or_default();
@@ -315,27 +315,14 @@ impl Fold<'_> {
 
     /// An error names no pane: it counts for the first row of its execution.
     fn error(&mut self, id: &ExecutionId) {
-        let first = rows_of(self.board, id)
+        let first = self
+            .rows
+            .of(id)
             .next()
             .map(|(key, row)| (key.clone(), row.kind));
         let (key, kind) = first.unwrap_or_else(|| (key(id, None), ExecutionKind::Command));
         self.one(key, kind, |row, _| row.errors += 1);
     }
-}
-
-fn rows_of<'a>(
-    board: &'a mut Board,
-    id: &ExecutionId,
-) -> impl Iterator<Item = (&'a RowKey, &'a mut Row)> {
-    let from = RowKey {
-        execution_id: id.clone(),
-        part: None,
-    };
-    let id = id.clone();
-    board
-        .rows
-        .range_mut(from..)
-        .take_while(move |(key, _)| key.execution_id == id)
 }
 
 fn key(id: &ExecutionId, part: Option<&str>) -> RowKey {

@@ -20,31 +20,27 @@
 //! ```
 
 mod attention;
-mod fold;
 mod line;
 mod row;
+mod rows;
+
+mod fold;
 
 pub use attention::Attention;
 pub use row::{ExecutionKind, Row, RowKey, RowState};
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
-use rustc_hash::FxHashMap;
+use rows::Rows;
 
 use crate::agent::StateRules;
-use crate::event::{Envelope, ExecutionId};
+use crate::event::Envelope;
 use crate::timestamp::Timestamp;
-
-/// The most rows. The observer has fewer panes than that; beyond it, rows that have ended go first.
-const ROWS_MAX: usize = 10_000;
 
 /// One row for each pane, command, loop and background agent that events have mentioned.
 #[derive(Debug)]
 pub struct Board {
-    rows: BTreeMap<RowKey, Row>,
-    /// The names of executions whose rows may appear later.
-    names: FxHashMap<ExecutionId, String>,
-    rules: StateRules,
+    rows: Rows,
     now: Timestamp,
 }
 
@@ -59,9 +55,7 @@ impl Board {
     /// Creates an empty board that recognizes the decoration of agents' screens by these rules.
     pub fn new(rules: StateRules) -> Self {
         Self {
-            rows: BTreeMap::new(),
-            names: FxHashMap::default(),
-            rules,
+            rows: Rows::new(rules),
             now: Timestamp::default(),
         }
     }
@@ -70,8 +64,8 @@ impl Board {
     /// events of one execution come in their order.
     pub fn apply(&mut self, envelope: &Envelope) -> BTreeSet<RowKey> {
         self.now = self.now.max(envelope.ts);
-        let changed = fold::apply(self, envelope);
-        self.forget_ended();
+        let changed = fold::apply(&mut self.rows, envelope);
+        self.rows.forget_ended();
         changed
     }
 
@@ -79,7 +73,7 @@ impl Board {
     pub fn tick(&mut self, now: Timestamp) -> BTreeSet<RowKey> {
         self.now = self.now.max(now);
         let now = self.now;
-        let rows = self.rows.iter_mut();
+        let rows = self.rows.map.iter_mut();
         let changed = rows.filter_map(|(key, row)| row.tick(now).then(|| key.clone()));
         changed.collect()
     }
@@ -87,34 +81,20 @@ impl Board {
     /// Returns the rows: those that need the user first, the longest in that state before the
     /// others; then by attention, and the most recent first.
     pub fn rows(&self) -> impl Iterator<Item = &Row> {
-        let mut rows: Vec<&Row> = self.rows.values().collect();
+        let mut rows: Vec<&Row> = self.rows.map.values().collect();
         rows.sort_by_cached_key(|row| row.rank());
         rows.into_iter()
     }
 
     /// Returns the row with this key.
     pub fn row(&self, key: &RowKey) -> Option<&Row> {
-        self.rows.get(key)
+        self.rows.map.get(key)
     }
 
     /// Returns the number of rows that ask for this attention.
     pub fn count(&self, attention: Attention) -> usize {
-        let rows = self.rows.values();
+        let rows = self.rows.map.values();
         rows.filter(|row| row.attention() == attention).count()
-    }
-
-    /// Removes the rows that ended first when there are too many.
-    fn forget_ended(&mut self) {
-        while self.rows.len() > ROWS_MAX {
-            let ended = self.rows.iter().filter(|(_, row)| row.has_ended());
-            let Some(key) = ended
-                .min_by_key(|(_, row)| row.since)
-                .map(|(key, _)| key.clone())
-            else {
-                return;
-            };
-            self.rows.remove(&key);
-        }
     }
 }
 

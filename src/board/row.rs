@@ -21,7 +21,7 @@ pub struct RowKey {
     pub part: Option<String>,
 }
 
-/// What a row stands for.
+/// The kind of execution that a row stands for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum ExecutionKind {
@@ -83,7 +83,7 @@ pub struct Row {
     pub name: String,
     /// The pane, for a pane.
     pub pane: Option<PaneId>,
-    /// What the row stands for.
+    /// The kind of execution.
     pub kind: ExecutionKind,
     /// The program in it: `claude`, `codex`, …, `shell`, another program's name; `None` if unknown.
     pub agent: Option<String>,
@@ -93,7 +93,7 @@ pub struct Row {
     pub since: Timestamp,
     /// The certainty of an agent's state.
     pub evidence: Option<EnumOrUnknown<StateEvidence>>,
-    /// What the agent asks, while it waits.
+    /// The agent's question, while it waits.
     pub asks: Option<String>,
     /// The exit status: a number, `128 + n` for a signal; `None` while it runs or where it is unknown.
     pub exit_status: Option<i32>,
@@ -134,7 +134,7 @@ impl Row {
         }
     }
 
-    /// Returns how urgently the row asks for the user.
+    /// Returns the urgency with which the row asks for the user.
     pub fn attention(&self) -> Attention {
         match &self.state {
             RowState::Agent(state) => match state.known() {

@@ -68,7 +68,7 @@ pub(super) fn mend_cut(lines: &mut [Logical], capture: &Capture, said: &[&str]) 
     }
 }
 
-/// Whether a line and the next one are a line that was said, broken where a row is full: a line
+/// Returns whether a line and the next one are a line that was said, broken where a row is full: a line
 /// that ends before it is (`send-keys -R` ends one anywhere) is a line of its own.
 fn is_broken(lines: &[Logical], at: usize, said: &str, width: u32) -> bool {
     let (Some(line), Some(next)) = (lines.get(at), lines.get(at + 1)) else {

@@ -1,0 +1,54 @@
+//! The rows of the board by key, and what is known for rows that may come.
+
+use std::collections::BTreeMap;
+
+use rustc_hash::FxHashMap;
+
+use super::row::{Row, RowKey};
+use crate::agent::StateRules;
+use crate::event::ExecutionId;
+
+/// The most rows. The observer has fewer panes than that; beyond it, rows that have ended go first.
+const ROWS_MAX: usize = 10_000;
+
+#[derive(Debug)]
+pub(super) struct Rows {
+    pub map: BTreeMap<RowKey, Row>,
+    /// The names of executions whose rows may appear later.
+    pub names: FxHashMap<ExecutionId, String>,
+    /// The rules that recognize the decoration of agents' screens.
+    pub rules: StateRules,
+}
+
+impl Rows {
+    pub fn new(rules: StateRules) -> Self {
+        Self {
+            map: BTreeMap::new(),
+            names: FxHashMap::default(),
+            rules,
+        }
+    }
+
+    /// Returns the rows of an execution.
+    pub fn of(&mut self, id: &ExecutionId) -> impl Iterator<Item = (&RowKey, &mut Row)> {
+        let from = RowKey {
+            execution_id: id.clone(),
+            part: None,
+        };
+        let id = id.clone();
+        let rows = self.map.range_mut(from..);
+        rows.take_while(move |(key, _)| key.execution_id == id)
+    }
+
+    /// Removes the rows that ended first while there are too many.
+    pub fn forget_ended(&mut self) {
+        while self.map.len() > ROWS_MAX {
+            let ended = self.map.iter().filter(|(_, row)| row.has_ended());
+            let first = ended.min_by_key(|(_, row)| row.since);
+            let Some(key) = first.map(|(key, _)| key.clone()) else {
+                return;
+            };
+            self.map.remove(&key);
+        }
+    }
+}
