@@ -19,6 +19,7 @@ use crate::observe::AgentWatch;
 #[derive(Debug)]
 pub(super) struct Config {
     watch: AgentWatch,
+    execution_id: Option<String>,
     keeping: TypedKeeping,
 }
 
@@ -39,11 +40,12 @@ impl Config {
                 .path(place)
                 .map_err(|error| Failure::usage(error.to_string()))?;
         }
-        if let Some(id) = typed.execution_id {
-            watch = watch.execution_id(id);
+        if let Some(id) = &typed.execution_id {
+            watch = watch.execution_id(id.as_str());
         }
         Ok(Self {
             watch,
+            execution_id: typed.execution_id,
             keeping: typed.keeping,
         })
     }
@@ -53,7 +55,8 @@ impl Config {
 pub(super) fn run(options: &Options, config: Config) -> Result<ExitCode, Failure> {
     let signals = Signals::catch(|| {})?;
     let clock = Clock::system();
-    let (builder, _) = keeping::builder(options, &config.keeping, &clock)?;
+    let (builder, rules) = keeping::builder(options, &config.keeping, &clock)?;
+    keeping::check_id(&rules, config.execution_id.as_deref())?;
     let mut engine = builder.start().map_err(keeping::unusable)?;
     let printing = live::print_one(&engine, options, &clock)?;
     let homes = config.watch.existing_homes();

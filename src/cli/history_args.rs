@@ -37,9 +37,24 @@ pub(super) struct TypedKeeping {
     /// Keep at most N runs [default: none]
     #[arg(long, value_name = "N")]
     pub keep_runs: Option<usize>,
+    #[command(flatten)]
+    pub secrets: TypedSecrets,
+}
+
+/// The options for secrets.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Secrets")]
+pub(super) struct TypedSecrets {
     /// A file with more rules for secrets [default: redact.toml in the data directory]
     #[arg(long, value_name = "FILE", conflicts_with = "no_redact", value_hint = ValueHint::FilePath)]
     pub redact: Option<PathBuf>,
+    /// Redact the value of this variable of the environment wherever it appears; repeat for several,
+    /// '*_TOKEN' for all that end so
+    #[arg(long, value_name = "NAME", conflicts_with = "no_redact")]
+    pub redact_env: Vec<String>,
+    /// Redact the values of the variables in this file, which has lines NAME=VALUE
+    #[arg(long, value_name = "FILE", conflicts_with = "no_redact", value_hint = ValueHint::FilePath)]
+    pub redact_env_file: Vec<PathBuf>,
     /// Show and keep secrets in clear
     #[arg(long)]
     pub no_redact: bool,

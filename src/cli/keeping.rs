@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use super::failure::Failure;
-use super::history_args::TypedKeeping;
+use super::history_args::{TypedKeeping, TypedSecrets};
 use super::options::Options;
 use super::rule_files;
 use crate::clock::Clock;
@@ -21,7 +21,7 @@ pub(super) fn builder(
     clock: &Clock,
 ) -> Result<(Builder, Rules), Failure> {
     let data_path = options.data_path()?;
-    let rules = keeping.rules(data_path.as_deref())?;
+    let rules = keeping.secrets.rules(data_path.as_deref())?;
     let mut builder = Builder::new()
         .sync(keeping.sync)
         .rotation(keeping.rotation())
@@ -45,12 +45,50 @@ pub(super) fn unusable(error: crate::Error) -> Failure {
     }
 }
 
-impl TypedKeeping {
+/// Refuses an id with a secret in it: it would be the name of a directory, and part of every event.
+pub(super) fn check_id(rules: &Rules, id: Option<&str>) -> Result<(), Failure> {
+    match id.map(|id| (id, rules.text(id))) {
+        Some((id, redacted)) if redacted != id => Err(Failure::usage(format!(
+            "--execution-id: it has a secret in it ({redacted}); choose another one"
+        ))),
+        _ => Ok(()),
+    }
+}
+
+impl TypedSecrets {
     /// Returns the rules for secrets.
-    fn rules(&self, data_dir: Option<&Path>) -> Result<Rules, Failure> {
+    pub(super) fn rules(&self, data_dir: Option<&Path>) -> Result<Rules, Failure> {
         if self.no_redact {
             return Ok(Rules::none());
         }
+        let rules = self.rules_of_files(data_dir)?;
+        if self.redact_env.is_empty() && self.redact_env_file.is_empty() {
+            return Ok(rules);
+        }
+        let mut files = Vec::new();
+        for path in &self.redact_env_file {
+            let text = rule_files::read(path)?
+                .ok_or_else(|| Failure::usage(format!("{path:?}: there is no such file")))?;
+            files.push(text);
+        }
+        // A value that is no text cannot be part of one.
+        let environment = std::env::vars_os().filter_map(|(name, value)| {
+            Some((name.into_string().ok()?, value.into_string().ok()?))
+        });
+        let (rules, short) = rules
+            .with_variables(&self.redact_env, environment, &files)
+            .map_err(|error| Failure::usage(format!("--redact-env: {error}")))?;
+        if !short.is_empty() {
+            super::output::say(&format!(
+                "too short to be redacted: the value of {}",
+                crate::face::one_line(&short.join(", "))
+            ));
+        }
+        Ok(rules)
+    }
+
+    /// Returns the built-in rules and those of the user's file.
+    fn rules_of_files(&self, data_dir: Option<&Path>) -> Result<Rules, Failure> {
         let usual = data_dir.map(|path| path.join(RULES));
         let (path, is_asked) = match (&self.redact, &usual) {
             (Some(path), _) => (path, true),
@@ -68,7 +106,9 @@ impl TypedKeeping {
             .with_toml(&text)
             .map_err(|error| Failure::usage(format!("{path:?}: {error:?}")))
     }
+}
 
+impl TypedKeeping {
     fn rotation(&self) -> Rotation {
         Rotation {
             bytes_max: self.rotate_size.0.unwrap_or(u64::MAX),

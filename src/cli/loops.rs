@@ -351,7 +351,8 @@ pub(super) fn run(options: &Options, config: Config) -> Result<ExitCode, Failure
     let last_act = looping.killer();
     let signals = Signals::catch(last_act)?;
     let clock = Clock::system();
-    let (builder, _) = keeping::builder(options, &keeping, &clock)?;
+    let (builder, rules) = keeping::builder(options, &keeping, &clock)?;
+    keeping::check_id(&rules, id.as_ref().map(ExecutionId::as_str))?;
     let mut engine = builder.start().map_err(keeping::unusable)?;
     let printing = live::print_one(&engine, options, &clock)?;
     let looping = engine.run_loop(id, looping, remembered(&settings)?)?;

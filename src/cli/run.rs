@@ -86,6 +86,7 @@ pub(super) fn run(options: &Options, config: Config) -> Result<ExitCode, Failure
     let signals = Signals::catch(last_act)?;
     let clock = Clock::system();
     let (builder, rules) = keeping::builder(options, &config.keeping, &clock)?;
+    keeping::check_id(&rules, config.execution_id.as_deref())?;
     let mut engine = builder.start().map_err(keeping::unusable)?;
     let printing = match config.has_screen {
         true => None,

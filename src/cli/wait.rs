@@ -1,5 +1,6 @@
 //! `td-observe wait`: until a line comes, a program ends, a pane falls silent or a channel is signalled.
 
+use std::borrow::Cow;
 use std::io::Write;
 use std::process::ExitCode;
 
@@ -15,6 +16,7 @@ use super::wait_args::TypedWait;
 use crate::agent::Markers;
 use crate::clock::Clock;
 use crate::face::unless_broken_pipe;
+use crate::redact::Rules;
 use crate::thread::stop_pair;
 use crate::tmux::Target;
 use crate::wait::{Pattern, Wait, WaitEnd, WaitMatch, WaitOutcome, Waiter};
@@ -82,6 +84,7 @@ fn of(option: &str, error: crate::Error) -> Failure {
 /// Waits, prints the outcome and returns its exit code.
 pub(super) fn run(options: &Options, typed: &TypedWait) -> Result<ExitCode, Failure> {
     let wait = wait_of(typed)?;
+    let rules = typed.secrets.rules(options.data_path()?.as_deref())?;
     let signals = Signals::catch(|| {})?;
     let server = options.server.server();
     let clock = Clock::system();
@@ -112,7 +115,7 @@ pub(super) fn run(options: &Options, typed: &TypedWait) -> Result<ExitCode, Fail
         Ok(outcome) => outcome.map_err(is_absent)?,
         Err(panicked) => return Err(Failure::other(panicked.to_string())),
     };
-    let Some(outcome) = outcome else {
+    let Some(mut outcome) = outcome else {
         // Nothing matched: a command after `&&` must not run.
         if options.json {
             print(&json!({"outcome": "interrupted"}).to_string())?;
@@ -120,8 +123,22 @@ pub(super) fn run(options: &Options, typed: &TypedWait) -> Result<ExitCode, Fail
         let code = 128 + signal.unwrap_or(SIGINT);
         return Ok(ExitCode::from(u8::try_from(code).unwrap_or(NOT_FOUND)));
     };
+    redact(&rules, &mut outcome);
     print_outcome(options, &outcome)?;
     Ok(ExitCode::from(code(&outcome.end)))
+}
+
+/// Redacts the text of an outcome: the last lines together, since a secret may go over two.
+fn redact(rules: &Rules, outcome: &mut WaitOutcome) {
+    let lines = outcome.last_lines.join("\n");
+    if let Cow::Owned(redacted) = rules.text(&lines) {
+        outcome.last_lines = redacted.split('\n').map(str::to_owned).collect();
+    }
+    if let WaitEnd::Matched(found) | WaitEnd::Stopped(found) = &mut outcome.end {
+        for text in [&mut found.text, &mut found.pattern].into_iter().flatten() {
+            *text = rules.text(text).into_owned();
+        }
+    }
 }
 
 /// A server or a target that is not there is bad input here: nothing is there to wait at.

@@ -6,6 +6,7 @@ use clap_complete::engine::ArgValueCompleter;
 
 use super::completers;
 use super::duration::parse_duration;
+use super::history_args::TypedSecrets;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -74,4 +75,6 @@ pub(super) struct TypedWait {
     /// Also match what is on the screen at the beginning
     #[arg(long)]
     pub include_existing: bool,
+    #[command(flatten)]
+    pub secrets: TypedSecrets,
 }

@@ -126,6 +126,7 @@ pub(super) fn run(options: &Options, config: Config) -> Result<ExitCode, Failure
     }
     let states = super::states::rules(options, &config.reading)?;
     let (builder, rules) = keeping::builder(options, &config.keeping, &clock)?;
+    keeping::check_id(&rules, config.execution_id.as_deref())?;
     let mut engine = builder.start().map_err(keeping::unusable)?;
     let (show, standing) = bounded(STANDING_PANES);
     let printing = live::print(&engine, options, standing, states.clone(), &clock)?;

@@ -41,6 +41,12 @@ impl Block {
         spans: &mut Vec<Span>,
     ) -> Option<usize> {
         while at < text.len() {
+            if at == 0 || text[at - 1] == b'\n' {
+                at += grep_prefix(&text[at..]);
+                if at == text.len() {
+                    break;
+                }
+            }
             let byte = text[at];
             let end = match byte {
                 b'\n' => self.end_line(),
@@ -130,6 +136,33 @@ impl Block {
             self.run = 0;
         }
     }
+}
+
+/// Returns the length of what `grep -n` writes before a line: a path and a number, between colons or
+/// hyphens.
+fn grep_prefix(line: &[u8]) -> usize {
+    /// No path that is worth reading is longer.
+    const LONG: usize = 200;
+    let line = &line[..line.len().min(LONG)];
+    let end = line
+        .iter()
+        .position(|b| matches!(b, b' ' | b'\n' | b'"' | b'\\'))
+        .unwrap_or(line.len());
+    let line = &line[..end];
+    for (at, byte) in line.iter().enumerate() {
+        if at == 0 || !matches!(byte, b':' | b'-') {
+            continue;
+        }
+        let digits = line[at + 1..]
+            .iter()
+            .take_while(|b| b.is_ascii_digit())
+            .count();
+        let after = at + 1 + digits;
+        if digits > 0 && line.get(after) == Some(byte) {
+            return after + 1;
+        }
+    }
+    0
 }
 
 fn push(spans: &mut Vec<Span>, at: usize, rule: u16) {

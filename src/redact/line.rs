@@ -7,9 +7,10 @@
 
 use unicode_width::UnicodeWidthStr;
 
+use super::edges::unite;
 use super::rule::{LEAK_BYTES, Rule};
 use super::scan::{Continuation, RuleSet, redact_spans};
-use super::span::{Span, TextEnd};
+use super::span::TextEnd;
 use super::stream::{Scratch, StreamState};
 use super::value::ValueCheck;
 
@@ -96,21 +97,25 @@ pub(super) fn redact_line(
     }
     let end = if is_full { TextEnd::Cut } else { end };
     let text = &line[start..stop];
+    // The newline shows that the line ends: a secret may continue in the next one.
+    let ended = (end == TextEnd::Complete).then(|| format!("{text}\n"));
+    let scanned = ended.as_deref().unwrap_or(text);
     let mut spaced = with_blank(set, &state);
     let is_rest = matches!(state.open, Continuation::Secret(_));
-    let mut is_found = state.find(set, text, end, scratch);
+    let mut is_found = state.find(set, scanned, end, scratch);
     if is_rest {
         // The apparent rest of a secret may be the name of another one.
         let rest = std::mem::take(scratch.spans());
         let mut fresh = StreamState::default();
-        is_found |= fresh.find(set, text, end, scratch);
+        is_found |= fresh.find(set, scanned, end, scratch);
         let fresh_open = fresh.open != Continuation::None;
-        unite(scratch.spans(), rest);
+        scratch.spans().extend(rest);
+        unite(scratch.spans());
         if fresh_open {
             state = fresh;
         }
     } else if !is_found && let Some(spaced) = &mut spaced {
-        is_found = spaced.find(set, text, end, scratch);
+        is_found = spaced.find(set, scanned, end, scratch);
         if is_found {
             std::mem::swap(&mut state, spaced);
         }
@@ -121,8 +126,13 @@ pub(super) fn redact_line(
     });
     state.is_marked = false;
     let after = match &mut state.open {
+        // The newline that was added has ended the block's line.
+        Continuation::Block(..) if ended.is_some() => Some(LineState::Continues(state)),
         Continuation::Block(_, block) => (!block.end_line()).then_some(LineState::Continues(state)),
         _ if is_full => Some(LineState::Continues(state)),
+        Continuation::Secret(_) if line[..stop].ends_with('\\') => {
+            Some(LineState::Continues(state))
+        }
         Continuation::Secret(number) => {
             let rule = &set.rules[usize::from(*number)];
             let is_long = scratch.last_span() >= LONG;
@@ -130,6 +140,8 @@ pub(super) fn redact_line(
                 rule.max == usize::MAX && (rule.check == ValueCheck::None || is_long);
             may_continue.then_some(LineState::EndsWithSecret(*number))
         }
+        Continuation::Ended(number) => Some(LineState::EndsWithSecret(*number)),
+        Continuation::None if state.is_pending => Some(LineState::Continues(state)),
         Continuation::None => None,
     };
     (found, after)
@@ -142,23 +154,12 @@ fn may_continue(set: &RuleSet, rule: u16, text: &[u8]) -> bool {
     run == text.len() || run >= LEAK_BYTES
 }
 
-/// Adds spans to others, in order, and joins those that overlap.
-fn unite(spans: &mut Vec<Span>, more: Vec<Span>) {
-    spans.extend(more);
-    spans.sort_by_key(|span| (span.start, std::cmp::Reverse(span.end)));
-    spans.dedup_by(|next, last| {
-        let overlap = next.start <= last.end;
-        if overlap {
-            last.end = last.end.max(next.end);
-        }
-        overlap
-    });
-}
-
 /// Returns the state with a blank at its end, if it contains a keyword: a line that was broken
 /// between words has lost the blank, or has it behind the frame.
 fn with_blank(set: &RuleSet, state: &StreamState) -> Option<StreamState> {
-    set.finder.find(state.tail.as_bytes(), 0)?;
+    if !set.finder.finds(state.tail.as_bytes(), 0) {
+        return None;
+    }
     let mut spaced = state.clone();
     spaced.tail.push(' ');
     spaced.is_clean = false;

@@ -7,11 +7,22 @@
 //! is over-redaction: a text that ends where a secret may have begun is redacted, although the text
 //! that follows might have shown otherwise.
 
+mod looks;
 mod marker;
 mod span;
 mod value;
+mod words;
+
+mod edges;
+
+mod name;
+mod name_reader;
+mod name_value;
 
 mod rule;
+mod rule_file;
+
+mod exact;
 
 mod finder;
 
@@ -23,6 +34,8 @@ mod rules;
 mod stream;
 
 mod terminal;
+mod text_stream;
+mod whole;
 
 mod line;
 mod pane;
@@ -34,5 +47,5 @@ mod tests;
 pub(crate) use marker::MARKER;
 pub use redactor::Redactor;
 pub use rules::Rules;
-pub use stream::TextStream;
 pub(crate) use terminal::TerminalStream;
+pub use text_stream::TextStream;

@@ -32,7 +32,7 @@ impl PaneState {
         chunk: &str,
         scratch: &mut Scratch,
     ) -> Option<String> {
-        if set.finder.find(chunk.as_bytes(), 0).is_none() && self.is_plain(first_line, chunk) {
+        if !set.finder.finds(chunk.as_bytes(), 0) && self.is_plain(first_line, chunk) {
             return None;
         }
         let mut out = String::new();
@@ -148,10 +148,7 @@ fn redact_numbered(
     scratch: &mut Scratch,
 ) -> Option<String> {
     let before = number.checked_sub(1).and_then(|before| known.get(&before));
-    if before.is_none()
-        && set.finder.find(text.as_bytes(), 0).is_none()
-        && !nearly_full(text, width)
-    {
+    if before.is_none() && !set.finder.finds(text.as_bytes(), 0) && !nearly_full(text, width) {
         known.remove(&number);
         return None;
     }

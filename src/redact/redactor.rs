@@ -9,7 +9,8 @@ use super::pane::PaneState;
 use super::rules::Rules;
 use super::scan::RuleSet;
 use super::span::TextEnd;
-use super::stream::{Scratch, StreamState};
+use super::stream::Scratch;
+use super::terminal::TerminalStream;
 use crate::event::{ExecutionId, OutputStream, PaneId, Style, Styles, TdEvent};
 
 /// Maximum number of remembered executions, at some 300 bytes each: more than run at once anywhere,
@@ -68,7 +69,7 @@ enum StreamName {
 #[derive(Clone, Debug)]
 struct NamedStream {
     name: StreamName,
-    state: StreamState,
+    state: TerminalStream,
     /// The state of streams that arrive line by line.
     after: Option<LineState>,
     used: u64,
@@ -255,13 +256,17 @@ impl Redactor {
     }
 
     fn piece(&mut self, id: &ExecutionId, name: StreamName, text: &mut String) -> bool {
-        let (stream, set, scratch) = self.stream(id, name);
-        replace(text, stream.state.redact(set, text, TextEnd::Cut, scratch))
+        let (stream, ..) = self.stream(id, name);
+        let redacted = match stream.state.push(text) {
+            Cow::Owned(redacted) => Some(redacted),
+            Cow::Borrowed(_) => None,
+        };
+        replace(text, redacted)
     }
 
     fn line(&mut self, id: &ExecutionId, name: StreamName, line: &mut String) -> bool {
         let (stream, set, scratch) = self.stream(id, name);
-        if stream.after.is_none() && set.finder.find(line.as_bytes(), 0).is_none() {
+        if stream.after.is_none() && !set.finder.finds(line.as_bytes(), 0) {
             return false;
         }
         let (found, after) = redact_line(
@@ -273,10 +278,12 @@ impl Redactor {
             scratch,
         );
         stream.after = after;
-        replace(line, found)
+        let found = replace(line, found);
+        // Colours within a secret, or between its name and it.
+        found | (memchr::memchr(0x1b, line.as_bytes()).is_some() && self.text(line))
     }
 
-    fn execution(&mut self, id: &ExecutionId) -> (&mut ExecutionStreams, &RuleSet, &mut Scratch) {
+    fn execution(&mut self, id: &ExecutionId) -> (&mut ExecutionStreams, &Rules, &mut Scratch) {
         self.turn += 1;
         // Successive events often belong to the same execution.
         let last = self.executions.get(self.last);
@@ -298,7 +305,7 @@ impl Redactor {
         self.last = index;
         let execution = &mut self.executions[index];
         execution.used = self.turn;
-        (execution, &self.rules.0, &mut self.scratch)
+        (execution, &self.rules, &mut self.scratch)
     }
 
     /// Removes half of the executions at once, which is cheaper than a search for the oldest each time.
@@ -317,7 +324,7 @@ impl Redactor {
         pane: &PaneId,
     ) -> (&mut PaneState, &RuleSet, &mut Scratch) {
         let turn = self.turn + 1;
-        let (execution, set, scratch) = self.execution(id);
+        let (execution, rules, scratch) = self.execution(id);
         let panes = &mut execution.panes;
         let index = match panes.iter().position(|(id, _)| id == pane) {
             Some(index) => index,
@@ -333,7 +340,7 @@ impl Redactor {
         };
         let pane = &mut panes[index].1;
         pane.used = turn;
-        (pane, set, scratch)
+        (pane, &rules.0, scratch)
     }
 
     fn stream(
@@ -342,7 +349,7 @@ impl Redactor {
         name: StreamName,
     ) -> (&mut NamedStream, &RuleSet, &mut Scratch) {
         let turn = self.turn + 1;
-        let (execution, set, scratch) = self.execution(id);
+        let (execution, rules, scratch) = self.execution(id);
         let streams = &mut execution.streams;
         let index = match streams.iter().position(|stream| stream.name == name) {
             Some(index) => index,
@@ -354,7 +361,7 @@ impl Redactor {
                 }
                 streams.push(NamedStream {
                     name,
-                    state: StreamState::default(),
+                    state: TerminalStream::new(rules.clone()),
                     after: None,
                     used: turn,
                 });
@@ -363,7 +370,7 @@ impl Redactor {
         };
         let stream = &mut streams[index];
         stream.used = turn;
-        (stream, set, scratch)
+        (stream, &rules.0, scratch)
     }
 }
 

@@ -1,11 +1,10 @@
 //! The rules for secrets as the caller has them: built in, added, applied to whole texts (pure).
 
-use std::borrow::Cow;
 use std::sync::Arc;
 
-use super::rule::read;
-use super::scan::{Continuation, RuleSet, redact_spans};
-use super::span::TextEnd;
+use super::exact::{VALUE_MIN, dotenv, rules_of};
+use super::rule_file::read;
+use super::scan::RuleSet;
 use crate::error::Result;
 
 /// Rules for secrets. Cheap to clone.
@@ -20,15 +19,28 @@ use crate::error::Result;
 #[derive(Clone, Debug)]
 pub struct Rules(pub(super) Arc<RuleSet>);
 
-/// Maximum number of passes over a whole text: a secret may hide the end of another one directly
-/// before it, which a further pass finds.
-const PASSES_MAX: usize = 4;
+/// The built-in rules, in groups. Where two match at the same position, the first one names the kind.
+pub(super) const GROUPS: [(&str, &str); 9] = [
+    ("keys", include_str!("rules/keys.toml")),
+    ("ai", include_str!("rules/ai.toml")),
+    ("cloud", include_str!("rules/cloud.toml")),
+    ("ci", include_str!("rules/ci.toml")),
+    ("saas", include_str!("rules/saas.toml")),
+    ("chat", include_str!("rules/chat.toml")),
+    ("web", include_str!("rules/web.toml")),
+    ("commands", include_str!("rules/commands.toml")),
+    ("names", include_str!("rules/names.toml")),
+];
 
 impl Rules {
     /// Returns the built-in rules.
     pub fn builtin() -> Self {
         static BUILTIN: std::sync::LazyLock<Rules> = std::sync::LazyLock::new(|| {
-            let set = read(include_str!("rules.toml")).and_then(RuleSet::new);
+            let mut rules = Vec::new();
+            let set = GROUPS
+                .iter()
+                .try_for_each(|(_, text)| read(text).map(|more| rules.extend(more)))
+                .and_then(|()| RuleSet::new(rules));
             #[expect(clippy::expect_used, reason = "the text is fixed, and a test reads it")]
             Rules(Arc::new(set.expect("the built-in rules are valid")))
         });
@@ -57,30 +69,63 @@ impl Rules {
         Ok(Self(Arc::new(RuleSet::new(rules)?)))
     }
 
-    /// Redacts a whole text that is no part of a stream, such as a label or a summary. The beginning
-    /// of a secret at its end is redacted, too, because the text may be truncated.
-    pub fn text<'a>(&self, text: &'a str) -> Cow<'a, str> {
-        let mut text = Cow::Borrowed(text);
-        for _ in 0..PASSES_MAX {
-            if self.0.finder.find(text.as_bytes(), 0).is_none() {
-                break;
-            }
-            let mut spans = Vec::new();
-            self.0.scan(
-                text.as_bytes(),
-                Continuation::None,
-                TextEnd::Cut,
-                &mut spans,
-            );
-            if spans.is_empty() {
-                break;
-            }
-            let redacted = redact_spans(&self.0, &text, &spans, false);
-            if redacted == text {
-                break;
-            }
-            text = Cow::Owned(redacted);
+    /// Adds known secrets by their names: their values are redacted wherever they appear, also in
+    /// Base64 or percent-encoded. The marker has the name.
+    ///
+    /// ```
+    /// use td_observe::redact::Rules;
+    /// let rules = Rules::builtin().with_values([("DB_PASSWORD", "blue elephant")])?;
+    /// assert_eq!(rules.text("so blue elephant it is"), "so [redacted:db-password] it is");
+    /// # Ok::<(), td_observe::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// `is_invalid_input()` for a value with fewer than four bytes, which innocent words would have.
+    pub fn with_values<N: AsRef<str>, V: AsRef<str>>(
+        &self,
+        values: impl IntoIterator<Item = (N, V)>,
+    ) -> Result<Self> {
+        let mut rules = Vec::new();
+        for (name, value) in values {
+            rules.extend(rules_of(name.as_ref(), value.as_ref())?);
         }
-        text
+        // They name what other rules find, too.
+        rules.extend(self.0.rules.iter().cloned());
+        Ok(Self(Arc::new(RuleSet::new(rules)?)))
+    }
+
+    /// Adds the variables of the environment whose names match one of the patterns, in which `*` stands
+    /// for any text, and those of files in dotenv form. Returns the names of variables whose values are
+    /// too short to be redacted, too.
+    ///
+    /// # Errors
+    /// `is_invalid_input()` if there are too many.
+    pub fn with_variables(
+        &self,
+        patterns: &[String],
+        environment: impl IntoIterator<Item = (String, String)>,
+        files: &[String],
+    ) -> Result<(Self, Vec<String>)> {
+        let named = environment
+            .into_iter()
+            .filter(|(name, _)| patterns.iter().any(|one| fits(one, name)));
+        let files = files.iter().flat_map(|text| dotenv(text));
+        let (long, short): (Vec<_>, Vec<_>) = named
+            .chain(files)
+            .partition(|(_, value)| value.trim().len() >= VALUE_MIN);
+        let short = short.into_iter().map(|(name, _)| name).collect();
+        Ok((self.with_values(long)?, short))
+    }
+}
+
+/// Returns true if the name matches the pattern, in which `*` stands for any text.
+fn fits(pattern: &str, name: &str) -> bool {
+    match pattern.split_once('*') {
+        None => pattern == name,
+        Some((before, after)) => name.strip_prefix(before).is_some_and(|rest| {
+            (0..=rest.len())
+                .filter(|at| rest.is_char_boundary(*at))
+                .any(|at| fits(after, &rest[at..]))
+        }),
     }
 }

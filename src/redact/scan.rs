@@ -1,10 +1,13 @@
 //! Scans a piece of text for secrets, and returns the state that the next piece needs (pure).
 
 use super::block::Block;
-use super::finder::Finder;
-use super::marker::{MARKER, marker_len};
-use super::rule::{BACK, BODY_BYTES, Hide, LEAD_MAX, LEAK_BYTES, Rule};
+use super::edges::{ESCAPE, add, in_marker, in_word, next_line, skip_decoration, unite};
+use super::finder::{Finder, Hit};
+use super::looks::has_mixed_case;
+use super::marker::marker_len;
+use super::rule::{BACK, BODY_BYTES, Hide, LEAD_MAX, LEAK_BYTES, Lead, LeadMatch, Rule};
 use super::span::{Span, TextEnd};
+use super::value::ValueCheck;
 use crate::error::{Error, Result};
 
 /// Bytes of a text's end that are kept after a keyword: a truncated lead, and the part of its secret
@@ -13,8 +16,6 @@ const KEEP: usize = LEAD_MAX + 2 * LEAK_BYTES;
 
 /// Bytes examined before a keyword: the lead's beginning, and an escape before it.
 const BEFORE: usize = BACK + ESCAPE;
-/// Maximum length of an escape sequence directly before a lead, whose last letter is no letter of a word.
-const ESCAPE: usize = 12;
 
 /// The state at a text's end that affects the text that follows.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -26,6 +27,9 @@ pub(super) enum Continuation {
     Secret(u16),
     /// The text ended within a block of this rule.
     Block(u16, Block),
+    /// The text ended with a secret of this rule and the end of its line: the next line may begin with
+    /// the secret's rest.
+    Ended(u16),
 }
 
 /// All rules, with the finder of their keywords.
@@ -41,13 +45,19 @@ pub(super) struct ScanRest {
     pub(super) open: Continuation,
     /// The position from which the text must be scanned again, together with what follows.
     pub(super) keep: usize,
+    /// True if a secret may have begun that the next line decides.
+    pub(super) is_pending: bool,
 }
 
 enum RuleMatch {
     No,
     /// Undecided until more text follows: the lead begins here.
     Undecided(usize),
+    /// Undecided until the next line is there: the text is needed from here on.
+    NextLine(usize),
     Secret(Span),
+    /// A secret with its rest in the next line.
+    TwoLines(Span, Span),
     /// A block begins after its lead, at this position.
     Block(usize),
 }
@@ -80,69 +90,169 @@ impl RuleSet {
         spans: &mut Vec<Span>,
     ) -> ScanRest {
         let mut at = 0;
+        let rest = |open, keep| ScanRest {
+            open,
+            keep,
+            is_pending: false,
+        };
         match open {
             Continuation::None => {}
             Continuation::Secret(rule) => {
                 at = self.run(rule, text, 0, text.len());
                 add(spans, 0, at, rule);
                 if at == text.len() {
-                    let open = Continuation::Secret(rule);
-                    return ScanRest { open, keep: at };
+                    return rest(Continuation::Secret(rule), at);
+                }
+                if let Some(open) = self.next_lines(rule, text, &mut at, spans) {
+                    return rest(open, text.len());
                 }
             }
             Continuation::Block(rule, mut block) => match block.take(text, 0, rule, spans) {
                 Some(end) => at = end,
-                None => {
-                    let open = Continuation::Block(rule, block);
-                    let keep = text.len();
-                    return ScanRest { open, keep };
-                }
+                None => return rest(Continuation::Block(rule, block), text.len()),
             },
+            Continuation::Ended(rule) => {
+                let from = skip_decoration(text, 0);
+                let run = self.run(rule, text, from, text.len());
+                if self.looks_like(rule, &text[from..run]) {
+                    add(spans, from, run, rule);
+                    at = run;
+                    if at == text.len() {
+                        return rest(Continuation::Secret(rule), at);
+                    }
+                    if let Some(open) = self.next_lines(rule, text, &mut at, spans) {
+                        return rest(open, text.len());
+                    }
+                } else if run == text.len() && run - from < LEAK_BYTES && from < run + KEEP {
+                    return rest(Continuation::Ended(rule), text.len().saturating_sub(KEEP));
+                }
+            }
         }
         let begin = at;
         let mut keep = text.len().saturating_sub(self.seam());
-        while let Some((hit, rules)) = self.finder.find(text, at) {
-            let mut next = hit.start + 1;
+        let mut open = Continuation::None;
+        // The end of the secrets so far, and the beginning of what the next line decides.
+        let (mut covered, mut pending) = (begin, None);
+        let mut hits = self.finder.hits(text, at);
+        while let Some(Hit { range: hit, rules }) = hits.next() {
             if hit.start + KEEP >= text.len() {
                 keep = keep.min(hit.start.saturating_sub(BEFORE));
             }
             for &rule in rules {
-                match self.match_rule(rule, text, &hit, begin, end) {
+                match self.match_rule(rule, text, &hit, (begin, covered), end) {
                     RuleMatch::No => {}
                     RuleMatch::Undecided(start) => keep = keep.min(start),
-                    RuleMatch::Secret(span) => {
-                        add(spans, span.start, span.end, rule);
-                        if span.end == text.len() {
-                            let open = Continuation::Secret(rule);
-                            return ScanRest {
-                                open,
-                                keep: span.end,
-                            };
-                        }
-                        next = span.end.max(next);
-                        break;
+                    RuleMatch::NextLine(start) => {
+                        pending = Some(pending.map_or(start, |before: usize| before.min(start)));
                     }
-                    RuleMatch::Block(start) => {
+                    found @ (RuleMatch::Secret(_) | RuleMatch::TwoLines(..)) => {
+                        let span = match found {
+                            RuleMatch::TwoLines(first, rest) => {
+                                spans.push(first);
+                                rest
+                            }
+                            RuleMatch::Secret(span) => span,
+                            _ => continue,
+                        };
+                        spans.push(span);
+                        let mut to = span.end;
+                        if to == text.len() && self.is_whole(span) {
+                            // Nothing of a known value is left.
+                        } else if to == text.len() {
+                            if open == Continuation::None {
+                                open = Continuation::Secret(span.rule);
+                            }
+                        } else if let Some(more) = self.next_lines(span.rule, text, &mut to, spans)
+                        {
+                            open = more;
+                        }
+                        covered = covered.max(to);
+                    }
+                    RuleMatch::Block(start) if start >= covered => {
                         let mut block = Block::default();
                         match block.take(text, start, rule, spans) {
-                            Some(end) => next = end.max(next),
+                            Some(end) => hits.skip_to(end),
                             None => {
-                                let open = Continuation::Block(rule, block);
-                                let keep = text.len();
-                                return ScanRest { open, keep };
+                                unite(spans);
+                                return rest(Continuation::Block(rule, block), text.len());
                             }
                         }
                         break;
                     }
+                    RuleMatch::Block(_) => {}
                 }
             }
-            at = next;
+        }
+        unite(spans);
+        if open != Continuation::None {
+            return rest(open, text.len());
         }
         // The rest of an earlier secret is not scanned again, nor are complete lines.
         let line = memchr::memrchr(b'\n', text).map_or(0, |newline| newline + 1);
-        let keep = keep.max(begin).max(line);
-        let open = Continuation::None;
-        ScanRest { open, keep }
+        let keep = keep.max(line).min(pending.unwrap_or(usize::MAX)).max(begin);
+        ScanRest {
+            open,
+            keep,
+            is_pending: pending.is_some(),
+        }
+    }
+
+    /// Returns true for a known value that is complete.
+    fn is_whole(&self, span: Span) -> bool {
+        match &self.rules[usize::from(span.rule)].lead {
+            Lead::Exact(value) => span.end - span.start == value.len(),
+            _ => false,
+        }
+    }
+
+    /// Follows a secret that ends where its line does into the lines that follow; moves `at` to its
+    /// end. Returns the state, if the text ends before it is clear.
+    fn next_lines(
+        &self,
+        rule: u16,
+        text: &[u8],
+        at: &mut usize,
+        spans: &mut Vec<Span>,
+    ) -> Option<Continuation> {
+        if self.rules[usize::from(rule)].max != usize::MAX {
+            return None;
+        }
+        while let Some(line) = next_line(text, *at) {
+            if line.from == text.len() {
+                return Some(if line.is_escaped {
+                    Continuation::Secret(rule)
+                } else {
+                    Continuation::Ended(rule)
+                });
+            }
+            let end = self.run(rule, text, line.from, text.len());
+            if end == line.from
+                || !(line.is_escaped || self.looks_like(rule, &text[line.from..end]))
+            {
+                return None;
+            }
+            spans.push(Span {
+                start: line.from,
+                end,
+                rule,
+            });
+            *at = end;
+            if end == text.len() {
+                return Some(Continuation::Secret(rule));
+            }
+        }
+        None
+    }
+
+    /// Returns true if the text looks like the rest of a secret.
+    pub(super) fn looks_like(&self, rule: u16, run: &[u8]) -> bool {
+        let rule = &self.rules[usize::from(rule)];
+        run.len() >= LEAK_BYTES
+            && !matches!(
+                rule.check,
+                ValueCheck::Plain | ValueCheck::Password | ValueCheck::Value
+            )
+            && (ValueCheck::Mixed.accepts(run) || has_mixed_case(run))
     }
 
     /// Returns the end of a secret's body that begins at `from`, at most `to`.
@@ -163,16 +273,36 @@ impl RuleSet {
         number: u16,
         text: &[u8],
         hit: &std::ops::Range<usize>,
-        begin: usize,
+        (begin, covered): (usize, usize),
         end: TextEnd,
     ) -> RuleMatch {
+        let hit_rule = number;
         let rule = &self.rules[usize::from(number)];
-        if !rule.may_end(&text[hit.end..], end) {
+        if !rule.may_end(&text[hit.end..], end)
+            || (rule.start && rule.word && in_word(text, hit.start))
+        {
             return RuleMatch::No;
         }
-        let Some((start, from)) = rule.lead_at(text, hit) else {
-            return RuleMatch::No;
+        let (start, from, number) = match rule.lead_at(text, hit) {
+            LeadMatch::No => return RuleMatch::No,
+            LeadMatch::NextLine => return RuleMatch::NextLine(hit.start.saturating_sub(BACK)),
+            LeadMatch::Lead(start, from, more) => (start, from, number + more),
         };
+        let rule = &self.rules[usize::from(number)];
+        if let Lead::Exact(value) = &rule.lead {
+            // A part of it at the text's end is enough once it would give the value away.
+            let is_found =
+                from - start == value.len() || (end == TextEnd::Cut && from - start >= LEAK_BYTES);
+            return match (is_found && start >= begin, from == text.len()) {
+                (true, _) => RuleMatch::Secret(Span {
+                    start,
+                    end: from,
+                    rule: number,
+                }),
+                (false, true) => RuleMatch::Undecided(start),
+                (false, false) => RuleMatch::No,
+            };
+        }
         // Redacted text is no part of another secret.
         if start < begin || (rule.word && in_word(text, start)) || in_marker(text, start, from) {
             return RuleMatch::No;
@@ -184,67 +314,119 @@ impl RuleSet {
         // again and again.
         let limit = text.len().min(from + BODY_BYTES);
         let mut to = self.run(number, text, from, limit);
+        let mut is_cut = to == text.len() && end == TextEnd::Cut;
+        if rule.check == ValueCheck::Url {
+            match memchr::memrchr(b'@', &text[from..to]) {
+                Some(at) => {
+                    is_cut = false;
+                    to = from + at;
+                }
+                None if is_cut && memchr::memchr(b'/', &text[from..to]).is_none() => {}
+                None => return RuleMatch::No,
+            }
+        }
         let bytes = to - from;
-        let is_cut = to == text.len() && end == TextEnd::Cut;
-        let shown = if rule.hide == Hide::All {
-            to - start
-        } else {
-            bytes
+        let shown = match rule.hide {
+            Hide::Body => bytes,
+            Hide::All | Hide::Whole => to - start,
         };
         let is_known = shown >= LEAK_BYTES || (bytes >= rule.min && rule.until.is_none());
-        if bytes > rule.max || (bytes < rule.min && !is_cut) {
+        if bytes > rule.max {
             return RuleMatch::No;
         }
-        if is_cut && (!is_known || !rule.check.accepts(&text[from..to])) {
+        if bytes < rule.min && !is_cut {
+            return self.in_two_lines(number, text, start, from, to);
+        }
+        // A call, an index or a path of code.
+        if rule.is_bare && matches!(text.get(to), Some(b'(' | b'[' | b'{')) {
+            return RuleMatch::No;
+        }
+        let is_accepted = match is_cut && shown >= LEAK_BYTES {
+            true => rule.check.accepts_beginning(&text[from..to]),
+            false => rule.check.accepts(&text[from..to]),
+        };
+        if is_cut && !(is_known && is_accepted) {
             return RuleMatch::Undecided(start);
         }
-        if !is_cut && rule.until.is_some_and(|until| text.get(to) != Some(&until))
-            || !rule.check.accepts(&text[from..to])
-        {
+        if !is_cut && rule.until.is_some_and(|until| text.get(to) != Some(&until)) || !is_accepted {
             return RuleMatch::No;
         }
-        if to == limit {
+        // What an earlier secret covers is not read again.
+        if to == limit && limit >= covered {
             to = self.run(number, text, to, text.len());
         }
+        if self.announces_other(hit_rule, text, hit.start) {
+            return RuleMatch::No;
+        }
         RuleMatch::Secret(Span {
-            start: if rule.hide == Hide::All { start } else { from },
+            start: if rule.hide == Hide::Body { from } else { start },
             end: to,
             rule: number,
         })
     }
+
+    /// Returns true if the name that was found announces something else than a secret.
+    fn announces_other(&self, rule: u16, text: &[u8], at: usize) -> bool {
+        match &self.rules[usize::from(rule)].lead {
+            Lead::Name(name) => name.announces_other(text, at),
+            _ => false,
+        }
+    }
+
+    /// Judges a secret that a line's end divides before it has enough bytes.
+    fn in_two_lines(
+        &self,
+        number: u16,
+        text: &[u8],
+        start: usize,
+        from: usize,
+        to: usize,
+    ) -> RuleMatch {
+        let rule = &self.rules[usize::from(number)];
+        let shown = to - if rule.hide == Hide::Body { from } else { start };
+        let Some(line) = next_line(text, to).filter(|_| shown >= SHORT_PART) else {
+            return RuleMatch::No;
+        };
+        if line.from == text.len() {
+            // The line is shown before the next one is there.
+            let is_likely = shown >= LEAK_BYTES
+                && rule.hide != Hide::Body
+                && ValueCheck::Mixed.accepts(&text[from..to]);
+            return match is_likely {
+                true => RuleMatch::Secret(Span {
+                    start,
+                    end: to,
+                    rule: number,
+                }),
+                false => RuleMatch::NextLine(start.saturating_sub(ESCAPE)),
+            };
+        }
+        let limit = text.len().min(line.from + BODY_BYTES);
+        let end = self.run(number, text, line.from, limit);
+        let joined = [&text[from..to], &text[line.from..end]].concat();
+        let is_rest = line.is_escaped || self.looks_like(number, &text[line.from..end]);
+        if !(rule.min..=rule.max).contains(&joined.len())
+            || !is_rest
+            || !rule.check.accepts(&joined)
+        {
+            return RuleMatch::No;
+        }
+        let first = Span {
+            start: if rule.hide == Hide::Body { from } else { start },
+            end: to,
+            rule: number,
+        };
+        let rest = Span {
+            start: line.from,
+            end,
+            rule: number,
+        };
+        RuleMatch::TwoLines(first, rest)
+    }
 }
 
-fn add(spans: &mut Vec<Span>, start: usize, end: usize, rule: u16) {
-    if start == end {
-        return;
-    }
-    match spans.last_mut() {
-        // A lead may overlap the previous secret.
-        Some(last) if start <= last.end => last.end = last.end.max(end),
-        _ => spans.push(Span { start, end, rule }),
-    }
-}
-
-/// Returns true if a letter or digit precedes the position and is not part of an escape sequence.
-fn in_word(text: &[u8], at: usize) -> bool {
-    let Some(&before) = at.checked_sub(1).and_then(|before| text.get(before)) else {
-        return false;
-    };
-    if !before.is_ascii_alphanumeric() {
-        return false;
-    }
-    // `\n` as escaped text, or `ESC [ 1 m` of a terminal.
-    let rest = &text[at.saturating_sub(ESCAPE)..at - 1];
-    if before.is_ascii_lowercase() && rest.last() == Some(&b'\\') {
-        return false;
-    }
-    if before == b'm' {
-        let number = |b: &u8| b.is_ascii_digit() || *b == b';';
-        let digits = rest.iter().rev().take_while(|b| number(b)).count();
-        return !rest[..rest.len() - digits].ends_with(b"\x1b[");
-    }
-    true
-}
+/// Minimum number of bytes of a secret before the line's end that divides it.
+const SHORT_PART: usize = 6;
 
 /// Returns the text with markers in place of the spans. If `is_marked`, a span at the beginning gets
 /// no marker, because the previous text ended with it.
@@ -260,13 +442,4 @@ pub(super) fn redact_spans(set: &RuleSet, text: &str, spans: &[Span], is_marked:
     }
     out.push_str(&text[at..]);
     out
-}
-
-/// Returns true if a lead overlaps a marker.
-fn in_marker(text: &[u8], start: usize, end: usize) -> bool {
-    // No marker is longer: its id has at most 32 bytes.
-    let from = start.saturating_sub(MARKER.len() + 34);
-    memchr::memmem::find_iter(&text[from..end], MARKER.as_bytes())
-        .map(|at| from + at)
-        .any(|at| marker_len(&text[at..]).is_some_and(|len| at + len > start))
 }

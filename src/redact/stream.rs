@@ -1,8 +1,5 @@
 //! Redacts a stream of text that arrives cut anywhere (pure).
 
-use std::borrow::Cow;
-
-use super::rules::Rules;
 use super::scan::{Continuation, RuleSet, redact_spans};
 use super::span::{Span, TextEnd};
 
@@ -17,6 +14,8 @@ pub(super) struct StreamState {
     pub(super) open: Continuation,
     /// True if the text so far ended in a secret whose marker is written already.
     pub(super) is_marked: bool,
+    /// True if a secret may have begun in the tail that the next line decides.
+    pub(super) is_pending: bool,
 }
 
 /// Buffers that are reused from text to text, so that clean text needs no allocation.
@@ -73,16 +72,17 @@ impl StreamState {
             true => known.saturating_sub(set.finder.longest.saturating_sub(1)),
             false => 0,
         };
-        if self.open == Continuation::None && set.finder.find(joined.as_bytes(), new).is_none() {
-            (self.is_marked, self.is_clean) = (false, true);
-            self.keep(joined, joined.len().saturating_sub(set.seam()));
+        if self.open == Continuation::None && !set.finder.finds(joined.as_bytes(), new) {
+            (self.is_marked, self.is_clean, self.is_pending) = (false, true, false);
+            let line = memchr::memrchr(b'\n', joined.as_bytes()).map_or(0, |newline| newline + 1);
+            self.keep(joined, joined.len().saturating_sub(set.seam()).max(line));
             return false;
         }
         self.is_clean = false;
         spans.clear();
         let open = std::mem::take(&mut self.open);
         let rest = set.scan(joined.as_bytes(), open, end, spans);
-        self.open = rest.open;
+        (self.open, self.is_pending) = (rest.open, rest.is_pending);
         // Text of earlier pieces is delivered already.
         spans.retain_mut(|span| {
             span.start = span.start.max(known) - known;
@@ -94,51 +94,13 @@ impl StreamState {
         !spans.is_empty()
     }
 
-    /// Keeps the end of the text, at most its last line.
+    /// Keeps the end of the text.
     fn keep(&mut self, text: &str, from: usize) {
         let mut from = from;
         while !text.is_char_boundary(from) {
             from += 1;
         }
-        let end = &text[from..];
-        let line = memchr::memrchr(b'\n', end.as_bytes()).map_or(0, |newline| newline + 1);
         self.tail.clear();
-        self.tail.push_str(&end[line..]);
-    }
-}
-
-/// Redacts a stream of text that arrives in pieces, cut anywhere. Each piece is redacted on its own,
-/// including secrets that began in an earlier piece. No text is delayed.
-///
-/// ```
-/// use td_observe::redact::{Rules, TextStream};
-/// let mut stream = TextStream::new(Rules::builtin());
-/// let (one, two) = ("glpat-abc", "DEFghi012345jklMNO67 is it");
-/// assert_eq!(stream.push(one), one); // Nine bytes are too few to recognize a key.
-/// assert_eq!(stream.push(two), "[redacted:gitlab-token] is it");
-/// ```
-#[derive(Clone, Debug)]
-pub struct TextStream {
-    rules: Rules,
-    pub(super) state: StreamState,
-    scratch: Scratch,
-}
-
-impl TextStream {
-    /// Creates an empty stream.
-    pub fn new(rules: Rules) -> Self {
-        Self {
-            rules,
-            state: StreamState::default(),
-            scratch: Scratch::default(),
-        }
-    }
-
-    /// Redacts the next piece.
-    pub fn push<'a>(&mut self, piece: &'a str) -> Cow<'a, str> {
-        match (self.state).redact(&self.rules.0, piece, TextEnd::Cut, &mut self.scratch) {
-            Some(redacted) => Cow::Owned(redacted),
-            None => Cow::Borrowed(piece),
-        }
+        self.tail.push_str(&text[from..]);
     }
 }

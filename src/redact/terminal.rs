@@ -107,6 +107,9 @@ pub(crate) struct TerminalStream {
     sequence: SequenceState,
     raw_state: StreamState,
     visible_state: StreamState,
+    /// True while the visible state would equal the raw one: text without control sequences is scanned
+    /// once.
+    is_plain: bool,
     // Buffers, reused from piece to piece.
     scratch: Scratch,
     text: String,
@@ -122,11 +125,18 @@ impl TerminalStream {
             sequence: SequenceState::None,
             raw_state: StreamState::default(),
             visible_state: StreamState::default(),
+            is_plain: true,
             scratch: Scratch::default(),
             text: String::new(),
             runs: Vec::new(),
             parts: Vec::new(),
         }
+    }
+
+    /// Returns the number of bytes that are kept for the next piece.
+    #[cfg(test)]
+    pub(super) fn kept(&self) -> usize {
+        self.raw_state.tail.len()
     }
 
     /// Notes that text is missing before the next piece: a control sequence does not continue, but a
@@ -140,6 +150,16 @@ impl TerminalStream {
         let set = &self.rules.0;
         if set.rules.is_empty() || piece.is_empty() {
             return Cow::Borrowed(piece);
+        }
+        if self.is_plain && memchr::memchr3(0x1b, 0x08, 0x07, piece.as_bytes()).is_none() {
+            let found = self
+                .raw_state
+                .redact(set, piece, TextEnd::Cut, &mut self.scratch);
+            return found.map_or(Cow::Borrowed(piece), Cow::Owned);
+        }
+        if self.is_plain {
+            self.visible_state.clone_from(&self.raw_state);
+            self.is_plain = false;
         }
         self.parts.clear();
         let is_marked = self.raw_state.is_marked;
@@ -164,6 +184,8 @@ impl TerminalStream {
                 add_parts(span, marked, &self.runs, &mut self.parts);
             }
         }
+        self.is_plain =
+            self.sequence == SequenceState::None && self.visible_state == self.raw_state;
         match self.parts.is_empty() {
             true => Cow::Borrowed(piece),
             false => Cow::Owned(self.redacted(piece)),

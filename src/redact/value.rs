@@ -2,9 +2,12 @@
 
 use serde::Deserialize;
 
-/// Bytes of a value that are examined: the rest does not change the result, and hostile input is not
-/// scanned again and again.
-const CHECKED_BYTES: usize = 128;
+use super::looks::{
+    CHECKED_BYTES, decodes_to_a_pair, has_letter_and_digit, has_mixed_case, has_unusual_letters,
+    holds, is_random, is_repeated, transitions,
+};
+use super::name_value::{Operator, Quote};
+use super::words::{is_code, is_placeholder, is_plain, is_prose, is_type};
 
 /// The condition under which a value is a secret.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
@@ -13,6 +16,10 @@ pub(super) enum ValueCheck {
     /// The form suffices.
     #[default]
     None,
+    /// Not repeated or exemplary characters, such as `xxxx`.
+    Form,
+    /// A letter and a digit, and no words.
+    Mixed,
     /// Not a placeholder or a variable.
     Value,
     /// Also not code, and not a name such as `password`: any other word may be a password.
@@ -21,149 +28,158 @@ pub(super) enum ValueCheck {
     Loose,
     /// With a letter and a digit, and not code.
     Strict,
+    /// The value of a name such as `token`: as strict, or letters in no word's order.
+    Secret,
+    /// Looks random, whatever its name.
+    Random,
+    /// A quoted password: not a placeholder, not a sentence, not code.
+    Password,
+    /// A password as an argument of a call: as `Loose`, and more than a word with a number.
+    Pair,
+    /// An argument of a program that expects a password there.
+    Argument,
+    /// Not only digits, and not a placeholder.
+    NoDigits,
+    /// Has the parts of a JSON Web Token.
+    Jwt,
+    /// Base64 with a user and a password in it.
+    Basic,
+    /// Begins with `name=value`.
+    Cookie,
+    /// The credentials of a header.
+    Header,
+    /// The password of an address, which a port and a path are not.
+    Url,
+    /// Ends as the keys of Azure do.
+    Azure,
+    /// Continues as the tokens of Twitter do, and not with more of the same letter.
+    Twitter,
 }
 
-/// Words that are placeholders for a secret.
-const PLACEHOLDERS: &[&str] = &[
-    "password",
-    "passwd",
-    "passphrase",
-    "pass",
-    "secret",
-    "token",
-    "string",
-    "str",
-    "none",
-    "null",
-    "nil",
-    "true",
-    "false",
-    "undefined",
-    "required",
-    "optional",
-    "prompt",
-    "hidden",
-    "masked",
-    "removed",
-    "empty",
-    "value",
-    "user",
-    "username",
-    "text",
-    "bytes",
-    "option",
-    "boolean",
-];
-
-/// Parts that secrets do not contain.
-const PARTS: &[&str] = &[
-    "example",
-    "placeholder",
-    "changeme",
-    "change_me",
-    "change-me",
-    "redacted",
-    "your_",
-    "your-",
-    "yourpass",
-    "yourtoken",
-    "yourkey",
-    "my_secret",
-    "mysecret",
-    "xxxx",
-    "****",
-    "....",
-    "${",
-    "{{",
-    "}}",
-    "$(",
-    "<your",
-    "insert_",
-    "replace_",
-    "dummy",
-];
-
-/// Parts that identify code.
-const CODE: &[&str] = &[
-    "env.",
-    "environ",
-    "config.",
-    "settings.",
-    "self.",
-    "this.",
-    "std::",
-    "::",
-    "->",
-    "->>",
-];
-
 impl ValueCheck {
+    /// Returns the check of a named value, and its minimum length.
+    pub(super) fn of_value(self, quote: Quote, operator: Operator) -> (Self, usize) {
+        let is_quoted = !matches!(quote, Quote::Unquoted | Quote::Shell);
+        match (self, operator) {
+            (Self::Password, Operator::Assign) if is_quoted => (Self::Password, 4),
+            (Self::Password, Operator::Assign) => (Self::Plain, 5),
+            (Self::Password, Operator::Colon) if is_quoted => (Self::Password, 4),
+            (Self::Password, Operator::Colon) => (Self::Loose, 6),
+            (Self::Password, Operator::Gap) if is_quoted => (Self::Loose, 6),
+            (Self::Password, Operator::Gap) => (Self::Strict, 7),
+            (Self::Password, Operator::Blank) if is_quoted => (Self::Pair, 6),
+            (Self::Password | Self::Loose, Operator::Blank) => (Self::Random, 8),
+            (Self::Loose, Operator::Assign) if quote == Quote::Shell => (Self::Plain, 5),
+            (Self::Loose, Operator::Assign | Operator::Colon) => (Self::Loose, 6),
+            (Self::Loose, Operator::Gap) => (Self::Strict, 8),
+            (Self::Secret, Operator::Gap) => (Self::Random, 12),
+            (Self::Secret, Operator::Blank) => (Self::Random, 16),
+            (Self::Secret, _) => (Self::Secret, 8),
+            (Self::Random, _) => (Self::Random, 16),
+            (other, _) => (other, 8),
+        }
+    }
+
+    /// Returns true if the value may be a secret, of which only the beginning is there: what follows
+    /// must not change a verdict that has shown it.
+    pub(super) fn accepts_beginning(self, value: &[u8]) -> bool {
+        match self {
+            Self::Form => true,
+            Self::Mixed | Self::Secret | Self::Strict | Self::Random | Self::Header => {
+                is_assigned(&value[..value.len().min(CHECKED_BYTES)])
+            }
+            Self::Password => is_plain(&value[..value.len().min(CHECKED_BYTES)]),
+            _ => self.accepts(value),
+        }
+    }
+
     /// Returns true if the value is a secret, judged by its beginning.
     pub(super) fn accepts(self, value: &[u8]) -> bool {
         let value = &value[..value.len().min(CHECKED_BYTES)];
         match self {
             Self::None => true,
+            Self::Form => !is_repeated(value),
+            Self::Mixed => {
+                let mixed = has_letter_and_digit(value) && transitions(value) >= 3;
+                (mixed || (value.len() >= 16 && has_mixed_case(value))) && !is_repeated(value)
+            }
             Self::Value => !is_placeholder(value),
-            Self::Plain => {
-                let is_name =
-                    |part| memchr::memmem::find(&value.to_ascii_lowercase(), part).is_some();
-                !is_placeholder(value) && !is_code(value) && !is_name(b"pass") && !is_name(b"pwd")
-            }
-            Self::Loose => {
-                let odd = |b: &u8| b.is_ascii_digit() || b"!@#%^*?~+".contains(b) || *b >= 0x80;
-                value.iter().any(odd) && !is_placeholder(value) && !is_code(value)
-            }
+            Self::Plain => is_plain(value),
+            Self::Loose => value.iter().any(is_odd) && !is_placeholder(value) && !is_code(value),
             Self::Strict => {
-                value.iter().any(u8::is_ascii_digit)
-                    && value.iter().any(u8::is_ascii_alphabetic)
+                has_letter_and_digit(value)
                     && !is_placeholder(value)
                     && !is_code(value)
+                    && !is_type(value)
             }
+            Self::Secret => {
+                (has_letter_and_digit(value) || has_unusual_letters(value))
+                    && !is_placeholder(value)
+                    && !is_code(value)
+                    && !is_type(value)
+                    && (value.len() >= 12
+                        || value.iter().filter(|b| b.is_ascii_digit()).count() > 1)
+                    && !value.contains(&b' ')
+                    && !holds(value, "\\n")
+                    && !holds(value, "\\u")
+            }
+            Self::Random => {
+                is_random(value) && !is_placeholder(value) && !is_code(value) && !is_type(value)
+            }
+            Self::Password => is_plain(value) && !is_prose(value),
+            Self::Pair => {
+                let digits = value.iter().filter(|b| b.is_ascii_digit()).count();
+                let marks = value.iter().any(|b| b"!@#%^*?~&$".contains(b));
+                (digits > 1 || marks) && is_plain(value) && !is_prose(value)
+            }
+            Self::Argument => {
+                !is_placeholder(value) && !value.starts_with(b"-") && !value.starts_with(b"/")
+            }
+            Self::NoDigits => !is_placeholder(value) && !value.iter().all(u8::is_ascii_digit),
+            Self::Jwt => {
+                let mut parts = value.split(|b| *b == b'.');
+                let head = parts.next().unwrap_or_default();
+                let body = parts.next().unwrap_or_default();
+                head.len() >= 10
+                    && (body.starts_with(b"ey")
+                        || body.is_empty() && parts.next().is_some()
+                        || body.len() >= 16)
+            }
+            Self::Basic => decodes_to_a_pair(value),
+            Self::Cookie => {
+                let name = value
+                    .iter()
+                    .take_while(|b| b.is_ascii_alphanumeric() || b"_-.$".contains(b));
+                let name = name.count();
+                name > 0
+                    && value.get(name) == Some(&b'=')
+                    && value.len() >= name + 6
+                    && has_letter_and_digit(&value[name + 1..])
+                    && transitions(&value[name + 1..]) >= 2
+                    && !is_placeholder(&value[name + 1..])
+            }
+            Self::Header => {
+                has_letter_and_digit(value) && !is_placeholder(value) || decodes_to_a_pair(value)
+            }
+            Self::Url => is_url_password(value),
+            Self::Azure => value.len() >= 6 && transitions(value) >= 2,
+            Self::Twitter => !value.starts_with(b"AAAA") && has_letter_and_digit(value),
         }
     }
 }
 
-fn is_placeholder(value: &[u8]) -> bool {
-    let Some(&first) = value.first() else {
-        return true;
-    };
-    if b"$%<{[*(".contains(&first) || value.iter().all(|&b| b == first) {
-        return true;
-    }
-    let mut lower = [0; CHECKED_BYTES];
-    let lower = &mut lower[..value.len()];
-    lower.copy_from_slice(value);
-    lower.make_ascii_lowercase();
-    let lower: &[u8] = lower;
-    PLACEHOLDERS.iter().any(|word| word.as_bytes() == lower)
-        || PARTS.iter().any(|part| holds(lower, part))
+fn is_assigned(value: &[u8]) -> bool {
+    has_letter_and_digit(value) && !is_placeholder(value) && !is_code(value)
 }
 
-fn is_code(value: &[u8]) -> bool {
-    // A path, an address or an argument.
-    if matches!(
-        value.first(),
-        Some(b'/' | b'.' | b'~' | b'-' | b'@' | b':' | b'_')
-    ) || value.starts_with(b"0x")
-        || holds(value, "://")
-        || CODE.iter().any(|part| holds(value, part))
-    {
-        return true;
-    }
-    let digits = value.iter().filter(|b| b.is_ascii_digit()).count();
-    // `WIN32_ERROR`: a constant or a type.
-    if value.contains(&b'_') && !value.iter().any(u8::is_ascii_lowercase) && digits < 4 {
-        return true;
-    }
-    // `user.session2.next_token`: words separated by dots, which may end with a number.
-    let word = |part: &[u8]| {
-        let letters = part.len() - part.iter().rev().take_while(|b| b.is_ascii_digit()).count();
-        let letter = |b: &u8| b.is_ascii_alphabetic() || *b == b'_';
-        letters > 0 && part[..letters].iter().all(letter)
-    };
-    value.contains(&b'.') && value.split(|b| matches!(b, b'.' | b'_')).all(word)
+fn is_odd(byte: &u8) -> bool {
+    byte.is_ascii_digit() || b"!@#%^*?~+&$".contains(byte) || *byte >= 0x80
 }
 
-fn holds(text: &[u8], part: &str) -> bool {
-    memchr::memmem::find(text, part.as_bytes()).is_some()
+/// Returns true for a password of an address, and not for a port and a path.
+fn is_url_password(value: &[u8]) -> bool {
+    let digits = value.iter().take_while(|b| b.is_ascii_digit()).count();
+    let is_port =
+        digits > 0 && digits <= 5 && matches!(value.get(digits), Some(b'/' | b'?' | b',' | b'#'));
+    !is_port && !is_placeholder(value) && !value.starts_with(b"//")
 }

@@ -45,6 +45,8 @@ mod printing;
 mod process;
 mod redact_samples;
 #[cfg(feature = "cli")]
+mod secret_paths;
+#[cfg(feature = "cli")]
 mod seen;
 #[cfg(feature = "cli")]
 mod shells;

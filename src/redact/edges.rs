@@ -1,0 +1,106 @@
+//! Edges: what stands before a secret, after it, and at the ends of lines (pure).
+
+use super::marker::{MARKER, marker_len};
+use super::span::Span;
+
+/// Maximum length of an escape sequence directly before a lead, whose last letter is no letter of a word.
+pub(super) const ESCAPE: usize = 12;
+
+/// The beginning of the next line's text.
+pub(super) struct NextLine {
+    pub(super) from: usize,
+    /// True if a backslash joins the lines.
+    pub(super) is_escaped: bool,
+}
+
+/// Returns the next line, if nothing but decoration is left of this one.
+pub(super) fn next_line(text: &[u8], at: usize) -> Option<NextLine> {
+    let is_escaped = text[at..].starts_with(b"\\\n") || text[at..].starts_with(b"\\\r\n");
+    let mut end = at + usize::from(is_escaped);
+    if !is_escaped {
+        end = skip_decoration(text, end);
+    }
+    if text.get(end) == Some(&b'\r') {
+        end += 1;
+    }
+    (text.get(end) == Some(&b'\n')).then(|| NextLine {
+        from: skip_decoration(text, end + 1),
+        is_escaped,
+    })
+}
+
+/// Returns the position after blanks, frames and bullets.
+pub(super) fn skip_decoration(text: &[u8], at: usize) -> usize {
+    let mut at = at;
+    // No indent is wider.
+    let limit = text.len().min(at + 160);
+    while at < limit {
+        match &text[at..] {
+            [b' ' | b'\t' | b'|' | b'>', ..] => at += 1,
+            [0xe2, 0x80..=0xbf, 0x80..=0xbf, ..] => at += 3,
+            _ => break,
+        }
+    }
+    at
+}
+
+pub(super) fn add(spans: &mut Vec<Span>, start: usize, end: usize, rule: u16) {
+    if start == end {
+        return;
+    }
+    match spans.last_mut() {
+        // A lead may overlap the previous secret.
+        Some(last) if start <= last.end => last.end = last.end.max(end),
+        _ => spans.push(Span { start, end, rule }),
+    }
+}
+
+/// Sorts spans, and joins those that overlap or touch. The earlier rule names both.
+pub(super) fn unite(spans: &mut Vec<Span>) {
+    if spans.len() < 2 {
+        return;
+    }
+    spans.sort_by_key(|span| (span.start, span.rule, std::cmp::Reverse(span.end)));
+    spans.dedup_by(|next, last| {
+        let overlap = next.start <= last.end;
+        if overlap {
+            last.end = last.end.max(next.end);
+        }
+        overlap
+    });
+}
+
+/// Returns true if a letter or digit precedes the position and is not part of an escape sequence.
+pub(super) fn in_word(text: &[u8], at: usize) -> bool {
+    let Some(&before) = at.checked_sub(1).and_then(|before| text.get(before)) else {
+        return false;
+    };
+    if !before.is_ascii_alphanumeric() {
+        return false;
+    }
+    !in_escape(text, at)
+}
+
+/// Returns true if the letter before the position ends an escape sequence: `\n` as escaped text, or
+/// `ESC [ 1 m` of a terminal.
+pub(super) fn in_escape(text: &[u8], at: usize) -> bool {
+    let Some(before) = at.checked_sub(1) else {
+        return false;
+    };
+    let rest = &text[at.saturating_sub(ESCAPE)..before];
+    if text[before].is_ascii_lowercase() && rest.last() == Some(&b'\\') {
+        return true;
+    }
+    let number = |b: &u8| b.is_ascii_digit() || *b == b';';
+    let digits = rest.iter().rev().take_while(|b| number(b)).count();
+    text[before] == b'm' && rest[..rest.len() - digits].ends_with(b"\x1b[")
+}
+
+/// Returns true if a lead overlaps a marker.
+pub(super) fn in_marker(text: &[u8], start: usize, end: usize) -> bool {
+    // No marker is longer: its id has at most 32 bytes.
+    let from = start.saturating_sub(MARKER.len() + 34);
+    memchr::memmem::find_iter(&text[from..end], MARKER.as_bytes())
+        .map(|at| from + at)
+        .any(|at| marker_len(&text[at..]).is_some_and(|len| at + len > start))
+}

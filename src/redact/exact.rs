@@ -1,0 +1,251 @@
+//! Exact values: secrets that are known, and the forms in which they appear (pure).
+
+use super::marker::MARKER;
+use super::rule::{Edge, Hide, Lead, Rule};
+use super::value::ValueCheck;
+use crate::error::{Error, Result};
+
+/// Minimum length of a value: shorter ones would be found in innocent words.
+pub(super) const VALUE_MIN: usize = 4;
+/// Maximum length of a value's keyword, and the beginning of it that is looked for.
+const KEYWORD: usize = 12;
+
+/// Returns the rules for a value: as it is, in Base64 and percent-encoded; each line of it.
+pub(super) fn rules_of(name: &str, value: &str) -> Result<Vec<Rule>> {
+    if value.trim().len() < VALUE_MIN {
+        return Err(Error::invalid(format!(
+            "the value of {name} has fewer than {VALUE_MIN} bytes"
+        )));
+    }
+    let marker = format!("{MARKER}{}]", id_of(name));
+    let mut texts = Vec::new();
+    for part in value.trim().lines().chain([value.trim()]) {
+        if part.trim().len() < VALUE_MIN {
+            continue;
+        }
+        if !part.contains('\n') {
+            texts.push(part.to_owned());
+            texts.push(escaped(part, true, &|byte| {
+                !byte.is_ascii_alphanumeric() && !b"-._~".contains(&byte)
+            }));
+            texts.push(escaped(part, false, &|byte| {
+                !byte.is_ascii_alphanumeric() && !b"-._~".contains(&byte)
+            }));
+            // JavaScript's encodeURIComponent, and forms, leave these as they are.
+            texts.push(escaped(part, true, &|byte| {
+                !byte.is_ascii_alphanumeric() && !b"-._~!*'()".contains(&byte)
+            }));
+            if let Ok(json) = serde_json::to_string(part) {
+                texts.push(json.trim_matches('"').to_owned());
+            }
+        }
+        for alphabet in [STANDARD, URL_SAFE] {
+            // Before the value, a text of any length: its bits move those of the value.
+            texts.extend((0..3).map(|before| base64(part.as_bytes(), before, alphabet)));
+        }
+    }
+    texts.sort_unstable();
+    texts.dedup();
+    let texts = texts.into_iter().filter(|text| text.len() >= VALUE_MIN);
+    Ok(texts.map(|text| rule(&marker, &text)).collect())
+}
+
+fn rule(marker: &str, text: &str) -> Rule {
+    let mut body = Box::new([false; 256]);
+    for byte in text.bytes() {
+        body[usize::from(byte)] = true;
+    }
+    let mut end = text.len().min(KEYWORD);
+    while !text.is_char_boundary(end) {
+        end -= 1;
+    }
+    Rule {
+        marker: marker.to_owned(),
+        keywords: vec![text[..end].to_owned()],
+        lead: Lead::Exact(text.as_bytes().into()),
+        body,
+        min: 0,
+        max: usize::MAX,
+        hide: Hide::Whole,
+        word: false,
+        start: true,
+        edge: Edge::None,
+        follow: Vec::new(),
+        until: None,
+        is_bare: false,
+        check: ValueCheck::None,
+        lines: false,
+    }
+}
+
+/// Returns the kind of a named value: `DB_PASSWORD` is `db-password`.
+fn id_of(name: &str) -> String {
+    let letters = name.bytes().map(|byte| match byte {
+        b'a'..=b'z' | b'0'..=b'9' => char::from(byte),
+        b'A'..=b'Z' => char::from(byte.to_ascii_lowercase()),
+        _ => '-',
+    });
+    let id: String = letters.take(32).collect();
+    if id.is_empty() {
+        "value".to_owned()
+    } else {
+        id
+    }
+}
+
+fn escaped(text: &str, is_upper: bool, is_escaped: &dyn Fn(u8) -> bool) -> String {
+    let mut out = Vec::with_capacity(text.len());
+    for byte in text.bytes() {
+        match (is_escaped(byte), is_upper) {
+            (false, _) => out.push(byte),
+            (true, true) => out.extend(format!("%{byte:02X}").into_bytes()),
+            (true, false) => out.extend(format!("%{byte:02x}").into_bytes()),
+        }
+    }
+    String::from_utf8_lossy(&out).into_owned()
+}
+
+const STANDARD: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+const URL_SAFE: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
+
+/// Returns the characters of Base64 that depend on the value alone, with `before` bytes before it.
+fn base64(value: &[u8], before: usize, alphabet: &[u8; 64]) -> String {
+    let bytes: Vec<u8> = std::iter::repeat_n(0, before)
+        .chain(value.iter().copied())
+        .collect();
+    let digits = bytes.chunks(3).flat_map(|chunk| {
+        let mut word = 0_u32;
+        for at in 0..3 {
+            word = word << 8 | u32::from(chunk.get(at).copied().unwrap_or(0));
+        }
+        [18, 12, 6, 0].map(|shift| char::from(alphabet[(word >> shift & 63) as usize]))
+    });
+    // A digit has six bits; those that other bytes share are left out.
+    let first = (before * 8).div_ceil(6);
+    let last = bytes.len() * 8 / 6;
+    digits.take(last).skip(first).collect()
+}
+
+/// Reads the variables of a file in dotenv form.
+pub(super) fn dotenv(text: &str) -> Vec<(String, String)> {
+    let mut variables = Vec::new();
+    let mut rest = text;
+    while !rest.is_empty() {
+        let (line, after) = rest.split_once('\n').unwrap_or((rest, ""));
+        let trimmed = line.trim_start();
+        let assigned = trimmed.strip_prefix("export ").unwrap_or(trimmed);
+        rest = after;
+        let Some((name, value)) = assigned.split_once('=') else {
+            continue;
+        };
+        let name = name.trim();
+        if name.is_empty() || trimmed.starts_with('#') {
+            continue;
+        }
+        let value = value.trim();
+        let quote = value
+            .chars()
+            .next()
+            .filter(|c| matches!(c, '"' | '\'' | '`'));
+        let value = match quote {
+            Some(quote) => {
+                let inner = &value[1..];
+                match inner.find(quote) {
+                    Some(end) => inner[..end].to_owned(),
+                    // A quoted value of several lines.
+                    None => match after.find(quote) {
+                        Some(end) => {
+                            rest = after[end + 1..]
+                                .split_once('\n')
+                                .map_or("", |(_, rest)| rest);
+                            format!("{inner}\n{}", &after[..end])
+                        }
+                        None => inner.to_owned(),
+                    },
+                }
+            }
+            None => value
+                .split(" #")
+                .next()
+                .unwrap_or_default()
+                .trim()
+                .to_owned(),
+        };
+        variables.push((name.to_owned(), value.replace("\\n", "\n")));
+    }
+    variables
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Rules, TextStream};
+    use super::*;
+
+    #[test]
+    fn a_value_is_redacted_in_every_form() {
+        let value = "p&ss w/rd+42\u{e9}";
+        let rules = Rules::none().with_values([("DB_PASSWORD", value)]).unwrap();
+        let encoded = |before: &str| {
+            let bytes = [before, value, "!"].concat();
+            base64(bytes.as_bytes(), 0, STANDARD)
+        };
+        for text in [
+            format!("it is {value}."),
+            "?a=p%26ss%20w%2Frd%2B42%C3%A9&b".to_owned(),
+            "?a=p%26ss%20w%2frd%2b42%c3%a9&b".to_owned(),
+            encoded(""),
+            encoded("u:"),
+            encoded("me:"),
+            format!("x\x1b[31m{value}\x1b[0m"),
+        ] {
+            let shown = rules.text(&text);
+            assert!(shown.contains("[redacted:db-password]"), "{text}: {shown}");
+            assert!(
+                !shown.contains("rd+42") && !shown.contains("%2B42"),
+                "{shown}"
+            );
+        }
+        assert_eq!(rules.text("p&ss word"), "p&ss word");
+    }
+
+    #[test]
+    fn a_value_in_pieces_is_redacted() {
+        let value = "correct horse battery staple";
+        let rules = Rules::none().with_values([("X", value)]).unwrap();
+        let text = format!("so {value} it is");
+        for cut in 0..text.len() {
+            let mut stream = TextStream::new(rules.clone());
+            let (a, b) = text.split_at(cut);
+            let shown = [stream.push(a).into_owned(), stream.push(b).into_owned()].concat();
+            for part in value.as_bytes().windows(12) {
+                let part = std::str::from_utf8(part).unwrap();
+                assert!(!shown.contains(part), "{cut}: {shown}");
+            }
+        }
+    }
+
+    #[test]
+    fn short_values_are_refused() {
+        assert!(
+            Rules::none()
+                .with_values([("X", " ab ")])
+                .unwrap_err()
+                .is_invalid_input()
+        );
+    }
+
+    #[test]
+    fn dotenv_files_are_read() {
+        let text = "# note\nA=1234\nexport B='x y' # c\nC=\"two\nlines\"\n\nbad\nD = plain # note\nE=a\\nb\n";
+        let expected = [
+            ("A", "1234"),
+            ("B", "x y"),
+            ("C", "two\nlines"),
+            ("D", "plain"),
+            ("E", "a\nb"),
+        ];
+        let read = dotenv(text);
+        let read: Vec<_> = read.iter().map(|(a, b)| (a.as_str(), b.as_str())).collect();
+        assert_eq!(read, expected);
+    }
+}

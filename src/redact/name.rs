@@ -1,0 +1,144 @@
+//! Names: decides whether a name announces a secret, and where its value begins (pure).
+//!
+//! A name is a word such as `password` and what belongs to it (`DB_PASSWORD`, `dbPassword2`). Its
+//! value follows after quotes, brackets, an operator, the cell of a table or a few words of prose, on
+//! this line, or on the next one where a pair is spread over two (`"name": …,` and `"value": …`).
+
+use serde::Deserialize;
+
+use super::name_reader::Reader;
+use super::name_value::{NameMatch, Operator, Quote};
+use super::value::ValueCheck;
+
+/// Maximum length of what belongs to a name, before the word and after it.
+pub(super) const AROUND: usize = 32;
+
+/// Words that announce a kind of secret, as `rules/names.toml` has them.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct NameTable {
+    pub(super) id: String,
+    pub(super) words: Vec<String>,
+    /// True if the word must be a part of the name of its own.
+    #[serde(default)]
+    pub(super) part: bool,
+    pub(super) check: ValueCheck,
+    /// Parts of a name that announce something else.
+    #[serde(default)]
+    not: Vec<String>,
+}
+
+fn is_ident(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'.' | b'$')
+}
+
+impl NameTable {
+    /// Reads the name around a word that begins at `start`, and finds its value.
+    pub(super) fn find(&self, text: &[u8], start: usize) -> NameMatch {
+        let Some(end) = self.word_end(text, start) else {
+            return NameMatch::No;
+        };
+        let Some((first, after)) = self.name(text, start, end) else {
+            return NameMatch::No;
+        };
+        let name = &text[first..after];
+        let is_flag = name.starts_with(b"-")
+            && first.checked_sub(1).is_none_or(|at| {
+                matches!(text[at], b' ' | b'\t' | b'"' | b'\'' | b'\n' | b'[' | b'`')
+            });
+        let is_shell = text.get(after) == Some(&b'=')
+            && !name.iter().any(u8::is_ascii_lowercase)
+            && first
+                .checked_sub(1)
+                .is_none_or(|at| !matches!(text[at], b'?' | b'&' | b';'));
+        let is_variable = name.contains(&b'_') && !name.iter().any(u8::is_ascii_lowercase);
+        let is_call = !text[end..after].contains(&b'.');
+        let found = Reader { text, at: after }.value(is_flag, is_call, first);
+        match found {
+            NameMatch::Value(mut value) => {
+                value.start = start;
+                // `ENV TOKEN …`: no prose has such names.
+                if is_variable && value.operator == Operator::Blank {
+                    value.operator = Operator::Gap;
+                }
+                if is_shell && value.quote == Quote::Unquoted && value.operator == Operator::Assign
+                {
+                    value.quote = Quote::Shell;
+                }
+                NameMatch::Value(value)
+            }
+            other => other,
+        }
+    }
+
+    fn word_end(&self, text: &[u8], start: usize) -> Option<usize> {
+        let first = text[start].to_ascii_lowercase();
+        let fits = |word: &&String| {
+            word.as_bytes()[0] == first
+                && text
+                    .get(start..start + word.len())
+                    .is_some_and(|part| part.eq_ignore_ascii_case(word.as_bytes()))
+        };
+        let longest = self.words.iter().filter(fits).map(String::len).max()?;
+        Some(start + longest)
+    }
+
+    /// Returns the range of the whole name; `None` if it announces something else.
+    fn name(&self, text: &[u8], start: usize, end: usize) -> Option<(usize, usize)> {
+        let before = text[..start].iter().rev().take(AROUND);
+        let first = start - before.take_while(|b| is_ident(**b)).count();
+        let more = text[end..].iter().take(AROUND);
+        let mut after = end + more.take_while(|b| is_ident(**b)).count();
+        // A sentence's full stop is no part of a name.
+        while after > end && matches!(text[after - 1], b'.' | b'-') {
+            after -= 1;
+        }
+        if text
+            .get(after)
+            .is_some_and(|b| is_ident(*b) && *b != b'.' && *b != b'-')
+        {
+            return None;
+        }
+        // `tokenizer`, `secretary`: another word. `tokens` announces a number, `secrets` may not.
+        if end < after {
+            let (last, next) = (text[end - 1], text[end]);
+            let is_other = (next.is_ascii_lowercase()
+                && last.is_ascii_alphabetic()
+                && !last.is_ascii_uppercase())
+                || (next.is_ascii_lowercase() && last.is_ascii_uppercase() && end - start == 1)
+                || (next.is_ascii_alphabetic()
+                    && last.is_ascii_uppercase()
+                    && next.is_ascii_uppercase());
+            if is_other {
+                return None;
+            }
+        }
+        if self.part && start > first {
+            let (last, next) = (text[start - 1], text[start]);
+            let is_part = !last.is_ascii_alphabetic()
+                || (last.is_ascii_lowercase() && next.is_ascii_uppercase());
+            if !is_part {
+                return None;
+            }
+        }
+        Some((first, after))
+    }
+
+    /// Returns true if the name around the word that begins at `start` announces something else.
+    pub(super) fn announces_other(&self, text: &[u8], start: usize) -> bool {
+        let Some((first, after)) =
+            (self.word_end(text, start)).and_then(|end| self.name(text, start, end))
+        else {
+            return true;
+        };
+        let mut lower = [0; 3 * AROUND];
+        let name = &text[first..after.min(first + lower.len())];
+        let lower = &mut lower[..name.len()];
+        lower.copy_from_slice(name);
+        lower.make_ascii_lowercase();
+        let lower: &[u8] = lower;
+        let not = &self.not;
+        not.iter()
+            .any(|part| memchr::memmem::find(lower, part.as_bytes()).is_some())
+    }
+}

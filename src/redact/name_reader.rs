@@ -1,0 +1,447 @@
+//! Reads from a name to its value: quotes, operators, pairs, cells and prose (pure).
+
+use super::name_value::{BLANKS, NameMatch, Operator, PROSE, Quote, ValueStart};
+
+/// Reads from a name to its value.
+pub(super) struct Reader<'a> {
+    pub(super) text: &'a [u8],
+    pub(super) at: usize,
+}
+
+impl Reader<'_> {
+    fn peek(&self) -> u8 {
+        self.text.get(self.at).copied().unwrap_or(0)
+    }
+
+    fn rest(&self) -> &[u8] {
+        &self.text[self.at.min(self.text.len())..]
+    }
+
+    fn take(&mut self, part: &str) -> bool {
+        let fits = self
+            .rest()
+            .get(..part.len())
+            .is_some_and(|rest| rest.eq_ignore_ascii_case(part.as_bytes()));
+        if fits {
+            self.at += part.len();
+        }
+        fits
+    }
+
+    fn blanks(&mut self) -> usize {
+        let from = self.at;
+        while self.at - from < BLANKS && matches!(self.peek(), b' ' | b'\t') {
+            self.at += 1;
+        }
+        self.at - from
+    }
+
+    /// Skips a mark of an editor's or a table's frame, and the newline of a pair over two lines.
+    fn line(&mut self) -> Option<bool> {
+        let from = self.at;
+        self.blanks();
+        self.take("\r");
+        if self.at >= self.text.len() {
+            return Some(true);
+        }
+        if self.take("\n") || self.take("\\n") {
+            self.blanks();
+            return Some(self.at >= self.text.len());
+        }
+        self.at = from;
+        None
+    }
+
+    /// Finds the value of the name that begins at `first` and ends here.
+    pub(super) fn value(mut self, is_flag: bool, is_call: bool, first: usize) -> NameMatch {
+        let mut is_quoted = false;
+        for _ in 0..8 {
+            match self.peek() {
+                b'"' | b'\'' | b'`' => is_quoted = true,
+                b'\\' if self.rest().get(1) != Some(&b'n') => {}
+                b']' | b')' | b'*' => {}
+                b'&' if self.take("&quot;") => {
+                    is_quoted = true;
+                    continue;
+                }
+                b'%' if self.take("%22") || self.take("%27") || self.take("%5D") => {
+                    is_quoted = true;
+                    continue;
+                }
+                _ => break,
+            }
+            self.at += 1;
+        }
+        let is_value = is_quoted && self.is_value_of_a_pair(first);
+        let blanks = self.blanks();
+        let operator = match self.peek() {
+            b'=' => {
+                self.at += 1;
+                match self.peek() {
+                    b'=' | b'~' => return NameMatch::No,
+                    b'>' => self.at += 1,
+                    _ => {}
+                }
+                Operator::Assign
+            }
+            b'|' if self.take("||=") => Operator::Assign,
+            b'?' | b'+' if self.rest().get(1) == Some(&b'=') => {
+                self.at += 2;
+                Operator::Assign
+            }
+            b':' => {
+                self.at += 1;
+                match self.peek() {
+                    b':' => return NameMatch::No,
+                    b'=' => {
+                        self.at += 1;
+                        Operator::Assign
+                    }
+                    b'*' => {
+                        while self.peek() == b'*' {
+                            self.at += 1;
+                        }
+                        Operator::Colon
+                    }
+                    _ => self.annotation(),
+                }
+            }
+            b'%' if self.take("%3D") => Operator::Assign,
+            b'%' if self.take("%3A") => Operator::Colon,
+            b'>' if self.is_element(first) => {
+                self.at += 1;
+                return self.found(Quote::Element, Operator::Colon);
+            }
+            b'<' => return self.element(),
+            b'|' | b'\t' => {
+                self.at += 1;
+                self.blanks();
+                self.take("|");
+                Operator::Gap
+            }
+            0xe2 if self.frame() => Operator::Gap,
+            b',' if is_quoted => return self.pair(is_value),
+            b'(' if is_call => {
+                self.at += 1;
+                if !matches!(self.peek(), b'"' | b'\'' | b'`') && blanks == 0 {
+                    return NameMatch::No;
+                }
+                Operator::Blank
+            }
+            b'-' if self.take("->") => Operator::Gap,
+            b'\r' | b'\n' | b'\\' | 0 if is_value || self.is_value_of_a_pair(first) => {
+                return self.pair(true);
+            }
+            _ if blanks == 0 => return NameMatch::No,
+            b'v' if is_quoted => return self.pair(true),
+            b't' | b'i' | b'c' | b'p' if is_value && self.attributes() => return self.pair(true),
+            b'-' if self.take("--body ")
+                || self.take("-b ")
+                || self.take("--value ")
+                || self.take("--secret-string ") =>
+            {
+                Operator::Colon
+            }
+            // Options are described more often than used.
+            _ if is_flag => Operator::Colon,
+            _ if self.text[self.at - blanks..self.at].contains(&b'\t') => Operator::Gap,
+            _ => self.prose(blanks),
+        };
+        let more = self.blanks();
+        // `password = value`: code has names there, which no password needs to differ from.
+        let is_loose = operator == Operator::Assign && (is_flag || blanks + more > 0);
+        let is_quote = matches!(self.peek(), b'"' | b'\'' | b'`' | b'\\');
+        match is_loose && !is_quote {
+            true => self.opened(Operator::Colon),
+            false => self.opened(operator),
+        }
+    }
+
+    /// Returns true if the name is a value itself: `name: DB_PASSWORD`, `key="password"`.
+    fn is_value_of_a_pair(&self, first: usize) -> bool {
+        let before = &self.text[first.saturating_sub(24)..first];
+        let mut lower = before.to_ascii_lowercase();
+        while lower
+            .last()
+            .is_some_and(|b| matches!(b, b' ' | b'"' | b'\'' | b'\\' | b'=' | b':' | b'\t'))
+        {
+            lower.pop();
+        }
+        lower.len() < before.len()
+            && [
+                &b"name"[..],
+                b"key",
+                b"variable",
+                b"env",
+                b"field",
+                b"property",
+                b"param",
+                b"header",
+                b"label",
+                b"title",
+            ]
+            .iter()
+            .any(|word| lower.ends_with(word))
+    }
+
+    /// Skips the attributes of an element before its `value`.
+    fn attributes(&mut self) -> bool {
+        let rest = &self.rest()[..self.rest().len().min(80)];
+        let end = rest
+            .iter()
+            .position(|b| matches!(b, b'<' | b'>' | b'\n'))
+            .unwrap_or(rest.len());
+        match memchr::memmem::find(&rest[..end], b" value=") {
+            Some(at) => {
+                self.at += at + 1;
+                true
+            }
+            None => false,
+        }
+    }
+
+    fn is_element(&self, first: usize) -> bool {
+        let before = &self.text[first.saturating_sub(16)..first];
+        before.iter().rposition(|b| *b == b'<').is_some_and(|at| {
+            before[at + 1..]
+                .iter()
+                .all(|b| b.is_ascii_alphanumeric() || *b == b':')
+        })
+    }
+
+    /// Reads `</key>` and the element that follows.
+    fn element(mut self) -> NameMatch {
+        if !self.take("</") {
+            return NameMatch::No;
+        }
+        while self.peek().is_ascii_alphanumeric() || matches!(self.peek(), b':' | b'_' | b'-') {
+            self.at += 1;
+        }
+        if !self.take(">") {
+            return NameMatch::No;
+        }
+        if self.line() == Some(true) {
+            return NameMatch::NextLine;
+        }
+        for tag in ["<string>", "<value>", "<Value>", "<data>", "<td>", "<dd>"] {
+            if self.take(tag) {
+                return self.found(Quote::Element, Operator::Colon);
+            }
+        }
+        NameMatch::No
+    }
+
+    /// Reads what follows a name that is a value: `, "value": "…"`, or an argument.
+    fn pair(mut self, is_value: bool) -> NameMatch {
+        self.take(",");
+        match self.line() {
+            Some(true) if is_value => return NameMatch::NextLine,
+            Some(true) => return NameMatch::No,
+            Some(false) | None => {}
+        }
+        self.blanks();
+        // The frame of a table, the mark of a diff.
+        while matches!(self.peek(), b'|' | b'+' | b'-' | b' ') {
+            self.at += 1;
+        }
+        let escapes = self.quotes();
+        for word in [
+            "value",
+            "val",
+            "default",
+            "content",
+            "plaintext",
+            "text",
+            "secretvalue",
+            "data",
+        ] {
+            let from = self.at;
+            if !self.take(word) {
+                continue;
+            }
+            self.quotes();
+            self.blanks();
+            if self.take(":") || self.take("=>") || self.take("=") {
+                self.blanks();
+                return self.opened(Operator::Colon);
+            }
+            self.at = from;
+        }
+        match escapes {
+            // An argument: `setenv("TOKEN", "…")`.
+            Some(quote) => self.found(quote, Operator::Blank),
+            None => NameMatch::No,
+        }
+    }
+
+    /// Skips a type: `const token: string = "…"`.
+    fn annotation(&mut self) -> Operator {
+        let from = self.at;
+        for at in from..(from + 28).min(self.text.len()) {
+            match self.text[at] {
+                b'=' if at > from + 1 => {
+                    self.at = at + 1;
+                    self.blanks();
+                    if matches!(self.peek(), b'"' | b'\'' | b'`') {
+                        return Operator::Assign;
+                    }
+                    break;
+                }
+                b if b.is_ascii_alphanumeric()
+                    || matches!(
+                        b,
+                        b' ' | b'&' | b'\'' | b'<' | b'>' | b'?' | b'|' | b'_' | b'.'
+                    ) => {}
+                _ => break,
+            }
+        }
+        self.at = from;
+        Operator::Colon
+    }
+
+    /// Skips the frame of a table, or an arrow: characters of three bytes.
+    fn frame(&mut self) -> bool {
+        let is_frame = matches!(
+            self.rest(),
+            [0xe2, 0x94, 0x82 | 0x83, ..]
+                | [0xe2, 0x95, 0x91, ..]
+                | [0xe2, 0x86, 0x92, ..]
+                | [0xe2, 0x80, 0x94 | 0x93, ..]
+        );
+        if is_frame {
+            self.at += 3;
+        }
+        is_frame
+    }
+
+    /// Skips the words of prose between a name and its value.
+    fn prose(&mut self, blanks: usize) -> Operator {
+        let from = self.at;
+        // A value after prose has a digit, or a mark that words have not.
+        let near = &self.rest()[..self.rest().len().min(PROSE)];
+        if !near
+            .iter()
+            .take_while(|b| **b != b'\n')
+            .any(|b| b.is_ascii_digit() || b"!@#%^*?~&$".contains(b))
+        {
+            return Operator::Blank;
+        }
+        for _ in 0..3 {
+            for word in [
+                "is ", "was ", "set ", "to ", "be ", "now ", "are ", "as ", "for ", "of ",
+                "value ", "is: ", "the ", "it's ", "- ", "(", "becomes ", "using ", "with ",
+                "here: ", "here ", "below: ", "used: ", "it is ",
+            ] {
+                if self.take(word) {
+                    self.blanks();
+                }
+            }
+        }
+        match self.at > from || blanks > 1 {
+            true => Operator::Gap,
+            false => Operator::Blank,
+        }
+    }
+
+    /// Skips quotes; returns their kind.
+    fn quotes(&mut self) -> Option<Quote> {
+        let from = self.at;
+        while self.peek() == b'\\'
+            && self.at - from < 3
+            && matches!(self.rest().get(1), Some(b'\\' | b'"' | b'\''))
+        {
+            self.at += 1;
+        }
+        let quote = match (self.peek(), self.at > from) {
+            (b'"', false) => Some(Quote::Double),
+            (b'"', true) => Some(Quote::Escaped),
+            (b'\'', false) => Some(Quote::Single),
+            (b'\'', true) => Some(Quote::Escaped),
+            (b'`', _) => Some(Quote::Backtick),
+            (b'&', _) if self.rest().starts_with(b"&quot;") => {
+                self.at += 6;
+                return Some(Quote::Unquoted);
+            }
+            (b'%', _) if self.rest().starts_with(b"%22") => {
+                self.at += 3;
+                return Some(Quote::Unquoted);
+            }
+            _ => None,
+        };
+        match quote {
+            Some(quote) => {
+                self.at += 1;
+                Some(quote)
+            }
+            None => {
+                self.at = from;
+                None
+            }
+        }
+    }
+
+    /// Reads the beginning of a value.
+    fn opened(mut self, operator: Operator) -> NameMatch {
+        while self.peek() == b'*' || (self.peek() == b'>' && operator == Operator::Assign) {
+            self.at += 1;
+        }
+        self.blanks();
+        for word in [
+            "String::from(",
+            "SecretString::new(",
+            "Secret::new(",
+            "new String(",
+            "Some(",
+            "str(",
+            "b64decode(",
+            "!!str ",
+            "!!binary ",
+            "<![CDATA[",
+            "[",
+        ] {
+            if self.take(word) {
+                break;
+            }
+        }
+        if matches!(
+            self.peek(),
+            b'b' | b'r' | b'f' | b'u' | b'R' | b'L' | b'@' | b'$'
+        ) && matches!(self.rest().get(1), Some(b'"' | b'\''))
+        {
+            self.at += 1;
+        }
+        // A block of YAML, a prompt: the value stands in the next line.
+        if operator == Operator::Colon && matches!(self.peek(), b'|' | b'>' | b'\r' | b'\n' | 0) {
+            while matches!(self.peek(), b'|' | b'>' | b'-' | b'+') {
+                self.at += 1;
+            }
+            match self.line() {
+                Some(true) => return NameMatch::NextLine,
+                Some(false) if self.at - 1 < self.text.len() => {
+                    while matches!(self.peek(), b'|' | b'+' | b' ') {
+                        self.at += 1;
+                    }
+                    self.quotes();
+                    return self.found(Quote::Unquoted, Operator::Gap);
+                }
+                _ => return NameMatch::No,
+            }
+        }
+        let quote = self.quotes();
+        for word in ["Bearer ", "Basic ", "Token ", "ApiKey ", "SSWS ", "Bot "] {
+            if self.take(word) {
+                break;
+            }
+        }
+        self.found(quote.unwrap_or(Quote::Unquoted), operator)
+    }
+
+    fn found(self, quote: Quote, operator: Operator) -> NameMatch {
+        NameMatch::Value(ValueStart {
+            start: 0,
+            from: self.at,
+            quote,
+            operator,
+        })
+    }
+}

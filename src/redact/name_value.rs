@@ -1,0 +1,89 @@
+//! Values of names: their quotes, and the operators before them (pure).
+
+/// Maximum number of blanks between a name and its value: the cells of tables are padded.
+pub(super) const BLANKS: usize = 48;
+
+/// Bytes after a name that prose is examined in.
+pub(super) const PROSE: usize = 96;
+
+/// The quotes of a value, which decide where it ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Quote {
+    Double,
+    /// Double quotes in a text that has quotes around it.
+    Escaped,
+    Single,
+    Backtick,
+    /// The text of an XML element.
+    Element,
+    Unquoted,
+    /// Assigned in a shell: more characters belong to it than elsewhere.
+    Shell,
+}
+
+/// The text between a name and its value: the weaker, the more the value must look like a secret.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Operator {
+    Assign,
+    Colon,
+    /// A few words of prose, or the edge of a cell.
+    Gap,
+    /// Nothing but a blank.
+    Blank,
+}
+
+pub(super) const QUOTES: [Quote; 7] = [
+    Quote::Double,
+    Quote::Escaped,
+    Quote::Single,
+    Quote::Backtick,
+    Quote::Element,
+    Quote::Unquoted,
+    Quote::Shell,
+];
+
+pub(super) const OPERATORS: [Operator; 4] = [
+    Operator::Assign,
+    Operator::Colon,
+    Operator::Gap,
+    Operator::Blank,
+];
+
+/// A value that may be a secret.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct ValueStart {
+    /// The beginning of the name's word.
+    pub(super) start: usize,
+    pub(super) from: usize,
+    pub(super) quote: Quote,
+    pub(super) operator: Operator,
+}
+
+/// The result of reading a name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum NameMatch {
+    No,
+    /// The value may stand in the next line, which is not there yet.
+    NextLine,
+    Value(ValueStart),
+}
+
+impl Quote {
+    /// Returns the bytes of a value.
+    pub(super) fn body(self) -> Box<[bool; 256]> {
+        let not: &[u8] = match self {
+            Self::Double => b"\"",
+            Self::Escaped => b"\"\\",
+            Self::Single => b"'",
+            Self::Backtick => b"`",
+            Self::Element => b"<",
+            Self::Unquoted => b" \t\x0b\x0c\"'`<>()[]{},;|&\\",
+            Self::Shell => b" \t\x0b\x0c\"'`<>;|&\\",
+        };
+        let mut bytes = Box::new([true; 256]);
+        for byte in not.iter().chain(b"\r\n") {
+            bytes[usize::from(*byte)] = false;
+        }
+        bytes
+    }
+}

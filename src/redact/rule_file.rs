@@ -1,0 +1,380 @@
+//! Rule files: read from TOML, validated and compiled (pure).
+
+use regex::bytes::Regex;
+use regex_syntax::hir::{Class, Hir, HirKind, literal::Extractor};
+use serde::Deserialize;
+
+use super::marker::MARKER;
+use super::name::{AROUND, NameTable};
+use super::name_value::{OPERATORS, QUOTES, Quote};
+use super::rule::{BODY_BYTES, Edge, Hide, LEAD_MAX, LEAK_BYTES, Lead, Rule};
+use super::value::ValueCheck;
+use crate::error::{Error, Result};
+
+/// Minimum length of a keyword of the built-in rules, for the prefilter.
+const KEYWORD_MIN: usize = 3;
+
+/// Maximum number of rules: each costs memory in every prefilter, and there are two dozen built-in ones.
+const RULES_MAX: usize = 1_000;
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RuleFile {
+    #[serde(default)]
+    rule: Vec<RuleTable>,
+    #[serde(default)]
+    name: Vec<NameTable>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RuleTable {
+    id: String,
+    /// For readers of the file only.
+    #[serde(default, rename = "about")]
+    _about: String,
+    #[serde(default, rename = "source")]
+    _source: String,
+    #[serde(default)]
+    prefixes: Vec<String>,
+    #[serde(default)]
+    keywords: Vec<String>,
+    /// Regular expressions for more keywords, of which they have few.
+    #[serde(default)]
+    finds: Vec<String>,
+    #[serde(default)]
+    lead: String,
+    body: String,
+    min: usize,
+    max: Option<usize>,
+    #[serde(default)]
+    hide: Hide,
+    #[serde(default)]
+    word: bool,
+    /// True if the lead begins with its keyword.
+    #[serde(default)]
+    start: bool,
+    #[serde(skip)]
+    is_prefix: bool,
+    /// Examples, for readers and tests.
+    #[serde(default, rename = "yes")]
+    _yes: String,
+    #[serde(default, rename = "no")]
+    _no: String,
+    until: Option<String>,
+    #[serde(default)]
+    check: ValueCheck,
+    #[serde(default)]
+    lines: bool,
+}
+
+/// Reads rules; an error names the rule and the problem.
+pub(super) fn read(text: &str) -> Result<Vec<Rule>> {
+    let file: RuleFile =
+        toml::from_str(text).map_err(|error| Error::invalid("invalid rules").because(error))?;
+    if file.rule.len() > RULES_MAX {
+        return Err(Error::invalid(format!("more than {RULES_MAX} rules")));
+    }
+    let mut rules = Vec::with_capacity(file.rule.len());
+    for (index, written) in file.rule.into_iter().enumerate() {
+        let name = format!("rule {} ({})", index + 1, written.id);
+        let rule =
+            compile(written).map_err(|problem| Error::invalid(format!("{name}: {problem}")))?;
+        rules.push(rule);
+    }
+    for (index, written) in file.name.into_iter().enumerate() {
+        let name = format!("name {} ({})", index + 1, written.id);
+        let more = compile_name(written)
+            .map_err(|problem| Error::invalid(format!("{name}: {problem}")))?;
+        rules.extend(more);
+    }
+    Ok(rules)
+}
+
+fn check_id(id: &str) -> Result<(), String> {
+    let is_valid = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-';
+    if id.is_empty() || id.len() > 32 || !id.bytes().all(is_valid) {
+        return Err("the id must have 1 to 32 lower-case letters, digits and hyphens".into());
+    }
+    Ok(())
+}
+
+/// Returns the rule of a name, and those of its values.
+fn compile_name(written: NameTable) -> Result<Vec<Rule>, String> {
+    check_id(&written.id)?;
+    if written.words.is_empty()
+        || written
+            .words
+            .iter()
+            .any(|word| word.len() < 2 || word.len() > AROUND)
+    {
+        return Err(format!("words are required, each with 2 to {AROUND} bytes"));
+    }
+    let marker = format!("{}{}]", MARKER, written.id);
+    let is_part = written.part;
+    let mut rules = vec![Rule {
+        marker: marker.clone(),
+        keywords: cases(&written.words),
+        lead: Lead::Value,
+        body: Quote::Unquoted.body(),
+        min: 1,
+        max: usize::MAX,
+        hide: Hide::Body,
+        word: false,
+        start: true,
+        edge: Edge::Name { is_part },
+        // Neither a lower-case letter nor the end of the text, which the next piece repeats.
+        follow: (b' '..0x7f)
+            .chain([b'\t'])
+            .filter(|b| !b.is_ascii_lowercase())
+            .collect(),
+        until: None,
+        is_bare: false,
+        check: ValueCheck::None,
+        lines: false,
+    }];
+    for quote in QUOTES {
+        for operator in OPERATORS {
+            let (check, min) = written.check.of_value(quote, operator);
+            rules.push(Rule {
+                marker: marker.clone(),
+                keywords: Vec::new(),
+                lead: Lead::Value,
+                body: quote.body(),
+                is_bare: quote == Quote::Unquoted,
+                check,
+                min,
+                ..rules[0].clone()
+            });
+        }
+    }
+    rules[0].lead = Lead::Name(Box::new(written));
+    Ok(rules)
+}
+
+/// Returns the words in lower case, in upper case, and with capitals: names are written in these.
+fn cases(words: &[String]) -> Vec<String> {
+    let mut all = Vec::new();
+    for word in words {
+        let mut capital = word.clone();
+        if let Some(first) = capital.get_mut(..1) {
+            first.make_ascii_uppercase();
+        }
+        let mut is_first = true;
+        let title: String = word
+            .chars()
+            .map(|c| {
+                let c = if is_first { c.to_ascii_uppercase() } else { c };
+                is_first = !c.is_ascii_alphanumeric();
+                c
+            })
+            .collect();
+        // `apiKey` and `ApiKey`: a capital before `key`.
+        let camel = word.strip_suffix("key").map(|rest| format!("{rest}Key"));
+        let both = capital.strip_suffix("key").map(|rest| format!("{rest}Key"));
+        all.extend([word.clone(), word.to_ascii_uppercase(), capital, title]);
+        all.extend(camel.into_iter().chain(both));
+    }
+    all.sort_unstable();
+    all.dedup();
+    all
+}
+
+fn compile(mut written: RuleTable) -> Result<Rule, String> {
+    check_id(&written.id)?;
+    if !written.prefixes.is_empty() {
+        expand_prefixes(&mut written)?;
+    }
+    let id = &written.id;
+    for find in &written.finds {
+        let hir = parse(find).map_err(|problem| format!("finds: {problem}"))?;
+        let mut extractor = Extractor::new();
+        extractor
+            .limit_class(100)
+            .limit_total(9_000)
+            .limit_repeat(8);
+        let texts = extractor.extract(&hir);
+        let texts = texts
+            .literals()
+            .filter(|_| texts.is_exact())
+            .ok_or("finds: too many texts")?;
+        let texts = texts
+            .iter()
+            .map(|text| String::from_utf8_lossy(text.as_bytes()).into_owned());
+        written.keywords.extend(texts);
+    }
+    if written.keywords.is_empty() || written.keywords.iter().any(|word| word.len() < 3) {
+        return Err("keywords are required, each with at least 3 bytes".into());
+    }
+    if written.keywords.iter().any(|word| word.len() > LEAD_MAX) {
+        return Err("a keyword is too long".into());
+    }
+    let hir = parse(&written.lead).map_err(|problem| format!("lead: {problem}"))?;
+    let Some(bytes_max) = hir.properties().maximum_len() else {
+        return Err("lead: its length is unlimited; write {0,8} instead of *".into());
+    };
+    let bytes_min = hir.properties().minimum_len().unwrap_or(0);
+    if bytes_max > LEAD_MAX {
+        return Err(format!("lead: it may be longer than {LEAD_MAX} bytes"));
+    }
+    if written.min > BODY_BYTES / 2 || written.max.is_some_and(|max| max >= BODY_BYTES) {
+        return Err(format!(
+            "min is at most {}, max below {BODY_BYTES}",
+            BODY_BYTES / 2
+        ));
+    }
+    if written.min == 0 || written.max.is_some_and(|max| max < written.min) {
+        return Err("min is at least 1 and at most max".into());
+    }
+    if written.hide == Hide::All && bytes_max >= LEAK_BYTES {
+        return Err(format!(
+            "lead: it may be longer than {} bytes, which a truncated text would show; \
+             shorten it, or hide = \"body\"",
+            LEAK_BYTES - 1
+        ));
+    }
+    if written.hide != Hide::Body && bytes_min + written.min < LEAK_BYTES {
+        return Err(format!(
+            "lead and min together must have at least {LEAK_BYTES} bytes"
+        ));
+    }
+    let body =
+        bytes_of(&parse(class(&written.body)).map_err(|problem| format!("body: {problem}"))?)
+            .ok_or("body: it must be one character class without newline")?;
+    let until = match written.until.as_deref().map(str::as_bytes) {
+        None => None,
+        Some([byte]) if !body[usize::from(*byte)] || written.check == ValueCheck::Url => {
+            Some(*byte)
+        }
+        Some(_) => return Err("until must be one byte that the body does not contain".into()),
+    };
+    Ok(Rule {
+        marker: format!("{}{id}]", MARKER),
+        lead: lead(&written, &hir, bytes_max)?,
+        keywords: written.keywords,
+        min: written.min,
+        max: written.max.unwrap_or(usize::MAX),
+        hide: written.hide,
+        word: written.word,
+        start: written.start,
+        edge: match written.start && written.word {
+            true => Edge::Word,
+            false => Edge::None,
+        },
+        follow: match written.is_prefix {
+            true => (0..0x80_u8)
+                .filter(|byte| body[usize::from(*byte)])
+                .collect(),
+            false => Vec::new(),
+        },
+        until,
+        is_bare: false,
+        check: written.check,
+        lines: written.lines,
+        body,
+    })
+}
+
+/// Writes prefixes as keywords and a lead. A long one is shown: it would be before its body arrives.
+fn expand_prefixes(written: &mut RuleTable) -> Result<(), String> {
+    if !written.keywords.is_empty() || !written.lead.is_empty() {
+        return Err("prefixes stand for keywords and lead".into());
+    }
+    let longest = written.prefixes.iter().map(String::len).max().unwrap_or(0);
+    let escaped: Vec<String> = written
+        .prefixes
+        .iter()
+        .map(|one| regex_syntax::escape(one))
+        .collect();
+    written.lead = format!("(?:{})", escaped.join("|"));
+    // One of two bytes is a keyword together with the beginning of its body.
+    let body =
+        bytes_of(&parse(class(&written.body)).map_err(|problem| format!("body: {problem}"))?)
+            .ok_or("body: it must be one character class without newline")?;
+    written.keywords = std::mem::take(&mut written.prefixes);
+    while written.keywords.iter().any(|word| word.len() < KEYWORD_MIN) {
+        let (short, mut long): (Vec<_>, Vec<_>) =
+            (written.keywords.drain(..)).partition(|word| word.len() < KEYWORD_MIN);
+        let bytes = (0..0x80_u8).filter(|byte| body[usize::from(*byte)]);
+        let bytes: Vec<char> = bytes.map(char::from).collect();
+        let more = short
+            .iter()
+            .flat_map(|word| bytes.iter().map(move |c| format!("{word}{c}")));
+        long.extend(more);
+        written.keywords = long;
+    }
+    (written.start, written.is_prefix) = (true, true);
+    written.hide = if longest < LEAK_BYTES {
+        Hide::All
+    } else {
+        Hide::Whole
+    };
+    written.word = true;
+    Ok(())
+}
+
+/// Returns the character class that a name stands for.
+fn class(body: &str) -> &str {
+    match body {
+        "alnum" => "[A-Za-z0-9]",
+        "upper" => "[A-Z0-9]",
+        "hex" => "[A-Fa-f0-9]",
+        "base64" => "[A-Za-z0-9+/=_-]",
+        "url" => "[A-Za-z0-9_-]",
+        "word" => "[A-Za-z0-9_]",
+        other => other,
+    }
+}
+
+fn parse(pattern: &str) -> Result<Hir, String> {
+    regex_syntax::parse(pattern).map_err(|error| error.to_string())
+}
+
+fn lead(written: &RuleTable, hir: &Hir, bytes_max: usize) -> Result<Lead, String> {
+    let texts = Extractor::new().extract(hir);
+    if texts.is_exact()
+        && let Some(texts) = texts.literals()
+    {
+        let mut texts: Vec<Vec<u8>> = texts.iter().map(|text| text.as_bytes().to_vec()).collect();
+        texts.sort_by_key(|text| std::cmp::Reverse(text.len()));
+        let begins = |text: &Vec<u8>| {
+            let mut words = written.keywords.iter().map(String::as_bytes);
+            words.any(|word| text.starts_with(word) || word.starts_with(text))
+        };
+        if texts.iter().all(begins) {
+            return Ok(Lead::Texts(texts));
+        }
+    }
+    let anchored = match written.start {
+        true => format!("^(?:{})", written.lead),
+        false => written.lead.clone(),
+    };
+    let regex = Regex::new(&anchored).map_err(|error| format!("lead: {error}"))?;
+    Ok(Lead::Pattern { regex, bytes_max })
+}
+
+/// Returns the bytes of a class. It contains all bytes beyond ASCII or none, so that no character is
+/// cut.
+fn bytes_of(hir: &Hir) -> Option<Box<[bool; 256]>> {
+    let mut bytes = Box::new([false; 256]);
+    match hir.kind() {
+        HirKind::Class(Class::Unicode(class)) => {
+            for range in class.ranges() {
+                for c in range.start()..=range.end().min('\u{80}') {
+                    bytes[(c as usize).min(0x80)] = true;
+                }
+                if range.end() >= '\u{80}' {
+                    bytes[0x80..].fill(true);
+                }
+            }
+        }
+        HirKind::Class(Class::Bytes(class)) => {
+            for range in class.ranges() {
+                bytes[usize::from(range.start())..=usize::from(range.end())].fill(true);
+            }
+        }
+        _ => return None,
+    }
+    // A newline ends every body: text is scanned line by line.
+    (!bytes[usize::from(b'\n')]).then_some(bytes)
+}

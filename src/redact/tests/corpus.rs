@@ -1,0 +1,251 @@
+//! The corpus: every rule's examples, and secrets in the contexts in which people and programs write
+//! them, with a bar for what is found.
+
+use std::collections::BTreeMap;
+
+use super::super::rules::GROUPS;
+use super::super::{Rules, TextStream};
+use super::template::fill;
+
+/// Names and contexts: `name`, a tab, and a text in which `NAME` and `SECRET` stand for them; contexts
+/// of secrets whose form says all have no `NAME`. `\n` is a newline, `\e` an escape, `\t` a tab.
+const CONTEXTS: &str = include_str!("contexts.txt");
+
+/// Secrets without a form: the names that they have, and what they look like.
+const NAMED: &[(&str, &[&str], &[&str])] = &[
+    (
+        "password",
+        &[
+            "DB_PASSWORD",
+            "password",
+            "dbPassword",
+            "PGPASSWORD",
+            "MYSQL_ROOT_PASSWORD",
+            "passwd",
+            "smtp.password",
+            "ADMIN_PASS",
+        ],
+        &["{a7}{d3}{a6}", "{l6}{d3}!", "{a5}#{a5}7", "Tr0ub4dor{d2}x"],
+    ),
+    (
+        "key",
+        &[
+            "DATADOG_API_KEY",
+            "api_key",
+            "apiKey",
+            "X-Api-Key",
+            "ENCRYPTION_KEY",
+            "access_key",
+            "SIGNING_SECRET",
+            "client-secret",
+        ],
+        &["{h32}", "{h40}", "{h64}", "{n32}"],
+    ),
+    (
+        "token",
+        &[
+            "TWILIO_AUTH_TOKEN",
+            "auth_token",
+            "accessToken",
+            "refresh_token",
+            "X-Auth-Token",
+            "clientSecret",
+            "bot_token",
+            "PRIVATE-TOKEN",
+        ],
+        &["{a24}", "{w40}", "{U}", "{a30}"],
+    ),
+];
+
+/// Minimum share of the secrets that are found, in percent.
+const RECALL: usize = 97;
+
+struct Example {
+    id: String,
+    yes: String,
+    no: String,
+}
+
+fn examples() -> Vec<Example> {
+    let mut all = Vec::new();
+    for (group, text) in GROUPS {
+        let table: toml::Table = text.parse().unwrap();
+        for rule in table
+            .get("rule")
+            .and_then(toml::Value::as_array)
+            .into_iter()
+            .flatten()
+        {
+            let field = |name: &str| {
+                let value = rule.get(name).and_then(toml::Value::as_str);
+                value
+                    .unwrap_or_else(|| panic!("{group}: a rule without {name}: {rule:?}"))
+                    .to_owned()
+            };
+            all.push(Example {
+                id: field("id"),
+                yes: field("yes"),
+                no: field("no"),
+            });
+        }
+    }
+    assert!(all.len() > 150, "{}", all.len());
+    all
+}
+
+/// Returns true if no twelve bytes of the secret are shown, and not all of a shorter one.
+fn is_hidden(secret: &str, shown: &str) -> bool {
+    let length = secret.len().min(12);
+    let mut parts = secret.as_bytes().windows(length);
+    parts.all(|part| memchr::memmem::find(shown.as_bytes(), part).is_none())
+}
+
+#[test]
+fn every_rule_finds_its_example_and_nothing_in_the_other() {
+    let rules = Rules::builtin();
+    for (seed, example) in (1..).zip(examples()) {
+        let (text, parts) = fill(&example.yes, seed);
+        let shown = rules.text(&text);
+        assert!(
+            shown.contains("[redacted:"),
+            "{}: {text}: {shown}",
+            example.id
+        );
+        let secret = parts
+            .iter()
+            .max_by_key(|part| part.len())
+            .map_or("[none]", String::as_str);
+        assert!(is_hidden(secret, &shown), "{}: {text}: {shown}", example.id);
+        assert_eq!(rules.text(&shown), shown, "{}", example.id);
+        // More text follows on the line: at the text's end, it may be the beginning of a secret.
+        let (text, _) = fill(&format!("{} .", example.no), seed);
+        assert_eq!(rules.text(&text), text, "{}", example.id);
+    }
+}
+
+#[test]
+fn names_need_values_that_are_none_of_code_or_prose() {
+    let rules = Rules::builtin();
+    for text in [
+        "let token = self.next_token();",
+        "impl From<ServerKeyExchange> for ServerKeyExchangePayload {",
+        "use proc_macro2::TokenStream as TokenStream2;",
+        "preshared_key_offer: Some(PresharedKeyOffer {",
+        "self.password = config['password']",
+        "username, password = get_auth_from_url(proxy)",
+        "MovedAttribute(\"HTTPPasswordMgr\", \"urllib2\", \"urllib.request\"),",
+        "`TokenReceived`, `ToolCallStarted2`, … up to `TurnCompleted`",
+        "the password is base64 encoded",
+        "a key is 32 bytes, a token 1024",
+        "--password=${PASSWORD} --token $TOKEN",
+        "cache_key: \"node-v18-linux-x64-0123abcd\"",
+        "\"sessionId\":\"5f1a04e8-7c83-4977-1e20-6601f3760aa1\"",
+        "integrity sha512-abcDEF0123456789abcDEF0123456789abcDEF012345==",
+        "checksum = \"0a9f8e7d6c5b4a39281706f5e4d3c2b1a0f9e8d7c6b5a493827160f5e4d3c2b1\"",
+        "commit 0a9f8e7d6c5b4a39281706f5e4d3c2b1a0f9e8d7",
+        "password = changeme",
+        "API_KEY=xxxxxxxxxxxxxxxxxxxx",
+        "SECRET=<your-secret-here-1>",
+        "max_tokens: 4096, total_tokens=128000",
+        "https://[::1]:8080/path/@scope/package",
+    ] {
+        assert_eq!(rules.text(text), text);
+        assert_eq!(rules.text(&format!("{text}\n")), format!("{text}\n"));
+    }
+}
+
+#[test]
+fn secrets_are_found_in_the_contexts_in_which_they_are_written() {
+    let rules = Rules::builtin();
+    let mut missed: BTreeMap<&str, Vec<String>> = BTreeMap::new();
+    let (mut count, mut misses) = (0, 0);
+    let mut judge = |context: &'static str, secret: &str, text: &str, is_streamed: bool| {
+        // As a whole text, and as a stream in three pieces that ends with its line.
+        let mut stream = TextStream::new(rules.clone());
+        let (first, rest) = text.split_at(floor(text, text.len() / 3));
+        let (second, third) = rest.split_at(floor(rest, rest.len() / 2));
+        let streamed: String = [first, second, third, "\n"]
+            .iter()
+            .map(|piece| stream.push(piece).into_owned())
+            .collect();
+        // A mark within a secret comes after text that is shown already.
+        for shown in [rules.text(text).into_owned()]
+            .into_iter()
+            .chain(is_streamed.then_some(streamed))
+        {
+            count += 1;
+            if !is_hidden(secret, &shown) {
+                misses += 1;
+                missed.entry(context).or_default().push(text.to_owned());
+            }
+        }
+    };
+    let contexts: Vec<(&str, String)> = CONTEXTS
+        .lines()
+        .filter(|line| !line.is_empty() && !line.starts_with('#'))
+        .map(|line| line.split_once('\t').expect("a name, a tab and a text"))
+        .map(|(name, text)| {
+            (
+                name,
+                text.replace("\\n", "\n")
+                    .replace("\\t", "\t")
+                    .replace("\\e", "\x1b")
+                    .replace("\\r", "\r"),
+            )
+        })
+        .collect();
+    let mut seed = 1_u64;
+    for (name, context) in &contexts {
+        if context.contains("NAME") {
+            for (_, names, values) in NAMED {
+                for (at, named) in names.iter().enumerate() {
+                    seed += 1;
+                    let (secret, _) = fill(values[at % values.len()], seed);
+                    let text = context.replace("SECRET", &secret).replace("NAME", named);
+                    judge(name, &secret, &text, true);
+                }
+            }
+            continue;
+        }
+        for example in examples().iter().filter(|example| is_form(example)) {
+            seed += 1;
+            let (text, parts) = fill(&example.yes, seed);
+            let secret = parts.iter().max_by_key(|part| part.len()).unwrap();
+            let is_streamed = !example.yes.starts_with('{');
+            judge(name, secret, &context.replace("SECRET", &text), is_streamed);
+        }
+    }
+    let found = (count - misses) * 100 / count;
+    assert!(count > 5_000, "{count}");
+    assert!(
+        found >= RECALL,
+        "{found} % of {count}; missed: {:#?}",
+        missed
+            .iter()
+            .map(|(name, texts)| (name, texts.len(), &texts[0]))
+            .collect::<Vec<_>>()
+    );
+    // No context may be missing as a whole.
+    for (name, texts) in missed {
+        assert!(
+            texts.len() < 24,
+            "{name}: {} missed, such as {:?}",
+            texts.len(),
+            texts[0]
+        );
+    }
+}
+
+fn floor(text: &str, at: usize) -> usize {
+    (0..=at)
+        .rev()
+        .find(|at| text.is_char_boundary(*at))
+        .unwrap_or(0)
+}
+
+/// Returns true for secrets that need no context.
+fn is_form(example: &Example) -> bool {
+    !example.yes.contains([' ', '"', '\\'])
+        && !example.yes.contains("://")
+        && example.yes.contains('{')
+}

@@ -1,0 +1,299 @@
+//! Every path on which text leaves the program: commands, panes, waits, hooks, loops and recordings; none
+//! shows a secret, whatever stands around it and within it.
+
+use std::fs;
+use std::path::Path;
+
+use crate::bench::scrambled;
+use crate::cli::{Running, assert_code, on, program, run, text};
+use crate::support::TmuxServer;
+
+const LETTERS: &[u8] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789";
+
+/// Returns letters and digits that look random, assembled here so that this file contains no key.
+fn letters(seed: u64, count: u64) -> String {
+    let letter =
+        |n| char::from(LETTERS[(scrambled(seed * 1000 + n) % LETTERS.len() as u64) as usize]);
+    (0..count).map(letter).collect()
+}
+
+fn github(seed: u64) -> String {
+    format!("gh{}_{}", "p", letters(seed, 36))
+}
+
+/// A script that prints secrets in every way, and the secrets. It ends with the line `the end`.
+fn script() -> (String, Vec<String>) {
+    let url = github(1);
+    let (name, coloured, overwritten) = (letters(2, 30), github(3), github(4));
+    let (broken, framed, escaped) = (github(5), github(6), letters(7, 40));
+    let (head, tail) = coloured.split_at(15);
+    let (first, rest) = broken.split_at(20);
+    let (left, right) = framed.split_at(22);
+    let lines = [
+        format!("https://{url}:x-oauth-basic@github.com/a/b\\n"),
+        format!(
+            "\\033[34;1m\"auth_token\"\\033[0m\\033[1;39m:\\033[0m \\033[0;32m\"{name}\"\\033[0m\\n"
+        ),
+        format!("is \\033[31m{head}\\033[1m{tail}\\033[0m\\n"),
+        format!(
+            "token is {overwritten}\\rall is well                                                  \\n"
+        ),
+        format!("curl -H x:{first}\\\\\\n    {rest} y\\n"),
+        format!("│ {left} │\\n│ {right} │\\n"),
+        format!("{{\"name\": \"API_KEY\",\\n  \"value\": \"{escaped}\"}}\\n"),
+        "the end\\n".to_owned(),
+    ];
+    let secrets = vec![url, name, coloured, overwritten, broken, framed, escaped];
+    (
+        format!("printf '{}'", lines.concat().replace('\'', "'\\''")),
+        secrets,
+    )
+}
+
+/// Panics if the bytes have twelve consecutive bytes of a secret.
+#[track_caller]
+fn check(what: &str, secrets: &[String], bytes: &[u8]) {
+    for secret in secrets {
+        for part in secret.as_bytes().windows(12) {
+            assert!(
+                !bytes.windows(12).any(|window| window == part),
+                "{what} shows {:?} of {secret:?}:\n{}",
+                String::from_utf8_lossy(part),
+                String::from_utf8_lossy(bytes)
+            );
+        }
+    }
+}
+
+#[track_caller]
+fn check_files(secrets: &[String], directory: &Path) -> usize {
+    let mut count = 0;
+    for entry in fs::read_dir(directory).unwrap() {
+        let path = entry.unwrap().path();
+        check("a name", secrets, path.as_os_str().as_encoded_bytes());
+        if path.is_dir() {
+            count += check_files(secrets, &path);
+        } else if let Ok(bytes) = fs::read(&path) {
+            count += 1;
+            check(&path.display().to_string(), secrets, &bytes);
+        }
+    }
+    count
+}
+
+/// Checks the files of a run, what is printed of it, and its exports.
+#[track_caller]
+fn check_run(secrets: &[String], data: &Path, id: &str) {
+    assert!(check_files(secrets, data) > 1);
+    for view in [
+        &["log", id][..],
+        &["log", id, "--json"],
+        &["replay", id, "--speed", "1000000"],
+        &["export", id, "--format", "text"],
+        &["export", id, "--format", "cast"],
+    ] {
+        let output = run(view, data);
+        assert_code(&output, 0);
+        check(&view.join(" "), secrets, &output.stdout);
+    }
+    assert!(text(&run(&["log", id], data).stdout).contains("the end"));
+}
+
+#[test]
+fn the_output_of_commands_is_redacted() {
+    let (script, secrets) = script();
+    for more in [&[][..], &["--json"], &["--pty"]] {
+        let data = tempfile::tempdir().unwrap();
+        let file = tempfile::NamedTempFile::new().unwrap();
+        fs::write(file.path(), &script).unwrap();
+        let mut args = vec!["run", "--execution-id", "it"];
+        args.extend(more);
+        args.extend(["--", "sh", file.path().to_str().unwrap()]);
+        let output = run(&args, data.path());
+        assert_code(&output, 0);
+        check(&format!("stdout {more:?}"), &secrets, &output.stdout);
+        check(&format!("stderr {more:?}"), &secrets, &output.stderr);
+        check_run(&secrets, data.path(), "it");
+    }
+}
+
+#[test]
+fn panes_are_redacted_polled_and_streamed_and_in_raw_recordings() {
+    let (script, secrets) = script();
+    for more in [
+        &["--source", "poll"][..],
+        &["--source", "stream"],
+        &["--raw"],
+    ] {
+        let (server, data) = (TmuxServer::new(), tempfile::tempdir().unwrap());
+        let path = server.directory().join("script");
+        fs::write(&path, format!("tmux wait-for go; {script}; exec cat")).unwrap();
+        server.new_session("job", 120, 40, &format!("sh '{}'", path.display()));
+        let socket = server.socket().display().to_string();
+        let args = [&["watch", "--interval", "50ms"][..], more].concat();
+        let mut watch = Running::start(program(&on(&socket, &args), data.path()));
+        watch.wait_for("job");
+        server.tmux(&["wait-for", "-S", "go"]);
+        watch.wait_for("the end");
+        watch.signal(rustix::process::Signal::INT);
+        let output = watch.end();
+        check(&format!("stdout {more:?}"), &secrets, &output.stdout);
+        check_run(&secrets, data.path(), "job");
+    }
+}
+
+#[test]
+fn waits_and_hooks_are_redacted() {
+    let (script, mut secrets) = script();
+    let (server, data) = (TmuxServer::new(), tempfile::tempdir().unwrap());
+    let named = github(20);
+    let path = server.directory().join("script");
+    let matched = github(21);
+    fs::write(
+        &path,
+        format!("tmux wait-for go; {script}; echo 'found {matched} here'; tmux wait-for stop"),
+    )
+    .unwrap();
+    secrets.extend([named.clone(), matched]);
+    let session = format!("job-{named}");
+    server.new_session(&session, 120, 40, &format!("sh '{}'", path.display()));
+    let socket = server.socket().display().to_string();
+    let input = data.path().join("hook-input");
+    let environment = data.path().join("hook-environment");
+    let hook = format!(
+        "env > '{}'; cat > '{}'",
+        environment.display(),
+        input.display()
+    );
+    let hooked = on(
+        &socket,
+        &["watch", &session, "--interval", "50ms", "--on-end", &hook],
+    );
+    let mut watch = Running::start(program(&hooked, data.path()));
+    watch.wait_for("job-");
+    let waited = on(
+        &socket,
+        &[
+            "wait",
+            &session,
+            "--text",
+            "found ",
+            "--json",
+            "--timeout",
+            "30s",
+        ],
+    );
+    let plain = on(
+        &socket,
+        &["wait", &session, "--text", "found ", "--timeout", "30s"],
+    );
+    let wait = Running::start(program(&waited, data.path()));
+    let other = Running::start(program(&plain, data.path()));
+    // Both waits look at the pane once before it prints.
+    std::thread::sleep(std::time::Duration::from_millis(800));
+    server.tmux(&["wait-for", "-S", "go"]);
+    for output in [wait.end(), other.end()] {
+        assert_code(&output, 0);
+        check("wait", &secrets, &output.stdout);
+        assert!(
+            text(&output.stdout).contains("found [redacted:github-token] here"),
+            "{output:#?}"
+        );
+    }
+    server.tmux(&["wait-for", "-S", "stop"]);
+    let output = watch.end();
+    check("watch", &secrets, &output.stdout);
+    for path in [input, environment] {
+        let bytes = fs::read(&path).unwrap();
+        assert!(
+            text(&bytes).contains("[redacted:github-token]"),
+            "{}",
+            text(&bytes)
+        );
+        check(&path.display().to_string(), &secrets, &bytes);
+    }
+}
+
+#[test]
+fn known_values_are_redacted_in_every_form() {
+    let data = tempfile::tempdir().unwrap();
+    let file = data.path().join("env");
+    fs::write(&file, "# mine\nPLAIN='blue elephant walks'\nPIN=12\n").unwrap();
+    let script = "printf '%s\\n' \"$HOUSE_TOKEN\" 'a blue elephant walks' 'q=blue%20elephant%20walks'; \
+                  printf 'me:blue elephant walks' | base64; printf %s 'blue elephant walks' | base64; echo the end";
+    let printing = tempfile::NamedTempFile::new().unwrap();
+    fs::write(printing.path(), script).unwrap();
+    let mut command = program(
+        &[
+            "run",
+            "--execution-id",
+            "it",
+            "--redact-env",
+            "*_TOKEN",
+            "--redact-env-file",
+            file.to_str().unwrap(),
+            "--",
+            "sh",
+            printing.path().to_str().unwrap(),
+        ],
+        data.path(),
+    );
+    command.env("HOUSE_TOKEN", "seven quiet rivers");
+    let output = Running::start(command).end();
+    assert_code(&output, 0);
+    let printed = text(&output.stdout);
+    assert_eq!(printed.matches("[redacted:plain]").count(), 4, "{printed}");
+    assert_eq!(
+        printed.matches("[redacted:house-token]").count(),
+        1,
+        "{printed}"
+    );
+    assert!(
+        !printed.contains("elephant") && !printed.contains("quiet"),
+        "{printed}"
+    );
+    let warned = text(&output.stderr);
+    assert!(
+        warned.contains("too short") && warned.contains("PIN"),
+        "{warned}"
+    );
+    let logged = text(&run(&["log", "it"], data.path()).stdout);
+    assert!(
+        !logged.contains("elephant") && !logged.contains("quiet"),
+        "{logged}"
+    );
+    let missing = run(
+        &["run", "--redact-env-file", "/nowhere/env", "--", "true"],
+        data.path(),
+    );
+    assert_code(&missing, 2);
+}
+
+#[test]
+fn an_execution_id_with_a_secret_is_refused() {
+    let (data, key) = (tempfile::tempdir().unwrap(), github(30));
+    for args in [
+        &["run", "--execution-id", &key, "--", "true"][..],
+        &["agents", "--execution-id", &key],
+        &[
+            "loop",
+            "--execution-id",
+            &key,
+            "--task",
+            "x",
+            "--agent",
+            "true",
+            "--check",
+            "true",
+        ],
+    ] {
+        let output = run(args, data.path());
+        assert_code(&output, 2);
+        assert!(
+            text(&output.stderr).contains("--execution-id"),
+            "{output:#?}"
+        );
+        check("stderr", std::slice::from_ref(&key), &output.stderr);
+    }
+    check_files(&[key], data.path());
+}
