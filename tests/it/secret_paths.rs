@@ -151,7 +151,10 @@ fn waits_and_hooks_are_redacted() {
     let matched = github(21);
     fs::write(
         &path,
-        format!("tmux wait-for go; {script}; echo 'found {matched} here'; tmux wait-for stop"),
+        format!(
+            "tmux wait-for go; {script}; \
+             (while sleep 0.1; do echo 'found {matched} here'; done) & tmux wait-for stop; kill $!"
+        ),
     )
     .unwrap();
     secrets.extend([named.clone(), matched]);
@@ -187,11 +190,10 @@ fn waits_and_hooks_are_redacted() {
         &socket,
         &["wait", &session, "--text", "found ", "--timeout", "30s"],
     );
+    server.tmux(&["wait-for", "-S", "go"]);
+    // The pane prints the line until the end, so both waits see one whenever they begin.
     let wait = Running::start(program(&waited, data.path()));
     let other = Running::start(program(&plain, data.path()));
-    // Both waits look at the pane once before it prints.
-    std::thread::sleep(std::time::Duration::from_millis(800));
-    server.tmux(&["wait-for", "-S", "go"]);
     for output in [wait.end(), other.end()] {
         assert_code(&output, 0);
         check("wait", &secrets, &output.stdout);
