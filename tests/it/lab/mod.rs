@@ -161,14 +161,17 @@ impl<'a> Session<'a> {
         // been idle for a while.
         let idle = within(START, || {
             observed.take_ready();
-            let states = observed
+            let mut states = observed
                 .seen
                 .iter()
                 .filter_map(|envelope| match &envelope.event {
                     TdEvent::AgentState { state, .. } => Some(state.as_str()),
                     _ => None,
                 });
-            let now = (states.clone().count(), states.last().map(str::to_owned));
+            let now = (
+                states.clone().count(),
+                states.next_back().map(str::to_owned),
+            );
             match &rests_since {
                 Some((seen, since)) if *seen == now => {
                     let since: &Instant = since;
