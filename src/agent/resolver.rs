@@ -84,9 +84,9 @@ impl StateResolver {
             self.busy_since = Some(now);
         }
         let same = |held: &HeldClaim| {
-            claim
-                .as_ref()
-                .is_some_and(|claim| claim.state == held.claim.state)
+            claim.as_ref().is_some_and(|claim| {
+                (claim.state, claim.turn) == (held.claim.state, held.claim.turn)
+            })
         };
         let since = held
             .as_ref()
@@ -240,9 +240,10 @@ impl StateResolver {
         let state = first.and_then(|source| Some(self.get(source)?.claim.state));
         // After a title or a screen shows the end of the turn, the transcript is about to show how
         // it ended.
-        let is_behind = transcript.is_some_and(|held| {
-            is_busy(held.claim.state) || self.busy_since.is_some_and(|since| held.since < since)
-        });
+        let precedes_work =
+            |held: &HeldClaim| self.busy_since.is_some_and(|since| held.since < since);
+        let is_behind =
+            transcript.is_some_and(|held| is_busy(held.claim.state) || precedes_work(held));
         let idle_since = first.and_then(|source| Some(self.get(source)?.since));
         let has_waited = |since: Duration| {
             let is_older = transcript.is_some_and(|held| held.since > since);
@@ -254,6 +255,13 @@ impl StateResolver {
         {
             return None;
         }
+        // An inferred failure says nothing about what the agent did after it: `/clear` of Qwen Code 0.24
+        // shows work in the title, and begins a transcript only with the next prompt.
+        let is_outdated = |held: &&HeldClaim| {
+            let is_failure = matches!(held.claim.state, AgentState::Error | AgentState::Limited);
+            is_failure && !held.claim.is_confirmed && state.is_some() && precedes_work(held)
+        };
+        let transcript = transcript.filter(|held| !is_outdated(held));
         if let Some(ended) = transcript.filter(|held| !is_busy(held.claim.state)) {
             return match state {
                 _ if ended.claim.is_confirmed => self.report(Transcript),

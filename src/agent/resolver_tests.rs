@@ -70,6 +70,35 @@ fn an_idle_status_without_an_end_is_idle_unless_the_screen_shows_more() {
 }
 
 #[test]
+fn an_inferred_failure_does_not_outlast_the_work_after_it() {
+    let mut claims = StateResolver::default();
+    let inferred = |state, turn| {
+        claim(state, None).map(|claim| StateClaim {
+            is_confirmed: false,
+            turn,
+            ..claim
+        })
+    };
+    claims.set_claim(Title, claim(Working, None), ms(0));
+    claims.set_claim(Title, claim(Idle, None), ms(900));
+    claims.set_claim(Transcript, inferred(Error, 1), ms(1000));
+    assert_eq!(states(&mut claims, 1000), Some((Transcript, Error, None)));
+    // `/clear`: the title shows work, and no record follows.
+    claims.set_claim(Title, claim(Working, None), ms(5000));
+    assert_eq!(states(&mut claims, 5000), Some((Title, Working, None)));
+    claims.set_claim(Title, claim(Idle, None), ms(6000));
+    assert_eq!(states(&mut claims, 6000), None, "the transcript may follow");
+    assert_eq!(states(&mut claims, 7300), Some((Title, Idle, None)));
+    // The next turn fails, too, and its beginning was not observed.
+    claims.set_claim(Title, claim(Working, None), ms(8000));
+    assert_eq!(states(&mut claims, 8000), Some((Title, Working, None)));
+    claims.set_claim(Title, claim(Idle, None), ms(9000));
+    claims.set_claim(Transcript, inferred(Error, 2), ms(9100));
+    assert_eq!(states(&mut claims, 9100), Some((Transcript, Error, None)));
+    assert_eq!(states(&mut claims, 12_000), None);
+}
+
+#[test]
 fn each_dialogue_is_reported_with_its_question() {
     let mut claims = StateResolver::default();
     claims.set_claim(StatusFile, claim(Waiting, None), ms(0));
