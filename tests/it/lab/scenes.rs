@@ -325,9 +325,9 @@ pub const AGENTS: &[Agent] = &[
             LIMIT_STOPPED,
             E429_STOPPED,
             CUT,
-            // Its title says for a moment that it works.
+            // Its title says for a moment that it works; the failure before it is over then.
             Scene {
-                steps: &[May("working"), May("idle")],
+                steps: &[May("working"), Is("idle")],
                 ..CLEAR
             },
             AGAIN,
