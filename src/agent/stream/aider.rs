@@ -24,6 +24,8 @@ pub(super) struct AiderHistory {
     reply: String,
     /// The last error of the turn, which each attempt repeats.
     error: String,
+    /// True while aider repeats a request that failed.
+    is_retrying: bool,
 }
 
 impl AiderHistory {
@@ -33,6 +35,7 @@ impl AiderHistory {
             prompt: String::new(),
             reply: String::new(),
             error: String::new(),
+            is_retrying: false,
         }
     }
 }
@@ -90,6 +93,9 @@ impl AiderHistory {
     }
 
     fn own_line(&mut self, text: &str, writer: &mut EventWriter) {
+        let is_retry = text.starts_with("Retrying in ");
+        // Blank lines and hints follow the line about a retry.
+        self.is_retrying = is_retry || self.is_retrying && !is_error(text);
         if let Some(usage) = tokens(text) {
             let has_reply = !self.reply.trim().is_empty();
             self.write_reply(usage, writer);
@@ -100,13 +106,13 @@ impl AiderHistory {
         } else if is_error(text) && writer.status() == StreamStatus::Working {
             self.write_reply(TokenUsage::default(), writer);
             self.failed(text, writer);
-        } else if text.starts_with("Retrying in ")
-            && writer.status() == StreamStatus::Failed
-            && !is_limit(&self.error)
-        {
+        } else if is_retry && writer.status() == StreamStatus::Failed && !is_limit(&self.error) {
             // It waits for a limit to pass, and works on what else went wrong.
             writer.working("it tries again");
-        } else if text.starts_with("^C") && writer.status() == StreamStatus::Working {
+        } else if text.starts_with("^C")
+            && (writer.status() == StreamStatus::Working || self.is_retrying)
+        {
+            self.is_retrying = false;
             self.write_reply(TokenUsage::default(), writer);
             writer.interrupted("a human interrupted it".to_owned());
         }
@@ -117,6 +123,7 @@ impl AiderHistory {
         // aider writes a blank prompt line this way.
         if !prompt.is_empty() && prompt != "<blank>" && !is_command(&prompt) {
             self.error.clear();
+            self.is_retrying = false;
             writer.prompt_sent(&prompt);
         }
     }
@@ -209,6 +216,12 @@ mod tests {
         let (_, errors) = read(&[PROMPT, FAILED, PROMPT, FAILED].concat());
         assert_eq!(errors.len(), 2);
         let (status, _) = read(&[PROMPT, LIMIT, AGAIN].concat());
+        assert_eq!(status, StreamStatus::Failed);
+        // A human stops the retries, or has nothing to stop.
+        const STOPPED: &str = ">  \n> ^C again to exit  \n";
+        let (status, _) = read(&[PROMPT, LIMIT, AGAIN, STOPPED].concat());
+        assert_eq!(status, StreamStatus::Interrupted);
+        let (status, _) = read(&[PROMPT, LIMIT, AGAIN, LIMIT, STOPPED].concat());
         assert_eq!(status, StreamStatus::Failed);
     }
 
