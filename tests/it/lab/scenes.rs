@@ -414,7 +414,7 @@ pub const AGENTS: &[Agent] = &[
         scenes: &[
             TEXT,
             BASH,
-            PAR,
+            PAR_AT_ONCE,
             THREE_ASKED,
             Scene {
                 steps: &[Is("working"), Shows("Paragraph 1"), Key("C-c"), Is("idle")],
