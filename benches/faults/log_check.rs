@@ -1,9 +1,13 @@
 //! Checks a log: no number is missing, no line vanishes, and printed numbers are contiguous or have a gap.
 
 use std::collections::HashMap;
+use std::fs::{self, DirBuilder};
+use std::os::unix::fs::DirBuilderExt;
 
 use td_observe::history::{LogReader, Query, RunDirectory, read_tail};
 use td_observe::{Envelope, TdEvent, Timestamp};
+
+use crate::program::{Place, RUN};
 
 /// Enough for the last whole lines of a log.
 const TAIL_BYTES: u64 = 1 << 20;
@@ -112,4 +116,34 @@ impl Printed {
             self.lines += 1;
         }
     }
+}
+
+/// Checks a log with a lost line, a missing number and a vanished event, so that the counts of the
+/// rounds are known to be able to differ from 0.
+pub fn assert_it_finds_losses() {
+    let place = Place::new();
+    let run = place.run();
+    DirBuilder::new()
+        .recursive(true)
+        .mode(0o700)
+        .create(run.path())
+        .unwrap();
+    let line = |seq: u64, text: &str| {
+        format!(
+            "{{\"seq\":{seq},\"ts\":\"2026-01-21T10:00:01.123456Z\",\"event\":{{\"type\":\"ExecutionOutput\",\
+             \"execution_id\":\"{RUN}\",\"stream\":\"stdout\",\"text\":\"{text}\"}}}}\n"
+        )
+    };
+    let whole = [
+        line(1, r"line 1\n"),
+        line(2, r"line 2\nline 4\n"),
+        line(4, r"line 5\n"),
+    ];
+    fs::write(run.events_path(), whole.concat()).unwrap();
+    let mut witnesses = Witnesses::default();
+    assert_eq!(witnesses.note(&run), 4);
+    let findings = check(&run, Witnesses::default());
+    assert_eq!((findings.lost_lines, findings.missing_numbers), (1, 1));
+    fs::write(run.events_path(), whole[..2].concat()).unwrap();
+    assert_eq!(check(&run, witnesses).lost_lines, 2);
 }

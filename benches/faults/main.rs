@@ -100,6 +100,7 @@ fn main() -> ExitCode {
         "| fault | rounds | lost lines | missing numbers | processes, sockets, files left | wrong ends |"
     );
     println!("| --- | --- | --- | --- | --- | --- |");
+    log_check::assert_it_finds_losses();
     let mut is_clean = true;
     for (name, what, usual, part) in PARTS {
         if !wanted.is_empty() && !wanted.iter().any(|wanted| wanted == name) {

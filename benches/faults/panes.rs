@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use rustix::process::Signal;
 
-use crate::log_check::{Findings, Witnesses, check};
+use crate::log_check::{Witnesses, check};
 use crate::program::{Place, RUN, kill, signal};
 use crate::support::{CEILING, Dice, TmuxServer, wait_for, within};
 use crate::{Left, Tally};
@@ -25,7 +25,7 @@ fn pause(ms: u64) {
     let _ = within(Duration::from_millis(ms), || Err::<(), ()>(()));
 }
 
-fn watch(place: &Place, server: &TmuxServer, more: &[&str]) -> Child {
+fn watch(place: &Place, server: &TmuxServer) -> Child {
     let socket = server.socket().display().to_string();
     let arguments = [
         "-S",
@@ -37,7 +37,7 @@ fn watch(place: &Place, server: &TmuxServer, more: &[&str]) -> Child {
         "--rotate-size",
         "256k",
     ];
-    place.command(&[&arguments, more].concat()).spawn().unwrap()
+    place.command(&arguments).spawn().unwrap()
 }
 
 /// Waits until the log has another last event than this number; returns the new number.
@@ -52,23 +52,20 @@ fn until_written(place: &Place, last: u64) -> u64 {
     )
 }
 
-fn tally(rounds: usize, place: &Place, findings: Findings) -> Tally {
+/// Stops the last watch in an orderly way, and counts what all rounds have cost.
+fn finish(rounds: usize, place: &Place, mut child: Child, witnesses: Witnesses) -> Tally {
+    signal(&child, Signal::INT);
+    let status = wait_for("the end of the watch", CEILING, || {
+        child.try_wait().unwrap().ok_or("it still runs")
+    });
+    let findings = check(&place.run(), witnesses);
     Tally {
         rounds,
         lost_lines: findings.lost_lines,
         missing_numbers: findings.missing_numbers,
         left: Left::at(place),
-        wrong_ends: u64::from(findings.lines == 0),
+        wrong_ends: u64::from(!status.success()) + u64::from(findings.lines == 0),
     }
-}
-
-/// Stops a watch in an orderly way; returns 1 if its exit code is not 0.
-fn stop(mut child: Child) -> u64 {
-    signal(&child, Signal::INT);
-    let status = wait_for("the end of the watch", CEILING, || {
-        child.try_wait().unwrap().ok_or("it still runs")
-    });
-    u64::from(!status.success())
 }
 
 /// Kills a `watch` in each round; the next one continues its log.
@@ -77,19 +74,15 @@ pub fn observer_killed(rounds: usize) -> Tally {
     server.new_session("job", 80, 24, FLOOD);
     let (mut dice, mut witnesses, mut last) = (Dice(2), Witnesses::default(), 0);
     for _ in 0..rounds {
-        let child = watch(&place, &server, &[]);
+        let child = watch(&place, &server);
         until_written(&place, last);
         pause(dice.roll(LIFE_MS));
         kill(child);
         last = witnesses.note(&place.run());
     }
-    let child = watch(&place, &server, &[]);
+    let child = watch(&place, &server);
     until_written(&place, last);
-    let wrong_ends = stop(child);
-    let findings = check(&place.run(), witnesses);
-    let mut tally = tally(rounds, &place, findings);
-    tally.wrong_ends += wrong_ends;
-    tally
+    finish(rounds, &place, child, witnesses)
 }
 
 /// Kills the tmux server in each round under a `watch` of its session.
@@ -102,7 +95,7 @@ pub fn server_killed(rounds: usize) -> Tally {
     for _ in 0..rounds {
         let (place, server) = (Place::new(), TmuxServer::new());
         server.new_session("job", 80, 24, FLOOD);
-        let mut child = watch(&place, &server, &[]);
+        let mut child = watch(&place, &server);
         until_written(&place, 0);
         pause(dice.roll(LIFE_MS));
         let mut witnesses = Witnesses::default();
@@ -132,7 +125,7 @@ pub fn observer_stopped(rounds: usize) -> Tally {
     let (place, server) = (Place::new(), TmuxServer::new());
     server.new_session("job", 80, 24, FLOOD);
     let (mut dice, mut witnesses, mut last) = (Dice(4), Witnesses::default(), 0);
-    let child = watch(&place, &server, &[]);
+    let child = watch(&place, &server);
     for _ in 0..rounds {
         last = until_written(&place, last);
         signal(&child, Signal::STOP);
@@ -141,9 +134,5 @@ pub fn observer_stopped(rounds: usize) -> Tally {
         signal(&child, Signal::CONT);
     }
     until_written(&place, last);
-    let wrong_ends = stop(child);
-    let findings = check(&place.run(), witnesses);
-    let mut tally = tally(rounds, &place, findings);
-    tally.wrong_ends += wrong_ends;
-    tally
+    finish(rounds, &place, child, witnesses)
 }

@@ -8,7 +8,7 @@ use crate::error::{Error, Result};
 /// Maximum size of a specification, which is part of each prompt.
 const SPEC_BYTES_MAX: usize = 1 << 20;
 
-/// Maximum number of phases; nobody writes more by hand.
+/// Maximum number of phases; far above any that is written by hand.
 const PHASES_MAX: usize = 1_000;
 
 /// A task in phases.

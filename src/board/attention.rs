@@ -10,7 +10,7 @@ use serde::{Serialize, Serializer};
 pub enum Attention {
     /// The agent waits for an answer, failed, or has reached a limit.
     NeedsYou,
-    /// The agent is done or the execution has ended, and the user has not looked at it since.
+    /// The agent is done, or the execution has ended.
     Finished,
     /// The execution makes progress.
     Working,

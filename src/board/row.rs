@@ -107,8 +107,6 @@ pub struct Row {
     pub gaps: u64,
     /// The number of errors.
     pub errors: u64,
-    /// True if the user has looked at it since it ended or was done.
-    pub is_seen: bool,
 }
 
 impl Row {
@@ -130,7 +128,6 @@ impl Row {
             turns: 0,
             gaps: 0,
             errors: 0,
-            is_seen: false,
         }
     }
 
@@ -141,12 +138,12 @@ impl Row {
                 Some(AgentState::Waiting | AgentState::Error | AgentState::Limited) => {
                     Attention::NeedsYou
                 }
-                Some(AgentState::Done) if !self.is_seen => Attention::Finished,
-                Some(AgentState::Done | AgentState::Idle) => Attention::Quiet,
+                Some(AgentState::Done) => Attention::Finished,
+                Some(AgentState::Idle) => Attention::Quiet,
                 Some(AgentState::Working) | None => Attention::Working,
             },
-            RowState::Exited if !self.is_seen => Attention::Finished,
-            RowState::Exited | RowState::Quiet => Attention::Quiet,
+            RowState::Exited => Attention::Finished,
+            RowState::Quiet => Attention::Quiet,
             RowState::Running => Attention::Working,
         }
     }
@@ -181,7 +178,6 @@ impl Row {
         }
         self.state = state;
         self.since = at;
-        self.is_seen = false;
         true
     }
 

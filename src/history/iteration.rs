@@ -12,7 +12,7 @@ use crate::history::dir_handle::DirHandle;
 use crate::redact::{Rules, TextStream};
 
 /// The maximum size of such a file; a longer one ends with a line that says so. An answer has some
-/// kilobytes, and nobody reads more output of a check.
+/// kilobytes, and more output of a check is of no use to a reader.
 const FILE_BYTES_MAX: u64 = 64 << 20;
 
 const CUT: &str = "\n[td-observe: cut here, more was printed]\n";

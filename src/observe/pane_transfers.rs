@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pane_is_somebodys_on_its_way_or_nobodys() {
+    fn a_pane_is_owned_held_or_free() {
         let (transfers, id) = (PaneTransfers::default(), PaneId::from("%1"));
         let [one, two] = ["$1", "$2"].map(|id| SessionId::parse(id).unwrap());
         assert!(matches!(transfers.arrive(&id, one), Arrival::New));

@@ -2,7 +2,7 @@
 //!
 //! Adaptive polling follows the number of bytes that the server has read since the last round, which
 //! costs next to nothing to read. With no bytes, no round is due. With a few, a round may wait
-//! 200 ms. With so many that a history may overflow, the next round comes as soon as possible. Where
+//! 200 ms. When the number is large enough to overflow a history, the next round comes as soon as possible. Where
 //! the system does not report the number, rounds follow the results of the last ones.
 
 use std::time::Duration;

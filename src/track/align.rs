@@ -10,7 +10,7 @@ use super::change::{GapReason, Loss};
 use super::lines::{BLANK, fewest_bytes, fingerprint, used_rows};
 
 /// Rows of history that are remembered for finding the place again: tmux trims 200 at a time with
-/// its default limit, and text that repeats within so many rows is rare.
+/// its default limit, and text that repeats within 200 rows is rare.
 pub(super) const KEPT_ROWS: usize = 200;
 
 /// Rows that must fit, before the place where the cursor was, to call a place the only one.
@@ -19,7 +19,7 @@ const BLOCK_ROWS: usize = 16;
 /// So many different texts must be among them: a few short rows fit somewhere by chance.
 const DISTINCT_ROWS: usize = 4;
 
-/// With so many rows of history in agreement the screen below them may have been repainted.
+/// The rows of history that must agree where the screen below them may have been repainted.
 const SURE_ROWS: usize = 8;
 
 /// The rows of one capture, reduced to what recognises them.
@@ -60,8 +60,8 @@ impl Footprint {
             && self.rows[screen(self)..] == old.rows[screen(old)..]
     }
 
-    /// Returns how many rows of this screen, above the cursor's, are in the history of a later look
-    /// that grew by so many rows and whose screen was erased.
+    /// Returns how many rows of this screen, above the cursor's, are in the history of a later capture
+    /// that grew by `grown` rows and whose screen was erased.
     pub fn scrolled_into(&self, new: &Self, grown: i64) -> i64 {
         let is_there = |&row: &i64| {
             self.at(row)
@@ -89,9 +89,9 @@ impl Footprint {
 /// Where the old rows stand in a new capture.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Place {
-    /// So many rows scrolled: what was in row `r` is in row `r - n` now.
+    /// This many rows scrolled: the text of row `r` is in row `r - n` now.
     Scrolled(i64),
-    /// At least so many rows scrolled, perhaps more; they look the same.
+    /// At least this many rows scrolled, perhaps more: the rows look the same.
     AtLeast(i64),
     /// Nowhere: all that is there now is new.
     Lost(Loss),
@@ -156,7 +156,7 @@ pub(super) struct Facts {
     /// It could hold more at the last capture: tmux 3.7 and newer then drops at once what is too much,
     /// whatever that is, so that the advance is not known even modulo a step.
     pub was_lowered: bool,
-    /// At most so many bytes were written to all panes together between the captures.
+    /// The most bytes that can have been written to all panes together between the captures.
     pub bytes: Option<u64>,
 }
 

@@ -28,9 +28,9 @@ pub(super) struct Line {
 /// Where the known lines stand in a capture.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Moved {
-    /// So many rows higher.
+    /// This many rows higher.
     By(i64),
-    /// At least so many rows higher, perhaps gone.
+    /// At least this many rows higher, perhaps gone.
     AtLeast(i64),
     /// In rows that have been made anew.
     Anew,

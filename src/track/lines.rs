@@ -87,7 +87,7 @@ pub(super) fn used_rows(screen: &[Row], cursor_row: usize) -> usize {
     text.max(cursor_row + 1).min(screen.len())
 }
 
-/// The beginning of a line that fills so many rows of a pane.
+/// Returns the beginning of a line that fills `rows` rows of a pane.
 pub(super) fn first_rows(text: &str, width: u32, rows: i64) -> &str {
     let width = width as usize;
     let (mut row, mut column) = (0, 0);

@@ -2,7 +2,7 @@
 
 use super::lines::Logical;
 
-/// Lines that must fit in a row, where so many are known.
+/// The number of consecutive lines that must fit, where that many are known.
 const BLOCK_LINES: usize = 12;
 
 /// Where the last of the known lines (number and text, in order) stand among `lines`: the number of

@@ -126,8 +126,8 @@ impl Book {
         }
     }
 
-    /// Lines that came and went between two captures are reported as they are: so many, which stand in
-    /// `text` from `at` on, each ended by `\n`. No known line is left before them.
+    /// Reports the `lines` lines that came and went between two captures. They are in `text` from the
+    /// byte `at` on, each ended by `\n`. No known line is left before them.
     pub fn pass(&mut self, mut text: String, at: usize, lines: i64, changes: &mut Vec<Change>) {
         self.lines.clear();
         let mut first_line = self.next;

@@ -325,7 +325,7 @@ impl Tracker {
         self.unchanged(self.at, None)
     }
 
-    /// At most so many bytes were written since the last capture.
+    /// Returns the most bytes that can have been written since the last capture.
     fn bytes_since(&self, capture: &Capture) -> Option<u64> {
         // tmux itself goes to another row, and to one more, for its notice in a dead pane.
         let notice = if capture.dead.is_some() { 2 } else { 0 };

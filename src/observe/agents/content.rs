@@ -19,11 +19,11 @@ pub(super) const TAILS: [u64; 3] = [256 * 1024, 1024 * 1024, FILE_BYTES_MAX];
 /// The most that is read of a file at once.
 const FILE_BYTES_MAX: u64 = 4 * 1024 * 1024;
 
-/// Distance from its end within which a transcript is searched for tasks that still run, once,
-/// before it is said that its agent has completed. Nearly all transcripts are smaller.
+/// The part of a transcript, from its end, that is searched once for tasks that still run, before its
+/// agent is reported as completed. Nearly all transcripts are smaller.
 const EARLIER_BYTES_MAX: u64 = 16 * 1024 * 1024;
 
-/// By so much of its beginning it is known whose transcript it is.
+/// The part of a transcript's beginning that identifies the session.
 const HEAD_BYTES: u64 = 64 * 1024;
 
 /// Turns that one look reports: more are no person's.
@@ -150,7 +150,7 @@ impl Content {
         &self.error
     }
 
-    /// Returns what the agent said last; of what nobody can read, the last line.
+    /// Returns the agent's last answer, or the last line of a format that is not known.
     pub fn answer(&self) -> String {
         match self.parser.answer() {
             "" if !is_known(self.format()) => self.last_line.text(),
@@ -163,7 +163,7 @@ impl Content {
         self.parser.is_open()
     }
 
-    /// So many bytes before the end may tell of tasks that still run, and nobody has looked.
+    /// Returns the number of bytes at the beginning that have not been searched for tasks that still run.
     pub fn unread(&self) -> u64 {
         match self.format() {
             // No other format has such tasks.
@@ -288,7 +288,7 @@ impl Content {
 
     fn tell(&mut self, piece: &[u8], is_new: bool) {
         let mut events = Vec::new();
-        // The times of records are nobody's concern here.
+        // The times of records are not used here.
         let now = Timestamp::default();
         self.parser.push(piece, now, &mut events);
         self.parser.flush_idle(now, &mut events);

@@ -266,7 +266,7 @@ impl Shared {
         let mut bytes_left = TICK_BYTES_MAX;
         let ids = self.book().looked_at();
         for id in ids {
-            // Taken out, so that nobody waits for the disk who registers or asks.
+            // Taken out of the book, so that callers who register or query do not wait for the disk.
             let taken = self.book().agents.get_mut(&id).and_then(Entry::take);
             let Some((before, mut file)) = taken else {
                 continue;

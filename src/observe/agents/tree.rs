@@ -192,7 +192,7 @@ impl Listing {
     }
 }
 
-/// Returns what is said of what is no file.
+/// Returns the warning for a path that is not a regular file.
 pub(super) fn passed_over(path: &Path) -> String {
     format!(
         "{} is no regular file, or a link to nothing: it is passed over",

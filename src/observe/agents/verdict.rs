@@ -123,7 +123,7 @@ pub(super) fn judge(facts: &Facts<'_>, stable: Duration) -> Option<Verdict> {
             // A background task may take as long as it likes.
             _ => None,
         },
-        // Of a format that nobody knows a record says nothing, and text never does.
+        // A record of an unknown format proves nothing, and neither does text.
         StreamStatus::Working | StreamStatus::Unknown if !is_known(facts.format) => {
             let is_being_written = facts.is_open && facts.format == Some(StreamFormat::Json);
             let needed = match is_being_written {

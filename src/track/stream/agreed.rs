@@ -98,7 +98,7 @@ impl Agreed {
         }
     }
 
-    /// The lines that are held, as they were said last, in order.
+    /// Returns the held lines in order, as last reported.
     pub fn lines(&self) -> impl Iterator<Item = (i64, &str)> {
         let chunks = self.said.iter();
         let lines = chunks.flat_map(|(first, chunk)| (*first..).zip(chunk.lines()));
@@ -384,7 +384,7 @@ impl StreamTracker {
         (same && !capture.alternate).then_some((at, number))
     }
 
-    /// All lines that are held or known, by number, as they were said last.
+    /// Returns all held or known lines by number, as last reported.
     fn known(&self) -> BTreeMap<i64, &str> {
         self.agreed
             .lines()

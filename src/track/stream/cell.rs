@@ -94,7 +94,7 @@ impl Clusters {
         self.texts.get(number).map_or("", |(text, _)| text)
     }
 
-    /// Returns whether a cell is a tab, which is shown as so many blanks as there is room for.
+    /// Returns whether a cell is a tab, which is shown as blanks up to the next tab stop.
     pub fn is_tab(&self, cell: Cell) -> bool {
         cell.cluster()
             .is_some_and(|number| self.text(number) == "\t")
@@ -123,7 +123,7 @@ impl Clusters {
         self.combine_as(cell, mark, self.columns(cell))
     }
 
-    /// The same; it takes so many columns then.
+    /// Combines a mark with a cell; the result takes `columns` columns.
     pub fn combine_as(&mut self, cell: Cell, mark: char, columns: usize) -> Option<Cell> {
         let mut text = String::new();
         self.show(cell, &mut text);
@@ -144,7 +144,7 @@ impl Clusters {
         self.number(&text, self.columns(cell)).unwrap_or(cell)
     }
 
-    /// A tab, over so many columns.
+    /// Returns a tab that takes `columns` columns.
     pub fn tab(&mut self, columns: usize) -> Option<Cell> {
         (columns <= self.bytes_max).then(|| self.number("\t", columns))?
     }

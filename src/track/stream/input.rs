@@ -221,7 +221,7 @@ impl Input {
             return;
         }
         self.escaped = false;
-        // Beyond ASCII there is only text in strings, which nobody reads.
+        // Beyond ASCII there is only text in strings, which are not read.
         if byte >= 0x80 {
             return;
         }

@@ -132,7 +132,7 @@ impl Line {
         self.cells.get(x).copied().unwrap_or(Cell::BLANK)
     }
 
-    /// Makes room for so many cells, in the steps in which tmux does.
+    /// Makes room for `cells` cells, in the same steps as tmux.
     fn make_room(&mut self, cells: usize, width: usize) {
         if cells > self.room {
             self.room = if cells < width / 4 {
@@ -172,8 +172,8 @@ impl Line {
             .extend(text[over..].iter().map(|byte| Cell::ascii(*byte)));
     }
 
-    /// A run of ASCII is about to be written over so many cells: characters of which a half would be
-    /// left go. Before 3.6 tmux `keeps_first`, one that begins in the first column.
+    /// Removes the characters of which a run of ASCII over `cells` cells would leave a half. Before 3.6,
+    /// tmux `keeps_first`: one that begins in the first column.
     pub fn split(&mut self, x: usize, cells: usize, clusters: &Clusters, keeps_first: bool) {
         if x > 0 && self.get(x) == Cell::PADDING {
             let head = self.blank_padding_back(x);
@@ -222,7 +222,7 @@ impl Line {
         self.inks.set(x, end, Ink::default());
     }
 
-    /// Blanks out so many cells, as far as there are any; the row keeps its length.
+    /// Blanks out up to `cells` cells; the row keeps its length.
     pub fn clear(&mut self, x: usize, cells: usize) {
         let end = (x + cells).min(self.cells.len());
         if let Some(cells) = self.cells.get_mut(x..end) {
@@ -231,7 +231,7 @@ impl Line {
         self.inks.set(x, end, Ink::default());
     }
 
-    /// Moves so many cells from one place to another and blanks out where they were.
+    /// Moves `cells` cells to another column and blanks out their old place.
     fn shift(&mut self, to: usize, from: usize, cells: usize, width: usize) {
         if cells == 0 || to == from {
             return;

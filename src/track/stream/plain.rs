@@ -1,17 +1,17 @@
 //! Plain lines at the bottom of the screen, taken many at a time: what floods are made of (pure).
 //!
-//! Of a thousand lines that scroll by, all but the last few are seen by nobody. They need not be
-//! painted: what would have come of it is put where it would have gone.
+//! Of a thousand lines that scroll by, only the last few remain on the screen. The others are not
+//! painted: their text goes directly to the lines that have scrolled off.
 
 use super::grid::Grid;
 use super::line::Line;
 use super::terminal::Terminal;
 
-/// So many bytes are taken at a time at most: what waits to be said stays bounded.
+/// The most bytes that are taken at a time, so that the text that waits to be reported stays bounded.
 pub(super) const BYTES_MAX: usize = 64 * 1024;
 
-/// And so many at least, where other lines are between them: what is looked at in vain is looked at
-/// again, and must not be much.
+/// The least bytes that are worth taking, where other lines are between them: bytes that are searched in
+/// vain are parsed once more.
 const BYTES_LEAST: usize = 512;
 
 /// A longer line is painted.

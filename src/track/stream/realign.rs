@@ -1,10 +1,10 @@
 //! Where the lines of a look stand that neither a row nor the screen tells: by their texts (pure).
 //!
 //! Some events without a byte may move every line: `send-keys -R` scrolls a screen off,
-//! `clear-history` takes away what rows are counted from. Both may come between two looks, so that
-//! the stream has written over lines that tmux still has. Until there the stream is right: the
-//! first of tmux's lines read as they were said, and tell the numbers of all. Where they do not,
-//! most lines decide, and a gap says that this may not be the story.
+//! `clear-history` takes away what rows are counted from. Both may happen between two captures, so
+//! that the stream has written over lines that tmux still has. The stream is right up to that event: the
+//! first of tmux's lines match the reported ones, which gives the numbers of all. Where they do not match,
+//! the majority of lines decides, and a possible gap marks the uncertainty.
 
 use std::collections::{BTreeMap, HashMap};
 

@@ -86,7 +86,7 @@ impl Scrolled {
         }
     }
 
-    /// A whole line that took so many rows, where none is open.
+    /// Adds a whole line that took `rows` rows, where none is open.
     pub fn push_line(&mut self, line: &str, rows: u32) {
         self.text.push_str(line);
         self.count += i64::from(rows);

@@ -227,9 +227,8 @@ impl StreamTracker {
         self.marks.take()
     }
 
-    /// Bytes were dropped here, and so many line ends among them. The lines that they ended are a
-    /// gap; what stood on the screen is not known any more, so that a
-    /// [`StreamTracker::resync`] should follow when the pane is at rest.
+    /// Reports a gap for dropped bytes, which had `line_ends` line ends. The screen is unknown from
+    /// now on: a [`StreamTracker::resync`] should follow when the pane is at rest.
     pub fn bytes_dropped(&mut self, line_ends: u64, now: Duration) -> Vec<Change> {
         let mut changes = Vec::new();
         self.tracker.at = now;

@@ -42,7 +42,7 @@ impl Case {
         file.write_all(text.as_ref()).unwrap();
     }
 
-    /// Looks after so many seconds; how many bytes it read.
+    /// Reads the file `seconds` later; returns the result and the number of bytes read.
     fn look(&mut self, seconds: u64) -> (Looked, u64) {
         self.now += Duration::from_secs(seconds);
         let context = ReadContext {

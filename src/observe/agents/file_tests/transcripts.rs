@@ -35,7 +35,7 @@ fn filler(side: bool, bytes: usize) -> String {
     one.repeat(bytes / one.len() + 1)
 }
 
-/// The verdict after so many seconds of quiet, in two looks.
+/// Returns the verdict of the second of two reads, which are `seconds` apart.
 #[track_caller]
 fn judged(case: &mut Case, seconds: u64) -> Option<Verdict> {
     case.look(0);
