@@ -21,8 +21,8 @@ pub(super) fn is_repeated(value: &[u8]) -> bool {
     }
     let distinct = seen.iter().filter(|is| **is).count();
     let repeats = value
-        .windows(5)
-        .any(|five| five.iter().all(|b| *b == five[0] && *b != b'A'));
+        .windows(6)
+        .any(|six| six.iter().all(|b| *b == six[0] && *b != b'A'));
     distinct < 5 || repeats || holds(&value.to_ascii_lowercase(), "example")
 }
 

@@ -42,10 +42,7 @@ impl NameTable {
             return NameMatch::No;
         };
         let name = &text[first..after];
-        let is_flag = name.starts_with(b"-")
-            && first.checked_sub(1).is_none_or(|at| {
-                matches!(text[at], b' ' | b'\t' | b'"' | b'\'' | b'\n' | b'[' | b'`')
-            });
+        let is_flag = name.starts_with(b"-");
         let is_shell = text.get(after) == Some(&b'=')
             && !name.iter().any(u8::is_ascii_lowercase)
             && first

@@ -7,7 +7,12 @@ use super::looks::{
     holds, is_random, is_repeated, transitions,
 };
 use super::name_value::{Operator, Quote};
-use super::words::{is_code, is_placeholder, is_plain, is_prose, is_type};
+use super::words::{
+    is_code, is_dotted_name, is_expression, is_odd, is_placeholder, is_plain, is_prose, is_type,
+};
+
+/// Length from which a value with letters and digits is not taken for a name of code.
+const NAME_BYTES_MAX: usize = 16;
 
 /// The condition under which a value is a secret.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
@@ -107,16 +112,12 @@ impl ValueCheck {
             Self::Plain => is_plain(value),
             Self::Loose => value.iter().any(is_odd) && !is_placeholder(value) && !is_code(value),
             Self::Strict => {
-                has_letter_and_digit(value)
-                    && !is_placeholder(value)
-                    && !is_code(value)
-                    && !is_type(value)
+                has_letter_and_digit(value) && !is_placeholder(value) && !is_name(value)
             }
             Self::Secret => {
                 (has_letter_and_digit(value) || has_unusual_letters(value))
                     && !is_placeholder(value)
-                    && !is_code(value)
-                    && !is_type(value)
+                    && !is_name(value)
                     && (value.len() >= 12
                         || value.iter().filter(|b| b.is_ascii_digit()).count() > 1)
                     && !value.contains(&b' ')
@@ -168,12 +169,17 @@ impl ValueCheck {
     }
 }
 
+/// Returns true if the beginning of a value may belong to a secret. Names of code are not told from it
+/// yet.
 fn is_assigned(value: &[u8]) -> bool {
-    has_letter_and_digit(value) && !is_placeholder(value) && !is_code(value)
+    has_letter_and_digit(value) && !is_placeholder(value) && !is_expression(value)
 }
 
-fn is_odd(byte: &u8) -> bool {
-    byte.is_ascii_digit() || b"!@#%^*?~+&$".contains(byte) || *byte >= 0x80
+/// Returns true for a name of code. A longer value with a letter and a digit is a secret even if it could
+/// be read as words: one random key in thirty can.
+fn is_name(value: &[u8]) -> bool {
+    is_expression(value)
+        || value.len() < NAME_BYTES_MAX && (is_dotted_name(value) || is_type(value))
 }
 
 /// Returns true for a password of an address, and not for a port and a path.

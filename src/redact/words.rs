@@ -81,20 +81,58 @@ const CODE: &[&str] = &[
 ];
 
 pub(super) fn is_plain(value: &[u8]) -> bool {
-    let lower = value.to_ascii_lowercase();
-    let is_name = |part: &[u8]| memchr::memmem::find(&lower, part).is_some();
     let is_constant = value.iter().all(|b| b.is_ascii_uppercase() || *b == b'_');
-    !is_placeholder(value)
-        && !is_code(value)
-        && !is_constant
-        && !is_name(b"pass")
-        && !is_name(b"pwd")
+    !is_placeholder(value) && !is_code(value) && !is_constant && !is_password_name(value)
 }
 
-/// Returns true for a sentence: words of letters, with blanks between them.
+/// Returns true for the name of a password, such as `db_password`, and for words about one. With a digit
+/// or a mark it is a password with such a part: `MyPass2024!`.
+fn is_password_name(value: &[u8]) -> bool {
+    let lower = value.to_ascii_lowercase();
+    let has_name = holds_word(value, &lower, "pass") || holds_word(value, &lower, "pwd");
+    let has_words = value.contains(&b' ') && value.split(|b| *b == b' ').all(is_word);
+    has_name && (has_words || !value.iter().any(is_odd))
+}
+
+/// Returns true for a character that names and words do not contain.
+pub(super) fn is_odd(byte: &u8) -> bool {
+    byte.is_ascii_digit() || b"!@#%^*?~+&$".contains(byte) || *byte >= 0x80
+}
+
+/// Returns true for a sentence: words with blanks between them. A few words with a number, and without a
+/// full stop, are a passphrase.
 pub(super) fn is_prose(value: &[u8]) -> bool {
-    let blanks = value.iter().filter(|b| **b == b' ').count();
-    blanks > 0 && !(blanks <= 5 && value.iter().any(u8::is_ascii_digit) && !value.contains(&b'.'))
+    let words = value.split(|b| *b == b' ');
+    let count = words.clone().count();
+    let written = words.filter(|word| is_word(word)).count();
+    match count {
+        1 => false,
+        // No passphrase is that long; a sentence may have a name of code in it.
+        7.. => 4 * written >= 3 * count,
+        _ => {
+            let has_digit = value.iter().any(u8::is_ascii_digit);
+            written == count && (!has_digit || value.contains(&b'.'))
+        }
+    }
+}
+
+/// Returns true for a word of a sentence, with the punctuation around it.
+fn is_word(word: &[u8]) -> bool {
+    let start = word.iter().position(|b| !b"(\"'<[{`".contains(b));
+    let end = word.iter().rposition(|b| !b")\"'>]}`.,:;!?".contains(b));
+    let (Some(start), Some(end)) = (start, end) else {
+        return true;
+    };
+    let word = word.get(start..=end).unwrap_or_default();
+    word.split(|b| b"-'/_".contains(b)).all(|part| {
+        let rest = part.get(1..).unwrap_or_default();
+        let is_small = |b: &u8| b.is_ascii_lowercase() || *b >= 0x80;
+        let is_written = rest.iter().all(is_small)
+            && part
+                .first()
+                .is_none_or(|b| b.is_ascii_uppercase() || is_small(b));
+        is_written || part.iter().all(u8::is_ascii_uppercase) || part.iter().all(u8::is_ascii_digit)
+    })
 }
 
 /// Returns true for a type or a constant, as paths of code have them.
@@ -143,19 +181,43 @@ pub(super) fn is_placeholder(value: &[u8]) -> bool {
     let lower = &mut lower[..value.len()];
     lower.copy_from_slice(value);
     lower.make_ascii_lowercase();
-    let lower: &[u8] = lower;
     PLACEHOLDERS.iter().any(|word| word.as_bytes() == lower)
-        || PARTS.iter().any(|part| holds(lower, part))
+        || PARTS.iter().any(|part| holds_word(value, lower, part))
 }
 
+/// Returns true if the value, which is also given in lower case, contains the word as people write it: in
+/// lower case, in upper case or capitalised. Random letters form it in another mix of cases more often.
+fn holds_word(value: &[u8], lower: &[u8], word: &str) -> bool {
+    memchr::memmem::find_iter(lower, word).any(|at| {
+        let part = value.get(at..at + word.len()).unwrap_or_default();
+        let rest = part.get(1..).unwrap_or_default();
+        !rest.iter().any(u8::is_ascii_uppercase) || !part.iter().any(u8::is_ascii_lowercase)
+    })
+}
+
+/// Returns true if a mark of code is in the value. One that begins with a letter begins a word.
+fn holds_mark(value: &[u8], mark: &str) -> bool {
+    let is_word = mark.starts_with(|first: char| first.is_ascii_alphabetic());
+    memchr::memmem::find_iter(value, mark).any(|at| {
+        let before = at.checked_sub(1).and_then(|at| value.get(at));
+        !is_word || !before.is_some_and(u8::is_ascii_alphanumeric)
+    })
+}
+
+/// Returns true for code, dotted names included.
 pub(super) fn is_code(value: &[u8]) -> bool {
+    is_expression(value) || is_dotted_name(value)
+}
+
+/// Returns true for paths, addresses, expressions and constants, by their marks.
+pub(super) fn is_expression(value: &[u8]) -> bool {
     // A path, an address or an argument.
     if matches!(
         value.first(),
         Some(b'/' | b'.' | b'~' | b'-' | b'@' | b':' | b'_')
     ) || value.starts_with(b"0x")
         || holds(value, "://")
-        || CODE.iter().any(|part| holds(value, part))
+        || CODE.iter().any(|mark| holds_mark(value, mark))
     {
         return true;
     }
@@ -164,7 +226,14 @@ pub(super) fn is_code(value: &[u8]) -> bool {
     if value.contains(&b'_') && !value.iter().any(u8::is_ascii_lowercase) && digits < 4 {
         return true;
     }
-    // `user.session2.next_token`: words separated by dots, with at most one number in each.
+    TECHNICAL
+        .iter()
+        .any(|word| value.eq_ignore_ascii_case(word.as_bytes()))
+}
+
+/// Returns true for `user.session2.next_token`: words separated by dots, with at most one number in each.
+pub(super) fn is_dotted_name(value: &[u8]) -> bool {
+    let digits = value.iter().filter(|b| b.is_ascii_digit()).count();
     let word = |part: &[u8]| {
         let letters = part
             .iter()
@@ -186,12 +255,7 @@ pub(super) fn is_code(value: &[u8]) -> bool {
                     .skip_while(|b| b.is_ascii_digit())
                     .all(|b| !b.is_ascii_digit()))
     };
-    if value.contains(&b'.') && value.split(|b| matches!(b, b'.' | b'_')).all(word) {
-        return true;
-    }
-    TECHNICAL
-        .iter()
-        .any(|word| value.eq_ignore_ascii_case(word.as_bytes()))
+    value.contains(&b'.') && value.split(|b| matches!(b, b'.' | b'_')).all(word)
 }
 
 fn one_number(part: &[u8]) -> bool {
@@ -246,3 +310,55 @@ const TECHNICAL: &[&str] = &[
     "i32",
     "string8",
 ];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_password_may_contain_a_part_of_the_word() {
+        for value in [
+            "MyPass2024!",
+            "q5fOG50whSHbmpwdSG",
+            "PRFH#NpwD !UjnlTf8x pfWQ",
+            "passw0rd",
+            "Winter#pass",
+        ] {
+            assert!(is_plain(value.as_bytes()), "{value}");
+        }
+        for value in [
+            "db_password",
+            "getPassword",
+            "newPwd",
+            "Password (min 8)",
+            "passphrase",
+        ] {
+            assert!(!is_plain(value.as_bytes()), "{value}");
+        }
+    }
+
+    #[test]
+    fn sentences_are_told_from_passphrases() {
+        for value in [
+            "is required",
+            "Not set!",
+            "Enter (again)",
+            "the user's own value",
+            "Geheimnis für alle",
+            "See section 4 of RFC 6749.",
+            "at least 8 characters with one digit in it",
+        ] {
+            assert!(is_prose(value.as_bytes()), "{value}");
+        }
+        for value in [
+            "hunter2",
+            "A! !!!AAAhkc",
+            "A PFUFjQhkc",
+            "correct 4 horse",
+            "x%k Lm",
+            "OuMIrO s gEkx XpYi11sYj W r P",
+        ] {
+            assert!(!is_prose(value.as_bytes()), "{value}");
+        }
+    }
+}
