@@ -2,13 +2,12 @@
 //! its own conversation.
 
 use std::collections::BTreeMap;
-use std::time::Duration;
 
 use td_observe::TdEvent;
 use td_observe::agent::StateRules;
 
 use super::scenes::ANSWER;
-use super::{START, STEP, TYPING, lab};
+use super::{START, STEP, TYPING, lab, pause};
 use crate::observed::Observed;
 use crate::stream::drain;
 use crate::support::{TmuxServer, within};
@@ -34,6 +33,10 @@ pub fn play() {
     let codex = format!("exec {lab} agent codex");
     // A shell that has more to do stays above the agent.
     let below_bash = format!("bash -c '{lab} agent gemini; true'");
+    // The package runner starts the agent that the lab would become.
+    let below_npx = format!(
+        "bash -c 'exec() {{ command npx --no-install \"$@\"; }}; set -- agent qwen; . {lab}' {lab}"
+    );
     // A terminal of its own, as ssh gives one.
     let below_script = format!("script -qc '{lab} agent claude-inline' /dev/null");
     let panes = [
@@ -49,6 +52,7 @@ pub fn play() {
         pane("two", codex.clone(), "Ask Codex", false),
         pane("three", codex, "Ask Codex", false),
         pane("bash", below_bash, "Type your message", false),
+        pane("npx", below_npx, "Type your message", false),
         pane("script", below_script, "for shortcuts", false),
     ];
     let server = TmuxServer::new();
@@ -153,8 +157,4 @@ fn conversations(observed: &Observed) -> BTreeMap<String, Vec<String>> {
         said.entry(pane.as_str().to_owned()).or_default().push(text);
     }
     said
-}
-
-fn pause(time: Duration) {
-    let _ = within(time, || Err::<(), ()>(()));
 }

@@ -3,10 +3,12 @@
 //! Runs where `$TD_LAB` names the directory in which the lab of the shared material is installed
 //! (`../shared/agents-lab/lab install`), as root, in a network namespace of its own; elsewhere it says
 //! loudly that it is skipped. Real agents need the machine for themselves: `.ci/run` tests them last.
-//! `TD_LAB_AGENTS` names the agents to try, and `joins` for several at once; all by default. `TD_LAB_EVENTS` prints what was reported.
+//! `TD_LAB_AGENTS` names the agents to try, `joins` for several at once, `hooks`; all by default. `TD_LAB_EVENTS` prints what was reported.
 
+mod hooks;
 mod joins;
 mod scenes;
+mod screens;
 mod status;
 
 use std::path::PathBuf;
@@ -20,6 +22,7 @@ use crate::observed::Observed;
 use crate::stream::drain;
 use crate::support::{TmuxServer, within};
 use scenes::{AGENTS, ANSWER, Agent, Counts, Scene, Step};
+use screens::ScreenRecorder;
 use status::StatusRecorder;
 
 /// Set inside of the namespace.
@@ -41,6 +44,15 @@ fn lab_directory() -> PathBuf {
     PathBuf::from(std::env::var_os("TD_LAB").unwrap_or_default())
 }
 
+/// The installed agents with homes that nothing has used: what a run leaves, the next one must not meet.
+fn fresh_lab() -> tempfile::TempDir {
+    let fresh = tempfile::tempdir().unwrap();
+    for part in ["node_modules", "venv"] {
+        std::os::unix::fs::symlink(lab_directory().join(part), fresh.path().join(part)).unwrap();
+    }
+    fresh
+}
+
 #[test]
 fn real_agents_are_read_as_what_they_are() {
     let is_installed = lab().is_file() && lab_directory().join("node_modules").is_dir();
@@ -51,12 +63,13 @@ fn real_agents_are_read_as_what_they_are() {
         );
         return;
     }
+    let fresh = fresh_lab();
     let status = Command::new(lab())
         .arg("in")
         .arg(std::env::current_exe().unwrap())
         .args(["--exact", "lab::inside", "--nocapture"])
         .env(INSIDE, "1")
-        .env("TD_LAB", lab_directory())
+        .env("TD_LAB", fresh.path())
         .status()
         .unwrap();
     assert!(status.success(), "{status}");
@@ -78,6 +91,10 @@ fn inside() {
         eprintln!("== several at once");
         joins::play();
     }
+    if is_wanted("hooks") {
+        eprintln!("== hooks");
+        hooks::play();
+    }
 }
 
 struct Session<'a> {
@@ -88,6 +105,7 @@ struct Session<'a> {
     /// Events that were taken into account.
     at: usize,
     status: StatusRecorder,
+    screens: ScreenRecorder,
 }
 
 impl<'a> Session<'a> {
@@ -102,6 +120,9 @@ impl<'a> Session<'a> {
         let status = StatusRecorder::start(home.join(".claude/sessions"));
         let command = format!("exec {} agent {}", lab().display(), agent.lab);
         let pane = server.new_session("agent", 110, 36, &command);
+        // One that ends shows why.
+        server.tmux(&["set-option", "-g", "remain-on-exit", "on"]);
+        let screens = ScreenRecorder::start(server.socket(), pane.clone());
         let session = Self {
             agent,
             server,
@@ -109,6 +130,7 @@ impl<'a> Session<'a> {
             pane,
             at: 0,
             status,
+            screens,
         };
         session.start();
         session
@@ -141,6 +163,7 @@ impl<'a> Session<'a> {
 
     fn play(mut self) {
         self.settle();
+        let begun = self.at;
         for scene in self.agent.scenes {
             self.scene(scene);
         }
@@ -149,6 +172,8 @@ impl<'a> Session<'a> {
         if std::env::var_os("TD_LAB_EVENTS").is_some() {
             eprintln!("{}", self.told());
         }
+        self.screens
+            .check(self.agent.lab, &self.observed.seen[begun..], &self.pane);
         let changes = self.status.stop();
         status::check(self.agent.lab, &changes, &self.observed.seen, &self.pane);
     }
@@ -222,7 +247,7 @@ impl<'a> Session<'a> {
                     let shown = self.screen();
                     assert!(shown.contains(&question), "{lab} asks {question}: {shown}");
                     asked.push(question);
-                    let _ = within(TYPING, || Err::<(), ()>(()));
+                    pause(TYPING);
                     self.key("Enter");
                 }
                 Step::Shows(text) => {
@@ -230,7 +255,7 @@ impl<'a> Session<'a> {
                 }
                 Step::Key(key) => {
                     // Two that come at once are another key.
-                    let _ = within(TYPING, || Err::<(), ()>(()));
+                    pause(TYPING);
                     self.key(key);
                 }
             }
@@ -259,7 +284,7 @@ impl<'a> Session<'a> {
             self.told()
         );
         // What comes too much comes soon.
-        let _ = within(2 * TYPING, || Err::<(), ()>(()));
+        pause(2 * TYPING);
         self.observed.take_ready();
         let seen = &self.observed.seen[begun..];
         let counted = count(seen);
@@ -316,7 +341,7 @@ impl<'a> Session<'a> {
             session.screen().contains(last)
         });
         // Agents take what comes faster than a person types for a paste, in which Enter is a line end.
-        let _ = within(TYPING, || Err::<(), ()>(()));
+        pause(TYPING);
         self.key("Enter");
     }
 
@@ -407,6 +432,10 @@ impl<'a> Session<'a> {
             });
         events.collect::<Vec<String>>().join("\n")
     }
+}
+
+fn pause(time: Duration) {
+    let _ = within(time, || Err::<(), ()>(()));
 }
 
 /// Counts these events by kind.

@@ -1,0 +1,103 @@
+//! The screen of an agent over time: a state must be reported soon after the screen that shows it.
+
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+use std::thread::JoinHandle;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use crossbeam_channel::{RecvTimeoutError, Sender, bounded};
+use td_observe::{Envelope, TdEvent};
+
+/// The time after a change of the screen in which the state must be reported.
+const WITHIN_MICROS: i64 = 1_500_000;
+
+/// The poll interval of the screen.
+const INTERVAL: Duration = Duration::from_millis(100);
+
+/// A screen, and the time since when it is shown, in microseconds since 1970.
+struct Screen {
+    at: i64,
+    text: String,
+}
+
+/// Records the screens of a pane.
+pub struct ScreenRecorder {
+    stop: Sender<()>,
+    thread: JoinHandle<Vec<Screen>>,
+}
+
+impl ScreenRecorder {
+    pub fn start(socket: PathBuf, pane: String) -> Self {
+        let (stop, stopped) = bounded::<()>(0);
+        let thread = std::thread::spawn(move || {
+            let mut screens: Vec<Screen> = Vec::new();
+            while stopped.recv_timeout(INTERVAL) == Err(RecvTimeoutError::Timeout) {
+                let capture = Command::new("tmux")
+                    .args(["-u", "-N", "-S"])
+                    .arg(&socket)
+                    .args(["capture-pane", "-p", "-t", &pane])
+                    .stdin(Stdio::null())
+                    .output();
+                let Ok(capture) = capture else { continue };
+                let text = String::from_utf8_lossy(&capture.stdout).into_owned();
+                if screens.last().is_none_or(|last| last.text != text) {
+                    screens.push(Screen { at: now(), text });
+                }
+            }
+            screens
+        });
+        Self { stop, thread }
+    }
+
+    /// Checks that each state was reported soon after the screen had changed to what shows it; prints how soon.
+    ///
+    /// What an agent shows while it works changes all the time, so the state `working` is due after the
+    /// first change that follows the state before.
+    pub fn check(self, lab: &str, seen: &[Envelope], pane: &str) {
+        drop(self.stop);
+        let screens = self.thread.join().unwrap();
+        let states = seen.iter().filter_map(|envelope| match &envelope.event {
+            TdEvent::AgentState {
+                state,
+                pane: of,
+                asks,
+                ..
+            } if of.as_ref().is_some_and(|of| of.as_str() == pane) => {
+                let asks = asks.as_deref().cloned().unwrap_or_default();
+                Some((envelope.ts.micros(), state.as_str(), asks))
+            }
+            _ => None,
+        });
+        let (mut latest, mut late) = (0, Vec::new());
+        for (at, state, asks) in states {
+            let before = screens.iter().rev().skip_while(|screen| screen.at > at);
+            let since = match state {
+                // The dialogue was drawn when what it asks stood on the screen first, without a break.
+                "waiting" => {
+                    let shown = before.take_while(|screen| screen.text.contains(&asks));
+                    shown.last().map(|screen| screen.at)
+                }
+                "working" => None,
+                _ => before.map(|screen| screen.at).next(),
+            };
+            let Some(since) = since else { continue };
+            latest = latest.max(at - since);
+            if at - since > WITHIN_MICROS {
+                let late_ms = (at - since) / 1000;
+                let text = screens.iter().rev().find(|screen| screen.at <= at);
+                let text = text.map_or("", |screen| screen.text.as_str());
+                late.push(format!("{state} {asks:?} {late_ms} ms\n{text}"));
+            }
+        }
+        eprintln!(
+            "{lab}: a state is reported at most {} ms after the screen",
+            latest / 1000
+        );
+        assert!(late.is_empty(), "{lab}: {}", late.join("\n"));
+    }
+}
+
+fn now() -> i64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
+    i64::try_from(since.as_micros()).unwrap()
+}
