@@ -13,6 +13,9 @@ mod output;
 
 mod supervisor;
 
+#[cfg(feature = "cli")]
+mod detached;
+
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::{Command, ExitStatus, Stdio};
@@ -24,6 +27,8 @@ use crate::clock::Clock;
 use crate::error::{Error, Result};
 use crate::thread::Stop;
 
+#[cfg(feature = "cli")]
+pub(crate) use self::detached::{DetachedStart, start_detached};
 pub(crate) use self::group::{KillHandle, ProcessGroup, cannot_start};
 pub(crate) use self::input::ChildInput;
 pub(crate) use self::output::OutputReader;

@@ -152,6 +152,8 @@ pub mod board;
 mod engine;
 
 #[cfg(feature = "cli")]
+mod api;
+#[cfg(feature = "cli")]
 mod face;
 
 #[cfg(feature = "cli")]

@@ -25,6 +25,8 @@ mod row;
 mod rows;
 
 mod fold;
+#[cfg(feature = "cli")]
+mod stored;
 
 pub use attention::Attention;
 pub use row::{ExecutionKind, Row, RowKey, RowState};
@@ -35,6 +37,8 @@ use rows::Rows;
 
 use crate::agent::StateRules;
 use crate::event::Envelope;
+#[cfg(feature = "cli")]
+use crate::event::ExecutionId;
 use crate::timestamp::Timestamp;
 
 /// One row for each pane, command, loop and background agent that events have mentioned.
@@ -84,6 +88,19 @@ impl Board {
         let mut rows: Vec<&Row> = self.rows.map.values().collect();
         rows.sort_by_cached_key(|row| row.rank());
         rows.into_iter()
+    }
+
+    /// Adds a row that was stored; events that follow change it.
+    #[cfg(feature = "cli")]
+    pub(crate) fn restore(&mut self, row: Row) {
+        self.rows.restore(row);
+    }
+
+    /// Returns the rows of an execution.
+    #[cfg(feature = "cli")]
+    pub(crate) fn rows_of(&self, id: &ExecutionId) -> impl Iterator<Item = &Row> {
+        let rows = self.rows.map.values();
+        rows.filter(move |row| row.execution_id == *id)
     }
 
     /// Returns the row with this key.

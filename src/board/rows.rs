@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 
 use rustc_hash::FxHashMap;
 
+#[cfg(feature = "cli")]
+use super::row::ExecutionKind;
 use super::row::{Row, RowKey};
 use crate::agent::StateRules;
 use crate::event::ExecutionId;
@@ -38,6 +40,16 @@ impl Rows {
         let id = id.clone();
         let rows = self.map.range_mut(from..);
         rows.take_while(move |(key, _)| key.execution_id == id)
+    }
+
+    /// Adds a row that was stored.
+    #[cfg(feature = "cli")]
+    pub fn restore(&mut self, row: Row) {
+        if row.kind != ExecutionKind::Agent {
+            let names = &mut self.names;
+            names.insert(row.execution_id.clone(), row.name.clone());
+        }
+        self.map.insert(row.key(), row);
     }
 
     /// Removes the rows that ended first while there are too many.

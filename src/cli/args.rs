@@ -12,7 +12,9 @@ use super::chapters;
 use super::completers::{self, Shell};
 use super::history_args::{TypedExport, TypedLog, TypedReplay, TypedRuns};
 use super::loop_args::TypedLoop;
+use super::observer::{TypedService, TypedStart, TypedStop};
 use super::run_args::TypedRun;
+use super::status_args::TypedStatus;
 use super::wait_args::TypedWait;
 use super::watch_args::TypedWatch;
 
@@ -75,11 +77,11 @@ pub(super) const GLOBAL: &str = "Global options";
 #[command(next_help_heading = GLOBAL)]
 pub(super) struct TypedOptions {
     /// Use the tmux server of this name, as tmux -L does
-    #[arg(short = 'L', value_name = "NAME", global = true)]
-    pub server_name: Option<OsString>,
+    #[arg(short = 'L', value_name = "NAME", global = true, action = ArgAction::Append)]
+    pub server_name: Vec<OsString>,
     /// Use the tmux server at this socket, as tmux -S does
-    #[arg(short = 'S', value_name = "PATH", global = true, value_hint = ValueHint::AnyPath)]
-    pub server_socket: Option<PathBuf>,
+    #[arg(short = 'S', value_name = "PATH", global = true, value_hint = ValueHint::AnyPath, action = ArgAction::Append)]
+    pub server_socket: Vec<PathBuf>,
     /// Keep runs and your own rules here [default: $TD_DATA_DIR, else ~/.taskdaemon]
     #[arg(long, value_name = "DIR", global = true, value_hint = ValueHint::DirPath)]
     pub data_dir: Option<PathBuf>,
@@ -129,6 +131,14 @@ pub(super) enum Command {
     States(TypedStates),
     /// Wait until a pane shows a line, ends or falls silent
     Wait(TypedWait),
+    /// Observe in the background, from now on
+    Start(Box<TypedStart>),
+    /// End the observer in the background
+    Stop(TypedStop),
+    /// Show who needs you, and what everything is doing
+    Status(TypedStatus),
+    /// Start the observer with your login, by systemd
+    Service(TypedService),
     /// List the runs in the history, or prune them
     Runs(TypedRuns),
     /// Print what a run has shown, and follow it
@@ -238,7 +248,7 @@ mod tests {
         ] {
             let args = Args::try_parse_from(typed).unwrap();
             assert!(args.options.json && args.options.verbose == 1, "{args:?}");
-            assert_eq!(args.options.server_name.as_deref(), Some("w".as_ref()));
+            assert_eq!(args.options.server_name, ["w"]);
         }
     }
 }

@@ -33,6 +33,13 @@ const MEANINGLESS: &[(&str, &[&str])] = &[
         &["server_name", "server_socket", "no_log", "color", "quiet"],
     ),
     ("wait", &["data_dir", "no_log", "color"]),
+    ("start", &["no_log", "color"]),
+    (
+        "stop",
+        &["server_name", "server_socket", "no_log", "json", "color"],
+    ),
+    ("status", &["server_name", "server_socket", "no_log"]),
+    ("service", &["no_log", "json", "color", "quiet"]),
     ("runs", &["server_name", "server_socket", "no_log", "color"]),
     ("log", &["server_name", "server_socket", "no_log"]),
     ("replay", &["server_name", "server_socket", "no_log"]),

@@ -48,7 +48,7 @@ pub(super) struct Config {
 }
 
 impl Config {
-    fn is_empty(&self) -> bool {
+    pub fn is_empty(&self) -> bool {
         self.on_turn.is_none() && self.on_state.is_empty() && self.on_end.is_none()
     }
 }

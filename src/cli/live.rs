@@ -32,25 +32,35 @@ pub(super) fn print(
     agents: Option<StateRules>,
     clock: &Clock,
 ) -> Result<Option<Printer>, Failure> {
-    let look = ConsoleOptions {
-        coloured: options.coloured,
-        aligned: std::io::stdout().is_terminal(),
-        verbose: options.verbose > 0,
-    };
     // Text for people is merged: panes change often.
     let merged = SubscribeOptions {
         throttle: Some(CONSOLE_LIMIT),
         ..Default::default()
     };
-    let console = || {
-        let console = Console::new(look).holding();
-        let console = match agents {
-            Some(rules) => console.without_decoration(rules),
-            None => console,
-        };
-        Renderer::Console(console, standing)
-    };
+    let console = || renderer(options, standing, agents);
     show(engine, options, console, merged, clock)
+}
+
+/// Returns the form in which the events of panes are shown.
+pub(super) fn renderer(
+    options: &Options,
+    standing: Receiver<BaselineLines>,
+    agents: Option<StateRules>,
+) -> Renderer {
+    if options.json {
+        return Renderer::Json;
+    }
+    let console = Console::new(ConsoleOptions {
+        coloured: options.coloured,
+        aligned: std::io::stdout().is_terminal(),
+        verbose: options.verbose > 0,
+    })
+    .holding();
+    let console = match agents {
+        Some(rules) => console.without_decoration(rules),
+        None => console,
+    };
+    Renderer::Console(console, standing)
 }
 
 /// Begins to show one execution that is about to begin, as a tree on a terminal. Nothing with `-q`.
@@ -145,29 +155,35 @@ pub(super) fn finish(
     clock: &Clock,
 ) -> bool {
     let report = engine.shutdown();
-    let mut failed = false;
-    if let Some(printing) = printing {
-        if !interrupted {
-            // The reader may take its time until a signal arrives.
-            select_biased! {
-                recv(printing.ended()) -> _ => {}
-                recv(signals.first()) -> _ => {}
-            }
-        }
-        match printing.join_deadline(clock.now() + PRINT_REST) {
-            Some(Ok(Ok(()))) => {}
-            Some(Ok(Err(error))) => {
-                super::output::say(&format!("cannot write to standard output: {error}"));
-                failed = true;
-            }
-            Some(Err(panicked)) => {
-                super::output::say(&panicked.to_string());
-                failed = true;
-            }
-            None => {
-                super::output::say("standard output is blocked: the last events are not printed")
-            }
+    let failed =
+        printing.is_some_and(|printing| finish_printing(printing, interrupted, signals, clock));
+    report::tell(&report) || failed
+}
+
+/// Prints the remaining output; returns true if that failed.
+pub(super) fn finish_printing(
+    printing: Printer,
+    interrupted: bool,
+    signals: &Signals,
+    clock: &Clock,
+) -> bool {
+    if !interrupted {
+        // The reader may take its time until a signal arrives.
+        select_biased! {
+            recv(printing.ended()) -> _ => {}
+            recv(signals.first()) -> _ => {}
         }
     }
-    report::tell(&report) || failed
+    match printing.join_deadline(clock.now() + PRINT_REST) {
+        Some(Ok(Ok(()))) => return false,
+        Some(Ok(Err(error))) => {
+            super::output::say(&format!("cannot write to standard output: {error}"));
+        }
+        Some(Err(panicked)) => super::output::say(&panicked.to_string()),
+        None => {
+            super::output::say("standard output is blocked: the last events are not printed");
+            return false;
+        }
+    }
+    true
 }

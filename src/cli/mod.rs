@@ -26,6 +26,11 @@ mod wait;
 mod wait_args;
 mod watch;
 mod watch_args;
+mod watch_observer;
+
+mod observer;
+mod status;
+mod status_args;
 
 mod hooks;
 mod on_state;
@@ -99,6 +104,12 @@ fn fail(failure: &Failure) -> ExitCode {
 
 fn dispatch(args: Args) -> Result<ExitCode, Failure> {
     let options = Options::from_typed(args.options)?;
+    if options.servers.len() > 1 && !matches!(args.command, Command::Start(_) | Command::Service(_))
+    {
+        return Err(Failure::usage(
+            "-L and -S both choose a tmux server: give one",
+        ));
+    }
     diagnostics::start(options.verbose);
     // A drain is started by tmux and has no one to report to; it needs far less.
     if !matches!(args.command, Command::Drain(_)) {
@@ -113,6 +124,10 @@ fn dispatch(args: Args) -> Result<ExitCode, Failure> {
         Command::Hooks(typed) => agent_hooks::run(&typed),
         Command::States(typed) => states::run(&options, &typed),
         Command::Wait(typed) => wait::run(&options, &typed),
+        Command::Start(typed) => observer::start(&options, &typed),
+        Command::Stop(typed) => observer::stop(&options, &typed),
+        Command::Status(typed) => status::run(&options, &typed),
+        Command::Service(typed) => observer::service(&options, &typed),
         Command::Runs(typed) => runs::run(&options, typed),
         Command::Log(typed) => log::run(&options, log::Config::from_typed(typed, &options)?),
         Command::Replay(typed) => replay::run(&options, typed),

@@ -14,6 +14,8 @@ use crate::history::DataDir;
 #[derive(Debug)]
 pub(super) struct Options {
     pub server: WhichServer,
+    /// All that were chosen; only the observer takes several.
+    pub servers: Vec<WhichServer>,
     /// As it was typed, and nowhere else.
     pub data_dir: Option<PathBuf>,
     pub no_log: bool,
@@ -25,22 +27,22 @@ pub(super) struct Options {
 
 impl Options {
     pub fn from_typed(typed: TypedOptions) -> Result<Self, Failure> {
-        let server = match (typed.server_name, typed.server_socket) {
-            (None, None) => WhichServer::Default,
-            (Some(name), None) if name.is_empty() => {
-                return Err(Failure::usage("-L: the name of the tmux server is empty"));
-            }
-            (None, Some(path)) if path.as_os_str().is_empty() => {
-                return Err(Failure::usage("-S: the path of the tmux socket is empty"));
-            }
-            (Some(name), None) => WhichServer::Named(name),
-            (None, Some(path)) => WhichServer::Socket(path),
-            (Some(_), Some(_)) => {
-                return Err(Failure::usage(
-                    "-L and -S both choose a tmux server: give one",
-                ));
-            }
-        };
+        if typed.server_name.iter().any(|name| name.is_empty()) {
+            return Err(Failure::usage("-L: the name of the tmux server is empty"));
+        }
+        if typed
+            .server_socket
+            .iter()
+            .any(|path| path.as_os_str().is_empty())
+        {
+            return Err(Failure::usage("-S: the path of the tmux socket is empty"));
+        }
+        let named = typed.server_name.into_iter().map(WhichServer::Named);
+        let sockets = typed.server_socket.into_iter().map(WhichServer::Socket);
+        let mut servers: Vec<WhichServer> = named.chain(sockets).collect();
+        if servers.is_empty() {
+            servers.push(WhichServer::Default);
+        }
         if typed
             .data_dir
             .as_ref()
@@ -51,7 +53,8 @@ impl Options {
             ));
         }
         Ok(Self {
-            server,
+            server: servers.first().cloned().unwrap_or(WhichServer::Default),
+            servers,
             data_dir: typed.data_dir,
             no_log: typed.no_log,
             json: typed.json,

@@ -1,17 +1,23 @@
-//! Signals: the first of INT, TERM, QUIT and HUP asks for the end, a second one takes it.
+//! Signals: the first of INT, TERM, QUIT and HUP asks for the end, a second INT takes it.
 //!
-//! `td-signals` blocks on signal-hook's pipe and sends one message for the first signal. On the
-//! second it does the last act that it was given and ends the process with 130. It ends when
-//! [`Signals`] is dropped.
+//! `td-signals` blocks on signal-hook's pipe and sends one message for the first signal. On a second
+//! INT, which a person types, it does the last act that it was given and ends the process with 130. A
+//! terminal that closes and a service manager send several signals, which change nothing. The thread
+//! ends when [`Signals`] is dropped.
 
 use std::fs;
+use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, bounded};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
 use signal_hook::iterator;
 
 use super::failure::Failure;
+use crate::clock::Clock;
 use crate::thread::{self, Handle};
+
+/// The time between two INT that a person types; closer ones have one cause.
+const TYPED_AGAIN: Duration = Duration::from_millis(300);
 
 /// Interrupted twice.
 const INTERRUPTED: i32 = 130;
@@ -24,7 +30,7 @@ pub(super) struct Signals {
 }
 
 impl Signals {
-    /// Starts to catch them. `last_act` is what a second signal leaves time for.
+    /// Starts to catch them. `last_act` is what a second INT leaves time for.
     pub fn catch(last_act: impl FnOnce() + Send + 'static) -> Result<Self, Failure> {
         let mut caught = vec![SIGINT, SIGTERM, SIGQUIT];
         // `nohup` is to be left its way. A shell's background jobs ignore INT as well, but there
@@ -38,16 +44,21 @@ impl Signals {
         // One message: the first signal.
         let (tell, first) = bounded(1);
         let thread = thread::spawn("td-signals", move || {
-            let mut signals = source.forever();
-            let Some(signal) = signals.next() else {
-                return;
-            };
-            // There is room for it, and who left is at its end anyway.
-            let _ = tell.try_send(signal);
-            if signals.next().is_some() {
-                last_act();
-                // At once: nothing that could block is run on the way out.
-                signal_hook::low_level::exit(INTERRUPTED);
+            let clock = Clock::system();
+            let mut interrupted: Option<Instant> = None;
+            for signal in source.forever() {
+                // Only the first one finds room.
+                let _ = tell.try_send(signal);
+                if signal != SIGINT {
+                    continue;
+                }
+                let now = clock.now();
+                let first = *interrupted.get_or_insert(now);
+                if now.saturating_duration_since(first) >= TYPED_AGAIN {
+                    last_act();
+                    // At once: nothing that could block is run on the way out.
+                    signal_hook::low_level::exit(INTERRUPTED);
+                }
             }
         })?;
         Ok(Self {

@@ -12,10 +12,12 @@ use super::hooks::{self, Hooks};
 use super::keeping;
 use super::known::Targets;
 use super::live;
+use super::observer;
 use super::options::Options;
 use super::server_checks::{check_socket, check_targets, check_tmux};
 use super::signals::Signals;
 use super::watch_args::{Mode, SourceKind, TypedReading, TypedWatch};
+use super::watch_observer::{self, Shown};
 use crate::agent::Markers;
 use crate::clock::Clock;
 use crate::event::PaneId;
@@ -44,6 +46,8 @@ pub(super) struct Config {
     raw: bool,
     screen: bool,
     no_conversation: bool,
+    /// The first option that says how to observe.
+    observing_option: Option<&'static str>,
 }
 
 impl Config {
@@ -70,6 +74,7 @@ impl Config {
                 "--raw keeps the bytes of streamed panes: leave out --source poll",
             ));
         }
+        let observing_option = observing_option(&typed);
         let turns = match is_ai {
             true => Some((super::wait::markers(&typed.marker)?, typed.infer_after)),
             false => None,
@@ -93,8 +98,26 @@ impl Config {
             raw: typed.raw,
             screen: typed.screen,
             no_conversation: typed.no_conversation,
+            observing_option,
         })
     }
+}
+
+/// Returns the first option that says how panes are observed, which an observer has decided already.
+fn observing_option(typed: &TypedWatch) -> Option<&'static str> {
+    let options = [
+        ("--interval", typed.interval != PollSchedule::default()),
+        ("--source", typed.source != SourceKind::Auto),
+        ("--raw", typed.raw),
+        ("--mode", typed.mode != Mode::Human),
+        ("--execution-id", typed.execution_id.is_some()),
+        ("--include-self", typed.include_self),
+        ("--no-conversation", typed.no_conversation),
+        ("--screen", typed.screen),
+        ("--lines", typed.lines > 0),
+    ];
+    let given = options.iter().find(|(_, is_given)| *is_given);
+    given.map(|(option, _)| *option)
 }
 
 /// A budget limits what adapts; a fixed interval is kept.
@@ -113,6 +136,9 @@ pub(super) fn run(options: &Options, config: Config) -> Result<ExitCode, Failure
     if config.raw && options.data_path()?.is_none() {
         let why = "--raw keeps its recordings beside the log: leave out --no-log";
         return Err(Failure::usage(why));
+    }
+    if let Some(code) = beside_observer(options, &config)? {
+        return Ok(code);
     }
     // Before anything is started that a signal would leave behind.
     let signals = Signals::catch(|| {})?;
@@ -149,6 +175,38 @@ pub(super) fn run(options: &Options, config: Config) -> Result<ExitCode, Failure
         hooks.finish(ended.interrupted, &signals, &clock);
     }
     Ok(live::code(ended.failed))
+}
+
+/// Shows the events of the observer that observes this server already, if there is one.
+fn beside_observer(options: &Options, config: &Config) -> Result<Option<ExitCode>, Failure> {
+    if options.no_log {
+        return Ok(None);
+    }
+    let Some(known) = observer::running(&options.home()?)? else {
+        return Ok(None);
+    };
+    let Some(socket) = options.server.socket_path() else {
+        return Ok(None);
+    };
+    if !known.servers.contains(&socket) {
+        return Ok(None);
+    }
+    if !config.hooks.is_empty() {
+        // Hooks are started here, so this program observes for itself.
+        return Ok(None);
+    }
+    if let Some(option) = config.observing_option {
+        return Err(Failure::usage(format!(
+            "an observer (pid {}) observes this server, so {option} has no effect here: give it to td-observe start, or end the observer with td-observe stop",
+            known.pid
+        )));
+    }
+    let shown = Shown {
+        socket,
+        targets: config.targets.clone(),
+        states: super::states::rules(options, &config.reading)?,
+    };
+    watch_observer::run(options, &known, shown).map(Some)
 }
 
 /// Names the target that was probably meant in place of one that is not there, and is waited for.

@@ -24,6 +24,15 @@ impl WhichServer {
         }
     }
 
+    /// The option and the value that choose this server.
+    pub fn chosen(&self) -> Option<(&'static str, std::ffi::OsString)> {
+        match self {
+            Self::Default => None,
+            Self::Named(name) => Some(("-L", name.clone())),
+            Self::Socket(path) => Some(("-S", path.clone().into_os_string())),
+        }
+    }
+
     /// The socket of this server; `None` where `TMUX` does not name it as tmux writes it.
     pub fn socket_path(&self) -> Option<PathBuf> {
         let name = match self {

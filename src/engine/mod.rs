@@ -5,6 +5,7 @@
 //! order loses the last events, or hangs.
 
 mod log_thread;
+mod report;
 mod runs;
 mod timeline;
 
@@ -21,19 +22,17 @@ use crate::bus::{BusOptions, EventBus, EventEmitter, SubscribeOptions, Subscript
 use crate::clock::Clock;
 use crate::error::{Error, Result};
 use crate::event::ExecutionId;
-use crate::history::{
-    DataDir, LogOptions, LogReport, Retention, Rotation, RunDirectory, RunInfo, SyncPolicy,
-};
+use crate::history::{DataDir, LogOptions, Retention, Rotation, RunDirectory, RunInfo, SyncPolicy};
 use crate::observe::{
     AgentWatch, AgentsReport, Coordinator, JobHandle, RunName, Source, SourceContext, Watch,
     agents_job, command_job, request_poll,
 };
 use crate::process::{Command, CommandControl, CommandOutcome};
-use crate::recording::RecordingReport;
 use crate::redact::Rules;
 use crate::thread::{self, Handle, Panicked, Stop, StopGuard, stop_pair};
 
 use log_thread::LogThread;
+pub use report::Report;
 use runs::RunRegistry;
 pub use timeline::Timeline;
 
@@ -340,6 +339,12 @@ impl Engine {
         self.attach_job(loop_job(name, engine, extra))
     }
 
+    /// Adds data to the metadata of an open run, in place of earlier data with the same names.
+    #[cfg(feature = "cli")]
+    pub(crate) fn add_metadata(&self, id: &ExecutionId, extra: Map<String, Value>) {
+        crate::observe::RunProvider::add_metadata(&*self.runs, id, extra);
+    }
+
     /// Polls everything at once without waiting for the next tick, for example after a command was
     /// typed into a pane.
     pub fn poll_now(&self) {
@@ -432,18 +437,4 @@ impl fmt::Debug for Engine {
             .field("sources", &self.sources)
             .finish_non_exhaustive()
     }
-}
-
-/// The result of an engine's work.
-#[derive(Clone, Debug, Default)]
-#[non_exhaustive]
-pub struct Report {
-    /// The report of the log; `None` without a log.
-    pub log: Option<LogReport>,
-    /// The report of raw recordings; `None` if there were none.
-    pub raw: Option<RecordingReport>,
-    /// The threads that panicked.
-    pub panicked: Vec<Panicked>,
-    /// The names of threads that did not end in time and still run.
-    pub left: Vec<String>,
 }

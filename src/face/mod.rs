@@ -38,6 +38,8 @@ mod text_export;
 
 mod live_rows;
 
+mod board_table;
+
 mod event_writer;
 
 mod printer;
@@ -46,12 +48,13 @@ mod printer;
 mod samples;
 
 pub(crate) use asciicast::{AsciicastExport, AsciicastOptions};
+pub(crate) use board_table::BoardTable;
 pub(crate) use clean::one_line;
 pub(crate) use console::{BaselineLines, Console, ConsoleOptions};
 pub(crate) use event_writer::{EventWriter, Renderer, unless_broken_pipe};
 pub(crate) use json::push_line;
 pub(crate) use last_revisions::{Applied, LastRevisions};
-pub(crate) use printer::Printer;
+pub(crate) use printer::{Deliveries, Printer};
 pub(crate) use survey::Survey;
 pub(crate) use text_export::TextExport;
 pub(crate) use tree::{Tree, TreeOptions};

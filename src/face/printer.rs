@@ -8,10 +8,28 @@ use std::io;
 use std::time::Instant;
 
 use super::event_writer::{EventWriter, Renderer, unless_broken_pipe};
-use crate::bus::{RecvTimeoutError, Subscription, TryRecvError};
+use crate::bus::{Delivery, RecvTimeoutError, Subscription, TryRecvError};
 use crate::clock::Clock;
-use crate::error::Result;
 use crate::thread::{self, Handle, Panicked, Stop, stop_pair};
+
+/// The input of a printer: a subscription, or the events of an observer.
+pub(crate) trait Deliveries: Send + 'static {
+    /// Returns the next delivery, if one is ready.
+    fn try_recv(&mut self) -> Result<Delivery, TryRecvError>;
+
+    /// Waits for the next delivery, until the deadline if there is one.
+    fn recv_until(&mut self, deadline: Option<Instant>) -> Result<Delivery, RecvTimeoutError>;
+}
+
+impl Deliveries for Subscription {
+    fn try_recv(&mut self) -> Result<Delivery, TryRecvError> {
+        Subscription::try_recv(self)
+    }
+
+    fn recv_until(&mut self, deadline: Option<Instant>) -> Result<Delivery, RecvTimeoutError> {
+        Subscription::recv_until(self, deadline)
+    }
+}
 
 /// A running printer.
 #[derive(Debug)]
@@ -26,7 +44,7 @@ impl Printer {
     ///
     /// # Errors
     /// Returns an error when the system cannot start a thread.
-    pub fn start(events: Subscription, renderer: Renderer, clock: Clock) -> Result<Self> {
+    pub fn start(events: impl Deliveries, renderer: Renderer, clock: Clock) -> crate::Result<Self> {
         let (running, ended) = stop_pair();
         let thread = thread::spawn("td-printer", move || {
             let _running = running;
@@ -47,7 +65,7 @@ impl Printer {
     }
 }
 
-fn print<W: io::Write>(mut events: Subscription, writer: &mut EventWriter<W>) -> io::Result<()> {
+fn print<W: io::Write>(mut events: impl Deliveries, writer: &mut EventWriter<W>) -> io::Result<()> {
     loop {
         let delivery = match events.try_recv() {
             Ok(delivery) => Ok(delivery),

@@ -31,6 +31,8 @@ mod ownership;
 mod replay_pace;
 mod rotate;
 
+#[cfg(feature = "cli")]
+mod events_after;
 mod metadata;
 mod run_files;
 mod tail;

@@ -14,6 +14,7 @@ mod agent_states;
 mod agents;
 mod bench;
 mod observed;
+mod observer;
 mod recordings;
 mod resources;
 mod retired_names;

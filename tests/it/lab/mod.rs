@@ -5,12 +5,14 @@
 //! loudly that it is skipped. Real agents need the machine for themselves: `.ci/run` tests them last.
 //! `TD_LAB_AGENTS` names the agents to try, `joins` for several at once, `hooks`; all by default. `TD_LAB_EVENTS` prints what was reported.
 
+mod counts;
 mod hooks;
 mod joins;
 mod scenes;
 mod screens;
 mod status;
 
+use std::cell::RefCell;
 use std::path::PathBuf;
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -21,6 +23,7 @@ use td_observe::agent::StateRules;
 use crate::observed::Observed;
 use crate::stream::drain;
 use crate::support::{TmuxServer, within};
+use counts::count;
 use scenes::{AGENTS, ANSWER, Agent, Counts, Scene, Step};
 use screens::ScreenRecorder;
 use status::StatusRecorder;
@@ -106,6 +109,8 @@ struct Session<'a> {
     at: usize,
     status: StatusRecorder,
     screens: ScreenRecorder,
+    /// When keys were typed, in microseconds since 1970.
+    keys: RefCell<Vec<i64>>,
 }
 
 impl<'a> Session<'a> {
@@ -131,6 +136,7 @@ impl<'a> Session<'a> {
             at: 0,
             status,
             screens,
+            keys: RefCell::default(),
         };
         session.start();
         session
@@ -172,8 +178,9 @@ impl<'a> Session<'a> {
         if std::env::var_os("TD_LAB_EVENTS").is_some() {
             eprintln!("{}", self.told());
         }
-        self.screens
-            .check(self.agent.lab, &self.observed.seen[begun..], &self.pane);
+        let seen = &self.observed.seen[begun..];
+        let keys = self.keys.borrow();
+        self.screens.check(self.agent.lab, seen, &self.pane, &keys);
         let changes = self.status.stop();
         status::check(self.agent.lab, &changes, &self.observed.seen, &self.pane);
     }
@@ -346,6 +353,7 @@ impl<'a> Session<'a> {
     }
 
     fn key(&self, key: &str) {
+        self.keys.borrow_mut().push(screens::now());
         self.server.tmux(&["send-keys", "-t", &self.pane, key]);
     }
 
@@ -436,27 +444,4 @@ impl<'a> Session<'a> {
 
 fn pause(time: Duration) {
     let _ = within(time, || Err::<(), ()>(()));
-}
-
-/// Counts these events by kind.
-fn count(events: &[td_observe::Envelope]) -> Counts {
-    let mut counts = Counts::default();
-    let (mut results, mut ended) = (0, 0);
-    for envelope in events {
-        match &envelope.event {
-            TdEvent::TokenReceived { token, .. } if token.starts_with(ANSWER) => {
-                counts.answers += 1;
-            }
-            TdEvent::ToolCallStarted { .. } => counts.tools += 1,
-            TdEvent::ToolCallCompleted { .. } => results += 1,
-            TdEvent::TurnCompleted { .. } => counts.turns += 1,
-            TdEvent::AgentRegistered { .. } => counts.sub_agents += 1,
-            TdEvent::AgentCompleted { .. } => ended += 1,
-            _ => {}
-        }
-    }
-    // A tool without its result is not complete, nor a sub-agent without its end.
-    counts.tools = counts.tools.min(results);
-    counts.sub_agents = counts.sub_agents.min(ended);
-    counts
 }

@@ -11,6 +11,9 @@ use td_observe::{Envelope, TdEvent};
 /// The time after a change of the screen in which the state must be reported.
 const WITHIN_MICROS: i64 = 1_500_000;
 
+/// The most time that an agent has from an answer until it shows the next dialogue.
+const NEXT_DIALOGUE_MICROS: i64 = 1_000_000;
+
 /// The poll interval of the screen.
 const INTERVAL: Duration = Duration::from_millis(100);
 
@@ -51,9 +54,9 @@ impl ScreenRecorder {
 
     /// Checks that each state was reported soon after the screen had changed to what shows it; prints how soon.
     ///
-    /// What an agent shows while it works changes all the time, so the state `working` is due after the
+    /// The screen of an agent that works changes all the time, so the state `working` is due after the
     /// first change that follows the state before.
-    pub fn check(self, lab: &str, seen: &[Envelope], pane: &str) {
+    pub fn check(self, lab: &str, seen: &[Envelope], pane: &str, keys: &[i64]) {
         drop(self.stop);
         let screens = self.thread.join().unwrap();
         let states = seen.iter().filter_map(|envelope| match &envelope.event {
@@ -70,15 +73,21 @@ impl ScreenRecorder {
         });
         let (mut latest, mut late) = (0, Vec::new());
         for (at, state, asks) in states {
+            let typed = keys.iter().rev().find(|typed| **typed <= at);
             let before = screens.iter().rev().skip_while(|screen| screen.at > at);
+            let changed = before.clone().map(|screen| screen.at).next();
+            let answered = typed.copied().unwrap_or(0) + NEXT_DIALOGUE_MICROS;
+            let drawn = changed.unwrap_or(0).min(answered);
             let since = match state {
-                // The dialogue was drawn when what it asks stood on the screen first, without a break.
+                // The dialogue was drawn when what it asks stood on the screen first, without a break, or
+                // by the last change after the answer to the dialogue before, during which its command may
+                // be shown.
                 "waiting" => {
                     let shown = before.take_while(|screen| screen.text.contains(&asks));
-                    shown.last().map(|screen| screen.at)
+                    shown.last().map(|screen| screen.at.max(drawn))
                 }
                 "working" => None,
-                _ => before.map(|screen| screen.at).next(),
+                _ => changed,
             };
             let Some(since) = since else { continue };
             latest = latest.max(at - since);
@@ -97,7 +106,8 @@ impl ScreenRecorder {
     }
 }
 
-fn now() -> i64 {
+/// Returns the time in microseconds since 1970.
+pub fn now() -> i64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
     i64::try_from(since.as_micros()).unwrap()
 }

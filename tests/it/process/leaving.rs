@@ -3,12 +3,14 @@
 use std::io::{BufRead, BufReader};
 use std::process::Stdio;
 
+use std::time::Duration;
+
 use rustix::process::{Pid, Signal};
 
 use super::program::{Arriving, command, event, events, script};
 use super::{Group, end_of, group_in, kept, text_of};
 use crate::cli::{assert_code, run, text};
-use crate::support::{CEILING, wait_for};
+use crate::support::{CEILING, wait_for, within};
 
 /// Starts a script that prints the number of its group first, and reads lines until one contains the
 /// text.
@@ -123,6 +125,8 @@ fn the_second_signal_ends_everything_at_once() {
                 Err(members)
             }
         });
+        // One that comes at once has the same cause as the first.
+        let _ = within(Duration::from_millis(350), || Err::<(), ()>(()));
         running.running.signal(Signal::INT);
         let (output, _) = running.end();
         assert_code(&output, 130);

@@ -1,0 +1,364 @@
+//! The small client of the API: one request for each connection, and a stream that comes back by itself.
+
+use std::io::{self, BufRead, BufReader, Read, Write};
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use super::socket::connect;
+use crate::clock::Clock;
+use crate::error::{Error, Result};
+use crate::event::Envelope;
+use crate::history::parse_line;
+
+/// The time to wait for an answer. The observer answers in milliseconds.
+const ANSWER_TIME: Duration = Duration::from_secs(10);
+
+/// The largest body of an answer.
+const BODY_BYTES_MAX: u64 = 64 * 1024 * 1024;
+
+/// The largest line of a stream: that of the longest event.
+const LINE_BYTES_MAX: u64 = 64 * 1024 * 1024;
+
+/// The most headers of an answer.
+const HEADERS_MAX: usize = 32;
+
+/// An answer of the observer.
+#[derive(Debug)]
+pub(crate) struct Answer {
+    pub status: u16,
+    pub body: Vec<u8>,
+    /// The version of the board.
+    pub etag: Option<String>,
+}
+
+/// Requests a path; `wait` is the time that the observer may take in addition.
+///
+/// # Errors
+/// [`Error::is_gone`] if no observer listens at the socket; else if it does not answer properly.
+pub(crate) fn get(socket: &Path, path: &str, etag: Option<&str>, wait: Duration) -> Result<Answer> {
+    let failed = |cause: io::Error| match cause.kind() {
+        io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused => {
+            Error::gone("no observer listens at").at(socket)
+        }
+        _ => Error::file("cannot talk to the observer at", socket, cause),
+    };
+    let ask = || {
+        let stream = connect(socket)?;
+        stream.set_read_timeout(Some(ANSWER_TIME + wait))?;
+        stream.set_write_timeout(Some(ANSWER_TIME))?;
+        send(&stream, path, etag.map(|tag| ("If-None-Match", tag)))?;
+        let mut reader = BufReader::new(stream);
+        let head = read_head(&mut reader)?;
+        let mut body = Vec::new();
+        match head.length {
+            Some(length) => {
+                reader
+                    .take(length.min(BODY_BYTES_MAX))
+                    .read_to_end(&mut body)?;
+                if (body.len() as u64) < length {
+                    return Err(io::ErrorKind::UnexpectedEof.into());
+                }
+            }
+            None if head.is_chunked => {
+                Chunked::new(reader)
+                    .take(BODY_BYTES_MAX)
+                    .read_to_end(&mut body)?;
+            }
+            None => {
+                reader.take(BODY_BYTES_MAX).read_to_end(&mut body)?;
+            }
+        }
+        Ok(Answer {
+            status: head.status,
+            body,
+            etag: head.etag,
+        })
+    };
+    ask().map_err(failed)
+}
+
+fn send(mut stream: &UnixStream, path: &str, header: Option<(&str, &str)>) -> io::Result<()> {
+    let mut text = format!("GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n");
+    if let Some((name, value)) = header {
+        text.push_str(&format!("{name}: {value}\r\n"));
+    }
+    text.push_str("\r\n");
+    stream.write_all(text.as_bytes())
+}
+
+struct AnswerHead {
+    status: u16,
+    length: Option<u64>,
+    is_chunked: bool,
+    etag: Option<String>,
+}
+
+fn read_head(reader: &mut impl BufRead) -> io::Result<AnswerHead> {
+    let mut head = Vec::new();
+    while !head.ends_with(b"\r\n\r\n") {
+        let limit = super::request::HEAD_BYTES_MAX - head.len().min(super::request::HEAD_BYTES_MAX);
+        if reader.take(limit as u64).read_until(b'\n', &mut head)? == 0 {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+    }
+    let mut headers = [httparse::EMPTY_HEADER; HEADERS_MAX];
+    let mut parsed = httparse::Response::new(&mut headers);
+    parsed.parse(&head).map_err(io::Error::other)?;
+    let header = |name: &str| {
+        let mut headers = parsed.headers.iter();
+        let found = headers.find(|header| header.name.eq_ignore_ascii_case(name))?;
+        std::str::from_utf8(found.value).ok().map(str::trim)
+    };
+    Ok(AnswerHead {
+        status: parsed.code.unwrap_or(0),
+        length: header("content-length").and_then(|text| text.parse().ok()),
+        is_chunked: header("transfer-encoding") == Some("chunked"),
+        etag: header("etag").map(str::to_owned),
+    })
+}
+
+/// Reads a body in chunks.
+struct Chunked<R> {
+    reader: R,
+    left: u64,
+    is_over: bool,
+}
+
+impl<R: BufRead> Chunked<R> {
+    fn new(reader: R) -> Self {
+        Self {
+            reader,
+            left: 0,
+            is_over: false,
+        }
+    }
+
+    fn begin_chunk(&mut self) -> io::Result<()> {
+        let invalid = || io::Error::new(io::ErrorKind::InvalidData, "a chunk has no size");
+        let mut line = Vec::new();
+        // The end of the chunk before, if there was one, then the size.
+        loop {
+            line.clear();
+            if (&mut self.reader).take(64).read_until(b'\n', &mut line)? == 0 {
+                return Err(io::ErrorKind::UnexpectedEof.into());
+            }
+            if line != b"\r\n" {
+                break;
+            }
+        }
+        let text = std::str::from_utf8(&line).map_err(|_| invalid())?;
+        self.left = u64::from_str_radix(text.trim(), 16).map_err(|_| invalid())?;
+        self.is_over = self.left == 0;
+        Ok(())
+    }
+}
+
+impl<R: BufRead> Read for Chunked<R> {
+    fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
+        if self.left == 0 && !self.is_over {
+            self.begin_chunk()?;
+        }
+        if self.is_over {
+            return Ok(0);
+        }
+        let room = out
+            .len()
+            .min(usize::try_from(self.left).unwrap_or(usize::MAX));
+        let count = self.reader.read(&mut out[..room])?;
+        if count == 0 {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        self.left -= count as u64;
+        Ok(count)
+    }
+}
+
+/// An item of the stream.
+#[derive(Debug)]
+pub(crate) enum Streamed {
+    /// An event.
+    Event(Box<Envelope>),
+    /// So many events are missing.
+    Missed(u64),
+}
+
+/// The stream of the observer's events. After a break it continues where it was, also with the next
+/// observer.
+pub(crate) struct EventReader {
+    socket: PathBuf,
+    path: String,
+    clock: Clock,
+    /// The position after the last item.
+    cursor: Option<String>,
+    lines: Option<BufReader<Chunked<BufReader<UnixStream>>>>,
+    /// The part of a line that has arrived.
+    line: Vec<u8>,
+    /// The frame that is being read: its id, its name, its data.
+    frame: Frame,
+    /// The last number and time of each run: another observer may repeat events.
+    seen: std::collections::HashMap<String, (u64, crate::timestamp::Timestamp)>,
+}
+
+#[derive(Default)]
+struct Frame {
+    id: Option<String>,
+    name: Option<String>,
+    data: Vec<u8>,
+}
+
+/// The reason why no item is returned.
+#[derive(Debug)]
+pub(crate) enum NoItem {
+    /// None arrived in time.
+    Timeout,
+    /// The connection broke; the next call connects again.
+    Broken(io::Error),
+    /// The observer refused the request.
+    Refused(String),
+}
+
+impl EventReader {
+    /// Prepares to read the stream at a path with its query; the first call of `next` connects.
+    pub fn new(socket: &Path, path: String, clock: &Clock) -> Self {
+        Self {
+            socket: socket.to_owned(),
+            path,
+            clock: clock.clone(),
+            cursor: None,
+            lines: None,
+            line: Vec::new(),
+            frame: Frame::default(),
+            seen: std::collections::HashMap::new(),
+        }
+    }
+
+    /// Returns the next item, which is waited for until the deadline.
+    ///
+    /// # Errors
+    /// The reason why there is none.
+    pub fn next(&mut self, deadline: Instant) -> Result<Streamed, NoItem> {
+        if self.lines.is_none() {
+            self.connect()?;
+        }
+        loop {
+            let line = self.next_line(deadline)?;
+            let text = String::from_utf8_lossy(&line);
+            let text = text.trim_end_matches(['\r', '\n']);
+            if text.is_empty() {
+                if let Some(item) = self.ended_frame() {
+                    return Ok(item);
+                }
+            } else if let Some(id) = text.strip_prefix("id: ") {
+                self.frame.id = Some(id.to_owned());
+            } else if let Some(name) = text.strip_prefix("event: ") {
+                self.frame.name = Some(name.to_owned());
+            } else if let Some(data) = text.strip_prefix("data: ") {
+                self.frame.data = data.as_bytes().to_vec();
+            }
+        }
+    }
+
+    /// Returns the socket that is read.
+    pub fn socket(&self) -> &Path {
+        &self.socket
+    }
+
+    /// Continues at another socket, where the next observer listens.
+    pub fn move_to(&mut self, socket: &Path) {
+        self.socket = socket.to_owned();
+        self.lines = None;
+    }
+
+    fn connect(&mut self) -> Result<(), NoItem> {
+        let open = || {
+            let stream = connect(&self.socket)?;
+            stream.set_read_timeout(Some(ANSWER_TIME))?;
+            stream.set_write_timeout(Some(ANSWER_TIME))?;
+            let cursor = self.cursor.as_deref();
+            send(
+                &stream,
+                &self.path,
+                cursor.map(|cursor| ("Last-Event-ID", cursor)),
+            )?;
+            let mut reader = BufReader::new(stream);
+            let head = read_head(&mut reader)?;
+            Ok((reader, head))
+        };
+        let (mut reader, head) = open().map_err(NoItem::Broken)?;
+        if head.status != 200 {
+            let mut body = String::new();
+            // The problem is shown as far as it can be read.
+            let _ = (&mut reader).take(4096).read_to_string(&mut body);
+            let detail = serde_json::from_str::<serde_json::Value>(&body)
+                .ok()
+                .and_then(|problem| Some(problem.get("detail")?.as_str()?.to_owned()));
+            let why = detail.unwrap_or_else(|| format!("status {}", head.status));
+            return Err(NoItem::Refused(why));
+        }
+        self.line.clear();
+        self.frame = Frame::default();
+        self.lines = Some(BufReader::new(Chunked::new(reader)));
+        Ok(())
+    }
+
+    fn next_line(&mut self, deadline: Instant) -> Result<Vec<u8>, NoItem> {
+        let Some(lines) = &mut self.lines else {
+            return Err(NoItem::Broken(io::ErrorKind::NotConnected.into()));
+        };
+        let left = deadline.saturating_duration_since(self.clock.now());
+        // A timeout of zero would mean none.
+        let left = left.max(Duration::from_millis(1));
+        let stream = lines.get_ref().reader.get_ref();
+        let room = LINE_BYTES_MAX.saturating_sub(self.line.len() as u64);
+        let read = stream
+            .set_read_timeout(Some(left))
+            .and_then(|()| lines.take(room).read_until(b'\n', &mut self.line));
+        let broken = match read {
+            Ok(_) if self.line.ends_with(b"\n") => return Ok(std::mem::take(&mut self.line)),
+            Ok(_) => io::ErrorKind::UnexpectedEof.into(),
+            Err(cause)
+                if matches!(
+                    cause.kind(),
+                    io::ErrorKind::WouldBlock
+                        | io::ErrorKind::TimedOut
+                        | io::ErrorKind::Interrupted
+                ) =>
+            {
+                return Err(NoItem::Timeout);
+            }
+            Err(cause) => cause,
+        };
+        self.lines = None;
+        Err(NoItem::Broken(broken))
+    }
+
+    /// Ends a frame; returns its item, unless it has none or was seen before.
+    fn ended_frame(&mut self) -> Option<Streamed> {
+        let frame = std::mem::take(&mut self.frame);
+        if let Some(id) = frame.id {
+            self.cursor = Some(id);
+        }
+        if frame.name.as_deref() == Some("lagged") {
+            let lagged: serde_json::Value = serde_json::from_slice(&frame.data).ok()?;
+            return Some(Streamed::Missed(lagged.get("missed")?.as_u64()?));
+        }
+        let envelope = parse_line(&frame.data).ok()?;
+        if envelope.event.type_name() == "StreamOpened" {
+            return None;
+        }
+        if let Some(seq) = envelope.seq {
+            let run = envelope.event.execution_id();
+            let now = (seq, envelope.ts);
+            match self.seen.get_mut(run) {
+                // A lower number at a later time follows a crash, after which numbers are assigned again.
+                Some((last, ts)) if seq <= *last && envelope.ts <= *ts => return None,
+                Some(seen) => *seen = now,
+                None => {
+                    self.seen.insert(run.to_owned(), now);
+                }
+            }
+        }
+        Some(Streamed::Event(Box::new(envelope)))
+    }
+}

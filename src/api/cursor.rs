@@ -1,0 +1,105 @@
+//! Cursors: opaque positions in the observer's stream of all events (pure).
+
+use std::fmt;
+use std::str::FromStr;
+
+use crate::timestamp::Timestamp;
+
+/// A position after an event: in the live stream, or within the history before it.
+///
+/// Clients store its text and send it back as `Last-Event-ID`; only the observer interprets it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct StreamCursor {
+    /// The observer that assigned the position.
+    pub instance: u64,
+    /// The number of events that the observer had distributed at this position.
+    pub position: u64,
+    /// The time of the last event before the position, by which another observer finds it again.
+    pub ts: Timestamp,
+    /// The place within the history that is read before the position.
+    pub history: Option<HistoryPlace>,
+}
+
+/// A place in the histories of all runs, merged in an order that is always the same.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct HistoryPlace {
+    /// The position from which the history is read; 0 is the beginning of all runs.
+    pub from: u64,
+    /// The hash of the last event's execution; see [`run_hash`].
+    pub run: u64,
+    /// The number of the last event in its run.
+    pub seq: u64,
+}
+
+impl fmt::Display for StreamCursor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let micros = self.ts.micros();
+        write!(f, "{:x}.{}.{micros}", self.instance, self.position)?;
+        match self.history {
+            Some(HistoryPlace { from, run, seq }) => write!(f, ".{from}.{run:x}.{seq}"),
+            None => Ok(()),
+        }
+    }
+}
+
+/// The text is no cursor.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct InvalidCursor;
+
+impl FromStr for StreamCursor {
+    type Err = InvalidCursor;
+
+    fn from_str(text: &str) -> Result<Self, InvalidCursor> {
+        let hex = |text: &str| u64::from_str_radix(text, 16).map_err(|_| InvalidCursor);
+        let decimal = |text: &str| text.parse().map_err(|_| InvalidCursor);
+        let parts: Vec<&str> = text.split('.').collect();
+        let (start, history) = match parts.as_slice() {
+            [start @ .., from, run, seq] if start.len() == 3 => {
+                let (from, run, seq) = (decimal(from)?, hex(run)?, decimal(seq)?);
+                (start, Some(HistoryPlace { from, run, seq }))
+            }
+            start => (start, None),
+        };
+        let [instance, position, micros] = start else {
+            return Err(InvalidCursor);
+        };
+        Ok(Self {
+            instance: hex(instance)?,
+            position: decimal(position)?,
+            ts: Timestamp::from_micros(micros.parse().map_err(|_| InvalidCursor)?),
+            history,
+        })
+    }
+}
+
+/// Returns the hash by which a cursor names a run (FNV-1a).
+pub(crate) fn run_hash(execution_id: &str) -> u64 {
+    execution_id
+        .bytes()
+        .fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
+            (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+        })
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn a_cursor_survives_as_text(
+            instance: u64, position: u64, micros: i64, history in proptest::option::of((any::<u64>(), any::<u64>(), any::<u64>())),
+        ) {
+            let history = history.map(|(from, run, seq)| HistoryPlace { from, run, seq });
+            let cursor = StreamCursor { instance, position, ts: Timestamp::from_micros(micros), history };
+            prop_assert_eq!(cursor.to_string().parse(), Ok(cursor));
+        }
+
+        #[test]
+        fn any_text_is_a_cursor_or_none(text in "[0-9a-f.-]{0,40}") {
+            let _ = text.parse::<StreamCursor>();
+        }
+    }
+}

@@ -1,0 +1,231 @@
+//! Events for clients: their queries, and the stream as server-sent events.
+
+use std::io::{self, Write};
+use std::os::unix::net::UnixStream;
+use std::time::Duration;
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use serde_json::json;
+
+use super::cursor::StreamCursor;
+use super::hub::Hub;
+use super::request::Request;
+use super::response::{ChunkedBody, Response};
+use super::stream::{EventStream, Item, Selection, StartPoint, WAIT};
+use crate::clock::Clock;
+use crate::event::{EventKind, SCHEMA};
+use crate::history::{DataDir, Query};
+use crate::thread::{Stop, is_stopped};
+use crate::timestamp::Timestamp;
+
+/// The longest silence: proxies and clients take a longer one for a broken connection.
+const KEEP_ALIVE: Duration = Duration::from_secs(15);
+
+/// The query for the events of one run.
+#[derive(Debug)]
+pub(crate) struct EventsQuery {
+    pub query: Query,
+    pub from_seq: u64,
+    pub limit: usize,
+}
+
+impl EventsQuery {
+    /// Reads the parameters; the error says what to change.
+    pub fn of_run(request: &Request, clock: &Clock) -> Result<Self, String> {
+        let mut query = Query::all();
+        for name in types(request)? {
+            query = query.kind(name);
+        }
+        if let Some(pattern) = request.parameter("grep") {
+            query = query.text(pattern).map_err(|error| error.to_string())?;
+        }
+        if let Some(since) = since(request, clock)? {
+            query = query.since(since);
+        }
+        Ok(Self {
+            query,
+            from_seq: number(request, "from_seq", 0)?,
+            limit: usize::try_from(number(request, "limit", u64::MAX)?).unwrap_or(usize::MAX),
+        })
+    }
+}
+
+fn number(request: &Request, name: &str, default: u64) -> Result<u64, String> {
+    match request.parameter(name) {
+        None => Ok(default),
+        Some(text) => text
+            .parse()
+            .map_err(|_| format!("{name}: {text:?} is no number")),
+    }
+}
+
+/// Returns the types of events that are asked for; an unknown one is an error with the list.
+fn types(request: &Request) -> Result<Vec<String>, String> {
+    let names = request.list("type");
+    for name in &names {
+        if EventKind::from_name(name).is_none() {
+            let known: Vec<&str> = EventKind::ALL.iter().map(|kind| kind.as_str()).collect();
+            let known = known.join(", ");
+            return Err(format!(
+                "type: {name:?} is no type of event; there are {known}"
+            ));
+        }
+    }
+    Ok(names.into_iter().map(str::to_owned).collect())
+}
+
+/// Returns the time from which events are wanted: `10m` ago, or a timestamp.
+fn since(request: &Request, clock: &Clock) -> Result<Option<Timestamp>, String> {
+    let Some(text) = request.parameter("since") else {
+        return Ok(None);
+    };
+    if let Ok(at) = text.parse::<Timestamp>() {
+        return Ok(Some(at));
+    }
+    let unit = text.chars().last().and_then(|unit| {
+        let seconds = match unit {
+            's' => 1,
+            'm' => 60,
+            'h' => 3600,
+            'd' => 86_400,
+            _ => return None,
+        };
+        let count: i64 = text.strip_suffix(unit)?.parse().ok()?;
+        count.checked_mul(seconds)?.checked_mul(1_000_000)
+    });
+    match unit {
+        Some(micros) => {
+            let now = clock.wall().micros();
+            Ok(Some(Timestamp::from_micros(now.saturating_sub(micros))))
+        }
+        None => Err(format!(
+            "since: {text:?} is no time; give 10m, 2h or 2026-01-21T10:00:00Z"
+        )),
+    }
+}
+
+/// Opens the stream that a request asks for.
+///
+/// # Errors
+/// The response to send instead.
+pub(super) fn open(
+    hub: Hub,
+    data: Option<DataDir>,
+    request: &Request,
+    clock: &Clock,
+) -> Result<EventStream, Response> {
+    let invalid = |why: String| Response::problem(400, &why);
+    let selection = Selection {
+        executions: request
+            .list("execution")
+            .into_iter()
+            .map(str::to_owned)
+            .collect(),
+        types: types(request).map_err(invalid)?.into_iter().collect(),
+    };
+    let since = since(request, clock).map_err(invalid)?;
+    let last = request
+        .header("last-event-id")
+        .or_else(|| request.parameter("cursor"));
+    let from = match (last, since) {
+        (Some(text), since) => match text.parse::<StreamCursor>() {
+            Ok(cursor) => StartPoint::After(cursor, since),
+            Err(_) => return Err(invalid(format!("Last-Event-ID: {text:?} is no cursor"))),
+        },
+        (None, Some(since)) => StartPoint::Since(since),
+        (None, None) => StartPoint::Now,
+    };
+    EventStream::open(hub, data, selection, from, clock.clone())
+        .map_err(|error| Response::problem(500, &error.to_string()))
+}
+
+/// Sends events until the client or the observer ends.
+pub(super) fn send(
+    mut events: EventStream,
+    stream: &UnixStream,
+    clock: &Clock,
+    stop: &Stop,
+) -> io::Result<()> {
+    let mut body = ChunkedBody::start(stream, "text/event-stream; charset=utf-8")?;
+    frame(&mut body, &events.cursor(), None, opened(clock).as_bytes())?;
+    body.flush()?;
+    let is_over = || is_stopped(stop);
+    let mut quiet_since = clock.now();
+    // Frames are flushed before the thread waits.
+    let mut is_flushed = true;
+    loop {
+        let deadline = match is_flushed {
+            true => clock.now() + WAIT,
+            false => clock.now(),
+        };
+        match events.next(deadline, &is_over) {
+            Ok(Some(Item::Event(envelope, cursor))) => {
+                let line = serde_json::to_vec(&*envelope).map_err(io::Error::other)?;
+                frame(&mut body, &cursor, None, &line)?;
+                is_flushed = false;
+            }
+            Ok(Some(Item::Missed(missed, cursor))) => {
+                let line = json!({"missed": missed}).to_string();
+                frame(&mut body, &cursor, Some("lagged"), line.as_bytes())?;
+                is_flushed = false;
+            }
+            Ok(None) if !is_flushed => {
+                body.flush()?;
+                is_flushed = true;
+                quiet_since = clock.now();
+            }
+            Ok(None) => {
+                if is_gone(stream) {
+                    return Err(io::ErrorKind::BrokenPipe.into());
+                }
+                if clock.now().saturating_duration_since(quiet_since) >= KEEP_ALIVE {
+                    body.write_all(b":\n\n")?;
+                    body.flush()?;
+                    quiet_since = clock.now();
+                }
+            }
+            Err(_) => return body.finish(),
+        }
+    }
+}
+
+fn frame(
+    body: &mut impl Write,
+    cursor: &StreamCursor,
+    name: Option<&str>,
+    data: &[u8],
+) -> io::Result<()> {
+    if let Some(name) = name {
+        writeln!(body, "event: {name}")?;
+    }
+    write!(body, "id: {cursor}\ndata: ")?;
+    body.write_all(data)?;
+    body.write_all(b"\n\n")
+}
+
+/// Returns true if the client has closed its end.
+fn is_gone(stream: &UnixStream) -> bool {
+    let mut fds = [PollFd::new(stream, PollFlags::RDHUP)];
+    let now = Timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    };
+    poll(&mut fds, Some(&now)).is_ok()
+        && fds[0]
+            .revents()
+            .intersects(PollFlags::RDHUP | PollFlags::HUP | PollFlags::ERR)
+}
+
+/// Returns the first line of a stream: the schema of what follows.
+fn opened(clock: &Clock) -> String {
+    json!({
+        "seq": null,
+        "ts": clock.wall(),
+        "event": {
+            "type": "StreamOpened",
+            "schema": SCHEMA,
+            "version": env!("CARGO_PKG_VERSION"),
+        },
+    })
+    .to_string()
+}

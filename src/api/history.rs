@@ -1,0 +1,236 @@
+//! The history of several runs as one stream: merged by time, from given numbers to given numbers.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeSet, BinaryHeap, VecDeque};
+use std::time::{Duration, Instant};
+
+use super::journal::Numbers;
+use crate::clock::Clock;
+use crate::error::Result;
+use crate::event::{ExecutionId, LogGapRange};
+use crate::history::{DataDir, Follower, LogRecord, Query, RunDirectory};
+use crate::thread::park;
+use crate::timestamp::Timestamp;
+
+/// The time to wait for the writer, which is some milliseconds behind the live events; a longer pause
+/// means a stalled disk.
+const LOG_PATIENCE: Duration = Duration::from_secs(5);
+const LOG_PAUSE: Duration = Duration::from_millis(2);
+
+/// Merges runs in the order of their events' times. Runs with equal times come in the order of their
+/// names, so that the order is the same at each reading.
+pub(crate) struct MergedHistory {
+    /// Runs that have not begun at the time reached, the earliest first. They are opened later, because
+    /// an open run takes descriptors.
+    waiting: VecDeque<(Timestamp, RunPart)>,
+    open: BinaryHeap<Reverse<Front>>,
+    runs: Vec<OpenPart>,
+    /// Events that the logs lack, not reported yet.
+    missed: u64,
+    clock: Clock,
+}
+
+/// A part of a run: the numbers after `from` up to `until`.
+struct RunPart {
+    run: RunDirectory,
+    from: u64,
+    until: u64,
+}
+
+struct OpenPart {
+    log: Follower,
+    part: RunPart,
+    record: Option<LogRecord>,
+}
+
+/// The next event of an open run.
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
+struct Front {
+    ts: Timestamp,
+    execution_id: ExecutionId,
+    index: usize,
+}
+
+/// An item of the merged history.
+pub(crate) enum HistoryItem {
+    Event(Box<LogRecord>),
+    /// Events that the log does not have.
+    Missed(u64),
+}
+
+impl MergedHistory {
+    /// Merges all runs from their beginning. Runs with a number in `until` are read up to it, others to
+    /// their end. An empty set of executions means all.
+    ///
+    /// # Errors
+    /// If the runs cannot be listed.
+    pub fn from_beginning(
+        data: &DataDir,
+        until: &Numbers,
+        executions: &BTreeSet<String>,
+        clock: &Clock,
+    ) -> Result<Self> {
+        let list = data.runs(clock.wall())?;
+        for problem in &list.problems {
+            log::warn!("{problem:?}");
+        }
+        let wanted = list
+            .runs
+            .into_iter()
+            .filter(|run| executions.is_empty() || executions.contains(run.execution_id.as_str()));
+        let parts = wanted.map(|run| {
+            let until = until.get(&run.execution_id).copied().unwrap_or(u64::MAX);
+            let part = RunPart {
+                run: run.directory,
+                from: 0,
+                until,
+            };
+            (run.started, part)
+        });
+        Ok(Self::new(parts.collect(), clock))
+    }
+
+    /// Merges what lies between two positions.
+    pub fn between(
+        data: &DataDir,
+        from: &Numbers,
+        until: &Numbers,
+        executions: &BTreeSet<String>,
+        clock: &Clock,
+    ) -> Self {
+        let changed = until.iter().filter_map(|(run, until)| {
+            let from = from.get(run).copied().unwrap_or(0);
+            let is_wanted = executions.is_empty() || executions.contains(run.as_str());
+            (from < *until && is_wanted).then_some((run, from, *until))
+        });
+        let parts = changed.map(|(run, from, until)| {
+            let run = data.run(run);
+            (Timestamp::default(), RunPart { run, from, until })
+        });
+        Self::new(parts.collect(), clock)
+    }
+
+    fn new(mut parts: Vec<(Timestamp, RunPart)>, clock: &Clock) -> Self {
+        parts.sort_by(|(a, of_a), (b, of_b)| {
+            (a, of_a.run.execution_id()).cmp(&(b, of_b.run.execution_id()))
+        });
+        Self {
+            waiting: parts.into(),
+            open: BinaryHeap::new(),
+            runs: Vec::new(),
+            missed: 0,
+            clock: clock.clone(),
+        }
+    }
+
+    /// Returns the next item; waits for events that are not written yet. `is_stopped` ends the wait.
+    pub fn next(&mut self, is_stopped: &dyn Fn() -> bool) -> Option<HistoryItem> {
+        loop {
+            if self.missed > 0 {
+                return Some(HistoryItem::Missed(std::mem::take(&mut self.missed)));
+            }
+            // Runs that may have an earlier event than those that are open.
+            while let Some(part) = self.next_due() {
+                match Follower::open(&part.run, Query::all()) {
+                    Ok(log) => {
+                        self.runs.push(OpenPart {
+                            log,
+                            part,
+                            record: None,
+                        });
+                        self.advance(self.runs.len() - 1, is_stopped);
+                    }
+                    // It was pruned, or its events are kept nowhere.
+                    Err(error) => {
+                        log::debug!("{error:?}");
+                        self.missed += part.lacks();
+                    }
+                }
+            }
+            let Some(Reverse(front)) = self.open.pop() else {
+                if self.missed > 0 {
+                    continue;
+                }
+                return None;
+            };
+            let record = self.runs[front.index].record.take();
+            self.advance(front.index, is_stopped);
+            if let Some(record) = record {
+                return Some(HistoryItem::Event(Box::new(record)));
+            }
+        }
+    }
+
+    /// Returns the next run to open, if its events may precede those of the open runs.
+    fn next_due(&mut self) -> Option<RunPart> {
+        let (started, _) = self.waiting.front()?;
+        let is_due = match self.open.peek() {
+            Some(Reverse(front)) => *started <= front.ts,
+            None => true,
+        };
+        match is_due {
+            true => self.waiting.pop_front().map(|(_, part)| part),
+            false => None,
+        }
+    }
+
+    /// Reads the next event of a run, and notes what its log lacks at its end.
+    fn advance(&mut self, index: usize, is_stopped: &dyn Fn() -> bool) {
+        let open = &mut self.runs[index];
+        let mut patience: Option<Instant> = None;
+        let mut is_written = true;
+        while open.part.from < open.part.until {
+            match open.log.next() {
+                Ok(Some(record)) => {
+                    let Some(numbers) = LogGapRange::of(&record.envelope) else {
+                        // A header, or a line of an older log.
+                        continue;
+                    };
+                    if numbers.last <= open.part.from {
+                        continue;
+                    }
+                    if numbers.first > open.part.until {
+                        return;
+                    }
+                    open.part.from = numbers.last;
+                    open.record = Some(record);
+                    self.open.push(Reverse(Front {
+                        ts: numbers.ts,
+                        execution_id: open.part.run.execution_id().clone(),
+                        index,
+                    }));
+                    return;
+                }
+                Ok(None) if open.part.until == u64::MAX => return,
+                Ok(None) => {
+                    let now = self.clock.now();
+                    let patience = *patience.get_or_insert(now + LOG_PATIENCE);
+                    if is_stopped() || now >= patience || !is_written {
+                        break;
+                    }
+                    // Read once more after its end: the last events may have been written in between.
+                    is_written = open.log.is_written().unwrap_or(false);
+                    if is_written {
+                        park(Some(LOG_PAUSE));
+                    }
+                }
+                Err(error) => {
+                    log::warn!("{error:?}");
+                    break;
+                }
+            }
+        }
+        self.missed += open.part.lacks();
+        open.part.from = open.part.until;
+    }
+}
+
+impl RunPart {
+    /// Returns how many events were not read that are known to exist.
+    fn lacks(&self) -> u64 {
+        match self.until {
+            u64::MAX => 0,
+            until => until.saturating_sub(self.from),
+        }
+    }
+}

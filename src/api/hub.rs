@@ -1,0 +1,325 @@
+//! The hub: gives each event of the observer its position, and keeps the board and the last events for
+//! the faces.
+//!
+//! `td-hub` reads one subscription of the bus, which no face delays: faces read the hub at their own
+//! pace, each in its own thread, and wait on a condition variable. An event that a face has not read
+//! before it falls out of the hub is missed by that face alone, and counted.
+
+use std::collections::{BTreeSet, VecDeque};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use super::cursor::StreamCursor;
+use super::journal::{Journal, Numbers};
+use crate::board::{Attention, Board, Row};
+use crate::bus::{Delivery, EventRef, RecvTimeoutError, Subscription};
+use crate::clock::Clock;
+use crate::error::Result;
+use crate::event::{ExecutionId, LogGapRange};
+use crate::thread::{self, Handle};
+use crate::timestamp::Timestamp;
+
+/// The most memory of the events that are kept: some seconds of a flood. Older ones come from the logs.
+const EVENTS_BYTES_MAX: usize = 16 * 1024 * 1024;
+
+/// The board's clock: rows become quiet in minutes.
+const TICK: Duration = Duration::from_secs(1);
+
+/// The most events that a reader takes at once, so that it holds the lock for microseconds.
+const BATCH_MAX: usize = 256;
+
+/// The board and the stream of events; cheap to clone.
+#[derive(Clone, Debug)]
+pub(crate) struct Hub {
+    shared: Arc<Shared>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    state: Mutex<State>,
+    arrived: Condvar,
+    clock: Clock,
+    instance: u64,
+}
+
+#[derive(Debug)]
+struct State {
+    board: Board,
+    /// Changes with the board.
+    version: u64,
+    journal: Journal,
+    /// The last events, and the memory that each takes.
+    events: VecDeque<(EventRef, usize)>,
+    bytes: usize,
+    last_ts: Timestamp,
+    lagged: u64,
+    /// Executions whose rows have changed since their summaries were taken.
+    changed: BTreeSet<ExecutionId>,
+    is_closed: bool,
+}
+
+/// The next events of the stream.
+pub(crate) enum Next {
+    /// Events from the position on.
+    Events(Vec<EventRef>),
+    /// So many events from the position on are no longer in the hub.
+    Missed(u64),
+    /// None arrived in time.
+    Timeout,
+    /// The observer ends.
+    Closed,
+}
+
+/// The rows of an execution after one of its events.
+#[derive(Clone, Debug)]
+pub(crate) struct Summary {
+    pub execution_id: ExecutionId,
+    pub seq: u64,
+    pub rows: Vec<Row>,
+}
+
+/// The rows of the board at one time.
+#[derive(Clone, Debug)]
+pub(crate) struct BoardView {
+    pub version: u64,
+    pub rows: Vec<Row>,
+}
+
+impl Hub {
+    /// Starts the hub with a board and the last numbers of the runs that it stands for. The thread ends
+    /// when the bus is closed.
+    ///
+    /// # Errors
+    /// If the system cannot start a thread.
+    pub fn start(
+        events: Subscription,
+        board: Board,
+        numbers: &Numbers,
+        clock: Clock,
+    ) -> Result<(Self, Handle<()>)> {
+        let mut journal = Journal::default();
+        for (run, seq) in numbers {
+            journal.begin(run, *seq);
+        }
+        let now = clock.wall();
+        let shared = Arc::new(Shared {
+            state: Mutex::new(State {
+                board,
+                version: 1,
+                journal,
+                events: VecDeque::new(),
+                bytes: 0,
+                last_ts: now,
+                lagged: 0,
+                changed: BTreeSet::new(),
+                is_closed: false,
+            }),
+            arrived: Condvar::new(),
+            instance: instance(now),
+            clock,
+        });
+        let hub = Self { shared };
+        let handle = {
+            let hub = hub.clone();
+            thread::spawn("td-hub", move || hub.run(events))?
+        };
+        Ok((hub, handle))
+    }
+
+    fn run(&self, mut events: Subscription) {
+        let mut tick = self.shared.clock.now() + TICK;
+        loop {
+            match events.recv_deadline(tick) {
+                Ok(delivery) => {
+                    let mut state = self.lock();
+                    state.take(delivery);
+                    // One lock for what has arrived meanwhile.
+                    for _ in 1..BATCH_MAX {
+                        match events.try_recv() {
+                            Ok(delivery) => state.take(delivery),
+                            Err(_) => break,
+                        }
+                    }
+                    drop(state);
+                    self.shared.arrived.notify_all();
+                }
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Closed) => break,
+            }
+            let now = self.shared.clock.now();
+            if now >= tick {
+                tick = now + TICK;
+                let mut state = self.lock();
+                if !state.board.tick(self.shared.clock.wall()).is_empty() {
+                    state.version += 1;
+                    drop(state);
+                    self.shared.arrived.notify_all();
+                }
+            }
+        }
+        self.lock().is_closed = true;
+        self.shared.arrived.notify_all();
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        // After a panic, rows and events are still valid.
+        let state = self.shared.state.lock();
+        state.unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Returns the number that identifies this observer in cursors.
+    pub fn instance(&self) -> u64 {
+        self.shared.instance
+    }
+
+    /// Returns the cursor of a position.
+    pub fn cursor(&self, position: u64, ts: Timestamp) -> StreamCursor {
+        StreamCursor {
+            instance: self.shared.instance,
+            position,
+            ts,
+            history: None,
+        }
+    }
+
+    /// Returns the position after the last event, and the time of that event.
+    pub fn end(&self) -> (u64, Timestamp) {
+        let state = self.lock();
+        (state.journal.end(), state.last_ts)
+    }
+
+    /// Returns the position after the last event, and the last number of each run there.
+    pub fn numbers(&self) -> (u64, Numbers) {
+        let state = self.lock();
+        (state.journal.end(), state.journal.numbers())
+    }
+
+    /// Returns the last number of each run at a position, if the hub knows it still.
+    pub fn numbers_at(&self, position: u64) -> Option<Numbers> {
+        self.lock().journal.numbers_at(position)
+    }
+
+    /// Returns the number of events that the hub itself has missed.
+    pub fn lagged(&self) -> u64 {
+        self.lock().lagged
+    }
+
+    /// Waits for events from a position on, until the deadline.
+    pub fn next(&self, position: u64, deadline: Instant) -> Next {
+        let mut state = self.lock();
+        loop {
+            let first = state.first();
+            if position < first {
+                return Next::Missed(first - position);
+            }
+            let at = usize::try_from(position - first).unwrap_or(usize::MAX);
+            if at < state.events.len() {
+                let events = state.events.range(at..).take(BATCH_MAX);
+                return Next::Events(events.map(|(event, _)| event.clone()).collect());
+            }
+            if state.is_closed {
+                return Next::Closed;
+            }
+            match self.wait(state, deadline) {
+                Some(woken) => state = woken,
+                None => return Next::Timeout,
+            }
+        }
+    }
+
+    /// Returns the board when its version differs from the given one, or at the deadline; `None` then,
+    /// or when the observer ends.
+    pub fn board_after(&self, version: Option<u64>, deadline: Instant) -> Option<BoardView> {
+        let mut state = self.lock();
+        loop {
+            if version != Some(state.version) {
+                return Some(BoardView {
+                    version: state.version,
+                    rows: state.board.rows().cloned().collect(),
+                });
+            }
+            if state.is_closed {
+                return None;
+            }
+            state = self.wait(state, deadline)?;
+        }
+    }
+
+    /// Returns the rows of the executions that have changed since the last call, and the number of the
+    /// event that they stand for.
+    pub fn take_summaries(&self) -> Vec<Summary> {
+        let mut state = self.lock();
+        let changed = std::mem::take(&mut state.changed);
+        let numbers = state.journal.numbers();
+        let summaries = changed.into_iter().filter_map(|execution_id| {
+            let rows = state.board.rows_of(&execution_id).cloned().collect();
+            let seq = *numbers.get(&execution_id)?;
+            Some(Summary {
+                execution_id,
+                seq,
+                rows,
+            })
+        });
+        summaries.collect()
+    }
+
+    /// Returns the number of rows of each kind of attention.
+    pub fn counts(&self) -> [(Attention, usize); 4] {
+        let state = self.lock();
+        Attention::ALL.map(|attention| (attention, state.board.count(attention)))
+    }
+
+    fn wait<'a>(
+        &'a self,
+        state: MutexGuard<'a, State>,
+        deadline: Instant,
+    ) -> Option<MutexGuard<'a, State>> {
+        let wait = deadline.saturating_duration_since(self.shared.clock.now());
+        if wait.is_zero() {
+            return None;
+        }
+        let woken = self.shared.arrived.wait_timeout(state, wait);
+        Some(woken.unwrap_or_else(PoisonError::into_inner).0)
+    }
+}
+
+impl State {
+    /// Returns the position of the first event that is kept.
+    fn first(&self) -> u64 {
+        self.journal.end() - self.events.len() as u64
+    }
+
+    fn take(&mut self, delivery: Delivery) {
+        let event = match delivery {
+            Delivery::Event(event) => event,
+            Delivery::Lagged { missed } => {
+                // What is missing has no positions; the logs have it.
+                self.lagged += missed;
+                return;
+            }
+        };
+        let seq = LogGapRange::of(&event).map(|numbers| numbers.last);
+        self.journal.push(event.event.execution_id(), seq);
+        self.last_ts = event.ts;
+        let changed = self.board.apply(&event);
+        if !changed.is_empty() {
+            self.version += 1;
+            let executions = changed.into_iter().map(|row| row.execution_id);
+            self.changed.extend(executions);
+        }
+        let bytes = event.event.memory_bytes();
+        self.bytes += bytes;
+        self.events.push_back((event, bytes));
+        while self.bytes > EVENTS_BYTES_MAX
+            && let Some((_, bytes)) = self.events.pop_front()
+        {
+            self.bytes -= bytes;
+        }
+    }
+}
+
+/// Returns a number that another observer does not have: the time at which it starts, and its process.
+fn instance(now: Timestamp) -> u64 {
+    let micros = now.micros().cast_unsigned();
+    micros.rotate_left(16) ^ u64::from(std::process::id())
+}

@@ -1,0 +1,153 @@
+//! The journal: which event of which run stands at each of the last positions (pure).
+
+use std::collections::{BTreeMap, HashMap, VecDeque};
+
+use crate::event::ExecutionId;
+
+/// The number of steps that are kept, of 16 bytes each: seconds of a flood, days of a normal stream.
+const STEPS_MAX: usize = 1 << 19;
+
+/// The last number of each run at a position.
+pub(crate) type Numbers = BTreeMap<ExecutionId, u64>;
+
+/// The order in which the observer distributed the events of all runs.
+#[derive(Debug, Default)]
+pub(crate) struct Journal {
+    runs: Vec<ExecutionId>,
+    index: HashMap<ExecutionId, u32>,
+    /// The last number of each run before the first step; 0 for none.
+    base: Vec<u64>,
+    /// The last number of each run after the last step.
+    last: Vec<u64>,
+    /// The position of the first step.
+    first: u64,
+    /// For each position, the run and the number of its event; 0 for an event without one.
+    steps: VecDeque<(u32, u64)>,
+}
+
+impl Journal {
+    /// Notes numbers that were assigned before the first position.
+    pub fn begin(&mut self, run: &str, seq: u64) {
+        let index = self.index_of(run);
+        self.base[index as usize] = seq;
+        self.last[index as usize] = seq;
+    }
+
+    /// Notes the event at the next position.
+    pub fn push(&mut self, run: &str, seq: Option<u64>) {
+        let index = self.index_of(run);
+        let seq = seq.unwrap_or(0);
+        set(&mut self.last, index, seq);
+        self.steps.push_back((index, seq));
+        if self.steps.len() > STEPS_MAX
+            && let Some((run, seq)) = self.steps.pop_front()
+        {
+            self.first += 1;
+            set(&mut self.base, run, seq);
+        }
+    }
+
+    /// Returns the position after the last event.
+    pub fn end(&self) -> u64 {
+        self.first + self.steps.len() as u64
+    }
+
+    /// Returns the last numbers after the last event.
+    pub fn numbers(&self) -> Numbers {
+        self.named(&self.last)
+    }
+
+    /// Returns the last numbers at a position; `None` if it is older than the journal, or in the future.
+    pub fn numbers_at(&self, position: u64) -> Option<Numbers> {
+        let count = position.checked_sub(self.first)?;
+        if position > self.end() {
+            return None;
+        }
+        let mut numbers = self.base.clone();
+        let count = usize::try_from(count).unwrap_or(usize::MAX);
+        for (run, seq) in self.steps.iter().take(count) {
+            set(&mut numbers, *run, *seq);
+        }
+        Some(self.named(&numbers))
+    }
+
+    fn named(&self, numbers: &[u64]) -> Numbers {
+        let runs = self.runs.iter().zip(numbers);
+        let numbered = runs.filter(|(_, seq)| **seq > 0);
+        numbered.map(|(run, seq)| (run.clone(), *seq)).collect()
+    }
+
+    fn index_of(&mut self, run: &str) -> u32 {
+        if let Some(index) = self.index.get(run) {
+            return *index;
+        }
+        // An observer has fewer runs than events, and far fewer than 2³² of these.
+        let index = u32::try_from(self.runs.len()).unwrap_or(u32::MAX);
+        let run = ExecutionId::from(run);
+        self.runs.push(run.clone());
+        self.base.push(0);
+        self.last.push(0);
+        self.index.insert(run, index);
+        index
+    }
+}
+
+/// Sets the last number of a run, unless the event has none.
+fn set(numbers: &mut [u64], run: u32, seq: u64) {
+    if seq > 0
+        && let Some(last) = numbers.get_mut(run as usize)
+    {
+        *last = seq;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn numbers_are_those_of_a_naive_fold(
+            begun in proptest::collection::vec(0_usize..4, 0..3),
+            runs in proptest::collection::vec((0_usize..4, any::<bool>()), 0..200),
+        ) {
+            let ids: Vec<ExecutionId> = ["a", "b", "c", "d"].map(ExecutionId::from).into();
+            let mut journal = Journal::default();
+            let mut numbers = Numbers::new();
+            for run in begun {
+                journal.begin(&ids[run], 7);
+                numbers.insert(ids[run].clone(), 7);
+            }
+            let mut all = vec![numbers.clone()];
+            for (run, is_numbered) in runs {
+                let seq = is_numbered.then(|| numbers.get(&ids[run]).map_or(1, |seq| seq + 1));
+                journal.push(&ids[run], seq);
+                if let Some(seq) = seq {
+                    numbers.insert(ids[run].clone(), seq);
+                }
+                all.push(numbers.clone());
+            }
+            prop_assert_eq!(journal.numbers(), numbers);
+            for (position, numbers) in (0..).zip(all) {
+                prop_assert_eq!(journal.numbers_at(position), Some(numbers));
+            }
+            prop_assert_eq!(journal.numbers_at(journal.end() + 1), None);
+        }
+    }
+
+    #[test]
+    fn old_positions_are_forgotten() {
+        let mut journal = Journal::default();
+        let id = ExecutionId::from("a");
+        let count = STEPS_MAX as u64 + 10;
+        for seq in 1..=count {
+            journal.push(&id, Some(seq));
+        }
+        assert_eq!(journal.end(), count);
+        assert_eq!(journal.numbers_at(9), None);
+        assert_eq!(journal.numbers_at(10).unwrap()[&id], 10);
+        assert_eq!(journal.numbers_at(count).unwrap()[&id], count);
+    }
+}

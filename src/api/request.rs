@@ -1,0 +1,182 @@
+//! Requests of HTTP/1.1: reads a head within its bounds, and its query (pure).
+
+use std::borrow::Cow;
+
+/// The most bytes of a head.
+pub(crate) const HEAD_BYTES_MAX: usize = 16 * 1024;
+
+/// The most headers; browsers send some twenty.
+const HEADERS_MAX: usize = 64;
+
+/// A request without its body.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Request {
+    pub method: String,
+    /// The path, not decoded: a run's name may contain an encoded slash.
+    pub path: String,
+    /// The parameters of the query, decoded, in their order.
+    pub query: Vec<(String, String)>,
+    /// The headers; names are in lower case.
+    headers: Vec<(String, String)>,
+}
+
+/// The result of reading the beginning of a connection.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Head {
+    /// The request, and the number of bytes of its head.
+    Complete(Box<Request>, usize),
+    /// More bytes are needed.
+    Partial,
+    /// This is no request; the text says why.
+    Invalid(String),
+    /// The head exceeds its bounds.
+    TooLarge,
+}
+
+impl Request {
+    /// Reads a head from the first bytes of a connection.
+    pub fn read(bytes: &[u8]) -> Head {
+        let mut headers = [httparse::EMPTY_HEADER; HEADERS_MAX];
+        let mut parsed = httparse::Request::new(&mut headers);
+        match parsed.parse(bytes) {
+            Ok(httparse::Status::Complete(length)) if length <= HEAD_BYTES_MAX => {
+                Head::Complete(Box::new(Self::from_parsed(&parsed)), length)
+            }
+            Ok(httparse::Status::Complete(_)) | Err(httparse::Error::TooManyHeaders) => {
+                Head::TooLarge
+            }
+            Ok(httparse::Status::Partial) if bytes.len() >= HEAD_BYTES_MAX => Head::TooLarge,
+            Ok(httparse::Status::Partial) => Head::Partial,
+            Err(error) => Head::Invalid(error.to_string()),
+        }
+    }
+
+    fn from_parsed(parsed: &httparse::Request<'_, '_>) -> Self {
+        let target = parsed.path.unwrap_or("/");
+        let (path, query) = target.split_once('?').unwrap_or((target, ""));
+        let pairs = query.split('&').filter(|pair| !pair.is_empty());
+        let query = pairs.map(|pair| {
+            let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
+            (decoded(name), decoded(value))
+        });
+        let headers = parsed.headers.iter().map(|header| {
+            let value = String::from_utf8_lossy(header.value).trim().to_owned();
+            (header.name.to_ascii_lowercase(), value)
+        });
+        Self {
+            method: parsed.method.unwrap_or_default().to_owned(),
+            path: path.to_owned(),
+            query: query.collect(),
+            headers: headers.collect(),
+        }
+    }
+
+    /// Returns the first header with this name, which is in lower case.
+    pub fn header(&self, name: &str) -> Option<&str> {
+        let mut headers = self.headers.iter();
+        let found = headers.find(|(of, _)| of == name);
+        found.map(|(_, value)| value.as_str())
+    }
+
+    /// Returns the first parameter of the query with this name.
+    pub fn parameter(&self, name: &str) -> Option<&str> {
+        let mut query = self.query.iter();
+        let found = query.find(|(of, _)| of == name);
+        found.map(|(_, value)| value.as_str())
+    }
+
+    /// Returns the values of a parameter, which may be repeated or a list with commas.
+    pub fn list(&self, name: &str) -> Vec<&str> {
+        let values = self.query.iter().filter(|(of, _)| of == name);
+        let values = values.flat_map(|(_, value)| value.split(','));
+        values.filter(|value| !value.is_empty()).collect()
+    }
+
+    /// Returns the parts of the path between the slashes, decoded.
+    pub fn segments(&self) -> Vec<String> {
+        let parts = self.path.split('/').filter(|part| !part.is_empty());
+        parts.map(percent_decoded).map(Cow::into_owned).collect()
+    }
+}
+
+/// Decodes a part of a query: a plus sign is a blank.
+fn decoded(text: &str) -> String {
+    percent_decoded(&text.replace('+', " ")).into_owned()
+}
+
+fn percent_decoded(text: &str) -> Cow<'_, str> {
+    if !text.contains('%') {
+        return Cow::Borrowed(text);
+    }
+    let bytes = text.as_bytes();
+    let mut out = Vec::with_capacity(bytes.len());
+    let mut at = 0;
+    while let Some(&byte) = bytes.get(at) {
+        let hex = |at: usize| char::from(*bytes.get(at)?).to_digit(16);
+        match (byte, hex(at + 1), hex(at + 2)) {
+            (b'%', Some(high), Some(low)) => {
+                // Two hexadecimal digits are a byte.
+                out.push((high * 16 + low) as u8);
+                at += 3;
+            }
+            _ => {
+                out.push(byte);
+                at += 1;
+            }
+        }
+    }
+    Cow::Owned(String::from_utf8_lossy(&out).into_owned())
+}
+
+/// Encodes a text as one part of a path or of a query.
+pub(crate) fn percent_encoded(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for byte in text.bytes() {
+        if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
+            out.push(char::from(byte));
+        } else {
+            out.push_str(&format!("%{byte:02X}"));
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn a_head_is_read() {
+        let text = b"GET /api/v1/runs/a%2Fb@1/events?type=A,B&type=C&grep=a+b%21 HTTP/1.1\r\nHost: x\r\nLast-Event-ID: 7\r\n\r\nrest";
+        let Head::Complete(request, length) = Request::read(text) else {
+            panic!()
+        };
+        assert_eq!(&text[length..], b"rest");
+        assert_eq!(request.segments(), ["api", "v1", "runs", "a/b@1", "events"]);
+        assert_eq!(request.list("type"), ["A", "B", "C"]);
+        assert_eq!(request.parameter("grep"), Some("a b!"));
+        assert_eq!(request.header("last-event-id"), Some("7"));
+        assert_eq!(Request::read(&text[..20]), Head::Partial);
+        assert_eq!(Request::read(&[b'a'; HEAD_BYTES_MAX]), Head::TooLarge);
+        assert!(matches!(
+            Request::read(b"\x01\x02 / x\r\n\r\n"),
+            Head::Invalid(_)
+        ));
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_are_read(bytes: Vec<u8>, text in "(GET|P) /[%a-f0-9?&=+]{0,30} HTTP/1.1\r\n([a-z]:[ -~]{0,9}\r\n){0,70}\r\n") {
+            let _ = Request::read(&bytes);
+            let _ = Request::read(text.as_bytes());
+        }
+
+        #[test]
+        fn encoded_text_is_decoded(text in "\\PC{0,40}") {
+            let encoded = percent_encoded(&text);
+            prop_assert_eq!(percent_decoded(&encoded), text);
+        }
+    }
+}

@@ -1,0 +1,167 @@
+//! The routes of the API, version 1: what each path answers.
+
+use std::io::{self, Write};
+use std::os::unix::net::UnixStream;
+use std::time::Duration;
+
+use serde_json::json;
+
+use super::events::{self, EventsQuery};
+use super::hub::Hub;
+use super::metrics::metrics;
+use super::request::Request;
+use super::response::{ChunkedBody, Response};
+use crate::clock::Clock;
+use crate::event::ExecutionId;
+use crate::history::{DataDir, LogReader, RunDirectory};
+use crate::thread::Stop;
+
+/// The longest time that a client may wait for a change of the board.
+const BOARD_WAIT_MAX: Duration = Duration::from_secs(60);
+
+/// Answers requests; cheap to clone.
+#[derive(Clone, Debug)]
+pub(crate) struct Routes {
+    pub hub: Hub,
+    /// `None` without a history.
+    pub data: Option<DataDir>,
+    pub clock: Clock,
+    /// The status of the observer, for `/healthz`.
+    pub about: serde_json::Value,
+}
+
+impl Routes {
+    /// Answers a request.
+    ///
+    /// # Errors
+    /// Those of the connection.
+    pub fn answer(
+        &self,
+        request: &Request,
+        _body: &[u8],
+        mut stream: &UnixStream,
+        stop: &Stop,
+    ) -> io::Result<()> {
+        let with_body = request.method != "HEAD";
+        let segments = request.segments();
+        let path: Vec<&str> = segments.iter().map(String::as_str).collect();
+        if !matches!(request.method.as_str(), "GET" | "HEAD") {
+            let why = format!("{} is not supported here", request.method);
+            return Response::problem(405, &why)
+                .header("Allow", "GET, HEAD".to_owned())
+                .write(&mut stream, with_body);
+        }
+        let response = match path.as_slice() {
+            ["healthz"] => Response::json(&json!({"status": "ok", "observer": self.about})),
+            ["metrics"] => Response::text(
+                "text/plain; version=0.0.4; charset=utf-8",
+                metrics(&self.hub, self.data.as_ref(), &self.clock),
+            ),
+            ["api", "v1", "board"] => self.board(request),
+            ["api", "v1", "runs"] => self.runs(),
+            ["api", "v1", "runs", id] => match self.run(id) {
+                Ok(run) => self.run_summary(&run),
+                Err(response) => response,
+            },
+            ["api", "v1", "runs", id, "events"] => {
+                return match (self.run(id), EventsQuery::of_run(request, &self.clock)) {
+                    (Ok(run), Ok(query)) if with_body => run_events(&run, &query, stream),
+                    (Ok(_), Ok(_)) => Response::empty(200).write(&mut stream, false),
+                    (Err(response), _) => response.write(&mut stream, with_body),
+                    (_, Err(why)) => Response::problem(400, &why).write(&mut stream, with_body),
+                };
+            }
+            ["api", "v1", "events"] => {
+                let (hub, data) = (self.hub.clone(), self.data.clone());
+                return match events::open(hub, data, request, &self.clock) {
+                    Ok(events) if with_body => events::send(events, stream, &self.clock, stop),
+                    Ok(_) => Response::empty(200).write(&mut stream, false),
+                    Err(response) => response.write(&mut stream, with_body),
+                };
+            }
+            _ => Response::problem(404, &format!("there is nothing at {}", request.path)),
+        };
+        response.write(&mut stream, with_body)
+    }
+
+    /// Answers with the rows of the board, at once or when they have changed.
+    fn board(&self, request: &Request) -> Response {
+        let known = request
+            .header("if-none-match")
+            .and_then(|tag| self.version_of(tag));
+        let wait = request.parameter("wait").unwrap_or("0").parse::<f64>();
+        let wait = wait.ok().filter(|seconds| (0.0..=1e6).contains(seconds));
+        let Some(wait) = wait else {
+            return Response::problem(400, "wait: give seconds, such as wait=30");
+        };
+        let wait = Duration::from_secs_f64(wait).min(BOARD_WAIT_MAX);
+        match self.hub.board_after(known, self.clock.now() + wait) {
+            Some(view) => {
+                let tag = format!("\"{:x}-{}\"", self.hub.instance(), view.version);
+                Response::json(&view.rows).header("ETag", tag)
+            }
+            None => Response::empty(304),
+        }
+    }
+
+    fn version_of(&self, tag: &str) -> Option<u64> {
+        let (instance, version) = tag.trim_matches('"').split_once('-')?;
+        let is_ours = u64::from_str_radix(instance, 16) == Ok(self.hub.instance());
+        version.parse().ok().filter(|_| is_ours)
+    }
+
+    fn runs(&self) -> Response {
+        match self.data.as_ref().map(|data| data.runs(self.clock.wall())) {
+            None => Response::json(&json!([])),
+            Some(Ok(list)) => Response::json(&list.runs),
+            Some(Err(error)) => Response::problem(500, &error.to_string()),
+        }
+    }
+
+    /// Returns the run with this id, or the latest with this label.
+    fn run(&self, id: &str) -> Result<RunDirectory, Response> {
+        let missing = || Response::problem(404, &format!("no run is called {id:?}"));
+        let data = self.data.as_ref().ok_or_else(missing)?;
+        data.named_run(id).map_err(|error| {
+            if error.is_invalid_input() {
+                missing()
+            } else {
+                Response::problem(500, &error.to_string())
+            }
+        })
+    }
+
+    fn run_summary(&self, run: &RunDirectory) -> Response {
+        let id: &ExecutionId = run.execution_id();
+        match self.data.as_ref().map(|data| data.runs(self.clock.wall())) {
+            Some(Ok(list)) => match list.runs.iter().find(|run| run.execution_id == *id) {
+                Some(run) => Response::json(run),
+                None => Response::problem(404, &format!("no run is called {id:?}")),
+            },
+            Some(Err(error)) => Response::problem(500, &error.to_string()),
+            None => Response::problem(404, "no history is kept"),
+        }
+    }
+}
+
+/// Writes the events of a run as JSON Lines, as they are in its log.
+fn run_events(run: &RunDirectory, query: &EventsQuery, stream: &UnixStream) -> io::Result<()> {
+    let log = match LogReader::open_lines(run, query.query.clone()) {
+        Ok(log) => log,
+        Err(error) => {
+            let mut stream = stream;
+            return Response::problem(500, &error.to_string()).write(&mut stream, true);
+        }
+    };
+    let mut body = ChunkedBody::start(stream, "application/jsonl; charset=utf-8")?;
+    let numbered = log.filter(|record| {
+        let seq = record.envelope.seq.unwrap_or(u64::MAX);
+        seq >= query.from_seq
+    });
+    for record in numbered.take(query.limit) {
+        let line = record.line();
+        body.write_all(line.strip_suffix(b"\n").unwrap_or(line))?;
+        body.write_all(b"\n")?;
+    }
+    body.finish()
+}

@@ -1,0 +1,179 @@
+//! The Unix socket of the observer: its path, its file, and the user at its other end.
+
+use std::ffi::OsString;
+use std::fs::{self, DirBuilder, File};
+use std::io;
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{Mode, OFlags};
+
+use super::cursor::run_hash;
+use crate::error::{Error, Result};
+use crate::history::TrustedOwner;
+
+/// The longest path that a socket's address holds on every system, without its zero byte.
+const ADDRESS_BYTES_MAX: usize = 103;
+
+/// Returns the path of the socket for a data directory: below the directory for run-time files of the
+/// user, `$XDG_RUNTIME_DIR`, or else in the data directory itself.
+pub(crate) fn socket_path(data: &Path, runtime_dir: Option<OsString>) -> PathBuf {
+    match runtime_dir.filter(|path| Path::new(path).is_absolute()) {
+        Some(runtime) => {
+            let real = fs::canonicalize(data).unwrap_or_else(|_| data.to_owned());
+            let hash = run_hash(&real.to_string_lossy());
+            PathBuf::from(runtime)
+                .join("td-observe")
+                .join(format!("{hash:016x}.sock"))
+        }
+        None => data.join("observer.sock"),
+    }
+}
+
+/// A listening socket and its file.
+#[derive(Debug)]
+pub(crate) struct Socket {
+    pub listener: UnixListener,
+    path: PathBuf,
+    /// Device and inode of the file.
+    file: (u64, u64),
+}
+
+impl Socket {
+    /// Listens at a path. A file that nobody listens at is replaced; the caller holds the observer's
+    /// lock, so that it is nobody's who is just starting.
+    ///
+    /// # Errors
+    /// If the directory belongs to another user or is writable by others, if another program listens at
+    /// the path, or if the socket cannot be made.
+    pub fn listen(path: &Path) -> Result<Self> {
+        let failed = |cause| Error::file("cannot listen at", path, cause);
+        if let Some(directory) = path.parent() {
+            DirBuilder::new()
+                .recursive(true)
+                .mode(0o700)
+                .create(directory)
+                .map_err(failed)?;
+            let metadata = fs::metadata(directory).map_err(failed)?;
+            TrustedOwner::User.check(directory, &metadata)?;
+        }
+        match connect(path) {
+            Ok(_) => {
+                return Err(Error::locked("another program listens at").at(path));
+            }
+            Err(cause) if cause.kind() == io::ErrorKind::NotFound => {}
+            Err(_) => match fs::remove_file(path) {
+                Ok(()) => {}
+                Err(cause) if cause.kind() == io::ErrorKind::NotFound => {}
+                Err(cause) => return Err(failed(cause)),
+            },
+        }
+        let listener = at_address(path, UnixListener::bind).map_err(failed)?;
+        fs::set_permissions(path, fs::Permissions::from_mode(0o600)).map_err(failed)?;
+        let metadata = fs::symlink_metadata(path).map_err(failed)?;
+        Ok(Self {
+            listener,
+            path: path.to_owned(),
+            file: (metadata.dev(), metadata.ino()),
+        })
+    }
+
+    /// Returns true if the file is still the one that was made.
+    pub fn is_in_place(&self) -> bool {
+        fs::symlink_metadata(&self.path)
+            .is_ok_and(|metadata| (metadata.dev(), metadata.ino()) == self.file)
+    }
+}
+
+impl Drop for Socket {
+    fn drop(&mut self) {
+        if self.is_in_place() {
+            // Its absence is what the removal is for.
+            let _ = fs::remove_file(&self.path);
+        }
+    }
+}
+
+/// Connects to the socket at a path.
+///
+/// # Errors
+/// Those of the system; `ConnectionRefused` if nobody listens.
+pub(crate) fn connect(path: &Path) -> io::Result<UnixStream> {
+    at_address(path, UnixStream::connect)
+}
+
+/// Uses a path as an address. One that is too long is reached through its open directory.
+fn at_address<T>(path: &Path, open: impl Fn(PathBuf) -> io::Result<T>) -> io::Result<T> {
+    if path.as_os_str().len() <= ADDRESS_BYTES_MAX {
+        return open(path.to_owned());
+    }
+    let (Some(directory), Some(name)) = (path.parent(), path.file_name()) else {
+        return Err(io::ErrorKind::InvalidInput.into());
+    };
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let directory = File::from(rustix::fs::open(directory, flags, Mode::empty())?);
+    let short = PathBuf::from(format!("/proc/self/fd/{}", directory.as_raw_fd()));
+    open(short.join(name))
+}
+
+/// Returns true if the other end is a process of the same user.
+pub(crate) fn is_own_peer(stream: &UnixStream) -> bool {
+    rustix::net::sockopt::socket_peercred(stream)
+        .is_ok_and(|peer| peer.uid == rustix::process::geteuid())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_stale_socket_is_replaced_and_a_live_one_is_not() {
+        let temp = tempfile::tempdir().unwrap();
+        fs::set_permissions(temp.path(), fs::Permissions::from_mode(0o700)).unwrap();
+        let deep = "d".repeat(120);
+        for path in [
+            temp.path().join("a.sock"),
+            temp.path().join(deep).join("b.sock"),
+        ] {
+            let first = Socket::listen(&path).unwrap();
+            assert!(first.is_in_place());
+            assert!(Socket::listen(&path).unwrap_err().is_locked());
+            let stream = connect(&path).unwrap();
+            assert!(is_own_peer(&stream));
+            // Its process has died without removing it.
+            let Socket { listener, .. } = &first;
+            drop(listener.try_clone().unwrap());
+            fs::rename(&path, path.with_extension("moved")).unwrap();
+            assert!(!first.is_in_place());
+            drop(first);
+            fs::rename(path.with_extension("moved"), &path).unwrap();
+            assert_eq!(
+                connect(&path).unwrap_err().kind(),
+                io::ErrorKind::ConnectionRefused
+            );
+            let second = Socket::listen(&path).unwrap();
+            let mode = fs::metadata(&path).unwrap().permissions().mode();
+            assert_eq!(mode & 0o777, 0o600);
+            drop(second);
+            assert!(!path.exists());
+        }
+    }
+
+    #[test]
+    fn the_path_depends_on_the_data_directory_and_the_user() {
+        let data = Path::new("/nowhere/data");
+        let path = socket_path(data, Some("/run/user/7".into()));
+        assert!(path.starts_with("/run/user/7/td-observe"), "{path:?}");
+        assert_ne!(
+            path,
+            socket_path(Path::new("/nowhere/other"), Some("/run/user/7".into()))
+        );
+        assert_eq!(socket_path(data, None), data.join("observer.sock"));
+        assert_eq!(
+            socket_path(data, Some("".into())),
+            data.join("observer.sock")
+        );
+    }
+}

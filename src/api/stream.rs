@@ -1,0 +1,286 @@
+//! The stream of events for one client: the history that it asks for, then the live events.
+//!
+//! Every event is delivered once, in the order of the observer. A client that comes back with a cursor
+//! gets exactly what followed it: from the hub where that has it still, else from the logs. A client that
+//! reads too slowly gets from the logs what it missed in the hub; what is kept nowhere is counted.
+
+use std::collections::BTreeSet;
+use std::time::{Duration, Instant};
+
+use super::cursor::{HistoryPlace, StreamCursor, run_hash};
+use super::history::{HistoryItem, MergedHistory};
+use super::hub::{Hub, Next};
+use super::journal::Numbers;
+use crate::bus::EventRef;
+use crate::clock::Clock;
+use crate::error::Result;
+use crate::event::{Envelope, LogGapRange};
+use crate::history::DataDir;
+use crate::timestamp::Timestamp;
+
+/// The place of a history that begins at the beginning of all runs.
+const BEGINNING: u64 = u64::MAX;
+
+/// The time by which another observer's cursor is widened: events of several sources may have been
+/// distributed in another order than that of their times.
+const OVERLAP_MICROS: i64 = 2_000_000;
+
+/// The events that a client wants.
+#[derive(Debug, Default)]
+pub(crate) struct Selection {
+    /// Executions; none means all.
+    pub executions: BTreeSet<String>,
+    /// Types of events; none means all.
+    pub types: BTreeSet<String>,
+}
+
+impl Selection {
+    fn selects(&self, envelope: &Envelope) -> bool {
+        let event = &envelope.event;
+        (self.executions.is_empty() || self.executions.contains(event.execution_id()))
+            && (self.types.is_empty() || self.types.contains(event.type_name()))
+    }
+}
+
+/// The point from which a client wants events.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum StartPoint {
+    /// From now on.
+    Now,
+    /// From this time on, which may be the beginning of the history.
+    Since(Timestamp),
+    /// After a cursor of a stream that began at a time, if at one.
+    After(StreamCursor, Option<Timestamp>),
+}
+
+/// The next delivery.
+pub(crate) enum Item {
+    /// An event, and the position after it.
+    Event(EventRef, StreamCursor),
+    /// So many events that are kept nowhere.
+    Missed(u64, StreamCursor),
+}
+
+/// The stream of events for one client.
+pub(crate) struct EventStream {
+    hub: Hub,
+    data: Option<DataDir>,
+    selection: Selection,
+    position: u64,
+    ts: Timestamp,
+    /// The last number of each run before the position.
+    numbers: Numbers,
+    round: Option<Round>,
+    /// Live events that were taken from the hub.
+    ready: std::vec::IntoIter<EventRef>,
+    clock: Clock,
+}
+
+/// The history that is read before the position.
+struct Round {
+    history: MergedHistory,
+    from: u64,
+    since: Option<Timestamp>,
+    /// The last event that the client has; what precedes it is not delivered again.
+    skip: Option<HistoryPlace>,
+}
+
+impl EventStream {
+    /// Begins a stream.
+    ///
+    /// # Errors
+    /// If the history cannot be listed.
+    pub fn open(
+        hub: Hub,
+        data: Option<DataDir>,
+        selection: Selection,
+        from: StartPoint,
+        clock: Clock,
+    ) -> Result<Self> {
+        let (position, numbers) = hub.numbers();
+        let (_, ts) = hub.end();
+        let mut stream = Self {
+            hub,
+            data,
+            selection,
+            position,
+            ts,
+            numbers,
+            round: None,
+            ready: Vec::new().into_iter(),
+            clock,
+        };
+        match from {
+            StartPoint::Now => {}
+            StartPoint::Since(since) => stream.read_all(Some(since), None)?,
+            StartPoint::After(cursor, since) => stream.resume(cursor, since)?,
+        }
+        Ok(stream)
+    }
+
+    /// Goes back to a cursor.
+    fn resume(&mut self, cursor: StreamCursor, since: Option<Timestamp>) -> Result<()> {
+        let is_ours = cursor.instance == self.hub.instance();
+        let numbers = match is_ours {
+            true => self.hub.numbers_at(cursor.position),
+            false => None,
+        };
+        let Some(numbers) = numbers else {
+            // Of an observer that has ended, or too old: found again by its time.
+            let since = cursor.ts.micros().saturating_sub(OVERLAP_MICROS);
+            return self.read_all(Some(Timestamp::from_micros(since)), None);
+        };
+        (self.position, self.numbers, self.ts) = (cursor.position, numbers, cursor.ts);
+        match cursor.history {
+            None => Ok(()),
+            Some(place) if place.from == BEGINNING => self.read_all(since, Some(place)),
+            Some(place) => match self.hub.numbers_at(place.from) {
+                Some(from) => {
+                    self.read_between(place.from, &from, Some(place));
+                    Ok(())
+                }
+                None => {
+                    let since = cursor.ts.micros().saturating_sub(OVERLAP_MICROS);
+                    self.read_all(Some(Timestamp::from_micros(since)), None)
+                }
+            },
+        }
+    }
+
+    /// Reads all runs up to the position.
+    fn read_all(&mut self, since: Option<Timestamp>, skip: Option<HistoryPlace>) -> Result<()> {
+        let Some(data) = &self.data else {
+            return Ok(());
+        };
+        let executions = &self.selection.executions;
+        let history = MergedHistory::from_beginning(data, &self.numbers, executions, &self.clock)?;
+        self.round = Some(Round {
+            history,
+            from: BEGINNING,
+            since,
+            skip,
+        });
+        Ok(())
+    }
+
+    /// Reads what the logs have between an earlier position and this one.
+    fn read_between(&mut self, from: u64, numbers: &Numbers, skip: Option<HistoryPlace>) {
+        let Some(data) = &self.data else {
+            return;
+        };
+        let executions = &self.selection.executions;
+        let history = MergedHistory::between(data, numbers, &self.numbers, executions, &self.clock);
+        self.round = Some(Round {
+            history,
+            from,
+            since: None,
+            skip,
+        });
+    }
+
+    /// Returns the cursor of the point that is reached.
+    pub fn cursor(&self) -> StreamCursor {
+        self.hub.cursor(self.position, self.ts)
+    }
+
+    /// Returns the next item; `Ok(None)` at the deadline.
+    ///
+    /// # Errors
+    /// [`Ended`] when the observer ends.
+    pub fn next(
+        &mut self,
+        deadline: Instant,
+        is_stopped: &dyn Fn() -> bool,
+    ) -> Result<Option<Item>, Ended> {
+        loop {
+            if is_stopped() {
+                return Err(Ended);
+            }
+            if self.round.is_some() {
+                if let Some(item) = self.next_of_history(is_stopped) {
+                    return Ok(Some(item));
+                }
+                continue;
+            }
+            if let Some(event) = self.ready.next() {
+                self.position += 1;
+                self.ts = event.ts;
+                if let Some(numbers) = LogGapRange::of(&event) {
+                    self.note(event.event.execution_id(), numbers.last);
+                }
+                if self.selection.selects(&event) {
+                    return Ok(Some(Item::Event(event, self.cursor())));
+                }
+                continue;
+            }
+            match self.hub.next(self.position, deadline) {
+                Next::Events(events) => self.ready = events.into_iter(),
+                Next::Missed(missed) if self.data.is_none() => {
+                    self.position += missed;
+                    return Ok(Some(Item::Missed(missed, self.cursor())));
+                }
+                Next::Missed(_) => {
+                    let (from, numbers) = (self.position, self.numbers.clone());
+                    (self.position, self.numbers) = self.hub.numbers();
+                    self.read_between(from, &numbers, None);
+                }
+                Next::Timeout => return Ok(None),
+                Next::Closed => return Err(Ended),
+            }
+        }
+    }
+
+    fn note(&mut self, run: &str, seq: u64) {
+        match self.numbers.get_mut(run) {
+            Some(last) => *last = seq,
+            None => {
+                self.numbers.insert(run.into(), seq);
+            }
+        }
+    }
+
+    /// Returns the next item of the history; `None` at its end.
+    fn next_of_history(&mut self, is_stopped: &dyn Fn() -> bool) -> Option<Item> {
+        loop {
+            let round = self.round.as_mut()?;
+            let record = match round.history.next(is_stopped) {
+                Some(HistoryItem::Event(record)) => record,
+                Some(HistoryItem::Missed(missed)) => {
+                    return Some(Item::Missed(missed, self.cursor()));
+                }
+                None => {
+                    self.round = None;
+                    return None;
+                }
+            };
+            let envelope = record.envelope;
+            let run = run_hash(envelope.event.execution_id());
+            let seq = envelope.seq.unwrap_or(0);
+            if let Some(skip) = round.skip {
+                if (skip.run, skip.seq) == (run, seq) {
+                    round.skip = None;
+                }
+                continue;
+            }
+            let is_early = round.since.is_some_and(|since| envelope.ts < since);
+            if is_early || !self.selection.selects(&envelope) {
+                continue;
+            }
+            let from = round.from;
+            let history = Some(HistoryPlace { from, run, seq });
+            let cursor = StreamCursor {
+                history,
+                ts: envelope.ts,
+                ..self.hub.cursor(self.position, self.ts)
+            };
+            return Some(Item::Event(envelope.into(), cursor));
+        }
+    }
+}
+
+/// The observer ends; nothing follows.
+#[derive(Debug)]
+pub(crate) struct Ended;
+
+/// The time between two checks whether a waiting client is still there.
+pub(crate) const WAIT: Duration = Duration::from_millis(500);

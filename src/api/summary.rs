@@ -1,0 +1,92 @@
+//! Summaries of runs: the rows of the board beside a run's log, so that the board is there at a start
+//! without reading the logs.
+
+use std::time::Duration;
+
+use serde_json::{Map, Value, json};
+
+use super::hub::Summary;
+use super::journal::Numbers;
+use crate::agent::StateRules;
+use crate::board::{Board, Row};
+use crate::error::Result;
+use crate::history::{DataDir, RunDirectory, RunStatus};
+use crate::timestamp::Timestamp;
+
+/// The field of a run's metadata that has its summary.
+const FIELD: &str = "board";
+
+/// The age up to which ended runs are on the board: what happened while the user was away.
+const ENDED_AGE_MAX: Duration = Duration::from_secs(24 * 3600);
+
+/// Returns the metadata of a summary: the rows, the number of the event that they stand for, and where
+/// in the newest file the later events begin.
+pub(crate) fn summary_of(data: &DataDir, summary: &Summary) -> Map<String, Value> {
+    let run = data.run(&summary.execution_id);
+    let offset = run.offset_after(summary.seq).ok();
+    let value = json!({"seq": summary.seq, "offset": offset, "rows": summary.rows});
+    Map::from_iter([(FIELD.to_owned(), value)])
+}
+
+/// Builds the board from the histories: from each run's summary and the events after it. Returns the
+/// board, and the number of the last event of each run.
+///
+/// # Errors
+/// If the runs cannot be listed. A run that cannot be read is reported and left out.
+pub(crate) fn board_of_history(
+    data: &DataDir,
+    rules: StateRules,
+    now: Timestamp,
+) -> Result<(Board, Numbers)> {
+    let mut board = Board::new(rules);
+    let mut numbers = Numbers::new();
+    let age_max = i64::try_from(ENDED_AGE_MAX.as_micros()).unwrap_or(i64::MAX);
+    let list = data.runs(now)?;
+    for problem in &list.problems {
+        log::warn!("{problem:?}");
+    }
+    for run in list.runs {
+        let is_recent = now.micros().saturating_sub(run.last_event.micros()) <= age_max;
+        if !is_recent && run.state != RunStatus::Running {
+            continue;
+        }
+        match add_run(&mut board, &run.directory) {
+            Ok(seq) => {
+                numbers.insert(run.execution_id, seq.max(run.events));
+            }
+            Err(error) => log::warn!("{error:?}"),
+        }
+    }
+    board.tick(now);
+    Ok((board, numbers))
+}
+
+/// Adds a run to the board; returns the number of its last event.
+fn add_run(board: &mut Board, run: &RunDirectory) -> Result<u64> {
+    let metadata = run.metadata().unwrap_or_default();
+    let stored = metadata
+        .as_ref()
+        .and_then(|metadata| metadata.extra.get(FIELD));
+    let rows = stored.and_then(rows_of);
+    let number = |name: &str| stored.and_then(|stored| stored.get(name)?.as_u64());
+    let (mut seq, offset) = match (rows, number("seq")) {
+        (Some(rows), Some(seq)) => {
+            for row in rows {
+                board.restore(row);
+            }
+            (seq, number("offset"))
+        }
+        _ => (0, None),
+    };
+    run.for_each_after(seq, offset, &mut |envelope| {
+        board.apply(envelope);
+        seq = envelope.seq.unwrap_or(seq);
+    })?;
+    Ok(seq)
+}
+
+/// Reads the rows of a summary; `None` if one is damaged, or of a later version.
+fn rows_of(stored: &Value) -> Option<Vec<Row>> {
+    let rows = stored.get("rows")?.as_array()?;
+    rows.iter().map(|row| Row::from_json(row).ok()).collect()
+}

@@ -1,0 +1,35 @@
+//! `td-observe start`, `stop` and `service`: the observer in the background.
+
+mod announcement;
+mod args;
+mod background;
+mod foreground;
+mod notify;
+mod service;
+
+use std::process::ExitCode;
+
+use super::failure::Failure;
+use super::options::Options;
+
+pub(super) use announcement::{Announcement, running};
+pub(super) use args::{TypedService, TypedStart, TypedStop};
+pub(super) use service::run as service;
+
+/// Starts the observer.
+pub(super) fn start(options: &Options, typed: &TypedStart) -> Result<ExitCode, Failure> {
+    if options.no_log {
+        return Err(Failure::usage(
+            "start: the observer keeps a history: leave out --no-log",
+        ));
+    }
+    match typed.foreground {
+        true => foreground::run(options, typed),
+        false => background::start(options),
+    }
+}
+
+/// Ends the observer.
+pub(super) fn stop(options: &Options, _typed: &TypedStop) -> Result<ExitCode, Failure> {
+    background::stop(options)
+}

@@ -1,0 +1,165 @@
+//! The announcement of a running observer: a lock in the data directory, and a file that names the
+//! process and its socket.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{FlockOperation, flock};
+use serde::{Deserialize, Serialize};
+
+use crate::error::{Error, Result};
+use crate::history::TrustedOwner;
+use crate::timestamp::Timestamp;
+
+const LOCK: &str = "observer.lock";
+const FILE: &str = "observer.json";
+const TEMPORARY: &str = "observer.json.tmp";
+
+/// The facts that a face needs about the observer of a data directory.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(in crate::cli) struct Announcement {
+    /// The process.
+    pub pid: u32,
+    /// The socket of its API.
+    pub socket: PathBuf,
+    /// The data directory.
+    pub data_dir: PathBuf,
+    /// The sockets of the tmux servers that it observes.
+    pub servers: Vec<PathBuf>,
+    /// The version of the program.
+    pub version: String,
+    /// The time of its start.
+    pub started: Timestamp,
+}
+
+/// The right to be the observer of a data directory. Held until dropped, or until the process ends.
+#[derive(Debug)]
+pub(in crate::cli) struct ObserverLock {
+    _file: File,
+    data: PathBuf,
+}
+
+impl ObserverLock {
+    /// Takes the lock.
+    ///
+    /// # Errors
+    /// [`Error::is_locked`] if an observer runs; else if the file cannot be made.
+    pub fn take(data: &Path) -> Result<Self> {
+        let path = data.join(LOCK);
+        let file = open_lock(&path, true)?;
+        match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => Ok(Self {
+                _file: file,
+                data: data.to_owned(),
+            }),
+            Err(rustix::io::Errno::WOULDBLOCK) => {
+                Err(Error::locked("an observer runs already for").at(data))
+            }
+            Err(cause) => Err(Error::file("cannot lock", &path, cause.into())),
+        }
+    }
+
+    /// Writes the announcement.
+    ///
+    /// # Errors
+    /// If the file cannot be written.
+    pub fn announce(&self, announcement: &Announcement) -> Result<()> {
+        let temporary = self.data.join(TEMPORARY);
+        let write = || {
+            let mut options = OpenOptions::new();
+            options.write(true).create(true).truncate(true).mode(0o600);
+            let mut file = options.open(&temporary)?;
+            let mut text = serde_json::to_vec_pretty(announcement)?;
+            text.push(b'\n');
+            file.write_all(&text)?;
+            fs::rename(&temporary, self.data.join(FILE))
+        };
+        write().map_err(|cause| Error::file("cannot write", &self.data.join(FILE), cause))
+    }
+
+    /// Removes the announcement, before the observer ends.
+    pub fn withdraw(&self) {
+        // A file that is left is harmless: without the lock nobody believes it.
+        let _ = fs::remove_file(self.data.join(FILE));
+    }
+}
+
+fn open_lock(path: &Path, creates: bool) -> Result<File> {
+    let mut options = OpenOptions::new();
+    options.read(true).write(true).create(creates).mode(0o600);
+    let failed = |cause| Error::file("cannot open", path, cause);
+    let file = options.open(path).map_err(failed)?;
+    TrustedOwner::User.check(path, &file.metadata().map_err(failed)?)?;
+    Ok(file)
+}
+
+/// Returns true if an observer of the data directory runs, ready or not.
+///
+/// # Errors
+/// If the lock cannot be checked, or is not the user's.
+pub(in crate::cli) fn is_running(data: &Path) -> Result<bool> {
+    let path = data.join(LOCK);
+    let file = match open_lock(&path, false) {
+        Ok(file) => file,
+        Err(_) if !path.exists() => return Ok(false),
+        Err(error) => return Err(error),
+    };
+    match flock(&file, FlockOperation::NonBlockingLockShared) {
+        Ok(()) => Ok(false),
+        Err(rustix::io::Errno::WOULDBLOCK) => Ok(true),
+        Err(cause) => Err(Error::file("cannot check", &path, cause.into())),
+    }
+}
+
+/// Returns the announcement of the observer that runs; `None` if none does, or it is not ready.
+///
+/// # Errors
+/// If the lock or the announcement cannot be read, or is not the user's.
+pub(in crate::cli) fn running(data: &Path) -> Result<Option<Announcement>> {
+    if !is_running(data)? {
+        return Ok(None);
+    }
+    let path = data.join(FILE);
+    let text = match fs::read(&path) {
+        Ok(text) => text,
+        Err(cause) if cause.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(cause) => return Err(Error::file("cannot read", &path, cause)),
+    };
+    let metadata = fs::metadata(&path).map_err(|cause| Error::file("cannot read", &path, cause))?;
+    TrustedOwner::User.check(&path, &metadata)?;
+    serde_json::from_slice(&text)
+        .map(Some)
+        .map_err(|cause| Error::file("cannot use", &path, cause.into()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn there_is_one_observer_for_a_data_directory() {
+        let temp = tempfile::tempdir().unwrap();
+        let data = temp.path();
+        assert!(!is_running(data).unwrap());
+        let lock = ObserverLock::take(data).unwrap();
+        assert!(is_running(data).unwrap());
+        assert_eq!(running(data).unwrap(), None);
+        assert!(ObserverLock::take(data).unwrap_err().is_locked());
+        let announcement = Announcement {
+            pid: 7,
+            socket: data.join("s"),
+            data_dir: data.to_owned(),
+            servers: vec!["/tmp/tmux-0/default".into()],
+            version: "1".to_owned(),
+            started: Timestamp::from_micros(0),
+        };
+        lock.announce(&announcement).unwrap();
+        assert_eq!(running(data).unwrap(), Some(announcement));
+        drop(lock);
+        assert_eq!(running(data).unwrap(), None);
+        ObserverLock::take(data).unwrap().withdraw();
+        assert!(!data.join(FILE).exists());
+    }
+}

@@ -1,0 +1,72 @@
+//! The arguments of `start`, `stop` and `service`.
+
+use std::path::PathBuf;
+
+use clap::{Subcommand, ValueHint};
+
+use crate::cli::history_args::TypedKeeping;
+use crate::cli::watch_args::SourceKind;
+
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  td-observe start                       all sessions of your tmux server
+  td-observe start -L work -L play       of two servers
+  td-observe start --agents ~/tasks      and the agents that write there
+  td-observe start --foreground          for a service manager; see service
+  td-observe status                      what it sees
+  td-observe stop                        ends it
+
+The observer has no terminal and survives the end of yours. It is observing when
+start returns, and writes its diagnostics to observer.log in the data directory.
+There is one observer for each data directory.")]
+pub(in crate::cli) struct TypedStart {
+    /// Stay in the foreground until a signal
+    #[arg(long)]
+    pub foreground: bool,
+    /// Read the output files of background agents in this directory; repeat for several
+    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
+    pub agents: Vec<PathBuf>,
+    /// The way in which panes are observed: auto, or poll, which changes nothing in tmux
+    #[arg(long, value_name = "HOW", value_enum, default_value_t = SourceKind::Auto)]
+    pub source: SourceKind,
+    #[command(flatten)]
+    pub keeping: TypedKeeping,
+    /// Leave the terminal of the starting process
+    #[arg(long, hide = true)]
+    pub detached: bool,
+}
+
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  td-observe stop                     ends the observer in order
+  td-observe stop --data-dir /srv/td  that of another data directory
+
+Panes and agents are not touched. Their runs read \"detached\", and the next
+observer continues them.")]
+pub(in crate::cli) struct TypedStop {}
+
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  td-observe service show       prints the unit
+  td-observe service install    writes it, and starts the observer with your login
+  td-observe service uninstall  stops it and removes the unit
+
+The unit is ~/.config/systemd/user/td-observe.service.")]
+pub(in crate::cli) struct TypedService {
+    #[command(subcommand)]
+    pub action: ServiceAction,
+}
+
+/// The action on the unit of systemd.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Subcommand)]
+pub(in crate::cli) enum ServiceAction {
+    /// Write the unit, enable and start it
+    Install,
+    /// Stop and disable the unit, and remove it
+    Uninstall,
+    /// Print the unit
+    Show,
+}

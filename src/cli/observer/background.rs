@@ -1,0 +1,129 @@
+//! Starting the observer in the background, and ending it.
+
+use std::ffi::OsString;
+use std::path::Path;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use super::announcement::{self, Announcement};
+use crate::child::{DetachedStart, start_detached};
+use crate::cli::failure::Failure;
+use crate::cli::options::Options;
+use crate::cli::output;
+use crate::clock::Clock;
+use crate::thread::park;
+
+/// The time in which the observer must be observing.
+const START_TIME: Duration = Duration::from_secs(15);
+
+/// The time in which the observer must have ended: the engine's own ceilings are below it.
+const STOP_TIME: Duration = Duration::from_secs(20);
+
+const POLL: Duration = Duration::from_millis(5);
+
+/// The diagnostics of the observer, in the data directory.
+const LOG: &str = "observer.log";
+
+/// Starts the observer, and returns when it is observing.
+pub(super) fn start(options: &Options) -> Result<ExitCode, Failure> {
+    let clock = Clock::system();
+    let data = options.home()?;
+    crate::history::DataDir::new(data.clone())
+        .prepare()
+        .map_err(crate::cli::keeping::unusable)?;
+    if let Some(known) = running(&data)? {
+        report(options, &known, "an observer runs already")?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let mut args: Vec<OsString> = std::env::args_os().skip(1).collect();
+    args.extend(["--foreground", "--detached"].map(OsString::from));
+    let log = data.join(LOG);
+    let program = std::env::current_exe()
+        .map_err(|cause| Failure::other(format!("cannot find this program: {cause}")))?;
+    let started = start_detached(
+        &DetachedStart {
+            program: program.into_os_string(),
+            args,
+            log: log.clone(),
+        },
+        START_TIME,
+        &clock,
+    )?;
+    if let Some(known) = running(&data)? {
+        report(options, &known, "observing")?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    // Its last line says why.
+    let why = std::fs::read_to_string(&log).unwrap_or_default();
+    let why = why.lines().next_back().unwrap_or(&started);
+    let why = why.strip_prefix("td-observe: ").unwrap_or(why);
+    Err(Failure::other(format!(
+        "the observer did not start: {why} (see {})",
+        log.display()
+    )))
+}
+
+/// Ends the observer, and returns when it has ended.
+pub(super) fn stop(options: &Options) -> Result<ExitCode, Failure> {
+    let clock = Clock::system();
+    let data = options.home()?;
+    let Some(known) = running(&data)? else {
+        output::say(&format!("no observer runs for {}", data.display()));
+        return Ok(ExitCode::SUCCESS);
+    };
+    let pid = i32::try_from(known.pid)
+        .ok()
+        .and_then(rustix::process::Pid::from_raw);
+    let Some(pid) = pid else {
+        return Err(Failure::other("the observer's announcement has no process"));
+    };
+    rustix::process::kill_process(pid, rustix::process::Signal::TERM)
+        .map_err(|cause| Failure::other(format!("cannot stop process {}: {cause}", known.pid)))?;
+    let deadline = clock.now() + STOP_TIME;
+    while announcement::is_running(&data)? {
+        if clock.now() >= deadline {
+            return Err(Failure::other(format!(
+                "process {} did not end within {} s",
+                known.pid,
+                STOP_TIME.as_secs()
+            )));
+        }
+        park(Some(POLL));
+    }
+    if !options.quiet {
+        output::print(&format!("stopped: pid {}\n", known.pid))?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Returns the observer that runs, when it is ready.
+fn running(data: &Path) -> Result<Option<Announcement>, Failure> {
+    let clock = Clock::system();
+    let deadline = clock.now() + START_TIME;
+    loop {
+        if let Some(known) = announcement::running(data)? {
+            return Ok(Some(known));
+        }
+        // One that is starting announces itself soon.
+        if !announcement::is_running(data)? || clock.now() >= deadline {
+            return Ok(None);
+        }
+        park(Some(POLL));
+    }
+}
+
+fn report(options: &Options, known: &Announcement, what: &str) -> Result<(), Failure> {
+    if options.quiet {
+        return Ok(());
+    }
+    let text = match options.json {
+        true => serde_json::to_string(known).unwrap_or_default(),
+        false => format!(
+            "{what}: pid {}, socket {}, data directory {}",
+            known.pid,
+            known.socket.display(),
+            known.data_dir.display()
+        ),
+    };
+    output::print(&(text + "\n"))
+}

@@ -1,0 +1,201 @@
+//! The observer itself: an engine that observes tmux servers and agents, the hub and the API.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use crossbeam_channel::select_biased;
+use serde_json::json;
+
+use super::announcement::{Announcement, ObserverLock};
+use super::args::TypedStart;
+use crate::api::{Hub, Routes, Server as ApiServer, board_of_history, socket_path, summary_of};
+use crate::bus::SubscribeOptions;
+use crate::cli::failure::Failure;
+use crate::cli::options::Options;
+use crate::cli::server_checks::{check_socket, check_tmux};
+use crate::cli::signals::Signals;
+use crate::cli::watch_args::SourceKind;
+use crate::cli::{descriptors, keeping, output, report};
+use crate::clock::Clock;
+use crate::engine::Engine;
+use crate::history::DataDir;
+use crate::observe::{AgentWatch, Watch};
+use crate::tmux::{DrainProgram, Server};
+
+/// The time between two summaries of a run.
+const SUMMARIES: Duration = Duration::from_secs(2);
+
+/// The time that clients of the API have at the end.
+const API_END: Duration = Duration::from_secs(1);
+
+/// The time in which all panes that exist at the start come under observation.
+const READY: Duration = Duration::from_secs(5);
+
+/// Observes until a signal arrives.
+pub(super) fn run(options: &Options, typed: &TypedStart) -> Result<ExitCode, Failure> {
+    if typed.detached {
+        // An error means that this process leads a session already.
+        let _ = rustix::process::setsid();
+    }
+    let signals = Signals::catch(|| {})?;
+    let clock = Clock::system();
+    let data_path = options.home()?;
+    let (builder, _) = keeping::builder(options, &typed.keeping, &clock)?;
+    let servers = servers(options, &clock)?;
+    let agents = agents(&typed.agents)?;
+    let states = crate::agent::StateRules::builtin();
+    let mut engine = builder.start().map_err(keeping::unusable)?;
+    let lock = ObserverLock::take(&data_path).map_err(|error| locked(&error))?;
+    let data = DataDir::new(data_path.clone());
+    let (board, numbers) = board_of_history(&data, states.clone(), clock.wall())?;
+    let everything = SubscribeOptions {
+        capacity: Some(usize::MAX),
+        ..Default::default()
+    };
+    let events = engine.subscribe_with(everything);
+    let (hub, hub_thread) = Hub::start(events, board, &numbers, clock.clone())?;
+    descriptors::want_many();
+    for server in &servers {
+        let watch = Watch::new(server.server.clone()).states(states.clone());
+        engine.watch(match typed.source {
+            SourceKind::Auto | SourceKind::Stream => watch.stream(DrainProgram::this()?),
+            SourceKind::Poll => watch.poll(),
+        })?;
+    }
+    if let Some(agents) = agents {
+        // Its job ends with the engine.
+        drop(engine.watch_agents(agents)?);
+    }
+    let announcement = Announcement {
+        pid: std::process::id(),
+        socket: socket_path(&data_path, std::env::var_os("XDG_RUNTIME_DIR")),
+        data_dir: data_path.clone(),
+        servers: servers.iter().map(|server| server.socket.clone()).collect(),
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        started: clock.wall(),
+    };
+    let routes = Routes {
+        hub: hub.clone(),
+        data: Some(data.clone()),
+        clock: clock.clone(),
+        about: json!(announcement),
+    };
+    let api = ApiServer::start(&announcement.socket, routes, &clock)?;
+    wait_until_observing(&servers, &hub, &clock, &signals);
+    lock.announce(&announcement)?;
+    super::notify::notify("READY=1");
+    ready(&announcement)?;
+    until_signal(&engine, &hub, &data, &signals, &clock);
+    super::notify::notify("STOPPING=1");
+    lock.withdraw();
+    summarize(&engine, &hub, &data);
+    let ended = engine.shutdown();
+    api.stop(&clock, API_END);
+    if let Err(panicked) = hub_thread.join() {
+        output::say(&panicked.to_string());
+    }
+    drop(lock);
+    Ok(crate::cli::live::code(report::tell(&ended)))
+}
+
+/// A tmux server to observe, and its socket.
+struct Observed {
+    server: Server,
+    socket: PathBuf,
+}
+
+fn servers(options: &Options, clock: &Clock) -> Result<Vec<Observed>, Failure> {
+    let mut servers = Vec::new();
+    for chosen in &options.servers {
+        let socket = chosen.socket_path().unwrap_or_default();
+        // The server that `TMUX` names now may not be the one of the observer's later life.
+        let server = match socket.as_os_str().is_empty() {
+            true => chosen.server(),
+            false => Server::socket(&socket),
+        };
+        if servers.is_empty() {
+            check_tmux(&server, clock)?;
+        }
+        check_socket(&server, clock)?;
+        servers.push(Observed { server, socket });
+    }
+    Ok(servers)
+}
+
+fn agents(directories: &[PathBuf]) -> Result<Option<AgentWatch>, Failure> {
+    if directories.is_empty() {
+        return Ok(None);
+    }
+    let mut watch = AgentWatch::new().follow();
+    for directory in directories {
+        watch = watch
+            .path(directory)
+            .map_err(|error| Failure::usage(format!("--agents: {error}")))?;
+    }
+    Ok(Some(watch))
+}
+
+fn locked(error: &crate::Error) -> Failure {
+    match error.is_locked() {
+        true => Failure::other(format!(
+            "{error}; td-observe status shows what it sees, td-observe stop ends it"
+        )),
+        false => Failure::other(format!("{error:?}")),
+    }
+}
+
+/// Waits until the panes that exist now are on the board. A server that is not there is waited for later.
+fn wait_until_observing(servers: &[Observed], hub: &Hub, clock: &Clock, signals: &Signals) {
+    let listed = servers.iter().filter_map(|server| {
+        let server = server.server.clone().with_timeout(Duration::from_secs(1));
+        let format = "#{pane_id} #{pane_current_command}";
+        let panes = server.run(["list-panes", "-a", "-F", format], clock).ok()?;
+        // Panes with an observer in them are left out.
+        let panes = panes.lines().filter(|line| !line.contains("td-observe"));
+        let ids = panes.filter_map(|line| line.split(' ').next());
+        Some(ids.map(str::to_owned).collect::<Vec<String>>())
+    });
+    let listed: Vec<String> = listed.flatten().collect();
+    let deadline = clock.now() + READY;
+    let mut version = None;
+    while let Some(view) = hub.board_after(version, deadline) {
+        version = Some(view.version);
+        let is_there = |id: &String| {
+            let mut rows = view.rows.iter();
+            rows.any(|row| {
+                !row.has_ended() && row.pane.as_ref().is_some_and(|of| of.as_str() == id)
+            })
+        };
+        if listed.iter().all(is_there) || !signals.first().is_empty() {
+            return;
+        }
+    }
+}
+
+/// Tells the process that waits for it, and a user in the foreground.
+fn ready(announcement: &Announcement) -> Result<(), Failure> {
+    output::print(&format!(
+        "observing: pid {}, socket {}, data directory {}\n",
+        announcement.pid,
+        announcement.socket.display(),
+        announcement.data_dir.display()
+    ))
+}
+
+/// Stores summaries until a signal arrives.
+fn until_signal(engine: &Engine, hub: &Hub, data: &DataDir, signals: &Signals, clock: &Clock) {
+    loop {
+        let due = clock.after(SUMMARIES);
+        select_biased! {
+            recv(signals.first()) -> _ => return,
+            recv(due) -> _ => summarize(engine, hub, data),
+        }
+    }
+}
+
+fn summarize(engine: &Engine, hub: &Hub, data: &DataDir) {
+    for summary in hub.take_summaries() {
+        engine.add_metadata(&summary.execution_id, summary_of(data, &summary));
+    }
+}

@@ -1,0 +1,129 @@
+//! The observer as a service of the user: a unit for systemd.
+
+use std::fs;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use super::args::{ServiceAction, TypedService};
+use crate::child::{Invocation, run as run_program};
+use crate::cli::failure::Failure;
+use crate::cli::options::Options;
+use crate::cli::output;
+use crate::clock::Clock;
+
+const UNIT: &str = "td-observe.service";
+
+/// The time that systemctl has.
+const TIMEOUT: Duration = Duration::from_secs(30);
+
+/// Installs, removes or shows the unit.
+pub(in crate::cli) fn run(options: &Options, typed: &TypedService) -> Result<ExitCode, Failure> {
+    let unit = unit(options)?;
+    if typed.action == ServiceAction::Show {
+        output::print(&unit)?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    if !std::path::Path::new("/run/systemd/system").is_dir() {
+        return Err(Failure::other(
+            "systemd does not run here: start the observer with td-observe start, for example in ~/.profile",
+        ));
+    }
+    let path = unit_path()?;
+    let failed = |cause| Failure::other(format!("cannot change {}: {cause}", path.display()));
+    match typed.action {
+        ServiceAction::Install => {
+            let directory = path.parent().unwrap_or(&path);
+            fs::create_dir_all(directory).map_err(failed)?;
+            fs::write(&path, unit).map_err(failed)?;
+            systemctl(&["daemon-reload"])?;
+            systemctl(&["enable", "--now", UNIT])?;
+            output::print(&format!("installed: {}\n", path.display()))?;
+        }
+        ServiceAction::Uninstall => {
+            systemctl(&["disable", "--now", UNIT])?;
+            fs::remove_file(&path).map_err(failed)?;
+            systemctl(&["daemon-reload"])?;
+            output::print(&format!("removed: {}\n", path.display()))?;
+        }
+        ServiceAction::Show => {}
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn unit(options: &Options) -> Result<String, Failure> {
+    let program = std::env::current_exe()
+        .map_err(|cause| Failure::other(format!("cannot find this program: {cause}")))?;
+    let mut command = format!("{} start --foreground", quoted(&program.to_string_lossy()));
+    if let Some(data) = &options.data_dir {
+        let data = std::path::absolute(data).unwrap_or_else(|_| data.clone());
+        command.push_str(&format!(" --data-dir {}", quoted(&data.to_string_lossy())));
+    }
+    for server in &options.servers {
+        command.push_str(&match server.chosen() {
+            Some((option, value)) => format!(" {option} {}", quoted(&value.to_string_lossy())),
+            None => String::new(),
+        });
+    }
+    Ok(format!(
+        "[Unit]\n\
+         Description=td-observe: what agents and jobs in tmux do, and what they did\n\
+         Documentation=man:td-observe(1)\n\
+         \n\
+         [Service]\n\
+         Type=notify\n\
+         ExecStart={command}\n\
+         Restart=on-failure\n\
+         RestartSec=1\n\
+         \n\
+         [Install]\n\
+         WantedBy=default.target\n"
+    ))
+}
+
+/// Quotes an argument for a unit, in which a percent sign and a dollar sign have a meaning.
+fn quoted(text: &str) -> String {
+    let escaped = text
+        .replace('\\', "\\\\")
+        .replace('"', "\\\"")
+        .replace('%', "%%")
+        .replace('$', "$$");
+    format!("\"{escaped}\"")
+}
+
+fn unit_path() -> Result<PathBuf, Failure> {
+    let set = |name| std::env::var_os(name).filter(|value| !value.is_empty());
+    let config = set("XDG_CONFIG_HOME").map(PathBuf::from);
+    let home = set("HOME").map(|home| PathBuf::from(home).join(".config"));
+    match config.or(home) {
+        Some(config) => Ok(config.join("systemd/user").join(UNIT)),
+        None => Err(Failure::usage(
+            "HOME is not set: there is no place for the unit",
+        )),
+    }
+}
+
+fn systemctl(args: &[&str]) -> Result<(), Failure> {
+    let invocation = Invocation {
+        program: "systemctl".into(),
+        args: std::iter::once("--user")
+            .chain(args.iter().copied())
+            .map(Into::into)
+            .collect(),
+        env: Vec::new(),
+        directory: "/".into(),
+        stdin: Vec::new(),
+        output_bytes_max: 64 * 1024,
+        timeout: TIMEOUT,
+    };
+    let output = run_program(&invocation, &Clock::system())?;
+    if output.status.success() {
+        return Ok(());
+    }
+    let why = String::from_utf8_lossy(&output.stderr).trim().to_owned();
+    Err(Failure::other(format!(
+        "systemctl --user {} failed: {}",
+        args.join(" "),
+        crate::face::one_line(&why)
+    )))
+}

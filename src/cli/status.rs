@@ -1,0 +1,292 @@
+//! `td-observe status`: the board, from the observer or from the history.
+
+use std::io::IsTerminal;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::Duration;
+
+use crossbeam_channel::select_biased;
+use serde_json::Value;
+
+use super::failure::Failure;
+use super::nearest::nearest;
+use super::observer;
+use super::options::Options;
+use super::output;
+use super::signals::Signals;
+use super::status_args::TypedStatus;
+use crate::agent::StateRules;
+use crate::api::{board_of_history, get};
+use crate::board::{Attention, Row};
+use crate::clock::Clock;
+use crate::face::{BoardTable, one_line};
+use crate::history::DataDir;
+
+/// Something needs the user.
+const NEEDS_YOU: u8 = 4;
+
+/// The time for which the observer holds a request for changes.
+const HOLD: Duration = Duration::from_secs(1);
+
+/// The width of the table where the output is no terminal.
+const WIDTH: usize = 120;
+
+/// Clears the terminal from the top.
+const CLEAR: &str = "\x1b[H\x1b[2J";
+
+/// Prints the board.
+pub(super) fn run(options: &Options, typed: &TypedStatus) -> Result<ExitCode, Failure> {
+    let template = typed.format.as_deref().map(Template::parse).transpose()?;
+    let clock = Clock::system();
+    let mut source = Source::new(options, clock.clone())?;
+    if typed.watch {
+        return watch(options, typed, &mut source);
+    }
+    let rows = selected(source.rows(None)?.unwrap_or_default(), &typed.targets)?;
+    let text = match &template {
+        _ if options.quiet => String::new(),
+        Some(template) => template.fill(&rows),
+        None if options.json => lines(&rows),
+        None => source.table(options, &rows),
+    };
+    output::print(&text)?;
+    let needs_you = rows
+        .iter()
+        .any(|row| row.attention() == Attention::NeedsYou);
+    Ok(match typed.check && needs_you {
+        true => ExitCode::from(NEEDS_YOU),
+        false => ExitCode::SUCCESS,
+    })
+}
+
+/// Prints the board at each change, until a signal arrives.
+fn watch(options: &Options, typed: &TypedStatus, source: &mut Source) -> Result<ExitCode, Failure> {
+    let signals = Signals::catch(|| {})?;
+    let is_redrawn = std::io::stdout().is_terminal() && !options.json;
+    let mut shown: Vec<Row> = Vec::new();
+    let mut is_first = true;
+    loop {
+        if !signals.first().is_empty() {
+            return Ok(ExitCode::SUCCESS);
+        }
+        let Some(rows) = source.rows(Some(HOLD))? else {
+            continue;
+        };
+        let rows = selected(rows, &typed.targets).unwrap_or_default();
+        if !is_first && rows == shown {
+            select_biased! {
+                recv(signals.first()) -> _ => return Ok(ExitCode::SUCCESS),
+                recv(source.clock.after(source.pause())) -> _ => continue,
+            }
+        }
+        let text = match options.json {
+            true => {
+                let changed = rows.iter().filter(|row| !shown.contains(row));
+                lines(&changed.cloned().collect::<Vec<Row>>())
+            }
+            false => source.table(options, &rows),
+        };
+        let start = match (is_redrawn, is_first) {
+            (true, _) => CLEAR,
+            (false, false) if !options.json => "\n",
+            _ => "",
+        };
+        output::print(&format!("{start}{text}"))?;
+        shown = rows;
+        is_first = false;
+    }
+}
+
+/// Where the rows come from.
+struct Source {
+    data: PathBuf,
+    socket: Option<PathBuf>,
+    etag: Option<String>,
+    has_said: bool,
+    clock: Clock,
+}
+
+impl Source {
+    fn new(options: &Options, clock: Clock) -> Result<Self, Failure> {
+        Ok(Self {
+            data: options.home()?,
+            socket: None,
+            etag: None,
+            has_said: false,
+            clock,
+        })
+    }
+
+    /// Returns the rows; `None` if they have not changed for the given time.
+    fn rows(&mut self, hold: Option<Duration>) -> Result<Option<Vec<Row>>, Failure> {
+        if self.socket.is_none() {
+            self.socket = observer::running(&self.data)?.map(|known| known.socket);
+        }
+        if let Some(socket) = self.socket.clone() {
+            match self.ask(&socket, hold) {
+                Ok(rows) => return Ok(rows),
+                // It has ended, or another one has taken its place.
+                Err(error) if error.is_gone() || hold.is_some() => self.forget(),
+                Err(error) => return Err(Failure::other(format!("{error:?}"))),
+            }
+        }
+        if !std::mem::replace(&mut self.has_said, true) {
+            output::say(&format!(
+                "no observer runs: this is what the history in {} says; td-observe start observes",
+                self.data.display()
+            ));
+        }
+        let data = DataDir::new(self.data.clone());
+        let now = self.clock.wall();
+        let (board, _) = board_of_history(&data, StateRules::builtin(), now)?;
+        Ok(Some(board.rows().cloned().collect()))
+    }
+
+    fn ask(&mut self, socket: &Path, hold: Option<Duration>) -> crate::Result<Option<Vec<Row>>> {
+        let (path, etag) = match hold {
+            Some(hold) => (
+                format!("/api/v1/board?wait={}", hold.as_secs()),
+                self.etag.take(),
+            ),
+            None => ("/api/v1/board".to_owned(), None),
+        };
+        let answer = get(socket, &path, etag.as_deref(), hold.unwrap_or_default())?;
+        if answer.status == 304 {
+            self.etag = etag;
+            return Ok(None);
+        }
+        self.etag = answer.etag;
+        let invalid =
+            |cause| crate::Error::other("the observer's board is not readable").because(cause);
+        let rows: Vec<Value> = serde_json::from_slice(&answer.body).map_err(invalid)?;
+        let rows: serde_json::Result<Vec<Row>> = rows.iter().map(Row::from_json).collect();
+        rows.map(Some).map_err(invalid)
+    }
+
+    fn forget(&mut self) {
+        self.socket = None;
+        self.etag = None;
+    }
+
+    /// Returns the time until the history is read again.
+    fn pause(&self) -> Duration {
+        match self.socket {
+            Some(_) => Duration::ZERO,
+            None => Duration::from_secs(1),
+        }
+    }
+
+    fn table(&self, options: &Options, rows: &[Row]) -> String {
+        let width = match std::io::stdout().is_terminal() {
+            true => rustix::termios::tcgetwinsize(std::io::stdout())
+                .map_or(80, |size| usize::from(size.ws_col.max(20))),
+            false => WIDTH,
+        };
+        let table = BoardTable {
+            width,
+            is_coloured: options.coloured,
+            now: self.clock.wall(),
+        };
+        table.render(rows)
+    }
+}
+
+/// Returns the rows that the targets name.
+fn selected(rows: Vec<Row>, targets: &[String]) -> Result<Vec<Row>, Failure> {
+    if targets.is_empty() {
+        return Ok(rows);
+    }
+    let names = |row: &Row| {
+        let pane = row.pane.as_ref().map(|pane| pane.as_str().to_owned());
+        [
+            Some(row.name.clone()),
+            Some(row.execution_id.to_string()),
+            pane,
+        ]
+    };
+    let is_named = |row: &Row, target: &str| names(row).iter().flatten().any(|name| name == target);
+    for target in targets {
+        if !rows.iter().any(|row| is_named(row, target)) {
+            let known: Vec<String> = rows.iter().flat_map(names).flatten().collect();
+            let meant = nearest(target, known.iter().map(String::as_str));
+            let hint = match meant {
+                Some(meant) => format!("did you mean {meant:?}?"),
+                None => "td-observe status lists all".to_owned(),
+            };
+            let target = one_line(target);
+            return Err(Failure::usage(format!(
+                "no row is called {target:?}; {hint}"
+            )));
+        }
+    }
+    let wanted = rows.into_iter().filter(|row| {
+        let mut targets = targets.iter();
+        targets.any(|target| is_named(row, target))
+    });
+    Ok(wanted.collect())
+}
+
+fn lines(rows: &[Row]) -> String {
+    let lines = rows
+        .iter()
+        .filter_map(|row| serde_json::to_string(row).ok());
+    lines.map(|line| line + "\n").collect()
+}
+
+/// The text of `--format`.
+#[derive(Debug)]
+struct Template(Vec<Part>);
+
+#[derive(Debug)]
+enum Part {
+    Text(String),
+    Count(Attention),
+    Total,
+    First,
+}
+
+impl Template {
+    fn parse(text: &str) -> Result<Self, Failure> {
+        let mut parts = Vec::new();
+        let mut rest = text;
+        while let Some((before, after)) = rest.split_once('{') {
+            let (name, after) = after.split_once('}').ok_or_else(|| {
+                Failure::usage(format!("--format: a brace is not closed in {text:?}"))
+            })?;
+            parts.push(Part::Text(before.to_owned()));
+            let count = Attention::ALL
+                .iter()
+                .find(|attention| attention.as_str() == name);
+            parts.push(match (count, name) {
+                (Some(attention), _) => Part::Count(*attention),
+                (None, "total") => Part::Total,
+                (None, "first") => Part::First,
+                (None, name) => {
+                    return Err(Failure::usage(format!(
+                        "--format: {{{name}}} is unknown; there are {{needs_you}}, {{finished}}, {{working}}, {{quiet}}, {{total}} and {{first}}"
+                    )));
+                }
+            });
+            rest = after;
+        }
+        parts.push(Part::Text(rest.to_owned()));
+        Ok(Self(parts))
+    }
+
+    fn fill(&self, rows: &[Row]) -> String {
+        let needs_you = |row: &&Row| row.attention() == Attention::NeedsYou;
+        let parts = self.0.iter().map(|part| match part {
+            Part::Text(text) => text.clone(),
+            Part::Count(attention) => {
+                let counted = rows.iter().filter(|row| row.attention() == *attention);
+                counted.count().to_string()
+            }
+            Part::Total => rows.len().to_string(),
+            Part::First => rows
+                .iter()
+                .find(needs_you)
+                .map_or_else(String::new, |row| row.name.clone()),
+        });
+        one_line(&parts.collect::<String>()) + "\n"
+    }
+}

@@ -1,0 +1,38 @@
+//! The arguments of `td-observe status`.
+
+const EXAMPLES: &str = "\
+Examples:
+  td-observe status                who needs you, and what the others do
+  td-observe status --watch        the same, redrawn when it changes
+  td-observe status agent-1 %7     only these sessions and panes
+  td-observe status --check || notify-send 'An agent waits'
+  td-observe status --json | jq -r 'select(.attention == \"needs_you\").asks'
+
+In ~/.tmux.conf:
+  set -g status-right '#(td-observe status --format \"{needs_you} waiting\")'
+
+With an observer (td-observe start), the board is what happens now. Without one,
+it is what the history says, and a line on standard error says so.
+
+--format knows {needs_you}, {finished}, {working}, {quiet}, {total} and {first},
+the name of the first row that needs you.
+
+Exit codes: 0; 4 with --check, when something needs you; 2 wrong usage, or no
+such target.";
+
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(super) struct TypedStatus {
+    /// A session, a run or a %pane; all by default
+    #[arg(value_name = "TARGET")]
+    pub targets: Vec<String>,
+    /// Print the board again when it changes, until Ctrl-C
+    #[arg(long, conflicts_with_all = ["format", "check"])]
+    pub watch: bool,
+    /// Exit with 4 when something needs you
+    #[arg(long)]
+    pub check: bool,
+    /// Print one line with these counts
+    #[arg(long, value_name = "TEXT")]
+    pub format: Option<String>,
+}

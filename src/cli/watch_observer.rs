@@ -1,0 +1,280 @@
+//! `td-observe watch` beside an observer: shows what the observer sees, and observes nothing itself.
+
+use std::collections::{HashMap, VecDeque};
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+use crossbeam_channel::{bounded, never, select_biased};
+
+use super::failure::Failure;
+use super::live;
+use super::observer::{self, Announcement};
+use super::options::Options;
+use super::output::say;
+use super::signals::Signals;
+use crate::agent::StateRules;
+use crate::api::{EventReader, NoItem, Streamed, get, percent_encoded};
+use crate::bus::{Delivery, RecvTimeoutError, TryRecvError};
+use crate::clock::Clock;
+use crate::event::{Envelope, TdEvent};
+use crate::face::{Deliveries, Printer};
+use crate::history::{DataDir, parse_line};
+use crate::thread::{Stop, is_stopped, park, stop_pair};
+use crate::tmux::Target;
+
+/// The pause between two attempts to reach the observer.
+const RETRY: Duration = Duration::from_millis(100);
+
+/// The time without an observer after which a line on standard error says so.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// The time in which the printer notices that it is to end.
+const CHECK: Duration = Duration::from_millis(200);
+
+/// The part that is shown of the observer's events.
+pub(super) struct Shown {
+    pub socket: PathBuf,
+    pub targets: Vec<Target>,
+    pub states: Option<StateRules>,
+}
+
+/// Shows the events of an observer until the targets have ended or a signal arrives.
+pub(super) fn run(
+    options: &Options,
+    known: &Announcement,
+    shown: Shown,
+) -> Result<ExitCode, Failure> {
+    for target in &shown.targets {
+        let text = target.as_str();
+        if text.contains(':') || text.starts_with(['@', '$']) {
+            return Err(Failure::usage(format!(
+                "an observer runs (pid {}), beside which watch takes sessions and panes: give {text:?} as %pane, or stop the observer",
+                known.pid
+            )));
+        }
+    }
+    if options.verbose > 0 {
+        say(&format!(
+            "an observer runs (pid {}): these are its events",
+            known.pid
+        ));
+    }
+    let signals = Signals::catch(|| {})?;
+    if options.quiet {
+        // There is nothing to show, and nothing to observe.
+        let _ = signals.first().recv();
+        return Ok(ExitCode::SUCCESS);
+    }
+    let clock = Clock::system();
+    let (running, stop) = stop_pair();
+    let (end, ended) = bounded(1);
+    let data = DataDir::new(options.home()?);
+    let path = "/api/v1/events".to_owned();
+    let deliveries = ObserverEvents {
+        reader: EventReader::new(&known.socket, path, &clock),
+        filter: EventFilter {
+            data: data.clone(),
+            socket: shown.socket.to_string_lossy().into_owned(),
+            targets: shown.targets,
+            executions: HashMap::new(),
+            ended_targets: 0,
+        },
+        data,
+        pending: VecDeque::new(),
+        is_primed: false,
+        gone_since: None,
+        has_told: false,
+        stop,
+        _end: end,
+        clock: clock.clone(),
+    };
+    let renderer = live::renderer(options, never(), shown.states);
+    let printing = Printer::start(deliveries, renderer, clock.clone())?;
+    let mut interrupted = false;
+    select_biased! {
+        recv(signals.first()) -> _ => interrupted = true,
+        recv(printing.ended()) -> _ => {}
+        recv(ended) -> _ => {}
+    }
+    drop(running);
+    let failed = live::finish_printing(printing, interrupted, &signals, &clock);
+    Ok(live::code(failed))
+}
+
+/// The observer's events as deliveries for the printer.
+struct ObserverEvents {
+    reader: EventReader,
+    filter: EventFilter,
+    data: DataDir,
+    pending: VecDeque<Delivery>,
+    /// The sessions that ran at the start have been introduced.
+    is_primed: bool,
+    gone_since: Option<Instant>,
+    has_told: bool,
+    stop: Stop,
+    /// Closed with the printer.
+    _end: crossbeam_channel::Sender<()>,
+    clock: Clock,
+}
+
+impl Deliveries for ObserverEvents {
+    fn try_recv(&mut self) -> Result<Delivery, TryRecvError> {
+        match self.next(Some(self.clock.now())) {
+            Ok(delivery) => Ok(delivery),
+            Err(RecvTimeoutError::Timeout) => Err(TryRecvError::Empty),
+            Err(RecvTimeoutError::Closed) => Err(TryRecvError::Closed),
+        }
+    }
+
+    fn recv_until(&mut self, deadline: Option<Instant>) -> Result<Delivery, RecvTimeoutError> {
+        self.next(deadline)
+    }
+}
+
+impl ObserverEvents {
+    fn next(&mut self, deadline: Option<Instant>) -> Result<Delivery, RecvTimeoutError> {
+        loop {
+            if let Some(delivery) = self.pending.pop_front() {
+                return Ok(delivery);
+            }
+            if is_stopped(&self.stop) || self.filter.is_over() {
+                return Err(RecvTimeoutError::Closed);
+            }
+            let now = self.clock.now();
+            let until = deadline.unwrap_or(now + CHECK).min(now + CHECK);
+            match self.reader.next(until) {
+                Ok(Streamed::Missed(missed)) => return Ok(Delivery::Lagged { missed }),
+                Ok(Streamed::Event(envelope)) => {
+                    self.came_back();
+                    if self.filter.selects(&envelope) {
+                        return Ok(Delivery::Event((*envelope).into()));
+                    }
+                }
+                Err(NoItem::Timeout) => {
+                    self.came_back();
+                    if !self.is_primed {
+                        self.is_primed = true;
+                        self.introduce();
+                    } else if deadline.is_some_and(|deadline| self.clock.now() >= deadline) {
+                        return Err(RecvTimeoutError::Timeout);
+                    }
+                }
+                Err(NoItem::Refused(why)) => {
+                    say(&format!("the observer refuses: {why}"));
+                    return Err(RecvTimeoutError::Closed);
+                }
+                Err(NoItem::Broken(cause)) => {
+                    log::debug!("the observer is gone: {cause}");
+                    self.look_for_another();
+                }
+            }
+        }
+    }
+
+    /// Passes on which sessions and panes there are.
+    fn introduce(&mut self) {
+        let Ok(answer) = get(self.reader.socket(), "/api/v1/board", None, Duration::ZERO) else {
+            return;
+        };
+        let rows: Vec<serde_json::Value> = serde_json::from_slice(&answer.body).unwrap_or_default();
+        let mut executions: Vec<&str> = rows
+            .iter()
+            .filter(|row| row["kind"] == "pane" && row["state"] != "exited")
+            .filter_map(|row| row["execution_id"].as_str())
+            .collect();
+        executions.sort_unstable();
+        executions.dedup();
+        for execution in executions {
+            let path = format!(
+                "/api/v1/runs/{}/events?type=SessionStarted,SessionRenamed,PaneOpened",
+                percent_encoded(execution)
+            );
+            let Ok(answer) = get(self.reader.socket(), &path, None, Duration::ZERO) else {
+                continue;
+            };
+            let lines = answer.body.split(|byte| *byte == b'\n');
+            for envelope in lines.filter_map(|line| parse_line(line).ok()) {
+                if self.filter.selects(&envelope) {
+                    self.pending.push_back(Delivery::Event(envelope.into()));
+                }
+            }
+        }
+    }
+
+    fn came_back(&mut self) {
+        self.gone_since = None;
+        if std::mem::take(&mut self.has_told) {
+            say("an observer runs again");
+        }
+    }
+
+    /// Finds the observer that has taken the place of the one that ended.
+    fn look_for_another(&mut self) {
+        let now = self.clock.now();
+        let since = *self.gone_since.get_or_insert(now);
+        if now.saturating_duration_since(since) >= PATIENCE && !self.has_told {
+            self.has_told = true;
+            say("the observer has ended; waiting for another one (td-observe start)");
+        }
+        if let Ok(Some(known)) = observer::running(self.data.path()) {
+            self.reader.move_to(&known.socket);
+        }
+        park(Some(RETRY));
+    }
+}
+
+/// Selects the events of the sessions and panes that are wanted.
+struct EventFilter {
+    data: DataDir,
+    /// The socket of the tmux server.
+    socket: String,
+    targets: Vec<Target>,
+    /// For each execution, the name of its session; `None` for one of another server, or that is none.
+    executions: HashMap<String, Option<String>>,
+    ended_targets: usize,
+}
+
+impl EventFilter {
+    fn selects(&mut self, envelope: &Envelope) -> bool {
+        let event = &envelope.event;
+        let execution = event.execution_id();
+        if !self.executions.contains_key(execution) {
+            let metadata = self.data.run(&execution.into()).metadata().ok().flatten();
+            let session = metadata.and_then(|metadata| {
+                let identity = metadata.identity?;
+                (identity.socket == self.socket).then_some(metadata.label)
+            });
+            self.executions.insert(execution.to_owned(), session);
+        }
+        let Some(Some(session)) = self.executions.get_mut(execution) else {
+            return false;
+        };
+        match event {
+            TdEvent::SessionStarted { session: name, .. } => session.clone_from(name),
+            TdEvent::SessionRenamed { to, .. } => session.clone_from(to),
+            _ => {}
+        }
+        if self.targets.is_empty() {
+            return true;
+        }
+        let pane = event.pane().map(|pane| pane.as_str());
+        let is_session = self.targets.iter().any(|target| target.as_str() == session);
+        let is_pane = self
+            .targets
+            .iter()
+            .any(|target| Some(target.as_str()) == pane);
+        let has_ended = match event {
+            TdEvent::SessionEnded { .. } => is_session,
+            TdEvent::PaneClosed { .. } => is_pane,
+            _ => false,
+        };
+        self.ended_targets += usize::from(has_ended);
+        is_session || is_pane
+    }
+
+    /// Returns true if all targets have ended.
+    fn is_over(&self) -> bool {
+        !self.targets.is_empty() && self.ended_targets >= self.targets.len()
+    }
+}

@@ -1,0 +1,138 @@
+//! The board as a table for a terminal: one line for each row, who needs the user first (pure).
+
+use anstyle::{AnsiColor, Style};
+use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
+
+use super::clean::one_line;
+use crate::board::{Attention, Row};
+use crate::timestamp::Timestamp;
+
+/// The widest column of names, of programs.
+const NAME_WIDTH_MAX: usize = 24;
+const AGENT_WIDTH_MAX: usize = 12;
+
+/// The form of the table.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct BoardTable {
+    /// The columns of the terminal.
+    pub width: usize,
+    pub is_coloured: bool,
+    pub now: Timestamp,
+}
+
+impl BoardTable {
+    /// Returns the lines of the table: a head, the rows, and a line with the counts.
+    pub fn render(&self, rows: &[Row]) -> String {
+        if rows.is_empty() {
+            return "nothing is observed\n".to_owned();
+        }
+        let cells: Vec<[String; 5]> = rows.iter().map(|row| self.cells(row)).collect();
+        let head = ["NAME", "AGENT", "STATE", "FOR", "LAST"].map(str::to_owned);
+        let maxima = [NAME_WIDTH_MAX, AGENT_WIDTH_MAX, 10, 5];
+        let mut widths = [0; 4];
+        for line in std::iter::once(&head).chain(&cells) {
+            for ((width, cell), max) in widths.iter_mut().zip(line).zip(maxima) {
+                *width = (*width).max(cell.width()).min(max);
+            }
+        }
+        let mut text = self.line(&head, &widths, Style::new().bold());
+        for (row, cells) in rows.iter().zip(&cells) {
+            text.push_str(&self.line(cells, &widths, style(row.attention())));
+        }
+        text.push_str(&counts(rows));
+        text
+    }
+
+    fn cells(&self, row: &Row) -> [String; 5] {
+        let name = match &row.pane {
+            Some(pane) => format!("{} {pane}", row.name),
+            None => row.name.clone(),
+        };
+        let state = match (row.state.as_str(), row.exit_status) {
+            ("exited", Some(status)) => format!("exited {status}"),
+            (state, _) => state.to_owned(),
+        };
+        let micros = self.now.micros().saturating_sub(row.since.micros());
+        let last = row.asks.as_deref().unwrap_or(&row.last_line);
+        [
+            one_line(&name),
+            one_line(row.agent.as_deref().unwrap_or("-")),
+            one_line(&state),
+            age(micros / 1_000_000),
+            one_line(last).trim().to_owned(),
+        ]
+    }
+
+    fn line(&self, cells: &[String; 5], widths: &[usize; 4], style: Style) -> String {
+        let mut line = String::new();
+        let mut used = 0;
+        for (cell, width) in cells.iter().zip(widths) {
+            let cell = cut(cell, *width);
+            let blanks = width.saturating_sub(cell.width()) + 2;
+            line.push_str(&cell);
+            line.push_str(&" ".repeat(blanks));
+            used += width + 2;
+        }
+        line.push_str(&cut(&cells[4], self.width.saturating_sub(used)));
+        // A narrow terminal shows the beginning of each line.
+        let line = cut(line.trim_end(), self.width);
+        match self.is_coloured {
+            true => format!("{style}{line}{style:#}\n"),
+            false => line + "\n",
+        }
+    }
+}
+
+fn style(attention: Attention) -> Style {
+    match attention {
+        Attention::NeedsYou => Style::new().bold().fg_color(Some(AnsiColor::Yellow.into())),
+        Attention::Finished => Style::new().fg_color(Some(AnsiColor::Green.into())),
+        Attention::Working => Style::new(),
+        Attention::Quiet => Style::new().dimmed(),
+    }
+}
+
+fn counts(rows: &[Row]) -> String {
+    let count = |of| rows.iter().filter(|row| row.attention() == of).count();
+    let need = match count(Attention::NeedsYou) {
+        1 => "1 needs you".to_owned(),
+        count => format!("{count} need you"),
+    };
+    format!(
+        "{need}, {} finished, {} working, {} quiet\n",
+        count(Attention::Finished),
+        count(Attention::Working),
+        count(Attention::Quiet)
+    )
+}
+
+/// Returns a time in its largest unit.
+fn age(seconds: i64) -> String {
+    match seconds {
+        ..0 => "0s".to_owned(),
+        0..60 => format!("{seconds}s"),
+        60..3600 => format!("{}m", seconds / 60),
+        3600..86_400 => format!("{}h", seconds / 3600),
+        _ => format!("{}d", seconds / 86_400),
+    }
+}
+
+/// Cuts a text to a width; a text that is cut ends in an ellipsis.
+fn cut(text: &str, width: usize) -> String {
+    if text.width() <= width {
+        return text.to_owned();
+    }
+    let mut cut = String::new();
+    let mut used = 1;
+    for c in text.chars() {
+        used += c.width().unwrap_or(0);
+        if used > width {
+            break;
+        }
+        cut.push(c);
+    }
+    if width > 0 {
+        cut.push('…');
+    }
+    cut
+}

@@ -1,0 +1,191 @@
+//! The events of a run after a number: what a summary of the run lacks.
+
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom};
+use std::os::unix::fs::FileExt;
+
+use super::line::LINE_BYTES_MAX;
+use crate::error::{Error, Result};
+use crate::event::{Envelope, LogGapRange};
+use crate::history::dir::RunDirectory;
+use crate::history::dir_handle::EVENTS;
+use crate::history::line::parse_line;
+use crate::history::read::{LogReader, Query};
+use crate::history::run_files::RunFiles;
+use crate::history::tail::line_start;
+
+/// The bytes of a line in which its number stands.
+const START_BYTES: usize = 64;
+
+impl RunDirectory {
+    /// Returns the offset in the newest file after the last event with at most this number.
+    ///
+    /// # Errors
+    /// If the run or the file cannot be read.
+    pub(crate) fn offset_after(&self, seq: u64) -> Result<u64> {
+        let failed = |cause| Error::file("cannot read", &self.events_path(), cause);
+        let dir = self.open_dir()?;
+        match dir.existing_file(EVENTS).map_err(failed)? {
+            Some(file) => offset_after(&file, seq).map_err(failed),
+            None => Ok(0),
+        }
+    }
+
+    /// Passes on the events after a number, in their order. `offset` is where they begin in the newest
+    /// file, if that is still so; elsewhere they are searched.
+    ///
+    /// # Errors
+    /// If the run cannot be read.
+    pub(crate) fn for_each_after(
+        &self,
+        seq: u64,
+        offset: Option<u64>,
+        each: &mut dyn FnMut(&Envelope),
+    ) -> Result<()> {
+        let failed = |cause| Error::file("cannot read", &self.events_path(), cause);
+        let dir = self.open_dir()?;
+        let files = RunFiles::list(&dir).map_err(failed)?;
+        let is_whole = match &files.newest {
+            Some(newest) => files.closed.is_empty() || first_seq(newest).map_err(failed)? <= seq,
+            None => false,
+        };
+        let mut pass_on = |envelope: &Envelope| {
+            if LogGapRange::of(envelope).is_some_and(|numbers| numbers.last > seq) {
+                each(envelope);
+            }
+        };
+        let Some(mut newest) = files.newest.filter(|_| is_whole) else {
+            // Files were closed since, or the number is in one of them.
+            for record in LogReader::open(self, Query::all())? {
+                pass_on(&record.envelope);
+            }
+            return Ok(());
+        };
+        let is_there = |offset: &u64| is_start_after(&newest, *offset, seq).unwrap_or(false);
+        let offset = match offset.filter(is_there) {
+            Some(offset) => offset,
+            None => offset_after(&newest, seq).map_err(failed)?,
+        };
+        newest.seek(SeekFrom::Start(offset)).map_err(failed)?;
+        let mut lines = BufReader::with_capacity(1 << 16, newest);
+        let mut line = Vec::new();
+        loop {
+            line.clear();
+            let mut bounded = (&mut lines).take(LINE_BYTES_MAX);
+            if bounded.read_until(b'\n', &mut line).map_err(failed)? == 0 {
+                return Ok(());
+            }
+            if let Ok(envelope) = parse_line(&line) {
+                pass_on(&envelope);
+            }
+        }
+    }
+}
+
+/// Returns the offset after the last line with at most this number, by bisection: numbers only grow.
+fn offset_after(file: &File, seq: u64) -> io::Result<u64> {
+    let (mut after, mut until) = (0, file.metadata()?.len());
+    // The last line may be incomplete.
+    until = line_start(file, until)?;
+    while after < until {
+        let middle = after + (until - after) / 2;
+        let start = line_start(file, middle)?.max(after);
+        match seq_at(file, start)? {
+            Some(found) if found > seq => until = start,
+            _ => after = line_end(file, start, until)?,
+        }
+    }
+    Ok(after)
+}
+
+/// Returns true if a line with a number after `seq` begins at an offset, and the line before has at most
+/// that number.
+fn is_start_after(file: &File, offset: u64, seq: u64) -> io::Result<bool> {
+    let len = file.metadata()?.len();
+    if offset == 0 || offset > len {
+        return Ok(false);
+    }
+    let before = line_start(file, offset - 1)?;
+    let mut end = [0];
+    file.read_exact_at(&mut end, offset - 1)?;
+    let is_next = match offset < len {
+        true => seq_at(file, offset)?.is_none_or(|found| found > seq),
+        false => true,
+    };
+    Ok(end == *b"\n" && is_next && seq_at(file, before)?.is_none_or(|found| found <= seq))
+}
+
+/// Returns the number that the newest file begins with.
+fn first_seq(file: &File) -> io::Result<u64> {
+    let mut start = [0; 4096];
+    let read = file.read_at(&mut start, 0)?;
+    let mut lines = start[..read].split(|byte| *byte == b'\n');
+    let numbers = lines.by_ref().filter_map(seq_of).filter(|seq| *seq > 0);
+    Ok(numbers.min().unwrap_or(u64::MAX))
+}
+
+fn line_end(file: &File, start: u64, until: u64) -> io::Result<u64> {
+    let mut chunk = [0; 8192];
+    let mut at = start;
+    while at < until {
+        let read = file.read_at(&mut chunk, at)?;
+        if read == 0 {
+            break;
+        }
+        if let Some(end) = memchr::memchr(b'\n', &chunk[..read]) {
+            return Ok((at + end as u64 + 1).min(until));
+        }
+        at += read as u64;
+    }
+    Ok(until)
+}
+
+fn seq_at(file: &File, offset: u64) -> io::Result<Option<u64>> {
+    let mut start = [0; START_BYTES];
+    let read = file.read_at(&mut start, offset)?;
+    Ok(seq_of(&start[..read]))
+}
+
+/// Returns the number at the start of a line, as the writer writes it.
+fn seq_of(line: &[u8]) -> Option<u64> {
+    let digits = line.strip_prefix(br#"{"seq":"#)?;
+    let length = digits
+        .iter()
+        .take_while(|byte| byte.is_ascii_digit())
+        .count();
+    std::str::from_utf8(&digits[..length]).ok()?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn the_offset_is_that_of_a_naive_scan(
+            steps in proptest::collection::vec((1_u64..4, 0_usize..200), 0..60), seq in 0_u64..200, torn: bool,
+        ) {
+            let mut file = tempfile::tempfile().unwrap();
+            let mut text = String::from("{\"seq\":0,\"header\":1}\n");
+            let (mut number, mut expected) = (0, None);
+            for (step, length) in steps {
+                number += step;
+                if number > seq && expected.is_none() {
+                    expected = Some(text.len());
+                }
+                text.push_str(&format!("{{\"seq\":{number},\"x\":\"{}\"}}\n", "x".repeat(length)));
+            }
+            let expected = expected.unwrap_or(text.len()) as u64;
+            if torn {
+                text.push_str("{\"seq\":9");
+            }
+            file.write_all(text.as_bytes()).unwrap();
+            prop_assert_eq!(offset_after(&file, seq).unwrap(), expected);
+            prop_assert!(is_start_after(&file, expected, seq).unwrap());
+        }
+    }
+}

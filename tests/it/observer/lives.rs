@@ -1,0 +1,189 @@
+//! Ends and beginnings of the observer: signals, kills, two at once, and the faces that outlive it.
+
+use rustix::process::Signal;
+
+use super::{Home, signal};
+use crate::cli::{Running, assert_code, text};
+use crate::support::{CEILING, TmuxServer, wait_for};
+
+#[track_caller]
+fn wait_for_end(home: &Home) {
+    wait_for("the end of the observer", CEILING, || {
+        let status = home.run(&["status", "-q"]);
+        let is_over = text(&status.stderr).contains("no observer runs");
+        is_over.then_some(()).ok_or(status)
+    });
+}
+
+#[track_caller]
+fn states_of_runs(home: &Home) -> Vec<String> {
+    let runs = text(&home.run(&["runs", "--json"]).stdout);
+    let runs = runs.lines().map(|line| {
+        let run: serde_json::Value = serde_json::from_str(line).unwrap();
+        run["state"].as_str().unwrap().to_owned()
+    });
+    runs.collect()
+}
+
+#[test]
+fn each_signal_ends_it_in_order() {
+    for signals in [
+        &[Signal::TERM][..],
+        &[Signal::INT],
+        &[Signal::HUP],
+        &[Signal::HUP, Signal::HUP],
+        &[Signal::TERM, Signal::HUP, Signal::TERM],
+        &[Signal::INT, Signal::INT],
+    ] {
+        let home = Home::new();
+        home.server.new_session("build", 80, 24, "exec cat");
+        let pid = home.start();
+        for of in signals {
+            signal(pid, *of);
+        }
+        wait_for_end(&home);
+        wait_for("the end of its run", CEILING, || {
+            let states = states_of_runs(&home);
+            (states == ["detached"]).then_some(()).ok_or(states)
+        });
+        assert!(!home.data().join("observer.json").exists(), "{signals:?}");
+    }
+}
+
+#[test]
+fn it_survives_the_terminal_that_started_it() {
+    let home = Home::new();
+    home.server.new_session("build", 80, 24, "exec cat");
+    let others = TmuxServer::new();
+    let command = home.command(&["start", "-S", &home.server.socket().display().to_string()]);
+    let mut line = String::new();
+    for (name, value) in command.get_envs() {
+        if let Some(value) = value {
+            line.push_str(&format!(
+                "export {}='{}'; ",
+                name.display(),
+                value.display()
+            ));
+        }
+    }
+    line.push_str("unset TMUX TMUX_PANE; ");
+    line.push_str(&format!("'{}'", command.get_program().display()));
+    for arg in command.get_args() {
+        line.push_str(&format!(" '{}'", arg.display()));
+    }
+    others.new_session("terminal", 80, 24, &format!("{line}; exec cat"));
+    wait_for("the observer", CEILING, || {
+        home.data()
+            .join("observer.json")
+            .exists()
+            .then_some(())
+            .ok_or(())
+    });
+    others.tmux(&["kill-server"]);
+    home.server
+        .tmux(&["send-keys", "-t", "build", "after", "Enter"]);
+    home.wait_for_row("build", |row| row["last_line"] == "after");
+    assert_code(&home.run(&["stop"]), 0);
+    assert_eq!(states_of_runs(&home), ["detached"]);
+}
+
+#[test]
+fn one_of_two_that_start_at_once_observes() {
+    let home = Home::new();
+    home.server.new_session("build", 80, 24, "exec cat");
+    let socket = home.server.socket().display().to_string();
+    let starts = [0; 4].map(|_| Running::start(home.command(&["start", "-S", &socket])));
+    let pids: Vec<String> = starts
+        .into_iter()
+        .map(|start| {
+            let output = start.end();
+            assert_code(&output, 0);
+            let line = text(&output.stdout);
+            line.split("pid ")
+                .nth(1)
+                .unwrap()
+                .split(',')
+                .next()
+                .unwrap()
+                .to_owned()
+        })
+        .collect();
+    assert!(pids.iter().all(|pid| *pid == pids[0]), "{pids:?}");
+    assert_eq!(home.rows().len(), 1);
+    assert_code(&home.run(&["stop"]), 0);
+}
+
+#[test]
+fn after_a_kill_the_next_one_continues_and_faces_come_back() {
+    let home = Home::new();
+    // It ends by itself, so that a watch that misses what it waits for ends, too.
+    let counts = "i=0; while [ $i -lt 1000 ]; do i=$((i+1)); echo line-$i; sleep 0.02; done";
+    home.server.new_session("count", 80, 24, counts);
+    let pid = home.start();
+    let socket = home.server.socket().display().to_string();
+    let mut watch = Running::start(home.command(&["watch", "--json", "-S", &socket]));
+    watch.wait_for("line-");
+    signal(pid, Signal::KILL);
+    wait_for_end(&home);
+    assert_ne!(home.start(), pid);
+    home.wait_for_row("count", |row| row["state"] == "running");
+    // What is printed from now on reaches the watch that was there before.
+    home.server
+        .new_session("later", 80, 24, "read go; echo after-the-kill; exec cat");
+    home.wait_for_row("later", |row| row["state"] == "running");
+    home.server.tmux(&["send-keys", "-t", "later", "Enter"]);
+    watch.wait_for("after-the-kill");
+    watch.signal(Signal::INT);
+    let output = watch.end();
+    assert_code(&output, 0);
+
+    // Each line once, in order, but for what a gap reports.
+    let mut last = 0;
+    let mut gaps = 0;
+    for line in text(&output.stdout).lines() {
+        let envelope: serde_json::Value = serde_json::from_str(line).unwrap();
+        gaps += i32::from(envelope["event"]["type"] == "OutputGap");
+        let chunk = envelope["event"]["chunk"].as_str().unwrap_or_default();
+        for number in chunk.lines().filter_map(|line| line.strip_prefix("line-")) {
+            let number: i64 = number.parse().unwrap();
+            assert!(
+                number == last + 1 || last == 0 || gaps > 0,
+                "{last} {number}"
+            );
+            assert!(number > last, "{last} {number}");
+            last = number;
+        }
+    }
+    assert_code(&home.run(&["stop"]), 0);
+}
+
+#[test]
+fn watch_shows_the_events_of_the_observer() {
+    let home = Home::new();
+    home.server.new_session("build", 80, 24, "exec cat");
+    home.server.new_session("other", 80, 24, "exec cat");
+    home.start();
+    let socket = home.server.socket().display().to_string();
+    let refused = home.run(&["watch", "-S", &socket, "--interval", "1s"]);
+    assert_code(&refused, 2);
+    assert!(text(&refused.stderr).contains("--interval"), "{refused:?}");
+    let mut watch = Running::start(home.command(&["watch", "-S", &socket, "build"]));
+    watch.wait_for("build");
+    home.server
+        .tmux(&["send-keys", "-t", "other", "not this", "Enter"]);
+    home.server
+        .tmux(&["send-keys", "-t", "build", "but this", "Enter"]);
+    watch.wait_for("but this");
+    // It ends with its target.
+    home.server.tmux(&["kill-session", "-t", "build"]);
+    let output = watch.end();
+    assert_code(&output, 0);
+    assert!(!text(&output.stdout).contains("not this"), "{output:?}");
+    // There is one writer, and it is the observer.
+    wait_for("the end of the run", CEILING, || {
+        let runs = states_of_runs(&home);
+        let running = runs.iter().filter(|state| *state == "running").count();
+        (runs.len() == 2 && running == 1).then_some(()).ok_or(runs)
+    });
+    assert_code(&home.run(&["stop"]), 0);
+}
