@@ -148,7 +148,7 @@ impl Reader<'_> {
             _ => self.prose(blanks),
         };
         let more = self.blanks();
-        if !is_quoted && more > 0 && self.ends_text(first) {
+        if !is_quoted && self.ends_text(first) {
             return NameMatch::No;
         }
         // `password = value`: code has names there, which no password needs to differ from.

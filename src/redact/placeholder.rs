@@ -90,8 +90,8 @@ pub(super) fn is_placeholder(value: &[u8]) -> bool {
     let lower = &mut lower[..value.len()];
     lower.copy_from_slice(value);
     lower.make_ascii_lowercase();
-    let word = lower.trim_ascii_end();
-    let word = word.strip_suffix(b".").unwrap_or(word);
+    let end = lower.iter().rposition(|b| !b" .,:;)]>".contains(b));
+    let word = &lower[..end.map_or(0, |end| end + 1)];
     PLACEHOLDERS.iter().any(|one| one.as_bytes() == word)
         || PARTS.iter().any(|part| {
             // An eighth of it: long random text has such letters, too.
@@ -144,7 +144,8 @@ fn is_variable(value: &[u8]) -> bool {
         .is_none_or(|b| b"/.:,;)]}\"'- \\[".contains(b));
     let is_words = |close: u8| {
         rest.contains(&close)
-            || rest.iter().all(|b| is_ident(*b) || b" /|:".contains(b)) && is_worded(rest)
+            || rest.iter().all(|b| is_ident(*b) || b" /|:".contains(b))
+                && (rest.len() < 6 || is_worded(rest))
     };
     match mark {
         b'$' => match rest.first() {

@@ -40,6 +40,8 @@ pub(super) enum ValueCheck {
     Pair,
     /// An argument of a program that expects a password there.
     Argument,
+    /// An argument of a program whose option may also announce a port: as `Loose`, and not only digits.
+    Option,
     /// Not only digits, and not a placeholder.
     NoDigits,
     /// Has the parts of a JSON Web Token.
@@ -161,6 +163,7 @@ impl ValueCheck {
             Self::Argument => {
                 !is_placeholder(value) && !value.starts_with(b"-") && !value.starts_with(b"/")
             }
+            Self::Option => Self::Loose.accepts(value) && !value.iter().all(u8::is_ascii_digit),
             Self::NoDigits => !is_placeholder(value) && !value.iter().all(u8::is_ascii_digit),
             Self::Jwt => {
                 let mut parts = value.split(|b| *b == b'.');

@@ -41,7 +41,9 @@ fn is_password_name(value: &[u8]) -> bool {
     let lower = value.to_ascii_lowercase();
     let has_name = holds_word(value, &lower, "pass") || holds_word(value, &lower, "pwd");
     let has_words = value.contains(&b' ') && value.split(|b| *b == b' ').all(is_word);
-    has_name && (has_words || !value.iter().any(is_odd)) && is_worded(value)
+    let is_name =
+        (value.iter()).all(|b| b.is_ascii_alphabetic() || matches!(b, b'_' | b'-' | b'.' | b' '));
+    has_name && (has_words || is_name) && is_worded(value)
 }
 
 /// Returns true for a character that names and words do not contain.
@@ -260,6 +262,7 @@ mod tests {
             "~Kx92mQ!x",
             "QGPWDpLNIMPbss",
             "q5ddhppVuhanONrYD.uwsvfwoeh",
+            "OFCgcnRa;tdegPWD",
         ] {
             assert!(is_plain(value.as_bytes()), "{value}");
         }

@@ -77,6 +77,8 @@ fn text_that_is_no_secret_stays() {
         "proxy_url=\"socks5h://<username>:<password>@proxy-host\"",
         "--secret=projects/my-project/secrets/my-secret/versions/1 x",
         "[--password=PASS‐",
+        "const password = await read.password('Password:', creds.password)",
+        "filename|uri] [-keypass arg] [-digest name]",
         "\"pass\": \"\\033[102;30mpass\\033[0m\",",
         "askPassSetInConfig: config?.core?.askpass !== undefined,",
     ] {
