@@ -1,5 +1,6 @@
 //! Edges: what stands before a secret, after it, and at the ends of lines (pure).
 
+use super::letters::is_doubtful;
 use super::marker::{MARKER, marker_len};
 use super::span::Span;
 
@@ -94,6 +95,18 @@ pub(super) fn in_escape(text: &[u8], at: usize) -> bool {
     let number = |b: &u8| b.is_ascii_digit() || *b == b';';
     let digits = rest.iter().rev().take_while(|b| number(b)).count();
     text[before] == b'm' && rest[..rest.len() - digits].ends_with(b"\x1b[")
+}
+
+/// Returns true if the position is within a long text in Base64, after one of its marks: every short prefix
+/// of a key occurs there.
+pub(super) fn in_base64(text: &[u8], at: usize) -> bool {
+    /// More than a part of a path has.
+    const LONG: usize = 20;
+    let Some(before) = at.checked_sub(LONG).and_then(|from| text.get(from..at)) else {
+        return false;
+    };
+    let is_one = |b: &u8| b.is_ascii_alphanumeric() || matches!(b, b'+' | b'/');
+    matches!(before.last(), Some(b'+' | b'/')) && before.iter().all(is_one) && is_doubtful(before)
 }
 
 /// Returns true if a lead overlaps a marker.

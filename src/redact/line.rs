@@ -101,7 +101,10 @@ pub(super) fn redact_line(
     let ended = (end == TextEnd::Complete).then(|| format!("{text}\n"));
     let scanned = ended.as_deref().unwrap_or(text);
     let mut spaced = with_blank(set, &state);
-    let is_rest = matches!(state.open, Continuation::Secret(_));
+    let is_rest = matches!(
+        state.open,
+        Continuation::Secret(_) | Continuation::Escaped(_)
+    );
     let mut is_found = state.find(set, scanned, end, scratch);
     if is_rest {
         // The apparent rest of a secret may be the name of another one.
@@ -140,6 +143,7 @@ pub(super) fn redact_line(
                 rule.max == usize::MAX && (rule.check == ValueCheck::None || is_long);
             may_continue.then_some(LineState::EndsWithSecret(*number))
         }
+        Continuation::Escaped(_) => Some(LineState::Continues(state)),
         Continuation::Ended(number) => Some(LineState::EndsWithSecret(*number)),
         Continuation::None if state.is_pending => Some(LineState::Continues(state)),
         Continuation::None => None,

@@ -7,8 +7,10 @@
 //! is over-redaction: a text that ends where a secret may have begun is redacted, although the text
 //! that follows might have shown otherwise.
 
+mod letters;
 mod looks;
 mod marker;
+mod placeholder;
 mod span;
 mod value;
 mod words;
@@ -16,6 +18,7 @@ mod words;
 mod edges;
 
 mod name;
+mod name_pair;
 mod name_reader;
 mod name_value;
 
@@ -28,6 +31,7 @@ mod finder;
 
 mod block;
 mod scan;
+mod two_lines;
 
 mod rules;
 

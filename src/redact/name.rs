@@ -32,6 +32,18 @@ fn is_ident(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'.' | b'$')
 }
 
+/// Returns true if the name and one word after it are all of their line, as in a `.netrc`.
+fn is_alone(text: &[u8], first: usize, after: usize) -> bool {
+    let mut before = text[..first].iter().rev();
+    let begins = before
+        .find(|b| !matches!(b, b' ' | b'\t'))
+        .is_none_or(|b| *b == b'\n');
+    let near = &text[after..text.len().min(after + AROUND)];
+    let rest = near.split(|b| *b == b'\n').next().unwrap_or_default();
+    let rest = rest.trim_ascii();
+    begins && !rest.is_empty() && !rest.contains(&b' ')
+}
+
 impl NameTable {
     /// Reads the name around a word that begins at `start`, and finds its value.
     pub(super) fn find(&self, text: &[u8], start: usize) -> NameMatch {
@@ -49,14 +61,29 @@ impl NameTable {
                 .checked_sub(1)
                 .is_none_or(|at| !matches!(text[at], b'?' | b'&' | b';'));
         let is_variable = name.contains(&b'_') && !name.iter().any(u8::is_ascii_lowercase);
+        // A Dockerfile, and the shell fish.
+        let is_set = ["ENV ", "ARG ", "-x ", "-gx ", "-Ux "]
+            .iter()
+            .any(|before| text[..first].ends_with(before.as_bytes()));
+        let is_line = name == b"password" && is_alone(text, first, after);
         let is_call = !text[end..after].contains(&b'.');
         let found = Reader { text, at: after }.value(is_flag, is_call, first);
         match found {
+            // The verb: `pass it to the compiler`.
+            NameMatch::Value(value)
+                if name == b"pass" && matches!(value.operator, Operator::Gap | Operator::Blank) =>
+            {
+                NameMatch::No
+            }
             NameMatch::Value(mut value) => {
                 value.start = start;
                 // `ENV TOKEN …`: no prose has such names.
-                if is_variable && value.operator == Operator::Blank {
-                    value.operator = Operator::Gap;
+                if value.operator == Operator::Blank {
+                    value.operator = match (is_set, is_variable || is_line) {
+                        (true, _) => Operator::Assign,
+                        (false, true) => Operator::Gap,
+                        (false, false) => Operator::Blank,
+                    };
                 }
                 if is_shell && value.quote == Quote::Unquoted && value.operator == Operator::Assign
                 {
@@ -134,8 +161,15 @@ impl NameTable {
         lower.copy_from_slice(name);
         lower.make_ascii_lowercase();
         let lower: &[u8] = lower;
-        let not = &self.not;
-        not.iter()
-            .any(|part| memchr::memmem::find(lower, part.as_bytes()).is_some())
+        let begins = |at: &usize| {
+            at.checked_sub(1).is_none_or(|before| {
+                !name[before].is_ascii_alphabetic()
+                    || (name[before].is_ascii_lowercase() && name[*at].is_ascii_uppercase())
+            })
+        };
+        self.not.iter().any(|part| match part.strip_prefix('^') {
+            Some(part) => memchr::memmem::find_iter(lower, part.as_bytes()).any(|at| begins(&at)),
+            None => memchr::memmem::find(lower, part.as_bytes()).is_some(),
+        })
     }
 }

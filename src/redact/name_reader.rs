@@ -9,15 +9,15 @@ pub(super) struct Reader<'a> {
 }
 
 impl Reader<'_> {
-    fn peek(&self) -> u8 {
+    pub(super) fn peek(&self) -> u8 {
         self.text.get(self.at).copied().unwrap_or(0)
     }
 
-    fn rest(&self) -> &[u8] {
+    pub(super) fn rest(&self) -> &[u8] {
         &self.text[self.at.min(self.text.len())..]
     }
 
-    fn take(&mut self, part: &str) -> bool {
+    pub(super) fn take(&mut self, part: &str) -> bool {
         let fits = self
             .rest()
             .get(..part.len())
@@ -28,7 +28,7 @@ impl Reader<'_> {
         fits
     }
 
-    fn blanks(&mut self) -> usize {
+    pub(super) fn blanks(&mut self) -> usize {
         let from = self.at;
         while self.at - from < BLANKS && matches!(self.peek(), b' ' | b'\t') {
             self.at += 1;
@@ -37,7 +37,7 @@ impl Reader<'_> {
     }
 
     /// Skips a mark of an editor's or a table's frame, and the newline of a pair over two lines.
-    fn line(&mut self) -> Option<bool> {
+    pub(super) fn line(&mut self) -> Option<bool> {
         let from = self.at;
         self.blanks();
         self.take("\r");
@@ -108,7 +108,7 @@ impl Reader<'_> {
             }
             b'%' if self.take("%3D") => Operator::Assign,
             b'%' if self.take("%3A") => Operator::Colon,
-            b'>' if self.is_element(first) => {
+            b'>' if is_value || self.is_element(first) => {
                 self.at += 1;
                 return self.found(Quote::Element, Operator::Colon);
             }
@@ -148,6 +148,9 @@ impl Reader<'_> {
             _ => self.prose(blanks),
         };
         let more = self.blanks();
+        if !is_quoted && self.ends_text(first) {
+            return NameMatch::No;
+        }
         // `password = value`: code has names there, which no password needs to differ from.
         let is_loose = operator == Operator::Assign && (is_flag || blanks + more > 0);
         let is_quote = matches!(self.peek(), b'"' | b'\'' | b'`' | b'\\');
@@ -157,121 +160,23 @@ impl Reader<'_> {
         }
     }
 
-    /// Returns true if the name is a value itself: `name: DB_PASSWORD`, `key="password"`.
-    fn is_value_of_a_pair(&self, first: usize) -> bool {
-        let before = &self.text[first.saturating_sub(24)..first];
-        let mut lower = before.to_ascii_lowercase();
-        while lower
-            .last()
-            .is_some_and(|b| matches!(b, b' ' | b'"' | b'\'' | b'\\' | b'=' | b':' | b'\t'))
-        {
-            lower.pop();
+    /// Returns true if the quote here ends the text that the name is in: `getpass('Password: ', x)`.
+    fn ends_text(&self, first: usize) -> bool {
+        let quote = self.peek();
+        if !matches!(quote, b'"' | b'\'') {
+            return false;
         }
-        lower.len() < before.len()
-            && [
-                &b"name"[..],
-                b"key",
-                b"variable",
-                b"env",
-                b"field",
-                b"property",
-                b"param",
-                b"header",
-                b"label",
-                b"title",
-            ]
-            .iter()
-            .any(|word| lower.ends_with(word))
-    }
-
-    /// Skips the attributes of an element before its `value`.
-    fn attributes(&mut self) -> bool {
-        let rest = &self.rest()[..self.rest().len().min(80)];
-        let end = rest
-            .iter()
-            .position(|b| matches!(b, b'<' | b'>' | b'\n'))
-            .unwrap_or(rest.len());
-        match memchr::memmem::find(&rest[..end], b" value=") {
-            Some(at) => {
-                self.at += at + 1;
-                true
-            }
-            None => false,
-        }
-    }
-
-    fn is_element(&self, first: usize) -> bool {
-        let before = &self.text[first.saturating_sub(16)..first];
-        before.iter().rposition(|b| *b == b'<').is_some_and(|at| {
-            before[at + 1..]
-                .iter()
-                .all(|b| b.is_ascii_alphanumeric() || *b == b':')
-        })
-    }
-
-    /// Reads `</key>` and the element that follows.
-    fn element(mut self) -> NameMatch {
-        if !self.take("</") {
-            return NameMatch::No;
-        }
-        while self.peek().is_ascii_alphanumeric() || matches!(self.peek(), b':' | b'_' | b'-') {
-            self.at += 1;
-        }
-        if !self.take(">") {
-            return NameMatch::No;
-        }
-        if self.line() == Some(true) {
-            return NameMatch::NextLine;
-        }
-        for tag in ["<string>", "<value>", "<Value>", "<data>", "<td>", "<dd>"] {
-            if self.take(tag) {
-                return self.found(Quote::Element, Operator::Colon);
-            }
-        }
-        NameMatch::No
-    }
-
-    /// Reads what follows a name that is a value: `, "value": "…"`, or an argument.
-    fn pair(mut self, is_value: bool) -> NameMatch {
-        self.take(",");
-        match self.line() {
-            Some(true) if is_value => return NameMatch::NextLine,
-            Some(true) => return NameMatch::No,
-            Some(false) | None => {}
-        }
-        self.blanks();
-        // The frame of a table, the mark of a diff.
-        while matches!(self.peek(), b'|' | b'+' | b'-' | b' ') {
-            self.at += 1;
-        }
-        let escapes = self.quotes();
-        for word in [
-            "value",
-            "val",
-            "default",
-            "content",
-            "plaintext",
-            "text",
-            "secretvalue",
-            "data",
-        ] {
-            let from = self.at;
-            if !self.take(word) {
-                continue;
-            }
-            self.quotes();
-            self.blanks();
-            if self.take(":") || self.take("=>") || self.take("=") {
-                self.blanks();
-                return self.opened(Operator::Colon);
-            }
-            self.at = from;
-        }
-        match escapes {
-            // An argument: `setenv("TOKEN", "…")`.
-            Some(quote) => self.found(quote, Operator::Blank),
-            None => NameMatch::No,
-        }
+        let near = &self.text[first.saturating_sub(PROSE)..first];
+        let line = near.rsplit(|b| *b == b'\n').next().unwrap_or_default();
+        // An apostrophe is no quote.
+        let is_quote = |at: &usize| {
+            let in_word = |at: Option<usize>| {
+                at.and_then(|at| line.get(at))
+                    .is_some_and(u8::is_ascii_alphabetic)
+            };
+            line[*at] == quote && !(in_word(at.checked_sub(1)) && in_word(Some(at + 1)))
+        };
+        (0..line.len()).filter(is_quote).count() % 2 == 1
     }
 
     /// Skips a type: `const token: string = "…"`.
@@ -344,7 +249,7 @@ impl Reader<'_> {
     }
 
     /// Skips quotes; returns their kind.
-    fn quotes(&mut self) -> Option<Quote> {
+    pub(super) fn quotes(&mut self) -> Option<Quote> {
         let from = self.at;
         while self.peek() == b'\\'
             && self.at - from < 3
@@ -381,7 +286,7 @@ impl Reader<'_> {
     }
 
     /// Reads the beginning of a value.
-    fn opened(mut self, operator: Operator) -> NameMatch {
+    pub(super) fn opened(mut self, operator: Operator) -> NameMatch {
         while self.peek() == b'*' || (self.peek() == b'>' && operator == Operator::Assign) {
             self.at += 1;
         }
@@ -436,7 +341,7 @@ impl Reader<'_> {
         self.found(quote.unwrap_or(Quote::Unquoted), operator)
     }
 
-    fn found(self, quote: Quote, operator: Operator) -> NameMatch {
+    pub(super) fn found(self, quote: Quote, operator: Operator) -> NameMatch {
         NameMatch::Value(ValueStart {
             start: 0,
             from: self.at,

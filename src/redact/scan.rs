@@ -1,9 +1,9 @@
 //! Scans a piece of text for secrets, and returns the state that the next piece needs (pure).
 
 use super::block::Block;
-use super::edges::{ESCAPE, add, in_marker, in_word, next_line, skip_decoration, unite};
+use super::edges::{ESCAPE, add, in_base64, in_marker, in_word, skip_decoration, unite};
 use super::finder::{Finder, Hit};
-use super::looks::has_mixed_case;
+use super::letters::is_unworded;
 use super::marker::marker_len;
 use super::rule::{BACK, BODY_BYTES, Hide, LEAD_MAX, LEAK_BYTES, Lead, LeadMatch, Rule};
 use super::span::{Span, TextEnd};
@@ -30,6 +30,8 @@ pub(super) enum Continuation {
     /// The text ended with a secret of this rule and the end of its line: the next line may begin with
     /// the secret's rest.
     Ended(u16),
+    /// As `Ended`, after a backslash: the next line begins with the rest, after its indentation.
+    Escaped(u16),
 }
 
 /// All rules, with the finder of their keywords.
@@ -49,7 +51,8 @@ pub(super) struct ScanRest {
     pub(super) is_pending: bool,
 }
 
-enum RuleMatch {
+/// The result of the search for a secret at a keyword.
+pub(super) enum RuleMatch {
     No,
     /// Undecided until more text follows: the lead begins here.
     Undecided(usize),
@@ -111,6 +114,20 @@ impl RuleSet {
                 Some(end) => at = end,
                 None => return rest(Continuation::Block(rule, block), text.len()),
             },
+            Continuation::Escaped(rule) => {
+                let from = skip_decoration(text, 0);
+                if from == text.len() {
+                    return rest(Continuation::Escaped(rule), text.len());
+                }
+                at = self.run(rule, text, from, text.len());
+                add(spans, from, at, rule);
+                if at == text.len() {
+                    return rest(Continuation::Secret(rule), at);
+                }
+                if let Some(open) = self.next_lines(rule, text, &mut at, spans) {
+                    return rest(open, text.len());
+                }
+            }
             Continuation::Ended(rule) => {
                 let from = skip_decoration(text, 0);
                 let run = self.run(rule, text, from, text.len());
@@ -133,6 +150,7 @@ impl RuleSet {
         let mut open = Continuation::None;
         // The end of the secrets so far, and the beginning of what the next line decides.
         let (mut covered, mut pending) = (begin, None);
+        let mut undecided = usize::MAX;
         let mut hits = self.finder.hits(text, at);
         while let Some(Hit { range: hit, rules }) = hits.next() {
             if hit.start + KEEP >= text.len() {
@@ -141,7 +159,8 @@ impl RuleSet {
             for &rule in rules {
                 match self.match_rule(rule, text, &hit, (begin, covered), end) {
                     RuleMatch::No => {}
-                    RuleMatch::Undecided(start) => keep = keep.min(start),
+                    // A lead may begin in an earlier line.
+                    RuleMatch::Undecided(start) => undecided = undecided.min(start),
                     RuleMatch::NextLine(start) => {
                         pending = Some(pending.map_or(start, |before: usize| before.min(start)));
                     }
@@ -189,7 +208,8 @@ impl RuleSet {
         }
         // The rest of an earlier secret is not scanned again, nor are complete lines.
         let line = memchr::memrchr(b'\n', text).map_or(0, |newline| newline + 1);
-        let keep = keep.max(line).min(pending.unwrap_or(usize::MAX)).max(begin);
+        let earlier = undecided.min(pending.unwrap_or(usize::MAX));
+        let keep = keep.max(line).min(earlier).max(begin);
         ScanRest {
             open,
             keep,
@@ -205,58 +225,8 @@ impl RuleSet {
         }
     }
 
-    /// Follows a secret that ends where its line does into the lines that follow; moves `at` to its
-    /// end. Returns the state, if the text ends before it is clear.
-    fn next_lines(
-        &self,
-        rule: u16,
-        text: &[u8],
-        at: &mut usize,
-        spans: &mut Vec<Span>,
-    ) -> Option<Continuation> {
-        if self.rules[usize::from(rule)].max != usize::MAX {
-            return None;
-        }
-        while let Some(line) = next_line(text, *at) {
-            if line.from == text.len() {
-                return Some(if line.is_escaped {
-                    Continuation::Secret(rule)
-                } else {
-                    Continuation::Ended(rule)
-                });
-            }
-            let end = self.run(rule, text, line.from, text.len());
-            if end == line.from
-                || !(line.is_escaped || self.looks_like(rule, &text[line.from..end]))
-            {
-                return None;
-            }
-            spans.push(Span {
-                start: line.from,
-                end,
-                rule,
-            });
-            *at = end;
-            if end == text.len() {
-                return Some(Continuation::Secret(rule));
-            }
-        }
-        None
-    }
-
-    /// Returns true if the text looks like the rest of a secret.
-    pub(super) fn looks_like(&self, rule: u16, run: &[u8]) -> bool {
-        let rule = &self.rules[usize::from(rule)];
-        run.len() >= LEAK_BYTES
-            && !matches!(
-                rule.check,
-                ValueCheck::Plain | ValueCheck::Password | ValueCheck::Value
-            )
-            && (ValueCheck::Mixed.accepts(run) || has_mixed_case(run))
-    }
-
     /// Returns the end of a secret's body that begins at `from`, at most `to`.
-    fn run(&self, rule: u16, text: &[u8], from: usize, to: usize) -> usize {
+    pub(super) fn run(&self, rule: u16, text: &[u8], from: usize, to: usize) -> usize {
         let body = &self.rules[usize::from(rule)].body;
         let mut at = from;
         while at < to && body[usize::from(text[at])] {
@@ -304,7 +274,10 @@ impl RuleSet {
             };
         }
         // Redacted text is no part of another secret.
-        if start < begin || (rule.word && in_word(text, start)) || in_marker(text, start, from) {
+        if start < begin
+            || (rule.word && (in_word(text, start) || in_base64(text, start)))
+            || in_marker(text, start, from)
+        {
             return RuleMatch::No;
         }
         if rule.lines {
@@ -338,15 +311,25 @@ impl RuleSet {
             return self.in_two_lines(number, text, start, from, to);
         }
         // A call, an index or a path of code.
-        if rule.is_bare && matches!(text.get(to), Some(b'(' | b'[' | b'{')) {
+        let is_call = match text.get(to) {
+            Some(b'(' | b'[' | b'{' | b'<') if rule.is_bare => {
+                bytes < LEAK_BYTES || !is_unworded(&text[from..to])
+            }
+            Some(b'(') => rule.check == ValueCheck::Strict && !is_unworded(&text[from..to]),
+            _ => false,
+        };
+        if is_call {
             return RuleMatch::No;
         }
-        let is_accepted = match is_cut && shown >= LEAK_BYTES {
+        let is_beginning = is_cut && (shown >= LEAK_BYTES || rule.check == ValueCheck::Password);
+        let is_accepted = match is_beginning {
             true => rule.check.accepts_beginning(&text[from..to]),
             false => rule.check.accepts(&text[from..to]),
         };
         if is_cut && !(is_known && is_accepted) {
-            return RuleMatch::Undecided(start);
+            // What stands before a name decides where its value is.
+            let is_name = matches!(self.rules[usize::from(hit_rule)].lead, Lead::Name(_));
+            return RuleMatch::Undecided(start.saturating_sub(if is_name { BACK } else { 0 }));
         }
         if !is_cut && rule.until.is_some_and(|until| text.get(to) != Some(&until)) || !is_accepted {
             return RuleMatch::No;
@@ -372,61 +355,7 @@ impl RuleSet {
             _ => false,
         }
     }
-
-    /// Judges a secret that a line's end divides before it has enough bytes.
-    fn in_two_lines(
-        &self,
-        number: u16,
-        text: &[u8],
-        start: usize,
-        from: usize,
-        to: usize,
-    ) -> RuleMatch {
-        let rule = &self.rules[usize::from(number)];
-        let shown = to - if rule.hide == Hide::Body { from } else { start };
-        let Some(line) = next_line(text, to).filter(|_| shown >= SHORT_PART) else {
-            return RuleMatch::No;
-        };
-        if line.from == text.len() {
-            // The line is shown before the next one is there.
-            let is_likely = shown >= LEAK_BYTES
-                && rule.hide != Hide::Body
-                && ValueCheck::Mixed.accepts(&text[from..to]);
-            return match is_likely {
-                true => RuleMatch::Secret(Span {
-                    start,
-                    end: to,
-                    rule: number,
-                }),
-                false => RuleMatch::NextLine(start.saturating_sub(ESCAPE)),
-            };
-        }
-        let limit = text.len().min(line.from + BODY_BYTES);
-        let end = self.run(number, text, line.from, limit);
-        let joined = [&text[from..to], &text[line.from..end]].concat();
-        let is_rest = line.is_escaped || self.looks_like(number, &text[line.from..end]);
-        if !(rule.min..=rule.max).contains(&joined.len())
-            || !is_rest
-            || !rule.check.accepts(&joined)
-        {
-            return RuleMatch::No;
-        }
-        let first = Span {
-            start: if rule.hide == Hide::Body { from } else { start },
-            end: to,
-            rule: number,
-        };
-        let rest = Span {
-            start: line.from,
-            end,
-            rule: number,
-        };
-        RuleMatch::TwoLines(first, rest)
-    }
 }
-
-/// Minimum number of bytes of a secret before the line's end that divides it.
-const SHORT_PART: usize = 6;
 
 /// Returns the text with markers in place of the spans. If `is_marked`, a span at the beginning gets
 /// no marker, because the previous text ended with it.

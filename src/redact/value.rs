@@ -2,17 +2,14 @@
 
 use serde::Deserialize;
 
+use super::letters::{is_doubtful, is_unworded};
 use super::looks::{
     CHECKED_BYTES, decodes_to_a_pair, has_letter_and_digit, has_mixed_case, has_unusual_letters,
     holds, is_random, is_repeated, transitions,
 };
 use super::name_value::{Operator, Quote};
-use super::words::{
-    is_code, is_dotted_name, is_expression, is_odd, is_placeholder, is_plain, is_prose, is_type,
-};
-
-/// Length from which a value with letters and digits is not taken for a name of code.
-const NAME_BYTES_MAX: usize = 16;
+use super::placeholder::is_placeholder;
+use super::words::{is_code, is_dotted_name, is_expression, is_odd, is_plain, is_prose, is_type};
 
 /// The condition under which a value is a secret.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
@@ -43,6 +40,8 @@ pub(super) enum ValueCheck {
     Pair,
     /// An argument of a program that expects a password there.
     Argument,
+    /// An argument of a program whose option may also announce a port: as `Loose`, and not only digits.
+    Option,
     /// Not only digits, and not a placeholder.
     NoDigits,
     /// Has the parts of a JSON Web Token.
@@ -88,12 +87,25 @@ impl ValueCheck {
     /// Returns true if the value may be a secret, of which only the beginning is there: what follows
     /// must not change a verdict that has shown it.
     pub(super) fn accepts_beginning(self, value: &[u8]) -> bool {
+        let value = &value[..value.len().min(CHECKED_BYTES)];
         match self {
             Self::Form => true,
-            Self::Mixed | Self::Secret | Self::Strict | Self::Random | Self::Header => {
-                is_assigned(&value[..value.len().min(CHECKED_BYTES)])
+            Self::Mixed | Self::Secret | Self::Strict | Self::Header => {
+                may_become(value, has_letter_and_digit(value)) && !is_expression(value)
             }
-            Self::Password => is_plain(&value[..value.len().min(CHECKED_BYTES)]),
+            Self::Random => {
+                has_letter_and_digit(value) && !is_placeholder(value) && !is_expression(value)
+            }
+            Self::Loose => may_become(value, value.iter().any(is_odd)) && !is_code(value),
+            Self::Pair => may_become(value, value.iter().any(is_odd)) && is_plain(value),
+            Self::Password => is_plain(value),
+            Self::Cookie => {
+                let at = memchr::memchr(b'=', value).map_or(value.len(), |at| at + 1);
+                let (name, value) = value.split_at(at);
+                name.iter().rev().skip(1).all(|b| is_cookie_name(*b))
+                    && value.len() >= 6
+                    && may_become(value, has_letter_and_digit(value))
+            }
             _ => self.accepts(value),
         }
     }
@@ -106,16 +118,27 @@ impl ValueCheck {
             Self::Form => !is_repeated(value),
             Self::Mixed => {
                 let mixed = has_letter_and_digit(value) && transitions(value) >= 3;
-                (mixed || (value.len() >= 16 && has_mixed_case(value))) && !is_repeated(value)
+                let is_long = value.len() >= 16;
+                let is_both = value.iter().any(u8::is_ascii_uppercase)
+                    && value.iter().any(u8::is_ascii_lowercase);
+                let is_random = has_mixed_case(value) || (is_both && is_unworded(value));
+                (mixed || (is_long && is_random)) && !is_repeated(value)
             }
             Self::Value => !is_placeholder(value),
             Self::Plain => is_plain(value),
-            Self::Loose => value.iter().any(is_odd) && !is_placeholder(value) && !is_code(value),
+            Self::Loose => {
+                (value.iter().any(is_odd) || is_unworded(value))
+                    && !is_placeholder(value)
+                    && !is_code(value)
+            }
             Self::Strict => {
-                has_letter_and_digit(value) && !is_placeholder(value) && !is_name(value)
+                let is_mixed = value.iter().any(is_odd) && is_unworded(value);
+                (has_letter_and_digit(value) || is_mixed)
+                    && !is_placeholder(value)
+                    && !is_name(value)
             }
             Self::Secret => {
-                (has_letter_and_digit(value) || has_unusual_letters(value))
+                (has_letter_and_digit(value) || has_unusual_letters(value) || is_unworded(value))
                     && !is_placeholder(value)
                     && !is_name(value)
                     && (value.len() >= 12
@@ -125,17 +148,22 @@ impl ValueCheck {
                     && !holds(value, "\\u")
             }
             Self::Random => {
-                is_random(value) && !is_placeholder(value) && !is_code(value) && !is_type(value)
+                let is_long = value.len() >= 20 && has_mixed_case(value) && is_unworded(value);
+                (is_random(value) || is_long || decodes_to_a_pair(value))
+                    && !is_placeholder(value)
+                    && !is_code(value)
+                    && !is_type(value)
             }
             Self::Password => is_plain(value) && !is_prose(value),
             Self::Pair => {
                 let digits = value.iter().filter(|b| b.is_ascii_digit()).count();
                 let marks = value.iter().any(|b| b"!@#%^*?~&$".contains(b));
-                (digits > 1 || marks) && is_plain(value) && !is_prose(value)
+                (digits > 1 || marks || is_unworded(value)) && is_plain(value) && !is_prose(value)
             }
             Self::Argument => {
                 !is_placeholder(value) && !value.starts_with(b"-") && !value.starts_with(b"/")
             }
+            Self::Option => Self::Loose.accepts(value) && !value.iter().all(u8::is_ascii_digit),
             Self::NoDigits => !is_placeholder(value) && !value.iter().all(u8::is_ascii_digit),
             Self::Jwt => {
                 let mut parts = value.split(|b| *b == b'.');
@@ -148,10 +176,7 @@ impl ValueCheck {
             }
             Self::Basic => decodes_to_a_pair(value),
             Self::Cookie => {
-                let name = value
-                    .iter()
-                    .take_while(|b| b.is_ascii_alphanumeric() || b"_-.$".contains(b));
-                let name = name.count();
+                let name = value.iter().take_while(|b| is_cookie_name(**b)).count();
                 name > 0
                     && value.get(name) == Some(&b'=')
                     && value.len() >= name + 6
@@ -160,7 +185,8 @@ impl ValueCheck {
                     && !is_placeholder(&value[name + 1..])
             }
             Self::Header => {
-                has_letter_and_digit(value) && !is_placeholder(value) || decodes_to_a_pair(value)
+                let is_key = has_letter_and_digit(value) || value.len() >= 20 && is_unworded(value);
+                is_key && !is_placeholder(value) || decodes_to_a_pair(value)
             }
             Self::Url => is_url_password(value),
             Self::Azure => value.len() >= 6 && transitions(value) >= 2,
@@ -169,17 +195,19 @@ impl ValueCheck {
     }
 }
 
-/// Returns true if the beginning of a value may belong to a secret. Names of code are not told from it
-/// yet.
-fn is_assigned(value: &[u8]) -> bool {
-    has_letter_and_digit(value) && !is_placeholder(value) && !is_expression(value)
+/// Returns true if the beginning of a value may belong to a secret: it has what makes one, or letters that
+/// no words have, so that what is missing may follow.
+fn may_become(value: &[u8], is_one: bool) -> bool {
+    (is_one || is_doubtful(value)) && !is_placeholder(value)
 }
 
-/// Returns true for a name of code. A longer value with a letter and a digit is a secret even if it could
-/// be read as words: one random key in thirty can.
+fn is_cookie_name(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || b"_-.$".contains(&byte)
+}
+
+/// Returns true for a name of code.
 fn is_name(value: &[u8]) -> bool {
-    is_expression(value)
-        || value.len() < NAME_BYTES_MAX && (is_dotted_name(value) || is_type(value))
+    is_expression(value) || is_dotted_name(value) || is_type(value)
 }
 
 /// Returns true for a password of an address, and not for a port and a path.

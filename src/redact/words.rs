@@ -1,70 +1,11 @@
-//! Words: placeholders, code and prose, which no secret consists of (pure).
+//! Words: code and prose, which no secret consists of (pure).
 
-use super::looks::{CHECKED_BYTES, class, holds};
+use super::letters::{is_doubtful, is_unworded, is_worded};
+use super::looks::{class, holds};
+use super::placeholder::{holds_word, is_placeholder};
 
-/// Words that are placeholders for a secret.
-const PLACEHOLDERS: &[&str] = &[
-    "password",
-    "passwd",
-    "passphrase",
-    "pass",
-    "secret",
-    "token",
-    "string",
-    "str",
-    "none",
-    "null",
-    "nil",
-    "true",
-    "false",
-    "undefined",
-    "required",
-    "optional",
-    "prompt",
-    "hidden",
-    "masked",
-    "removed",
-    "empty",
-    "value",
-    "user",
-    "username",
-    "text",
-    "bytes",
-    "option",
-    "boolean",
-];
-
-/// Parts that secrets do not contain.
-const PARTS: &[&str] = &[
-    "example",
-    "placeholder",
-    "changeme",
-    "change_me",
-    "change-me",
-    "redacted",
-    "your_",
-    "your-",
-    "yourpass",
-    "yourtoken",
-    "yourkey",
-    "my_secret",
-    "mysecret",
-    "xxxx",
-    "****",
-    "....",
-    "${",
-    "{{",
-    "}}",
-    "$(",
-    "<your",
-    "insert_",
-    "replace_",
-    "dummy",
-    "#{",
-    "foobar",
-    "[redacted:",
-    "deadbeef",
-];
+/// Length from which a constant must consist of words: a shorter one may be any abbreviation.
+const SHORT_NAME: usize = 9;
 
 /// Parts that identify code.
 const CODE: &[&str] = &[
@@ -78,10 +19,19 @@ const CODE: &[&str] = &[
     "::",
     "->",
     "->>",
+    "?.",
+    "\\033[",
+    "\\x1b[",
+    "\\e[",
+    "\\u001b[",
 ];
 
 pub(super) fn is_plain(value: &[u8]) -> bool {
-    let is_constant = value.iter().all(|b| b.is_ascii_uppercase() || *b == b'_');
+    // A hyphen may break it: `PASS‐`.
+    let is_capital = |b: &u8| b.is_ascii_uppercase() || *b == b'_' || *b >= 0x80;
+    let is_constant = value.iter().all(is_capital)
+        && value.iter().any(u8::is_ascii_uppercase)
+        && (value.len() < SHORT_NAME || is_worded(value));
     !is_placeholder(value) && !is_code(value) && !is_constant && !is_password_name(value)
 }
 
@@ -91,7 +41,9 @@ fn is_password_name(value: &[u8]) -> bool {
     let lower = value.to_ascii_lowercase();
     let has_name = holds_word(value, &lower, "pass") || holds_word(value, &lower, "pwd");
     let has_words = value.contains(&b' ') && value.split(|b| *b == b' ').all(is_word);
-    has_name && (has_words || !value.iter().any(is_odd))
+    let is_name =
+        (value.iter()).all(|b| b.is_ascii_alphabetic() || matches!(b, b'_' | b'-' | b'.' | b' '));
+    has_name && (has_words || is_name) && is_worded(value)
 }
 
 /// Returns true for a character that names and words do not contain.
@@ -111,7 +63,7 @@ pub(super) fn is_prose(value: &[u8]) -> bool {
         7.. => 4 * written >= 3 * count,
         _ => {
             let has_digit = value.iter().any(u8::is_ascii_digit);
-            written == count && (!has_digit || value.contains(&b'.'))
+            written == count && (!has_digit || value.contains(&b'.')) && is_worded(value)
         }
     }
 }
@@ -141,6 +93,7 @@ pub(super) fn is_type(value: &[u8]) -> bool {
         && value
             .split(|b| matches!(b, b'.' | b':' | b'-'))
             .all(is_camel)
+        && is_worded(value)
 }
 
 /// Returns true for a name of code: words with capitals, and at most one number.
@@ -166,33 +119,8 @@ fn is_camel(part: &[u8]) -> bool {
         && letters
             .iter()
             .all(|b| b.is_ascii_alphabetic() || *b == b'_')
-        && cases * 9 < letters.len() * 4
+        && cases * 2 < letters.len()
         && letters.len() >= 6
-}
-
-pub(super) fn is_placeholder(value: &[u8]) -> bool {
-    let Some(&first) = value.first() else {
-        return true;
-    };
-    if b"$%<{[*(".contains(&first) || value.iter().all(|&b| b == first) {
-        return true;
-    }
-    let mut lower = [0; CHECKED_BYTES];
-    let lower = &mut lower[..value.len()];
-    lower.copy_from_slice(value);
-    lower.make_ascii_lowercase();
-    PLACEHOLDERS.iter().any(|word| word.as_bytes() == lower)
-        || PARTS.iter().any(|part| holds_word(value, lower, part))
-}
-
-/// Returns true if the value, which is also given in lower case, contains the word as people write it: in
-/// lower case, in upper case or capitalised. Random letters form it in another mix of cases more often.
-fn holds_word(value: &[u8], lower: &[u8], word: &str) -> bool {
-    memchr::memmem::find_iter(lower, word).any(|at| {
-        let part = value.get(at..at + word.len()).unwrap_or_default();
-        let rest = part.get(1..).unwrap_or_default();
-        !rest.iter().any(u8::is_ascii_uppercase) || !part.iter().any(u8::is_ascii_lowercase)
-    })
 }
 
 /// Returns true if a mark of code is in the value. One that begins with a letter begins a word.
@@ -211,19 +139,25 @@ pub(super) fn is_code(value: &[u8]) -> bool {
 
 /// Returns true for paths, addresses, expressions and constants, by their marks.
 pub(super) fn is_expression(value: &[u8]) -> bool {
-    // A path, an address or an argument.
-    if matches!(
-        value.first(),
-        Some(b'/' | b'.' | b'~' | b'-' | b'@' | b':' | b'_')
-    ) || value.starts_with(b"0x")
-        || holds(value, "://")
-        || CODE.iter().any(|mark| holds_mark(value, mark))
-    {
+    // A path, an address or an argument; random text begins with such a mark, too.
+    let is_marked = match value {
+        [b'/', rest @ ..] => is_path(rest),
+        [b'.' | b'~' | b'-' | b'@' | b':' | b'_', rest @ ..] => {
+            rest.len() < 4 || !rest.iter().any(is_odd) && !is_doubtful(rest) || is_worded(rest)
+        }
+        [b'0', b'x', rest @ ..] => rest.len() < 32,
+        _ => false,
+    };
+    if is_marked || holds(value, "://") || CODE.iter().any(|mark| holds_mark(value, mark)) {
         return true;
     }
     let digits = value.iter().filter(|b| b.is_ascii_digit()).count();
     // `WIN32_ERROR`: a constant or a type.
-    if value.contains(&b'_') && !value.iter().any(u8::is_ascii_lowercase) && digits < 4 {
+    if value.contains(&b'_')
+        && !value.iter().any(u8::is_ascii_lowercase)
+        && digits < 4
+        && !is_unworded(value)
+    {
         return true;
     }
     TECHNICAL
@@ -231,31 +165,31 @@ pub(super) fn is_expression(value: &[u8]) -> bool {
         .any(|word| value.eq_ignore_ascii_case(word.as_bytes()))
 }
 
-/// Returns true for `user.session2.next_token`: words separated by dots, with at most one number in each.
+/// Returns true for what follows the first slash of a path: words, or a directory's short name.
+fn is_path(rest: &[u8]) -> bool {
+    let first = rest.split(|b| *b == b'/').next().unwrap_or_default();
+    let is_directory = first.len() < rest.len()
+        && first.len() >= 2
+        && first.iter().all(|b| b.is_ascii_lowercase() || *b == b'.');
+    is_directory || rest.len() < 4 || is_worded(rest)
+}
+
+/// Returns true for `user.session2.next_token`, `x25519_private_key` and `projects/mine/secrets/db`: words
+/// with at most one number in each.
 pub(super) fn is_dotted_name(value: &[u8]) -> bool {
-    let digits = value.iter().filter(|b| b.is_ascii_digit()).count();
     let word = |part: &[u8]| {
-        let letters = part
+        let letters = part.iter().filter(|b| b.is_ascii_alphabetic()).count();
+        let is_capital = part
             .iter()
-            .filter(|b| b.is_ascii_alphabetic() || **b == b'_')
-            .count();
-        let numbers = part
-            .split(|b| !b.is_ascii_digit())
-            .filter(|number| !number.is_empty());
-        letters > 0
-            && part.iter().all(|b| b.is_ascii_alphanumeric() || *b == b'_')
-            && (numbers.count() == 0
-                || (letters >= 3
-                    && digits <= 6
-                    && one_number(part)
-                    && (!part.iter().any(u8::is_ascii_uppercase) || is_camel(part)))
-                || part
-                    .iter()
-                    .rev()
-                    .skip_while(|b| b.is_ascii_digit())
-                    .all(|b| !b.is_ascii_digit()))
+            .all(|b| b.is_ascii_uppercase() || b.is_ascii_digit());
+        let is_small = !part.iter().any(u8::is_ascii_uppercase);
+        (letters > 0 || part.len() < 3)
+            && part.iter().all(u8::is_ascii_alphanumeric)
+            && one_number(part)
+            && (is_capital || is_small || is_camel(part) || letters + 1 >= part.len())
     };
-    value.contains(&b'.') && value.split(|b| matches!(b, b'.' | b'_')).all(word)
+    let is_mark = |b: &u8| matches!(b, b'.' | b'_' | b'-' | b'/' | b':' | b'=');
+    value.iter().any(is_mark) && value.split(is_mark).all(word) && is_worded(value)
 }
 
 fn one_number(part: &[u8]) -> bool {
@@ -323,6 +257,12 @@ mod tests {
             "PRFH#NpwD !UjnlTf8x pfWQ",
             "passw0rd",
             "Winter#pass",
+            "$ecret!Pa55",
+            "%k9Lmq2Xw",
+            "~Kx92mQ!x",
+            "QGPWDpLNIMPbss",
+            "q5ddhppVuhanONrYD.uwsvfwoeh",
+            "OFCgcnRa;tdegPWD",
         ] {
             assert!(is_plain(value.as_bytes()), "{value}");
         }
@@ -332,6 +272,11 @@ mod tests {
             "newPwd",
             "Password (min 8)",
             "passphrase",
+            "$DB_PASSWORD",
+            "%(password)s",
+            "<your password>",
+            "self.next_password",
+            "azure_password",
         ] {
             assert!(!is_plain(value.as_bytes()), "{value}");
         }

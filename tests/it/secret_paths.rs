@@ -1,5 +1,5 @@
-//! Every path on which text leaves the program: commands, panes, waits, hooks, loops and recordings; none
-//! shows a secret, whatever stands around it and within it.
+//! Every path on which text leaves the program: commands, panes, waits, hooks, agents, loops and recordings;
+//! none shows a secret, whatever stands around it and within it.
 
 use std::fs;
 use std::path::Path;
@@ -41,13 +41,37 @@ fn script() -> (String, Vec<String>) {
         format!("curl -H x:{first}\\\\\\n    {rest} y\\n"),
         format!("│ {left} │\\n│ {right} │\\n"),
         format!("{{\"name\": \"API_KEY\",\\n  \"value\": \"{escaped}\"}}\\n"),
-        "the end\\n".to_owned(),
     ];
-    let secrets = vec![url, name, coloured, overwritten, broken, framed, escaped];
-    (
-        format!("printf '{}'", lines.concat().replace('\'', "'\\''")),
-        secrets,
-    )
+    let (keys, more) = private_keys();
+    let mut secrets = vec![url, name, coloured, overwritten, broken, framed, escaped];
+    secrets.extend(more);
+    let text = [&lines.concat(), &*keys, "the end\\n"].concat();
+    (format!("printf '{}'", text.replace('\'', "'\\''")), secrets)
+}
+
+/// Private keys in the forms in which tools print them, and their lines.
+fn private_keys() -> (String, Vec<String>) {
+    let kind = ["PRIV", "ATE KEY"].concat();
+    let line: Vec<String> = (0..8).map(|n| letters(40 + n, 64)).collect();
+    let text = [
+        format!(
+            "12:-----BEGIN RSA {kind}-----\\n13:{}\\n14:{}\\n",
+            line[0], line[1]
+        ),
+        format!("15:-----END RSA {kind}-----\\n"),
+        format!(
+            "---- BEGIN SSH2 ENCRYPTED {kind} ----\\nComment: \"mine\"\\n{}\\n",
+            line[2]
+        ),
+        format!("{}\\n---- END SSH2 ENCRYPTED {kind} ----\\n", line[3]),
+        format!(
+            "Private-Lines: 2\\n{}\\n{}\\nPrivate-MAC: 00\\n",
+            line[4], line[5]
+        ),
+        format!("{{\"kty\": \"EC\", \"d\": \"{}\"}}\\n", line[6]),
+        format!("{{\"kty\":\"oct\",\"k\":\"{}\"}}\\n", line[7]),
+    ];
+    (text.concat(), line)
 }
 
 /// Panics if the bytes have twelve consecutive bytes of a secret.
@@ -83,7 +107,7 @@ fn check_files(secrets: &[String], directory: &Path) -> usize {
 
 /// Checks the files of a run, what is printed of it, and its exports.
 #[track_caller]
-fn check_run(secrets: &[String], data: &Path, id: &str) {
+fn check_run(secrets: &[String], data: &Path, id: &str, expected: &str) {
     assert!(check_files(secrets, data) > 1);
     for view in [
         &["log", id][..],
@@ -96,7 +120,8 @@ fn check_run(secrets: &[String], data: &Path, id: &str) {
         assert_code(&output, 0);
         check(&view.join(" "), secrets, &output.stdout);
     }
-    assert!(text(&run(&["log", id], data).stdout).contains("the end"));
+    let logged = text(&run(&["log", id], data).stdout);
+    assert!(logged.contains(expected), "{logged}");
 }
 
 #[test]
@@ -113,7 +138,7 @@ fn the_output_of_commands_is_redacted() {
         assert_code(&output, 0);
         check(&format!("stdout {more:?}"), &secrets, &output.stdout);
         check(&format!("stderr {more:?}"), &secrets, &output.stderr);
-        check_run(&secrets, data.path(), "it");
+        check_run(&secrets, data.path(), "it", "the end");
     }
 }
 
@@ -138,7 +163,7 @@ fn panes_are_redacted_polled_and_streamed_and_in_raw_recordings() {
         watch.signal(rustix::process::Signal::INT);
         let output = watch.end();
         check(&format!("stdout {more:?}"), &secrets, &output.stdout);
-        check_run(&secrets, data.path(), "job");
+        check_run(&secrets, data.path(), "job", "the end");
     }
 }
 
@@ -213,6 +238,94 @@ fn waits_and_hooks_are_redacted() {
             text(&bytes)
         );
         check(&path.display().to_string(), &secrets, &bytes);
+    }
+}
+
+/// The text that a script prints.
+fn printed(script: &str) -> String {
+    let output = std::process::Command::new("sh")
+        .args(["-c", script])
+        .output()
+        .unwrap();
+    text(&output.stdout)
+}
+
+#[test]
+fn the_messages_of_agents_are_redacted() {
+    let (script, secrets) = script();
+    let said = printed(&script);
+    let message = |kind: &str, said: &str| {
+        let item = serde_json::json!({"id": "1", "type": kind, "text": said});
+        let line = serde_json::json!({"type": "item.completed", "item": item});
+        format!("{line}\n")
+    };
+    let begun = "{\"type\":\"thread.started\"}\n{\"type\":\"turn.started\"}\n";
+    let failed = serde_json::json!({"type": "turn.failed", "error": {"message": said}});
+    let done = "{\"type\":\"turn.completed\",\"usage\":{}}\n";
+    let temp = tempfile::tempdir().unwrap();
+    let (good, bad) = (temp.path().join("a.jsonl"), temp.path().join("b.jsonl"));
+    let thought = message("reasoning", &said);
+    fs::write(
+        &good,
+        [begun, &thought, &message("agent_message", &said), done].concat(),
+    )
+    .unwrap();
+    fs::write(&bad, format!("{begun}{failed}\n")).unwrap();
+    for (path, code, more) in [
+        (&good, 0, &[][..]),
+        (&good, 0, &["--json"]),
+        (&bad, 1, &[]),
+        (&bad, 1, &["--json"]),
+    ] {
+        let data = tempfile::tempdir().unwrap();
+        let fast = [
+            "agents",
+            "--poll",
+            "20ms",
+            "--stable",
+            "300ms",
+            "--execution-id",
+            "it",
+        ];
+        let args = [&fast[..], &[path.to_str().unwrap()], more].concat();
+        let output = run(&args, data.path());
+        assert_code(&output, code);
+        check(&format!("stdout {more:?}"), &secrets, &output.stdout);
+        check(&format!("stderr {more:?}"), &secrets, &output.stderr);
+        assert!(text(&output.stdout).contains("[redacted:"), "{output:?}");
+        check_run(&secrets, data.path(), "it", "[redacted:");
+    }
+}
+
+#[test]
+fn the_agents_and_checks_of_a_loop_are_redacted() {
+    let (script, secrets) = script();
+    let file = tempfile::NamedTempFile::new().unwrap();
+    // The check fails once, so that its output is part of the next prompt.
+    fs::write(
+        file.path(),
+        format!("{script}; {script} >&2; test \"$1\" != check || mv first second 2>/dev/null || exit 0; test \"$1\" != check"),
+    )
+    .unwrap();
+    for more in [&[][..], &["--json"]] {
+        let (data, work) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        fs::write(work.path().join("first"), "").unwrap();
+        let agent = format!("sh '{}' agent", file.path().display());
+        let checked = format!("sh '{}' check", file.path().display());
+        let args = [
+            &["loop", "--execution-id", "it", "--task", "x"][..],
+            &["--agent", &agent, "--check", &checked],
+            more,
+        ]
+        .concat();
+        let mut command = program(&args, data.path());
+        command.current_dir(work.path());
+        let output = Running::start(command).end();
+        assert_code(&output, 0);
+        check(&format!("stdout {more:?}"), &secrets, &output.stdout);
+        check(&format!("stderr {more:?}"), &secrets, &output.stderr);
+        assert!(text(&output.stdout).contains("[redacted:"), "{output:?}");
+        check_run(&secrets, data.path(), "it", "the end");
     }
 }
 

@@ -228,16 +228,60 @@ fn a_line_beyond_its_limit_fits_into_the_least_address_space() {
     }
 }
 
-/// Runs a command of a shell as another user.
-fn as_stranger(script: &str, args: &[&Path]) -> Output {
-    Command::new("sh")
-        .args(["-c", script, "sh"])
-        .args(args)
-        .current_dir("/")
-        .uid(STRANGER)
-        .gid(STRANGER)
-        .output()
-        .unwrap()
+/// Another user of the machine, made for a test and removed at its end. Without `useradd`, an id that no
+/// account has.
+struct Stranger {
+    name: Option<String>,
+    uid: u32,
+}
+
+impl Stranger {
+    fn new() -> Self {
+        let name = format!("td-stranger-{}", std::process::id());
+        let made = Command::new("useradd")
+            .args(["--no-create-home", "--shell", "/bin/sh", &name])
+            .output();
+        if !made.is_ok_and(|output| output.status.success()) {
+            eprintln!("no account could be made: an id without one takes its place");
+            let (name, uid) = (None, STRANGER);
+            return Self { name, uid };
+        }
+        let mut stranger = Self {
+            name: Some(name.clone()),
+            uid: 0,
+        };
+        let id = Command::new("id").args(["-u", &name]).output().unwrap();
+        stranger.uid = String::from_utf8_lossy(&id.stdout).trim().parse().unwrap();
+        assert!(stranger.uid > 0);
+        stranger
+    }
+
+    /// Runs a command of a shell as this user.
+    fn run(&self, script: &str, args: &[&Path]) -> Output {
+        Command::new("sh")
+            .args(["-c", script, "sh"])
+            .args(args)
+            .current_dir("/")
+            .env_remove("TMUX")
+            .env_remove("TD_DATA_DIR")
+            .env("HOME", "/nonexistent")
+            .uid(self.uid)
+            .gid(self.uid)
+            .output()
+            .unwrap()
+    }
+}
+
+impl Drop for Stranger {
+    fn drop(&mut self) {
+        if let Some(name) = &self.name {
+            let removed = Command::new("userdel").arg(name).output();
+            let is_removed = removed.as_ref().is_ok_and(|output| output.status.success());
+            if !is_removed {
+                eprintln!("the account {name} is left: {removed:?}");
+            }
+        }
+    }
 }
 
 #[test]
@@ -245,6 +289,7 @@ fn another_user_reads_nothing_and_places_nothing() {
     if !is_root() {
         return;
     }
+    let stranger = Stranger::new();
     let server = TmuxServer::new();
     server.new_session("job", 80, 24, "echo shown; exec cat");
     let temp = tempfile::tempdir().unwrap();
@@ -261,12 +306,48 @@ fn another_user_reads_nothing_and_places_nothing() {
     let mut watch = Running::start(command);
     watch.wait_for("shown");
     // What can be read, written or entered below the two directories.
-    let found = as_stranger(
+    let found = stranger.run(
         "find \"$@\" -mindepth 1 \\( -readable -o -writable -o -executable \\) 2>/dev/null; \
          ls \"$1\" 2>/dev/null; (: > \"$1/placed\") 2>/dev/null; (mkdir \"$1/runs/x\") 2>/dev/null; true",
         &[&data, &sockets],
     );
     assert_eq!(String::from_utf8_lossy(&found.stdout), "", "{found:?}");
+    // The program itself, and the names that the stranger may guess.
+    let ours = temp.path().join("td-observe");
+    fs::copy(env!("CARGO_BIN_EXE_td-observe"), &ours).unwrap();
+    set_mode(&ours, 0o755);
+    let job = fs::read_dir(data.join("runs"))
+        .unwrap()
+        .next()
+        .unwrap()
+        .unwrap();
+    let paths = [&*ours, &*data, &*job.path(), &*server.socket()].map(Path::to_path_buf);
+    let paths: Vec<&Path> = paths.iter().map(PathBuf::as_path).collect();
+    for (what, script) in [
+        ("log", "\"$1\" --data-dir \"$2\" log"),
+        ("log of the run", "\"$1\" --data-dir \"$2\" log \"$3\""),
+        ("runs", "\"$1\" --data-dir \"$2\" runs"),
+        ("status", "\"$1\" --data-dir \"$2\" -S \"$4\" status"),
+        ("replay", "\"$1\" --data-dir \"$2\" replay job"),
+        (
+            "export",
+            "\"$1\" --data-dir \"$2\" export job --format text",
+        ),
+        ("prune", "\"$1\" --data-dir \"$2\" runs prune --keep 0"),
+        ("open", "cat \"$3\"/* \"$2\"/runs/*/*"),
+        ("append", "echo x >> \"$3\"/events.jsonl"),
+        ("connect", "tmux -S \"$4\" list-sessions"),
+        (
+            "wait",
+            "\"$1\" -S \"$4\" wait job --text shown --timeout 1s",
+        ),
+        ("watch", "timeout 10 \"$1\" --no-log -S \"$4\" watch job"),
+    ] {
+        let output = stranger.run(script, &paths);
+        let stdout = String::from_utf8_lossy(&output.stdout);
+        let is_silent = !stdout.contains("shown") && !stdout.contains("job");
+        assert!(!output.status.success() && is_silent, "{what}: {output:?}");
+    }
     watch.signal(Signal::INT);
     assert!(watch.end().status.success());
     let names = fs::read_dir(&data)
@@ -275,7 +356,7 @@ fn another_user_reads_nothing_and_places_nothing() {
     assert_eq!(names.collect::<Vec<_>>(), ["runs"]);
     // A directory that the stranger placed where the user's would be is refused.
     let placed = sockets.join("data");
-    let made = as_stranger("mkdir -p \"$1/runs\"", &[&placed]);
+    let made = stranger.run("mkdir -p \"$1/runs\"", &[&placed]);
     assert!(made.status.success(), "{made:?}");
     assert_refused(&run(&["runs"], &placed), &["belongs to another user"]);
     assert_refused(

@@ -68,9 +68,48 @@ fn text_that_is_no_secret_stays() {
         "--password-file /etc/x1234567",
         "--token-limit 123456789012",
         "use --password to set the password",
+        "def unix_getpass(prompt='Password: ', stream=None):",
+        "from .oauth2 import OAuth2PasswordBearer as OAuth2PasswordBearer, x",
+        "check_private_key_bytes: x25519_check_private_key_bytes,",
+        "    colon2_token: node.colon2_token,",
+        "let raw_private_key: Curve25519SeedBin<'_> = private_key;",
+        "arguments to pass to the fortran77 compiler.",
+        "proxy_url=\"socks5h://<username>:<password>@proxy-host\"",
+        "--secret=projects/my-project/secrets/my-secret/versions/1 x",
+        "[--password=PASS‐",
+        "const password = await read.password('Password:', creds.password)",
+        "filename|uri] [-keypass arg] [-digest name]",
+        "\"pass\": \"\\033[102;30mpass\\033[0m\",",
+        "askPassSetInConfig: config?.core?.askpass !== undefined,",
     ] {
         assert_eq!(rules.text(text), text);
         assert_eq!(rules.text(&format!("{text}\n")), format!("{text}\n"));
+    }
+}
+
+/// The value stands in the next line, and the text is cut anywhere.
+#[test]
+fn a_value_in_the_next_line_is_found_however_the_text_is_cut() {
+    let key: String = ALNUM.chars().cycle().step_by(23).take(24).collect();
+    for text in [
+        format!("  - name: DB_PASSWORD\n    value: {key}\n"),
+        format!("<key>API_KEY</key>\n\t<string>{key}</string>\n"),
+        format!("{{\n  \"name\": \"AUTH_TOKEN\",\n  \"value\": \"{key}\"\n}}\n"),
+    ] {
+        for first in 0..text.len() {
+            for second in [first + 1, first + 4, first + 9] {
+                let second = second.min(text.len());
+                let mut stream = TextStream::new(Rules::builtin());
+                let pieces = [&text[..first], &text[first..second], &text[second..]];
+                let shown: String = pieces
+                    .iter()
+                    .map(|piece| stream.push(piece).into_owned())
+                    .collect();
+                let leak = (key.as_bytes().windows(12))
+                    .any(|part| shown.contains(std::str::from_utf8(part).unwrap_or_default()));
+                assert!(!leak, "{first} {second}: {shown}");
+            }
+        }
     }
 }
 

@@ -1,0 +1,115 @@
+//! Secrets over two lines: one that its line's end divides, and the rest of one in the lines that follow (pure).
+
+use super::edges::{ESCAPE, next_line};
+use super::looks::has_mixed_case;
+use super::rule::{BODY_BYTES, Hide, LEAK_BYTES};
+use super::scan::{Continuation, RuleMatch, RuleSet};
+use super::span::Span;
+use super::value::ValueCheck;
+
+/// Minimum number of bytes of a secret before the line's end that divides it.
+const SHORT_PART: usize = 6;
+
+impl RuleSet {
+    /// Follows a secret that ends where its line does into the lines that follow; moves `at` to its
+    /// end. Returns the state, if the text ends before it is clear.
+    pub(super) fn next_lines(
+        &self,
+        rule: u16,
+        text: &[u8],
+        at: &mut usize,
+        spans: &mut Vec<Span>,
+    ) -> Option<Continuation> {
+        if self.rules[usize::from(rule)].max != usize::MAX {
+            return None;
+        }
+        while let Some(line) = next_line(text, *at) {
+            if line.from == text.len() {
+                return Some(if line.is_escaped {
+                    Continuation::Escaped(rule)
+                } else {
+                    Continuation::Ended(rule)
+                });
+            }
+            let end = self.run(rule, text, line.from, text.len());
+            if end == line.from
+                || !(line.is_escaped || self.looks_like(rule, &text[line.from..end]))
+            {
+                return None;
+            }
+            spans.push(Span {
+                start: line.from,
+                end,
+                rule,
+            });
+            *at = end;
+            if end == text.len() {
+                return Some(Continuation::Secret(rule));
+            }
+        }
+        None
+    }
+
+    /// Returns true if the text looks like the rest of a secret.
+    pub(super) fn looks_like(&self, rule: u16, run: &[u8]) -> bool {
+        let rule = &self.rules[usize::from(rule)];
+        run.len() >= LEAK_BYTES
+            && !matches!(
+                rule.check,
+                ValueCheck::Plain | ValueCheck::Password | ValueCheck::Value
+            )
+            && (ValueCheck::Mixed.accepts(run) || has_mixed_case(run))
+    }
+
+    /// Judges a secret that a line's end divides before it has enough bytes.
+    pub(super) fn in_two_lines(
+        &self,
+        number: u16,
+        text: &[u8],
+        start: usize,
+        from: usize,
+        to: usize,
+    ) -> RuleMatch {
+        let rule = &self.rules[usize::from(number)];
+        let shown = to - if rule.hide == Hide::Body { from } else { start };
+        let Some(line) = next_line(text, to).filter(|_| shown >= SHORT_PART) else {
+            return RuleMatch::No;
+        };
+        if line.from == text.len() {
+            // The line is shown before the next one is there.
+            let is_likely = shown >= LEAK_BYTES
+                && rule.hide != Hide::Body
+                && ValueCheck::Mixed.accepts(&text[from..to])
+                && (rule.check == ValueCheck::Jwt || rule.check.accepts_beginning(&text[from..to]));
+            return match is_likely {
+                true => RuleMatch::Secret(Span {
+                    start,
+                    end: to,
+                    rule: number,
+                }),
+                false => RuleMatch::NextLine(start.saturating_sub(ESCAPE)),
+            };
+        }
+        let limit = text.len().min(line.from + BODY_BYTES);
+        let end = self.run(number, text, line.from, limit);
+        let joined = [&text[from..to], &text[line.from..end]].concat();
+        let is_rest = line.is_escaped || self.looks_like(number, &text[line.from..end]);
+        if !(rule.min..=rule.max).contains(&joined.len())
+            || !is_rest
+            || !rule.check.accepts(&joined)
+        {
+            return RuleMatch::No;
+        }
+        let first = Span {
+            start: if rule.hide == Hide::Body { from } else { start },
+            end: to,
+            rule: number,
+        };
+        let rest = Span {
+            start: line.from,
+            end,
+            rule: number,
+        };
+        RuleMatch::TwoLines(first, rest)
+    }
+}
