@@ -252,9 +252,10 @@ impl Hub {
         let changed = std::mem::take(&mut state.changed);
         let numbers = state.journal.numbers();
         let summaries = changed.into_iter().filter_map(|execution_id| {
-            let rows = state.board.rows_of(&execution_id).cloned().collect();
+            let rows: Vec<Row> = state.board.rows_of(&execution_id).cloned().collect();
             let seq = *numbers.get(&execution_id)?;
-            Some(Summary {
+            // The name of a run may be known before its first row: without rows, the log is read.
+            (!rows.is_empty()).then_some(Summary {
                 execution_id,
                 seq,
                 rows,

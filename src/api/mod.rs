@@ -36,4 +36,4 @@ pub(crate) use request::percent_encoded;
 pub(crate) use routes::Routes;
 pub(crate) use server::Server;
 pub(crate) use socket::socket_path;
-pub(crate) use summary::{board_of_history, summary_of};
+pub(crate) use summary::{Unobserved, board_of_history, summary_of};

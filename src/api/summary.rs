@@ -28,6 +28,15 @@ pub(crate) fn summary_of(data: &DataDir, summary: &Summary) -> Map<String, Value
     Map::from_iter([(FIELD.to_owned(), value)])
 }
 
+/// The rows of runs that nobody observes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Unobserved {
+    /// They are as they were when they were last observed.
+    AsTheyWere,
+    /// They have ended, until an observer finds them again.
+    Ended,
+}
+
 /// Builds the board from the histories: from each run's summary and the events after it. Returns the
 /// board, and the number of the last event of each run.
 ///
@@ -36,6 +45,7 @@ pub(crate) fn summary_of(data: &DataDir, summary: &Summary) -> Map<String, Value
 pub(crate) fn board_of_history(
     data: &DataDir,
     rules: StateRules,
+    unobserved: Unobserved,
     now: Timestamp,
 ) -> Result<(Board, Numbers)> {
     let mut board = Board::new(rules);
@@ -52,6 +62,9 @@ pub(crate) fn board_of_history(
         }
         match add_run(&mut board, &run.directory) {
             Ok(seq) => {
+                if unobserved == Unobserved::Ended && run.state != RunStatus::Running {
+                    board.end(&run.execution_id, run.exit_status, run.last_event);
+                }
                 numbers.insert(run.execution_id, seq.max(run.events));
             }
             Err(error) => log::warn!("{error:?}"),

@@ -96,6 +96,16 @@ impl Board {
         self.rows.restore(row);
     }
 
+    /// Ends the rows of an execution that are not known to run any more.
+    #[cfg(feature = "cli")]
+    pub(crate) fn end(&mut self, id: &ExecutionId, exit_status: Option<i32>, at: Timestamp) {
+        for (_, row) in self.rows.of(id) {
+            if !row.has_ended() {
+                row.end(exit_status, at);
+            }
+        }
+    }
+
     /// Returns the rows of an execution.
     #[cfg(feature = "cli")]
     pub(crate) fn rows_of(&self, id: &ExecutionId) -> impl Iterator<Item = &Row> {

@@ -2,6 +2,8 @@
 
 use proptest::prelude::*;
 
+use std::collections::BTreeSet;
+
 use super::*;
 use crate::event::{
     AgentState, GapEvidence, GapReason, OutputStream, PaneId, SessionEndReason, StateEvidence,
@@ -309,6 +311,31 @@ fn naive(events: &[Envelope], id: &str, pane: &PaneId) -> Option<(String, u64, O
         }
     }
     Some((state.to_owned(), gaps as u64, status))
+}
+
+#[cfg(feature = "cli")]
+proptest! {
+    #[test]
+    fn restored_rows_continue_as_the_board_would(
+        events in prop::collection::vec((any_event(), 0..100_i64), 0..60), split in 0_usize..60,
+    ) {
+        let mut events: Vec<Envelope> = events.into_iter().map(|(event, s)| at(s, event)).collect();
+        events.sort_by_key(|envelope| envelope.ts);
+        let (before, after) = events.split_at(split.min(events.len()));
+        let mut restored = Board::new(StateRules::builtin());
+        for row in board(before).rows() {
+            restored.restore(Row::from_json(&serde_json::to_value(row).unwrap()).unwrap());
+        }
+        // A run without rows has no summary, and is read from its beginning.
+        let stored: BTreeSet<ExecutionId> = restored.rows().map(|row| row.execution_id.clone()).collect();
+        let is_stored = |envelope: &&Envelope| stored.contains(envelope.event.execution_id());
+        for envelope in before.iter().filter(|envelope| !is_stored(envelope)).chain(after) {
+            restored.apply(envelope);
+        }
+        let whole = board(&events);
+        let rows: Vec<&Row> = whole.rows().collect();
+        prop_assert_eq!(restored.rows().collect::<Vec<&Row>>(), rows);
+    }
 }
 
 proptest! {

@@ -16,7 +16,7 @@ use super::output;
 use super::signals::Signals;
 use super::status_args::TypedStatus;
 use crate::agent::StateRules;
-use crate::api::{board_of_history, get};
+use crate::api::{Unobserved, board_of_history, get};
 use crate::board::{Attention, Row};
 use crate::clock::Clock;
 use crate::face::{BoardTable, one_line};
@@ -138,7 +138,8 @@ impl Source {
         }
         let data = DataDir::new(self.data.clone());
         let now = self.clock.wall();
-        let (board, _) = board_of_history(&data, StateRules::builtin(), now)?;
+        let (board, _) =
+            board_of_history(&data, StateRules::builtin(), Unobserved::AsTheyWere, now)?;
         Ok(Some(board.rows().cloned().collect()))
     }
 

@@ -181,7 +181,7 @@ mod tests {
             }
             let expected = expected.unwrap_or(text.len()) as u64;
             if torn {
-                text.push_str("{\"seq\":9");
+                text.push_str("{\"se");
             }
             file.write_all(text.as_bytes()).unwrap();
             prop_assert_eq!(offset_after(&file, seq).unwrap(), expected);

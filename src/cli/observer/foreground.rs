@@ -9,7 +9,9 @@ use serde_json::json;
 
 use super::announcement::{Announcement, ObserverLock};
 use super::args::TypedStart;
-use crate::api::{Hub, Routes, Server as ApiServer, board_of_history, socket_path, summary_of};
+use crate::api::{
+    Hub, Routes, Server as ApiServer, Unobserved, board_of_history, socket_path, summary_of,
+};
 use crate::bus::SubscribeOptions;
 use crate::cli::failure::Failure;
 use crate::cli::options::Options;
@@ -48,7 +50,8 @@ pub(super) fn run(options: &Options, typed: &TypedStart) -> Result<ExitCode, Fai
     let mut engine = builder.start().map_err(keeping::unusable)?;
     let lock = ObserverLock::take(&data_path).map_err(|error| locked(&error))?;
     let data = DataDir::new(data_path.clone());
-    let (board, numbers) = board_of_history(&data, states.clone(), clock.wall())?;
+    let (board, numbers) =
+        board_of_history(&data, states.clone(), Unobserved::Ended, clock.wall())?;
     let everything = SubscribeOptions {
         capacity: Some(usize::MAX),
         ..Default::default()
