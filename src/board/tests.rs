@@ -1,8 +1,8 @@
 //! Tests of the board: single events, the order of rows, and a comparison with a naive fold.
 
-use proptest::prelude::*;
-
 use std::collections::BTreeSet;
+
+use proptest::prelude::*;
 
 use super::*;
 use crate::event::{
