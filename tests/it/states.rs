@@ -33,7 +33,7 @@ while IFS= read -r state; do
   esac
 done"#;
 
-fn start(server: &TmuxServer) -> String {
+pub fn start(server: &TmuxServer) -> String {
     let file = server.directory().join("agent.sh");
     std::fs::write(&file, AGENT).unwrap();
     let command = format!("exec bash {}", file.display());
@@ -42,7 +42,7 @@ fn start(server: &TmuxServer) -> String {
     pane
 }
 
-fn tell(server: &TmuxServer, pane: &str, state: &str) {
+pub fn tell(server: &TmuxServer, pane: &str, state: &str) {
     server.tmux(&["send-keys", "-t", pane, state, "Enter"]);
 }
 
