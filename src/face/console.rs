@@ -213,6 +213,7 @@ impl Console {
 
     /// Adds the lines of an event.
     pub fn event(&mut self, envelope: &Envelope, out: &mut String) {
+        self.rows.set_time(envelope.ts);
         self.release_due(envelope.ts.micros(), out);
         let start = out.len();
         self.handle(envelope, out);
