@@ -56,7 +56,8 @@ pub(super) fn renderer(
         verbose: options.verbose > 0,
         has_timestamps: false,
     })
-    .holding();
+    .holding()
+    .without_baseline_events();
     let console = match agents {
         Some(rules) => console.without_decoration(rules),
         None => console,

@@ -41,6 +41,7 @@ mod status_args;
 
 mod hooks;
 mod on_state;
+mod pane_titles;
 
 mod history;
 mod history_args;
