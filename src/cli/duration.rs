@@ -228,7 +228,11 @@ mod tests {
             parse_time_point("2d"),
             Ok(TimePoint::Off(Duration::from_secs(2 * 24 * 3600)))
         );
-        assert!(parse_time_point("yesterday").is_err());
+        assert!(matches!(
+            parse_time_point("yesterday"),
+            Ok(TimePoint::At(_))
+        ));
+        assert!(parse_time_point("soon").is_err());
     }
 
     #[test]
