@@ -176,7 +176,7 @@ pub use event::{
     AgentState, CompletionReason, Cursor, EndEvidence, EnumOrUnknown, Envelope, EventKind,
     ExecutionId, GapEvidence, GapReason, IterationOutcome, NamedValue, OutputStream,
     PaneCloseReason, PaneId, SCHEMA, ScreenRow, SessionEndReason, StateEvidence, StateSource,
-    Style, Styles, TdEvent, TurnEvidence, UnknownEvent, UnknownFields, UnknownName,
+    Style, Styles, TdEvent, TurnEvidence, UnknownEvent, UnknownFields, UnknownName, json_schema,
 };
 /// The loggers that [`process::LogBridge`] connects.
 pub use log;

@@ -27,6 +27,9 @@ const CHANNEL_POLL: Duration = Duration::from_millis(100);
 /// The poll interval of the remaining members of a terminating group.
 const MEMBER_POLL: Duration = Duration::from_millis(10);
 
+/// The poll interval of a listener without room.
+const ROOM_POLL: Duration = Duration::from_millis(2);
+
 /// The size of one read: the capacity of a pipe on Linux unless it was changed.
 const READ_CHUNK_BYTES: usize = 64 * 1024;
 
@@ -60,6 +63,13 @@ impl OutputStream {
 pub(crate) trait ChildListener {
     /// Receives output as it was read. The child is blocked on a full pipe meanwhile.
     fn output(&mut self, stream: OutputStream, bytes: &[u8], now: Instant);
+
+    /// Returns false while there is no room for more of this output: it is not read then, and the child
+    /// blocks when its pipe is full. Asked again within [`ROOM_POLL`].
+    fn has_room(&self, stream: OutputStream) -> bool {
+        let _ = stream;
+        true
+    }
 
     /// Called after each round; returns the latest time of the next call.
     fn tick(&mut self, now: Instant) -> Option<Instant> {
@@ -184,15 +194,17 @@ impl<'a> Supervisor<'a> {
             self.kill_when_due(now)?;
             let linger_until = match self.ended_at {
                 Some(ended_at) => match self.linger_until(ended_at, now)? {
-                    None => return self.report(),
+                    None if !self.waits_for_room(listener) => return self.report(),
                     until => until,
                 },
                 None => None,
             };
-            let due = [listener_due, linger_until, self.next_deadline()];
+            let has_room = OutputStream::ALL.map(|stream| listener.has_room(stream));
+            let room_due = self.is_blocked(has_room).then(|| now + ROOM_POLL);
+            let due = [listener_due, linger_until, room_due, self.next_deadline()];
             let due = due.into_iter().flatten().min();
             let wait = due.map_or(CHANNEL_POLL, |at| at.saturating_duration_since(now));
-            (may_have_ended, input_ready) = self.sleep(wait.min(CHANNEL_POLL))?;
+            (may_have_ended, input_ready) = self.sleep(wait.min(CHANNEL_POLL), has_room)?;
         }
     }
 
@@ -204,6 +216,9 @@ impl<'a> Supervisor<'a> {
     ) -> io::Result<usize> {
         let mut total = 0;
         for (output, stream) in self.outputs.iter_mut().zip(OutputStream::ALL) {
+            if !listener.has_room(stream) {
+                continue;
+            }
             total += output.read(buffer, PIPE_BYTES_MAX, |bytes| {
                 listener.output(stream, bytes, now);
             })?;
@@ -287,6 +302,28 @@ impl<'a> Supervisor<'a> {
         Ok((self.is_output_held() && now < until).then_some(until))
     }
 
+    /// Returns true when an output that has not ended cannot be read for lack of room.
+    fn is_blocked(&self, has_room: [bool; 2]) -> bool {
+        let mut outputs = self.outputs.iter().zip(has_room);
+        outputs.any(|(output, has_room)| !has_room && !output.has_ended())
+    }
+
+    /// Returns true when the rest of the output of a child that ended by itself waits for a slow listener.
+    /// A request to end, which came too late for the child, ends this wait.
+    fn waits_for_room(&mut self, listener: &impl ChildListener) -> bool {
+        let has_room = OutputStream::ALL.map(|stream| listener.has_room(stream));
+        let is_wanted = self.cause == ExitCause::Exited && self.is_blocked(has_room);
+        if is_wanted && (is_stopped(self.limits.stop) || self.limits.signals.try_recv().is_ok()) {
+            self.cause = ExitCause::Terminated;
+            return false;
+        }
+        if is_wanted {
+            // What is left in the pipe is read when there is room, as if the child had just ended.
+            self.ended_at = Some(self.clock.now());
+        }
+        is_wanted
+    }
+
     fn is_output_held(&self) -> bool {
         !self.outputs.iter().all(OutputReader::has_ended)
     }
@@ -313,11 +350,13 @@ impl<'a> Supervisor<'a> {
 
     /// Sleeps until a descriptor is ready. Returns true first when the child may have ended, and true
     /// second when the input is ready.
-    fn sleep(&self, wait: Duration) -> io::Result<(bool, bool)> {
+    fn sleep(&self, wait: Duration, has_room: [bool; 2]) -> io::Result<(bool, bool)> {
         let exit = self.group.exit_fd().filter(|_| self.ended_at.is_none());
         let input = self.input.waits_for();
         let (waits_for_exit, waits_for_input) = (exit.is_some(), input.is_some());
-        let outputs = self.outputs.iter().filter_map(OutputReader::waits_for);
+        let outputs = self.outputs.iter().zip(has_room);
+        let outputs = outputs.filter(|(_, has_room)| *has_room);
+        let outputs = outputs.filter_map(|(output, _)| output.waits_for());
         let mut fds: Vec<PollFd<'_>> = exit.into_iter().chain(input).chain(outputs).collect();
         poll_for(&mut fds, self.group.cap_wait(wait))?;
         let mut is_ready = fds.iter().map(|fd| !fd.revents().is_empty());

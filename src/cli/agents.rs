@@ -58,7 +58,7 @@ pub(super) fn run(options: &Options, config: Config) -> Result<ExitCode, Failure
     let (builder, rules) = keeping::builder(options, &config.keeping, &clock)?;
     keeping::check_id(&rules, config.execution_id.as_deref())?;
     let mut engine = builder.start().map_err(keeping::unusable)?;
-    let printing = live::print_one(&engine, options, &clock)?;
+    let printing = live::print_one(&engine, options, false, &clock)?;
     let homes = config.watch.existing_homes();
     if !homes.is_empty() {
         super::output::say(&format!(

@@ -14,6 +14,7 @@ use super::history_args::{TypedExport, TypedLog, TypedReplay, TypedRuns};
 use super::loop_args::TypedLoop;
 use super::observer::{TypedService, TypedStart, TypedStop};
 use super::run_args::TypedRun;
+use super::schema::TypedSchema;
 use super::status_args::TypedStatus;
 use super::wait_args::TypedWait;
 use super::watch_args::TypedWatch;
@@ -149,6 +150,8 @@ pub(super) enum Command {
     Export(TypedExport),
     /// Print the settings that let an agent report its state
     Hooks(TypedHooks),
+    /// Print the JSON Schema of events
+    Schema(TypedSchema),
     /// Print the script that completes td-observe in a shell
     Completions(TypedCompletions),
     /// Write the manual pages into a directory

@@ -55,6 +55,7 @@ const MEANINGLESS: &[(&str, &[&str])] = &[
         ],
     ),
     ("hooks", ALL),
+    ("schema", ALL),
     ("completions", ALL),
     ("man", ALL),
     ("help", ALL),

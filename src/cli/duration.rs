@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use super::local_point::local_time;
+use crate::clock::Clock;
 use crate::timestamp::Timestamp;
 use crate::tmux::{AdaptivePolling, PollSchedule};
 
@@ -104,18 +106,21 @@ pub(super) enum TimePoint {
     Off(Duration),
 }
 
-/// Reads a time as `2026-01-21T10:00:00Z`, or how far off it is as `10m`.
+/// Reads a time as `2026-01-21T10:00:00Z`, in local time as `2026-01-21 10:00`, `10:00` or `yesterday`, or how
+/// far off it is as `10m`.
 pub(super) fn parse_time_point(text: &str) -> Result<TimePoint, String> {
-    if let Ok(ts) = text.parse() {
+    let now = Clock::system().wall();
+    if let Some(ts) = text.parse().ok().or_else(|| local_time(text, now)) {
         return Ok(TimePoint::At(ts));
     }
     // Nothing at all is the start itself.
     if matches!(text, "0" | "0s") {
         return Ok(TimePoint::Off(Duration::ZERO));
     }
-    parse_duration(text)
-        .map(TimePoint::Off)
-        .map_err(|_| "write a time as 2026-01-21T10:00:00Z, or how far off it is as 10m".to_owned())
+    parse_duration(text).map(TimePoint::Off).map_err(|_| {
+        "write a time as 10m (ago), 13:14, yesterday, '2026-01-21 13:14' or 2026-01-21T10:00:00Z"
+            .to_owned()
+    })
 }
 
 /// Reads a speed as `4` or `0.5`, with or without an x behind it.
@@ -223,7 +228,11 @@ mod tests {
             parse_time_point("2d"),
             Ok(TimePoint::Off(Duration::from_secs(2 * 24 * 3600)))
         );
-        assert!(parse_time_point("yesterday").is_err());
+        assert!(matches!(
+            parse_time_point("yesterday"),
+            Ok(TimePoint::At(_))
+        ));
+        assert!(parse_time_point("soon").is_err());
     }
 
     #[test]

@@ -15,7 +15,8 @@ use super::options::Options;
 use super::signals::Signals;
 use crate::clock::Clock;
 use crate::error::Error;
-use crate::history::{DataDir, LogReader, Query, ReadReport, RunDirectory};
+use crate::event::TdEvent;
+use crate::history::{DataDir, LogReader, LogSource, Query, ReadReport, RunDirectory};
 use crate::thread::{self, Stop, stop_pair};
 
 /// The time that output may take after the user has asked for the end.
@@ -63,10 +64,26 @@ impl Which {
     }
 
     /// Returns true if an observer writes it now; false where that is unknown.
-    fn is_written(&self) -> bool {
+    pub fn is_written(&self) -> bool {
         match self {
             Self::Run(run) => run.is_written().unwrap_or(false),
             Self::File(_) => false,
+        }
+    }
+
+    /// Returns its path.
+    pub fn path(&self) -> &Path {
+        match self {
+            Self::Run(run) => run.path(),
+            Self::File(path) => path,
+        }
+    }
+
+    /// Returns it as one of several logs.
+    pub fn source(&self) -> LogSource {
+        match self {
+            Self::Run(run) => LogSource::Run(run.clone()),
+            Self::File(path) => LogSource::File(path.clone()),
         }
     }
 
@@ -77,6 +94,19 @@ impl Which {
             Self::File(path) => LogReader::open_file(path, query)
                 .map_err(|error| Failure::usage(format!("{error:?}"))),
         }
+    }
+
+    /// Returns what names the session of a run until its log does: that event may be filtered out, or precede
+    /// the part that is shown.
+    pub fn session(&self) -> Option<TdEvent> {
+        let Self::Run(run) = self else {
+            return None;
+        };
+        Some(TdEvent::SessionStarted {
+            execution_id: run.execution_id().clone(),
+            session: self.label()?,
+            panes: Vec::new(),
+        })
     }
 
     /// Returns its name for people.

@@ -77,7 +77,8 @@ pub(super) struct TypedFilter {
     /// Only events whose printed text matches
     #[arg(long, value_name = "REGEX")]
     pub grep: Option<String>,
-    /// Only from this time on: 2026-01-21T10:00:00Z, or 10m (ago)
+    /// Only from this time on: 10m (ago), 13:14, yesterday, '2026-01-21 13:14' (local time), or
+    /// 2026-01-21T10:00:00Z
     #[arg(long, value_name = "TIME", value_parser = parse_time_point)]
     pub since: Option<TimePoint>,
     /// Only before this time
@@ -89,24 +90,40 @@ const LOG_EXAMPLES: &str = "\
 Examples:
   td-observe log build                  the latest run called build
   td-observe log build@1768989600 -f    one run, until it ends
-  td-observe log build --grep 'error|panic'
-                                        the lines that match
+  td-observe log build --grep 'error|panic' -C 3
+                                        the lines that match, and those around
+  td-observe log 'agent-*' --since yesterday --timestamps
+                                        several runs, merged by time
+  td-observe log --since 10m -n 50      the last lines of all runs
   td-observe log build --json --type OutputGap,Warning --since 1h
   td-observe log ./copy/events.jsonl.gz
                                         any file, compressed or not
 
 Lines that are not events are skipped and counted on standard error. See
-td-observe help history for runs, and help events for the types.";
+td-observe help history for runs, and help events for the types.
+
+Exit codes: 0; 1 --grep matches nothing, or a part cannot be read; 2 wrong usage.";
 
 #[derive(Debug, Args)]
 #[command(after_help = LOG_EXAMPLES)]
 pub(super) struct TypedLog {
-    /// An execution id, a name (its latest run), or a path
+    /// An execution id, a name (its latest run), a path, or a pattern for ids and names ('agent-*');
+    /// several are merged by time [default: all runs]
     #[arg(value_name = "RUN", add = ArgValueCompleter::new(completers::runs))]
-    pub run: PathBuf,
-    /// Continue with new events until the run ends
+    pub runs: Vec<PathBuf>,
+    /// Continue with new events until the runs end; with a pattern or without a run also with new
+    /// runs, until Ctrl-C
     #[arg(short, long)]
     pub follow: bool,
+    /// Only the last N lines
+    #[arg(short = 'n', long, value_name = "LINES")]
+    pub lines: Option<usize>,
+    /// With --grep: also N lines before and after each match, of the same pane or command
+    #[arg(short = 'C', long, value_name = "LINES")]
+    pub context: Option<usize>,
+    /// Begin each line with the local time
+    #[arg(long)]
+    pub timestamps: bool,
     #[command(flatten)]
     pub filter: TypedFilter,
 }
@@ -114,6 +131,7 @@ pub(super) struct TypedLog {
 const RUNS_EXAMPLES: &str = "\
 Examples:
   td-observe runs                              all runs, the latest last
+  td-observe runs --timestamps                 with the time of the last event
   td-observe runs --json | jq .size_bytes
   td-observe runs prune --keep-age 30d --dry-run
   td-observe runs prune --keep-size 1GiB
@@ -124,6 +142,9 @@ States: running, completed, failed, detached (its observer was stopped), cut off
 #[derive(Debug, Args)]
 #[command(after_help = RUNS_EXAMPLES)]
 pub(super) struct TypedRuns {
+    /// Show times to the millisecond, and the time of the last event
+    #[arg(long)]
+    pub timestamps: bool,
     #[command(subcommand)]
     pub action: Option<RunsAction>,
 }

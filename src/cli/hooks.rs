@@ -13,6 +13,7 @@ use crossbeam_channel::{Receiver, Sender, bounded, select_biased};
 
 use super::failure::Failure;
 use super::on_state::OnState;
+use super::pane_titles::PaneTitles;
 use super::signals::Signals;
 use crate::bus::{Delivery, Filter, RecvTimeoutError, SubscribeOptions, Subscription};
 use crate::child::{self, Invocation};
@@ -37,6 +38,10 @@ const OUTPUT_BYTES_MAX: usize = 64 * 1024;
 
 /// The time that commands may still take after the user has asked for the end.
 const LAST_SECOND: Duration = Duration::from_secs(1);
+
+/// The fields that an agent's state has for its hook beyond those of the event.
+const SESSION: &str = "session";
+const TITLE: &str = "title";
 
 /// The commands to run, and their events.
 #[derive(Clone, Debug)]
@@ -65,8 +70,14 @@ pub(super) struct Hooks {
 }
 
 impl Hooks {
-    /// Begins, if there is anything to run; call it before sources are attached.
-    pub fn start(engine: &Engine, config: Config, clock: &Clock) -> Result<Option<Self>, Failure> {
+    /// Begins, if there is anything to run; call it before sources are attached. `titles` are those of the
+    /// panes that are watched.
+    pub fn start(
+        engine: &Engine,
+        config: Config,
+        titles: PaneTitles,
+        clock: &Clock,
+    ) -> Result<Option<Self>, Failure> {
         if config.is_empty() {
             return Ok(None);
         }
@@ -103,6 +114,7 @@ impl Hooks {
         let mut dispatcher = Dispatcher {
             config,
             clock: clock.clone(),
+            titles,
             jobs,
             names: HashMap::new(),
             panes: HashMap::new(),
@@ -160,6 +172,7 @@ impl Hooks {
 struct Dispatcher {
     config: Config,
     clock: Clock,
+    titles: PaneTitles,
     jobs: Sender<Invocation>,
     /// The names of sessions by their runs, and by their panes.
     names: HashMap<ExecutionId, String>,
@@ -209,8 +222,13 @@ impl Dispatcher {
             }
             TdEvent::AgentState { state, .. } => {
                 let is_wanted = |on: &&OnState| on.state.is_none_or(|wanted| *state == wanted);
-                for on in self.config.on_state.iter().filter(is_wanted) {
-                    self.start("--on-state", &on.command, &envelope);
+                let wanted = self.config.on_state.iter().filter(is_wanted);
+                let commands: Vec<String> = wanted.map(|on| on.command.clone()).collect();
+                if !commands.is_empty() {
+                    let named = self.named(envelope);
+                    for command in commands {
+                        self.start("--on-state", &command, &named);
+                    }
                 }
             }
             TdEvent::OutputUpdate {
@@ -247,6 +265,30 @@ impl Dispatcher {
         }
     }
 
+    /// Adds the names of an agent's session and of its pane, which a person knows it by.
+    fn named(&self, mut envelope: Envelope) -> Envelope {
+        let title = envelope
+            .event
+            .pane()
+            .map(|pane| self.titles.of(pane, &self.clock));
+        let names = [
+            (SESSION, self.session(&envelope.event).cloned()),
+            (TITLE, title.filter(|title| !title.is_empty())),
+        ];
+        for (name, value) in names {
+            if let Some(value) = value {
+                let extra = envelope.extra.get_or_insert_default();
+                extra.event.insert(name.to_owned(), value.into());
+            }
+        }
+        envelope
+    }
+
+    fn session(&self, event: &TdEvent) -> Option<&String> {
+        let of_pane = event.pane().and_then(|pane| self.panes.get(pane));
+        of_pane.or_else(|| self.names.get(event.execution_id()))
+    }
+
     fn start(&self, option: &str, command: &str, envelope: &Envelope) {
         let mut stdin = match serde_json::to_vec(envelope) {
             Ok(line) => line,
@@ -256,7 +298,7 @@ impl Dispatcher {
         let invocation = Invocation {
             program: "sh".into(),
             args: vec!["-c".into(), command.into(), option.into()],
-            env: self.variables(&envelope.event),
+            env: self.variables(envelope),
             directory: ".".into(),
             stdin,
             output_bytes_max: OUTPUT_BYTES_MAX,
@@ -270,17 +312,20 @@ impl Dispatcher {
     }
 
     /// Returns the environment variables of an event, as far as it has their values.
-    fn variables(&self, event: &TdEvent) -> Vec<(OsString, OsString)> {
-        let session = event
-            .pane()
-            .and_then(|pane| self.panes.get(pane))
-            .or_else(|| self.names.get(event.execution_id()));
+    fn variables(&self, envelope: &Envelope) -> Vec<(OsString, OsString)> {
+        let event = &envelope.event;
+        let title = envelope
+            .extra
+            .as_ref()
+            .and_then(|extra| extra.event.get(TITLE));
+        let title = title.and_then(|title| title.as_str());
         let status = |status: &Option<i32>| status.map(|status| status.to_string());
         let mut said: Vec<(&str, Option<String>)> = vec![
             ("TD_EVENT", Some(event.kind().as_str().to_owned())),
             ("TD_EXECUTION_ID", Some(event.execution_id().to_owned())),
             ("TD_PANE", event.pane().map(|pane| pane.as_str().to_owned())),
-            ("TD_SESSION", session.cloned()),
+            ("TD_SESSION", self.session(event).cloned()),
+            ("TD_TITLE", title.map(str::to_owned)),
         ];
         match event {
             TdEvent::TurnCompleted {

@@ -21,7 +21,7 @@ const CONSOLE_LIMIT: Duration = Duration::from_millis(100);
 
 /// After the engine's end, how long the output may take once the user has asked for the end: with
 /// the engine's own ceilings the end comes within two seconds.
-const PRINT_REST: Duration = Duration::from_millis(400);
+pub(super) const PRINT_REST: Duration = Duration::from_millis(400);
 
 /// Begins to show what the engine sends; call it before sources are attached. Nothing with `-q`.
 /// `agents` know which rows of a screen are decoration, which is left out then.
@@ -54,8 +54,10 @@ pub(super) fn renderer(
         coloured: options.coloured,
         aligned: std::io::stdout().is_terminal(),
         verbose: options.verbose > 0,
+        has_timestamps: false,
     })
-    .holding();
+    .holding()
+    .without_baseline_events();
     let console = match agents {
         Some(rules) => console.without_decoration(rules),
         None => console,
@@ -63,15 +65,18 @@ pub(super) fn renderer(
     Renderer::Console(console, standing)
 }
 
-/// Begins to show one execution that is about to begin, as a tree on a terminal. Nothing with `-q`.
+/// Begins to show one execution that is about to begin, as a tree on a terminal, each row with the
+/// local time if that is wanted. Nothing with `-q`.
 pub(super) fn print_one(
     engine: &Engine,
     options: &Options,
+    has_timestamps: bool,
     clock: &Clock,
 ) -> Result<Option<Printer>, Failure> {
     let look = TreeOptions {
         coloured: options.coloured,
         framed: std::io::stdout().is_terminal(),
+        has_timestamps,
     };
     let tree = || Renderer::Tree(Tree::new(look));
     show(engine, options, tree, everything(), clock)

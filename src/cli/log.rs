@@ -2,26 +2,28 @@
 
 use std::io::IsTerminal;
 use std::process::ExitCode;
-use std::time::Duration;
 
-use crossbeam_channel::{never, select_biased};
+use crossbeam_channel::never;
+use regex::Regex;
 
 use super::duration::TimePoint;
 use super::failure::Failure;
-use super::history::{Ended, Which, tell, until_stopped};
+use super::history::{Ended, Which, data_dir, tell, until_stopped};
 use super::history_args::{TypedFilter, TypedLog};
+use super::log_follow::{Following, follow};
+use super::log_lines::LastLines;
+use super::log_merge::{finish, read_merged};
+use super::log_runs::Selection;
+use super::log_show::{Page, Show};
 use super::nearest;
 use super::options::Options;
 use super::signals::Signals;
 use crate::clock::Clock;
-use crate::event::{Envelope, EventKind, TdEvent};
-use crate::face::{Applied, Console, ConsoleOptions, EventWriter, LastRevisions, Renderer};
-use crate::history::{Follower, LogRecord, Query, RunDirectory, RunState};
+use crate::event::EventKind;
+use crate::face::{Console, ConsoleOptions, EventWriter, Renderer};
+use crate::history::Query;
 use crate::thread::{Stop, is_stopped};
 use crate::timestamp::Timestamp;
-
-/// The poll interval of a log that is followed: soon enough for eyes, and cheap for the disk.
-const FOLLOW_INTERVAL: Duration = Duration::from_millis(50);
 
 /// Events that the console needs to label the lines of other events.
 const CONTEXT: [EventKind; 5] = [
@@ -35,17 +37,31 @@ const CONTEXT: [EventKind; 5] = [
 /// The configuration of `log`.
 #[derive(Debug)]
 pub(super) struct Config {
-    run: std::path::PathBuf,
+    selection: Selection,
     follows: bool,
     query: Query,
+    /// The expression that lines are searched for, and the number of lines around them.
+    grep: (Option<Regex>, Option<usize>),
     /// The revisions of what is shown, where each line is shown once, as it reads at last.
     revisions: Option<Query>,
+    last_lines: Option<usize>,
+    has_timestamps: bool,
 }
 
 impl Config {
     pub fn from_typed(typed: TypedLog, options: &Options) -> Result<Self, Failure> {
         let is_of_lines = typed.filter.types.is_empty() && typed.filter.grep.is_none();
+        if typed.context.is_some() && typed.filter.grep.is_none() {
+            return Err(Failure::usage(
+                "-C shows the lines around those of --grep: give it, too",
+            ));
+        }
         let mut query = query(typed.filter, Clock::system().wall())?;
+        let grep = query.text_regex().cloned();
+        if typed.context.is_some() {
+            // The lines around a match are read, too.
+            query = query.any_text();
+        }
         // A search finds each state of a line, and programs read what is there.
         let revisions = (is_of_lines && !options.json)
             .then(|| query.clone().kind(EventKind::OutputRevised.as_str()));
@@ -53,10 +69,13 @@ impl Config {
             query = with_context(query);
         }
         Ok(Self {
-            run: typed.run,
+            selection: Selection::new(typed.runs),
             follows: typed.follow,
             query,
+            grep: (grep, typed.context),
             revisions,
+            last_lines: typed.lines,
+            has_timestamps: typed.timestamps,
         })
     }
 }
@@ -65,11 +84,16 @@ fn query(typed: TypedFilter, now: Timestamp) -> Result<Query, Failure> {
     let mut query = Query::all();
     for kind in typed.types {
         if EventKind::from_name(&kind).is_none() {
-            let names = EventKind::ALL.iter().map(|kind| kind.as_str());
-            let hint = nearest::hint(&kind, names, "td-observe help events");
-            super::output::say(&format!(
-                "no event type is called {kind:?} in this version{hint}; searching for it anyway"
-            ));
+            let names = || EventKind::ALL.iter().map(|kind| kind.as_str());
+            let meant = nearest::nearest(&kind, names());
+            let hint = meant.map_or(String::from(";"), |meant| {
+                format!("; did you mean {meant:?}?")
+            });
+            let all: Vec<&str> = names().collect();
+            return Err(Failure::usage(format!(
+                "--type: no type of event is called {kind:?}{hint} there are {}",
+                all.join(", ")
+            )));
         }
         query = query.kind(kind);
     }
@@ -112,27 +136,26 @@ pub(super) fn with_context(query: Query) -> Query {
 }
 
 /// Returns the output settings for history on standard output.
-pub(super) fn page(options: &Options, which: &Which, clock: &Clock) -> Shown {
+pub(super) fn page(
+    options: &Options,
+    has_timestamps: bool,
+    last_lines: Option<usize>,
+    clock: &Clock,
+) -> Shown {
     let view = if options.json {
         Renderer::Json
     } else {
-        let mut console = Console::new(ConsoleOptions {
+        let console = Console::new(ConsoleOptions {
             coloured: options.coloured,
             aligned: std::io::stdout().is_terminal(),
             verbose: options.verbose > 0,
+            has_timestamps,
         });
-        if let (Which::Run(run), Some(session)) = (which, which.label()) {
-            // Until the log names the session: that event may be filtered out, or precede the shown part.
-            console.note_context(&TdEvent::SessionStarted {
-                execution_id: run.execution_id().clone(),
-                session,
-                panes: Vec::new(),
-            });
-        }
         Renderer::Console(console, never())
     };
     Shown {
         view: Some(view),
+        last_lines,
         quiet: options.quiet,
         clock: clock.clone(),
     }
@@ -141,6 +164,7 @@ pub(super) fn page(options: &Options, which: &Which, clock: &Clock) -> Shown {
 /// A page that is opened by the thread that writes it.
 pub(super) struct Shown {
     view: Option<Renderer>,
+    last_lines: Option<usize>,
     pub quiet: bool,
     clock: Clock,
 }
@@ -154,9 +178,10 @@ impl Shown {
         });
     }
 
-    pub fn open(&mut self) -> EventWriter<std::io::StdoutLock<'static>> {
+    pub fn open(&mut self) -> Page {
         let view = self.view.take().unwrap_or(Renderer::Json);
-        EventWriter::stdout(view, self.clock.clone())
+        let out = LastLines::new(std::io::stdout().lock(), self.last_lines);
+        EventWriter::through(out, view, self.last_lines.is_none(), self.clock.clone())
     }
 }
 
@@ -164,150 +189,94 @@ impl Shown {
 pub(super) fn run(options: &Options, config: Config) -> Result<ExitCode, Failure> {
     let signals = Signals::catch(|| {})?;
     let clock = Clock::system();
-    let which = Which::typed(&config.run, options)?;
-    let mut shown = page(options, &which, &clock);
-    match (which, config.follows) {
-        (Which::Run(run), true) => {
-            let time = clock.clone();
-            shown.hold();
-            until_stopped(&signals, &clock, move |stop| {
-                follow(run, config, shown, &time, stop)
-            })
-        }
-        (which, false) => until_stopped(&signals, &clock, move |stop| {
-            print(&which, config, shown, stop)
-        }),
-        (Which::File(path), true) => Err(Failure::usage(format!(
+    let whiches = config.selection.resolve(options)?;
+    if whiches.is_empty() {
+        super::output::say("there are no runs yet");
+    }
+    if whiches.len() > 1 {
+        super::descriptors::want_many();
+    }
+    let mut shown = page(options, config.has_timestamps, config.last_lines, &clock);
+    if !config.follows {
+        return until_stopped(&signals, &clock, move |stop| {
+            print(&whiches, config, shown, stop)
+        });
+    }
+    if let Some(Which::File(path)) = whiches.iter().find(|which| matches!(which, Which::File(_))) {
+        return Err(Failure::usage(format!(
             "--follow: {path:?} is a file; name a run, or its directory"
-        ))),
+        )));
     }
-}
-
-/// Returns the last text of each line, as far as it is known before the lines are shown.
-fn finals(which: &Which, config: &Config, stop: &Stop) -> Result<LastRevisions, Ended> {
-    let mut finals = LastRevisions::default();
-    // What is no file cannot be read twice.
-    let is_read_once = match which {
-        Which::Run(_) => false,
-        Which::File(path) => !path.is_file(),
+    shown.hold();
+    // Runs that begin later are looked for.
+    let later = match config.selection.is_open() {
+        true => Some((data_dir(options)?, config.selection)),
+        false => None,
     };
-    if let (Some(revisions), false) = (&config.revisions, is_read_once) {
-        for record in which.read(revisions.clone())? {
-            if is_stopped(stop) {
-                break;
-            }
-            finals.note(&record.envelope);
-        }
-    }
-    Ok(finals)
+    let following = Following {
+        whiches,
+        later,
+        query: config.query,
+    };
+    let (grep, revisions, time) = (config.grep, config.revisions, clock.clone());
+    let greps = grep.0.is_some();
+    until_stopped(&signals, &clock, move |stop| {
+        let mut show = Show::new(shown.open(), shown.quiet, grep, revisions);
+        let ended = follow(following, &mut show, &time, stop)?;
+        Ok(match is_stopped(stop) {
+            true => ended,
+            false => code(&show, greps, ended),
+        })
+    })
 }
 
-fn print(which: &Which, config: Config, mut shown: Shown, stop: &Stop) -> Result<ExitCode, Ended> {
-    let mut finals = finals(which, &config, stop)?;
-    let mut log = which.read(config.query.clone())?;
-    let mut page = shown.open();
-    for record in &mut log {
-        if is_stopped(stop) {
-            break;
-        }
-        if !shown.quiet {
-            show(&mut page, &record, &config.query, &mut finals)?;
-        }
+/// Returns the exit code: that of the search where there is one.
+fn code(show: &Show, config_greps: bool, code: ExitCode) -> ExitCode {
+    match config_greps && !show.has_matched {
+        true => ExitCode::FAILURE,
+        false => code,
     }
-    page.finish()?;
-    Ok(tell(which, log.report()))
 }
 
-fn follow(
-    run: RunDirectory,
+fn print(
+    whiches: &[Which],
     config: Config,
     mut shown: Shown,
-    clock: &Clock,
     stop: &Stop,
 ) -> Result<ExitCode, Ended> {
-    let which = Which::Run(run.clone());
-    let mut finals = finals(&which, &config, stop)?;
-    let mut log = Follower::open(&run, config.query.clone())?;
-    let mut page = shown.open();
-    loop {
-        // Asked first: what was written before the writer went is read then.
-        let is_written = log.is_written()?;
-        while let Some(record) = log.next()? {
-            if is_stopped(stop) {
-                break;
+    let greps = config.grep.0.is_some();
+    let mut show = Show::new(shown.open(), shown.quiet, config.grep, config.revisions);
+    let mut ended = ExitCode::SUCCESS;
+    match whiches {
+        [which] => {
+            show.begin(which, stop)?;
+            let mut log = which.read(config.query)?;
+            for record in &mut log {
+                if is_stopped(stop) {
+                    break;
+                }
+                show.record(&record)?;
             }
-            if !shown.quiet {
-                show(&mut page, &record, &config.query, &mut finals)?;
+            ended = finish(&mut show, || tell(which, log.report()))?;
+        }
+        _ => {
+            let mut failed = false;
+            read_merged(
+                whiches,
+                config.query,
+                &mut show,
+                stop,
+                &mut |_, _| {},
+                &mut failed,
+            )?;
+            if failed {
+                ended = ExitCode::FAILURE;
             }
-        }
-        if !is_written || is_stopped(stop) {
-            break;
-        }
-        page.flush()?;
-        select_biased! {
-            recv(stop) -> _ => break,
-            recv(clock.after(FOLLOW_INTERVAL)) -> _ => {}
+            finish(&mut show, || ())?;
         }
     }
-    page.finish()?;
-    let state = run.metadata().ok().flatten().map(|known| known.state);
-    if state == Some(RunState::Running) && !is_stopped(stop) {
-        super::output::say("the run is cut off here: its writer is gone without a word");
-    }
-    Ok(tell(&which, log.report()))
-}
-
-fn show<W: std::io::Write>(
-    page: &mut EventWriter<W>,
-    record: &LogRecord,
-    query: &Query,
-    finals: &mut LastRevisions,
-) -> Result<(), Ended> {
-    if !record.is_wanted {
-        page.note_context(&record.envelope.event);
-        return Ok(());
-    }
-    if page.is_json() {
-        return Ok(page.write_record(&record.envelope, record.line())?);
-    }
-    if let Some(part) = matching(&record.envelope, query) {
-        return Ok(page.write_event(&part)?);
-    }
-    match finals.apply(&record.envelope) {
-        Applied::Replaced(parts) => {
-            for part in parts {
-                page.write_event(&part)?;
-            }
-        }
-        Applied::Unchanged => page.write_record(&record.envelope, record.line())?,
-    }
-    Ok(())
-}
-
-/// Of several lines in one event, those that match.
-fn matching(envelope: &Envelope, query: &Query) -> Option<Envelope> {
-    let regex = query.text_regex()?;
-    let TdEvent::OutputUpdate { chunk, .. } = &envelope.event else {
-        return None;
-    };
-    // The place of each line among the matching ones, if it matches.
-    let (mut matching, mut places, mut count) = (String::new(), Vec::new(), 0);
-    for line in chunk.split_inclusive('\n') {
-        let is_match = regex.is_match(line.trim_end_matches('\n'));
-        places.push(is_match.then_some(count));
-        if is_match {
-            matching.push_str(line);
-            count += 1;
-        }
-    }
-    // What matches over several lines is shown whole.
-    if matching.is_empty() || matching.len() == chunk.len() {
-        return None;
-    }
-    let mut part = envelope.clone();
-    if let TdEvent::OutputUpdate { chunk, styles, .. } = &mut part.event {
-        *chunk = matching;
-        styles.move_lines(|line| places.get(line as usize).copied().flatten());
-    }
-    Some(part)
+    Ok(match is_stopped(stop) {
+        true => ended,
+        false => code(&show, greps, ended),
+    })
 }

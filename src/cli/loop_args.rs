@@ -22,6 +22,7 @@ Examples:
       < task.txt
   td-observe loop --resume loop@1768989600      continues where it was cut off
   td-observe loop --resume loop@1768989600 --max-iterations 20
+  td-observe loop --task 'Fix it' --agent ./agent --check ./check --junit r.xml
 
 In each iteration the agent gets a prompt on its standard input: the task, the
 phase, and the end of what the last check printed. Then the check runs. The
@@ -88,6 +89,9 @@ pub(super) struct TypedLoop {
     /// The name of the run [default: loop@SECONDS]
     #[arg(long, value_name = "ID")]
     pub execution_id: Option<String>,
+    /// Write the outcome of each check to this file as JUnit XML, for CI
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub junit: Option<PathBuf>,
     #[command(flatten)]
     pub keeping: TypedKeeping,
 }

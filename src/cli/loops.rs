@@ -13,6 +13,7 @@ use serde_json::{Map, Value};
 use super::failure::Failure;
 use super::history::Which;
 use super::history_args::TypedKeeping;
+use super::junit::JunitFile;
 use super::keeping;
 use super::live;
 use super::loop_args::TypedLoop;
@@ -70,6 +71,7 @@ pub(super) struct Config {
     format: Format,
     id: Option<ExecutionId>,
     progress: Progress,
+    junit: Option<PathBuf>,
     keeping: TypedKeeping,
 }
 
@@ -131,6 +133,7 @@ impl Config {
             format,
             id,
             progress,
+            junit: typed.junit,
             keeping: typed.keeping,
         })
     }
@@ -325,6 +328,7 @@ pub(super) fn run(options: &Options, config: Config) -> Result<ExitCode, Failure
         format,
         id,
         progress,
+        junit,
         keeping,
     } = config;
     let mut command = Command::shell(&settings.agent).format(format);
@@ -353,11 +357,18 @@ pub(super) fn run(options: &Options, config: Config) -> Result<ExitCode, Failure
     let clock = Clock::system();
     let (builder, rules) = keeping::builder(options, &keeping, &clock)?;
     keeping::check_id(&rules, id.as_ref().map(ExecutionId::as_str))?;
+    let junit = junit.as_deref().map(JunitFile::create).transpose()?;
     let mut engine = builder.start().map_err(keeping::unusable)?;
-    let printing = live::print_one(&engine, options, &clock)?;
+    let junit = junit.map(|file| file.collect(&engine)).transpose()?;
+    let printing = live::print_one(&engine, options, false, &clock)?;
     let looping = engine.run_loop(id, looping, remembered(&settings)?)?;
     let ended = live::until_done(engine, printing, &signals, &never::<Instant>(), &clock);
-    let outcome = looping.wait()?;
+    let outcome = looping.wait();
+    if let Some(junit) = junit {
+        let problem = outcome.as_ref().err().map(ToString::to_string);
+        junit.finish(problem.as_deref());
+    }
+    let outcome = outcome?;
     Ok(match outcome.end {
         _ if ended.interrupted && !outcome.success => ExitCode::from(INTERRUPTED),
         LoopEnd::Timeout => ExitCode::from(TIMED_OUT),

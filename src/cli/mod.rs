@@ -17,13 +17,20 @@ mod agent_args;
 mod agent_hooks;
 mod agents;
 mod demo;
+mod junit;
 mod loop_args;
 mod loops;
+mod notes;
+mod pass_through;
 mod run;
 mod run_args;
+mod schema;
 mod states;
 mod wait;
 mod wait_args;
+mod wait_send;
+mod wait_state;
+mod wait_targets;
 mod watch;
 mod watch_args;
 mod watch_observer;
@@ -34,16 +41,24 @@ mod status_args;
 
 mod hooks;
 mod on_state;
+mod pane_titles;
 
 mod history;
 mod history_args;
 mod keeping;
 mod keys;
+mod local_point;
 mod rule_files;
 
 mod export;
 mod export_raw;
 mod log;
+mod log_context;
+mod log_follow;
+mod log_lines;
+mod log_merge;
+mod log_runs;
+mod log_show;
 mod replay;
 mod runs;
 
@@ -132,6 +147,7 @@ fn dispatch(args: Args) -> Result<ExitCode, Failure> {
         Command::Log(typed) => log::run(&options, log::Config::from_typed(typed, &options)?),
         Command::Replay(typed) => replay::run(&options, typed),
         Command::Export(typed) => export::run(&options, typed),
+        Command::Schema(_) => schema::run(),
         Command::Completions(typed) => completion::run(typed.shell),
         Command::Man(typed) => manual::run(&typed.directory),
         Command::Help(typed) => guide::run(&typed.words),

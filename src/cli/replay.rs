@@ -30,7 +30,7 @@ pub(super) fn run(options: &Options, typed: TypedReplay) -> Result<ExitCode, Fai
     if let Some(idle_limit) = typed.idle_limit {
         pace = pace.idle_limit(idle_limit);
     }
-    let shown = page(options, &which, &clock);
+    let shown = page(options, false, None, &clock);
     let time = clock.clone();
     until_stopped(&signals, &clock, move |stop| {
         play(&which, query, pace, shown, terminal, &time, stop)
@@ -81,6 +81,9 @@ fn play(
 ) -> Result<ExitCode, Ended> {
     let mut log = which.read(query)?;
     let mut page = shown.open();
+    if let Some(session) = which.session() {
+        page.note_context(&session);
+    }
     let keys = Keys::take(terminal);
     let mut player = Player {
         began: None,

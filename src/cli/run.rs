@@ -2,6 +2,7 @@
 
 use std::ffi::OsString;
 use std::io::{self, IsTerminal};
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use crossbeam_channel::{never, select_biased};
@@ -9,24 +10,38 @@ use signal_hook::consts::SIGPIPE;
 
 use super::failure::Failure;
 use super::history_args::TypedKeeping;
+use super::junit::JunitFile;
 use super::keeping;
 use super::live;
+use super::notes::Notes;
 use super::options::Options;
+use super::pass_through::{self, PassOptions};
 use super::run_args::TypedRun;
 use super::signals::Signals;
 use crate::clock::Clock;
 use crate::engine::Engine;
-use crate::face::Printer;
 use crate::observe::JobHandle;
 use crate::process::{self, Command, CommandControl, CommandOutcome, PtySize, Stdin};
+use crate::thread::Stop;
+
+/// The form in which the command's output is shown.
+#[derive(Debug)]
+enum Display {
+    /// The command has the screen to itself.
+    Screen,
+    /// Standard output is no terminal: the command's outputs are passed on as they are.
+    PassedThrough(PassOptions),
+    /// As a tree on a terminal, as events, or not at all.
+    Events { has_timestamps: bool },
+}
 
 /// The configuration of `run`.
 #[derive(Debug)]
 pub(super) struct Config {
     command: Command,
     execution_id: Option<String>,
-    /// The command has the screen to itself.
-    has_screen: bool,
+    display: Display,
+    junit: Option<PathBuf>,
     keeping: TypedKeeping,
 }
 
@@ -53,22 +68,29 @@ impl Config {
         if typed.stdin {
             command = command.stdin(Stdin::Inherited);
         }
-        let mut has_screen = false;
         if typed.pty {
             command = command.pty(PtySize::of_terminal());
-            has_screen = typed.stdin
-                && io::stdin().is_terminal()
-                && io::stdout().is_terminal()
-                && !options.json
-                && !options.quiet;
         }
-        if has_screen {
-            command = command.mirror(io::stdout());
-        }
+        let is_shown = !options.json && !options.quiet;
+        let has_keys = typed.pty && typed.stdin && io::stdin().is_terminal();
+        let display = match (is_shown, io::stdout().is_terminal()) {
+            (true, true) if has_keys => {
+                command = command.mirror(io::stdout());
+                Display::Screen
+            }
+            (true, false) => Display::PassedThrough(PassOptions {
+                has_timestamps: typed.timestamps,
+                lines_max: typed.max_lines,
+            }),
+            _ => Display::Events {
+                has_timestamps: typed.timestamps,
+            },
+        };
         Ok(Self {
             command,
             execution_id: typed.execution_id,
-            has_screen,
+            display,
+            junit: typed.junit,
             keeping: typed.keeping,
         })
     }
@@ -87,29 +109,55 @@ pub(super) fn run(options: &Options, config: Config) -> Result<ExitCode, Failure
     let clock = Clock::system();
     let (builder, rules) = keeping::builder(options, &config.keeping, &clock)?;
     keeping::check_id(&rules, config.execution_id.as_deref())?;
+    let junit = config.junit.as_deref().map(JunitFile::create).transpose()?;
     let mut engine = builder.start().map_err(keeping::unusable)?;
-    let printing = match config.has_screen {
-        true => None,
-        false => live::print_one(&engine, options, &clock)?,
-    };
-    let command = config.command.control(&control);
+    let junit = junit.map(|file| file.collect(&engine)).transpose()?;
+    let mut command = config.command.control(&control);
+    let (mut printing, mut passing, mut notes) = (None, None, None);
+    match &config.display {
+        Display::Screen => {}
+        Display::Events { has_timestamps } => {
+            printing = live::print_one(&engine, options, *has_timestamps, &clock)?;
+        }
+        Display::PassedThrough(pass) => {
+            let (sink, begun) = pass_through::start(pass, &clock)?;
+            command = command.byte_sink(sink);
+            (passing, notes) = (Some(begun), Some(Notes::start(&engine)));
+        }
+    }
     let execution = match config.execution_id {
         Some(id) => engine.execute_as(id, command)?,
         None => engine.execute(command)?,
     };
-    let interrupted = wait(&mut engine, &execution, printing.as_ref(), &signals);
+    let reader_gone = match (&printing, &passing) {
+        (Some(printing), _) => printing.ended(),
+        (None, Some(passing)) => passing.reader_gone.clone(),
+        (None, None) => never(),
+    };
+    let interrupted = wait(&mut engine, &execution, &reader_gone, &signals);
     let ended = execution.wait();
     // A reader that does not read cannot delay a timeout.
     let is_over = interrupted || ended.as_ref().is_ok_and(|outcome| outcome.timed_out);
     // Problems of the engine are reported; the exit code is that of the command.
     live::finish(engine, printing, is_over, &signals, &clock);
-    match ended {
-        Ok(outcome) => {
-            tell_lost(outcome.lost_lines);
-            Ok(exit_code(&outcome))
-        }
-        Err(error) => Err(Failure::not_started(error, &rules)),
+    let deadline = is_over.then(|| clock.now() + live::PRINT_REST);
+    let is_cut =
+        passing.is_some_and(|passing| passing.finish(deadline, live::PRINT_REST, &signals, &clock));
+    if let Some(notes) = notes {
+        notes.tell();
     }
+    let ended = ended.map_err(|error| Failure::not_started(error, &rules));
+    if let Some(junit) = junit {
+        let problem = ended.as_ref().err().map(Failure::text);
+        junit.finish(problem);
+    }
+    let outcome = ended?;
+    tell_lost(outcome.lost_lines);
+    // The output is not where it was to go.
+    if is_cut && outcome.code() == 0 {
+        return Ok(live::code(true));
+    }
+    Ok(exit_code(&outcome))
 }
 
 /// Waits until the command has ended, or its reader has gone. Returns true if a signal arrived: the
@@ -117,11 +165,10 @@ pub(super) fn run(options: &Options, config: Config) -> Result<ExitCode, Failure
 fn wait(
     engine: &mut Engine,
     execution: &JobHandle<CommandOutcome, CommandControl>,
-    printing: Option<&Printer>,
+    reader_gone: &Stop,
     signals: &Signals,
 ) -> bool {
     let done = engine.done();
-    let printed = printing.map_or_else(never, Printer::ended);
     select_biased! {
         recv(signals.first()) -> signal => {
             if let Ok(signal) = signal {
@@ -132,7 +179,7 @@ fn wait(
             return true;
         }
         recv(done) -> _ => {}
-        recv(printed) -> _ => {
+        recv(reader_gone) -> _ => {
             // The command gets the signal that it would get without this program in between.
             execution.control().end(SIGPIPE);
             let _ = done.recv();

@@ -1,6 +1,7 @@
 //! The arguments of `td-observe run`.
 
 use std::ffi::OsString;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::ValueHint;
@@ -21,10 +22,15 @@ Examples:
       claude -p --verbose --output-format stream-json 'fix the tests'
                                                an agent's work as events
   td-observe run --json make | jq -j '.event.text // empty'
+  head=$(td-observe run git rev-parse HEAD)    the output as it is, and kept
+  td-observe run --timestamps --junit test.xml make test > test.log
+                                               for CI
   td-observe log make                          what the last make printed
 
-Options of td-observe come before the command. Standard error is marked
-[stderr]. The first Ctrl-C is passed to the command's group, which is killed if
+Options of td-observe come before the command. On a terminal, standard error is
+marked [stderr]. Elsewhere both outputs are passed on byte for byte, secrets
+included, and what td-observe has to report goes to standard error. The history
+is redacted either way. The first Ctrl-C is passed to the command's group, which is killed if
 it has not ended after --grace; the second one ends everything at once.
 
 Exit codes: the command's own; 128 plus the signal that ended it; 124 timeout;
@@ -69,6 +75,12 @@ pub(super) struct TypedRun {
     /// Show and keep at most N lines; a warning marks the cut
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub max_lines: Option<u64>,
+    /// Begin each line with the local time
+    #[arg(long)]
+    pub timestamps: bool,
+    /// Write the outcome to this file as JUnit XML, for CI
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub junit: Option<PathBuf>,
     #[command(flatten)]
     pub keeping: TypedKeeping,
 }

@@ -11,13 +11,14 @@ use super::history_args::{RunsAction, TypedPrune, TypedRuns};
 use super::options::Options;
 use crate::clock::Clock;
 use crate::error::Error;
-use crate::face::{one_line, push_line};
+use crate::face::{LocalTime, one_line, push_line};
 use crate::history::{Retention, RunSummary};
+use crate::timestamp::Timestamp;
 
 /// Lists the runs, or removes some.
 pub(super) fn run(options: &Options, typed: TypedRuns) -> Result<ExitCode, Failure> {
     match typed.action {
-        None => list(options),
+        None => list(options, typed.timestamps),
         Some(RunsAction::Prune(typed)) => prune(options, typed),
         Some(RunsAction::Other(words)) => {
             let word = words.first().map(OsString::as_os_str).unwrap_or_default();
@@ -30,7 +31,7 @@ pub(super) fn run(options: &Options, typed: TypedRuns) -> Result<ExitCode, Failu
     }
 }
 
-fn list(options: &Options) -> Result<ExitCode, Failure> {
+fn list(options: &Options, has_timestamps: bool) -> Result<ExitCode, Failure> {
     let data = data_dir(options)?;
     let list = data.runs(Clock::system().wall())?;
     if list.runs.is_empty() && list.problems.is_empty() && !options.json {
@@ -41,7 +42,7 @@ fn list(options: &Options) -> Result<ExitCode, Failure> {
     } else if options.json {
         lines(&list.runs)
     } else {
-        table(&list.runs)
+        table(&list.runs, has_timestamps)
     };
     super::output::print(&text)?;
     Ok(tell(&list.problems))
@@ -73,7 +74,7 @@ fn prune(options: &Options, typed: TypedPrune) -> Result<ExitCode, Failure> {
         let verb = if typed.dry_run { "would go" } else { "removed" };
         let count = pruned.runs.len();
         let runs = if count == 1 { "run" } else { "runs" };
-        table(&pruned.runs) + &format!("{count} {runs} {verb}, {}\n", size(bytes))
+        table(&pruned.runs, false) + &format!("{count} {runs} {verb}, {}\n", size(bytes))
     };
     super::output::print(&text)?;
     Ok(tell(&pruned.problems))
@@ -87,33 +88,54 @@ fn lines(runs: &[RunSummary]) -> String {
     out
 }
 
-fn table(runs: &[RunSummary]) -> String {
+/// The columns of the list, and whether a column has numbers: these are to the right, so that they can be
+/// compared at a glance.
+const COLUMNS: [(&str, bool); 9] = [
+    ("RUN", false),
+    ("KIND", false),
+    ("STATE", false),
+    ("EXIT", true),
+    ("STARTED", false),
+    (LAST_EVENT, false),
+    ("DURATION", true),
+    ("EVENTS", true),
+    ("SIZE", true),
+];
+
+/// The column that only `--timestamps` shows.
+const LAST_EVENT: &str = "LAST-EVENT";
+
+fn table(runs: &[RunSummary], has_timestamps: bool) -> String {
     if runs.is_empty() {
         return String::new();
     }
-    let head = [
-        "RUN", "KIND", "STATE", "EXIT", "STARTED", "DURATION", "EVENTS", "SIZE",
-    ];
+    let mut local = LocalTime::of_system();
+    // One word, and still a time that --since takes.
+    let mut time = |ts: Timestamp| {
+        let mut text = String::new();
+        match has_timestamps {
+            true => local.push(&mut text, ts),
+            false => text.push_str(local.second(ts)),
+        }
+        text.trim_end().replacen(' ', "T", 1)
+    };
     let rows = runs.iter().map(|run| {
-        let started = run.started.to_string();
-        // To the second, and still a time that --since takes.
-        let started = format!("{}Z", started.split('.').next().unwrap_or_default());
         [
             one_line(&run.execution_id),
             one_line(&run.kind),
             one_line(run.state.as_str()),
             run.exit_status
                 .map_or_else(String::new, |status| status.to_string()),
-            started,
+            time(run.started),
+            time(run.last_event),
             duration(run.duration_ms),
             run.events.to_string(),
             size(run.size_bytes),
         ]
     });
-    let rows: Vec<[String; 8]> = std::iter::once(head.map(String::from))
-        .chain(rows)
-        .collect();
-    let mut widths = [0; 8];
+    let head = COLUMNS.map(|(name, _)| name.to_owned());
+    let rows: Vec<[String; 9]> = std::iter::once(head).chain(rows).collect();
+    let mut widths = [0; 9];
     for row in &rows {
         for (width, cell) in widths.iter_mut().zip(row) {
             *width = (*width).max(cell.width());
@@ -121,13 +143,18 @@ fn table(runs: &[RunSummary]) -> String {
     }
     let mut out = String::new();
     for row in &rows {
-        for (column, (cell, width)) in row.iter().zip(widths).enumerate() {
+        let cells = row.iter().zip(widths).zip(COLUMNS);
+        for ((cell, width), (name, is_number)) in cells {
+            if name == LAST_EVENT && !has_timestamps {
+                continue;
+            }
+            if name != "RUN" {
+                out.push_str("  ");
+            }
             let padding = " ".repeat(width.saturating_sub(cell.width()));
-            // Numbers to the right, so that they can be compared at a glance.
-            match column {
-                0 => out.push_str(&format!("{cell}{padding}")),
-                1 | 2 | 4 => out.push_str(&format!("  {cell}{padding}")),
-                _ => out.push_str(&format!("  {padding}{cell}")),
+            match is_number {
+                true => out.push_str(&(padding + cell)),
+                false => out.push_str(&(cell.to_owned() + &padding)),
             }
         }
         out.truncate(out.trim_end().len());
@@ -136,7 +163,6 @@ fn table(runs: &[RunSummary]) -> String {
     out
 }
 
-/// Formats a duration for people: `350ms`, `12s`, `3m20s`, `5h02m`, `3d04h`.
 fn duration(ms: u64) -> String {
     let s = ms / 1000;
     match s {

@@ -33,7 +33,10 @@ pub(super) fn rules(
 }
 
 /// All rules, and where those come from that are the user's.
-fn read(options: &Options, named: &[PathBuf]) -> Result<(StateRules, Vec<Origin>), Failure> {
+pub(super) fn read(
+    options: &Options,
+    named: &[PathBuf],
+) -> Result<(StateRules, Vec<Origin>), Failure> {
     let mut paths = Vec::new();
     if named.is_empty() {
         let usual = options.home()?.join(RULES);
@@ -62,7 +65,7 @@ fn read(options: &Options, named: &[PathBuf]) -> Result<(StateRules, Vec<Origin>
 }
 
 /// Rules that are not built in.
-struct Origin {
+pub(super) struct Origin {
     agent: String,
     path: PathBuf,
     text: String,

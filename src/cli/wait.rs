@@ -1,4 +1,5 @@
-//! `td-observe wait`: until a line comes, a program ends, a pane falls silent or a channel is signalled.
+//! `td-observe wait`: until a line comes, an agent is in a state, a program ends, a pane falls silent or a
+//! channel is signalled.
 
 use std::borrow::Cow;
 use std::io::Write;
@@ -9,17 +10,20 @@ use signal_hook::consts::SIGINT;
 
 use super::failure::Failure;
 use super::known::Targets;
+use super::nearest;
 use super::options::Options;
 use super::server_checks::{check_socket, check_targets, check_tmux};
 use super::signals::Signals;
 use super::wait_args::TypedWait;
-use crate::agent::Markers;
+use super::wait_send::Typing;
+use super::wait_state::StateCondition;
+use super::wait_targets::{TargetWait, TargetWaits, WaitProblem, Wanted};
+use crate::agent::{AgentState, Markers};
 use crate::clock::Clock;
 use crate::face::unless_broken_pipe;
 use crate::redact::Rules;
-use crate::thread::stop_pair;
 use crate::tmux::Target;
-use crate::wait::{Pattern, Wait, WaitEnd, WaitMatch, WaitOutcome, Waiter};
+use crate::wait::{Pattern, Wait, WaitCondition, WaitEnd, WaitMatch, WaitOutcome};
 
 /// The target failed, or ended before what was waited for.
 const NOT_FOUND: u8 = 1;
@@ -28,9 +32,9 @@ const LOST: u8 = 3;
 /// The time was up.
 const TIMED_OUT: u8 = 124;
 
-/// Reads what was typed.
-pub(super) fn wait_of(typed: &TypedWait) -> Result<Wait, Failure> {
-    let mut wait = Wait::at(Target::parse(&typed.target)?).interval(typed.interval);
+/// Reads what was typed for one target.
+fn wait_of(typed: &TypedWait, target: Target) -> Result<Wait, Failure> {
+    let mut wait = Wait::at(target).interval(typed.interval);
     for text in &typed.text {
         wait = wait.pattern(Pattern::text(text).map_err(|error| of("--text", error))?);
     }
@@ -61,12 +65,33 @@ pub(super) fn wait_of(typed: &TypedWait) -> Result<Wait, Failure> {
     if typed.include_existing {
         wait = wait.include_existing();
     }
-    if !wait.has_condition() {
+    if let Some(text) = &typed.send {
+        wait = wait.sends(text);
+    }
+    if !wait.has_condition() && typed.state.is_empty() {
         return Err(Failure::usage(
-            "nothing is waited for: give --text, --regex, --turn, --exit, --idle or --channel",
+            "nothing is waited for: give --text, --regex, --state, --turn, --exit, --idle or --channel",
         ));
     }
     Ok(wait)
+}
+
+/// The states that were typed.
+fn states_of(typed: &TypedWait) -> Result<Vec<AgentState>, Failure> {
+    let states = typed.state.iter().map(|name| {
+        AgentState::from_name(name).ok_or_else(|| {
+            let names = AgentState::ALL.map(AgentState::as_str);
+            let meant = nearest::nearest(name, names);
+            let hint = meant.map_or(String::from(";"), |meant| {
+                format!("; did you mean {meant:?}?")
+            });
+            Failure::usage(format!(
+                "--state: no state of an agent is called {name:?}{hint} there are {}",
+                names.join(", ")
+            ))
+        })
+    });
+    states.collect()
 }
 
 /// The markers that were typed, or the default one.
@@ -81,51 +106,108 @@ fn of(option: &str, error: crate::Error) -> Failure {
     Failure::usage(format!("{option}: {error}"))
 }
 
-/// Waits, prints the outcome and returns its exit code.
+/// TargetWaits, prints the outcome and returns its exit code.
 pub(super) fn run(options: &Options, typed: &TypedWait) -> Result<ExitCode, Failure> {
-    let wait = wait_of(typed)?;
+    let targets: Result<Vec<Target>, _> = typed
+        .targets
+        .iter()
+        .map(|text| Target::parse(text))
+        .collect();
+    let targets = targets?;
+    let wanted = match (typed.any, typed.all, targets.len()) {
+        (_, true, _) => Wanted::All,
+        (true, _, _) | (_, _, 0 | 1) => Wanted::Any,
+        (false, false, count) => {
+            return Err(Failure::usage(format!(
+                "there are {count} targets: --any waits for one of them, --all for each"
+            )));
+        }
+    };
     let rules = typed.secrets.rules(options.data_path()?.as_deref())?;
+    let states = states_of(typed)?;
+    let condition = match states.is_empty() {
+        true => None,
+        false => Some(StateCondition {
+            states,
+            rules: super::states::read(options, &typed.rules)?.0,
+            redact: rules.clone(),
+            is_sent: typed.send.is_some(),
+        }),
+    };
+    let typing = typed.send.as_ref().map(|text| Typing {
+        text: text.clone(),
+        presses_enter: !typed.no_enter,
+    });
+    let waits: Result<Vec<TargetWait>, Failure> = targets
+        .iter()
+        .map(|target| {
+            Ok(TargetWait {
+                target: target.clone(),
+                wait: wait_of(typed, target.clone())?,
+                typing: typing.clone(),
+                state: condition.clone(),
+                hints: !options.quiet && typed.send.is_none(),
+            })
+        })
+        .collect();
+    let waits = waits?;
     let signals = Signals::catch(|| {})?;
     let server = options.server.server();
     let clock = Clock::system();
     check_tmux(&server, &clock)?;
-    let target = Target::parse(&typed.target)?;
     let version = check_socket(&server, &clock)?;
-    let is_absent = |error| of_target(error, options, typed, &clock);
-    check_targets(&server, version, &[target], &clock)?;
-    let waiter = Waiter::new(server)?;
-    let (running, stop) = stop_pair();
-    let first = signals.first().clone();
-    let (alive, done) = stop_pair();
-    let thread = crate::thread::spawn("td-wait", move || {
-        let _alive = alive;
-        let outcome = waiter.wait_until_stopped(&wait, &stop);
-        drop(waiter);
-        outcome
-    })?;
-    let mut signal = None;
-    crossbeam_channel::select_biased! {
-        recv(done) -> _ => {}
-        recv(first) -> number => {
-            signal = number.ok();
-            drop(running);
+    check_targets(&server, version, &targets, &clock)?;
+    let waits = TargetWaits::start(waits, &server, &clock)?;
+    let ended = until_done(options, typed, &waits, wanted, (&signals, &rules, &clock));
+    waits.stop()?;
+    ended.map(ExitCode::from)
+}
+
+/// Prints outcomes as they come until they are what is wanted; returns the exit code.
+fn until_done(
+    options: &Options,
+    typed: &TypedWait,
+    waits: &TargetWaits,
+    wanted: Wanted,
+    (signals, rules, clock): (&Signals, &Rules, &Clock),
+) -> Result<u8, Failure> {
+    // The reasons why targets are not done: lost lines say more than a timeout, and that more than an end.
+    let mut missed = Vec::new();
+    while let Some(next) = waits.next(signals) {
+        let (number, outcome) = match next {
+            Ok((number, outcome)) => (number, outcome),
+            Err(signal) => {
+                // Nothing matched: a command after `&&` must not run.
+                if options.json {
+                    print(&json!({"outcome": "interrupted"}).to_string())?;
+                }
+                return Ok(u8::try_from(128 + signal).unwrap_or(NOT_FOUND));
+            }
+        };
+        let target = typed.targets.get(number).map_or("", String::as_str);
+        let outcome = outcome.map_err(|problem| match problem {
+            WaitProblem::Waiting(error) => of_target(error, options, target, clock),
+            WaitProblem::Other(failure) => failure,
+        })?;
+        let Some(mut outcome) = outcome else {
+            return Ok(u8::try_from(128 + SIGINT).unwrap_or(NOT_FOUND));
+        };
+        redact(rules, &mut outcome);
+        let several = (typed.targets.len() > 1).then_some(target);
+        print_outcome(options, several, &outcome)?;
+        let code = code(&outcome.end);
+        match (&outcome.end, wanted) {
+            (WaitEnd::Stopped(_), _) => return Ok(code),
+            (WaitEnd::Matched(_), Wanted::Any) => return Ok(code),
+            (WaitEnd::Matched(_), Wanted::All) if code == 0 => {}
+            (WaitEnd::TimedOut | WaitEnd::Lost, _) | (_, Wanted::Any) => missed.push(code),
+            // Not all can be done any more.
+            (_, Wanted::All) => return Ok(code),
         }
     }
-    let outcome = match thread.join() {
-        Ok(outcome) => outcome.map_err(is_absent)?,
-        Err(panicked) => return Err(Failure::other(panicked.to_string())),
-    };
-    let Some(mut outcome) = outcome else {
-        // Nothing matched: a command after `&&` must not run.
-        if options.json {
-            print(&json!({"outcome": "interrupted"}).to_string())?;
-        }
-        let code = 128 + signal.unwrap_or(SIGINT);
-        return Ok(ExitCode::from(u8::try_from(code).unwrap_or(NOT_FOUND)));
-    };
-    redact(&rules, &mut outcome);
-    print_outcome(options, &outcome)?;
-    Ok(ExitCode::from(code(&outcome.end)))
+    let worst = [LOST, TIMED_OUT, NOT_FOUND];
+    let worst = worst.into_iter().find(|code| missed.contains(code));
+    Ok(worst.unwrap_or(0))
 }
 
 /// Redacts the text of an outcome: the last lines together, since a secret may go over two.
@@ -142,12 +224,12 @@ fn redact(rules: &Rules, outcome: &mut WaitOutcome) {
 }
 
 /// A server or a target that is not there is bad input here: nothing is there to wait at.
-fn of_target(error: crate::Error, options: &Options, typed: &TypedWait, clock: &Clock) -> Failure {
+fn of_target(error: crate::Error, options: &Options, target: &str, clock: &Clock) -> Failure {
     if error.is_gone() {
         return Failure::usage(format!("{error}: nothing is there to wait at"));
     }
     if error.is_invalid_input() {
-        let hint = Targets::of(&options.server, clock).hint(&typed.target);
+        let hint = Targets::of(&options.server, clock).hint(target);
         return Failure::usage(format!("{error:?}{hint}"));
     }
     error.into()
@@ -164,34 +246,44 @@ fn code(end: &WaitEnd) -> u8 {
     }
 }
 
-fn print_outcome(options: &Options, outcome: &WaitOutcome) -> Result<(), Failure> {
+/// Prints an outcome; of several targets, with the name of its own.
+fn print_outcome(
+    options: &Options,
+    target: Option<&str>,
+    outcome: &WaitOutcome,
+) -> Result<(), Failure> {
+    let named = |text: &str, separator: &str| {
+        let target = target.map(|target| format!("{}{separator}", crate::face::one_line(target)));
+        target.unwrap_or_default() + text
+    };
     let line = if options.json {
-        as_json(outcome).to_string()
+        as_json(target, outcome).to_string()
     } else if options.quiet {
         return Ok(());
     } else {
         match &outcome.end {
             // A script continues with the match.
             WaitEnd::Matched(found) | WaitEnd::Stopped(found) => match &found.text {
-                Some(text) => crate::face::one_line(text),
+                Some(text) => named(&crate::face::one_line(text), " | "),
                 None => return Ok(()),
             },
             WaitEnd::Ended(why) => {
-                super::output::say(&format!("{}, and it did not come", why.as_str()));
+                let text = format!("{}, and it did not come", why.as_str());
+                super::output::say(&named(&text, ": "));
                 return Ok(());
             }
             WaitEnd::Interrupted => return Ok(()),
             WaitEnd::TimedOut => {
-                super::output::say(&format!(
-                    "it did not come within {:.1} s",
-                    outcome.elapsed.as_secs_f64()
-                ));
+                let seconds = outcome.elapsed.as_secs_f64();
+                let text = format!("it did not come within {seconds:.1} s");
+                super::output::say(&named(&text, ": "));
                 return Ok(());
             }
             WaitEnd::Lost => {
-                super::output::say(
+                super::output::say(&named(
                     "it was not seen, and lines were lost on the way: it may have been there",
-                );
+                    ": ",
+                ));
                 return Ok(());
             }
         }
@@ -205,7 +297,7 @@ fn print(line: &str) -> Result<(), Failure> {
         .map_err(|error| Failure::other(format!("cannot write to standard output: {error}")))
 }
 
-fn as_json(outcome: &WaitOutcome) -> Value {
+fn as_json(target: Option<&str>, outcome: &WaitOutcome) -> Value {
     let (name, found) = match &outcome.end {
         WaitEnd::Matched(found) => ("found", found_json(found)),
         WaitEnd::Stopped(found) => ("stopped", found_json(found)),
@@ -219,6 +311,9 @@ fn as_json(outcome: &WaitOutcome) -> Value {
     };
     let mut all = Map::new();
     all.insert("outcome".to_owned(), json!(name));
+    if let Some(target) = target {
+        all.insert("target".to_owned(), json!(target));
+    }
     all.extend(found);
     all.insert("ts".to_owned(), json!(outcome.ts.to_string()));
     let elapsed = u64::try_from(outcome.elapsed.as_millis()).unwrap_or(u64::MAX);
@@ -235,6 +330,14 @@ fn found_json(found: &WaitMatch) -> Map<String, Value> {
         ("pane", found.pane.as_ref().map(|pane| json!(pane.as_str()))),
         ("line", found.line.map(|line| json!(line))),
         ("text", found.text.as_ref().map(|text| json!(text))),
+        (
+            "state",
+            found
+                .pattern
+                .as_ref()
+                .filter(|_| found.condition == WaitCondition::State)
+                .map(|state| json!(state)),
+        ),
         ("needle", found.pattern.as_ref().map(|text| json!(text))),
         ("exit_status", found.exit_status.map(|status| json!(status))),
     ] {

@@ -1,7 +1,9 @@
 //! The arguments of `td-observe wait`.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
+use clap::ValueHint;
 use clap_complete::engine::ArgValueCompleter;
 
 use super::completers;
@@ -14,17 +16,24 @@ Examples:
       --timeout 10m
   td-observe wait %7 --regex 'listening on port \\d+'
   td-observe wait agent --turn --timeout 30m  for [Output Complete] on a line
+  td-observe wait agent --state waiting,done  until it asks, or is done
+  td-observe wait agent --send 'Fix it' --state waiting,done
+  td-observe wait sh --send 'make; echo made $?' --regex '^made [0-9]+$'
+                                              types it; no answer is too fast
+  td-observe wait a b c --all --state done    each of them; --any: one of them
   td-observe wait agent --idle 5s             for five seconds of silence
   td-observe wait build --exit                for the end of its programs
   td-observe wait build --channel done        for tmux wait-for -S done
 
-Text that is on the panes at the beginning does not match, nor does the echo of
-a command typed at a prompt, as far as td-observe can tell. The line that was
-found is printed. See td-observe help waiting.
+Text that is on the panes at the beginning does not match (a hint on standard
+error says so), nor does the echo of a command typed at a prompt, as far as
+td-observe can tell. The line that was found is printed; of several targets,
+TARGET | LINE. See td-observe help waiting.
 
 --json prints one object: outcome (found, stopped, ended, timed_out, lost,
-interrupted), condition, pane, line, text, needle, exit_status as far as they
-are known, ts, elapsed_ms, lost_lines and last_lines.
+interrupted), condition, pane, line, text, state, needle, exit_status as far as
+they are known, ts, elapsed_ms, lost_lines and last_lines; of several targets
+one object each, with target.
 
 Exit codes: 0 found; 1 a stop came first, the target ended, or (--exit) its
 program failed; 2 wrong usage, or no such target; 3 the time was up and lines
@@ -34,14 +43,35 @@ were lost; 124 the time was up; 130 Ctrl-C.";
 #[command(after_help = EXAMPLES)]
 pub(super) struct TypedWait {
     /// session, session:window, session:window.pane or %pane
-    #[arg(value_name = "TARGET", add = ArgValueCompleter::new(completers::targets))]
-    pub target: String,
+    #[arg(value_name = "TARGET", required = true, add = ArgValueCompleter::new(completers::targets))]
+    pub targets: Vec<String>,
+    /// Of several targets, wait for one
+    #[arg(long, conflicts_with = "all")]
+    pub any: bool,
+    /// Of several targets, wait for each
+    #[arg(long)]
+    pub all: bool,
+    /// Type this text into the target first and press Enter; nothing that follows is too fast
+    #[arg(
+        long,
+        value_name = "TEXT",
+        allow_hyphen_values = true,
+        conflicts_with = "include_existing"
+    )]
+    pub send: Option<String>,
+    /// With --send: do not press Enter
+    #[arg(long, requires = "send")]
+    pub no_enter: bool,
     /// Wait for a line that contains TEXT; repeat for any of several
     #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
     pub text: Vec<String>,
     /// Wait for a line that matches; repeat for any of several
     #[arg(long, value_name = "REGEX", allow_hyphen_values = true)]
     pub regex: Vec<String>,
+    /// Wait until the agent in the target is in this state: working, waiting, idle, done, error or
+    /// limited; several: --state idle,done
+    #[arg(long, value_name = "STATE", value_delimiter = ',')]
+    pub state: Vec<String>,
     /// Wait for the end of an agent's turn
     #[arg(long)]
     pub turn: bool,
@@ -75,6 +105,15 @@ pub(super) struct TypedWait {
     /// Also match what is on the screen at the beginning
     #[arg(long)]
     pub include_existing: bool,
+    /// With --state: a file or directory of rules for agents' screens; repeat for several [default:
+    /// states/ in the data directory]
+    #[arg(
+        long = "states",
+        value_name = "FILE|DIR",
+        requires = "state",
+        value_hint = ValueHint::AnyPath
+    )]
+    pub rules: Vec<PathBuf>,
     #[command(flatten)]
     pub secrets: TypedSecrets,
 }

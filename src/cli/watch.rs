@@ -14,6 +14,7 @@ use super::known::Targets;
 use super::live;
 use super::observer;
 use super::options::Options;
+use super::pane_titles::PaneTitles;
 use super::server_checks::{check_socket, check_targets, check_tmux};
 use super::signals::Signals;
 use super::watch_args::{Mode, SourceKind, TypedReading, TypedWatch};
@@ -156,7 +157,8 @@ pub(super) fn run(options: &Options, config: Config) -> Result<ExitCode, Failure
     let mut engine = builder.start().map_err(keeping::unusable)?;
     let (show, standing) = bounded(STANDING_PANES);
     let printing = live::print(&engine, options, standing, states.clone(), &clock)?;
-    let hooks = Hooks::start(&engine, config.hooks.clone(), &clock)?;
+    let titles = PaneTitles::new(&server, &rules);
+    let hooks = Hooks::start(&engine, config.hooks.clone(), titles, &clock)?;
     let source = config.source;
     let mut watch = watch(options, config, server, rules, show);
     match source {
@@ -256,6 +258,7 @@ fn watch(
     } else if let Some(own) = options.server.own_pane() {
         watch = watch.leave_out(own);
     }
+    watch = watch.baseline_lines(config.lines);
     if config.lines > 0 && !options.quiet && !options.json {
         watch = watch.baseline(move |session: &str, pane: &PaneId, lines: &[String]| {
             let standing = BaselineLines {

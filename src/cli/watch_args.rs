@@ -33,8 +33,8 @@ what it asks you. See td-observe help agents.
 
 Commands of --on-turn, --on-state and --on-end get the event as JSON on standard
 input, and its fields in TD_EVENT, TD_EXECUTION_ID, TD_SESSION, TD_PANE,
-TD_MARKER, TD_SUMMARY, TD_STATE, TD_AGENT, TD_ASKS, TD_SOURCE, TD_EVIDENCE,
-TD_REASON and TD_EXIT_STATUS. See td-observe help watching.";
+TD_MARKER, TD_SUMMARY, TD_STATE, TD_AGENT, TD_TITLE, TD_ASKS, TD_SOURCE,
+TD_EVIDENCE, TD_REASON and TD_EXIT_STATUS. See td-observe help watching.";
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
@@ -87,7 +87,7 @@ pub(super) struct TypedWatch {
     /// Kill such a command after this time
     #[arg(long, value_name = "TIME", default_value = "1m", value_parser = parse_duration)]
     pub on_timeout: Duration,
-    /// Show the last N lines that are on each pane at the start
+    /// Show and keep the last N lines that are on each pane at the start
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub lines: usize,
     /// Keep everything as one run of this name

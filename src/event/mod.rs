@@ -1,7 +1,7 @@
 //! Events as they are emitted, numbered and stored: the wire contract, schema 1 (pure).
 //!
 //! One table, [`event_table!`], lists every event with its fields. The enum, its reading and
-//! writing, the kinds, and the emitter's methods are generated from it. Field names and type tags
+//! writing, the kinds, the emitter's methods and the JSON Schema are generated from it. Field names and type tags
 //! are promises: they are added, never renamed.
 
 mod end_evidence;
@@ -16,6 +16,7 @@ mod values;
 mod object_key;
 mod unknown;
 
+mod stream_event;
 mod table;
 mod td_event;
 
@@ -23,6 +24,9 @@ mod envelope;
 mod text;
 
 mod log_gap;
+
+mod field_schema;
+mod schema;
 
 pub use end_evidence::EndEvidence;
 pub use envelope::{Envelope, UnknownFields};
@@ -34,6 +38,9 @@ pub use names::{
     SessionEndReason, StateEvidence, StateSource, TurnEvidence,
 };
 pub use open_enum::{EnumOrUnknown, NamedValue, UnknownName};
+pub use schema::json_schema;
+#[cfg(feature = "cli")]
+pub(crate) use stream_event::StreamEvent;
 pub(crate) use styles::STYLES_MAX;
 pub use styles::{Style, Styles};
 pub(crate) use table::event_table;

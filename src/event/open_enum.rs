@@ -21,6 +21,10 @@ pub trait NamedValue: Copy + Eq + fmt::Debug + sealed::Listed {
     /// True if a search of an event's text examines the name.
     #[doc(hidden)]
     const IS_SEARCHED: bool = true;
+
+    /// The names, each with the lines of its documentation.
+    #[doc(hidden)]
+    const DOCUMENTED: &'static [(&'static str, &'static [&'static str])];
 }
 
 pub(super) mod sealed {
@@ -147,14 +151,14 @@ macro_rules! named_values {
     ($(
         $(#[$meta:meta])*
         $enum:ident $( ( $($const:ident: $type:ty = $constant:expr),+ ) )? {
-            $( $(#[$value_meta:meta])* $value:ident = $name:literal, )+
+            $( $(#[doc = $doc:literal])* $value:ident = $name:literal, )+
         }
     )+) => { $(
         $(#[$meta])*
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
         #[non_exhaustive]
         pub enum $enum {
-            $( $(#[$value_meta])* $value, )+
+            $( $(#[doc = $doc])* $value, )+
         }
 
         impl $enum {
@@ -182,6 +186,9 @@ macro_rules! named_values {
 
         impl $crate::event::open_enum::NamedValue for $enum {
             $( $( const $const: $type = $constant; )+ )?
+
+            const DOCUMENTED: &'static [(&'static str, &'static [&'static str])] =
+                &[$( ($name, &[$($doc),*]) ),+];
 
             fn name(self) -> &'static str {
                 self.as_str()

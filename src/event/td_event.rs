@@ -13,6 +13,7 @@ use super::names::{
 };
 use super::object_key::ObjectKey;
 use super::open_enum::EnumOrUnknown;
+use super::stream_event::STREAM_EVENTS;
 use super::styles::Styles;
 use super::table::event_table;
 use super::unknown::UnknownEvent;
@@ -265,7 +266,9 @@ impl TdEvent {
         fields: impl Serialize,
     ) -> Result<Self> {
         let invalid = |why| Error::invalid(format!("the event type {type_name:?} {why}"));
-        if type_name.is_empty() || EventKind::from_name(type_name).is_some() {
+        let is_reserved =
+            EventKind::from_name(type_name).is_some() || STREAM_EVENTS.contains(&type_name);
+        if type_name.is_empty() || is_reserved {
             return Err(invalid("is empty or reserved"));
         }
         let fields = serde_json::to_value(fields)

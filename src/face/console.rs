@@ -48,6 +48,7 @@ pub(crate) struct Console {
     alerts: Alerts,
     printed: PrintedRows,
     policy: PanePolicy,
+    hides_baseline: bool,
     /// The execution and the name of the last agent whose error was shown.
     failed: Option<Box<(String, String)>>,
     /// The next time when a held line is due, in microseconds.
@@ -72,6 +73,12 @@ impl Console {
     /// [`Console::deadline`] and [`Console::release_due`].
     pub fn holding(mut self) -> Self {
         self.policy.holds = self.rows.columns.is_none();
+        self
+    }
+
+    /// Leaves out reported lines of baselines: [`Console::baseline`] shows them.
+    pub fn without_baseline_events(mut self) -> Self {
+        self.hides_baseline = true;
         self
     }
 
@@ -213,6 +220,7 @@ impl Console {
 
     /// Adds the lines of an event.
     pub fn event(&mut self, envelope: &Envelope, out: &mut String) {
+        self.rows.set_time(envelope.ts);
         self.release_due(envelope.ts.micros(), out);
         let start = out.len();
         self.handle(envelope, out);

@@ -11,7 +11,7 @@ use super::live_rows::LiveRows;
 use super::tree::Tree;
 use crate::bus::Delivery;
 use crate::clock::Clock;
-use crate::event::{Envelope, TdEvent};
+use crate::event::{Envelope, StreamEvent, TdEvent};
 
 /// Text that is collected before it is written although more is there: a few screens.
 const BUFFER_BYTES: usize = 64 * 1024;
@@ -46,14 +46,32 @@ pub(crate) struct EventWriter<W: Write> {
 impl EventWriter<StdoutLock<'static>> {
     /// Writes to standard output, which stays locked until the writer is dropped.
     pub fn stdout(renderer: Renderer, clock: Clock) -> Self {
-        let stdout = io::stdout();
-        let is_terminal = stdout.is_terminal() && !is_dumb();
-        let size = is_terminal.then_some(terminal_size as fn() -> (usize, usize));
-        Self::new(stdout.lock(), renderer, size, clock)
+        Self::through(io::stdout().lock(), renderer, true, clock)
     }
 }
 
 impl<W: Write> EventWriter<W> {
+    /// Writes to what passes on to standard output. `is_direct` states that nothing is held on the way, so
+    /// that rows of a terminal can be rewritten.
+    pub fn through(out: W, renderer: Renderer, is_direct: bool, clock: Clock) -> Self {
+        let is_terminal = is_direct && io::stdout().is_terminal() && !is_dumb();
+        let size = is_terminal.then_some(terminal_size as fn() -> (usize, usize));
+        Self::new(out, renderer, size, clock)
+    }
+
+    /// Returns what is written to, after everything so far.
+    pub fn flushed(&mut self) -> io::Result<&mut W> {
+        self.flush()?;
+        Ok(self.out.get_mut())
+    }
+
+    /// Writes a line that is no event.
+    pub fn write_line(&mut self, line: &str) -> io::Result<()> {
+        self.text.push_str(line);
+        self.text.push('\n');
+        self.write()
+    }
+
     fn new(out: W, renderer: Renderer, size: Option<fn() -> (usize, usize)>, clock: Clock) -> Self {
         let mut writer = Self {
             out: BufWriter::with_capacity(BUFFER_BYTES, out),
@@ -115,9 +133,21 @@ impl<W: Write> EventWriter<W> {
             Delivery::Lagged { missed } => *missed,
         };
         match &mut self.renderer {
-            Renderer::Json => json::push_lagged(&mut self.text, missed, self.clock.wall()),
+            Renderer::Json => {
+                let event = StreamEvent::Lagged { missed };
+                json::push_stream_event(&mut self.text, &event, self.clock.wall());
+            }
             Renderer::Console(console, _) => console.lagged(missed, &mut self.text),
             Renderer::Tree(tree) => tree.lagged(missed, &mut self.text),
+        }
+        self.write()
+    }
+
+    /// Begins a stream: in the wire format with the line that names its version.
+    pub fn open_stream(&mut self) -> io::Result<()> {
+        if self.is_json() {
+            let event = StreamEvent::opened();
+            json::push_stream_event(&mut self.text, &event, self.clock.wall());
         }
         self.write()
     }

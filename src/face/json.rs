@@ -4,6 +4,7 @@ use std::borrow::Cow;
 
 use serde::Serialize;
 
+use crate::event::StreamEvent;
 use crate::timestamp::Timestamp;
 
 /// Adds the line of a value: an event, or an entry of a list.
@@ -21,12 +22,22 @@ pub(super) fn push_text(out: &mut String, line: &str) {
     out.push('\n');
 }
 
-/// Adds the line that reports how many events were missed by `now`.
-pub(super) fn push_lagged(out: &mut String, missed: u64, now: Timestamp) {
-    out.push_str(&format!(
-        r#"{{"seq":null,"ts":"{now}","event":{{"type":"Lagged","missed":{missed}}}}}"#
-    ));
-    out.push('\n');
+/// Adds the line of an event that only streams have.
+pub(super) fn push_stream_event(out: &mut String, event: &StreamEvent, now: Timestamp) {
+    #[derive(Serialize)]
+    struct Line<'a> {
+        seq: Option<u64>,
+        ts: Timestamp,
+        event: &'a StreamEvent,
+    }
+    push_line(
+        out,
+        &Line {
+            seq: None,
+            ts: now,
+            event,
+        },
+    );
 }
 
 /// Escapes DEL and C1 controls. JSON allows them, but a terminal interprets some of them; the escapes
@@ -53,7 +64,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::event::{Envelope, TdEvent};
+    use crate::event::{Envelope, SCHEMA, TdEvent};
     use crate::face::clean::tests::nasty;
 
     proptest! {
@@ -74,10 +85,18 @@ mod tests {
     }
 
     #[test]
-    fn lagged_has_no_number() {
-        let mut line = String::new();
-        push_lagged(&mut line, 7, Timestamp::from_micros(0));
-        let expected = r#"{"seq":null,"ts":"1970-01-01T00:00:00.000000Z","event":{"type":"Lagged","missed":7}}"#;
-        assert_eq!(line.trim_end(), expected);
+    fn events_of_streams_have_no_number() {
+        let now = Timestamp::from_micros(0);
+        let mut lines = String::new();
+        push_stream_event(&mut lines, &StreamEvent::opened(), now);
+        push_stream_event(&mut lines, &StreamEvent::Lagged { missed: 7 }, now);
+        let (version, ts) = (env!("CARGO_PKG_VERSION"), "1970-01-01T00:00:00.000000Z");
+        let expected = [
+            format!(
+                r#"{{"seq":null,"ts":"{ts}","event":{{"type":"StreamOpened","schema":{SCHEMA},"version":"{version}"}}}}"#
+            ),
+            format!(r#"{{"seq":null,"ts":"{ts}","event":{{"type":"Lagged","missed":7}}}}"#),
+        ];
+        assert_eq!(lines.lines().collect::<Vec<_>>(), expected);
     }
 }

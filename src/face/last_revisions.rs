@@ -78,6 +78,18 @@ impl LastRevisions {
         }
     }
 
+    /// Forgets the revisions of an execution whose history is shown.
+    pub fn forget(&mut self, execution_id: &str) {
+        self.panes.retain(|(id, _), lines| {
+            let is_kept = id != execution_id;
+            if !is_kept {
+                let bytes = lines.values().map(|line| line.text.len() + LINE_BYTES);
+                self.bytes -= bytes.sum::<usize>();
+            }
+            is_kept
+        });
+    }
+
     /// Applies the revisions to the next event of the noted history.
     pub fn apply(&mut self, envelope: &Envelope) -> Applied {
         let (Some(seq), Some(pane)) = (envelope.seq, envelope.event.pane()) else {

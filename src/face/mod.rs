@@ -22,6 +22,7 @@ mod describe;
 
 mod conversation;
 mod execution_lines;
+mod local_time;
 mod plain_text;
 mod session_labels;
 
@@ -35,6 +36,9 @@ mod survey;
 
 mod asciicast;
 mod text_export;
+
+mod junit;
+mod xml;
 
 mod live_rows;
 
@@ -53,7 +57,9 @@ pub(crate) use clean::one_line;
 pub(crate) use console::{BaselineLines, Console, ConsoleOptions};
 pub(crate) use event_writer::{EventWriter, Renderer, unless_broken_pipe};
 pub(crate) use json::push_line;
+pub(crate) use junit::JunitReport;
 pub(crate) use last_revisions::{Applied, LastRevisions};
+pub(crate) use local_time::LocalTime;
 pub(crate) use printer::{Deliveries, Printer};
 pub(crate) use survey::Survey;
 pub(crate) use text_export::TextExport;

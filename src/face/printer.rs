@@ -66,6 +66,7 @@ impl Printer {
 }
 
 fn print<W: io::Write>(mut events: impl Deliveries, writer: &mut EventWriter<W>) -> io::Result<()> {
+    writer.open_stream()?;
     loop {
         let delivery = match events.try_recv() {
             Ok(delivery) => Ok(delivery),

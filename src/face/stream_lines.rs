@@ -343,7 +343,7 @@ fn ends_answer(event: &TdEvent) -> bool {
 }
 
 /// The last character boundary up to `at`.
-fn char_boundary(text: &str, at: usize) -> usize {
+pub(super) fn char_boundary(text: &str, at: usize) -> usize {
     let mut up_to = (0..=at.min(text.len())).rev();
     up_to.find(|at| text.is_char_boundary(*at)).unwrap_or(0)
 }

@@ -17,8 +17,10 @@ use unicode_width::UnicodeWidthStr;
 use super::clean::{one_line, push_clean};
 use super::describe::{describe, duration, lagged};
 use super::execution_lines::{ExecutionLines, ExecutionText, live_text};
+use super::local_time::LocalTime;
 use super::tone::{Tone, push_styled};
 use crate::event::{Envelope, EventKind, TdEvent};
+use crate::timestamp::Timestamp;
 
 const HEAD: &str = " ╭───";
 const ITEM: &str = " ├─► ";
@@ -31,6 +33,8 @@ pub(crate) struct TreeOptions {
     pub coloured: bool,
     /// True if the frame is drawn.
     pub framed: bool,
+    /// True if each row has the local time.
+    pub has_timestamps: bool,
 }
 
 /// Renders events.
@@ -49,12 +53,18 @@ struct TreeRows {
     /// The frame before a line of text, and before an item.
     text: String,
     item: String,
+    /// Writes the time of the event, if that is wanted.
+    local_time: Option<Box<LocalTime>>,
+    time: String,
 }
 
 impl Tree {
     pub fn new(options: TreeOptions) -> Self {
         let mut rows = TreeRows {
             options,
+            local_time: options
+                .has_timestamps
+                .then(|| Box::new(LocalTime::of_system())),
             ..TreeRows::default()
         };
         if options.framed {
@@ -77,13 +87,15 @@ impl Tree {
         if event.kind() == EventKind::LogOpened {
             return;
         }
+        self.rows.set_time(envelope.ts);
         self.open(event.execution_id(), out);
         if matches!(event, TdEvent::LogGap { .. }) {
             self.end_lines(out);
         }
         let rows = &self.rows;
+        let before = rows.before_text();
         let is_text = self.executions.push(event, &mut |text| {
-            text.push(out, &rows.text, rows.options.coloured);
+            text.push(out, &before, rows.options.coloured);
         });
         let foot = match event {
             TdEvent::ExecutionCompleted {
@@ -139,8 +151,9 @@ impl Tree {
 
     fn end_lines(&mut self, out: &mut String) {
         let rows = &self.rows;
+        let before = rows.before_text();
         self.executions.end_all(&mut |line| {
-            ExecutionText::Line(line).push(out, &rows.text, rows.options.coloured);
+            ExecutionText::Line(line).push(out, &before, rows.options.coloured);
         });
     }
 
@@ -160,9 +173,22 @@ impl Tree {
 }
 
 impl TreeRows {
+    fn set_time(&mut self, ts: Timestamp) {
+        if let Some(local_time) = &mut self.local_time {
+            self.time.clear();
+            local_time.push(&mut self.time, ts);
+        }
+    }
+
+    /// Returns what stands before a line of text.
+    fn before_text(&self) -> String {
+        [self.text.as_str(), &self.time].concat()
+    }
+
     /// Adds `[label] text`.
     fn item(&self, label: &str, tone: Tone, text: &str, out: &mut String) {
         out.push_str(&self.item);
+        out.push_str(&self.time);
         let mut mark = String::from("[");
         push_clean(&mut mark, label);
         mark.push(']');

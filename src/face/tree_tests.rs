@@ -17,7 +17,11 @@ fn show(tree: &mut Tree, event: TdEvent) -> String {
 }
 
 fn tree(coloured: bool, framed: bool) -> Tree {
-    Tree::new(TreeOptions { coloured, framed })
+    Tree::new(TreeOptions {
+        coloured,
+        framed,
+        has_timestamps: false,
+    })
 }
 
 fn shown(mut tree: Tree, events: &[TdEvent]) -> String {

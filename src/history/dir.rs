@@ -16,7 +16,6 @@ use crate::history::dir_handle::{DirHandle, EVENTS, METADATA, sync_directory};
 use crate::history::metadata::RunMetadata;
 use crate::history::name::{decode_name, encode_name};
 use crate::history::ownership::TrustedOwner;
-#[cfg(feature = "cli")]
 use crate::history::run_files::closed_files;
 
 /// The most runs that are open at once: each holds a lock, and a lock needs a file descriptor. The
@@ -229,7 +228,6 @@ impl RunDirectory {
     }
 
     /// Returns `true` if the directory contains metadata or events.
-    #[cfg(feature = "cli")]
     pub(crate) fn has_history(&self) -> bool {
         self.open_dir().is_ok_and(|dir| {
             let is_there = |name| !matches!(dir.identity(name), Ok(None));

@@ -71,7 +71,7 @@ pub use notice::{LogNotice, LogNoticeKind, LogReport, LostRun};
 #[cfg(feature = "cli")]
 pub(crate) use ownership::TrustedOwner;
 pub use prune::{Pruned, Retention};
-pub use read::{Follower, LogReader, LogRecord, Query, ReadReport};
+pub use read::{Follower, LogReader, LogRecord, LogSource, Merged, MergedLogs, Query, ReadReport};
 pub use replay_pace::ReplayPace;
 pub use rotate::Rotation;
 pub use runs::{RunList, RunStatus, RunSummary};

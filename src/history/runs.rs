@@ -126,6 +126,26 @@ impl DataDir {
         Ok(list)
     }
 
+    /// Returns the runs whose execution id or label `matches` accepts, in the order in which they began.
+    ///
+    /// # Errors
+    /// If the directory cannot be listed.
+    pub fn matching_runs(&self, matches: impl Fn(&str) -> bool) -> Result<Vec<RunDirectory>> {
+        let mut found = Vec::new();
+        for directory in self.run_directories()? {
+            // A directory without a history is no run; unreadable metadata have no label.
+            let metadata = directory.metadata().ok().flatten();
+            let label = metadata.as_ref().map_or("", |metadata| &metadata.label);
+            let is_match = matches(directory.execution_id()) || !label.is_empty() && matches(label);
+            if is_match && directory.has_history() {
+                let created = metadata.map(|metadata| metadata.created);
+                found.push((created.unwrap_or_default(), directory));
+            }
+        }
+        found.sort_by(|(a, x), (b, y)| (a, x.execution_id()).cmp(&(b, y.execution_id())));
+        Ok(found.into_iter().map(|(_, directory)| directory).collect())
+    }
+
     /// Returns the run of the execution with this name, or else the latest run with this label.
     ///
     /// # Errors

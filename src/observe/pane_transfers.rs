@@ -101,6 +101,7 @@ mod tests {
             now: std::time::Instant::now(),
         };
         let options = PaneOptions {
+            baseline_lines: 0,
             begin: &Begin::Baseline,
             settle: std::time::Duration::ZERO,
             turns: None,

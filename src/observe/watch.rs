@@ -39,6 +39,7 @@ pub struct Watch {
     pub(super) include_observers: bool,
     pub(super) raw: bool,
     pub(super) baseline: Option<Baseline>,
+    pub(super) baseline_lines: usize,
     pub(super) source: PaneSource,
     pub(super) conversations: bool,
     pub(super) screens: bool,
@@ -68,6 +69,7 @@ impl Watch {
             include_observers: false,
             raw: false,
             baseline: None,
+            baseline_lines: 0,
             source: PaneSource::Auto(None),
             conversations: true,
             screens: false,
@@ -172,6 +174,13 @@ impl Watch {
     /// recorded.
     pub fn raw(mut self, raw: bool) -> Self {
         self.raw = raw;
+        self
+    }
+
+    /// Reports the last lines of each pane's baseline, too: they have the numbers 0 and below.
+    /// Defaults to none. An observer that returns to a run does not report them again.
+    pub fn baseline_lines(mut self, lines: usize) -> Self {
+        self.baseline_lines = lines;
         self
     }
 

@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::byte_sink::{ByteSink, Mirror};
 use super::control::CommandControl;
 use super::sink::OnOutput;
 use super::terminal::PtySize;
@@ -80,7 +81,7 @@ pub struct Command {
     pub(super) collected_bytes: usize,
     pub(crate) format: Format,
     pub(super) on_output: Option<OnOutput>,
-    pub(super) mirror: Option<Box<dyn Write + Send>>,
+    pub(super) byte_sink: Option<Box<dyn ByteSink>>,
     pub(crate) control: CommandControl,
     pub(crate) clock: Clock,
 }
@@ -101,7 +102,7 @@ impl Command {
             collected_bytes: COLLECTED_BYTES,
             format: Format::Text,
             on_output: None,
-            mirror: None,
+            byte_sink: None,
             control: CommandControl::new(),
             clock: Clock::system(),
         }
@@ -196,7 +197,7 @@ impl Command {
     }
 
     /// Returns a copy that runs the same program with the same arguments, variables, directory, timeout,
-    /// grace period and format; without input, callback, mirror, control and terminal.
+    /// grace period and format; without input, callback, sink for bytes, control and terminal.
     pub(crate) fn again(&self) -> Self {
         Self {
             args: self.args.clone(),
@@ -220,7 +221,14 @@ impl Command {
     /// Copies every byte to a writer as it is printed, for a terminal that shows the command as if it ran
     /// there. Secrets are not redacted.
     pub fn mirror(mut self, to: impl Write + Send + 'static) -> Self {
-        self.mirror = Some(Box::new(to));
+        self.byte_sink = Some(Box::new(Mirror::new(to)));
+        self
+    }
+
+    /// Passes every byte to a sink as it is printed. Secrets are not redacted.
+    #[cfg(feature = "cli")]
+    pub(crate) fn byte_sink(mut self, to: impl ByteSink + 'static) -> Self {
+        self.byte_sink = Some(Box::new(to));
         self
     }
 

@@ -32,6 +32,7 @@ mod output_batcher;
 mod record_splitter;
 
 mod blocking_emitter;
+mod byte_sink;
 mod sink;
 mod terminal;
 
@@ -62,6 +63,8 @@ pub use crate::child::OutputStream;
 
 pub(crate) use self::agents::RunningAgent;
 pub(crate) use self::blocking_emitter::BlockingEmitter;
+#[cfg(feature = "cli")]
+pub(crate) use self::byte_sink::ByteSink;
 pub(crate) use self::foreground::{Program, foreground};
 pub(crate) use self::os::{
     ExitWatch, ProcessWatcher, TerminalWatch, WatchedProcess, directory, stat,

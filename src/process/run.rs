@@ -1,9 +1,9 @@
 //! A command run to its end in the calling thread: its output goes to its callback, into events or into
 //! memory.
 
-use std::io::Write;
 use std::time::{Duration, Instant};
 
+use super::byte_sink::ByteSink;
 use super::command::Command;
 use super::head_tail::HeadTailBuffer;
 use super::outcome::{CommandOutcome, CommandOutput};
@@ -140,7 +140,7 @@ pub(super) fn run(
         agent_id: command.name(),
         clock: command.clock.clone(),
         collected: OutputStream::ALL.map(|_| HeadTailBuffer::new(collected_bytes)),
-        mirror: command.mirror.take(),
+        byte_sink: command.byte_sink.take(),
         pty: started.pty.take(),
         size_checked_at: began,
         foreground: started.foreground.take(),
@@ -159,7 +159,7 @@ struct CommandMonitor {
     agent_id: String,
     clock: Clock,
     collected: [HeadTailBuffer; 2],
-    mirror: Option<Box<dyn Write + Send>>,
+    byte_sink: Option<Box<dyn ByteSink>>,
     pty: Option<(pty_process::blocking::Pty, PtySize)>,
     size_checked_at: Instant,
     foreground: Option<ForegroundLoan>,
@@ -168,14 +168,8 @@ struct CommandMonitor {
 
 impl ChildListener for CommandMonitor {
     fn output(&mut self, stream: OutputStream, bytes: &[u8], now: Instant) {
-        if let Some(mirror) = &mut self.mirror
-            && mirror
-                .write_all(bytes)
-                .and_then(|()| mirror.flush())
-                .is_err()
-        {
-            // The mirror's reader is gone; everything else continues.
-            self.mirror = None;
+        if let Some(sink) = &mut self.byte_sink {
+            sink.take(stream, bytes);
         }
         self.collected[stream.index()].push(bytes);
         if stream == OutputStream::Stdout && self.records.is_some() {
@@ -185,6 +179,11 @@ impl ChildListener for CommandMonitor {
         } else {
             self.batcher.push(stream, bytes, now);
         }
+    }
+
+    fn has_room(&self, stream: OutputStream) -> bool {
+        let sink = self.byte_sink.as_ref();
+        sink.is_none_or(|sink| sink.has_room(stream))
     }
 
     fn tick(&mut self, now: Instant) -> Option<Instant> {

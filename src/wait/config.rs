@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use crossbeam_channel::Receiver;
+
 use super::matcher::Patterns;
 use super::pattern::Pattern;
 use crate::agent::Markers;
@@ -39,6 +41,10 @@ pub struct Wait {
     pub(super) timeout: Option<Duration>,
     pub(super) interval: Duration,
     pub(super) include_existing: bool,
+    /// The lines of a text that is typed when the wait has begun.
+    pub(super) sent: Vec<String>,
+    /// Gets a message when a condition is met that the wait does not observe itself.
+    pub(super) other: Option<Receiver<WaitMatch>>,
 }
 
 impl Wait {
@@ -54,6 +60,8 @@ impl Wait {
             timeout: None,
             interval: INTERVAL,
             include_existing: false,
+            sent: Vec::new(),
+            other: None,
         }
     }
 
@@ -111,6 +119,25 @@ impl Wait {
         self
     }
 
+    /// Names a text that is typed into the target after the wait has begun: where it is echoed, it is no
+    /// match.
+    #[cfg(feature = "cli")]
+    pub(crate) fn sends(mut self, text: &str) -> Self {
+        let lines = text.lines().map(str::trim);
+        self.sent = lines
+            .filter(|line| !line.is_empty())
+            .map(str::to_owned)
+            .collect();
+        self
+    }
+
+    /// Also ends with the match that this channel gets. A channel that is closed gets none.
+    #[cfg(feature = "cli")]
+    pub(crate) fn other(mut self, found: Receiver<WaitMatch>) -> Self {
+        self.other = Some(found);
+        self
+    }
+
     /// Returns true when the wait matches lines.
     pub(super) fn matches_lines(&self) -> bool {
         !self.patterns.is_empty() || self.turn.is_some()
@@ -123,6 +150,7 @@ impl Wait {
             || self.exit
             || self.idle.is_some()
             || self.channel.is_some()
+            || self.other.is_some()
     }
 }
 
@@ -201,10 +229,13 @@ pub enum WaitCondition {
     Idle,
     /// The tmux channel was signalled.
     Channel,
+    /// An agent is in the state.
+    State,
 }
 
 impl WaitCondition {
-    /// Returns the name that `td-observe wait --json` prints: `text`, `turn`, `exit`, `idle` or `channel`.
+    /// Returns the name that `td-observe wait --json` prints: `text`, `turn`, `exit`, `idle`,
+    /// `channel` or `state`.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Text => "text",
@@ -212,6 +243,7 @@ impl WaitCondition {
             Self::Exit => "exit",
             Self::Idle => "idle",
             Self::Channel => "channel",
+            Self::State => "state",
         }
     }
 }
@@ -229,14 +261,14 @@ pub struct WaitMatch {
     pub line: Option<i64>,
     /// The text of the line; for a turn, its last paragraph.
     pub text: Option<String>,
-    /// The pattern that matched; for a turn, its marker.
+    /// The pattern that matched; for a turn, its marker; for a state, its name.
     pub pattern: Option<String>,
     /// The exit status of the pane's program, where it is known.
     pub exit_status: Option<i32>,
 }
 
 impl WaitMatch {
-    pub(super) fn of(condition: WaitCondition) -> Self {
+    pub(crate) fn of(condition: WaitCondition) -> Self {
         Self {
             condition,
             pane: None,

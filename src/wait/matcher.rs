@@ -70,6 +70,10 @@ pub(super) struct Matcher {
     /// Lines whose first rows were lost.
     truncated: BTreeSet<i64>,
     echo: EchoDetector,
+    /// The lines that are typed during the wait.
+    sent: Vec<String>,
+    /// The first line that has one of them.
+    echo_line: Option<i64>,
     last: VecDeque<(i64, String)>,
 }
 
@@ -117,8 +121,22 @@ impl Matcher {
             oldest: i64::MIN,
             truncated: BTreeSet::new(),
             echo: EchoDetector::default(),
+            sent: Vec::new(),
+            echo_line: None,
             last: VecDeque::new(),
         }
+    }
+
+    /// Names the lines that are typed during the wait.
+    pub fn sends(mut self, lines: &[String]) -> Self {
+        self.sent = lines.to_vec();
+        self
+    }
+
+    /// Returns the first of these lines that a wanted pattern matches.
+    pub fn already_shown<'a>(&self, mut lines: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+        let wanted = &self.patterns.wanted;
+        lines.find(|line| wanted.iter().any(|pattern| pattern.matches(line, 0)))
     }
 
     /// Adds the rows of a full-screen program to the baseline.
@@ -149,6 +167,7 @@ impl Matcher {
             self.truncated.retain(|line| line >= first);
         }
         self.truncated.extend(lines.after_gap);
+        self.find_echo(lines);
         let mut first = None;
         for (number, text) in lines.changes.iter().flat_map(settled_lines) {
             self.keep(number, text);
@@ -246,9 +265,12 @@ impl Matcher {
     }
 
     fn match_text(&self, line: i64, text: &str, known_bytes: usize) -> Option<LineMatch> {
-        let matches = |pattern: &&Pattern| match self.truncated.contains(&line) {
-            true => pattern.matches_line_end(text),
-            false => pattern.matches(text, known_bytes),
+        let matches = |pattern: &&Pattern| {
+            let is_match = match self.truncated.contains(&line) {
+                true => pattern.matches_line_end(text),
+                false => pattern.matches(text, known_bytes),
+            };
+            is_match && !self.is_sent(line, text, pattern)
         };
         let Patterns { wanted, stops } = &self.patterns;
         let (kind, pattern) = match wanted.iter().find(matches) {
@@ -261,6 +283,34 @@ impl Matcher {
             line: Some(line),
             text: text.to_owned(),
         })
+    }
+
+    /// Returns true when a match is a part of the echo of what was typed: on the line of the cursor, on the
+    /// first line that has the text, or behind nothing but a prompt. What a program makes of the text, and a
+    /// program that repeats it on a line of its own, is found.
+    fn is_sent(&self, line: i64, text: &str, pattern: &Pattern) -> bool {
+        self.sent.iter().any(|sent| {
+            let Some((before, _)) = text.split_once(sent.as_str()) else {
+                return false;
+            };
+            let is_echo_line = line == self.cursor_line || self.echo_line == Some(line);
+            let is_at_prompt = !before.contains(char::is_alphanumeric) && !pattern.is_all_of(sent);
+            (is_echo_line || is_at_prompt)
+                && pattern.matches(sent, 0)
+                && !pattern.matches(&text.replace(sent.as_str(), "\u{fffc}"), 0)
+        })
+    }
+
+    /// Finds the first line that has what was typed.
+    fn find_echo(&mut self, lines: &PaneLines<'_>) {
+        if self.echo_line.is_some() || self.sent.is_empty() {
+            return;
+        }
+        let has_sent = |text: &str| self.sent.iter().any(|sent| text.contains(sent.as_str()));
+        let settled = lines.changes.iter().flat_map(settled_lines);
+        let all = settled.chain(lines.visible.iter().copied());
+        let echoes = all.filter(|(number, text)| *number >= self.cursor_line && has_sent(text));
+        self.echo_line = echoes.map(|(number, _)| number).min();
     }
 
     fn keep(&mut self, number: i64, text: &str) {

@@ -48,6 +48,42 @@ fn the_baseline_never_matches() {
 }
 
 #[test]
+fn what_is_typed_does_not_match_where_it_is_echoed() {
+    let before = [(1, "[x] ")];
+    let begun = |sent: &str| {
+        let matcher = Matcher::with_baseline(patterns(), &before, before[0]);
+        matcher.sends(&[sent.to_owned()])
+    };
+    for (sent, line, text, is_match) in [
+        ("echo DONE", 1, "[x] echo DONE", false),
+        ("echo DONE", 4, "user> echo DONE", false),
+        ("echo DONE", 2, "DONE", true),
+        ("echo DONE", 1, "[x] DONE", true),
+        ("DONE", 1, "[x] DONE", false),
+        ("ONE", 1, "[x] DONE", true),
+    ] {
+        let mut matcher = begun(sent);
+        let seen = found(&mut matcher, &[], &[(line, text)]).is_some();
+        assert_eq!(seen, is_match, "{sent:?} {text:?}");
+    }
+    // After the echo, the text in an answer is found, unless only a prompt is before it.
+    let mut matcher = begun("say DONE");
+    let echo = (1, "[x] say DONE");
+    assert_eq!(found(&mut matcher, &[], &[echo]), None);
+    assert_eq!(found(&mut matcher, &[], &[echo, (2, "❯ say DONE")]), None);
+    assert_eq!(
+        found(&mut matcher, &[], &[echo, (3, "got say DONE")]),
+        Some(3)
+    );
+    // A program that repeats its input.
+    let mut matcher = begun("DONE");
+    assert_eq!(
+        found(&mut matcher, &[], &[(1, "[x] DONE"), (2, "DONE")]),
+        Some(2)
+    );
+}
+
+#[test]
 fn lines_before_the_baseline_are_not_new() {
     let before = [(-1, "one"), (0, "two"), (1, "")];
     let mut matcher = Matcher::with_baseline(patterns(), &before, (1, ""));

@@ -20,6 +20,8 @@ pub(super) struct WaitedPane {
     pub needs_full_capture: bool,
     pub has_lost_lines: bool,
     pub death: Option<ProcessExit>,
+    /// A line of the baseline that a wanted pattern matches.
+    pub already_shown: Option<String>,
     /// When the pane last showed something new.
     pub changed_at: Instant,
 }
@@ -74,6 +76,7 @@ impl WaitedPane {
             );
         }
         let patterns = wait.patterns.clone();
+        let mut already_shown = None;
         let matcher = match has_baseline {
             true => {
                 let visible: Vec<(i64, &str)> = tracker.lines().collect();
@@ -83,10 +86,17 @@ impl WaitedPane {
                     let screen = &capture.rows[capture.history_rows()..];
                     matcher.add_baseline_screen(screen.iter().map(|row| row.text.as_str()));
                 }
+                let screen = capture.rows[capture.history_rows()..].iter();
+                let screen = screen.map(|row| row.text.as_str());
+                let lines = visible.iter().map(|(_, text)| *text);
+                already_shown = matcher
+                    .already_shown(screen.chain(lines))
+                    .map(str::to_owned);
                 matcher
             }
             false => Matcher::new(patterns),
-        };
+        }
+        .sends(&wait.sent);
         let mut pane = Self {
             tracker,
             matcher,
@@ -95,6 +105,7 @@ impl WaitedPane {
             needs_full_capture: false,
             has_lost_lines: false,
             death: capture.dead,
+            already_shown,
             changed_at: now,
         };
         let line_match = match has_baseline {

@@ -87,6 +87,19 @@ impl Pattern {
     }
 }
 
+impl Pattern {
+    /// Returns true when a match is all of a text.
+    pub(super) fn is_all_of(&self, text: &str) -> bool {
+        match &self.0 {
+            PatternKind::Text(wanted) => wanted == text,
+            PatternKind::Regex(regex) => {
+                let found = regex.find(text);
+                found.is_some_and(|found| found.range() == (0..text.len()))
+            }
+        }
+    }
+}
+
 impl fmt::Display for Pattern {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.0 {

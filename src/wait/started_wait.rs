@@ -1,5 +1,7 @@
 //! A wait that has begun: requests captures and feeds them to its panes until a condition is met.
 
+mod ends;
+
 use std::collections::{HashMap, HashSet};
 use std::time::{Duration, Instant};
 
@@ -7,15 +9,15 @@ use crossbeam_channel::{Receiver, never, select_biased};
 
 use super::channel_wait::ChannelWait;
 use super::config::{TargetEnd, Wait, WaitCondition, WaitEnd, WaitMatch, WaitOutcome};
-use super::matcher::{LineMatch, MatchKind};
+use super::matcher::LineMatch;
 use super::pane::{BaselineMode, WaitedPane};
 use crate::clock::Clock;
 use crate::error::{Error, Result};
 use crate::event::PaneId;
 use crate::thread::Stop;
 use crate::tmux::{
-    DepartedPane, ForegroundPrograms, GatewayHandle, Listing, NewPanes, PaneReply, PaneRequest,
-    PaneState, PollSchedule, ReplyTime, ServerIdentity, SessionId, SessionReply, SessionRequest,
+    DepartedPane, GatewayHandle, Listing, NewPanes, PaneReply, PaneRequest, PaneState,
+    PollSchedule, ReplyTime, ServerIdentity, SessionId, SessionReply, SessionRequest,
     bytes_read_by,
 };
 use crate::track::ProcessExit;
@@ -62,6 +64,8 @@ pub struct StartedWait<'a> {
 enum WakeReason {
     Reply(Result<SessionReply>),
     ChannelDone(Result<()>),
+    /// A condition that the wait does not observe; `None` when it can no longer be met.
+    Other(Option<WaitMatch>),
     TimeUp,
     Idle,
     Interrupted,
@@ -112,6 +116,27 @@ impl<'a> StartedWait<'a> {
         Ok(started)
     }
 
+    /// Returns a pane of the target and a line that it showed before the wait and that a pattern matches: it
+    /// does not end the wait.
+    pub fn already_shown(&self) -> Option<(&PaneId, &str)> {
+        let mut panes = self.panes.iter();
+        panes.find_map(|(id, pane)| Some((id, pane.already_shown.as_deref()?)))
+    }
+
+    /// Returns the panes of the target.
+    #[cfg(feature = "cli")]
+    pub(crate) fn panes(&self) -> Vec<PaneId> {
+        let mut panes: Vec<PaneId> = self.panes.keys().cloned().collect();
+        panes.sort_unstable();
+        panes
+    }
+
+    /// Returns true when the first capture has ended the wait.
+    #[cfg(feature = "cli")]
+    pub(crate) fn has_ended(&self) -> bool {
+        self.end.is_some()
+    }
+
     /// Waits in this thread until a condition is met.
     ///
     /// # Errors
@@ -141,6 +166,13 @@ impl<'a> StartedWait<'a> {
             let end = match self.wake()? {
                 WakeReason::Interrupted => Some(WaitEnd::Interrupted),
                 WakeReason::ChannelDone(result) => Some(self.channel_done(result)?),
+                WakeReason::Other(found) => match found {
+                    Some(found) => Some(WaitEnd::Matched(found)),
+                    None => {
+                        self.wait.other = None;
+                        None
+                    }
+                },
                 WakeReason::TimeUp => Some(self.last_capture()?),
                 // Output since the previous capture ends the silence.
                 WakeReason::Idle => self
@@ -208,6 +240,8 @@ impl<'a> StartedWait<'a> {
         let no_channel: Receiver<Result<()>> = never();
         let channel = self.channel.as_ref();
         let channel_done = channel.map_or(&no_channel, |channel| &channel.done);
+        let nothing_else = never();
+        let other = self.wait.other.as_ref().unwrap_or(&nothing_else);
         let time_up = self.deadline.map_or_else(never, |at| self.clock.at(at));
         let idle = self.idle_at().map_or_else(never, |at| self.clock.at(at));
         Ok(select_biased! {
@@ -218,6 +252,7 @@ impl<'a> StartedWait<'a> {
             recv(channel_done) -> result => WakeReason::ChannelDone(result.unwrap_or_else(|_| {
                 Err(Error::other("the thread that waits for the channel has panicked"))
             })),
+            recv(other) -> found => WakeReason::Other(found.ok()),
             recv(time_up) -> _ => WakeReason::TimeUp,
             recv(idle) -> _ => WakeReason::Idle,
         })
@@ -375,63 +410,9 @@ impl<'a> StartedWait<'a> {
         }
     }
 
-    fn end_of(&mut self, pane: PaneId, line_match: LineMatch) -> WaitEnd {
-        if let Some(pane) = self.panes.get(&pane) {
-            self.last_lines = pane.last_lines();
-        }
-        let condition = match line_match.kind {
-            MatchKind::Wanted | MatchKind::Stop => WaitCondition::Text,
-            MatchKind::Turn => WaitCondition::Turn,
-        };
-        let wait_match = WaitMatch {
-            pane: Some(pane),
-            line: line_match.line,
-            text: Some(line_match.text),
-            pattern: Some(line_match.pattern),
-            ..WaitMatch::of(condition)
-        };
-        match line_match.kind {
-            MatchKind::Stop => WaitEnd::Stopped(wait_match),
-            MatchKind::Wanted | MatchKind::Turn => WaitEnd::Matched(wait_match),
-        }
-    }
-
-    fn server_gone(&mut self) -> WaitEnd {
-        self.remove_panes(|_| true, &HashMap::new());
-        self.target_ended(TargetEnd::ServerGone)
-    }
-
-    fn target_ended(&mut self, end: TargetEnd) -> WaitEnd {
-        if let Some((pane, line_match)) = self.final_match.take() {
-            return self.end_of(pane, line_match);
-        }
-        match self.wait.exit {
-            true => WaitEnd::Matched(WaitMatch {
-                exit_status: self.exit_status,
-                ..WaitMatch::of(WaitCondition::Exit)
-            }),
-            false => WaitEnd::Ended(end),
-        }
-    }
-
     fn may_have_lost_lines(&self) -> bool {
         let is_incomplete = |pane: &WaitedPane| pane.has_lost_lines || pane.needs_full_capture;
         self.has_lost_lines || self.is_unanswered || self.panes.values().any(is_incomplete)
-    }
-
-    /// Handles the end of `wait-for`, which ends when the channel is signalled and when the server dies.
-    fn channel_done(&mut self, result: Result<()>) -> Result<WaitEnd> {
-        let listing = self
-            .gateway
-            .request_listing(ForegroundPrograms::Omitted)?
-            .wait();
-        match (result, listing) {
-            (Ok(()), Ok(listing)) if listing.server == self.identity => {
-                Ok(matched(WaitCondition::Channel))
-            }
-            (_, Err(error)) if !error.is_gone() => Err(error),
-            _ => Ok(self.target_ended(TargetEnd::ServerGone)),
-        }
     }
 }
 

@@ -89,19 +89,12 @@ impl Waiter {
         started.ok_or_else(|| Error::gone("the wait was interrupted"))
     }
 
-    /// Waits until a condition is met or `stop` is closed; returns `None` after a stop.
-    #[cfg(feature = "cli")]
-    pub(crate) fn wait_until_stopped(
+    /// The same until `stop` is closed; returns `None` after a stop.
+    pub(crate) fn start_until_stopped(
         &self,
         wait: &Wait,
         stop: &Stop,
-    ) -> Result<Option<WaitOutcome>> {
-        let started = self.start_until_stopped(wait, stop)?;
-        let outcome = started.map(StartedWait::finish).transpose()?;
-        Ok(outcome.filter(|outcome| outcome.end != super::WaitEnd::Interrupted))
-    }
-
-    fn start_until_stopped(&self, wait: &Wait, stop: &Stop) -> Result<Option<StartedWait<'_>>> {
+    ) -> Result<Option<StartedWait<'_>>> {
         if !wait.has_condition() {
             return Err(Error::invalid("the wait has no condition"));
         }

@@ -12,6 +12,9 @@ use td_observe::track::TmuxVersion;
 
 use crate::support::{CEILING, TmuxServer, wait_for};
 
+/// The lines of an output that are checked against the schema; a flood has more of the same.
+const CHECKED_MAX: usize = 5_000;
+
 const PROGRAM: &str = env!("CARGO_BIN_EXE_td-observe");
 
 pub fn program(args: &[&str], data: &Path) -> Command {
@@ -33,6 +36,22 @@ pub fn run(args: &[&str], data: &Path) -> Output {
 }
 
 /// A running program whose output is read line by line.
+/// Checks a line against the schema of events, if it is an envelope.
+#[track_caller]
+fn check_envelope(line: &str) {
+    let Ok(value) = serde_json::from_str::<Value>(line) else {
+        return;
+    };
+    // Events of programs that embed this one have types of their own.
+    let kind = value["event"]["type"].as_str().unwrap_or_default();
+    let is_ours = td_observe::EventKind::from_name(kind).is_some() || kind == "StreamOpened";
+    // A single program's `seq` is a number, too: envelopes have a time and an event.
+    if is_ours && value["ts"].is_string() {
+        let checked = crate::schema::check(&value);
+        checked.unwrap_or_else(|why| panic!("not in the schema: {why}: {line}"));
+    }
+}
+
 pub struct Running {
     pub child: Child,
     pub lines: Receiver<String>,
@@ -119,6 +138,15 @@ impl Running {
             child.try_wait().unwrap().ok_or("it still runs")
         });
         self.seen.extend(self.lines.iter());
+        // Streams of this version; a log may have been written by others.
+        if self
+            .seen
+            .first()
+            .is_some_and(|line| line.contains("\"StreamOpened\""))
+        {
+            let lines = self.seen.iter().take(CHECKED_MAX);
+            lines.for_each(|line| check_envelope(line));
+        }
         let stdout = self
             .seen
             .iter()
@@ -130,6 +158,18 @@ impl Running {
             stderr: self.stderr.join().unwrap(),
         }
     }
+}
+
+/// Returns what follows the first line of a stream in JSON, which names the version.
+#[track_caller]
+pub fn after_opening(stdout: &[u8]) -> &[u8] {
+    let end = stdout.iter().position(|byte| *byte == b'\n');
+    let end = end.unwrap_or_else(|| panic!("no line: {}", text(stdout))) + 1;
+    let first: Value = serde_json::from_slice(&stdout[..end]).unwrap();
+    let opened = serde_json::json!({"type": "StreamOpened", "schema": 1, "version": env!("CARGO_PKG_VERSION")});
+    assert_eq!((&first["seq"], &first["event"]), (&Value::Null, &opened));
+    assert!(first["ts"].is_string(), "{first}");
+    &stdout[end..]
 }
 
 pub fn text(bytes: &[u8]) -> String {

@@ -25,6 +25,8 @@ mod bus;
 #[cfg(feature = "cli")]
 mod churn;
 #[cfg(feature = "cli")]
+mod ci_scripts;
+#[cfg(feature = "cli")]
 mod cli;
 mod comments;
 mod conversations;
@@ -45,6 +47,7 @@ mod loops;
 mod printing;
 mod process;
 mod redact_samples;
+mod schema;
 #[cfg(feature = "cli")]
 mod secret_paths;
 #[cfg(feature = "cli")]

@@ -33,7 +33,7 @@ while IFS= read -r state; do
   esac
 done"#;
 
-fn start(server: &TmuxServer) -> String {
+pub fn start(server: &TmuxServer) -> String {
     let file = server.directory().join("agent.sh");
     std::fs::write(&file, AGENT).unwrap();
     let command = format!("exec bash {}", file.display());
@@ -42,7 +42,7 @@ fn start(server: &TmuxServer) -> String {
     pane
 }
 
-fn tell(server: &TmuxServer, pane: &str, state: &str) {
+pub fn tell(server: &TmuxServer, pane: &str, state: &str) {
     server.tmux(&["send-keys", "-t", pane, state, "Enter"]);
 }
 
@@ -119,8 +119,12 @@ fn a_command_is_run_when_a_pane_comes_into_a_state() {
     );
     let on = |state: &str| {
         let told = told.display();
-        format!("{state}=echo \"$TD_STATE $TD_SESSION $TD_PANE $TD_AGENT $TD_EVIDENCE\" >> {told}")
+        format!(
+            "{state}=echo \"$TD_STATE $TD_SESSION $TD_PANE $TD_AGENT $TD_EVIDENCE $TD_TITLE\" >> {told}; \
+             cat >> {told}.json"
+        )
     };
+    server.tmux(&["select-pane", "-t", &pane, "-T", "Fixing the test"]);
     let (on_waiting, on_any) = (on("waiting"), on("any"));
     let socket = server.socket();
     let args = [
@@ -150,9 +154,17 @@ fn a_command_is_run_when_a_pane_comes_into_a_state() {
     tell(&server, &pane, "waiting");
     watch.wait_for("[claude waits for you");
     let lines = until(3);
-    let waiting = format!("waiting agent {pane} claude inferred");
-    let idle = format!("idle agent {pane} claude inferred");
+    let waiting = format!("waiting agent {pane} claude inferred Fixing the test");
+    let idle = format!("idle agent {pane} claude inferred Fixing the test");
     assert_eq!(lines, [idle, waiting.clone(), waiting]);
+    let events = std::fs::read_to_string(told.with_extension("json")).unwrap();
+    for line in events.lines() {
+        let event = &serde_json::from_str::<serde_json::Value>(line).unwrap()["event"];
+        assert_eq!(
+            (&event["session"], &event["title"]),
+            (&"agent".into(), &"Fixing the test".into())
+        );
+    }
     server.tmux(&["kill-session", "-t", "agent"]);
     assert_code(&watch.end(), 0);
 }

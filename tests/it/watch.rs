@@ -1,5 +1,7 @@
 //! The law of pane output on real tmux: each line once, in order, or a gap in its place.
 
+#[cfg(feature = "cli")]
+mod baseline;
 mod faults;
 
 use std::time::Duration;

@@ -267,11 +267,11 @@ fn samples(kind: EventKind) -> Vec<TdEvent> {
     }
 }
 
-fn all_samples() -> impl Iterator<Item = TdEvent> {
+pub fn all_samples() -> impl Iterator<Item = TdEvent> {
     EventKind::ALL.iter().flat_map(|&kind| samples(kind))
 }
 
-fn line_of(seq: Option<u64>, event: &TdEvent) -> String {
+pub fn line_of(seq: Option<u64>, event: &TdEvent) -> String {
     let ts = Timestamp::from_micros(1_768_989_601_123_456);
     serde_json::to_string(&Envelope::new(seq, ts, event.clone())).unwrap()
 }

@@ -10,6 +10,8 @@ pub(crate) struct ConsoleOptions {
     pub aligned: bool,
     /// Adds the opening and closing of panes, the decoration of agents' screens, and possible gaps.
     pub verbose: bool,
+    /// Begins each row with the local time of its event.
+    pub has_timestamps: bool,
 }
 
 /// The content of a pane when observation began.

@@ -6,8 +6,10 @@ use unicode_width::UnicodeWidthStr;
 use super::options::ConsoleOptions;
 use crate::face::ansi::{cut_painted, wrap_painted};
 use crate::face::clean::cut;
+use crate::face::local_time::LocalTime;
 use crate::face::session_labels::{COLOURS, Label};
 use crate::face::tone::{Tone, push_styled};
+use crate::timestamp::Timestamp;
 
 /// Labels are padded to the widest one so far, up to this width, which leaves room for lines.
 const LABEL_COLUMNS_MAX: usize = 20;
@@ -39,14 +41,41 @@ pub(super) struct RowWriter {
     /// The columns of the terminal; `None` without one.
     pub columns: Option<usize>,
     label_columns: usize,
+    time: Option<Box<RowTime>>,
+}
+
+/// The time with which rows begin.
+#[derive(Debug)]
+struct RowTime {
+    local: LocalTime,
+    /// That of the event that is shown, with a blank after it.
+    text: String,
 }
 
 impl RowWriter {
     pub fn new(options: ConsoleOptions) -> Self {
         Self {
             options,
+            time: options.has_timestamps.then(|| {
+                Box::new(RowTime {
+                    local: LocalTime::of_system(),
+                    text: String::new(),
+                })
+            }),
             ..Self::default()
         }
+    }
+
+    /// Sets the time with which rows begin.
+    pub fn set_time(&mut self, ts: Timestamp) {
+        if let Some(time) = &mut self.time {
+            time.text.clear();
+            time.local.push(&mut time.text, ts);
+        }
+    }
+
+    fn time(&self) -> &str {
+        self.time.as_ref().map_or("", |time| &time.text)
     }
 
     /// Widens the column of labels for a label that is used from now on.
@@ -156,11 +185,13 @@ impl RowWriter {
 
     /// The columns before the text of a row.
     pub fn before_columns(&self, label: &Label) -> usize {
-        label.text.width().max(self.label_columns) + 3
+        // The time has one column for each byte.
+        self.time().len() + label.text.width().max(self.label_columns) + 3
     }
 
     /// Adds the label and the mark, without the blank after it.
     pub fn push_label(&self, label: &Label, mark: char, out: &mut String) {
+        out.push_str(self.time());
         let colour = Color::Ansi(PALETTE[label.colour % COLOURS]);
         let style = Style::new().fg_color(Some(colour));
         push_styled(out, self.options.coloured, style, &label.text);

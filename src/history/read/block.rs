@@ -136,6 +136,8 @@ fn append(file: &File, start: u64, end: u64, out: &mut Vec<u8>) -> io::Result<()
 /// Reads a stream block by block.
 pub(super) struct BlockStream {
     from: Box<dyn Read + Send>,
+    /// The size of a block, unless a line is longer.
+    block_bytes: usize,
     /// The start of a line whose end has not been read.
     carry: Vec<u8>,
     /// The position of the carried bytes.
@@ -147,9 +149,10 @@ pub(super) struct BlockStream {
 }
 
 impl BlockStream {
-    pub(super) fn new(from: Box<dyn Read + Send>) -> Self {
+    pub(super) fn new(from: Box<dyn Read + Send>, block_bytes: usize) -> Self {
         Self {
             from,
+            block_bytes,
             carry: Vec::new(),
             offset: 0,
             skipping: false,
@@ -166,10 +169,12 @@ impl BlockStream {
             if before > DOUBLING_BYTES_MAX {
                 // A long line, whose memory would otherwise double. The reader looks for some bytes
                 // beyond those that it is given.
-                block.bytes.reserve_exact(2 * BLOCK_BYTES);
+                block
+                    .bytes
+                    .reserve_exact(2 * self.block_bytes.max(BLOCK_BYTES));
             }
             let read = (&mut self.from)
-                .take(BLOCK_BYTES as u64)
+                .take(self.block_bytes as u64)
                 .read_to_end(&mut block.bytes);
             let added = block.bytes.len() - before;
             // Data before an error is valid, including a line without an end. A decompressor does
@@ -265,7 +270,7 @@ mod tests {
 
         #[test]
         fn blocks_cover_all_lines(text in "[ab\n]{0,60}", sizes in proptest::collection::vec(1..9_usize, 0..40)) {
-            let mut stream = BlockStream::new(Box::new(Pieces(text.clone().into_bytes(), sizes)));
+            let mut stream = BlockStream::new(Box::new(Pieces(text.clone().into_bytes(), sizes)), BLOCK_BYTES);
             let (mut all, mut block) = (String::new(), Block::default());
             while stream.next(&mut block).unwrap() {
                 prop_assert_eq!(block.offset, all.len() as u64);
@@ -303,7 +308,8 @@ mod tests {
             ("one\n", &["one\n"]),
             ("one\ntwo", &["one\n", "two"]),
         ] {
-            let mut stream = BlockStream::new(Box::new(text.as_bytes().chain(Broken(false))));
+            let mut stream =
+                BlockStream::new(Box::new(text.as_bytes().chain(Broken(false))), BLOCK_BYTES);
             let mut block = Block::default();
             for lines in blocks {
                 assert!(stream.next(&mut block).unwrap());
@@ -344,7 +350,7 @@ mod tests {
             }
         }
         let from = Endless(LINE_BYTES_MAX + 2 * BLOCK_BYTES as u64).chain(&b"\nshort\n"[..]);
-        let mut stream = BlockStream::new(Box::new(from));
+        let mut stream = BlockStream::new(Box::new(from), BLOCK_BYTES);
         let mut block = Block::default();
         assert!(stream.next(&mut block).unwrap());
         assert!(block.lines() == b"short\n" && block.too_long == 1);

@@ -7,6 +7,7 @@
 //! parse (pure):                    a block ─> the selected events
 //! pool (td-read-N):                many blocks at once
 //! reader:                          all files of a run as one iterator
+//! merged:                          several logs as one iterator, by time
 //! follow:                          the same, and then what is appended
 //! ```
 
@@ -22,8 +23,10 @@ mod pool;
 mod reader;
 
 mod follow;
+mod merged;
 
 pub use follow::Follower;
+pub use merged::{LogSource, Merged, MergedLogs};
 pub use parse::LogRecord;
 pub use query::Query;
 pub use reader::{LogReader, ReadReport};

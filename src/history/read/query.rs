@@ -95,6 +95,12 @@ impl Query {
         Ok(self)
     }
 
+    /// Selects events whatever their text.
+    pub fn any_text(mut self) -> Self {
+        self.text = None;
+        self
+    }
+
     /// Also selects events of this type as context, whatever else the query selects: readers need
     /// them to interpret the wanted events, for example a session's name for its lines. Further
     /// calls add types. Each record states whether it is wanted or context.

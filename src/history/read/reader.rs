@@ -142,6 +142,13 @@ impl LogReader {
         Ok(reader)
     }
 
+    /// Reads with this thread alone, in blocks of this size.
+    pub(super) fn in_blocks_of(mut self, bytes: usize) -> Self {
+        self.pool = None;
+        self.block_bytes = bytes as u64;
+        self
+    }
+
     fn new(run: &RunDirectory, query: Query, keeps_lines: bool) -> Result<Self> {
         let dir = run.open_dir()?;
         let failed = |cause| Error::file("cannot read the log in", run.path(), cause);
@@ -307,7 +314,13 @@ impl LogReader {
 
     fn begin(&self, input: LogFile) -> Result<CurrentFile> {
         let (file, path, len) = match input {
-            LogFile::Open(file, path, len) => (file, path, len),
+            LogFile::Open(file, path, len) => {
+                let written = file.metadata().ok().filter(|_| self.dir.is_some());
+                if written.is_some_and(|metadata| self.is_too_old(metadata.mtime())) {
+                    return Ok(CurrentFile::None);
+                }
+                (file, path, len)
+            }
             LogFile::Closed(number) => {
                 // Only a run's directory has closed files.
                 let Some(dir) = &self.dir else {
@@ -329,11 +342,15 @@ impl LogReader {
         let read = std::os::unix::fs::FileExt::read_at(&file, &mut magic, 0);
         let path = path.into();
         if read.is_ok_and(|read| read == magic.len()) && magic == GZIP_MAGIC {
-            let unpacked = MultiGzDecoder::new(BufReader::with_capacity(BLOCK_BYTES, file));
-            return Ok(CurrentFile::Stream(
-                BlockStream::new(Box::new(unpacked)),
-                path,
-            ));
+            // At most a block.
+            let bytes = (self.block_bytes as usize).min(BLOCK_BYTES);
+            let packed = BufReader::with_capacity(bytes, file);
+            let unpacked = Box::new(MultiGzDecoder::new(packed));
+            let bytes = match self.pool {
+                Some(_) => BLOCK_BYTES,
+                None => bytes,
+            };
+            return Ok(CurrentFile::Stream(BlockStream::new(unpacked, bytes), path));
         }
         Ok(CurrentFile::File {
             file: Arc::new(file),

@@ -85,6 +85,7 @@ impl CoordinatorThread {
             resume_points,
             commands: self.programs.clone(),
             baseline: self.watch.baseline.clone(),
+            baseline_lines: self.watch.baseline_lines,
             drains,
             recording,
             exits: self.exits.clone(),

@@ -129,6 +129,8 @@ impl Default for Follow {
 pub(in crate::observe) struct PaneOptions<'a> {
     /// The beginning of the observation.
     pub begin: &'a Begin<'a>,
+    /// The last lines of the baseline that are reported.
+    pub baseline_lines: usize,
     /// Time for which a line must have stood to be reported.
     pub settle: Duration,
     /// Where turns end, in AI mode.
@@ -161,6 +163,10 @@ impl Pane {
             }
         };
         tracker.set_settle_period(options.settle);
+        let baseline = match begin {
+            Begin::Baseline => last_baseline_lines(&tracker, options.baseline_lines),
+            Begin::Fresh | Begin::Resume(_) => None,
+        };
         let mut turns = options.turns.map(|rules| PaneTurns::new(rules, look));
         if let Some(turns) = &mut turns {
             turns.handle_capture(look, &tracker);
@@ -206,6 +212,9 @@ impl Pane {
             streams: options.streams,
         };
         pane.opened(state, out);
+        if let Some((first_line, chunk)) = baseline {
+            out.emitter.output_update(&pane.id, first_line, &chunk);
+        }
         pane.emit(changes, out);
         pane.judge(look, out);
         pane.note_death(look.dead, out);
@@ -403,4 +412,12 @@ impl Pane {
             Follow::Bytes(stream) => stream.tracker(),
         }
     }
+}
+/// Returns the last lines before the line of the cursor, and the number of the first of them.
+fn last_baseline_lines(tracker: &Tracker, count: usize) -> Option<(i64, String)> {
+    let before: Vec<(i64, &str)> = tracker.lines().filter(|(number, _)| *number <= 0).collect();
+    let last = &before[before.len().saturating_sub(count)..];
+    let (first_line, _) = last.first()?;
+    let chunk = last.iter().map(|(_, text)| format!("{text}\n")).collect();
+    Some((*first_line, chunk))
 }

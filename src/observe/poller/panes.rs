@@ -74,6 +74,8 @@ pub(in crate::observe) struct PanesConfig {
     pub commands: HashMap<PaneId, String>,
     /// Gets what stood on the panes when observation began.
     pub baseline: Option<Baseline>,
+    /// The lines of the baseline that are reported.
+    pub baseline_lines: usize,
     /// Where the panes are streamed.
     pub drains: Option<Drains>,
     /// Where they are recorded, too.

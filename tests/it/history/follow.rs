@@ -13,7 +13,7 @@ use td_observe::history::{DataDir, Follower, Query, Rotation, RunDirectory};
 
 use super::{accounted, event, events_of, files};
 use crate::bench::{Bench, token};
-use crate::cli::{ECHO, Running, assert_code, on, program, text};
+use crate::cli::{ECHO, Running, after_opening, assert_code, on, program, text};
 use crate::support::{CEILING, TmuxServer, wait_for};
 
 #[track_caller]
@@ -145,7 +145,7 @@ fn followers_get_every_line_once_across_rotations() {
         assert_code(&output, 0);
         assert!(output.stderr.is_empty(), "{}", text(&output.stderr));
         assert!(
-            output.stdout == lines,
+            after_opening(&output.stdout) == lines,
             "a follower has {} bytes of {}",
             output.stdout.len(),
             lines.len()
@@ -321,7 +321,7 @@ fn a_filter_applies_to_new_lines() {
     bench.finish();
     let output = follower.end();
     assert_code(&output, 0);
-    let seqs: Vec<_> = super::values(&output.stdout)
+    let seqs: Vec<_> = super::values(after_opening(&output.stdout))
         .iter()
         .map(|line| line["seq"].as_u64().unwrap())
         .collect();

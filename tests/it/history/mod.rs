@@ -21,6 +21,8 @@ mod full;
 mod killed;
 mod late;
 #[cfg(feature = "cli")]
+mod many_runs;
+#[cfg(feature = "cli")]
 mod raw;
 #[cfg(feature = "cli")]
 mod reader;

@@ -6,10 +6,11 @@ use td_observe::agent::Format;
 use td_observe::process::Command;
 use td_observe::{Envelope, TdEvent};
 
+use super::pane::Typed;
 use super::program::{command, events};
 use super::{observed, text_of, warnings};
 use crate::agent::files;
-use crate::cli::{Running, assert_code, text};
+use crate::cli::{Running, assert_code, run, text};
 use crate::recordings::recordings;
 
 /// A turn of Codex, between text; its last line is [`END`].
@@ -108,23 +109,19 @@ fn comments_of_a_server_are_not_output() {
 
 #[test]
 fn the_console_shows_answers_and_tools() {
-    let data = tempfile::tempdir().unwrap();
-    let output = [TURN, END].concat();
-    let args = ["--as", "auto", "--", "printf", "%s", &output];
-    let output = Running::start(command(&args, data.path())).end();
-    assert_code(&output, 0);
-    let shown = text(&output.stdout);
+    let typed = Typed::new(100, 30);
+    fs::write(typed.data.path().join("records"), [TURN, END].concat()).unwrap();
+    typed.line("td-observe run --as auto -- cat records; echo code=$?");
+    typed.shows("code=0");
+    let shown = typed.screen();
     for row in [
-        "\nnote\n[tool] command_execution: ls\n[tool] command_execution done after ",
-        "\nIt has  one file.\n",
-        "\n[turn] ended: turn.completed\n[agent] printf COMPLETED (",
+        "│   note\n ├─► [tool] command_execution: ls\n ├─► [tool] command_execution done after ",
+        "│   It has  one file.\n",
+        "[turn] ended: turn.completed\n ├─► [agent] cat COMPLETED (",
     ] {
         assert!(shown.contains(row), "no {row:?} in {shown}");
     }
-    assert!(
-        !shown.contains("\n{"),
-        "records are printed as text: {shown}"
-    );
+    assert!(!shown.contains('{'), "records are printed as text: {shown}");
 }
 
 #[test]
@@ -157,9 +154,13 @@ fn every_recording_can_be_run() {
         let raw = text_of(&events, "stdout");
         let records = raw.lines().filter(|line| line.starts_with("{\"")).count();
         assert_eq!(records, 0, "{path} as {format}: {raw:.300}");
-        // Each one as a user of a terminal sees it, too.
-        let args = ["--no-log", "--as", format, "--", "cat", path];
-        let shown = Running::start(command(&args, data.path())).end();
+        // Each one as it is, without a terminal; and as a user of a terminal sees it, too.
+        let kept = tempfile::tempdir().unwrap();
+        let args = ["--execution-id", "it", "--as", format, "--", "cat", path];
+        let passed = command(&args, kept.path()).output().unwrap();
+        assert_code(&passed, 0);
+        assert!(passed.stdout == fs::read(path).unwrap(), "{path}");
+        let shown = run(&["log", "it"], kept.path());
         assert_code(&shown, 0);
         let is_control = |c: char| c.is_control() && c != '\n';
         assert!(!text(&shown.stdout).contains(is_control), "{path}");

@@ -5,7 +5,7 @@ use std::os::unix::fs::PermissionsExt;
 
 use super::program::{command, events_of};
 use super::{end_of, kept};
-use crate::cli::{Running, assert_code, text};
+use crate::cli::{Running, after_opening, assert_code, text};
 
 #[test]
 fn the_exit_code_is_that_of_the_command_or_128_plus_the_signal() {
@@ -48,7 +48,11 @@ fn a_command_that_cannot_be_started_prints_one_line_and_leaves_no_run() {
             let args = [options, &["--", program, "arg"]].concat();
             let output = Running::start(command(&args, data.path())).end();
             assert_code(&output, code);
-            assert!(output.stdout.is_empty(), "{output:#?}");
+            let printed = match options.contains(&"--json") {
+                true => after_opening(&output.stdout),
+                false => &output.stdout,
+            };
+            assert!(printed.is_empty(), "{output:#?}");
             let said = text(&output.stderr);
             assert_eq!(said.matches('\n').count(), 1, "{said}");
             assert!(said.contains(program), "{said}");

@@ -104,11 +104,11 @@ fn a_run_is_followed_while_it_runs() {
 }
 
 #[test]
-fn secrets_are_neither_stored_nor_shown() {
+fn secrets_are_not_stored_and_not_in_events() {
     let data = tempfile::tempdir().unwrap();
     let secret = format!("ghp_{}", "a1B2c3D4e5F6".repeat(3));
     let script = format!("echo token {secret}; echo {secret} >&2");
-    let output = super::program::script(&[], &script, data.path());
+    let output = super::program::script(&["--json"], &script, data.path());
     assert_code(&output, 0);
     assert!(!text(&output.stdout).contains(&secret), "{output:#?}");
     let found = std::process::Command::new("grep")

@@ -2,7 +2,7 @@
 
 use td_observe::TdEvent;
 
-use super::program::{Arriving, command, event};
+use super::program::{Arriving, command, events};
 use super::{end_of, kept, printing, seconds_between, text_of};
 use crate::cli::assert_code;
 
@@ -14,7 +14,7 @@ fn events_are_emitted_while_the_command_prints() {
     let args = ["--json", "--", "sh", "-c", SCRIPT];
     let (output, lines) = Arriving::start(command(&args, data.path())).end();
     assert_code(&output, 7);
-    let events: Vec<_> = lines.iter().map(|(_, line)| event(line)).collect();
+    let events = events(&output.stdout);
     let (first, problem) = (printing(&events, "first"), printing(&events, "problem"));
     let apart = seconds_between(first, problem);
     assert!(apart > 1.0, "{apart} s");
@@ -39,26 +39,6 @@ fn events_are_emitted_while_the_command_prints() {
     assert_eq!(cwd, std::env::current_dir().unwrap().to_str().unwrap());
     // The log contains the same events.
     assert_eq!(kept(data.path()), events);
-}
-
-#[test]
-fn the_console_marks_errors_and_prints_the_outcome() {
-    let data = tempfile::tempdir().unwrap();
-    let args = ["--", "sh", "-c", SCRIPT];
-    let (output, lines) = Arriving::start(command(&args, data.path())).end();
-    assert_code(&output, 7);
-    assert!(output.stderr.is_empty(), "{output:#?}");
-    let at = |text: &str| lines.iter().position(|(_, line)| line == text);
-    let (Some(first), Some(problem), Some(last)) =
-        (at("first"), at("[stderr] problem"), at("no newline"))
-    else {
-        panic!("{lines:#?}");
-    };
-    assert!(first < problem && problem < last, "{lines:#?}");
-    let apart = lines[problem].0 - lines[first].0;
-    assert!(apart.as_secs_f64() > 1.0, "{lines:#?}");
-    let (_, end) = lines.last().unwrap();
-    assert!(end.contains("FAILURE: exit code 7"), "{end}");
 }
 
 #[test]

@@ -27,6 +27,8 @@ mod floods;
 #[cfg(feature = "cli")]
 mod input;
 #[cfg(feature = "cli")]
+pub mod junit;
+#[cfg(feature = "cli")]
 mod kept;
 #[cfg(feature = "cli")]
 mod leaving;
@@ -36,6 +38,8 @@ mod live;
 mod own_terminal;
 #[cfg(feature = "cli")]
 mod pane;
+#[cfg(feature = "cli")]
+mod passed;
 #[cfg(feature = "cli")]
 pub mod program;
 #[cfg(feature = "cli")]

@@ -30,10 +30,10 @@ pub fn events_of(options: &[&str], script_: &str, data: &Path) -> (Output, Vec<E
     (output, events)
 }
 
-/// Parses lines of JSON, each of which must be an event.
+/// Parses a stream in JSON, each line of which must be an event; returns those after its opening.
 #[track_caller]
 pub fn events(stdout: &[u8]) -> Vec<Envelope> {
-    let text = std::str::from_utf8(stdout).unwrap();
+    let text = std::str::from_utf8(cli::after_opening(stdout)).unwrap();
     text.lines().map(event).collect()
 }
 

@@ -1,6 +1,8 @@
 //! Waits on real panes: new lines match, the baseline does not, and every wait ends.
 
 mod begun;
+#[cfg(feature = "cli")]
+mod commands;
 mod race;
 
 use std::time::Duration;

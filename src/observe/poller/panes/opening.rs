@@ -122,6 +122,7 @@ impl SessionPanes {
         );
         let options = PaneOptions {
             begin,
+            baseline_lines: self.config.baseline_lines,
             settle: settle_time(&self.config.schedule),
             turns: self.config.turns.as_ref(),
             states: self.config.states.as_ref(),

@@ -1,0 +1,74 @@
+//! `--junit FILE`: the outcome of `run` and `loop` for CI.
+//!
+//! `td-junit` blocks on its subscription and ends when the bus is closed.
+
+use std::fs::File;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use super::failure::Failure;
+use crate::bus::{Delivery, SubscribeOptions};
+use crate::engine::Engine;
+use crate::face::JunitReport;
+use crate::thread::{self, Handle};
+
+/// The file, which is empty until the end: a report of an earlier run must not be taken for this one's.
+pub(super) struct JunitFile {
+    path: PathBuf,
+    file: File,
+}
+
+/// A report that is being collected.
+pub(super) struct Collecting {
+    to: JunitFile,
+    thread: Handle<JunitReport>,
+}
+
+impl JunitFile {
+    /// Creates the file before anything is run.
+    pub fn create(path: &Path) -> Result<Self, Failure> {
+        let file = File::create(path)
+            .map_err(|cause| Failure::usage(format!("--junit: cannot write {path:?}: {cause}")))?;
+        Ok(Self {
+            path: path.to_owned(),
+            file,
+        })
+    }
+
+    /// Begins to collect; call it before the source is attached.
+    pub fn collect(self, engine: &Engine) -> Result<Collecting, Failure> {
+        let mut events = engine.subscribe_with(SubscribeOptions {
+            // Bounded by its bytes.
+            capacity: Some(usize::MAX),
+            ..Default::default()
+        });
+        let thread = thread::spawn("td-junit", move || {
+            let mut report = JunitReport::default();
+            for delivery in events.iter() {
+                match delivery {
+                    // Passing states of a line are followed by their last one.
+                    Delivery::Event(event) if event.seq.is_none() => {}
+                    Delivery::Event(event) => report.push(&event),
+                    Delivery::Lagged { missed } => report.lagged(missed),
+                }
+            }
+            report
+        })?;
+        Ok(Collecting { to: self, thread })
+    }
+}
+
+impl Collecting {
+    /// Writes the report, once the bus is closed. What was run keeps its exit code whatever comes of this.
+    pub fn finish(self, problem: Option<&str>) {
+        let JunitFile { path, mut file } = self.to;
+        let report = match self.thread.join() {
+            Ok(report) => report,
+            Err(panicked) => return super::output::say(&panicked.to_string()),
+        };
+        let written = file.write_all(report.finish(problem).as_bytes());
+        if let Err(cause) = written {
+            super::output::say(&format!("--junit: cannot write {path:?}: {cause}"));
+        }
+    }
+}

@@ -1,0 +1,208 @@
+//! `log --follow`: what logs have, and then what is appended to them, until their writers end.
+
+use std::collections::HashSet;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+use crossbeam_channel::select_biased;
+
+use super::history::{Ended, Which, tell};
+use super::log_merge::{finish, read_merged};
+use super::log_runs::Selection;
+use super::log_show::Show;
+use crate::clock::Clock;
+use crate::history::{DataDir, Follower, LogRecord, Query, RunState};
+use crate::thread::{Stop, is_stopped};
+
+/// The poll interval of a log that is followed: soon enough for eyes, and cheap for the disk.
+const FOLLOW_INTERVAL: Duration = Duration::from_millis(50);
+
+/// The interval of the search for runs that have begun.
+const SEARCH_INTERVAL: Duration = Duration::from_secs(1);
+
+/// The records of several runs that are brought into order at a time.
+const SORTED_MAX: usize = 10_000;
+
+/// The logs to follow.
+pub(super) struct Following {
+    pub whiches: Vec<Which>,
+    /// Where runs that begin later are looked for.
+    pub later: Option<(DataDir, Selection)>,
+    pub query: Query,
+}
+
+/// A run that is followed.
+struct Followed {
+    which: Which,
+    log: Follower,
+    /// The number of the last event that was shown.
+    seq: u64,
+}
+
+/// Follows logs to their ends.
+pub(super) fn follow(
+    following: Following,
+    show: &mut Show,
+    clock: &Clock,
+    stop: &Stop,
+) -> Result<ExitCode, Ended> {
+    let Following {
+        whiches,
+        later,
+        query,
+    } = following;
+    show.open_stream()?;
+    let mut has_failed = false;
+    let mut known: HashSet<PathBuf> = whiches.iter().map(|which| which.path().into()).collect();
+    let is_single = whiches.len() == 1 && later.is_none();
+    let mut followed = match is_single {
+        true => begin_all(whiches, None, &query, show, stop)?,
+        false => {
+            // What ends meanwhile is followed to its end, too.
+            let written: Vec<bool> = whiches.iter().map(Which::is_written).collect();
+            let mut seqs = vec![0; whiches.len()];
+            let mut note = |number: usize, record: &LogRecord| {
+                seqs[number] = record.envelope.seq.unwrap_or(0).max(seqs[number]);
+            };
+            read_merged(
+                &whiches,
+                query.clone(),
+                show,
+                stop,
+                &mut note,
+                &mut has_failed,
+            )?;
+            let numbered = whiches.into_iter().zip(seqs).zip(written);
+            let (written, seqs) = numbered
+                .filter(|(_, is_written)| *is_written)
+                .map(|(numbered, _)| numbered)
+                .unzip();
+            begin_all(written, Some(seqs), &query, show, stop)?
+        }
+    };
+    let mut searched_at = clock.now();
+    let mut is_first = true;
+    loop {
+        let ended = read_on(&mut followed, show, stop)?;
+        for ended in ended {
+            if is_single {
+                tell_cut_off(&ended.which, stop);
+            }
+            has_failed |= tell(&ended.which, ended.log.report()) != ExitCode::SUCCESS;
+        }
+        match std::mem::take(&mut is_first) {
+            true => show.page().flushed()?.release()?,
+            false => show.page().flush()?,
+        }
+        if is_stopped(stop) || followed.is_empty() && later.is_none() {
+            break;
+        }
+        if let Some((data, selection)) = &later
+            && is_due(&mut searched_at, clock)
+        {
+            let runs = selection.runs_in(data)?;
+            let new = runs
+                .into_iter()
+                .filter(|run| known.insert(run.path().into()));
+            let new: Vec<Which> = new.map(Which::Run).collect();
+            followed.extend(begin_all(new, None, &query, show, stop)?);
+        }
+        select_biased! {
+            recv(stop) -> _ => break,
+            recv(clock.after(FOLLOW_INTERVAL)) -> _ => {}
+        }
+    }
+    finish(show, || ())?;
+    Ok(match has_failed {
+        true => ExitCode::FAILURE,
+        false => ExitCode::SUCCESS,
+    })
+}
+
+fn is_due(searched_at: &mut Instant, clock: &Clock) -> bool {
+    let now = clock.now();
+    let is_due = now.saturating_duration_since(*searched_at) >= SEARCH_INTERVAL;
+    if is_due {
+        *searched_at = now;
+    }
+    is_due
+}
+
+/// Begins to follow runs, after the events with these numbers.
+fn begin_all(
+    whiches: Vec<Which>,
+    seqs: Option<Vec<u64>>,
+    query: &Query,
+    show: &mut Show,
+    stop: &Stop,
+) -> Result<Vec<Followed>, Ended> {
+    let seqs = seqs.unwrap_or_else(|| vec![0; whiches.len()]);
+    let mut followed = Vec::new();
+    for (which, seq) in whiches.into_iter().zip(seqs) {
+        let Which::Run(run) = &which else {
+            continue;
+        };
+        let log = Follower::open(run, query.clone())?;
+        show.begin(&which, stop)?;
+        followed.push(Followed { which, log, seq });
+    }
+    Ok(followed)
+}
+
+/// Shows what was appended; returns those that have ended.
+fn read_on(
+    followed: &mut Vec<Followed>,
+    show: &mut Show,
+    stop: &Stop,
+) -> Result<Vec<Followed>, Ended> {
+    // Asked first: what was written before the writer went is read then.
+    let mut written = Vec::new();
+    for run in followed.iter() {
+        written.push(run.log.is_written()?);
+    }
+    let is_single = followed.len() == 1;
+    let mut is_unread = true;
+    while is_unread && !is_stopped(stop) {
+        is_unread = false;
+        let mut records: Vec<LogRecord> = Vec::new();
+        for run in followed.iter_mut() {
+            while let Some(record) = run.log.next()? {
+                if is_stopped(stop) {
+                    break;
+                }
+                let is_shown = record.envelope.seq.is_some_and(|seq| seq <= run.seq);
+                if is_shown && run.seq > 0 {
+                    continue;
+                }
+                if is_single {
+                    show.record(&record)?;
+                    continue;
+                }
+                records.push(record);
+                if records.len() >= SORTED_MAX {
+                    is_unread = true;
+                    break;
+                }
+            }
+        }
+        // Stable: the events of a run keep their order.
+        records.sort_by_key(|record| record.envelope.ts);
+        for record in &records {
+            show.record(record)?;
+        }
+    }
+    let mut written = written.into_iter();
+    let is_over = |_: &mut Followed| written.next() == Some(false);
+    Ok(followed.extract_if(.., is_over).collect())
+}
+
+fn tell_cut_off(which: &Which, stop: &Stop) {
+    let Which::Run(run) = which else {
+        return;
+    };
+    let state = run.metadata().ok().flatten().map(|known| known.state);
+    if state == Some(RunState::Running) && !is_stopped(stop) {
+        super::output::say("the run is cut off here: its writer is gone without a word");
+    }
+}

@@ -1,0 +1,51 @@
+//! Shows several logs as one, in the order of time.
+
+use std::process::ExitCode;
+
+use super::history::{Ended, Which, tell};
+use super::log_show::Show;
+use crate::history::{LogRecord, Merged, MergedLogs, Query};
+use crate::thread::{Stop, is_stopped};
+
+/// Writes the rest, and then reports what there is to report.
+pub(super) fn finish<T>(show: &mut Show, report: impl FnOnce() -> T) -> Result<T, Ended> {
+    show.page().finish()?;
+    show.page().flushed()?.release()?;
+    Ok(report())
+}
+
+/// Shows several logs as one.
+pub(super) fn read_merged(
+    whiches: &[Which],
+    query: Query,
+    show: &mut Show,
+    stop: &Stop,
+    note: &mut dyn FnMut(usize, &LogRecord),
+    has_failed: &mut bool,
+) -> Result<(), Ended> {
+    let sources = whiches.iter().map(Which::source).collect();
+    for merged in MergedLogs::new(sources, query) {
+        if is_stopped(stop) {
+            break;
+        }
+        match merged {
+            Merged::Opened(number) => show.begin(&whiches[number], stop)?,
+            Merged::Record(number, record) => {
+                note(number, &record);
+                show.record(&record)?;
+            }
+            Merged::Closed(number, report) => {
+                show.end(&whiches[number]);
+                *has_failed |= tell(&whiches[number], &report) != ExitCode::SUCCESS;
+            }
+            Merged::Failed(number, error) => {
+                // A run may have been pruned meanwhile.
+                if whiches[number].path().exists() {
+                    super::output::say(&format!("{error:?}"));
+                    *has_failed = true;
+                }
+            }
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,113 @@
+//! The runs that `log` reads: one, several, or all.
+
+use std::path::{Path, PathBuf};
+
+use regex::Regex;
+
+use super::failure::Failure;
+use super::history::{Which, data_dir};
+use super::options::Options;
+use crate::history::{DataDir, RunDirectory};
+
+/// The names and patterns that were typed.
+#[derive(Clone, Debug)]
+pub(super) struct Selection {
+    typed: Vec<PathBuf>,
+}
+
+impl Selection {
+    pub fn new(typed: Vec<PathBuf>) -> Self {
+        Self { typed }
+    }
+
+    /// Returns what is read, each once. Without a name, all runs; a name with `*` or `?` that no run has is a
+    /// pattern.
+    ///
+    /// # Errors
+    /// When a name or a pattern has no run.
+    pub fn resolve(&self, options: &Options) -> Result<Vec<Which>, Failure> {
+        if self.typed.is_empty() {
+            let runs = data_dir(options)?.matching_runs(|_| true)?;
+            return Ok(runs.into_iter().map(Which::Run).collect());
+        }
+        let mut found: Vec<Which> = Vec::new();
+        for typed in &self.typed {
+            let runs = match glob(typed) {
+                Some(glob) if Which::typed(typed, options).is_err() => {
+                    let runs = data_dir(options)?.matching_runs(|name| glob.is_match(name))?;
+                    if runs.is_empty() {
+                        return Err(Failure::usage(format!(
+                            "no run matches {typed:?}; td-observe runs lists them"
+                        )));
+                    }
+                    runs.into_iter().map(Which::Run).collect()
+                }
+                _ => vec![Which::typed(typed, options)?],
+            };
+            for which in runs {
+                if !found.iter().any(|known| known.path() == which.path()) {
+                    found.push(which);
+                }
+            }
+        }
+        Ok(found)
+    }
+
+    /// Returns true when runs that begin later may belong to it.
+    pub fn is_open(&self) -> bool {
+        self.typed.is_empty() || self.typed.iter().any(|typed| glob(typed).is_some())
+    }
+
+    /// Returns the runs of an open selection now.
+    pub fn runs_in(&self, data: &DataDir) -> Result<Vec<RunDirectory>, Failure> {
+        let globs: Vec<Regex> = self.typed.iter().filter_map(|typed| glob(typed)).collect();
+        let is_wanted =
+            |name: &str| self.typed.is_empty() || globs.iter().any(|glob| glob.is_match(name));
+        Ok(data.matching_runs(is_wanted)?)
+    }
+}
+
+/// Returns the pattern that a name is; `None` for a plain one.
+fn glob(typed: &Path) -> Option<Regex> {
+    let text = typed.to_str()?;
+    if !text.contains(['*', '?']) {
+        return None;
+    }
+    let mut pattern = String::from("(?s)^");
+    for c in text.chars() {
+        match c {
+            '*' => pattern.push_str(".*"),
+            '?' => pattern.push('.'),
+            c => pattern.push_str(&regex::escape(c.encode_utf8(&mut [0; 4]))),
+        }
+    }
+    pattern.push('$');
+    // A name of any length that a command line can have makes a regex; one that is too large matches nothing.
+    Regex::new(&pattern).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn stars_and_question_marks_make_a_pattern() {
+        for (typed, name, is_match) in [
+            ("agent-*", "agent-1", true),
+            ("agent-*", "agent-", true),
+            ("agent-*", "my-agent-1", false),
+            ("*.+", "a.+", true),
+            ("*.+", "a.b", false),
+            ("job-?", "job-1", true),
+            ("job-?", "job-10", false),
+            ("*", "a\nb", true),
+        ] {
+            assert_eq!(
+                glob(Path::new(typed)).unwrap().is_match(name),
+                is_match,
+                "{typed} {name}"
+            );
+        }
+        assert!(glob(Path::new("build@17")).is_none());
+    }
+}

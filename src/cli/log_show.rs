@@ -1,0 +1,201 @@
+//! Shows the events of logs: those that match, with the lines around them, each line in its last state.
+
+use std::io::StdoutLock;
+
+use regex::Regex;
+
+use super::history::{Ended, Which};
+use super::log_context::{Shown as Around, Surroundings, is_match, lines_of};
+use super::log_lines::LastLines;
+use crate::event::{Envelope, TdEvent};
+use crate::face::{Applied, EventWriter, LastRevisions};
+use crate::history::{LogRecord, Query};
+use crate::thread::{Stop, is_stopped};
+
+/// The page that events are written to.
+pub(super) type Page = EventWriter<LastLines<StdoutLock<'static>>>;
+
+/// Shows records.
+pub(super) struct Show {
+    page: Page,
+    is_quiet: bool,
+    /// The expression for texts.
+    grep: Option<Regex>,
+    around: Option<Surroundings<Item>>,
+    finals: LastRevisions,
+    /// The query for revisions, where each line is shown once.
+    revisions: Option<Query>,
+    /// A wanted event was seen.
+    pub has_matched: bool,
+}
+
+/// A part of an event, and its line in the log.
+struct Item {
+    envelope: Envelope,
+    line: Vec<u8>,
+}
+
+impl Show {
+    pub fn new(
+        page: Page,
+        is_quiet: bool,
+        (grep, context): (Option<Regex>, Option<usize>),
+        revisions: Option<Query>,
+    ) -> Self {
+        let around = context.filter(|_| grep.is_some());
+        Self {
+            page,
+            is_quiet,
+            grep,
+            around: around.map(Surroundings::new),
+            finals: LastRevisions::default(),
+            revisions,
+            has_matched: false,
+        }
+    }
+
+    /// Begins a stream.
+    pub fn open_stream(&mut self) -> Result<(), Ended> {
+        match self.is_quiet {
+            true => Ok(()),
+            false => Ok(self.page.open_stream()?),
+        }
+    }
+
+    pub fn page(&mut self) -> &mut Page {
+        &mut self.page
+    }
+
+    /// Prepares for the events of a log: its label, and the last text of each line, as far as it is known
+    /// before the lines are shown.
+    pub fn begin(&mut self, which: &Which, stop: &Stop) -> Result<(), Ended> {
+        if let Some(session) = which.session() {
+            self.page.note_context(&session);
+        }
+        // What is no file cannot be read twice.
+        let is_read_once = match which {
+            Which::Run(_) => false,
+            Which::File(path) => !path.is_file(),
+        };
+        if let (Some(revisions), false) = (&self.revisions, is_read_once) {
+            for record in which.read(revisions.clone())? {
+                if is_stopped(stop) {
+                    break;
+                }
+                self.finals.note(&record.envelope);
+            }
+        }
+        Ok(())
+    }
+
+    /// Forgets a log that has ended.
+    pub fn end(&mut self, which: &Which) {
+        if let Which::Run(run) = which {
+            self.finals.forget(run.execution_id());
+        }
+    }
+
+    /// Shows a record.
+    pub fn record(&mut self, record: &LogRecord) -> Result<(), Ended> {
+        let envelope = &record.envelope;
+        if !record.is_wanted {
+            self.page.note_context(&envelope.event);
+            return Ok(());
+        }
+        if self.around.is_some() {
+            return self.surrounded(record);
+        }
+        self.has_matched = true;
+        if self.is_quiet {
+            return Ok(());
+        }
+        if self.page.is_json() {
+            return Ok(self.page.write_record(envelope, record.line())?);
+        }
+        if let Some(part) = self.grep.as_ref().and_then(|grep| matching(envelope, grep)) {
+            return Ok(self.page.write_event(&part)?);
+        }
+        match self.finals.apply(envelope) {
+            Applied::Replaced(parts) => {
+                for part in parts {
+                    self.page.write_event(&part)?;
+                }
+            }
+            Applied::Unchanged => self.page.write_record(envelope, record.line())?,
+        }
+        Ok(())
+    }
+
+    /// Shows the lines around matches.
+    fn surrounded(&mut self, record: &LogRecord) -> Result<(), Ended> {
+        let (Some(around), Some(grep)) = (&mut self.around, &self.grep) else {
+            return Ok(());
+        };
+        let is_json = self.page.is_json();
+        let parts = match is_json {
+            true => vec![record.envelope.clone()],
+            false => lines_of(&record.envelope),
+        };
+        for envelope in parts {
+            let is_found = is_match(&envelope, grep);
+            self.has_matched |= is_found;
+            let event = envelope.event.clone();
+            let line = if is_json {
+                record.line().to_vec()
+            } else {
+                Vec::new()
+            };
+            let shown = around.push(&event, Item { envelope, line }, is_found);
+            if self.is_quiet {
+                continue;
+            }
+            for shown in shown {
+                match shown {
+                    Around::Gap if is_json => {}
+                    Around::Gap => self.page.write_line("--")?,
+                    Around::Item(item) => self.page.write_record(&item.envelope, &item.line)?,
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Of several lines in one event, those that match; `None` where all of them are shown.
+fn matching(envelope: &Envelope, regex: &Regex) -> Option<Envelope> {
+    let text = match &envelope.event {
+        TdEvent::OutputUpdate { chunk, .. } => chunk,
+        TdEvent::ExecutionOutput { text, .. } => text,
+        _ => return None,
+    };
+    // The place of each line among the matching ones, if it matches.
+    let (mut matching, mut places, mut count) = (String::new(), Vec::new(), 0);
+    for line in text.split_inclusive('\n') {
+        let is_match = regex.is_match(line.trim_end_matches('\n'));
+        places.push(is_match.then_some(count));
+        if is_match {
+            matching.push_str(line);
+            count += 1;
+        }
+    }
+    // What matches over several lines is shown whole.
+    if matching.is_empty() || matching.len() == text.len() {
+        return None;
+    }
+    let mut part = envelope.clone();
+    match &mut part.event {
+        TdEvent::OutputUpdate { chunk, styles, .. } => {
+            *chunk = matching;
+            styles.move_lines(|line| places.get(line as usize).copied().flatten());
+        }
+        TdEvent::ExecutionOutput { text, .. } => {
+            // An open line that does not match is followed by others.
+            if !matching.ends_with('\n') && !text.ends_with(matching.as_str()) {
+                matching.push('\n');
+            }
+            *text = matching;
+        }
+        _ => {}
+    }
+    Some(part)
+}

@@ -1,0 +1,39 @@
+//! Reports of the observation of a command, on standard error: where the command's own outputs are passed on,
+//! no frame shows them.
+
+use crate::bus::{Filter, SubscribeOptions, Subscription};
+use crate::engine::Engine;
+use crate::event::{EventKind, TdEvent};
+
+/// The reports so far.
+pub(super) struct Notes(Subscription);
+
+impl Notes {
+    /// Begins to collect; call it before the command is started.
+    pub fn start(engine: &Engine) -> Self {
+        Self(engine.subscribe_with(SubscribeOptions {
+            filter: Filter::all().kinds([EventKind::Warning, EventKind::Error]),
+            // Bounded by its bytes.
+            capacity: Some(usize::MAX),
+            ..Default::default()
+        }))
+    }
+
+    /// Prints the reports, once the bus is closed.
+    pub fn tell(mut self) {
+        for delivery in self.0.iter() {
+            let Some(envelope) = delivery.into_envelope() else {
+                continue;
+            };
+            if let TdEvent::Warning {
+                context, message, ..
+            }
+            | TdEvent::Error {
+                context, message, ..
+            } = &envelope.event
+            {
+                super::output::say(&format!("{context}: {message}"));
+            }
+        }
+    }
+}

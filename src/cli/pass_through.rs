@@ -1,0 +1,210 @@
+//! Passes the bytes of a command's outputs on to our own, unchanged and unmixed.
+//!
+//! The thread that supervises the command puts chunks into a bounded queue for each output, and never
+//! blocks: while a queue is full, that output of the command is not read, so that the command blocks as it
+//! would on our reader itself. `td-stdout` and `td-stderr` block on their queues and on the outputs, and end
+//! when the command has ended and their queues are empty.
+
+use std::fs::File;
+use std::io::{self, Write};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::{Arc, Mutex};
+use std::time::Instant;
+
+use crossbeam_channel::{Receiver, Sender, bounded, select_biased};
+
+use super::failure::Failure;
+use super::signals::Signals;
+use crate::clock::Clock;
+use crate::face::LocalTime;
+use crate::process::{ByteSink, OutputStream};
+use crate::thread::{self, Handle, Stop, StopGuard, stop_pair};
+
+/// The chunks that wait for an output. One read of the command's pipe makes up to 17 of them, 64 KiB each.
+const CHUNKS_MAX: usize = 32;
+
+/// The chunks from which on an output has no room: one more read fits.
+const CHUNKS_FULL: usize = CHUNKS_MAX - 18;
+
+/// The options for what is passed on.
+#[derive(Debug)]
+pub(super) struct PassOptions {
+    /// Each line begins with the local time.
+    pub has_timestamps: bool,
+    /// The number of lines of both outputs that are passed on.
+    pub lines_max: Option<u64>,
+}
+
+/// The command's side.
+pub(super) struct PassThrough {
+    queues: [Sender<Vec<u8>>; 2],
+    is_at_line_start: [bool; 2],
+    lines_left: Option<u64>,
+    local_time: Option<LocalTime>,
+    clock: Clock,
+}
+
+/// The side of the outputs.
+pub(super) struct Passing {
+    threads: [Handle<io::Result<()>>; 2],
+    ended: [Stop; 2],
+    /// Closed when the reader of an output has gone away.
+    pub reader_gone: Stop,
+}
+
+/// Begins to pass on.
+pub(super) fn start(
+    options: &PassOptions,
+    clock: &Clock,
+) -> Result<(PassThrough, Passing), Failure> {
+    let (guard, reader_gone) = stop_pair();
+    let guard = Arc::new(Mutex::new(Some(guard)));
+    let (stdout, out_queue, out_ended) = output("td-stdout", io::stdout().as_fd(), &guard)?;
+    let (stderr, err_queue, err_ended) = output("td-stderr", io::stderr().as_fd(), &guard)?;
+    let sink = PassThrough {
+        queues: [out_queue, err_queue],
+        is_at_line_start: [true; 2],
+        lines_left: options.lines_max,
+        local_time: options.has_timestamps.then(LocalTime::of_system),
+        clock: clock.clone(),
+    };
+    let passing = Passing {
+        threads: [stdout, stderr],
+        ended: [out_ended, err_ended],
+        reader_gone,
+    };
+    Ok((sink, passing))
+}
+
+type OutputThread = (Handle<io::Result<()>>, Sender<Vec<u8>>, Stop);
+
+fn output(
+    name: &str,
+    to: BorrowedFd<'_>,
+    guard: &Arc<Mutex<Option<StopGuard>>>,
+) -> Result<OutputThread, Failure> {
+    // Without the buffer of the standard library, and without its lock, which our own lines need.
+    let to = to
+        .try_clone_to_owned()
+        .map_err(|error| Failure::other(format!("cannot use the output of td-observe: {error}")))?;
+    let (queue, chunks) = bounded(CHUNKS_MAX);
+    let (running, ended) = stop_pair();
+    let guard = Arc::clone(guard);
+    let thread = thread::spawn(name, move || {
+        let _running = running;
+        let written = write(&chunks, &mut File::from(to));
+        if written.is_err() {
+            // Nobody may have the lock while it panics: nothing in it does.
+            if let Ok(mut guard) = guard.lock() {
+                *guard = None;
+            }
+            // The command is not blocked meanwhile.
+            chunks.iter().for_each(drop);
+        }
+        written
+    })?;
+    Ok((thread, queue, ended))
+}
+
+fn write(chunks: &Receiver<Vec<u8>>, to: &mut File) -> io::Result<()> {
+    for chunk in chunks {
+        to.write_all(&chunk)?;
+    }
+    Ok(())
+}
+
+impl ByteSink for PassThrough {
+    fn take(&mut self, stream: OutputStream, bytes: &[u8]) {
+        let bytes = self.cut(bytes);
+        if bytes.is_empty() {
+            return;
+        }
+        let chunk = self.stamped(stream, bytes);
+        // The thread reads its queue until it is closed; it has room, see `has_room`.
+        let _ = self.queues[stream.index()].send(chunk);
+    }
+
+    fn has_room(&self, stream: OutputStream) -> bool {
+        self.queues[stream.index()].len() < CHUNKS_FULL
+    }
+}
+
+impl PassThrough {
+    /// Returns the bytes up to the limit of lines.
+    fn cut<'b>(&mut self, bytes: &'b [u8]) -> &'b [u8] {
+        let Some(left) = &mut self.lines_left else {
+            return bytes;
+        };
+        let mut end = 0;
+        while *left > 0 {
+            match memchr::memchr(b'\n', &bytes[end..]) {
+                Some(at) => {
+                    end += at + 1;
+                    *left -= 1;
+                }
+                None => return bytes,
+            }
+        }
+        &bytes[..end]
+    }
+
+    /// Returns the bytes, with the time before each line if that is wanted.
+    fn stamped(&mut self, stream: OutputStream, bytes: &[u8]) -> Vec<u8> {
+        let Some(local_time) = &mut self.local_time else {
+            return bytes.to_vec();
+        };
+        let mut time = String::new();
+        local_time.push(&mut time, self.clock.wall());
+        let is_at_line_start = &mut self.is_at_line_start[stream.index()];
+        let mut out = Vec::with_capacity(bytes.len() + time.len());
+        for line in bytes.split_inclusive(|&byte| byte == b'\n') {
+            if *is_at_line_start {
+                out.extend_from_slice(time.as_bytes());
+            }
+            out.extend_from_slice(line);
+            *is_at_line_start = line.ends_with(b"\n");
+        }
+        out
+    }
+}
+
+impl Passing {
+    /// Waits until everything is written: until `deadline` if there is one, else until a signal arrives and
+    /// for `rest` after it. Returns true after an error that is not the reader's leaving.
+    pub fn finish(
+        self,
+        deadline: Option<Instant>,
+        rest: std::time::Duration,
+        signals: &Signals,
+        clock: &Clock,
+    ) -> bool {
+        if deadline.is_none() {
+            for ended in &self.ended {
+                select_biased! {
+                    recv(ended) -> _ => {}
+                    recv(signals.first()) -> _ => break,
+                }
+            }
+        }
+        let deadline = deadline.unwrap_or_else(|| clock.now() + rest);
+        let names = ["standard output", "standard error"];
+        let mut has_failed = false;
+        for (thread, name) in self.threads.into_iter().zip(names) {
+            let complaint = match thread.join_deadline(deadline) {
+                Ok(Ok(Ok(()))) => continue,
+                Ok(Ok(Err(error))) if error.kind() == io::ErrorKind::BrokenPipe => continue,
+                Ok(Ok(Err(error))) => format!("cannot write to {name}: {error}"),
+                Ok(Err(panicked)) => panicked.to_string(),
+                Err(_blocked) => {
+                    super::output::say(&format!(
+                        "{name} is blocked: the last output is not passed on"
+                    ));
+                    continue;
+                }
+            };
+            super::output::say(&complaint);
+            has_failed = true;
+        }
+        has_failed
+    }
+}

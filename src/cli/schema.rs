@@ -1,0 +1,29 @@
+//! `td-observe schema`: the JSON Schema of what the program writes for other programs.
+
+use std::process::ExitCode;
+
+use super::failure::Failure;
+
+const EXAMPLES: &str = "\
+Examples:
+  td-observe schema > td-observe.schema.json
+  td-observe schema | jq '.\"$defs\".OutputGap'     one type of event
+  td-observe schema | jq -r '.\"$defs\" | keys[]'   all of them
+
+Each line of a log, and of --json where it prints envelopes, is an instance of
+the schema (draft 2020-12). Later versions add events, fields and values, so
+the schema accepts those that it does not know. See td-observe help events.";
+
+/// It has no arguments.
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(super) struct TypedSchema {}
+
+/// Prints the schema.
+pub(super) fn run() -> Result<ExitCode, Failure> {
+    let mut text = serde_json::to_string_pretty(&crate::event::json_schema())
+        .map_err(|error| Failure::other(format!("cannot write the schema: {error}")))?;
+    text.push('\n');
+    super::output::print(&text)?;
+    Ok(ExitCode::SUCCESS)
+}

@@ -1,0 +1,149 @@
+//! Waits for several targets, each in a thread of its own, `td-wait`, until one or all are done.
+
+use std::sync::Arc;
+
+use crossbeam_channel::{Receiver, Sender, bounded, select_biased};
+
+use super::failure::Failure;
+use super::signals::Signals;
+use super::wait_send::Typing;
+use super::wait_state::{StateCondition, StateWatch};
+use crate::clock::Clock;
+use crate::error::Error;
+use crate::thread::{Handle, Stop, StopGuard, spawn, stop_pair};
+use crate::tmux::{Server, Target};
+use crate::wait::{Wait, WaitEnd, WaitOutcome, Waiter};
+
+/// The wait for one target.
+pub(super) struct TargetWait {
+    pub target: Target,
+    pub wait: Wait,
+    pub typing: Option<Typing>,
+    pub state: Option<StateCondition>,
+    /// Reports text that is on the screen already.
+    pub hints: bool,
+}
+
+/// The targets that have to be done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Wanted {
+    Any,
+    All,
+}
+
+/// Why a wait could not be made.
+#[derive(Debug)]
+pub(super) enum WaitProblem {
+    Waiting(Error),
+    Other(Failure),
+}
+
+impl From<Error> for WaitProblem {
+    fn from(error: Error) -> Self {
+        Self::Waiting(error)
+    }
+}
+
+impl From<Failure> for WaitProblem {
+    fn from(failure: Failure) -> Self {
+        Self::Other(failure)
+    }
+}
+
+/// The outcome of a target: `None` when its wait was stopped.
+pub(super) type Outcome = Result<Option<WaitOutcome>, WaitProblem>;
+
+/// TargetWaits that run.
+pub(super) struct TargetWaits {
+    threads: Vec<Handle<()>>,
+    running: StopGuard,
+    outcomes: Receiver<(usize, Outcome)>,
+}
+
+impl TargetWaits {
+    /// Starts all waits.
+    pub fn start(waits: Vec<TargetWait>, server: &Server, clock: &Clock) -> Result<Self, Failure> {
+        let waiter = Arc::new(Waiter::new(server.clone())?);
+        let (running, stop) = stop_pair();
+        // Room for all: no thread waits for its outcome to be taken.
+        let (sender, outcomes) = bounded(waits.len().max(1));
+        let mut threads = Vec::new();
+        for (number, wait) in waits.into_iter().enumerate() {
+            let (waiter, server, clock) = (Arc::clone(&waiter), server.clone(), clock.clone());
+            let (stop, sender): (Stop, Sender<_>) = (stop.clone(), sender.clone());
+            threads.push(spawn("td-wait", move || {
+                let outcome = wait.run(&waiter, &server, &stop, &clock);
+                drop(waiter);
+                // Nobody waits for it any more when the program ends.
+                let _ = sender.send((number, outcome));
+            })?);
+        }
+        Ok(Self {
+            threads,
+            running,
+            outcomes,
+        })
+    }
+
+    /// Returns the next outcome; the number of a signal if one arrives; `None` after all outcomes.
+    pub fn next(&self, signals: &Signals) -> Option<Result<(usize, Outcome), i32>> {
+        select_biased! {
+            recv(self.outcomes) -> outcome => outcome.ok().map(Ok),
+            recv(signals.first()) -> signal => signal.ok().map(Err),
+        }
+    }
+
+    /// Stops the waits that are not done.
+    pub fn stop(self) -> Result<(), Failure> {
+        drop(self.running);
+        for thread in self.threads {
+            thread
+                .join()
+                .map_err(|panicked| Failure::other(panicked.to_string()))?;
+        }
+        Ok(())
+    }
+}
+
+impl TargetWait {
+    fn run(self, waiter: &Waiter, server: &Server, stop: &Stop, clock: &Clock) -> Outcome {
+        let mut wait = self.wait;
+        let mut states = None;
+        if let Some(condition) = self.state {
+            // A target that is not there is refused before it is watched, which would wait for it.
+            if let Some(started) =
+                waiter.start_until_stopped(&Wait::at(self.target.clone()).exit(), stop)?
+            {
+                drop(started);
+            }
+            let started = StateWatch::start(server, &self.target, condition, stop, clock)?;
+            let Some(started) = started else {
+                return Ok(None);
+            };
+            wait = wait.other(started.found.clone());
+            states = Some(started);
+        }
+        let ended = (|| {
+            let Some(started) = waiter.start_until_stopped(&wait, stop)? else {
+                return Ok(None);
+            };
+            if self.hints
+                && let Some((pane, line)) = started.already_shown()
+            {
+                super::output::say(&format!(
+                    "hint: pane {pane} shows this already, and only new output is found (see \
+                     --include-existing): {line}"
+                ));
+            }
+            if let Some(typing) = self.typing.filter(|_| !started.has_ended()) {
+                typing.send(server, &started.panes(), stop, clock)?;
+            }
+            let outcome = started.finish()?;
+            Ok(Some(outcome).filter(|outcome| outcome.end != WaitEnd::Interrupted))
+        })();
+        if let Some(states) = states {
+            states.end();
+        }
+        ended
+    }
+}

@@ -1,0 +1,195 @@
+//! The JSON Schema (2020-12) of envelopes, generated from the tables of events (pure).
+
+use serde_json::{Map, Value, json};
+
+use super::SCHEMA;
+use super::end_evidence::EndEvidence;
+use super::field_schema::{FieldSchema, description};
+use super::ids::{ExecutionId, PaneId};
+use super::names::{
+    AgentState, CompletionReason, GapEvidence, GapReason, OutputStream, PaneCloseReason,
+    SessionEndReason, StateEvidence, StateSource, TurnEvidence,
+};
+use super::open_enum::EnumOrUnknown;
+use super::styles::Styles;
+use super::table::{event_table, stream_event_table};
+use super::values::{Cursor, EventField, IterationOutcome, ScreenRow};
+
+/// The dialect in which the schema is written.
+const DIALECT: &str = "https://json-schema.org/draft/2020-12/schema";
+
+/// The documentation of an event and of its fields.
+struct EventDoc {
+    name: &'static str,
+    lines: &'static [&'static str],
+    /// True for an event that belongs to an execution.
+    has_execution: bool,
+    fields: Vec<FieldDoc>,
+}
+
+struct FieldDoc {
+    name: &'static str,
+    lines: &'static [&'static str],
+    schema: Value,
+    is_required: bool,
+}
+
+macro_rules! document_events {
+    ($(
+        $(#[doc = $doc:literal])*
+        $variant:ident $method:ident $class:ident {
+            $(
+                $(#[doc = $field_doc:literal])*
+                $field:ident $(| $alias:literal)? : $type:ident $(<$name:ident $(<$inner:ident>)?>)? $(,)? $(;)?
+            )*
+        }
+    )*) => {
+        fn logged_events() -> Vec<EventDoc> {
+            vec![$( EventDoc {
+                name: stringify!($variant),
+                lines: &[$($doc),*],
+                has_execution: true,
+                fields: vec![$( FieldDoc {
+                    name: stringify!($field),
+                    lines: &[$($field_doc),*],
+                    schema: <$type $(<$name $(<$inner>)?>)? as FieldSchema>::schema(),
+                    is_required: <$type $(<$name $(<$inner>)?>)? as EventField>::absent().is_none(),
+                } ),*],
+            } ),*]
+        }
+    };
+}
+
+event_table!(document_events);
+
+macro_rules! document_stream_events {
+    ($(
+        $(#[doc = $doc:literal])*
+        $variant:ident { $( $(#[doc = $field_doc:literal])* $field:ident: $type:ty, )* }
+    )*) => {
+        fn stream_events() -> Vec<EventDoc> {
+            vec![$( EventDoc {
+                name: stringify!($variant),
+                lines: &[$($doc),*],
+                has_execution: false,
+                fields: vec![$( FieldDoc {
+                    name: stringify!($field),
+                    lines: &[$($field_doc),*],
+                    schema: <$type as FieldSchema>::schema(),
+                    is_required: true,
+                } ),*],
+            } ),*]
+        }
+    };
+}
+
+stream_event_table!(document_stream_events);
+
+/// Returns the JSON Schema (draft 2020-12) of envelopes, as logs and streams have them: each definition
+/// under `$defs` describes an event of one type.
+///
+/// Later versions add events, fields and values. The schema therefore accepts fields, types and names that
+/// this version does not know.
+///
+/// ```
+/// let schema = td_observe::json_schema();
+/// assert_eq!(schema["$ref"], "#/$defs/Envelope");
+/// assert!(schema["$defs"]["OutputUpdate"]["properties"]["chunk"].is_object());
+/// ```
+pub fn json_schema() -> Value {
+    let events: Vec<EventDoc> = logged_events().into_iter().chain(stream_events()).collect();
+    let names: Vec<&str> = events.iter().map(|event| event.name).collect();
+    let mut defs = Map::new();
+    defs.insert("Envelope".to_owned(), envelope());
+    defs.insert("Event".to_owned(), any_event(&names));
+    defs.insert("OtherEvent".to_owned(), other_event(&names));
+    for event in events {
+        defs.insert(event.name.to_owned(), event.schema());
+    }
+    json!({
+        "$schema": DIALECT,
+        "$id": format!("urn:td-observe:schema:{SCHEMA}"),
+        "title": "td-observe",
+        "description": format!(
+            "The envelopes of td-observe {}, wire format {SCHEMA}: each line of a log and of a stream in JSON.",
+            env!("CARGO_PKG_VERSION"),
+        ),
+        "$ref": "#/$defs/Envelope",
+        "$defs": defs,
+    })
+}
+
+fn envelope() -> Value {
+    json!({
+        "type": "object",
+        "description": "A numbered and timestamped event.",
+        "required": ["ts", "event"],
+        "properties": {
+            "seq": {
+                "type": ["integer", "null"],
+                "minimum": 0,
+                "description": "The event's number in its run, from 1; 0 for the header of a file; null for \
+                                events that are printed live and never logged.",
+            },
+            "ts": {
+                "type": "string",
+                "format": "date-time",
+                "description": "The time of the event, in UTC.",
+            },
+            "n": {
+                "type": "integer",
+                "minimum": 1,
+                "description": "The number of events that this one represents, where text was merged.",
+            },
+            "event": {"$ref": "#/$defs/Event"},
+        },
+    })
+}
+
+fn any_event(names: &[&str]) -> Value {
+    let others = std::iter::once("OtherEvent");
+    let refs = names.iter().copied().chain(others);
+    let refs = refs.map(|name| json!({"$ref": format!("#/$defs/{name}")}));
+    json!({
+        "description": "What happened.",
+        "oneOf": refs.collect::<Vec<_>>(),
+    })
+}
+
+/// An event of a later version, or of a program that embeds this one.
+fn other_event(names: &[&str]) -> Value {
+    json!({
+        "type": "object",
+        "description": "An event of a type that this version does not know.",
+        "required": ["type"],
+        "properties": {"type": {"type": "string", "not": {"enum": names}}},
+    })
+}
+
+impl EventDoc {
+    fn schema(self) -> Value {
+        let mut required = vec!["type"];
+        let mut properties = Map::new();
+        properties.insert("type".to_owned(), json!({"const": self.name}));
+        if self.has_execution {
+            required.push("execution_id");
+            let mut id = ExecutionId::schema();
+            id["description"] = json!("The execution that the event belongs to.");
+            properties.insert("execution_id".to_owned(), id);
+        }
+        for field in self.fields {
+            if field.is_required {
+                required.push(field.name);
+            }
+            let mut schema = field.schema;
+            schema["description"] = json!(description(field.lines));
+            properties.insert(field.name.to_owned(), schema);
+        }
+        json!({
+            "type": "object",
+            "description": description(self.lines),
+            "required": required,
+            "properties": properties,
+        })
+    }
+}

@@ -1,0 +1,39 @@
+//! Events that only streams have: they are printed live, and are in no log (pure).
+
+#[cfg(feature = "cli")]
+use serde::Serialize;
+
+#[cfg(feature = "cli")]
+use super::SCHEMA;
+use super::table::stream_event_table;
+
+macro_rules! define_stream_events {
+    ($(
+        $(#[$doc:meta])*
+        $variant:ident { $( $(#[$field_doc:meta])* $field:ident: $type:ty, )* }
+    )*) => {
+        /// An event of a stream, beside those of executions.
+        #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+        #[serde(tag = "type")]
+        #[cfg(feature = "cli")]
+        pub(crate) enum StreamEvent {
+            $( $(#[$doc])* $variant { $( $(#[$field_doc])* $field: $type, )* }, )*
+        }
+
+        /// The type tags of all events that only streams have.
+        pub(super) const STREAM_EVENTS: &[&str] = &[$( stringify!($variant) ),*];
+    };
+}
+
+stream_event_table!(define_stream_events);
+
+#[cfg(feature = "cli")]
+impl StreamEvent {
+    /// Returns the first event of a stream that this program writes.
+    pub(crate) fn opened() -> Self {
+        Self::StreamOpened {
+            schema: SCHEMA,
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+        }
+    }
+}

@@ -1,0 +1,362 @@
+//! The outcome of a command or of a loop's checks as JUnit XML, as a fold over events (pure).
+//!
+//! A command is one test case, and so is each check of a loop. An iteration whose agent failed, so that no
+//! check ran, is an error. Texts are sanitized for XML 1.0, and bounded: of a long output, the beginning
+//! and the end are kept.
+
+use super::stream_lines::{LineEnd, StreamLines, char_boundary};
+use super::xml::{push_attribute, push_text};
+use crate::event::{Envelope, IterationOutcome, OutputStream, TdEvent};
+use crate::timestamp::Timestamp;
+
+/// The bound on the beginning and on the end of each output of a case: some hundred lines.
+const HALF_BYTES: usize = 64 * 1024;
+
+/// The bound on the output that is repeated in a failure: what a person reads first.
+const FAILURE_BYTES: usize = 4 * 1024;
+
+/// Collects test cases.
+#[derive(Debug, Default)]
+pub(crate) struct JunitReport {
+    suite: String,
+    is_loop: bool,
+    phase: String,
+    iteration: u32,
+    began: Option<Timestamp>,
+    last: Timestamp,
+    cases: Vec<TestCase>,
+    /// The case that runs.
+    open: Option<TestCase>,
+    lines: StreamLines,
+    /// An error of the observation, which decides the outcome of the open case.
+    timeout: Option<String>,
+}
+
+#[derive(Debug, Default)]
+struct TestCase {
+    name: String,
+    class: String,
+    began: Timestamp,
+    seconds: f64,
+    outcome: CaseOutcome,
+    outputs: [BoundedText; 2],
+}
+
+#[derive(Debug, Default)]
+enum CaseOutcome {
+    #[default]
+    Passed,
+    Failed(String),
+    /// Nothing was tested.
+    Error(String),
+}
+
+impl JunitReport {
+    /// Adds an event.
+    pub fn push(&mut self, envelope: &Envelope) {
+        let (event, ts) = (&envelope.event, envelope.ts);
+        self.began.get_or_insert(ts);
+        self.last = ts;
+        if self.suite.is_empty() {
+            event.execution_id().clone_into(&mut self.suite);
+        }
+        self.push_output(event);
+        match event {
+            TdEvent::ExecutionStarted {
+                command,
+                pane: None,
+                ..
+            } if !self.is_loop => self.begin(command.clone(), "run".to_owned(), ts),
+            TdEvent::ExecutionCompleted {
+                exit_code,
+                signal,
+                duration_ms,
+                pane: None,
+                ..
+            } if !self.is_loop => {
+                let outcome = match (exit_code, signal) {
+                    _ if self.timeout.is_some() => {
+                        CaseOutcome::Failed(self.timeout.take().unwrap_or_default())
+                    }
+                    (Some(0), _) => CaseOutcome::Passed,
+                    (Some(code), _) => CaseOutcome::Failed(format!("exit code {code}")),
+                    (None, Some(signal)) => {
+                        CaseOutcome::Failed(format!("ended by signal {signal}"))
+                    }
+                    (None, None) => CaseOutcome::Error("its exit code is not known".to_owned()),
+                };
+                self.end(outcome, *duration_ms);
+            }
+            TdEvent::LoopStarted { .. } => self.is_loop = true,
+            TdEvent::PhaseStarted { phase_name, .. } => self.phase.clone_from(phase_name),
+            TdEvent::IterationStarted { iteration, .. } => self.iteration = *iteration,
+            TdEvent::ValidationStarted {
+                iteration, command, ..
+            } => {
+                self.iteration = *iteration;
+                let name = format!("iteration {iteration}: {command}");
+                self.begin(name, self.class(), ts);
+            }
+            TdEvent::ValidationCompleted {
+                exit_code,
+                duration_ms,
+                ..
+            } => {
+                let outcome = match exit_code {
+                    0 => CaseOutcome::Passed,
+                    code => CaseOutcome::Failed(format!("exit code {code}")),
+                };
+                self.end(outcome, *duration_ms);
+            }
+            TdEvent::IterationCompleted {
+                iteration, outcome, ..
+            } => self.end_iteration(*iteration, outcome, ts),
+            TdEvent::Error {
+                context, message, ..
+            } if context == "timeout" => {
+                self.timeout = Some(message.clone());
+            }
+            TdEvent::Error {
+                context, message, ..
+            }
+            | TdEvent::Warning {
+                context, message, ..
+            } => {
+                let text = format!("td-observe: {context}: {message}\n");
+                self.note(&text);
+            }
+            _ => {}
+        }
+    }
+
+    /// Adds that events were missed.
+    pub fn lagged(&mut self, missed: u64) {
+        self.note(&format!("td-observe: {missed} events were missed here\n"));
+    }
+
+    /// Returns the document. `problem` is the reason why nothing, or not everything, was run.
+    pub fn finish(mut self, problem: Option<&str>) -> String {
+        if self.open.is_some() {
+            let why = problem.unwrap_or("it was ended before it was done");
+            let micros = self
+                .last
+                .micros()
+                .saturating_sub(self.began_open().micros());
+            self.end(
+                CaseOutcome::Error(why.to_owned()),
+                u64::try_from(micros / 1000).unwrap_or(0),
+            );
+        } else if self.cases.is_empty() {
+            let why = problem.unwrap_or("nothing was run");
+            self.begin("start".to_owned(), self.class(), self.last);
+            self.end(CaseOutcome::Error(why.to_owned()), 0);
+        }
+        self.document()
+    }
+
+    fn class(&self) -> String {
+        match (self.is_loop, self.phase.is_empty()) {
+            (false, _) => "run".to_owned(),
+            (true, true) => "loop".to_owned(),
+            (true, false) => format!("loop.{}", self.phase),
+        }
+    }
+
+    fn began_open(&self) -> Timestamp {
+        self.open.as_ref().map_or(self.last, |case| case.began)
+    }
+
+    fn begin(&mut self, name: String, class: String, began: Timestamp) {
+        self.open = Some(TestCase {
+            name,
+            class,
+            began,
+            ..TestCase::default()
+        });
+    }
+
+    fn end(&mut self, outcome: CaseOutcome, duration_ms: u64) {
+        let Some(mut case) = self.open.take() else {
+            return;
+        };
+        self.lines.end(|_, _| true, &mut |mut line| {
+            let mut text = String::new();
+            line.push(&mut text, false);
+            case.outputs[index(line.stream)].push(&(text + "\n"));
+        });
+        case.outcome = outcome;
+        case.seconds = duration_ms as f64 / 1000.0;
+        self.cases.push(case);
+    }
+
+    fn end_iteration(&mut self, iteration: u32, outcome: &IterationOutcome, ts: Timestamp) {
+        let why = match outcome {
+            IterationOutcome::ValidationPassed | IterationOutcome::ValidationFailed { .. } => {
+                return;
+            }
+            IterationOutcome::MaxTurnsReached => "the agent has used up its turns".to_owned(),
+            IterationOutcome::ToolError { tool, error } => format!("tool {tool}: {error}"),
+            IterationOutcome::LlmError { error } => error.clone(),
+        };
+        // A check may have been run all the same.
+        if self.open.is_none() {
+            self.begin(format!("iteration {iteration}"), self.class(), ts);
+        }
+        self.end(CaseOutcome::Error(why), 0);
+    }
+
+    fn push_output(&mut self, event: &TdEvent) {
+        let is_of_loop_agent = self.is_loop && !matches!(event, TdEvent::ValidationOutput { .. });
+        let Some(case) = self.open.as_mut().filter(|_| !is_of_loop_agent) else {
+            return;
+        };
+        self.lines.push_event(event, &mut |mut line| {
+            let mut text = String::new();
+            let is_continued = line.end == LineEnd::Continues;
+            let output = index(line.stream);
+            line.push(&mut text, false);
+            if !is_continued {
+                text.push('\n');
+            }
+            case.outputs[output].push(&text);
+        });
+    }
+
+    fn note(&mut self, text: &str) {
+        if let Some(case) = &mut self.open {
+            case.outputs[1].push(text);
+        }
+    }
+
+    fn document(&self) -> String {
+        let count = |is: fn(&CaseOutcome) -> bool| {
+            let cases = self.cases.iter().filter(|case| is(&case.outcome));
+            cases.count().to_string()
+        };
+        let failures = count(|outcome| matches!(outcome, CaseOutcome::Failed(_)));
+        let errors = count(|outcome| matches!(outcome, CaseOutcome::Error(_)));
+        let began = self.began.unwrap_or(self.last);
+        let seconds = self.last.micros().saturating_sub(began.micros()) as f64 / 1e6;
+        let (tests, time) = (
+            self.cases.len().to_string(),
+            format!("{:.3}", seconds.max(0.0)),
+        );
+        let counts = [
+            ("tests", tests.as_str()),
+            ("failures", &failures),
+            ("errors", &errors),
+            ("skipped", "0"),
+            ("time", &time),
+        ];
+        let mut out = String::from("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites");
+        push_attribute(&mut out, "name", "td-observe");
+        for (name, value) in counts {
+            push_attribute(&mut out, name, value);
+        }
+        out.push_str(">\n  <testsuite");
+        push_attribute(&mut out, "name", &self.suite);
+        for (name, value) in counts {
+            push_attribute(&mut out, name, value);
+        }
+        // Of ISO 8601, readers of JUnit know the form without a fraction and a zone.
+        let stamp = began.to_string();
+        let stamp = stamp.split('.').next().unwrap_or_default();
+        push_attribute(&mut out, "timestamp", stamp);
+        out.push_str(">\n");
+        for case in &self.cases {
+            case.write(&mut out);
+        }
+        out.push_str("  </testsuite>\n</testsuites>\n");
+        out
+    }
+}
+
+impl TestCase {
+    fn write(&self, out: &mut String) {
+        out.push_str("    <testcase");
+        push_attribute(out, "name", &self.name);
+        push_attribute(out, "classname", &self.class);
+        push_attribute(out, "time", &format!("{:.3}", self.seconds));
+        out.push_str(">\n");
+        let (element, message) = match &self.outcome {
+            CaseOutcome::Passed => ("", ""),
+            CaseOutcome::Failed(message) => ("failure", message.as_str()),
+            CaseOutcome::Error(message) => ("error", message.as_str()),
+        };
+        if !element.is_empty() {
+            out.push_str(&format!("      <{element}"));
+            push_attribute(out, "message", message);
+            push_attribute(out, "type", element);
+            out.push('>');
+            let [stdout, stderr] = &self.outputs;
+            let output = if stderr.is_empty() { stdout } else { stderr };
+            push_text(out, message);
+            push_text(out, "\n");
+            push_text(out, output.end(FAILURE_BYTES));
+            out.push_str(&format!("</{element}>\n"));
+        }
+        for (name, output) in ["system-out", "system-err"].iter().zip(&self.outputs) {
+            if !output.is_empty() {
+                out.push_str(&format!("      <{name}>"));
+                push_text(out, &output.text());
+                out.push_str(&format!("</{name}>\n"));
+            }
+        }
+        out.push_str("    </testcase>\n");
+    }
+}
+
+fn index(stream: &str) -> usize {
+    usize::from(stream == OutputStream::Stderr.as_str())
+}
+
+/// The beginning and the end of a text.
+#[derive(Debug, Default)]
+struct BoundedText {
+    start: String,
+    end: String,
+    /// The number of bytes between them.
+    lost: usize,
+}
+
+impl BoundedText {
+    fn push(&mut self, text: &str) {
+        let room = HALF_BYTES.saturating_sub(self.start.len());
+        let room = if self.end.is_empty() { room } else { 0 };
+        let (first, rest) = text.split_at(char_boundary(text, room));
+        self.start.push_str(first);
+        self.end.push_str(rest);
+        // Cut in large steps, so that each byte is moved once.
+        if self.end.len() > 2 * HALF_BYTES {
+            let cut = char_boundary(&self.end, self.end.len() - HALF_BYTES);
+            self.end.drain(..cut);
+            self.lost += cut;
+        }
+    }
+
+    fn is_empty(&self) -> bool {
+        self.start.is_empty()
+    }
+
+    /// Returns the last bytes.
+    fn end(&self, bytes: usize) -> &str {
+        let of = if self.end.is_empty() {
+            &self.start
+        } else {
+            &self.end
+        };
+        &of[char_boundary(of, of.len().saturating_sub(bytes))..]
+    }
+
+    fn text(&self) -> String {
+        let gap = match self.lost {
+            0 => String::new(),
+            bytes => format!("\n[{bytes} bytes are left out here]\n"),
+        };
+        [self.start.as_str(), &gap, &self.end].concat()
+    }
+}
+
+#[cfg(test)]
+#[path = "junit_tests.rs"]
+mod tests;

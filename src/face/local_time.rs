@@ -1,0 +1,73 @@
+//! Times for people, in their own time zone: `2026-11-23 13:14:05.123`.
+
+use jiff::tz::TimeZone;
+
+use crate::timestamp::Timestamp;
+
+/// Formats times in the zone of the system, which `TZ` may name. The text of the last second is cached: most
+/// lines of a busy log share it.
+#[derive(Clone, Debug)]
+pub(crate) struct LocalTime {
+    zone: TimeZone,
+    cached: Option<(i64, String)>,
+}
+
+impl LocalTime {
+    /// Reads the zone of the system; UTC where it has none.
+    pub fn of_system() -> Self {
+        Self::in_zone(TimeZone::try_system().unwrap_or(TimeZone::UTC))
+    }
+
+    fn in_zone(zone: TimeZone) -> Self {
+        Self { zone, cached: None }
+    }
+
+    /// Returns the time to the second.
+    pub fn second(&mut self, ts: Timestamp) -> &str {
+        let second = ts.micros().div_euclid(1_000_000);
+        if self
+            .cached
+            .as_ref()
+            .is_none_or(|(known, _)| *known != second)
+        {
+            // Beyond the years that can be written, the nearest time is shown.
+            let nearest = match second < 0 {
+                true => jiff::Timestamp::MIN,
+                false => jiff::Timestamp::MAX,
+            };
+            let time = jiff::Timestamp::from_second(second).unwrap_or(nearest);
+            let time = time.to_zoned(self.zone.clone());
+            self.cached = Some((second, time.strftime("%Y-%m-%d %H:%M:%S").to_string()));
+        }
+        self.cached.as_ref().map_or("", |(_, text)| text)
+    }
+
+    /// Appends the time to the millisecond, and a blank.
+    pub fn push(&mut self, out: &mut String, ts: Timestamp) {
+        out.push_str(self.second(ts));
+        let millis = ts.micros().rem_euclid(1_000_000) / 1000;
+        out.push_str(&format!(".{millis:03} "));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_in_the_zone_and_to_the_millisecond() {
+        let zone = TimeZone::fixed(jiff::tz::offset(2));
+        let mut local = LocalTime::in_zone(zone);
+        let mut out = String::new();
+        for micros in [1_768_989_601_123_456, 1_768_989_601_999_999, -1] {
+            local.push(&mut out, Timestamp::from_micros(micros));
+        }
+        assert_eq!(
+            out,
+            "2026-01-21 12:00:01.123 2026-01-21 12:00:01.999 1970-01-01 01:59:59.999 "
+        );
+        for micros in [i64::MIN, i64::MAX] {
+            assert!(!local.second(Timestamp::from_micros(micros)).is_empty());
+        }
+    }
+}

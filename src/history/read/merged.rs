@@ -1,0 +1,166 @@
+//! Reads several logs as one, in the order of time.
+//!
+//! A log is opened when the merge reaches the time at which its run began, and closed at its end, so that
+//! descriptors and memory depend on the runs of one moment. Blocks are smaller the more logs there are.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::path::PathBuf;
+
+use super::parse::LogRecord;
+use super::query::Query;
+use super::reader::{LogReader, ReadReport};
+use crate::error::Result;
+use crate::history::dir::RunDirectory;
+use crate::timestamp::Timestamp;
+
+/// The bytes of the blocks of all logs together.
+const BLOCKS_BYTES: usize = 8 * 1024 * 1024;
+
+/// The smallest block and the largest one: a line is rarely longer than the former, and the latter is what a
+/// reader of one log takes.
+const BLOCK_BYTES_MIN: usize = 4 * 1024;
+const BLOCK_BYTES_MAX: usize = 32 * 1024;
+
+/// Events of a run may be older than its directory, which is created by another thread.
+const CREATED_SLACK_MICROS: i64 = 60 * 1_000_000;
+
+/// A log to merge.
+#[derive(Clone, Debug)]
+pub enum LogSource {
+    /// The log of a run.
+    Run(RunDirectory),
+    /// A single file.
+    File(PathBuf),
+}
+
+/// The next of several logs.
+#[derive(Debug)]
+pub enum Merged {
+    /// The events of this log follow, among others.
+    Opened(usize),
+    /// An event of a log.
+    Record(usize, Box<LogRecord>),
+    /// The log has ended.
+    Closed(usize, Box<ReadReport>),
+    /// The log cannot be read.
+    Failed(usize, crate::error::Error),
+}
+
+/// Merges logs; numbers them as they were given.
+#[derive(Debug)]
+pub struct MergedLogs {
+    query: Query,
+    block_bytes: usize,
+    /// Logs that are not open yet, the earliest last.
+    waiting: Vec<(Timestamp, usize, LogSource)>,
+    /// The next event of each open log: the earliest first, in the order of the logs.
+    heads: BinaryHeap<Reverse<(Timestamp, usize)>>,
+    open: Vec<Option<OpenLog>>,
+    /// The log whose head was returned last, and whose next event is to be read.
+    last: Option<usize>,
+}
+
+#[derive(Debug)]
+struct OpenLog {
+    reader: LogReader,
+    head: Option<LogRecord>,
+}
+
+impl MergedLogs {
+    /// Begins to merge the events of logs that match a query.
+    pub fn new(sources: Vec<LogSource>, query: Query) -> Self {
+        let count = sources.len();
+        let mut waiting: Vec<_> = (0..)
+            .zip(sources)
+            .map(|(number, source)| (began(&source), number, source))
+            .collect();
+        waiting.sort_by_key(|(began, number, _)| Reverse((*began, *number)));
+        Self {
+            query,
+            block_bytes: (BLOCKS_BYTES / count.max(1)).clamp(BLOCK_BYTES_MIN, BLOCK_BYTES_MAX),
+            waiting,
+            heads: BinaryHeap::new(),
+            open: (0..count).map(|_| None).collect(),
+            last: None,
+        }
+    }
+
+    /// Opens the next log if no event of an open one is earlier.
+    fn open_next(&mut self) -> Option<Merged> {
+        let (began, ..) = self.waiting.last()?;
+        let earliest = self.heads.peek().map(|Reverse((ts, _))| *ts);
+        if earliest.is_some_and(|ts| ts < *began) {
+            return None;
+        }
+        let (_, number, source) = self.waiting.pop()?;
+        match self.reader(&source) {
+            Ok(reader) => {
+                self.open[number] = Some(OpenLog { reader, head: None });
+                self.last = Some(number);
+                Some(Merged::Opened(number))
+            }
+            Err(error) => Some(Merged::Failed(number, error)),
+        }
+    }
+
+    fn reader(&self, source: &LogSource) -> Result<LogReader> {
+        let query = self.query.clone();
+        let reader = match source {
+            LogSource::Run(run) => LogReader::open_lines(run, query),
+            LogSource::File(path) => LogReader::open_file(path, query),
+        };
+        Ok(reader?.in_blocks_of(self.block_bytes))
+    }
+
+    /// Reads the next event of the log that was advanced last; returns its end, if it has come.
+    fn advance(&mut self) -> Option<Merged> {
+        let number = self.last.take()?;
+        let log = self.open[number].as_mut()?;
+        match log.reader.next() {
+            Some(record) => {
+                self.heads.push(Reverse((record.envelope.ts, number)));
+                log.head = Some(record);
+                None
+            }
+            None => {
+                let report = self.open[number].take().map(|log| log.reader.into_report());
+                Some(Merged::Closed(number, Box::new(report.unwrap_or_default())))
+            }
+        }
+    }
+}
+
+impl Iterator for MergedLogs {
+    type Item = Merged;
+
+    fn next(&mut self) -> Option<Merged> {
+        if let Some(closed) = self.advance() {
+            return Some(closed);
+        }
+        if let Some(opened) = self.open_next() {
+            return Some(opened);
+        }
+        let Reverse((_, number)) = self.heads.pop()?;
+        self.last = Some(number);
+        let record = self.open[number].as_mut()?.head.take()?;
+        Some(Merged::Record(number, Box::new(record)))
+    }
+}
+
+/// Returns a time before which the log has no event.
+fn began(source: &LogSource) -> Timestamp {
+    let first = Timestamp::from_micros(i64::MIN);
+    let LogSource::Run(run) = source else {
+        return first;
+    };
+    match run.metadata() {
+        Ok(Some(metadata)) => Timestamp::from_micros(
+            metadata
+                .created
+                .micros()
+                .saturating_sub(CREATED_SLACK_MICROS),
+        ),
+        _ => first,
+    }
+}

@@ -1,0 +1,41 @@
+//! The destinations of a command's bytes, before they are decoded.
+
+use std::io::Write;
+
+use crate::child::OutputStream;
+
+/// Receives every byte of a command's outputs as it was printed. It runs on the thread that supervises the
+/// command and must not block it.
+pub(crate) trait ByteSink: Send {
+    /// Takes bytes.
+    fn take(&mut self, stream: OutputStream, bytes: &[u8]);
+
+    /// Returns false while there is no room for more of this output: it is not read then.
+    fn has_room(&self, stream: OutputStream) -> bool;
+}
+
+/// A writer that gets both outputs: a terminal.
+pub(super) struct Mirror<W> {
+    to: Option<W>,
+}
+
+impl<W: Write + Send> Mirror<W> {
+    pub fn new(to: W) -> Self {
+        Self { to: Some(to) }
+    }
+}
+
+impl<W: Write + Send> ByteSink for Mirror<W> {
+    fn take(&mut self, _: OutputStream, bytes: &[u8]) {
+        if let Some(to) = &mut self.to
+            && to.write_all(bytes).and_then(|()| to.flush()).is_err()
+        {
+            // The mirror's reader is gone; everything else continues.
+            self.to = None;
+        }
+    }
+
+    fn has_room(&self, _: OutputStream) -> bool {
+        true
+    }
+}

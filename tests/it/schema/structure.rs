@@ -1,0 +1,180 @@
+//! A validator of the part of JSON Schema that our schema uses. A keyword that it does not know fails, so that
+//! none goes unchecked.
+
+use serde_json::{Map, Value};
+
+/// Validates instances.
+pub struct Structure {
+    schema: Value,
+    /// Refuses what later versions may add: unknown fields, types and names.
+    is_strict: bool,
+}
+
+impl Structure {
+    pub fn strict() -> Self {
+        Self {
+            schema: td_observe::json_schema(),
+            is_strict: true,
+        }
+    }
+
+    pub fn lenient() -> Self {
+        Self {
+            is_strict: false,
+            ..Self::strict()
+        }
+    }
+
+    /// Validates an envelope.
+    pub fn check(&self, envelope: &Value) -> Result<(), String> {
+        self.at(&self.schema, envelope, true)
+    }
+
+    fn at(&self, schema: &Value, value: &Value, is_root: bool) -> Result<(), String> {
+        let keywords = schema.as_object().ok_or("a schema that is no object")?;
+        for (keyword, expected) in keywords {
+            self.keyword(keyword, expected, keywords, value, is_root)
+                .map_err(|why| format!("{keyword}: {why}"))?;
+        }
+        Ok(())
+    }
+
+    fn keyword(
+        &self,
+        keyword: &str,
+        expected: &Value,
+        all: &Map<String, Value>,
+        value: &Value,
+        is_root: bool,
+    ) -> Result<(), String> {
+        let ensure = |holds: bool| match holds {
+            true => Ok(()),
+            false => Err(format!("{expected} does not hold for {value}")),
+        };
+        match keyword {
+            "$schema" | "$id" | "title" | "$defs" if is_root => Ok(()),
+            "description" => ensure(expected.as_str().is_some_and(|text| !text.is_empty())),
+            "$ref" => {
+                let path = expected.as_str().unwrap().trim_start_matches('#');
+                let schema = self.schema.pointer(path);
+                self.at(schema.ok_or(format!("no {path}"))?, value, false)
+            }
+            "type" => {
+                let types = expected.as_array().cloned();
+                let types = types.unwrap_or_else(|| vec![expected.clone()]);
+                ensure(
+                    types
+                        .iter()
+                        .any(|name| is_of(name.as_str().unwrap(), value)),
+                )
+            }
+            "const" => ensure(value == expected),
+            "enum" => ensure(expected.as_array().unwrap().contains(value)),
+            "not" => ensure(self.at(expected, value, false).is_err()),
+            "format" => {
+                assert_eq!(expected, "date-time");
+                ensure(
+                    value
+                        .as_str()
+                        .unwrap()
+                        .parse::<td_observe::Timestamp>()
+                        .is_ok(),
+                )
+            }
+            "minimum" => ensure(number(value).is_none_or(|value| Some(value) >= number(expected))),
+            "maximum" => ensure(number(value).is_none_or(|value| Some(value) <= number(expected))),
+            "minItems" => ensure(length(value) >= expected.as_u64().unwrap()),
+            "maxItems" => ensure(length(value) <= expected.as_u64().unwrap()),
+            "items" => value
+                .as_array()
+                .into_iter()
+                .flatten()
+                .try_for_each(|item| self.at(expected, item, false)),
+            "prefixItems" => {
+                let schemas = expected.as_array().unwrap();
+                let items = value.as_array().into_iter().flatten();
+                schemas
+                    .iter()
+                    .zip(items)
+                    .try_for_each(|(schema, item)| self.at(schema, item, false))
+            }
+            "required" => {
+                let names = expected.as_array().unwrap();
+                ensure(
+                    names
+                        .iter()
+                        .all(|name| !value[name.as_str().unwrap()].is_null()),
+                )
+            }
+            "properties" => {
+                for (name, field) in value.as_object().into_iter().flatten() {
+                    match expected.get(name) {
+                        Some(schema) => self
+                            .at(schema, field, false)
+                            .map_err(|why| format!("{name}: {why}"))?,
+                        None if self.is_strict => return Err(format!("no field {name} is known")),
+                        None => {}
+                    }
+                }
+                Ok(())
+            }
+            "anyOf" => {
+                let schemas = expected.as_array().unwrap();
+                // The last one stands for names of later versions.
+                let is_open = |schema: &Value| {
+                    self.is_strict
+                        && schema["type"] == "string"
+                        && schemas.iter().any(|other| !other["const"].is_null())
+                };
+                let mut schemas = schemas.iter().filter(|schema| !is_open(schema));
+                ensure(schemas.any(|schema| self.at(schema, value, false).is_ok()))
+            }
+            "oneOf" => {
+                let schemas = expected.as_array().unwrap().iter();
+                // An event's type selects its definition, whose complaint says what is wrong.
+                let name = value["type"].as_str().unwrap_or_default();
+                let own = format!("#/$defs/{name}");
+                let (own, others): (Vec<_>, Vec<_>) =
+                    schemas.partition(|schema| schema["$ref"] == own.as_str());
+                let matching = others
+                    .iter()
+                    .filter(|schema| self.at(schema, value, false).is_ok());
+                let others = matching.count();
+                match own.first() {
+                    Some(own) => {
+                        self.at(own, value, false)?;
+                        ensure(others == 0)
+                    }
+                    None if self.is_strict => Err(format!("no type {name} is known")),
+                    None => ensure(others == 1),
+                }
+            }
+            other => {
+                let _ = all;
+                panic!("the keyword {other} is not known here")
+            }
+        }
+    }
+}
+
+fn is_of(name: &str, value: &Value) -> bool {
+    match name {
+        "object" => value.is_object(),
+        "array" => value.is_array(),
+        "string" => value.is_string(),
+        "boolean" => value.is_boolean(),
+        "null" => value.is_null(),
+        "integer" => value.is_i64() || value.is_u64(),
+        other => panic!("the type {other} is not known here"),
+    }
+}
+
+/// Numbers as 128 bits, which have room for signed and unsigned ones. Bounds hold for numbers only.
+fn number(value: &Value) -> Option<i128> {
+    let unsigned = value.as_u64().map(i128::from);
+    unsigned.or_else(|| value.as_i64().map(i128::from))
+}
+
+fn length(value: &Value) -> u64 {
+    value.as_array().map_or(0, Vec::len) as u64
+}
