@@ -6,7 +6,6 @@ use crate::bus::EventEmitter;
 use crate::event::{CompletionReason, PaneId, Styles, TdEvent, TurnEvidence};
 use crate::observe::resume_point::ResumePoint;
 use crate::process::BlockingEmitter;
-use crate::track::{Change, Throttled};
 
 /// The context of warnings about a pane's pipe. Nothing is missing because of them: faces show them
 /// when they are asked for more detail.
@@ -22,66 +21,6 @@ pub(super) struct PaneOutput<'a> {
 }
 
 impl PaneOutput<'_> {
-    /// Reports a change of a pane, whose text has these styles.
-    pub fn change(&mut self, pane: &PaneId, paced: Throttled, styles: Styles) {
-        let (change, keep) = match paced {
-            Throttled::Logged(change) => (change, true),
-            Throttled::Live(change) => (change, false),
-        };
-        let (execution_id, pane) = (self.emitter.execution_id().clone(), pane.clone());
-        let event = match change {
-            Change::Lines { first_line, chunk } => TdEvent::OutputUpdate {
-                execution_id,
-                pane,
-                first_line,
-                chunk,
-                is_complete: false,
-                reason: None,
-                exit_status: None,
-                styles,
-            },
-            Change::Revised { line, text } => TdEvent::OutputRevised {
-                execution_id,
-                pane,
-                line,
-                text,
-                styles,
-            },
-            Change::Screen {
-                width,
-                height,
-                cursor,
-                rows,
-            } => TdEvent::ScreenUpdate {
-                execution_id,
-                pane,
-                width,
-                height,
-                cursor,
-                rows,
-            },
-            Change::Gap {
-                first_line,
-                lost_lines,
-                reason,
-                evidence,
-            } => TdEvent::OutputGap {
-                execution_id,
-                pane,
-                first_line,
-                lost_lines,
-                reason: reason.into(),
-                evidence: evidence.into(),
-            },
-        };
-        // A closed bus means that the engine is at its end: no subscriber is left.
-        match (&mut self.blocking, keep) {
-            (Some(blocking), true) => blocking.emit(event),
-            (None, true) => drop(self.emitter.emit(event)),
-            (_, false) => drop(self.emitter.emit_live(event)),
-        }
-    }
-
     /// Reports that a pane's output up to here is complete: an agent's turn, or a program's life.
     pub fn complete(
         &mut self,

@@ -46,13 +46,20 @@ pub(super) enum Comparison {
 
 impl CaptureDigest {
     pub(super) fn new(state: &PaneState, screen: Arc<str>, freshness: Freshness) -> Self {
-        Self {
-            numbers: state.numbers(),
-            window_activity: state.window_activity,
-            title: state.title.clone(),
+        let mut digest = Self {
             screen,
             freshness,
-        }
+            ..Self::default()
+        };
+        digest.describe(state);
+        digest
+    }
+
+    /// Takes the numbers of the state.
+    pub(super) fn describe(&mut self, state: &PaneState) {
+        self.numbers = state.numbers();
+        self.window_activity = state.window_activity;
+        self.title.clone_from(&state.title);
     }
 
     /// Compares with a listing, before which the server had read `server_bytes`.

@@ -38,7 +38,6 @@ mod snapshot;
 mod active;
 mod batches;
 mod server_idle;
-mod shared_capture;
 
 mod client;
 

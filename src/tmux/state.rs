@@ -144,6 +144,7 @@ impl PaneState {
         self.window_name = listed.window_name;
         self.window_active = listed.window_active;
         self.command = listed.command;
+        self.title = listed.title;
         self.owned = true;
     }
 

@@ -6,8 +6,8 @@ use super::{Follow, Pane, PipeNews};
 use crate::observe::pane_observer::streamed_pane::{ListedNumbers, StreamItem, StreamedPane};
 use crate::observe::pane_output::{PIPE_CONTEXT, PaneOutput};
 use crate::tmux::{
-    BASELINE_ROWS, DroppedBytes, Margin, PaneRequest, PaneShape, PaneState, PipeToken, ResyncData,
-    ResyncRequest, ResyncSpec,
+    BASELINE_ROWS, DroppedBytes, Margin, PaneCapture, PaneRequest, PaneShape, PaneState, PipeToken,
+    ResyncData, ResyncRequest, ResyncSpec,
 };
 use crate::track::{Capture, ShellMark, SyncPoint, TerminalNotice};
 
@@ -205,11 +205,14 @@ impl Pane {
         }
     }
 
-    /// A capture to compare with; whether the drain is to be asked for a mark.
-    pub fn compare(&mut self, look: &Capture, view: &ResyncData, now: Instant) -> bool {
-        let seam = seam_of(look, view);
+    /// Takes a capture to compare with. Returns true if the drain must be asked for a mark.
+    pub fn compare(&mut self, captured: PaneCapture, now: Instant) -> bool {
+        let PaneCapture {
+            capture, resync, ..
+        } = captured;
+        let point = sync_point(capture, resync.unwrap_or_default());
         self.stream_mut()
-            .is_some_and(|stream| stream.handle_check(seam, now))
+            .is_some_and(|stream| stream.handle_check(point, now))
     }
 
     /// A capture to compare with is asked for.
@@ -357,11 +360,11 @@ pub(super) fn screen_text(look: &Capture) -> String {
 }
 
 /// Returns the sync point of a capture.
-pub(in crate::observe) fn seam_of(look: &Capture, view: &ResyncData) -> SyncPoint {
+pub(in crate::observe) fn sync_point(capture: Capture, resync: ResyncData) -> SyncPoint {
     SyncPoint {
-        capture: look.clone(),
-        modes: view.modes.clone(),
-        pending: view.pending.clone(),
-        version: view.version,
+        capture,
+        modes: resync.modes,
+        pending: resync.pending,
+        version: resync.version,
     }
 }

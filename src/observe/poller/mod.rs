@@ -388,7 +388,7 @@ impl Work {
             again,
             now: self.poller.clock.now(),
         };
-        self.poller.panes.answered(&panes, &left, context);
+        self.poller.panes.answered(panes, &left, context);
         None
     }
 

@@ -1,13 +1,13 @@
 //! The panes of one watched session: opened, asked for, told apart, handed over and closed.
 
 mod agents;
-mod captured_pane;
 mod departures;
 mod opening;
 mod programs;
 mod streams;
+mod to_open;
 
-use captured_pane::{CapturedPane, ToOpen};
+use to_open::ToOpen;
 
 use std::collections::{HashMap, HashSet};
 use std::time::Instant;
@@ -31,8 +31,7 @@ use crate::observe::session_outcome::SessionOutcome;
 use crate::observe::watch::Baseline;
 use crate::process::{BlockingEmitter, ProcessWatcher};
 use crate::tmux::{
-    CaptureDigest, DepartedPane, Drains, GatewayHandle, PaneReply, PaneRequest, PollSchedule,
-    SessionId,
+    DepartedPane, Drains, GatewayHandle, PaneReply, PaneRequest, PollSchedule, SessionId,
 };
 
 /// Which panes of the session are watched.
@@ -248,7 +247,7 @@ impl SessionPanes {
     /// Takes in what became of all panes.
     pub fn answered(
         &mut self,
-        panes: &[PaneReply],
+        panes: Vec<PaneReply>,
         left: &HashMap<PaneId, DepartedPane>,
         context: ReplyContext<'_>,
     ) {
@@ -258,8 +257,8 @@ impl SessionPanes {
             if self.shows(&id) {
                 self.programs.pane_listed(&id, answer.state(), context.now);
             }
+            there.insert(id.clone());
             self.pane_answered(&id, answer, context);
-            there.insert(id);
         }
         self.arriving.retain(|id, _| there.contains(id));
         self.passed_over.retain(|id| there.contains(id));
@@ -286,7 +285,7 @@ impl SessionPanes {
         }
     }
 
-    fn pane_answered(&mut self, id: &PaneId, answer: &PaneReply, context: ReplyContext<'_>) {
+    fn pane_answered(&mut self, id: &PaneId, answer: PaneReply, context: ReplyContext<'_>) {
         if !self.shows(id) {
             self.pass_over(id, context.now);
             return;
@@ -298,18 +297,10 @@ impl SessionPanes {
                 self.go_on(&mut pane, id, answer, context);
                 Some(pane)
             }
-            (
-                None,
-                PaneReply::Captured {
-                    state,
-                    capture: look,
-                    digest: seen,
-                    resync: seam,
-                },
-            ) => {
-                let mut pane = self.found(id, CapturedPane { state, look, seen }, context);
+            (None, PaneReply::Captured(mut captured)) => {
+                let mut pane = self.found(id, &mut captured, context);
                 match &mut pane {
-                    Some(pane) => self.pipe_answered(pane, id, look, seam.as_deref(), context.now),
+                    Some(pane) => self.pipe_answered(pane, id, *captured, context.now),
                     None => self.drop_opening(id),
                 }
                 pane
@@ -336,24 +327,19 @@ impl SessionPanes {
         }
     }
 
-    /// A pane that is watched.
+    /// Passes the answer on to the pane.
     fn go_on(
         &mut self,
         pane: &mut Pane,
         id: &PaneId,
-        answer: &PaneReply,
+        mut answer: PaneReply,
         context: ReplyContext<'_>,
     ) {
-        let pid = match answer {
-            PaneReply::Captured { capture: look, .. } => look.pid,
-            PaneReply::Unchanged(state, _) | PaneReply::Listed(state) => state.pid,
-        };
-        let is_respawned = pane.is_respawned(pid);
-        if is_respawned {
+        if pane.is_respawned(answer.state().pid) {
             // The program that is known is the one that has ended.
             self.config.commands.remove(id);
+            self.add_command(answer.state_mut());
         }
-        let named = is_respawned.then(|| self.with_command(answer.state()));
         let mut out = out(
             &self.config.emitter,
             &mut self.config.resume_points,
@@ -361,40 +347,31 @@ impl SessionPanes {
             context.now,
         );
         match answer {
-            PaneReply::Captured {
-                capture: look,
-                resync: Some(seam),
-                ..
-            } if pane.is_streamed() => {
-                if pane.compare(look, seam, context.now)
+            PaneReply::Captured(captured) if captured.resync.is_some() && pane.is_streamed() => {
+                if pane.compare(*captured, context.now)
                     && let (Some(pipes), Some(token)) = (&self.pipes, pane.pipe())
                 {
                     pipes.request_mark(token);
                 }
             }
-            PaneReply::Captured {
-                state,
-                capture: look,
-                digest: seen,
-                resync: seam,
-            } if !context.again || pane.deeper || seam.is_some() => {
-                let deepest = context.again && (pane.deeper || seam.is_some());
-                let state = named.as_ref().unwrap_or(state);
-                pane.look(state, look, CaptureDigest::clone(seen), deepest, &mut out);
-                self.pipe_answered(pane, id, look, seam.as_deref(), context.now);
+            PaneReply::Captured(mut captured) => {
+                let is_whole = pane.deeper || captured.resync.is_some();
+                if !context.again || is_whole {
+                    pane.handle_capture(&mut captured, context.again && is_whole, &mut out);
+                    self.pipe_answered(pane, id, *captured, context.now);
+                }
             }
             PaneReply::Unchanged(state, proof) if !context.again => {
-                pane.still(state, *proof, &mut out);
+                pane.handle_unchanged(&state, proof, &mut out);
             }
             PaneReply::Listed(state) => {
-                let state = named.as_ref().unwrap_or(state);
-                if pane.there(state, &mut out)
+                if pane.there(&state, &mut out)
                     && let Some(recording) = &self.config.recording
                 {
                     recording.add_resize(id, (state.width, state.height));
                 }
             }
-            PaneReply::Unchanged(..) | PaneReply::Captured { .. } => {}
+            PaneReply::Unchanged(..) => {}
         }
     }
 }

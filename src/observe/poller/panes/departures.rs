@@ -4,14 +4,13 @@
 use std::collections::HashMap;
 use std::time::Instant;
 
-use super::captured_pane::CapturedPane;
 use super::{ReplyContext, SessionPanes};
 use crate::event::PaneId;
 use crate::observe::pane_observer::Begin;
 use crate::observe::pane_observer::Pane;
 use crate::observe::pane_output::PaneOutput;
 use crate::observe::session_outcome::SessionOutcome;
-use crate::tmux::{CaptureDigest, DepartedPane, bytes_read_by};
+use crate::tmux::{DepartedPane, PaneCapture, bytes_read_by};
 use crate::track::{Capture, Row};
 
 impl SessionPanes {
@@ -107,16 +106,16 @@ impl SessionPanes {
         if !to_open.is_fresh || left.get(id).is_some_and(|left| left.moved) {
             return;
         }
-        let look = Capture {
+        let capture = Capture {
             width: to_open.state.width,
             height: to_open.state.height,
             rows: vec![Row::default(); to_open.state.height as usize],
             ..Capture::default()
         };
-        let sight = CapturedPane {
-            state: &to_open.state,
-            look: &look,
-            seen: &CaptureDigest::default(),
+        let mut captured = PaneCapture {
+            state: to_open.state,
+            capture,
+            ..PaneCapture::default()
         };
         let context = ReplyContext {
             name: "",
@@ -124,7 +123,7 @@ impl SessionPanes {
             again: true,
             now,
         };
-        if let Some(mut pane) = self.open(id, sight, &Begin::Fresh, context) {
+        if let Some(mut pane) = self.open(id, &mut captured, &Begin::Fresh, context) {
             pane.is_missing_all(now);
             self.parts(id, pane, None, now);
         }
