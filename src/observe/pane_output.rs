@@ -2,10 +2,10 @@
 
 use std::time::Instant;
 
+use crate::bus::BlockingEmitter;
 use crate::bus::EventEmitter;
 use crate::event::{CompletionReason, PaneId, Styles, TdEvent, TurnEvidence};
 use crate::observe::resume_point::ResumePoint;
-use crate::process::BlockingEmitter;
 
 /// The context of warnings about a pane's pipe. Nothing is missing because of them: faces show them
 /// when they are asked for more detail.

@@ -31,7 +31,6 @@ mod line_assembler;
 mod output_batcher;
 mod record_splitter;
 
-mod blocking_emitter;
 mod sink;
 mod terminal;
 
@@ -61,7 +60,6 @@ pub use self::writer::OutputWriter;
 pub use crate::child::OutputStream;
 
 pub(crate) use self::agents::RunningAgent;
-pub(crate) use self::blocking_emitter::BlockingEmitter;
 pub(crate) use self::foreground::{Program, foreground};
 pub(crate) use self::os::{
     ExitWatch, ProcessWatcher, TerminalWatch, WatchedProcess, directory, stat,

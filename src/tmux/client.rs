@@ -8,10 +8,10 @@ use std::time::{Duration, Instant};
 use crossbeam_channel::select_biased;
 
 use super::batches::screens_max;
-use super::capture::{CaptureResult, CaptureSpec, capture};
+use super::capture::CaptureSpec;
 use super::counters::Counters;
 use super::digest::Freshness;
-use super::listing::{Listing, ServerIdentity};
+use super::listing::Listing;
 use super::probe::{Probed, ScreenSpec, probe};
 use super::server::Server;
 use super::server_idle::ServerIdle;
@@ -321,14 +321,10 @@ impl Client {
         Ok(last.snapshot(now, true, HashMap::new()))
     }
 
-    /// Captures panes with one process.
-    pub fn capture(
-        &mut self,
-        identity: &ServerIdentity,
-        specs: &[CaptureSpec],
-    ) -> Result<Vec<CaptureResult>> {
+    /// Runs one process that takes captures.
+    pub fn run_captures<T>(&mut self, run: impl FnOnce(&Server, &Clock) -> Result<T>) -> Result<T> {
         self.idle.query_started(self.counters.cpu_time());
-        self.query(|server, clock| capture(server, clock, identity, specs))
+        self.query(run)
     }
 
     pub fn server(&self) -> &Server {

@@ -90,7 +90,6 @@ impl CoordinatorThread {
             exits: self.exits.clone(),
             conversations: self.conversations.clone(),
             shows_screens: self.watch.screens,
-            clock: self.context.clock.clone(),
         });
         let poller = Poller {
             session_id: session.id,

@@ -15,8 +15,8 @@ use std::time::Instant;
 use crossbeam_channel::{Receiver, Sender, bounded};
 
 use crate::agent::StateRules;
+use crate::bus::BlockingEmitter;
 use crate::bus::EventEmitter;
-use crate::clock::Clock;
 use crate::event::PaneId;
 use crate::observe::conversation::{AgentUpdate, Conversations, UPDATES_MAX};
 use crate::observe::pane_observer::Pane;
@@ -29,7 +29,7 @@ use crate::observe::programs::PanePrograms;
 use crate::observe::resume_point::ResumePoint;
 use crate::observe::session_outcome::SessionOutcome;
 use crate::observe::watch::Baseline;
-use crate::process::{BlockingEmitter, ProcessWatcher};
+use crate::process::ProcessWatcher;
 use crate::tmux::{
     DepartedPane, Drains, GatewayHandle, PaneReply, PaneRequest, PollSchedule, SessionId,
 };
@@ -83,7 +83,6 @@ pub(in crate::observe) struct PanesConfig {
     pub conversations: Conversations,
     /// Rows of panes are reported though their agents' conversations are.
     pub shows_screens: bool,
-    pub clock: Clock,
 }
 
 /// An answer about all panes, as far as it matters to each.
@@ -133,7 +132,7 @@ impl SessionPanes {
             leaving: HashMap::new(),
             programs: PanePrograms::new(config.exits.clone(), config.server_pid),
             outcome: SessionOutcome::default(),
-            blocking: BlockingEmitter::new(config.emitter.clone(), config.clock.clone()),
+            blocking: BlockingEmitter::new(config.emitter.clone()),
             config,
             panes: HashMap::new(),
             passed_over: HashSet::new(),
