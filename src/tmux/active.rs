@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use super::batches::{CaptureCost, batches};
-use super::capture::{CaptureResult, CaptureSpec};
+use super::capture::{CaptureResult, CaptureSpec, capture};
 use super::client::Client;
 use super::digest::{CaptureDigest, Freshness};
 use super::id::pane_number;
@@ -17,8 +17,10 @@ use super::reply::{PaneReply, SessionReply};
 use super::request::{CaptureRequest, PaneRequest, ReplyTime, SessionRequest};
 use super::rounds::{AdaptiveRounds, UNHURRIED};
 use super::schedule::{AdaptivePolling, PollSchedule};
+use super::server::Server;
 use super::snapshot::Snapshot;
 use super::state::PaneState;
+use crate::clock::Clock;
 use crate::error::Error;
 use crate::event::PaneId;
 
@@ -160,7 +162,7 @@ impl ActiveRequest {
                     && known.is_proved_by_screen(now.server_bytes);
                 (is_useful && !request.is_resting).then_some(ScreenSpec {
                     pane: pane_number(pane)?,
-                    height: known.numbers.shape.height,
+                    height: known.numbers.height,
                 })
             })
     }
@@ -235,7 +237,8 @@ pub(super) fn complete(client: &mut Client, mut requests: Vec<ActiveRequest>, sn
         }
         let specs: Vec<CaptureSpec> = batch.iter().map(|it| it.spec.clone()).collect();
         let freshness = client.freshness();
-        let results = match client.capture(identity, &specs) {
+        let run = |server: &Server, clock: &Clock| capture(server, clock, identity, &specs);
+        let results = match client.run_captures(run) {
             Ok(results) => results,
             // The server hangs or is gone; the next request tries again.
             Err(error) => return fail_all(&mut requests, &error),
@@ -317,7 +320,9 @@ fn deliver(
             resync: None,
             ..spec
         };
-        match client.capture(identity, &[screen_only]) {
+        let specs = [screen_only];
+        let run = |server: &Server, clock: &Clock| capture(server, clock, identity, &specs);
+        match client.run_captures(run) {
             Ok(mut again) => result = again.pop().unwrap_or(CaptureResult::Unreadable),
             Err(error) => return readers.iter().for_each(|at| requests[*at].fail(&error)),
         }

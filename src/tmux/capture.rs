@@ -312,14 +312,7 @@ fn parse_one(
     };
     state.owned = true;
     let capture = Capture {
-        width: state.width,
-        height: state.height,
-        history_size: state.history_size,
-        history_limit: state.history_limit,
-        cursor: state.cursor,
-        alternate: state.alternate,
-        dead: state.dead,
-        pid: state.pid,
+        numbers: state.numbers,
         rows,
         saved,
         ..Capture::default()

@@ -67,7 +67,7 @@ pub use self::{
         CaptureRequest, ForegroundPrograms, NewPanes, PaneRequest, ReplyTime, ResyncRequest,
         SessionRequest,
     },
-    state::{PaneNumbers, PaneShape, PaneState},
+    state::PaneState,
 };
 
 pub(crate) use counters::bytes_read_by;

@@ -104,16 +104,20 @@ fn lines_above_cursor(capture: &Capture) -> i64 {
 mod tests {
     use super::*;
     use crate::event::Cursor;
+    use crate::track::PaneNumbers;
     use crate::track::Row;
 
     #[test]
     fn wipes_are_distinguished_from_scrolling() {
         let capture = |history_size, y, last: &str| Capture {
-            width: 10,
-            height: 3,
-            history_size,
-            history_limit: 100,
-            cursor: Cursor { x: 0, y },
+            numbers: PaneNumbers {
+                width: 10,
+                height: 3,
+                history_size,
+                history_limit: 100,
+                cursor: Cursor { x: 0, y },
+                ..PaneNumbers::default()
+            },
             rows: vec![Row {
                 text: last.into(),
                 wrapped: false,

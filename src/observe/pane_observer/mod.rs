@@ -31,10 +31,9 @@ use crate::observe::pane_observer::turns::{PaneTurns, TurnRules, TurnTimeout};
 use crate::observe::pane_output::{Completion, PaneOutput};
 use crate::observe::resume_point::ResumePoint;
 use crate::tmux::{
-    CaptureDigest, CaptureRequest, Freshness, Margin, PaneCapture, PaneRequest, PaneShape,
-    PollSchedule,
+    CaptureDigest, CaptureRequest, Freshness, Margin, PaneCapture, PaneRequest, PollSchedule,
 };
-use crate::track::{Capture, ProcessExit, RevisionThrottle, Tracker};
+use crate::track::{Capture, PaneNumbers, ProcessExit, RevisionThrottle, Tracker};
 
 /// Time for which a line must be unchanged to settle, where captures are irregular: shorter than
 /// people notice, and longer than most programs take to rewrite what they have just written.
@@ -65,7 +64,7 @@ pub(in crate::observe) struct Pane {
     follow: Follow,
     pace: RevisionThrottle,
     /// Its size and its program, as last reported.
-    shape: PaneShape,
+    shape: PaneNumbers,
     /// The last capture; `None` where it does not tell what has changed since.
     seen: Option<CaptureDigest>,
     /// When the last capture was taken, on the captures' clock, and how long what it showed must stand.
@@ -182,7 +181,7 @@ impl Pane {
             id: state.pane(),
             follow: Follow::Looks(Box::new(tracker)),
             pace: RevisionThrottle::default(),
-            shape: state.shape(),
+            shape: state.numbers,
             seen: Some(digest),
             looked_at: look.at,
             settle: options.settle,
@@ -305,7 +304,7 @@ impl Pane {
     }
 
     /// Takes the numbers of a listing or a capture.
-    pub fn shaped(&mut self, shape: PaneShape, out: &mut PaneOutput<'_>) {
+    pub fn shaped(&mut self, shape: PaneNumbers, out: &mut PaneOutput<'_>) {
         let old = std::mem::replace(&mut self.shape, shape);
         if old.pid != shape.pid && shape.dead.is_none() {
             self.ended = None;

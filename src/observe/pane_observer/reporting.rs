@@ -34,7 +34,7 @@ impl Pane {
         self.report_pipe(closed, out);
         self.piped(state.piped, out);
         self.titled(&state.title, out);
-        self.shaped(state.shape(), out);
+        self.shaped(state.numbers, out);
         let TrackerOutput::Changes(changes) = outcome else {
             self.deeper = true;
             return;

@@ -52,7 +52,7 @@ impl ActiveRequest {
                 None | Some(PaneRequest::Resync(_)) => None,
                 Some(PaneRequest::Presence) => Some(PaneReply::Listed(listed.clone())),
                 Some(PaneRequest::Shape(shape)) => {
-                    has_news |= listed.shape() != *shape;
+                    has_news |= !listed.has_shape_of(shape);
                     Some(PaneReply::Listed(listed.clone()))
                 }
                 Some(PaneRequest::Capture(_)) => {

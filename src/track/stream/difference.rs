@@ -2,7 +2,7 @@
 
 use super::tracker::StreamTracker;
 use crate::event::Cursor;
-use crate::track::capture::Capture;
+use crate::track::capture::{Capture, PaneNumbers};
 use crate::track::lines::Logical;
 use crate::track::normal::Normal;
 
@@ -50,15 +50,17 @@ impl StreamTracker {
         let terminal = &self.terminal;
         let history = terminal.grid.scrolled.history;
         Capture {
-            // A screen is smaller than that.
-            width: terminal.width() as u32,
-            height: terminal.height() as u32,
-            history_size: history.size,
-            history_limit: history.limit,
-            cursor: terminal.cursor(),
-            alternate: terminal.saved.is_some(),
-            dead: self.tracker.dead,
-            pid: self.tracker.pid,
+            numbers: PaneNumbers {
+                // A screen is smaller than that.
+                width: terminal.width() as u32,
+                height: terminal.height() as u32,
+                history_size: history.size,
+                history_limit: history.limit,
+                cursor: terminal.cursor(),
+                alternate: terminal.saved.is_some(),
+                dead: self.tracker.dead,
+                pid: self.tracker.pid,
+            },
             rows: terminal.shown(),
             saved: terminal.hidden(),
             at: self.tracker.at,
@@ -67,11 +69,16 @@ impl StreamTracker {
         }
     }
 
-    /// Rows in the history, the cursor, and whether the alternate screen is shown, by the bytes.
-    pub fn position(&self) -> (u32, Cursor, bool) {
+    /// Returns the rows in the history, the cursor, and whether the alternate screen is shown, as the
+    /// bytes have left them. The other numbers are zero.
+    pub fn position(&self) -> PaneNumbers {
         let terminal = &self.terminal;
-        let history = terminal.grid.scrolled.history.size;
-        (history, terminal.cursor(), terminal.saved.is_some())
+        PaneNumbers {
+            history_size: terminal.grid.scrolled.history.size,
+            cursor: terminal.cursor(),
+            alternate: terminal.saved.is_some(),
+            ..PaneNumbers::default()
+        }
     }
 
     /// Returns whether a look shows the line of the cursor, or the one above it, otherwise than the

@@ -45,9 +45,10 @@ const SINGLE_LINES: usize = 32;
 ///
 /// ```
 /// use std::time::Duration;
-/// use td_observe::track::{Change, Capture, Row, SyncPoint, StreamTracker, Tracker};
+/// use td_observe::track::{Capture, Change, PaneNumbers, Row, SyncPoint, StreamTracker, Tracker};
 /// let rows = vec![Row::default(); 3];
-/// let capture = Capture { width: 20, height: 3, rows, ..Capture::default() };
+/// let numbers = PaneNumbers { width: 20, height: 3, ..PaneNumbers::default() };
+/// let capture = Capture { numbers, rows, ..Capture::default() };
 /// let seam = SyncPoint { capture, ..SyncPoint::default() };
 /// let mut pane = StreamTracker::new(Tracker::baseline(&seam.capture), &seam);
 /// let bytes = b"cc a.c\r\n";

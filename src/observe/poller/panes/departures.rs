@@ -11,7 +11,7 @@ use crate::observe::pane_observer::Pane;
 use crate::observe::pane_output::PaneOutput;
 use crate::observe::session_outcome::SessionOutcome;
 use crate::tmux::{DepartedPane, PaneCapture, bytes_read_by};
-use crate::track::{Capture, Row};
+use crate::track::{Capture, PaneNumbers, Row};
 
 impl SessionPanes {
     /// A pane is no longer the session's.
@@ -107,8 +107,11 @@ impl SessionPanes {
             return;
         }
         let capture = Capture {
-            width: to_open.state.width,
-            height: to_open.state.height,
+            numbers: PaneNumbers {
+                width: to_open.state.width,
+                height: to_open.state.height,
+                ..PaneNumbers::default()
+            },
             rows: vec![Row::default(); to_open.state.height as usize],
             ..Capture::default()
         };

@@ -266,7 +266,7 @@ impl SessionPanes {
             DrainOutput::Bytes(bytes) => {
                 self.programs.note_output(&id, now);
                 has_printed = true;
-                for mark in pane.fed(&bytes, &mut out) {
+                for mark in pane.feed(&bytes, &mut out) {
                     for job in self.programs.handle_mark(&id, mark, now) {
                         let event = job.into_event(out.emitter.execution_id(), &id);
                         out.emitter.emit(event);
