@@ -96,11 +96,6 @@ impl KnownAgent {
         }
     }
 
-    /// Returns the agent with this name.
-    pub fn from_name(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|agent| agent.name() == name)
-    }
-
     /// Options besides [`INFORMATION_OPTIONS`] that make the agent answer one prompt and exit, or do
     /// no work at all.
     fn batch_options(self) -> &'static [&'static str] {
@@ -250,7 +245,7 @@ impl AgentProgram {
 }
 
 fn known(executable: Option<&Path>, program: &Path) -> Option<KnownAgent> {
-    let by_name = |path: &Path| KnownAgent::from_name(name_of(path)?);
+    let by_name = |path: &Path| KnownAgent::named(name_of(path)?);
     let in_package = |path: &Path| {
         let path = path.to_str()?;
         let (_, inside) = path.split_once("/node_modules/")?;

@@ -241,8 +241,7 @@ impl Engine {
     }
 
     /// Watches a tmux server, or parts of it, and returns at once. The content of a pane at its first
-    /// capture is its baseline and no event; output after
-    /// [`PaneOpened`](crate::TdEvent::PaneOpened) is reported.
+    /// capture (`PaneOpened`) is no event.
     ///
     /// # Errors
     /// If the interval is zero, or threads cannot be started.

@@ -81,11 +81,11 @@ impl StreamTracker {
         }
     }
 
-    /// Returns whether a look shows the line of the cursor, or the one above it, otherwise than the
-    /// bytes say: then the look may be later than the last byte that was fed, and taking it in
-    /// would say those lines twice when their bytes come. Look again; where it stays so although
-    /// nothing comes, stream and tmux have parted: [`StreamTracker::resync`]. Lines that read the
-    /// same deceive it.
+    /// Returns true if a capture shows another text than the bytes in the line of the cursor, or in
+    /// the one above it. The capture may then be later than the last byte fed, and a resync would
+    /// report those lines twice when their bytes arrive. The caller captures again. If the difference
+    /// stays although no byte arrives, stream and tmux differ: [`StreamTracker::resync`]. Lines with
+    /// equal texts hide a later capture.
     pub fn is_behind(&self, capture: &Capture) -> bool {
         let tracker = &self.tracker;
         if self.is_holed
@@ -102,7 +102,7 @@ impl StreamTracker {
                 .take(until.map_or(0, |at| at + 1))
                 .rev()
                 .take(2);
-            // Of a line that begins above the look only the end is there.
+            // The capture has only the end of a line that begins above it.
             last.map(|line| line.text.trim_end_matches(' ').to_owned())
                 .collect()
         };
@@ -116,8 +116,8 @@ impl StreamTracker {
         })
     }
 
-    /// Where a look shows something else than the stream does. It must have been taken while the pane
-    /// was at rest, when all its bytes had been fed. tmux is right then: [`StreamTracker::resync`].
+    /// Returns where a capture differs from the stream. It must have been taken while the pane was at
+    /// rest and all its bytes had been fed. tmux is right then: [`StreamTracker::resync`].
     pub fn difference(&self, capture: &Capture) -> Option<Difference> {
         let terminal = &self.terminal;
         if (terminal.width(), terminal.height())
@@ -139,9 +139,9 @@ impl StreamTracker {
         }
         let last = tmux.len().saturating_sub(1);
         for (row, pair) in (0..).zip(stream.iter().zip(tmux).take(last)) {
-            // Among empty rows a look cannot tell.
-            let tells = !tmux[row as usize + 1].text.is_empty() && !pair.1.text.is_empty();
-            if tells && pair.0.wrapped != pair.1.wrapped {
+            // Between empty rows a capture does not show it.
+            let is_visible = !tmux[row as usize + 1].text.is_empty() && !pair.1.text.is_empty();
+            if is_visible && pair.0.wrapped != pair.1.wrapped {
                 return Some(Difference::Wrap { row });
             }
         }
