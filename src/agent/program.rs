@@ -67,7 +67,6 @@ const PACKAGES: &[(&str, KnownAgent)] = &[
 ];
 
 impl KnownAgent {
-    /// All known agents.
     pub const ALL: [Self; 7] = [
         Self::Claude,
         Self::Codex,
@@ -78,7 +77,6 @@ impl KnownAgent {
         Self::Copilot,
     ];
 
-    /// Returns the agent with this name.
     pub fn named(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|agent| agent.name() == name)
     }

@@ -122,7 +122,6 @@ impl<W: Write> EventWriter<W> {
         self.write()
     }
 
-    /// Writes an event.
     pub fn write_event(&mut self, envelope: &Envelope) -> io::Result<()> {
         self.last = Some((envelope.ts.micros(), self.clock.now()));
         match &mut self.renderer {

@@ -46,7 +46,6 @@ pub(super) struct WriterContext {
     pub(super) writer: LineWriter,
     pub(super) clock: Clock,
     pub(super) host: String,
-    /// Bytes that are pending in all runs.
     pub(super) pending_bytes: usize,
     pub(super) bytes_written: u64,
     pub(super) notices: Vec<LogNotice>,

@@ -62,7 +62,6 @@ struct TimedListing {
     /// only.
     server_bytes: Option<u64>,
     at: Duration,
-    /// The time of its names.
     named_at: Duration,
 }
 

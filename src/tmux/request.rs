@@ -103,7 +103,6 @@ pub enum ForegroundPrograms {
     Included,
 }
 
-/// A request for a listing.
 #[derive(Clone, Debug, Default)]
 pub(super) struct ListingRequest {
     pub programs: ForegroundPrograms,

@@ -42,7 +42,6 @@ const LISTING_TICK: Duration = Duration::from_millis(200);
 /// A message to the gateway's thread.
 #[derive(Debug)]
 pub(super) enum Message {
-    /// Requests a listing.
     Listing(ListingRequest, ReplySender<Arc<Listing>>),
     /// Requests the state of a session.
     Session(Box<ActiveRequest>),

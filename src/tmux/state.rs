@@ -51,7 +51,6 @@ pub struct PaneState {
     /// The program in the foreground. Empty where it was not requested: to answer, the server reads
     /// files, and the bytes that it reads are a measure of the panes' output.
     pub command: String,
-    /// The pane's title.
     pub(crate) title: String,
     /// True if this session owns the pane: a pane of a window that is linked several times belongs
     /// to the session with the lowest id.

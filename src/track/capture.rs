@@ -17,7 +17,6 @@ pub struct Row {
 /// The end of a pane's program, where the pane was kept (`remain-on-exit`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ProcessExit {
-    /// Its exit status.
     pub status: Option<i32>,
     /// The signal that ended it.
     pub signal: Option<i32>,

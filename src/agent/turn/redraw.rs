@@ -19,7 +19,6 @@ pub(crate) struct ChangeContext {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub(crate) enum RedrawCause {
-    /// No redraw.
     #[default]
     None,
     /// The pane was resized.

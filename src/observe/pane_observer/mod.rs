@@ -124,7 +124,6 @@ impl Default for Follow {
     }
 }
 
-/// The options with which a pane is observed.
 pub(in crate::observe) struct PaneOptions<'a> {
     /// The beginning of the observation.
     pub begin: &'a Begin<'a>,

@@ -315,7 +315,6 @@ pub(super) fn screen_text(look: &Capture) -> String {
         .join("\n")
 }
 
-/// Returns the sync point of a capture.
 pub(in crate::observe) fn sync_point(capture: Capture, resync: ResyncData) -> SyncPoint {
     SyncPoint {
         capture,

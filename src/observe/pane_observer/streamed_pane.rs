@@ -42,7 +42,6 @@ pub(in crate::observe) struct StreamedPane {
     notices: NoticeParser,
 }
 
-/// The state of the pipe.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum PipeState {
     /// The drain has not connected yet.
@@ -101,7 +100,6 @@ impl StreamedPane {
         self.tracker.tracker()
     }
 
-    /// Returns the styles of lines.
     pub fn styles(&self, first_line: i64, text: &str) -> Styles {
         self.tracker.styles(first_line, text)
     }

@@ -110,7 +110,6 @@ struct Work {
 
 /// The result of a wait.
 enum Woken {
-    /// An answer.
     Answered(Result<SessionReply>),
     /// Nothing that needs an answer any more: the question is to be asked anew.
     AskAgain,

@@ -90,14 +90,12 @@ pub(in crate::observe) struct PanesConfig {
 pub(in crate::observe) struct ReplyContext<'a> {
     /// The session's name.
     pub name: &'a str,
-    /// It is the first.
     pub first: bool,
     /// It came of a second capture, at those panes of which the first was too short.
     pub again: bool,
     pub now: Instant,
 }
 
-/// The panes of one session.
 pub(in crate::observe) struct SessionPanes {
     config: PanesConfig,
     panes: HashMap<PaneId, Pane>,
@@ -106,7 +104,6 @@ pub(in crate::observe) struct SessionPanes {
     /// Panes that are gone, and of whose bytes the last have not come yet.
     leaving: HashMap<PaneId, (Pane, Option<DepartedPane>)>,
     blocking: BlockingEmitter,
-    /// The programs in the panes.
     programs: PanePrograms,
     outcome: SessionOutcome,
     /// Panes that are not watched.

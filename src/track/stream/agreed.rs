@@ -29,7 +29,6 @@ const FIRST_LINES: usize = 3;
 /// The lines of a capture, numbered.
 #[derive(Clone, Debug)]
 pub(super) struct Numbered {
-    /// The number of the first.
     pub first: i64,
     pub lines: Vec<Logical>,
     /// The first lines have their reported texts: a change that no byte shows came after them.

@@ -34,11 +34,8 @@ pub enum Difference {
         /// Rows in tmux's.
         tmux: u32,
     },
-    /// Where the cursor is.
     Cursor {
-        /// By the stream.
         stream: Cursor,
-        /// By tmux.
         tmux: Cursor,
     },
 }

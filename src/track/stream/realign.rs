@@ -21,7 +21,6 @@ const TOP_LINES: usize = 2;
 pub(super) struct ByText {
     /// One of the lines that have their reported texts.
     pub at: usize,
-    /// Its number.
     pub number: i64,
     /// The first lines determine it, and they are nowhere else.
     pub is_sure: bool,

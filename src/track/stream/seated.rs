@@ -59,7 +59,6 @@ impl Terminal {
         self.left = self.left.or(before.left);
     }
 
-    /// The rows that are shown.
     pub fn shown(&self) -> Vec<Row> {
         let lines = self.grid.rows.iter();
         lines

@@ -82,7 +82,6 @@ impl<'a> Sequence<'a> {
         self.number(at).unwrap_or_default().max(1)
     }
 
-    /// All the numbers.
     pub fn numbers(&self) -> impl Iterator<Item = usize> + use<'a> {
         self.parts().filter_map(number)
     }

@@ -12,7 +12,6 @@ pub struct SyncPoint {
     /// The screen, some of the history above it, and the normal screen where the alternate one is
     /// shown.
     pub capture: Capture,
-    /// The modes of the terminal.
     pub modes: TerminalModes,
     /// The beginning of an escape sequence, of which the stream has the rest: what
     /// `capture-pane -p -P -C` prints, through [`unescape`].

@@ -19,7 +19,6 @@ pub(super) struct At {
 #[derive(Clone, Debug)]
 pub(super) struct Saved {
     pub rows: std::collections::VecDeque<super::line::Line>,
-    /// Where its cursor was.
     pub cursor: At,
     /// The style that was set there.
     pub ink: Ink,
