@@ -1,5 +1,6 @@
 //! Where a pane's changes go: the events that are made of them, and how long they may wait.
 
+use std::collections::HashMap;
 use std::time::Instant;
 
 use crate::bus::BlockingEmitter;
@@ -18,6 +19,34 @@ pub(super) struct PaneOutput<'a> {
     /// For what may wait until the log has room.
     pub blocking: Option<&'a mut BlockingEmitter>,
     pub now: Instant,
+}
+
+/// The outputs of a session's panes.
+pub(super) struct PaneOutputs {
+    pub emitter: EventEmitter,
+    pub resume_points: HashMap<PaneId, ResumePoint>,
+    pub blocking: BlockingEmitter,
+}
+
+impl PaneOutputs {
+    /// `resume_points` are where an earlier observer was.
+    pub fn new(emitter: EventEmitter, resume_points: HashMap<PaneId, ResumePoint>) -> Self {
+        Self {
+            blocking: BlockingEmitter::new(emitter.clone()),
+            emitter,
+            resume_points,
+        }
+    }
+
+    /// Returns the output of a pane, which waits for room in the log if it `may_wait`.
+    pub fn of(&mut self, pane: &PaneId, may_wait: bool, now: Instant) -> PaneOutput<'_> {
+        PaneOutput {
+            emitter: &self.emitter,
+            resume_point: self.resume_points.entry(pane.clone()).or_default(),
+            blocking: may_wait.then_some(&mut self.blocking),
+            now,
+        }
+    }
 }
 
 impl PaneOutput<'_> {

@@ -15,18 +15,15 @@ use std::time::Instant;
 use crossbeam_channel::{Receiver, Sender, bounded};
 
 use crate::agent::StateRules;
-use crate::bus::BlockingEmitter;
-use crate::bus::EventEmitter;
 use crate::event::PaneId;
 use crate::observe::conversation::{AgentUpdate, Conversations, UPDATES_MAX};
 use crate::observe::pane_observer::Pane;
 use crate::observe::pane_observer::turns::TurnRules;
-use crate::observe::pane_output::PaneOutput;
+use crate::observe::pane_output::PaneOutputs;
 use crate::observe::pane_recordings::PaneRecordings;
 use crate::observe::pane_transfers::PaneTransfers;
 use crate::observe::poller::pipes::SessionPipes;
 use crate::observe::programs::PanePrograms;
-use crate::observe::resume_point::ResumePoint;
 use crate::observe::session_outcome::SessionOutcome;
 use crate::observe::watch::Baseline;
 use crate::process::ProcessWatcher;
@@ -55,7 +52,6 @@ pub(in crate::observe) struct PanesConfig {
     pub session_id: SessionId,
     /// The tmux server's process.
     pub server_pid: u32,
-    pub emitter: EventEmitter,
     pub gateway: GatewayHandle,
     pub schedule: PollSchedule,
     /// Where turns end, in AI mode.
@@ -67,8 +63,6 @@ pub(in crate::observe) struct PanesConfig {
     pub fresh: bool,
     /// Where panes come from that were another session's.
     pub transfers: PaneTransfers,
-    /// Where an earlier observer was.
-    pub resume_points: HashMap<PaneId, ResumePoint>,
     /// The programs in the foreground of the panes, as far as they are known.
     pub commands: HashMap<PaneId, String>,
     /// Gets what stood on the panes when observation began.
@@ -103,7 +97,7 @@ pub(in crate::observe) struct SessionPanes {
     pipes: Option<SessionPipes>,
     /// Panes that are gone, and of whose bytes the last have not come yet.
     leaving: HashMap<PaneId, (Pane, Option<DepartedPane>)>,
-    blocking: BlockingEmitter,
+    outputs: PaneOutputs,
     programs: PanePrograms,
     outcome: SessionOutcome,
     /// Panes that are not watched.
@@ -120,7 +114,7 @@ pub(in crate::observe) struct SessionPanes {
 }
 
 impl SessionPanes {
-    pub fn new(mut config: PanesConfig) -> Self {
+    pub fn new(mut config: PanesConfig, outputs: PaneOutputs) -> Self {
         let (agent_sender, agent_news) = bounded(UPDATES_MAX);
         Self {
             agent_sender,
@@ -129,7 +123,7 @@ impl SessionPanes {
             leaving: HashMap::new(),
             programs: PanePrograms::new(config.exits.clone(), config.server_pid),
             outcome: SessionOutcome::default(),
-            blocking: BlockingEmitter::new(config.emitter.clone()),
+            outputs,
             config,
             panes: HashMap::new(),
             passed_over: HashSet::new(),
@@ -215,13 +209,7 @@ impl SessionPanes {
     pub fn emit_due(&mut self, now: Instant) -> bool {
         let mut asks_otherwise = false;
         for (id, pane) in &mut self.panes {
-            let resume_point = self.config.resume_points.entry(id.clone()).or_default();
-            asks_otherwise |= pane.emit_due(&mut PaneOutput {
-                emitter: &self.config.emitter,
-                resume_point,
-                blocking: self.pipes.is_some().then_some(&mut self.blocking),
-                now,
-            });
+            asks_otherwise |= pane.emit_due(&mut self.outputs.of(id, self.pipes.is_some(), now));
             // Its drain did not come, and is not waited for any more.
             if let Some((pipes, token)) = self.pipes.as_mut().zip(pane.pipe())
                 && !pane.is_streamed()
@@ -336,12 +324,7 @@ impl SessionPanes {
             self.config.commands.remove(id);
             self.add_command(answer.state_mut());
         }
-        let mut out = out(
-            &self.config.emitter,
-            &mut self.config.resume_points,
-            id,
-            context.now,
-        );
+        let mut out = self.outputs.of(id, false, context.now);
         match answer {
             PaneReply::Captured(captured) if captured.resync.is_some() && pane.is_streamed() => {
                 if pane.compare(*captured, context.now)
@@ -369,21 +352,5 @@ impl SessionPanes {
             }
             PaneReply::Unchanged(..) => {}
         }
-    }
-}
-
-/// Where a pane's events go.
-fn out<'a>(
-    emitter: &'a EventEmitter,
-    resume_points: &'a mut HashMap<PaneId, ResumePoint>,
-    id: &PaneId,
-    now: Instant,
-) -> PaneOutput<'a> {
-    let resume_point = resume_points.entry(id.clone()).or_default();
-    PaneOutput {
-        emitter,
-        resume_point,
-        blocking: None,
-        now,
     }
 }

@@ -56,16 +56,16 @@ impl SessionPanes {
         left: Option<DepartedPane>,
         now: Instant,
     ) {
-        let mut resume_point = self.config.resume_points.remove(id).unwrap_or_default();
+        let mut resume_point = self.outputs.resume_points.remove(id).unwrap_or_default();
         if let Some((pipes, token)) = self.pipes.as_mut().zip(pane.pipe()) {
             pipes.close(token);
         }
         let ending = self.programs.close(id, now);
         self.config.conversations.forget(id);
         let mut out = PaneOutput {
-            emitter: &self.config.emitter,
+            emitter: &self.outputs.emitter,
             resume_point: &mut resume_point,
-            blocking: self.pipes.is_some().then_some(&mut self.blocking),
+            blocking: self.pipes.is_some().then_some(&mut self.outputs.blocking),
             now,
         };
         if left.is_some_and(|left| left.moved) {
@@ -155,13 +155,7 @@ impl SessionPanes {
         self.detach_leaving(now);
         for (id, mut pane) in self.panes.drain() {
             self.config.transfers.forget(&id);
-            let resume_point = self.config.resume_points.entry(id).or_default();
-            pane.detach(&mut PaneOutput {
-                emitter: &self.config.emitter,
-                resume_point,
-                blocking: self.pipes.is_some().then_some(&mut self.blocking),
-                now,
-            });
+            pane.detach(&mut self.outputs.of(&id, self.pipes.is_some(), now));
         }
     }
 
@@ -184,13 +178,7 @@ impl SessionPanes {
     /// Reports what was held back of panes that have left, and closes those of which nothing comes.
     pub(super) fn emit_leaving(&mut self, now: Instant) {
         for (id, (pane, _)) in &mut self.leaving {
-            let resume_point = self.config.resume_points.entry(id.clone()).or_default();
-            pane.emit_due(&mut PaneOutput {
-                emitter: &self.config.emitter,
-                resume_point,
-                blocking: self.pipes.is_some().then_some(&mut self.blocking),
-                now,
-            });
+            pane.emit_due(&mut self.outputs.of(id, self.pipes.is_some(), now));
         }
         let over = self.leaving.iter().filter(|(id, (pane, left))| {
             let is_moved = left.is_some_and(|left| left.moved);

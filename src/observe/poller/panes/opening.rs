@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::to_open::ToOpen;
-use super::{ReplyContext, SessionPanes, out};
+use super::{ReplyContext, SessionPanes};
 use crate::event::PaneId;
 use crate::observe::pane_observer::{Begin, Pane, PaneOptions, settle_time};
 use crate::observe::pane_transfers::{Arrival, Moving};
@@ -23,7 +23,7 @@ impl SessionPanes {
         captured: &mut PaneCapture,
         context: ReplyContext<'_>,
     ) -> Option<Pane> {
-        let known = self.config.resume_points.get(id).cloned();
+        let known = self.outputs.resume_points.get(id).cloned();
         if known.is_none() {
             match self.config.transfers.arrive(id, self.config.session_id) {
                 Arrival::New => {}
@@ -63,14 +63,9 @@ impl SessionPanes {
         let deepest = self.was_asked_whole(id, context);
         self.arriving.remove(id);
         self.to_open.remove(id);
-        self.config.resume_points.insert(id.clone(), resume_point);
+        self.outputs.resume_points.insert(id.clone(), resume_point);
         self.add_command(&mut captured.state);
-        let mut out = out(
-            &self.config.emitter,
-            &mut self.config.resume_points,
-            id,
-            context.now,
-        );
+        let mut out = self.outputs.of(id, false, context.now);
         pane.arrive(&captured.state, &mut out);
         pane.handle_capture(captured, deepest, &mut out);
         self.found_late |= context.again && pane.deeper;
@@ -109,19 +104,14 @@ impl SessionPanes {
         self.passed_over.remove(id);
         self.arriving.remove(id);
         // From here on it is known, whatever happens to this thread.
-        let resume_points = &mut self.config.resume_points;
+        let resume_points = &mut self.outputs.resume_points;
         resume_points.entry(id.clone()).or_default();
         let stood_there = !matches!(begin, Begin::Fresh);
         if let Some(baseline) = self.config.baseline.as_ref().filter(|_| stood_there) {
             baseline.show(context.name, id, &captured_lines(look));
         }
         self.add_command(&mut captured.state);
-        let mut out = out(
-            &self.config.emitter,
-            &mut self.config.resume_points,
-            id,
-            context.now,
-        );
+        let mut out = self.outputs.of(id, false, context.now);
         let options = PaneOptions {
             begin,
             settle: settle_time(&self.config.schedule),

@@ -7,10 +7,9 @@ use std::time::Instant;
 use crossbeam_channel::Receiver;
 
 use super::to_open::ToOpen;
-use super::{ReplyContext, SessionPanes, out};
+use super::{ReplyContext, SessionPanes};
 use crate::event::PaneId;
 use crate::observe::pane_observer::{Pane, sync_point};
-use crate::observe::pane_output::PaneOutput;
 use crate::observe::poller::pipes::SessionPipes;
 use crate::tmux::{
     BASELINE_ROWS, CaptureRequest, DrainMessage, DrainOutput, Margin, NewPanes, PaneCapture,
@@ -60,7 +59,7 @@ impl SessionPanes {
             }
         }
         if let Some(trouble) = self.pipes.as_mut().and_then(SessionPipes::take_trouble) {
-            self.config.emitter.warning("tmux", &trouble);
+            self.outputs.emitter.warning("tmux", &trouble);
         }
         wants
     }
@@ -106,12 +105,7 @@ impl SessionPanes {
     pub fn lost_pipes(&mut self, now: Instant) {
         self.pipes = None;
         for (id, pane) in &mut self.panes {
-            pane.follow_looks(&mut out(
-                &self.config.emitter,
-                &mut self.config.resume_points,
-                id,
-                now,
-            ));
+            pane.follow_looks(&mut self.outputs.of(id, false, now));
         }
         self.detach_leaving(now);
     }
@@ -124,7 +118,7 @@ impl SessionPanes {
         context: ReplyContext<'_>,
     ) {
         let stood_there = self.passed_over.contains(id) || context.first && !self.config.fresh;
-        let is_known = self.config.resume_points.contains_key(id);
+        let is_known = self.outputs.resume_points.contains_key(id);
         let margin = match stood_there && !is_known {
             true => Margin::Rows(BASELINE_ROWS),
             false => Margin::All,
@@ -172,12 +166,7 @@ impl SessionPanes {
                     recording.interrupt(id);
                 }
                 if theirs || !is_captured {
-                    let out = out(
-                        &self.config.emitter,
-                        &mut self.config.resume_points,
-                        id,
-                        now,
-                    );
+                    let out = self.outputs.of(id, false, now);
                     pane.has_no_pipe(theirs, &out);
                 }
             }
@@ -203,12 +192,7 @@ impl SessionPanes {
         self.programs.forget(id);
         if let Some((pipes, token)) = self.pipes.as_mut().zip(pane.pipe()) {
             pipes.close(token);
-            pane.follow_looks(&mut out(
-                &self.config.emitter,
-                &mut self.config.resume_points,
-                id,
-                now,
-            ));
+            pane.follow_looks(&mut self.outputs.of(id, false, now));
         }
     }
 
@@ -253,13 +237,7 @@ impl SessionPanes {
                 return false;
             }
         };
-        let resume_point = self.config.resume_points.entry(id.clone()).or_default();
-        let mut out = PaneOutput {
-            emitter: &self.config.emitter,
-            resume_point,
-            blocking: Some(&mut self.blocking),
-            now,
-        };
+        let mut out = self.outputs.of(&id, true, now);
         let mut has_printed = false;
         match output {
             DrainOutput::Connected => pane.pipe_begun(),
