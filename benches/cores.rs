@@ -13,7 +13,7 @@ use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_mai
 use td_observe::agent::{AgentScreen, StateRules, StreamParser};
 use td_observe::history::parse_line;
 use td_observe::redact::{Redactor, Rules};
-use td_observe::track::{Capture, Row, StreamTracker, SyncPoint, Tracker};
+use td_observe::track::{Capture, PaneNumbers, Row, StreamTracker, SyncPoint, Tracker};
 use td_observe::{BusOptions, Cursor, Envelope, EventBus, SubscribeOptions, TdEvent, Timestamp};
 
 #[path = "common/streams.rs"]
@@ -36,16 +36,19 @@ fn pane(printed: u32, depth: u32) -> Capture {
         wrapped: false,
     });
     Capture {
-        width: 80,
-        height: HEIGHT,
-        history_size,
-        history_limit: 50_000,
-        cursor: Cursor {
-            x: 0,
-            y: printed.min(HEIGHT - 1),
+        numbers: PaneNumbers {
+            width: 80,
+            height: HEIGHT,
+            history_size,
+            history_limit: 50_000,
+            cursor: Cursor {
+                x: 0,
+                y: printed.min(HEIGHT - 1),
+            },
+            pid: 7,
+            ..PaneNumbers::default()
         },
         rows: rows.chain([Row::default()]).collect(),
-        pid: 7,
         ..Capture::default()
     }
 }

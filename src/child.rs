@@ -59,7 +59,6 @@ pub struct Invocation {
 /// The exit status and the output of a child that ended by itself.
 #[derive(Debug)]
 pub struct ChildOutput {
-    /// The exit status.
     pub status: ExitStatus,
     /// Its standard output.
     pub stdout: Vec<u8>,

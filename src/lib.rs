@@ -38,7 +38,7 @@
 //! | [`redact`] | secrets in text, removed before any subscriber sees them (pure) | `redact/rules.rs`, `redact/redactor.rs` |
 //! | [`track`] | captures or bytes of a pane in; settled lines, revisions, gaps out (pure) | `track/tracker.rs`: captures; `track/reflow.rs`: another width; `track/stream/tracker.rs`: bytes; `track/stream/terminal.rs`: tmux's terminal; `track/stream/resync.rs`: after a resize or a gap; `track/throttle.rs` |
 //! | [`agent`] | formats, turns and states of agents (pure) | `agent/stream/mod.rs`: what they write; `agent/state/mod.rs`: screens; `agent/turn.rs`; `agent/resolver.rs`: which source wins; `agent/program.rs`: which program is an agent |
-//! | [`bus`] | [`EventBus`], [`EventEmitter`], [`Subscription`] | `bus/fanout.rs`: numbers and copies; `bus/lossy_lane.rs`: drops and counts; `bus/lossless_sender.rs`; `bus/throttle.rs`; `bus/filter.rs` |
+//! | [`bus`] | [`EventBus`], [`EventEmitter`], [`Subscription`] | `bus/fanout.rs`: numbers and copies; `bus/lossy_lane.rs`: drops and counts; `bus/lossless_lane.rs`: to the log; `bus/throttle.rs`; `bus/filter.rs` |
 //! | [`history`] | runs on disk; knows no bus | `history/line.rs`: the line format; `history/writer.rs`, `history/active_run.rs`, `history/events_file.rs`: writing; `history/rotate.rs`, `history/prune.rs`; `history/lock.rs`: one writer a run; `history/read/reader.rs` |
 //! | [`recording`] | asciicast v3; knows no bus | `recording/encoder.rs`; `recording/raw.rs`: raw recordings of panes |
 //! | `child` | the one way to run a child process | `child/group.rs`: signals, killing, reaping; `child/supervisor.rs`: output, input, deadlines |
@@ -85,17 +85,26 @@
 //! | a hung or killed tmux server | `tmux/server.rs` ends its process; `observe/poller/mod.rs` warns and retries |
 //! | a panic in a poller | `observe/poller/mod.rs` |
 //! | an event, its fields or words | `event/table.rs`; in words for people: `face/describe.rs` |
-//! | a full or slow disk | `history/pending.rs`, `history/writer.rs` |
+//! | a full or slow disk | `history/events_file.rs`, `history/active_run.rs` |
 //! | `Lagged` | `bus/lossy_lane.rs`, read in `bus/subscription.rs` |
 //! | a client of the API that comes back | `api/cursor.rs` is where it was, `api/stream.rs` goes back there |
 //! | a child that ignores SIGTERM | `child/supervisor.rs` escalates, `child/group.rs` kills the group |
 //!
-//! The main stations of a polled line: `tmux/capture.rs`, `tmux/scheduler.rs`,
-//! `observe/poller/mod.rs`, `observe/poller/panes.rs`, `observe/pane_observer/mod.rs`,
-//! `track/tracker.rs`, `observe/pane_observer/reporting.rs`, `observe/pane_output.rs`,
-//! `bus/emitter.rs`, `bus/fanout.rs`, `engine/log_thread.rs`, `history/writer.rs`,
-//! `history/events_file.rs`. Bytes of a streamed pane take `tmux/pipe/drains.rs` and
-//! `track/stream/tracker.rs` instead of the captures and the tracker.
+//! A polled line passes these files, and a chunk of a stream those in the second column:
+//!
+//! | a polled line | a chunk of a stream | stage |
+//! | --- | --- | --- |
+//! | `tmux/capture.rs` | `tmux/pipe/drains.rs` | the output of tmux or of a drain is parsed |
+//! | `tmux/active.rs` | | the request gets its reply |
+//! | `observe/poller/mod.rs` | the same | the session's thread receives it |
+//! | `observe/poller/panes.rs` | `observe/poller/panes/streams.rs` | its pane is found |
+//! | `observe/pane_observer/reporting.rs` | `observe/pane_observer/streamed_pane/feeding.rs`, `observe/pane_observer/reporting.rs` | the pane's observer turns changed lines into events |
+//! | `track/tracker.rs` | `track/stream/tracker.rs` | the tracker finds them |
+//! | `bus/emitter.rs`, `bus/fanout.rs`, `bus/lossless_lane.rs` | the same | events are numbered, redacted and batched |
+//! | `engine/log_thread.rs`, `history/writer/append.rs`, `history/events_file.rs` | the same | they are written |
+//!
+//! On the way these files ask others about the text, such as `tmux/joined.rs`, `track/align.rs`,
+//! `track/stream/terminal.rs`, `track/throttle.rs`, `redact/redactor.rs` and `history/line.rs`.
 //!
 //! # Cargo features
 //!

@@ -117,7 +117,6 @@ fn message_of(payload: &(dyn Any + Send)) -> String {
 }
 
 impl<T> Handle<T> {
-    /// Returns the thread's name.
     pub(crate) fn name(&self) -> &str {
         &self.name
     }

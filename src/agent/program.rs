@@ -67,7 +67,6 @@ const PACKAGES: &[(&str, KnownAgent)] = &[
 ];
 
 impl KnownAgent {
-    /// All known agents.
     pub const ALL: [Self; 7] = [
         Self::Claude,
         Self::Codex,
@@ -78,7 +77,6 @@ impl KnownAgent {
         Self::Copilot,
     ];
 
-    /// Returns the agent with this name.
     pub fn named(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|agent| agent.name() == name)
     }
@@ -94,11 +92,6 @@ impl KnownAgent {
             Self::Qwen => "qwen",
             Self::Copilot => "copilot",
         }
-    }
-
-    /// Returns the agent with this name.
-    pub fn from_name(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|agent| agent.name() == name)
     }
 
     /// Options besides [`INFORMATION_OPTIONS`] that make the agent answer one prompt and exit, or do
@@ -250,7 +243,7 @@ impl AgentProgram {
 }
 
 fn known(executable: Option<&Path>, program: &Path) -> Option<KnownAgent> {
-    let by_name = |path: &Path| KnownAgent::from_name(name_of(path)?);
+    let by_name = |path: &Path| KnownAgent::named(name_of(path)?);
     let in_package = |path: &Path| {
         let path = path.to_str()?;
         let (_, inside) = path.split_once("/node_modules/")?;

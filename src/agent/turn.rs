@@ -57,7 +57,6 @@ pub(crate) struct TurnDetector {
 pub(crate) struct Turn {
     /// The number of the marker's line; `None` on the screen of a full-screen program.
     pub line: Option<i64>,
-    /// The marker.
     pub marker: String,
     /// The last paragraph before the marker; at most 200 characters.
     pub summary: String,
@@ -211,7 +210,6 @@ impl TurnDetector {
         }
     }
 
-    /// Sets the text of a line.
     fn set_line(&mut self, number: i64, text: &str, at: Duration) {
         let marker = self.markers.find(text);
         if marker.is_none()

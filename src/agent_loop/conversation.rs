@@ -171,7 +171,7 @@ pub fn converse(
     } = options;
     request.tools.extend(toolbox.specs());
     let mut runner = TurnRunner {
-        reporter: TurnReporter::new(emitter, on_part, &clock),
+        reporter: TurnReporter::new(emitter, on_part),
         clock,
         conversation: Conversation {
             text: String::new(),

@@ -10,7 +10,6 @@ use super::running_command::RunningCommand;
 use crate::bus::EventEmitter;
 use crate::process::{OutputStream, OutputWriter};
 
-/// The agent of a loop.
 pub(super) enum LoopAgent {
     Client(Box<dyn LlmClient>),
     Command {

@@ -48,7 +48,6 @@ struct ProgressReader {
     check: Option<LastCheck>,
 }
 
-/// The last check.
 #[derive(Default)]
 struct LastCheck {
     command: String,

@@ -6,10 +6,9 @@ use super::model::{Response, StreamChunk, ToolCall};
 use super::tool::ToolOutcome;
 use crate::agent::AgentEvent;
 use crate::agent::summary::summary;
+use crate::bus::BlockingEmitter;
 use crate::bus::EventEmitter;
-use crate::clock::Clock;
 use crate::event::{ExecutionId, TdEvent};
-use crate::process::BlockingEmitter;
 
 /// A part of a conversation, with its full text.
 #[derive(Clone, Copy, Debug)]
@@ -65,14 +64,10 @@ pub(super) struct StreamedAnswer {
 }
 
 impl<'a> TurnReporter<'a> {
-    pub fn new(
-        emitter: Option<(&EventEmitter, u32)>,
-        on_part: Option<OnPart<'a>>,
-        clock: &Clock,
-    ) -> Self {
+    pub fn new(emitter: Option<(&EventEmitter, u32)>, on_part: Option<OnPart<'a>>) -> Self {
         let target = emitter.map(|(emitter, iteration)| EventTarget {
             emitter: emitter.clone(),
-            blocking: BlockingEmitter::new(emitter.clone(), clock.clone()),
+            blocking: BlockingEmitter::new(emitter.clone()),
             id: emitter.execution_id().clone(),
             iteration,
         });

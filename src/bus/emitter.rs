@@ -1,19 +1,25 @@
 //! The handle that sources and embedding code emit through, bound to one execution.
 
+mod methods;
+
 use std::fmt;
 use std::sync::Arc;
-use std::time::Instant;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
 
+use crossbeam_channel::TrySendError;
 use serde::Serialize;
 
 use crate::bus::gate::GateSlot;
-use crate::bus::inbox::{Emitted, Inbox};
-use crate::error::Result;
-use crate::event::{
-    AgentState, Cursor, EndEvidence, EnumOrUnknown, ExecutionId, GapEvidence, GapReason,
-    IterationOutcome, OutputStream, PaneCloseReason, PaneId, ScreenRow, SessionEndReason,
-    StateEvidence, TdEvent, event_table,
+use crate::bus::inbox::{
+    Emitted, Inbox, InboxMessage, LARGE_BYTES_MAX, SMALL_BYTES, TEXT_QUARTERS,
 };
+use crate::error::Result;
+use crate::event::{ExecutionId, TdEvent};
+
+/// The longest time for which a program is blocked while the log makes no progress: a stalled disk
+/// must not block it for ever.
+const STALL_MAX: Duration = Duration::from_secs(5);
 
 /// Emits the events of one execution, from any thread; clone it freely.
 ///
@@ -107,72 +113,135 @@ impl fmt::Debug for EventEmitter {
     }
 }
 
-/// The argument type for a field.
-macro_rules! arg {
-    (String) => {
-        &str
-    };
-    (PaneId) => {
-        &PaneId
-    };
-    (EndEvidence) => {
-        impl Into<EndEvidence>
-    };
-    (EnumOrUnknown<$name:ident>) => {
-        impl Into<EnumOrUnknown<$name>>
-    };
-    ($($by_value:tt)*) => {
-        $($by_value)*
-    };
+/// Emits the output of a program that may be blocked, when the whole way to the log has room for it.
+#[derive(Debug)]
+pub(crate) struct BlockingEmitter {
+    pub emitter: EventEmitter,
+    /// The log made no progress during the last wait. Until it has room, events that do not fit are
+    /// dropped and counted at once.
+    is_stalled: bool,
 }
 
-/// The field's value, made from the argument.
-macro_rules! field {
-    ($arg:ident, String) => {
-        $arg.to_owned()
-    };
-    ($arg:ident, PaneId) => {
-        $arg.clone()
-    };
-    ($arg:ident, EndEvidence) => {
-        $arg.into()
-    };
-    ($arg:ident, EnumOrUnknown<$name:ident>) => {
-        $arg.into()
-    };
-    ($arg:ident, $($by_value:tt)*) => {
-        $arg
-    };
-}
-
-/// One method for each event, except the header of a log file, which only the log writer creates.
-macro_rules! methods {
-    () => {};
-    ($(#[$doc:meta])* LogOpened $method:ident $class:ident { $($fields:tt)* } $($rest:tt)*) => {
-        methods! { $($rest)* }
-    };
-    (
-        $(#[$doc:meta])*
-        $variant:ident $method:ident $class:ident {
-            $($(#[$field_doc:meta])* $field:ident $(| $alias:literal)? : $type:ident $(<$name:ident $(<$inner:ident>)?>)?),*
-            $(; $($(#[$more_doc:meta])* $more:ident : $more_type:ident $(<$more_name:ident $(<$more_inner:ident>)?>)?),+)? $(,)?
+impl BlockingEmitter {
+    pub fn new(emitter: EventEmitter) -> Self {
+        Self {
+            emitter,
+            is_stalled: false,
         }
-        $($rest:tt)*
-    ) => {
-        $(#[$doc])*
-        #[doc = concat!("\n\nEmits [`TdEvent::", stringify!($variant), "`], which documents the arguments.")]
-        pub fn $method(&self, $($field: arg!($type $(<$name $(<$inner>)?>)?)),*) -> Emitted {
-            self.emit(TdEvent::$variant {
-                execution_id: self.id.clone(),
-                $($field: field!($field, $type $(<$name $(<$inner>)?>)?),)*
-                $($($more: Default::default()),+)?
-            })
+    }
+
+    /// Emits an event, and blocks until the log has room for it.
+    pub fn emit(&mut self, event: TdEvent) {
+        if self.is_stalled && !self.emitter.has_room() {
+            self.emitter.emit(event);
+            return;
         }
-        methods! { $($rest)* }
-    };
+        let clock = &self.emitter.inbox.clock;
+        let deadline = clock.now() + STALL_MAX;
+        self.emitter.emit_deadline(event, deadline);
+        self.is_stalled = clock.now() >= deadline;
+    }
 }
 
-/// One method for each event of the wire contract, with its required fields as arguments.
-impl EventEmitter {
-    event_table!(methods);
+/// The way of an event into the inbox.
+impl Inbox {
+    /// Sends an event, or counts it as refused. Never waits.
+    pub(super) fn emit(&self, slot: GateSlot, event: TdEvent, live: bool) -> Emitted {
+        let Some(_pass) = self.gate.enter(slot) else {
+            return Emitted::Closed;
+        };
+        match self.send(event, live) {
+            Ok(emitted) => emitted,
+            Err(event) => {
+                self.refuse(&event, live);
+                Emitted::Refused
+            }
+        }
+    }
+
+    /// Sends an event as soon as there is room on the whole way, and at the latest at the deadline.
+    pub(super) fn emit_deadline(
+        &self,
+        slot: GateSlot,
+        mut event: TdEvent,
+        deadline: Instant,
+    ) -> Emitted {
+        loop {
+            if self.has_room() {
+                let Some(_pass) = self.gate.enter(slot) else {
+                    return Emitted::Closed;
+                };
+                match self.send(event, false) {
+                    Ok(emitted) => return emitted,
+                    Err(returned) => event = returned,
+                }
+            }
+            let remaining = deadline.saturating_duration_since(self.clock.now());
+            if remaining.is_zero() || self.gate.is_closed() {
+                return self.emit(slot, event, false);
+            }
+            self.wait_for_room(remaining);
+        }
+    }
+
+    /// Sends an event, or returns it when there is no room. Call it inside the gate.
+    #[allow(
+        clippy::result_large_err,
+        reason = "an event that finds no room is returned unchanged"
+    )]
+    fn send(&self, event: TdEvent, live: bool) -> std::result::Result<Emitted, TdEvent> {
+        let bytes = event.memory_bytes();
+        let text = event.is_text();
+        if text && self.sender.len() >= self.text_len_max {
+            return Err(event);
+        }
+        let large = bytes > SMALL_BYTES;
+        if large {
+            let before = self.large_bytes.fetch_add(bytes, Ordering::Relaxed);
+            let max = if text {
+                LARGE_BYTES_MAX / 4 * TEXT_QUARTERS
+            } else {
+                LARGE_BYTES_MAX
+            };
+            // An event that is larger than the whole limit passes when it is alone.
+            if before > 0 && before + bytes > max {
+                self.large_bytes.fetch_sub(bytes, Ordering::Relaxed);
+                return Err(event);
+            }
+        }
+        match self.sender.try_send(InboxMessage::Event {
+            ts: self.clock.wall(),
+            live,
+            event,
+        }) {
+            Ok(()) => {
+                self.doorbell.ring();
+                Ok(Emitted::Accepted)
+            }
+            // The fan-out ends before the gate is closed only if it panicked.
+            Err(TrySendError::Disconnected(_)) => Ok(Emitted::Closed),
+            Err(TrySendError::Full(InboxMessage::Event { event, .. })) => {
+                if large {
+                    self.large_bytes.fetch_sub(bytes, Ordering::Relaxed);
+                }
+                Err(event)
+            }
+            // `try_send` returns the message that it was given.
+            Err(TrySendError::Full(_)) => Ok(Emitted::Refused),
+        }
+    }
+
+    fn refuse(&self, event: &TdEvent, live: bool) {
+        let id = match event.execution() {
+            Some(id) => id.clone(),
+            None => event.execution_id().into(),
+        };
+        let mut counts = self.refused.counts();
+        *counts.entry((id, event.kind(), live)).or_default() += 1;
+        let first = !self.refused.any.swap(true, Ordering::SeqCst);
+        drop(counts);
+        if first {
+            self.wake_fanout();
+        }
+    }
 }

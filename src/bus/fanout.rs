@@ -12,7 +12,7 @@ use rustc_hash::FxHashMap;
 
 use crate::bus::filter::Filter;
 use crate::bus::inbox::{Inbox, InboxMessage};
-use crate::bus::lossless_sender::LosslessSender;
+use crate::bus::lossless_lane::LosslessSender;
 use crate::bus::lossy_lane::{LossyLane, Segment};
 use crate::bus::throttle::Throttle;
 use crate::event::{Envelope, EventKind, ExecutionId, LogGapRange, TdEvent};

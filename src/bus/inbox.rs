@@ -5,9 +5,9 @@
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, atomic};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use crossbeam_channel::{Receiver, Sender, TrySendError, bounded};
+use crossbeam_channel::{Receiver, Sender, bounded};
 use rustc_hash::FxHashMap;
 
 use crate::bus::doorbell::Doorbell;
@@ -25,15 +25,15 @@ use crate::timestamp::Timestamp;
 pub(super) const INBOX_EVENTS: usize = 8 * 1024;
 
 /// Size up to which events are bounded by the number of slots alone and are not counted by bytes.
-const SMALL_BYTES: usize = 1024;
+pub(super) const SMALL_BYTES: usize = 1024;
 
 /// Memory of the larger events that wait for the fan-out. Together with the small ones, it is less
 /// than the half of the way to the log that is free while `has_room` returns true. Events that were
 /// accepted then are therefore never dropped.
-const LARGE_BYTES_MAX: usize = 20 * 1024 * 1024;
+pub(super) const LARGE_BYTES_MAX: usize = 20 * 1024 * 1024;
 
 /// Quarters of the inbox that text may fill; the rest is reserved for life-cycle events.
-const TEXT_QUARTERS: usize = 3;
+pub(super) const TEXT_QUARTERS: usize = 3;
 
 /// The result of emitting an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -83,14 +83,14 @@ pub(super) enum InboxMessage {
 pub(super) struct Inbox {
     pub(super) clock: Clock,
     pub(super) lossless: LosslessAccount,
-    gate: Gate,
-    sender: Sender<InboxMessage>,
+    pub(super) gate: Gate,
+    pub(super) sender: Sender<InboxMessage>,
     /// Rung after each message; the fan-out sleeps on it.
     pub(super) doorbell: Doorbell,
-    text_len_max: usize,
+    pub(super) text_len_max: usize,
     len_max: usize,
-    large_bytes: AtomicUsize,
-    refused: RefusedEvents,
+    pub(super) large_bytes: AtomicUsize,
+    pub(super) refused: RefusedEvents,
     room: RoomWaiters,
 }
 
@@ -98,9 +98,9 @@ pub(super) struct Inbox {
 pub(super) type RefusedCounts = FxHashMap<(ExecutionId, EventKind, bool), u64>;
 
 #[derive(Debug, Default)]
-struct RefusedEvents {
+pub(super) struct RefusedEvents {
     /// True while there are counts; changed under the lock only, so that one `Wake` is sent.
-    any: AtomicBool,
+    pub(super) any: AtomicBool,
     counts: Mutex<RefusedCounts>,
 }
 
@@ -139,110 +139,10 @@ impl Inbox {
         self.gate.assign_slot()
     }
 
-    /// Sends an event, or counts it as refused. Never waits.
-    pub(super) fn emit(&self, slot: GateSlot, event: TdEvent, live: bool) -> Emitted {
-        let Some(_pass) = self.gate.enter(slot) else {
-            return Emitted::Closed;
-        };
-        match self.send(event, live) {
-            Ok(emitted) => emitted,
-            Err(event) => {
-                self.refuse(&event, live);
-                Emitted::Refused
-            }
-        }
-    }
-
-    /// Sends an event as soon as there is room on the whole way, and at the latest at the deadline.
-    pub(super) fn emit_deadline(
-        &self,
-        slot: GateSlot,
-        mut event: TdEvent,
-        deadline: Instant,
-    ) -> Emitted {
-        loop {
-            if self.has_room() {
-                let Some(_pass) = self.gate.enter(slot) else {
-                    return Emitted::Closed;
-                };
-                match self.send(event, false) {
-                    Ok(emitted) => return emitted,
-                    Err(returned) => event = returned,
-                }
-            }
-            let remaining = deadline.saturating_duration_since(self.clock.now());
-            if remaining.is_zero() || self.gate.is_closed() {
-                return self.emit(slot, event, false);
-            }
-            self.wait_for_room(remaining);
-        }
-    }
-
-    /// Sends an event, or returns it when there is no room. Call it inside the gate.
-    #[allow(
-        clippy::result_large_err,
-        reason = "an event that finds no room is returned unchanged"
-    )]
-    fn send(&self, event: TdEvent, live: bool) -> Result<Emitted, TdEvent> {
-        let bytes = event.memory_bytes();
-        let text = event.is_text();
-        if text && self.sender.len() >= self.text_len_max {
-            return Err(event);
-        }
-        let large = bytes > SMALL_BYTES;
-        if large {
-            let before = self.large_bytes.fetch_add(bytes, Ordering::Relaxed);
-            let max = if text {
-                LARGE_BYTES_MAX / 4 * TEXT_QUARTERS
-            } else {
-                LARGE_BYTES_MAX
-            };
-            // An event that is larger than the whole limit passes when it is alone.
-            if before > 0 && before + bytes > max {
-                self.large_bytes.fetch_sub(bytes, Ordering::Relaxed);
-                return Err(event);
-            }
-        }
-        match self.sender.try_send(InboxMessage::Event {
-            ts: self.clock.wall(),
-            live,
-            event,
-        }) {
-            Ok(()) => {
-                self.doorbell.ring();
-                Ok(Emitted::Accepted)
-            }
-            // The fan-out ends before the gate is closed only if it panicked.
-            Err(TrySendError::Disconnected(_)) => Ok(Emitted::Closed),
-            Err(TrySendError::Full(InboxMessage::Event { event, .. })) => {
-                if large {
-                    self.large_bytes.fetch_sub(bytes, Ordering::Relaxed);
-                }
-                Err(event)
-            }
-            // `try_send` returns the message that it was given.
-            Err(TrySendError::Full(_)) => Ok(Emitted::Refused),
-        }
-    }
-
     /// Releases the room of an event that the fan-out has received.
     pub(super) fn release(&self, bytes: usize) {
         if bytes > SMALL_BYTES {
             self.large_bytes.fetch_sub(bytes, Ordering::Relaxed);
-        }
-    }
-
-    fn refuse(&self, event: &TdEvent, live: bool) {
-        let id = match event.execution() {
-            Some(id) => id.clone(),
-            None => event.execution_id().into(),
-        };
-        let mut counts = self.refused.counts();
-        *counts.entry((id, event.kind(), live)).or_default() += 1;
-        let first = !self.refused.any.swap(true, Ordering::SeqCst);
-        drop(counts);
-        if first {
-            self.wake_fanout();
         }
     }
 
@@ -301,7 +201,8 @@ impl Inbox {
         }
     }
 
-    fn wait_for_room(&self, wait: Duration) {
+    /// Waits until there may be room, at most this long.
+    pub(super) fn wait_for_room(&self, wait: Duration) {
         let guard = self
             .room
             .lock
@@ -326,7 +227,7 @@ impl RoomWaiters {
 }
 
 impl RefusedEvents {
-    fn counts(&self) -> MutexGuard<'_, RefusedCounts> {
+    pub(super) fn counts(&self) -> MutexGuard<'_, RefusedCounts> {
         // A count is added in one step: a panic elsewhere leaves no partial change.
         self.counts.lock().unwrap_or_else(PoisonError::into_inner)
     }

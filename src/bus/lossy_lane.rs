@@ -26,7 +26,6 @@ pub(super) struct Segment {
 }
 
 impl Segment {
-    /// Creates a segment of all envelopes of a batch.
     pub(super) fn whole(batch: Arc<[Envelope]>, bytes: usize) -> Self {
         let events = batch.iter().map(|envelope| envelope.n).sum();
         Self {

@@ -22,7 +22,6 @@ mod lossy_lane;
 
 mod fanout;
 mod lossless_lane;
-mod lossless_sender;
 
 mod emitter;
 mod subscription;
@@ -33,6 +32,7 @@ use std::time::Duration;
 
 use crossbeam_channel::bounded;
 
+pub(crate) use self::emitter::BlockingEmitter;
 pub use self::emitter::EventEmitter;
 pub use self::error::{RecvError, RecvTimeoutError, TryRecvError};
 pub use self::filter::{EventFilter, Filter};

@@ -35,7 +35,6 @@ const EXIT_POLL: Duration = Duration::from_millis(10);
 pub(crate) struct KillHandle(Arc<Mutex<Option<Pid>>>);
 
 impl KillHandle {
-    /// Kills the group.
     pub(crate) fn kill(&self) {
         if let Some(group) = *self.lock() {
             // An error means that the group is gone, as intended.

@@ -50,7 +50,6 @@ impl OutputStream {
         self as usize
     }
 
-    /// Returns the other stream.
     pub(crate) fn other(self) -> Self {
         match self {
             Self::Stdout => Self::Stderr,

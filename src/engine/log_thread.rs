@@ -26,7 +26,6 @@ const COMMANDS_MAX: usize = 256;
 /// reached the lane.
 const CLOSE_AFTER: Duration = Duration::from_secs(1);
 
-/// A command for the log thread.
 #[derive(Debug)]
 pub(super) enum LogCommand {
     /// Write this run's events.

@@ -240,7 +240,8 @@ impl Engine {
         self.runs.emitter(id.into(), info)
     }
 
-    /// Watches a tmux server, or parts of it.
+    /// Watches a tmux server, or parts of it, and returns at once. The content of a pane at its first
+    /// capture (`PaneOpened`) is no event.
     ///
     /// # Errors
     /// If the interval is zero, or threads cannot be started.

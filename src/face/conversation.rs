@@ -8,7 +8,6 @@ use crate::event::TdEvent;
 /// Characters of a tool's result that are shown; the agent's transcript has the whole.
 const RESULT_CHARS_MAX: usize = 120;
 
-/// A line of a conversation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct ConversationLine {
     pub tone: Tone,

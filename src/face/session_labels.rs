@@ -96,7 +96,6 @@ impl SessionLabels {
         }
     }
 
-    /// The panes of a session.
     pub fn panes_of(&self, execution_id: &str, name: &str) -> Vec<PaneId> {
         let session = self.position(execution_id, name);
         session.map_or_else(Vec::new, |at| {

@@ -78,7 +78,6 @@ pub(super) struct StreamLines {
     count: u64,
 }
 
-/// A stream, and its open line.
 #[derive(Debug)]
 pub(super) struct OpenStream {
     pub execution_id: String,

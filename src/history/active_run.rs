@@ -1,5 +1,5 @@
-//! One run that is being written: collects lines, writes them to the file at once, and handles
-//! changes to the file by other programs.
+//! One run that is being written: writes its pending lines to the file, and handles changes to the
+//! file by other programs.
 
 mod metadata;
 
@@ -11,16 +11,15 @@ use rustix::fs::OFlags;
 
 use crate::clock::Clock;
 use crate::error::{Error, Result};
-use crate::event::{Envelope, ExecutionId, LogGapRange};
+use crate::event::{ExecutionId, LogGapRange};
 use crate::history::dir::RunDirectory;
 use crate::history::dir_handle::{EVENTS, METADATA};
-use crate::history::events_file::{EventsFile, FileChange};
+use crate::history::events_file::{EventsFile, FileChange, PendingLimits, PendingLines};
 use crate::history::line::{self, LineWriter};
 use crate::history::lock::RunLock;
 use crate::history::metadata::RunMetadata;
 use crate::history::notice::{LogNotice, LogNoticeKind};
 use crate::history::open_run::OpenRun;
-use crate::history::pending::{BufferPool, PendingLimits, PendingLines};
 use crate::history::rotate::Rotation;
 use crate::history::run_files::close_newest;
 use crate::timestamp::Timestamp;
@@ -30,8 +29,6 @@ pub(super) const RETRY_INTERVAL: Duration = Duration::from_millis(500);
 /// The interval at which the writer checks that the file is still at its path: a directory that is
 /// moved takes its open files along, and only the path shows that.
 const PLACE_CHECK_INTERVAL: Duration = Duration::from_secs(1);
-/// Pending bytes that are written before the end of their batch.
-const WRITE_BYTES_MAX: usize = 1024 * 1024;
 /// Text that may be pending while the file cannot be written: one minute of a pane that prints
 /// 1,000 lines a second.
 const RUN_TEXT_BYTES_MAX: usize = 8 * 1024 * 1024;
@@ -44,16 +41,11 @@ const TOTAL_LIFE_BYTES_MAX: usize = 16 * 1024 * 1024;
 /// Notices that wait for the caller; a caller that takes none for so long does not need them.
 const NOTICES_MAX: usize = 1024;
 
-/// Events of several threads may be out of order by this time although the clock was not set back.
-const CLOCK_SLACK_MICROS: i64 = 1_000_000;
-
 /// The state that all runs share.
 pub(super) struct WriterContext {
     pub(super) writer: LineWriter,
-    pub(super) buffers: BufferPool,
     pub(super) clock: Clock,
     pub(super) host: String,
-    /// Bytes that are pending in all runs.
     pub(super) pending_bytes: usize,
     pub(super) bytes_written: u64,
     pub(super) notices: Vec<LogNotice>,
@@ -79,7 +71,7 @@ impl WriterContext {
 
 /// Writing fails at present.
 #[derive(Debug)]
-struct WriteFailure {
+pub(super) struct WriteFailure {
     retry_at: Instant,
     cause: String,
 }
@@ -94,14 +86,14 @@ pub(super) struct ActiveRun {
     metadata: RunMetadata,
     /// The metadata contain data that the file lacks.
     has_new_metadata: bool,
-    pending: PendingLines,
-    next_seq: u64,
+    pub(super) pending: PendingLines,
+    pub(super) next_seq: u64,
     /// The latest time of any event.
-    latest: Timestamp,
+    pub(super) latest: Timestamp,
     /// A clock that was set back has been reported.
-    is_clock_reported: bool,
+    pub(super) is_clock_reported: bool,
     header_due: bool,
-    failure: Option<WriteFailure>,
+    pub(super) failure: Option<WriteFailure>,
     checked_at: Option<Instant>,
     /// Some lines are not synced.
     pub(super) is_dirty: bool,
@@ -160,59 +152,7 @@ impl ActiveRun {
         }
     }
 
-    /// Takes events, which stay pending until [`ActiveRun::flush`]. Returns the rest of the events
-    /// if so much is pending that it should be written first.
-    pub(super) fn push<'a>(
-        &mut self,
-        context: &mut WriterContext,
-        mut events: &'a [Envelope],
-    ) -> &'a [Envelope] {
-        while let Some((envelope, rest)) = events.split_first() {
-            events = rest;
-            // An event without a number is for viewers only.
-            if envelope.seq.is_some() {
-                self.push_one(context, envelope);
-                if self.failure.is_none() && self.pending.len() >= WRITE_BYTES_MAX {
-                    break;
-                }
-            }
-        }
-        events
-    }
-
-    fn push_one(&mut self, context: &mut WriterContext, envelope: &Envelope) {
-        self.watch_clock(context, envelope.ts);
-        if let Some(gap) = LogGapRange::of(envelope) {
-            self.next_seq = self.next_seq.max(gap.last.saturating_add(1));
-        }
-        let limits = if self.failure.is_some() {
-            self.limits(context)
-        } else {
-            PendingLimits::NONE
-        };
-        let before = self.pending.len();
-        let (writer, buffers) = (&mut context.writer, &mut context.buffers);
-        self.pending
-            .push(writer, buffers, &self.id, envelope, limits);
-        self.account(context, before);
-    }
-
-    /// Reports once that times are unreliable.
-    fn watch_clock(&mut self, context: &mut WriterContext, ts: Timestamp) {
-        if ts >= self.latest {
-            self.latest = ts;
-        } else if !self.is_clock_reported && ts.micros() + CLOCK_SLACK_MICROS < self.latest.micros()
-        {
-            self.is_clock_reported = true;
-            let message = format!(
-                "the clock was set back from {} to {ts}; events are in the order of their numbers",
-                self.latest
-            );
-            context.notify(&self.id, LogNoticeKind::ClockWentBack, message);
-        }
-    }
-
-    fn limits(&self, context: &WriterContext) -> PendingLimits {
+    pub(super) fn limits(&self, context: &WriterContext) -> PendingLimits {
         let own = self.pending.len();
         let left = |total: usize| (own + total).saturating_sub(context.pending_bytes);
         PendingLimits {
@@ -268,8 +208,8 @@ impl ActiveRun {
                 context.notify(&self.id, LogNoticeKind::Failing, message);
                 let limits = self.limits(context);
                 let before = self.pending.len();
-                let (writer, buffers) = (&mut context.writer, &mut context.buffers);
-                self.pending.drop_excess(writer, buffers, &self.id, limits);
+                let writer = &mut context.writer;
+                self.pending.drop_excess(writer, &self.id, limits);
                 self.account(context, before);
             }
             _ => {}
@@ -277,7 +217,7 @@ impl ActiveRun {
     }
 
     /// Updates the sum of all runs after the pending lines changed.
-    fn account(&self, context: &mut WriterContext, before: usize) {
+    pub(super) fn account(&self, context: &mut WriterContext, before: usize) {
         let bytes = context.pending_bytes + self.pending.len();
         context.pending_bytes = bytes.saturating_sub(before);
     }
@@ -293,26 +233,12 @@ impl ActiveRun {
             self.pending.push_front(&mut context.writer, &header);
             self.events.begin(ts);
         }
-        let attempt = self.pending.begin_write(&mut context.writer, &self.id);
-        let bytes = self.pending.len();
-        match self.events.append(self.pending.lines()) {
-            Ok(()) => {
-                self.pending.write_done(&mut context.buffers);
-                context.bytes_written += bytes as u64;
-                self.is_dirty = true;
-                Ok(())
-            }
-            Err(torn) => {
-                self.pending.write_failed(attempt, torn.kept);
-                context.bytes_written += torn.kept as u64;
-                self.is_dirty |= torn.kept > 0;
-                Err(Error::file(
-                    "cannot write",
-                    &self.directory.events_path(),
-                    torn.cause,
-                ))
-            }
-        }
+        let writer = &mut context.writer;
+        let (written, result) = self.pending.write_to(&mut self.events, writer, &self.id);
+        context.bytes_written += written as u64;
+        self.is_dirty |= written > 0;
+        let path = self.directory.events_path();
+        result.map_err(|cause| Error::file("cannot write", &path, cause))
     }
 
     /// Continues in a new file if that is due. If it fails, the current file grows.
@@ -405,7 +331,7 @@ impl ActiveRun {
         let found = EventsFile::open(&dir)
             .map_err(|cause| Error::file("cannot open", &dir.join(EVENTS), cause))?;
         let removed_by_us = std::mem::take(&mut self.is_between_files);
-        if !removed_by_us && found.events.id() != self.events.id() {
+        if !removed_by_us && found.events.id != self.events.id {
             self.header_due = true;
             let path = self.directory.events_path();
             let message = format!(

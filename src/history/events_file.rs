@@ -1,4 +1,5 @@
-//! `events.jsonl` of one run: appends whole lines and detects changes by other programs.
+//! `events.jsonl` of one run: the lines that are not in the file yet, and the file, to which whole lines
+//! are appended.
 
 use std::fs::File;
 use std::io::{self, Write};
@@ -8,7 +9,9 @@ use std::time::{Duration, Instant};
 
 use rustix::fs::OFlags;
 
+use crate::event::{Envelope, ExecutionId, LogGapRange, TdEvent};
 use crate::history::dir_handle::{DirHandle, EVENTS, FileId};
+use crate::history::line::{LINE_BYTES_MAX, LineWriter, parse_line};
 use crate::history::tail::{self, Repair};
 use crate::timestamp::Timestamp;
 
@@ -27,7 +30,7 @@ const CHECK_INTERVAL: Duration = Duration::from_millis(1);
 pub(super) struct EventsFile {
     /// Shared with `td-sync`, which may still sync the file after it is closed here.
     file: Option<Arc<File>>,
-    id: FileId,
+    pub(super) id: FileId,
     /// The length at the last write or check.
     len: u64,
     /// The time of the first line, if there is one.
@@ -59,10 +62,10 @@ pub(super) enum FileChange {
 
 /// A failed write.
 #[derive(Debug)]
-pub(super) struct AppendError {
+struct AppendError {
     /// The number of bytes that are in the file: whole lines.
-    pub(super) kept: usize,
-    pub(super) cause: io::Error,
+    kept: usize,
+    cause: io::Error,
 }
 
 /// Repairs read the file. Every write goes to the end, whatever other programs do to the file.
@@ -112,10 +115,6 @@ impl EventsFile {
 
     pub(super) fn handle(&self) -> Option<&Arc<File>> {
         self.file.as_ref()
-    }
-
-    pub(super) fn id(&self) -> FileId {
-        self.id
     }
 
     pub(super) fn len(&self) -> u64 {
@@ -170,7 +169,7 @@ impl EventsFile {
 
     /// Appends whole lines, with a single write where the system accepts them at once. After an
     /// error the file still ends with a whole line, or the next line begins on a new line.
-    pub(super) fn append(&mut self, lines: &[u8]) -> Result<(), AppendError> {
+    fn append(&mut self, lines: &[u8]) -> Result<(), AppendError> {
         let Some(file) = self.file.clone() else {
             return Err(AppendError {
                 kept: 0,
@@ -229,3 +228,223 @@ fn remove_partial_line(file: &File, torn: &[u8]) -> io::Result<u64> {
     file.set_len(start)?;
     Ok(start)
 }
+
+/// The bytes that may be pending in this run.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct PendingLimits {
+    /// For output text.
+    pub(super) text: usize,
+    /// For life-cycle events, which have reserved room.
+    pub(super) life: usize,
+}
+
+impl PendingLimits {
+    /// While writing works, lines are pending only until the end of their batch.
+    pub(super) const NONE: Self = Self {
+        text: usize::MAX,
+        life: usize::MAX,
+    };
+}
+
+/// Pending lines in order, followed by a gap of events that found no room.
+#[derive(Debug, Default)]
+pub(super) struct PendingLines {
+    lines: Vec<u8>,
+    gap: Option<LogGapRange>,
+    /// Text was dropped. All text is dropped until everything pending is written; otherwise short
+    /// texts would pass between long ones, each with its own gap.
+    is_dropping_text: bool,
+    /// The number of events that were dropped here or on the bus since the last
+    /// [`take_dropped`](Self::take_dropped).
+    dropped: u64,
+}
+
+/// The state before a write, which appended the gap to the lines.
+#[derive(Debug)]
+struct WriteAttempt {
+    mark: usize,
+    gap: Option<LogGapRange>,
+}
+
+impl PendingLines {
+    pub(super) fn len(&self) -> usize {
+        self.lines.len()
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.lines.is_empty() && self.gap.is_none()
+    }
+
+    /// Appends the event if it fits, or adds its number to the gap.
+    pub(super) fn push(
+        &mut self,
+        writer: &mut LineWriter,
+        id: &ExecutionId,
+        envelope: &Envelope,
+        limits: PendingLimits,
+    ) {
+        let is_text = envelope.event.is_text();
+        if self.lines.capacity() == 0 {
+            self.lines = writer.take_buffer();
+        }
+        let start = self.lines.len();
+        let limit = if is_text { limits.text } else { limits.life };
+        let mut is_too_long = false;
+        let written = if is_text && self.is_dropping_text {
+            false
+        } else {
+            self.write_gap(writer, id);
+            let before = self.lines.len();
+            let is_encoded = writer.push(&mut self.lines, envelope).is_ok();
+            // No reader would accept the line.
+            is_too_long = (self.lines.len() - before) as u64 > LINE_BYTES_MAX;
+            is_encoded && !is_too_long && self.lines.len() <= limit
+        };
+        if written {
+            self.gap = None;
+        } else {
+            self.lines.truncate(start);
+            self.lines.shrink_to(limits.life);
+            self.is_dropping_text |= is_text && !is_too_long;
+            if let Some(gap) = LogGapRange::of(envelope) {
+                self.add_missing(gap);
+            }
+        }
+        self.dropped += match (&envelope.event, LogGapRange::of(envelope)) {
+            // Events that the bus dropped.
+            (TdEvent::LogGap { .. }, Some(gap)) => gap.last - gap.first + 1,
+            _ => u64::from(!written),
+        };
+    }
+
+    /// Returns the number of events dropped since the last call.
+    pub(super) fn take_dropped(&mut self) -> u64 {
+        std::mem::take(&mut self.dropped)
+    }
+
+    /// Adds numbers whose events will not be in the file. The gap is written before the next line.
+    pub(super) fn add_missing(&mut self, gap: LogGapRange) {
+        match &mut self.gap {
+            Some(open) => open.widen(gap),
+            None => self.gap = Some(gap),
+        }
+    }
+
+    /// Inserts a header before all lines.
+    pub(super) fn push_front(&mut self, writer: &mut LineWriter, header: &Envelope) {
+        let mut line = Vec::new();
+        // A header can always be serialized; without one the lines are still valid.
+        if writer.push(&mut line, header).is_ok() {
+            self.lines.splice(..0, line);
+        }
+    }
+
+    /// Returns the first pending number, including missing ones.
+    pub(super) fn first_seq(&self) -> Option<u64> {
+        let mut lines = self.lines.split(|&byte| byte == b'\n');
+        let first = lines.find_map(numbers).or(self.gap)?;
+        Some(first.first)
+    }
+
+    /// Returns the first and last pending numbers; `None` if nothing with a number is pending.
+    pub(super) fn seq_range(&self) -> Option<(u64, u64)> {
+        let mut backwards = self.lines.rsplit(|&byte| byte == b'\n');
+        let last = self.gap.or_else(|| backwards.find_map(numbers))?;
+        Some((self.first_seq()?, last.last))
+    }
+
+    /// Writes everything to the file. Returns the number of bytes that are in the file, and the error
+    /// if these are not all: the rest stays pending.
+    pub(super) fn write_to(
+        &mut self,
+        file: &mut EventsFile,
+        writer: &mut LineWriter,
+        id: &ExecutionId,
+    ) -> (usize, io::Result<()>) {
+        let attempt = self.begin_write(writer, id);
+        let bytes = self.lines.len();
+        match file.append(&self.lines) {
+            Ok(()) => {
+                self.write_done(writer);
+                (bytes, Ok(()))
+            }
+            Err(AppendError { kept, cause }) => {
+                self.write_failed(attempt, kept);
+                (kept, Err(cause))
+            }
+        }
+    }
+
+    /// Appends the gap to the lines for one write. If the write fails, the gap may still grow.
+    fn begin_write(&mut self, writer: &mut LineWriter, id: &ExecutionId) -> WriteAttempt {
+        let mark = self.lines.len();
+        self.write_gap(writer, id);
+        WriteAttempt {
+            mark,
+            gap: self.gap.take(),
+        }
+    }
+
+    /// Removes the first `kept` bytes, which a failed write has written.
+    fn write_failed(&mut self, attempt: WriteAttempt, kept: usize) {
+        if kept <= attempt.mark {
+            self.lines.truncate(attempt.mark);
+            self.gap = attempt.gap;
+        }
+        self.lines.drain(..kept.min(self.lines.len()));
+    }
+
+    /// Removes all lines after a write.
+    fn write_done(&mut self, writer: &mut LineWriter) {
+        writer.give_buffer(std::mem::take(&mut self.lines));
+        self.gap = None;
+        self.is_dropping_text = false;
+    }
+
+    /// Applies the limits when writing begins to fail; before that there are none.
+    pub(super) fn drop_excess(
+        &mut self,
+        writer: &mut LineWriter,
+        id: &ExecutionId,
+        limits: PendingLimits,
+    ) {
+        if self.lines.len() <= limits.text {
+            return;
+        }
+        let before = std::mem::take(self);
+        self.dropped = before.dropped;
+        for line in before
+            .lines
+            .split(|&byte| byte == b'\n')
+            .filter(|line| !line.is_empty())
+        {
+            let Ok(envelope) = parse_line(line) else {
+                continue;
+            };
+            match (&envelope.event, LogGapRange::of(&envelope)) {
+                // Counted already; the gap is written again before the next line.
+                (TdEvent::LogGap { .. }, Some(gap)) => self.add_missing(gap),
+                _ => self.push(writer, id, &envelope, limits),
+            }
+        }
+        if let Some(gap) = before.gap {
+            self.add_missing(gap);
+        }
+    }
+
+    /// Appends the gap as a line. The caller decides whether the line stays.
+    fn write_gap(&mut self, writer: &mut LineWriter, id: &ExecutionId) {
+        if let Some(gap) = self.gap {
+            // A gap can always be serialized.
+            let _ = writer.push(&mut self.lines, &gap.envelope(id.clone()));
+        }
+    }
+}
+
+/// Returns the numbers that a line represents.
+fn numbers(line: &[u8]) -> Option<LogGapRange> {
+    LogGapRange::of(&parse_line(line).ok()?)
+}
+
+#[cfg(test)]
+mod tests;

@@ -17,7 +17,6 @@ const FILE_BYTES_MAX: u64 = 64 << 20;
 
 const CUT: &str = "\n[td-observe: cut here, more was printed]\n";
 
-/// A file of an iteration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub(crate) enum IterationFile {
@@ -32,7 +31,6 @@ pub(crate) enum IterationFile {
 }
 
 impl IterationFile {
-    /// Returns the name of the file.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -44,7 +42,6 @@ impl IterationFile {
     }
 }
 
-/// The directory of one iteration.
 #[derive(Debug)]
 pub(crate) struct IterationDirectory {
     dir: DirHandle,

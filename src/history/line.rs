@@ -8,13 +8,33 @@ use crate::timestamp::{Timestamp, TimestampFormatter};
 /// `LogGap`.
 pub(super) const LINE_BYTES_MAX: u64 = 32 * 1024 * 1024;
 
-/// Writes lines. Caches the text of the current second, which most lines share.
+/// The number of buffers kept for the next batch; a batch rarely has more runs with many lines.
+const BUFFERS_MAX: usize = 4;
+/// The largest buffer that is kept; a larger one returns to the system.
+const BUFFER_BYTES_MAX: usize = 4 * 1024 * 1024;
+
+/// Writes lines. Caches the text of the current second, which most lines share, and keeps buffers of
+/// lines, so that a batch allocates no memory.
 #[derive(Default)]
 pub(crate) struct LineWriter {
     stamp: TimestampFormatter,
+    buffers: Vec<Vec<u8>>,
 }
 
 impl LineWriter {
+    /// Returns an empty buffer.
+    pub(super) fn take_buffer(&mut self) -> Vec<u8> {
+        self.buffers.pop().unwrap_or_default()
+    }
+
+    /// Takes a buffer back.
+    pub(super) fn give_buffer(&mut self, mut buffer: Vec<u8>) {
+        if self.buffers.len() < BUFFERS_MAX && (1..=BUFFER_BYTES_MAX).contains(&buffer.capacity()) {
+            buffer.clear();
+            self.buffers.push(buffer);
+        }
+    }
+
     /// Appends the envelope as one line. If it cannot be serialized, which no event of this crate
     /// causes, `out` is unchanged.
     ///

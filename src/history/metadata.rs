@@ -108,7 +108,6 @@ pub struct RunMetadata {
 }
 
 impl RunMetadata {
-    /// Returns the metadata of a new run.
     pub(super) fn new(execution_id: &ExecutionId, info: RunInfo, ts: Timestamp) -> Self {
         Self {
             execution_id: execution_id.clone(),

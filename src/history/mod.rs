@@ -52,7 +52,6 @@ mod runs;
 mod prune;
 
 mod notice;
-mod pending;
 mod sync;
 
 mod active_run;

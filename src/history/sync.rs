@@ -60,13 +60,15 @@ pub(super) enum SyncJob {
         done: Option<Sender<Infallible>>,
     },
     /// Syncs the names in a run directory and its own name.
-    Directory { id: ExecutionId, path: PathBuf },
+    Directory {
+        id: ExecutionId,
+        path: PathBuf,
+    },
     /// Replaces the metadata.
     Metadata {
         directory: RunDirectory,
         metadata: Box<RunMetadata>,
     },
-    /// Closes a run.
     Close(Box<ClosingRun>),
 }
 

@@ -3,6 +3,7 @@
 //! It runs on its caller's thread, takes `now` as an argument and returns deadlines. It never
 //! fails, and waits only for the disk itself and for [`SyncPolicy::Always`].
 
+mod append;
 mod closing;
 
 use std::fmt;
@@ -14,7 +15,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::clock::Clock;
 use crate::error::Result;
-use crate::event::{Envelope, ExecutionId};
+use crate::event::ExecutionId;
 use crate::history::active_run::{ActiveRun, RETRY_INTERVAL, WriterContext};
 use crate::history::chores::{Chore, Chores};
 use crate::history::dir::DataDir;
@@ -22,15 +23,12 @@ use crate::history::line::LineWriter;
 use crate::history::metadata::{RunState, host};
 use crate::history::notice::{LogNotice, LogNoticeKind, LogReport, LostRun};
 use crate::history::open_run::OpenRun;
-use crate::history::pending::BufferPool;
 use crate::history::prune::Retention;
 use crate::history::rotate::Rotation;
 use crate::history::sync::{ClosingRun, SyncJob, SyncPolicy, Syncer};
 
 /// The most event files that are open at once; the module's documentation has the sum.
 pub const FILES_MAX: usize = 96;
-/// Executions without an open run that are reported one by one; further ones are only counted.
-const UNKNOWN_MAX: usize = 1024;
 /// The interval at which opening a run prunes others; pruning reads the metadata of all runs.
 const PRUNE_INTERVAL: Duration = Duration::from_secs(3600);
 /// The time that shutdown waits for a disk.
@@ -110,7 +108,6 @@ impl LogWriter {
             runs: FxHashMap::default(),
             context: WriterContext {
                 writer: LineWriter::default(),
-                buffers: BufferPool::default(),
                 clock,
                 host: host(),
                 pending_bytes: 0,
@@ -162,40 +159,6 @@ impl LogWriter {
     /// Returns `true` if the execution has an open run here.
     pub fn is_attached(&self, execution_id: &str) -> bool {
         self.runs.contains_key(execution_id)
-    }
-
-    /// Writes a batch, with one write for each run in it. Omits events without a number, which are
-    /// for viewers only.
-    pub fn append(&mut self, batch: &[Envelope], now: Instant) {
-        let mut with_lines = std::mem::take(&mut self.with_lines);
-        let same_run =
-            |a: &Envelope, b: &Envelope| a.event.execution_id() == b.event.execution_id();
-        for group in batch.chunk_by(same_run) {
-            let mut rest = group;
-            while let Some(first) = rest.first() {
-                let id = first.event.execution_id();
-                let Some(run) = self.runs.get_mut(id) else {
-                    self.count_unknown(rest);
-                    break;
-                };
-                if !std::mem::replace(&mut run.has_batch_lines, true) {
-                    with_lines.push(run.id.clone());
-                }
-                rest = run.push(&mut self.context, rest);
-                if !rest.is_empty() {
-                    self.flush(id, now);
-                }
-            }
-        }
-        for id in &with_lines {
-            self.flush(id, now);
-            if let Some(run) = self.runs.get_mut(id) {
-                run.has_batch_lines = false;
-            }
-        }
-        self.sync_written(&with_lines, now);
-        with_lines.clear();
-        self.with_lines = with_lines;
     }
 
     /// Does what is due: retries failed writes and syncs. Returns when to call next; additional
@@ -285,27 +248,6 @@ impl LogWriter {
             lost,
             not_kept: self.not_kept,
             problems,
-        }
-    }
-
-    fn count_unknown(&mut self, group: &[Envelope]) {
-        let Some(first) = group.first() else { return };
-        if self.skipped.contains(first.event.execution_id()) {
-            return;
-        }
-        self.not_kept += group
-            .iter()
-            .filter(|envelope| envelope.seq.is_some())
-            .count() as u64;
-        let id = first.event.execution_id();
-        if self.unknown_executions.len() < UNKNOWN_MAX && !self.unknown_executions.contains(id) {
-            let id = ExecutionId::from(id);
-            let message = format!(
-                "the events of {:?} are not logged: it has no open run",
-                &*id
-            );
-            self.context.notify(&id, LogNoticeKind::NotKept, message);
-            self.unknown_executions.insert(id);
         }
     }
 

@@ -21,7 +21,6 @@ const FILES_MAX: usize = 1_000;
 /// The extension of report files.
 const EXTENSION: &str = "json";
 
-/// Where the files are.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct HookFiles {
     /// Where they may be; they are written to the first that can be.

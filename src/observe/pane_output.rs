@@ -1,12 +1,12 @@
 //! Where a pane's changes go: the events that are made of them, and how long they may wait.
 
+use std::collections::HashMap;
 use std::time::Instant;
 
+use crate::bus::BlockingEmitter;
 use crate::bus::EventEmitter;
 use crate::event::{CompletionReason, PaneId, Styles, TdEvent, TurnEvidence};
 use crate::observe::resume_point::ResumePoint;
-use crate::process::BlockingEmitter;
-use crate::track::{Change, Throttled};
 
 /// The context of warnings about a pane's pipe. Nothing is missing because of them: faces show them
 /// when they are asked for more detail.
@@ -21,67 +21,35 @@ pub(super) struct PaneOutput<'a> {
     pub now: Instant,
 }
 
-impl PaneOutput<'_> {
-    /// Reports a change of a pane, whose text has these styles.
-    pub fn change(&mut self, pane: &PaneId, paced: Throttled, styles: Styles) {
-        let (change, keep) = match paced {
-            Throttled::Logged(change) => (change, true),
-            Throttled::Live(change) => (change, false),
-        };
-        let (execution_id, pane) = (self.emitter.execution_id().clone(), pane.clone());
-        let event = match change {
-            Change::Lines { first_line, chunk } => TdEvent::OutputUpdate {
-                execution_id,
-                pane,
-                first_line,
-                chunk,
-                is_complete: false,
-                reason: None,
-                exit_status: None,
-                styles,
-            },
-            Change::Revised { line, text } => TdEvent::OutputRevised {
-                execution_id,
-                pane,
-                line,
-                text,
-                styles,
-            },
-            Change::Screen {
-                width,
-                height,
-                cursor,
-                rows,
-            } => TdEvent::ScreenUpdate {
-                execution_id,
-                pane,
-                width,
-                height,
-                cursor,
-                rows,
-            },
-            Change::Gap {
-                first_line,
-                lost_lines,
-                reason,
-                evidence,
-            } => TdEvent::OutputGap {
-                execution_id,
-                pane,
-                first_line,
-                lost_lines,
-                reason: reason.into(),
-                evidence: evidence.into(),
-            },
-        };
-        // A closed bus means that the engine is at its end: no subscriber is left.
-        match (&mut self.blocking, keep) {
-            (Some(blocking), true) => blocking.emit(event),
-            (None, true) => drop(self.emitter.emit(event)),
-            (_, false) => drop(self.emitter.emit_live(event)),
+/// The outputs of a session's panes.
+pub(super) struct PaneOutputs {
+    pub emitter: EventEmitter,
+    pub resume_points: HashMap<PaneId, ResumePoint>,
+    pub blocking: BlockingEmitter,
+}
+
+impl PaneOutputs {
+    /// `resume_points` are where an earlier observer was.
+    pub fn new(emitter: EventEmitter, resume_points: HashMap<PaneId, ResumePoint>) -> Self {
+        Self {
+            blocking: BlockingEmitter::new(emitter.clone()),
+            emitter,
+            resume_points,
         }
     }
 
+    /// Returns the output of a pane, which waits for room in the log if it `may_wait`.
+    pub fn of(&mut self, pane: &PaneId, may_wait: bool, now: Instant) -> PaneOutput<'_> {
+        PaneOutput {
+            emitter: &self.emitter,
+            resume_point: self.resume_points.entry(pane.clone()).or_default(),
+            blocking: may_wait.then_some(&mut self.blocking),
+            now,
+        }
+    }
+}
+
+impl PaneOutput<'_> {
     /// Reports that a pane's output up to here is complete: an agent's turn, or a program's life.
     pub fn complete(
         &mut self,

@@ -89,8 +89,7 @@ mod tests {
     use crate::observe::conversation::Conversations;
     use crate::observe::pane_observer::{Begin, PaneOptions};
     use crate::observe::pane_output::PaneOutput;
-    use crate::tmux::{CaptureDigest, PaneState};
-    use crate::track::Capture;
+    use crate::tmux::PaneCapture;
 
     fn pane() -> Pane {
         let bus = EventBus::new(10);
@@ -110,13 +109,7 @@ mod tests {
             shows_screen: false,
             streams: false,
         };
-        Pane::open(
-            &PaneState::default(),
-            &Capture::default(),
-            CaptureDigest::default(),
-            options,
-            out,
-        )
+        Pane::open(&mut PaneCapture::default(), options, out)
     }
 
     #[test]

@@ -32,7 +32,6 @@ pub(super) struct PanePrograms {
     panes: HashMap<PaneId, PaneProgram>,
 }
 
-/// The program of a pane.
 struct PaneProgram {
     pid: u32,
     /// None where it could not be opened: it was gone.

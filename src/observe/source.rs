@@ -72,7 +72,6 @@ pub(crate) enum RunName {
     Labelled(String),
 }
 
-/// An open run.
 pub(crate) struct OpenedRun {
     pub emitter: EventEmitter,
     /// The history, if the run resumes an earlier one.

@@ -29,7 +29,6 @@ const DIRECTORY_VARIABLES: &[&str] = &[
     "COPILOT_HOME",
 ];
 
-/// A running agent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct RunningAgent {
     pub program: AgentProgram,

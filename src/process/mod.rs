@@ -31,7 +31,6 @@ mod line_assembler;
 mod output_batcher;
 mod record_splitter;
 
-mod blocking_emitter;
 mod byte_sink;
 mod sink;
 mod terminal;
@@ -62,7 +61,6 @@ pub use self::writer::OutputWriter;
 pub use crate::child::OutputStream;
 
 pub(crate) use self::agents::RunningAgent;
-pub(crate) use self::blocking_emitter::BlockingEmitter;
 #[cfg(feature = "cli")]
 pub(crate) use self::byte_sink::ByteSink;
 pub(crate) use self::foreground::{Program, foreground};

@@ -144,7 +144,6 @@ impl<S: TextSink> OutputBatcher<S> {
     }
 }
 
-/// The limit of lines.
 #[derive(Default)]
 struct LineLimit {
     lines_max: Option<u64>,

@@ -52,7 +52,6 @@ pub(crate) enum PaneJobEvent {
     },
 }
 
-/// The jobs of a pane.
 #[derive(Debug, Default)]
 pub(crate) struct PaneJobs {
     jobs: Vec<PaneJob>,

@@ -37,7 +37,6 @@ pub(crate) struct RecordSplitter {
     parser: StreamParser,
     /// The beginning of a line whose kind is not known yet.
     line_start: Vec<u8>,
-    /// The kind of the open line.
     open: Option<LineKind>,
     /// The kind of the last line, which an empty line shares.
     last: LineKind,
@@ -190,7 +189,6 @@ impl RecordSplitter {
         }
     }
 
-    /// Handles a line, or a part of one.
     fn line(&mut self, kind: LineKind, bytes: &[u8], now: Timestamp, handle: PartHandler<'_>) {
         if kind == LineKind::Record && self.parser.format().is_none() {
             return self.buffer(bytes, now, handle);

@@ -68,7 +68,7 @@ pub(crate) fn observe_command(
     let started = StartedCommand::start(&command)?;
     let emitter = emitter()?;
     emitter.execution_started(&command.line(), &command.directory_shown());
-    let target = EventTarget::execution(&emitter, &command.clock);
+    let target = EventTarget::execution(&emitter);
     let (line, timeout) = (command.line(), command.timeout.unwrap_or_default());
     match run(command, started, target, OutputMode::Emit, stop) {
         Ok((outcome, _)) => {

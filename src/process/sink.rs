@@ -2,12 +2,11 @@
 
 use std::fmt;
 
-use super::blocking_emitter::BlockingEmitter;
 use super::output_batcher::TextSink;
 use crate::agent::AgentEvent;
+use crate::bus::BlockingEmitter;
 use crate::bus::EventEmitter;
 use crate::child::OutputStream;
-use crate::clock::Clock;
 use crate::event::{TdEvent, lines_in};
 
 /// The events that text becomes.
@@ -24,8 +23,8 @@ pub(super) enum EventTarget {
 
 impl EventTarget {
     /// Creates a target for `ExecutionOutput` events.
-    pub fn execution(emitter: &EventEmitter, clock: &Clock) -> Self {
-        Self::Execution(BlockingEmitter::new(emitter.clone(), clock.clone()))
+    pub fn execution(emitter: &EventEmitter) -> Self {
+        Self::Execution(BlockingEmitter::new(emitter.clone()))
     }
 
     fn emitter(&self) -> Option<&EventEmitter> {

@@ -39,7 +39,6 @@ pub(super) struct StartedCommand {
 }
 
 impl StartedCommand {
-    /// Starts a command.
     pub fn start(command: &Command) -> Result<Self> {
         let began = command.clock.now();
         let mut started = match command.pty_size {

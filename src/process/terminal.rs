@@ -89,7 +89,6 @@ impl SavedModes {
         }
     }
 
-    /// Returns the saved modes.
     fn modes(&self) -> Option<Termios> {
         self.lock().as_ref().map(|(_, modes)| modes.clone())
     }

@@ -4,12 +4,12 @@
 use std::path::Path;
 use std::time::Duration;
 
-use super::blocking_emitter::BlockingEmitter;
 use super::command::Command;
 use super::head_tail::HeadTailBuffer;
 use super::run::{OutputMode, run};
 use super::sink::EventTarget;
 use super::start::StartedCommand;
+use crate::bus::BlockingEmitter;
 use crate::bus::EventEmitter;
 use crate::error::Result;
 use crate::thread::Stop;
@@ -114,7 +114,7 @@ pub(crate) fn validate_until_stopped(
         Some(emitter) => {
             emitter.validation_started(iteration, line);
             EventTarget::Validation {
-                emitter: BlockingEmitter::new(emitter.clone(), command.clock.clone()),
+                emitter: BlockingEmitter::new(emitter.clone()),
                 iteration,
             }
         }

@@ -44,7 +44,7 @@ impl EventEmitter {
             lines: LineAssembler::new(false),
             sink: CommandSink {
                 on_output: None,
-                events: EventTarget::execution(self, &clock),
+                events: EventTarget::execution(self),
             },
             clock,
             has_warned: false,

@@ -242,7 +242,6 @@ impl RecordingQueue {
         state
     }
 
-    /// Queues the end of a run.
     pub fn end_run(&self, number: u64) {
         let mut state = self.state();
         if state.is_closed {

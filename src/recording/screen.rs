@@ -100,7 +100,7 @@ fn push(out: &mut String, text: std::fmt::Arguments<'_>) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::track::{Capture, SavedScreen};
+    use crate::track::{Capture, PaneNumbers, SavedScreen};
 
     fn rows(texts: &[(&str, bool)]) -> Vec<Row> {
         let row = |(text, wrapped): &(&str, bool)| Row {
@@ -133,10 +133,13 @@ mod tests {
 
     fn look() -> Capture {
         Capture {
-            width: 10,
-            height: 4,
-            history_size: 1,
-            cursor: Cursor { x: 3, y: 2 },
+            numbers: PaneNumbers {
+                width: 10,
+                height: 4,
+                history_size: 1,
+                cursor: Cursor { x: 3, y: 2 },
+                ..PaneNumbers::default()
+            },
             rows: rows(&[
                 ("gone", false),
                 ("0123456789", true),
@@ -170,7 +173,10 @@ mod tests {
     #[test]
     fn the_alternate_screen_covers_the_primary_one() {
         let look = Capture {
-            alternate: true,
+            numbers: PaneNumbers {
+                alternate: true,
+                ..look().numbers
+            },
             saved: Some(SavedScreen {
                 cursor: Cursor { x: 2, y: 1 },
                 rows: rows(&[("$ vi", false), ("", false), ("", false), ("", false)]),

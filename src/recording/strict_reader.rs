@@ -21,7 +21,6 @@ pub struct Term {
 /// Microseconds since the previous event, code, data.
 pub type Event = (u64, char, String);
 
-/// Returns the header and the events.
 #[track_caller]
 pub fn read(text: &str) -> (Header, Vec<Event>) {
     assert!(text.ends_with('\n'), "{text:?}");

@@ -1,23 +1,27 @@
-//! A request on its way through the gateway: when it is due, what a listing means for it, and its
-//! reply (pure but for the channel of the reply).
+//! A request on its way through the gateway: when it is due, the captures that it needs, and its reply.
+
+mod evaluation;
 
 use std::collections::HashMap;
 use std::time::Duration;
 
-use super::capture::CaptureSpec;
-use super::depth::{BASELINE_ROWS, Margin, depth};
-use super::digest::{CaptureDigest, Comparison, Freshness};
+use super::batches::{CaptureCost, batches};
+use super::capture::{CaptureResult, CaptureSpec, capture};
+use super::client::Client;
+use super::digest::{CaptureDigest, Freshness};
 use super::id::pane_number;
-use super::listing::Listing;
+use super::listing::ServerIdentity;
 use super::pending::ReplySender;
 use super::probe::ScreenSpec;
-use super::reply::{DepartedPane, PaneReply, SessionReply};
-use super::request::{CaptureRequest, NewPanes, PaneRequest, ReplyTime, SessionRequest};
+use super::reply::{PaneReply, SessionReply};
+use super::request::{CaptureRequest, PaneRequest, ReplyTime, SessionRequest};
 use super::rounds::{AdaptiveRounds, UNHURRIED};
 use super::schedule::{AdaptivePolling, PollSchedule};
+use super::server::Server;
 use super::snapshot::Snapshot;
 use super::state::PaneState;
-use crate::error::{Error, Result};
+use crate::clock::Clock;
+use crate::error::Error;
 use crate::event::PaneId;
 
 /// A request for a session, from its arrival to its reply.
@@ -158,7 +162,7 @@ impl ActiveRequest {
                     && known.is_proved_by_screen(now.server_bytes);
                 (is_useful && !request.is_resting).then_some(ScreenSpec {
                     pane: pane_number(pane)?,
-                    height: known.numbers.shape.height,
+                    height: known.numbers.height,
                 })
             })
     }
@@ -168,182 +172,17 @@ impl ActiveRequest {
         self.evaluated_by == Some(listing) && self.needs_listing_only
     }
 
-    /// Evaluates the request against a snapshot. Returns whether there is news; the reply is then
-    /// complete but for [`ActiveRequest::captures`].
-    pub fn evaluate(&mut self, snapshot: &Snapshot) -> bool {
-        self.evaluated = snapshot.freshness.at;
-        if self.is_settled_by(snapshot.number) {
-            return false;
-        }
-        self.evaluated_by = Some(snapshot.number);
-        self.recheck = None;
-        let listing = &*snapshot.listing;
-        let expected = self.request.server.as_ref();
-        if expected.is_some_and(|server| *server != listing.server) {
-            self.reply = Some(SessionReply::OtherServer);
-            return true;
-        }
-        let Some(session) = listing.session(self.request.session_id) else {
-            let departed = self.departed(listing);
-            self.reply = Some(SessionReply::Gone { departed });
-            return true;
-        };
-        let name = self.request.name.as_ref();
-        let is_renamed = name.is_some_and(|name| name != session.name);
-        let departed = self.departed(listing);
-        let mut has_news = self.is_urgent() || is_renamed || !departed.is_empty();
-        let mut panes = Vec::new();
-        for listed in listing.panes_of(session.id) {
-            let pane = listed.pane();
-            let reply = match self.request.panes.get(&pane) {
-                None if self.request.new_panes == NewPanes::List => {
-                    has_news = true;
-                    Some(PaneReply::Listed(listed.clone()))
-                }
-                None | Some(PaneRequest::Resync(_)) => None,
-                Some(PaneRequest::Presence) => Some(PaneReply::Listed(listed.clone())),
-                Some(PaneRequest::Shape(shape)) => {
-                    has_news |= listed.shape() != *shape;
-                    Some(PaneReply::Listed(listed.clone()))
-                }
-                Some(PaneRequest::Capture(_)) => {
-                    self.compare(&pane, listed, snapshot, &mut has_news)
-                }
-            };
-            match reply {
-                Some(reply) => panes.push(reply),
-                None => self.add_capture(pane, listed),
-            }
-        }
-        has_news |= !self.captures.is_empty();
-        if has_news {
-            self.reply = Some(SessionReply::Present {
-                name: session.name.to_owned(),
-                created: session.created,
-                panes,
-                departed,
-            });
-        }
-        has_news
-    }
-
-    /// Compares a pane with its digest; `None` when it must be captured.
-    fn compare(
-        &mut self,
-        pane: &PaneId,
-        listed: &PaneState,
-        snapshot: &Snapshot,
-        has_news: &mut bool,
-    ) -> Option<PaneReply> {
-        let Freshness {
-            at: now,
-            server_bytes,
-            ..
-        } = snapshot.freshness;
-        let check_interval = self.check_interval(pane);
-        let is_urgent = self.is_urgent();
-        let Some(PaneRequest::Capture(request)) = self.request.panes.get_mut(pane) else {
-            return None;
-        };
-        let settles_at = request.settles_at;
-        let known = request.known.as_mut()?;
-        match known.compare(listed, server_bytes) {
-            Comparison::Changed => return None,
-            Comparison::Uncertain
-                if request.is_resting && !snapshot.shows_activity(known, listed) => {}
-            Comparison::Unchanged => {}
-            Comparison::Uncertain => match snapshot.screens.get(&listed.pane) {
-                Some(screen)
-                    if **screen == *known.screen && known.is_proved_by_screen(server_bytes) =>
-                {
-                    let longer = (check_interval * 2).max(UNHURRIED);
-                    self.check_intervals.insert(pane.clone(), longer);
-                }
-                Some(_) => return None,
-                None => {
-                    let recheck = known.freshness.at + check_interval;
-                    let recheck = settles_at.map_or(recheck, |at| at.min(recheck));
-                    if is_urgent || recheck <= now {
-                        return None;
-                    }
-                    self.recheck_at(recheck);
-                    return Some(PaneReply::Listed(listed.clone()));
-                }
-            },
-        }
-        known.confirm(listed, snapshot.freshness);
-        if let Some(settles_at) = settles_at {
-            *has_news |= settles_at <= now;
-            self.recheck_at(settles_at);
-        }
-        Some(PaneReply::Unchanged(listed.clone(), snapshot.freshness))
-    }
-
-    fn recheck_at(&mut self, time: Duration) {
-        self.recheck = Some(self.recheck.map_or(time, |at| at.min(time)));
-    }
-
-    fn add_capture(&mut self, pane: PaneId, listed: &PaneState) {
-        let (known, margin, resync) = match self.request.panes.get(&pane) {
-            Some(PaneRequest::Capture(request)) => (request.known.as_ref(), request.margin, None),
-            Some(PaneRequest::Resync(request)) => (
-                request.known.as_ref(),
-                request.margin,
-                Some(request.spec.clone()),
-            ),
-            _ => (None, Margin::Rows(BASELINE_ROWS), None),
-        };
-        self.is_flood |= known.is_some_and(|known| {
-            let growth = listed
-                .history_size
-                .saturating_sub(known.numbers.history_size);
-            growth > listed.history_limit / 8
-        });
-        let spec = CaptureSpec {
-            depth: depth(known, listed, margin),
-            pane,
-            // A resync may find a full-screen program that the listing does not show yet, and a
-            // requester that found one requests the whole history.
-            saved: listed.alternate || resync.is_some() || matches!(margin, Margin::All),
-            resync,
-        };
-        self.captures.push((listed.clone(), spec));
-        self.missing += 1;
-    }
-
-    /// Returns the panes of the request that the session no longer owns.
-    fn departed(&self, listing: &Listing) -> HashMap<PaneId, DepartedPane> {
-        let departed = self.request.panes.iter().filter_map(|(pane, request)| {
-            let owner = listing.pane(pane).map(|state| state.session_id);
-            let known = match request {
-                PaneRequest::Capture(request) => request.known.as_ref(),
-                _ => None,
-            };
-            let departed = DepartedPane {
-                freshness: known.map(|known| known.freshness),
-                moved: owner.is_some(),
-            };
-            (owner != Some(self.request.session_id)).then(|| (pane.clone(), departed))
-        });
-        departed.collect()
-    }
-
     /// Adds the result of a capture, `None` for a pane that is gone. Sends the reply once it is complete.
-    pub fn add(&mut self, reply: Result<Option<PaneReply>>) {
-        match reply {
-            Ok(reply) => {
-                if let Some(SessionReply::Present { panes, .. }) = &mut self.reply {
-                    panes.extend(reply);
-                }
-                self.missing -= 1;
-                self.finish();
-            }
-            Err(error) => self.fail(&error),
+    fn add(&mut self, captured: Option<PaneReply>) {
+        if let Some(SessionReply::Present { panes, .. }) = &mut self.reply {
+            panes.extend(captured);
         }
+        self.missing -= 1;
+        self.finish();
     }
 
     /// Sends the reply if it is complete.
-    pub fn finish(&mut self) {
+    fn finish(&mut self) {
         if self.missing > 0 {
             return;
         }
@@ -364,6 +203,149 @@ impl ActiveRequest {
         if let Some(reply_to) = self.reply_to.take() {
             reply_to.send(Err(error.without_cause()));
         }
+    }
+}
+
+/// Takes the captures that requests need, in batches, and replies to each request once it has all of
+/// its captures.
+pub(super) fn complete(client: &mut Client, mut requests: Vec<ActiveRequest>, snapshot: Snapshot) {
+    let identity = &snapshot.listing.server;
+    let mut speculations = snapshot.speculations;
+    let mut missing = Vec::new();
+    for capture in share(&mut requests) {
+        match speculations.take_for(&capture.spec) {
+            Some(result) => {
+                let taken = (result, speculations.freshness);
+                deliver(client, identity, capture, taken, &mut requests);
+            }
+            None => missing.push(capture),
+        }
+    }
+    let costs: Vec<CaptureCost> = missing
+        .iter()
+        .map(|capture| CaptureCost::of(&capture.spec, capture.listed.height))
+        .collect();
+    let mut missing = missing.into_iter();
+    for batch in batches(&costs) {
+        if client.is_stopped() {
+            return;
+        }
+        let mut batch: Vec<SharedCapture> = missing.by_ref().take(batch.len()).collect();
+        batch.retain(|capture| capture.is_awaited(&requests));
+        if batch.is_empty() {
+            continue;
+        }
+        let specs: Vec<CaptureSpec> = batch.iter().map(|it| it.spec.clone()).collect();
+        let freshness = client.freshness();
+        let run = |server: &Server, clock: &Clock| capture(server, clock, identity, &specs);
+        let results = match client.run_captures(run) {
+            Ok(results) => results,
+            // The server hangs or is gone; the next request tries again.
+            Err(error) => return fail_all(&mut requests, &error),
+        };
+        for (capture, result) in batch.into_iter().zip(results) {
+            deliver(
+                client,
+                identity,
+                capture,
+                (result, freshness),
+                &mut requests,
+            );
+        }
+    }
+}
+
+/// A capture of one pane, as deep as the deepest of the requests for it.
+struct SharedCapture {
+    /// The indexes of the requests.
+    requests: Vec<usize>,
+    listed: PaneState,
+    spec: CaptureSpec,
+}
+
+impl SharedCapture {
+    /// Returns true if a requester still waits for the capture.
+    fn is_awaited(&self, requests: &[ActiveRequest]) -> bool {
+        let mut readers = self.requests.iter();
+        readers.any(|at| requests[*at].is_awaited())
+    }
+}
+
+/// Collects the captures that requests need, each pane once. Replies to requests without captures.
+fn share(requests: &mut [ActiveRequest]) -> Vec<SharedCapture> {
+    let mut captures: Vec<SharedCapture> = Vec::new();
+    let mut of_pane: HashMap<PaneId, usize> = HashMap::new();
+    for (at, request) in requests.iter_mut().enumerate() {
+        request.finish();
+        for (listed, spec) in std::mem::take(&mut request.captures) {
+            match of_pane.get(&spec.pane).map(|at| &mut captures[*at]) {
+                Some(capture) => {
+                    capture.requests.push(at);
+                    capture.spec.merge(spec);
+                }
+                None => {
+                    of_pane.insert(spec.pane.clone(), captures.len());
+                    captures.push(SharedCapture {
+                        requests: vec![at],
+                        listed,
+                        spec,
+                    });
+                }
+            }
+        }
+    }
+    captures
+}
+
+/// Delivers the result of a capture, and the time just before it, to its requests. Only a result with
+/// several readers is cloned.
+fn deliver(
+    client: &mut Client,
+    identity: &ServerIdentity,
+    SharedCapture {
+        requests: readers,
+        listed,
+        spec,
+    }: SharedCapture,
+    (mut result, freshness): (CaptureResult, Freshness),
+    requests: &mut [ActiveRequest],
+) {
+    let pane = spec.pane.clone();
+    if matches!(result, CaptureResult::Unreadable) {
+        // Output is truncated when rows are full of combining marks or other panes of the batch took
+        // the room: the pane is captured again alone and without the history. Its pipe may be open by
+        // now, and its bytes do not begin here.
+        let screen_only = CaptureSpec {
+            depth: 0,
+            resync: None,
+            ..spec
+        };
+        let specs = [screen_only];
+        let run = |server: &Server, clock: &Clock| capture(server, clock, identity, &specs);
+        match client.run_captures(run) {
+            Ok(mut again) => result = again.pop().unwrap_or(CaptureResult::Unreadable),
+            Err(error) => return readers.iter().for_each(|at| requests[*at].fail(&error)),
+        }
+    }
+    let reply = match result {
+        CaptureResult::Captured(mut pane) => {
+            pane.adopt_listed(listed, freshness);
+            Some(PaneReply::Captured(pane))
+        }
+        CaptureResult::Gone => None,
+        CaptureResult::Unreadable => {
+            let error = Error::other(format!(
+                "{} replied about pane {pane} with unreadable output",
+                client.server()
+            ));
+            return readers.iter().for_each(|at| requests[*at].fail(&error));
+        }
+    };
+    if let Some((last, others)) = readers.split_last() {
+        for at in others {
+            requests[*at].add(reply.clone());
+        }
+        requests[*last].add(reply);
     }
 }
 

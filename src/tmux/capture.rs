@@ -5,9 +5,9 @@
 //! such a command list between two reads of the pane.
 
 use std::fmt::Write;
-use std::sync::Arc;
 
 use super::counters::Counters;
+use super::digest::{CaptureDigest, Freshness};
 use super::joined;
 use super::listing::{ServerIdentity, parse_second};
 use super::sections::{Nonce, Section};
@@ -68,18 +68,36 @@ pub struct ResyncData {
 /// The state and text of a pane, of one instant.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PaneCapture {
-    /// The state, without names. tmux reaches a pane that is linked several times through any of its
-    /// windows; the listing has the owner's names.
+    /// The state. It has no names until [`PaneCapture::adopt_listed`]: tmux reaches a pane that is
+    /// linked several times through any of its windows, and the listing has the owner's names.
     pub state: PaneState,
     /// The text.
     pub capture: Capture,
-    /// The rows of the screen as tmux wrote them, each ended by a line feed. A probe gets the same text
-    /// as long as nothing changes.
-    pub(super) screen: Arc<str>,
-    /// The second of the capture, since 1970, by the clock that dates activity.
-    pub(super) second: Option<i64>,
+    /// The digest to pass with the next request. Its screen is the text as tmux wrote it, each row
+    /// ended by a line feed: a probe gets the same text as long as nothing changes.
+    pub digest: CaptureDigest,
     /// The data for a resync, where it was requested.
     pub resync: Option<ResyncData>,
+}
+
+impl PaneCapture {
+    /// Completes the capture with the listed state of the pane and the time just before the query.
+    pub(super) fn adopt_listed(&mut self, listed: PaneState, queried: Freshness) {
+        let Self {
+            state,
+            capture,
+            digest,
+            ..
+        } = self;
+        state.keep_pid(listed.pid);
+        state.adopt_owner(listed);
+        (capture.pid, capture.dead, capture.at) = (state.pid, state.dead, queried.at);
+        digest.describe(state);
+        digest.freshness.at = queried.at;
+        if digest.freshness.second == 0 {
+            digest.freshness.second = queried.second;
+        }
+    }
 }
 
 /// The result of one capture.
@@ -132,6 +150,7 @@ pub(super) fn capture_with(
             CaptureResult::Captured(pane) => {
                 pane.capture.bytes_before = bytes_before;
                 pane.capture.bytes_after = bytes_after;
+                pane.digest.freshness.server_bytes = bytes_before;
             }
             CaptureResult::Gone => {}
             CaptureResult::Unreadable => unreadable += 1,
@@ -293,23 +312,20 @@ fn parse_one(
     };
     state.owned = true;
     let capture = Capture {
-        width: state.width,
-        height: state.height,
-        history_size: state.history_size,
-        history_limit: state.history_limit,
-        cursor: state.cursor,
-        alternate: state.alternate,
-        dead: state.dead,
-        pid: state.pid,
+        numbers: state.numbers,
         rows,
         saved,
         ..Capture::default()
     };
+    let freshness = Freshness {
+        // By the clock that dates activity; 0 where it is not known, until `adopt_listed`.
+        second: parse_second(second).unwrap_or_default(),
+        ..Freshness::default()
+    };
     Some(CaptureResult::Captured(Box::new(PaneCapture {
+        digest: CaptureDigest::new(&state, screen, freshness),
         state,
         capture,
-        screen,
-        second: parse_second(second),
         resync,
     })))
 }

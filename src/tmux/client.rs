@@ -7,21 +7,18 @@ use std::time::{Duration, Instant};
 
 use crossbeam_channel::select_biased;
 
-use super::active::{ActiveRequest, fail_all};
-use super::batches::{CaptureCost, batches, screens_max};
-use super::capture::{CaptureResult, CaptureSpec, capture};
+use super::batches::screens_max;
+use super::capture::CaptureSpec;
 use super::counters::Counters;
 use super::digest::Freshness;
-use super::listing::{Listing, ServerIdentity};
+use super::listing::Listing;
 use super::probe::{Probed, ScreenSpec, probe};
-use super::reply::PaneReply;
 use super::server::Server;
 use super::server_idle::ServerIdle;
-use super::shared_capture::{SharedCapture, deliver, share};
 use super::snapshot::Snapshot;
 use super::speculation::Speculations;
 use crate::clock::Clock;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::thread::{Stop, is_stopped};
 
 /// The age up to which a listing serves as long as the server has read nothing, even if it is not idle
@@ -65,7 +62,6 @@ struct TimedListing {
     /// only.
     server_bytes: Option<u64>,
     at: Duration,
-    /// The time of its names.
     named_at: Duration,
 }
 
@@ -324,104 +320,18 @@ impl Client {
         Ok(last.snapshot(now, true, HashMap::new()))
     }
 
-    /// Takes the captures that requests need, in batches, and replies to each request once it has all
-    /// of its captures.
-    pub fn complete(&mut self, mut requests: Vec<ActiveRequest>, snapshot: Snapshot) {
-        let identity = &snapshot.listing.server;
-        let mut speculations = snapshot.speculations;
-        let mut missing = Vec::new();
-        for capture in share(&mut requests) {
-            match speculations.take_for(&capture.spec) {
-                Some(result) => {
-                    let freshness = speculations.freshness;
-                    self.deliver(capture, result, (identity, freshness), &mut requests);
-                }
-                None => missing.push(capture),
-            }
-        }
-        let costs: Vec<CaptureCost> = missing
-            .iter()
-            .map(|capture| CaptureCost::of(&capture.spec, capture.listed.height))
-            .collect();
-        let mut missing = missing.into_iter();
-        for batch in batches(&costs) {
-            if is_stopped(&self.stop) {
-                return;
-            }
-            let mut batch: Vec<SharedCapture> = missing.by_ref().take(batch.len()).collect();
-            batch.retain(|capture| capture.is_awaited(&requests));
-            if batch.is_empty() {
-                continue;
-            }
-            let specs: Vec<CaptureSpec> = batch.iter().map(|it| it.spec.clone()).collect();
-            let freshness = self.freshness();
-            let results = match self.capture(identity, &specs) {
-                Ok(results) => results,
-                // The server hangs or is gone; the next request tries again.
-                Err(error) => return fail_all(&mut requests, &error),
-            };
-            for (capture, result) in batch.into_iter().zip(results) {
-                self.deliver(capture, result, (identity, freshness), &mut requests);
-            }
-        }
-    }
-
-    /// Delivers the result of a capture to its requests.
-    fn deliver(
-        &mut self,
-        capture: SharedCapture,
-        result: CaptureResult,
-        (identity, freshness): (&ServerIdentity, Freshness),
-        requests: &mut [ActiveRequest],
-    ) {
-        let SharedCapture {
-            requests: readers,
-            listed,
-            spec,
-        } = capture;
-        let pane = spec.pane.clone();
-        let reply = match self.retry_unreadable(identity, spec, result) {
-            Ok(CaptureResult::Captured(pane)) => {
-                Ok(Some(PaneReply::captured(listed, *pane, freshness)))
-            }
-            Ok(CaptureResult::Gone) => Ok(None),
-            Ok(CaptureResult::Unreadable) => Err(Error::other(format!(
-                "{} replied about pane {pane} with unreadable output",
-                self.server
-            ))),
-            Err(error) => Err(error),
-        };
-        deliver(reply, &readers, requests);
-    }
-
-    /// Retries a capture with truncated output, alone and without the history. Output is truncated
-    /// when rows are full of combining marks or other panes of the batch took the room.
-    fn retry_unreadable(
-        &mut self,
-        identity: &ServerIdentity,
-        spec: CaptureSpec,
-        result: CaptureResult,
-    ) -> Result<CaptureResult> {
-        if !matches!(result, CaptureResult::Unreadable) {
-            return Ok(result);
-        }
-        let screen_only = CaptureSpec {
-            depth: 0,
-            // The pipe may be open by now, and its bytes do not begin here.
-            resync: None,
-            ..spec
-        };
-        let mut results = self.capture(identity, &[screen_only])?;
-        Ok(results.pop().unwrap_or(CaptureResult::Unreadable))
-    }
-
-    fn capture(
-        &mut self,
-        identity: &ServerIdentity,
-        specs: &[CaptureSpec],
-    ) -> Result<Vec<CaptureResult>> {
+    /// Runs one process that takes captures.
+    pub fn run_captures<T>(&mut self, run: impl FnOnce(&Server, &Clock) -> Result<T>) -> Result<T> {
         self.idle.query_started(self.counters.cpu_time());
-        self.query(|server, clock| capture(server, clock, identity, specs))
+        self.query(run)
+    }
+
+    pub fn server(&self) -> &Server {
+        &self.server
+    }
+
+    pub fn is_stopped(&self) -> bool {
+        is_stopped(&self.stop)
     }
 }
 

@@ -48,10 +48,7 @@ fn growth(known: &CaptureDigest, now: &PaneState) -> Option<u32> {
     let known = &known.numbers;
     // Another width wraps lines elsewhere; another program may have cleared everything. With a lower
     // limit, tmux has dropped an unknown number of rows.
-    if known.shape.width != now.width
-        || known.shape.pid != now.pid
-        || known.history_limit > now.history_limit
-    {
+    if known.width != now.width || known.pid != now.pid || known.history_limit > now.history_limit {
         return None;
     }
     if let Some(growth) = now.history_size.checked_sub(known.history_size) {
@@ -71,20 +68,23 @@ fn growth(known: &CaptureDigest, now: &PaneState) -> Option<u32> {
 mod tests {
     use proptest::prelude::*;
 
-    use super::super::state::PaneNumbers;
     use super::super::state::tests::state;
     use super::*;
+    use crate::track::PaneNumbers;
 
     fn at(history_size: u32) -> PaneState {
         PaneState {
-            history_size,
+            numbers: PaneNumbers {
+                history_size,
+                ..state(1, (1, "a"), (1, 0, "w"), 0).numbers
+            },
             ..state(1, (1, "a"), (1, 0, "w"), 0)
         }
     }
 
     fn with(change: impl FnOnce(&mut PaneNumbers)) -> CaptureDigest {
         let mut digest = CaptureDigest::default();
-        (digest.numbers.shape.width, digest.numbers.shape.pid) = (80, 1);
+        (digest.numbers.width, digest.numbers.pid) = (80, 1);
         change(&mut digest.numbers);
         digest
     }
@@ -116,9 +116,9 @@ mod tests {
         assert_eq!(depth(None, &at(10), rows), 10);
         assert_eq!(depth(None, &at(1000), Margin::Rows(700)), 700);
         assert_eq!(depth(Some(&known_at(900)), &at(1000), Margin::All), 2000);
-        let narrower = with(|numbers| (numbers.history_size, numbers.shape.width) = (1000, 79));
+        let narrower = with(|numbers| (numbers.history_size, numbers.width) = (1000, 79));
         assert_eq!(depth(Some(&narrower), &at(1000), rows), 1000);
-        let respawned = with(|numbers| (numbers.history_size, numbers.shape.pid) = (1000, 2));
+        let respawned = with(|numbers| (numbers.history_size, numbers.pid) = (1000, 2));
         assert_eq!(depth(Some(&respawned), &at(1000), rows), 1000);
     }
 
@@ -135,7 +135,7 @@ mod tests {
                 limit - step + 1 + (scrolled - limit - 1) % step
             };
             let more = more % step;
-            let now = PaneState { history_limit: limit, ..at(size(before + more)) };
+            let now = PaneState { numbers: PaneNumbers { history_limit: limit, ..at(size(before + more)).numbers }, ..at(size(before + more)) };
             let deep = depth(Some(&known_at(size(before))), &now, Margin::Rows(margin));
             prop_assert!(deep >= (more + margin).min(now.history_size), "{deep}");
         }

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::state::{PaneNumbers, PaneState};
+use super::state::PaneState;
+use crate::track::PaneNumbers;
 
 /// The part of a capture that a poller remembers. Passed with the next request, it saves a capture
 /// that would show the same.
@@ -46,19 +47,26 @@ pub(super) enum Comparison {
 
 impl CaptureDigest {
     pub(super) fn new(state: &PaneState, screen: Arc<str>, freshness: Freshness) -> Self {
-        Self {
-            numbers: state.numbers(),
-            window_activity: state.window_activity,
-            title: state.title.clone(),
+        let mut digest = Self {
             screen,
             freshness,
-        }
+            ..Self::default()
+        };
+        digest.describe(state);
+        digest
+    }
+
+    /// Takes the numbers of the state.
+    pub(super) fn describe(&mut self, state: &PaneState) {
+        self.numbers = state.numbers;
+        self.window_activity = state.window_activity;
+        self.title.clone_from(&state.title);
     }
 
     /// Compares with a listing, before which the server had read `server_bytes`.
     pub(super) fn compare(&self, now: &PaneState, server_bytes: Option<u64>) -> Comparison {
         let active = self.window_activity != now.window_activity;
-        match self.numbers == now.numbers() && self.title == now.title {
+        match self.numbers == now.numbers && self.title == now.title {
             false => Comparison::Changed,
             true if self.nothing_read(server_bytes) || self.was_quiet() && !active => {
                 Comparison::Unchanged
@@ -155,31 +163,52 @@ mod tests {
         }
         for changed in [
             PaneState {
-                width: 1,
+                numbers: PaneNumbers {
+                    width: 1,
+                    ..now.clone().numbers
+                },
                 ..now.clone()
             },
             PaneState {
-                height: 1,
+                numbers: PaneNumbers {
+                    height: 1,
+                    ..now.clone().numbers
+                },
                 ..now.clone()
             },
             PaneState {
-                history_size: 1,
+                numbers: PaneNumbers {
+                    history_size: 1,
+                    ..now.clone().numbers
+                },
                 ..now.clone()
             },
             PaneState {
-                cursor: Cursor { x: 1, y: 0 },
+                numbers: PaneNumbers {
+                    cursor: Cursor { x: 1, y: 0 },
+                    ..now.clone().numbers
+                },
                 ..now.clone()
             },
             PaneState {
-                alternate: true,
+                numbers: PaneNumbers {
+                    alternate: true,
+                    ..now.clone().numbers
+                },
                 ..now.clone()
             },
             PaneState {
-                dead: Some(ProcessExit::default()),
+                numbers: PaneNumbers {
+                    dead: Some(ProcessExit::default()),
+                    ..now.clone().numbers
+                },
                 ..now.clone()
             },
             PaneState {
-                pid: 2,
+                numbers: PaneNumbers {
+                    pid: 2,
+                    ..now.clone().numbers
+                },
                 ..now.clone()
             },
         ] {
@@ -195,7 +224,10 @@ mod tests {
     fn a_full_history_may_have_scrolled_under_an_equal_screen() {
         let at = |history_size, server_bytes| {
             let state = PaneState {
-                history_size,
+                numbers: PaneNumbers {
+                    history_size,
+                    ..state(1, (1, "a"), (1, 0, "w"), 0).numbers
+                },
                 ..state(1, (1, "a"), (1, 0, "w"), 0)
             };
             let freshness = Freshness {

@@ -67,11 +67,6 @@ impl Gateway {
         self.handle.clone()
     }
 
-    /// Returns true if the thread has ended.
-    pub fn is_finished(&self) -> bool {
-        self.thread.is_finished()
-    }
-
     /// Ends the gateway and waits for its thread, which may take as long as one tmux process.
     ///
     /// # Errors

@@ -265,6 +265,7 @@ fn parse(nonce: &Nonce, output: &str) -> Option<Listing> {
 pub(crate) mod tests {
     use super::super::state::tests::state;
     use super::*;
+    use crate::track::PaneNumbers;
     use crate::track::ProcessExit;
 
     /// Builds a listing of these states.
@@ -331,8 +332,11 @@ pub(crate) mod tests {
     #[test]
     fn dead_panes_keep_the_processes_of_the_last_listing() {
         let dead = |pane| PaneState {
-            pid: 0,
-            dead: Some(ProcessExit::default()),
+            numbers: PaneNumbers {
+                pid: 0,
+                dead: Some(ProcessExit::default()),
+                ..state(pane, (1, "a"), (1, 0, "w"), pane).numbers
+            },
             ..state(pane, (1, "a"), (1, 0, "w"), pane)
         };
         let mut before = listing(vec![state(1, (1, "a"), (1, 0, "w"), 1), dead(2)]);

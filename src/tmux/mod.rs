@@ -38,7 +38,6 @@ mod snapshot;
 mod active;
 mod batches;
 mod server_idle;
-mod shared_capture;
 
 mod client;
 
@@ -68,7 +67,7 @@ pub use self::{
         CaptureRequest, ForegroundPrograms, NewPanes, PaneRequest, ReplyTime, ResyncRequest,
         SessionRequest,
     },
-    state::{PaneNumbers, PaneShape, PaneState},
+    state::PaneState,
 };
 
 pub(crate) use counters::bytes_read_by;

@@ -2,11 +2,10 @@
 
 use std::collections::HashMap;
 
-use super::capture::{PaneCapture, ResyncData};
-use super::digest::{CaptureDigest, Freshness};
+use super::capture::PaneCapture;
+use super::digest::Freshness;
 use super::state::PaneState;
 use crate::event::PaneId;
-use crate::track::Capture;
 
 /// The state of a session.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -48,53 +47,23 @@ pub enum PaneReply {
     /// The pane exists. Its content was not requested, or is not certain yet.
     Listed(PaneState),
     /// The pane was captured.
-    Captured {
-        /// The pane's numbers, of the same instant.
-        state: PaneState,
-        /// The pane's content.
-        capture: Box<Capture>,
-        /// The digest to pass with the next request.
-        digest: Box<CaptureDigest>,
-        /// The data that a resync needs, where it was requested.
-        resync: Option<Box<ResyncData>>,
-    },
+    Captured(Box<PaneCapture>),
 }
 
 impl PaneReply {
-    /// Returns the pane's state.
-    pub fn state(&self) -> &PaneState {
+    /// Returns the pane's state, to add what the reply does not contain.
+    pub(crate) fn state_mut(&mut self) -> &mut PaneState {
         match self {
-            Self::Unchanged(state, _) | Self::Listed(state) | Self::Captured { state, .. } => state,
+            Self::Unchanged(state, _) | Self::Listed(state) => state,
+            Self::Captured(pane) => &mut pane.state,
         }
     }
 
-    /// Builds the reply from a capture and the listed state of the pane. `queried` is the time just
-    /// before the capture.
-    pub(super) fn captured(listed: PaneState, pane: PaneCapture, queried: Freshness) -> Self {
-        let PaneCapture {
-            mut state,
-            mut capture,
-            screen,
-            second,
-            resync,
-        } = pane;
-        state.keep_pid(listed.pid);
-        state.title.clone_from(&listed.title);
-        (capture.pid, capture.dead, capture.at) = (state.pid, state.dead, queried.at);
-        let freshness = Freshness {
-            at: queried.at,
-            second: second.unwrap_or(queried.second),
-            server_bytes: capture.bytes_before,
-        };
-        let digest = Box::new(CaptureDigest::new(&state, screen, freshness));
-        // tmux reaches a linked pane through any of its windows. The listing has the names and
-        // indexes of the window that owns it.
-        state.adopt_owner(listed);
-        Self::Captured {
-            state,
-            capture: Box::new(capture),
-            digest,
-            resync: resync.map(Box::new),
+    /// Returns the pane's state.
+    pub fn state(&self) -> &PaneState {
+        match self {
+            Self::Unchanged(state, _) | Self::Listed(state) => state,
+            Self::Captured(pane) => &pane.state,
         }
     }
 }

@@ -10,8 +10,8 @@ use super::digest::CaptureDigest;
 use super::id::SessionId;
 use super::listing::{Listing, ServerIdentity};
 use super::schedule::PollSchedule;
-use super::state::PaneShape;
 use crate::event::PaneId;
+use crate::track::PaneNumbers;
 
 /// A request for one session and its panes.
 #[derive(Clone, Debug, Default)]
@@ -49,8 +49,8 @@ pub enum PaneRequest {
     Presence,
     /// A capture, once the pane's content has changed.
     Capture(CaptureRequest),
-    /// The pane's presence, and a reply once its shape differs from this one.
-    Shape(PaneShape),
+    /// The pane's presence, and a reply once its size or process differ from these.
+    Shape(PaneNumbers),
     /// A capture now, with all that is needed to continue from it with the pane's bytes.
     Resync(ResyncRequest),
 }
@@ -103,7 +103,6 @@ pub enum ForegroundPrograms {
     Included,
 }
 
-/// A request for a listing.
 #[derive(Clone, Debug, Default)]
 pub(super) struct ListingRequest {
     pub programs: ForegroundPrograms,

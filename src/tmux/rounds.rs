@@ -88,7 +88,6 @@ pub(super) struct AdaptiveRounds {
     wait: Duration,
 }
 
-/// The result of a round.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct RoundResult {
     /// A pane showed something new.

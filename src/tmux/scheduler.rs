@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, never, select_biased};
 
-use super::active::{ActiveRequest, fail_all};
+use super::active::{ActiveRequest, complete, fail_all};
 use super::client::{Client, Extent};
 use super::grid::next_tick;
 use super::listing::Listing;
@@ -42,7 +42,6 @@ const LISTING_TICK: Duration = Duration::from_millis(200);
 /// A message to the gateway's thread.
 #[derive(Debug)]
 pub(super) enum Message {
-    /// Requests a listing.
     Listing(ListingRequest, ReplySender<Arc<Listing>>),
     /// Requests the state of a session.
     Session(Box<ActiveRequest>),
@@ -318,7 +317,7 @@ impl Scheduler {
             is_flood: ready.iter().any(|request| request.is_flood),
             history_limit_min: limits.min().unwrap_or(0),
         };
-        self.client.complete(ready, snapshot);
+        complete(&mut self.client, ready, snapshot);
         if is_adaptive {
             let ended = self.client.now();
             self.adaptive_rounds

@@ -1,9 +1,11 @@
 //! The state of one pane: its format variables, and their parser.
 
+use std::ops::{Deref, DerefMut};
+
 use super::id::{SessionId, WindowId, pane_number};
 use super::unreaped::unreaped_exit;
 use crate::event::{Cursor, PaneId};
-use crate::track::ProcessExit;
+use crate::track::{PaneNumbers, ProcessExit};
 
 /// The format variables of a pane, in the order in which [`PaneState::parse`] reads them. A tmux that
 /// does not know one of them expands it to nothing.
@@ -36,26 +38,12 @@ pub struct PaneState {
     pub window_active: bool,
     /// True if the pane is the current one of its window.
     pub pane_active: bool,
-    /// The width in columns.
-    pub width: u32,
-    /// The height in rows.
-    pub height: u32,
-    /// The rows in the history.
-    pub history_size: u32,
-    /// The most rows that the history holds.
-    pub history_limit: u32,
-    /// The cursor.
-    pub cursor: Cursor,
-    /// True if the alternate screen is shown.
-    pub alternate: bool,
+    /// The numbers, which [`Deref`] makes fields of the state.
+    pub numbers: PaneNumbers,
     /// The cursor of the normal screen behind the alternate one.
     pub saved_cursor: Cursor,
     /// True if the pane is in copy mode or the like; its program continues behind it.
     pub in_mode: bool,
-    /// The end of the program, if it has ended and tmux keeps the pane.
-    pub dead: Option<ProcessExit>,
-    /// The process that tmux started in the pane.
-    pub pid: u32,
     /// True if a `pipe-pane` is open.
     pub piped: bool,
     /// The last second, since 1970, in which something was printed in the window.
@@ -63,39 +51,24 @@ pub struct PaneState {
     /// The program in the foreground. Empty where it was not requested: to answer, the server reads
     /// files, and the bytes that it reads are a measure of the panes' output.
     pub command: String,
-    /// The pane's title.
     pub(crate) title: String,
     /// True if this session owns the pane: a pane of a window that is linked several times belongs
     /// to the session with the lowest id.
     pub owned: bool,
 }
 
-/// The part of a pane's state that its bytes do not carry.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct PaneShape {
-    /// The width in columns.
-    pub width: u32,
-    /// The height in rows.
-    pub height: u32,
-    /// The process that tmux started in the pane.
-    pub pid: u32,
-    /// The end of that process, if it has ended.
-    pub dead: Option<ProcessExit>,
+impl Deref for PaneState {
+    type Target = PaneNumbers;
+
+    fn deref(&self) -> &PaneNumbers {
+        &self.numbers
+    }
 }
 
-/// The numbers of a pane that change with its content.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct PaneNumbers {
-    /// The size and the process.
-    pub shape: PaneShape,
-    /// The rows in the history.
-    pub history_size: u32,
-    /// The most rows that the history holds.
-    pub history_limit: u32,
-    /// The cursor.
-    pub cursor: Cursor,
-    /// True if the alternate screen is shown.
-    pub alternate: bool,
+impl DerefMut for PaneState {
+    fn deref_mut(&mut self) -> &mut PaneNumbers {
+        &mut self.numbers
+    }
 }
 
 /// The format variables that change while a pane's program only prints, in the order in which
@@ -113,27 +86,6 @@ impl PaneState {
         PaneId::from(format!("%{}", self.pane))
     }
 
-    /// Returns the part of the state that the pane's bytes do not carry.
-    pub fn shape(&self) -> PaneShape {
-        PaneShape {
-            width: self.width,
-            height: self.height,
-            pid: self.pid,
-            dead: self.dead,
-        }
-    }
-
-    /// Returns the numbers that change with the pane's content.
-    pub(super) fn numbers(&self) -> PaneNumbers {
-        PaneNumbers {
-            shape: self.shape(),
-            history_size: self.history_size,
-            history_limit: self.history_limit,
-            cursor: self.cursor,
-            alternate: self.alternate,
-        }
-    }
-
     /// Takes names and places from the listing's state of the same pane.
     pub(super) fn adopt_owner(&mut self, listed: Self) {
         self.session_id = listed.session_id;
@@ -144,6 +96,7 @@ impl PaneState {
         self.window_name = listed.window_name;
         self.window_active = listed.window_active;
         self.command = listed.command;
+        self.title = listed.title;
         self.owned = true;
     }
 
@@ -161,26 +114,29 @@ impl PaneState {
             pane_index: number(next()?),
             window_active: flag(next()?),
             pane_active: flag(next()?),
-            width: number(next()?),
-            height: number(next()?),
-            history_size: number(next()?),
-            history_limit: number(next()?),
-            cursor: Cursor {
-                x: number(next()?),
-                y: number(next()?),
+            numbers: PaneNumbers {
+                width: number(next()?),
+                height: number(next()?),
+                history_size: number(next()?),
+                history_limit: number(next()?),
+                cursor: Cursor {
+                    x: number(next()?),
+                    y: number(next()?),
+                },
+                alternate: flag(next()?),
+                ..PaneNumbers::default()
             },
-            alternate: flag(next()?),
             saved_cursor: Cursor {
                 x: coordinate(next()?),
                 y: coordinate(next()?),
             },
             in_mode: flag(next()?),
-            dead: death(&[next()?, next()?, next()?]),
-            pid: number(next()?),
-            piped: flag(next()?),
-            window_activity: number(next()?),
             ..Self::default()
         };
+        state.dead = death(&[next()?, next()?, next()?]);
+        state.pid = number(next()?);
+        state.piped = flag(next()?);
+        state.window_activity = number(next()?);
         state.complete_exit();
         fields.next().is_none().then_some(state)
     }

@@ -1,5 +1,6 @@
 //! The input of a tracker: one capture of a pane, its state and its rows taken in one instant.
 
+use std::ops::{Deref, DerefMut};
 use std::time::Duration;
 
 use crate::event::Cursor;
@@ -16,7 +17,6 @@ pub struct Row {
 /// The end of a pane's program, where the pane was kept (`remain-on-exit`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ProcessExit {
-    /// Its exit status.
     pub status: Option<i32>,
     /// The signal that ended it.
     pub signal: Option<i32>,
@@ -38,25 +38,41 @@ pub struct SavedScreen {
     pub rows: Vec<Row>,
 }
 
-/// One capture at a pane: what tmux knew of it and showed in one instant.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Capture {
+/// The numbers of a pane that a listing and a capture both contain.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PaneNumbers {
     /// Columns.
     pub width: u32,
     /// Rows of the screen.
     pub height: u32,
+    /// The process that tmux started in the pane; another one after a respawn.
+    pub pid: u32,
+    /// The end of that process, if it has ended and tmux keeps the pane.
+    pub dead: Option<ProcessExit>,
     /// Rows in the history, above the screen.
     pub history_size: u32,
     /// Rows that the history may hold; when it is full, tmux drops the oldest tenth of this.
     pub history_limit: u32,
     /// The cursor on the screen.
     pub cursor: Cursor,
-    /// True if a full-screen program shows the alternate screen; `rows` ends with that screen then.
+    /// True if a full-screen program shows the alternate screen.
     pub alternate: bool,
-    /// The pane's program has ended and tmux keeps the pane.
-    pub dead: Option<ProcessExit>,
-    /// The process that tmux started in the pane; another one after a respawn.
-    pub pid: u32,
+}
+
+impl PaneNumbers {
+    /// Returns true if size and process are the same: what the pane's bytes do not contain.
+    pub fn has_shape_of(&self, other: &Self) -> bool {
+        let shape = |of: &Self| (of.width, of.height, of.pid, of.dead);
+        shape(self) == shape(other)
+    }
+}
+
+/// The numbers and rows of a pane, of one instant.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Capture {
+    /// The numbers, which [`Deref`] makes fields of the capture. With an alternate screen, `rows`
+    /// ends with that screen.
+    pub numbers: PaneNumbers,
     /// The last rows of the history, then all rows of the screen, oldest first: at least `height`,
     /// at most `history_size + height` (then the capture is complete).
     pub rows: Vec<Row>,
@@ -68,6 +84,20 @@ pub struct Capture {
     pub bytes_before: Option<u64>,
     /// The same, just after the capture.
     pub bytes_after: Option<u64>,
+}
+
+impl Deref for Capture {
+    type Target = PaneNumbers;
+
+    fn deref(&self) -> &PaneNumbers {
+        &self.numbers
+    }
+}
+
+impl DerefMut for Capture {
+    fn deref_mut(&mut self) -> &mut PaneNumbers {
+        &mut self.numbers
+    }
 }
 
 impl Capture {

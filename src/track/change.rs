@@ -49,7 +49,6 @@ pub enum Change {
         height: u32,
         /// Where its cursor stands.
         cursor: Cursor,
-        /// The changed rows.
         rows: Vec<ScreenRow>,
     },
     /// Lines are missing before `first_line`.

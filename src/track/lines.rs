@@ -14,7 +14,6 @@ pub(super) struct Logical {
     pub start: i64,
     /// Number of rows it takes.
     pub rows: i64,
-    /// Its text.
     pub text: String,
 }
 

@@ -26,7 +26,7 @@ mod sim;
 #[cfg(test)]
 mod tests;
 
-pub use capture::{Capture, ProcessExit, Row, SavedScreen};
+pub use capture::{Capture, PaneNumbers, ProcessExit, Row, SavedScreen};
 pub use change::{Change, GapReason};
 pub use normal::captured_lines;
 pub use stream::{Difference, ShellMark, StreamTracker, SyncPoint, TerminalModes, unescape};

@@ -2,7 +2,7 @@
 
 use unicode_width::UnicodeWidthChar;
 
-use super::capture::{Capture, ProcessExit, Row};
+use super::capture::{Capture, PaneNumbers, ProcessExit, Row};
 use crate::event::Cursor;
 
 #[derive(Debug)]
@@ -219,18 +219,21 @@ impl Sim {
         rows.extend_from_slice(&self.screen);
         let bytes = self.tells_bytes.then_some(self.bytes);
         Capture {
-            width: self.width as u32,
-            height: self.height as u32,
-            history_size: self.history.len() as u32,
-            history_limit: self.limit as u32,
-            cursor: Cursor {
-                x: self.x as u32,
-                y: self.y as u32,
+            numbers: PaneNumbers {
+                width: self.width as u32,
+                height: self.height as u32,
+                history_size: self.history.len() as u32,
+                history_limit: self.limit as u32,
+                cursor: Cursor {
+                    x: self.x as u32,
+                    y: self.y as u32,
+                },
+                dead: self.dead,
+                ..PaneNumbers::default()
             },
             rows,
             bytes_before: bytes,
             bytes_after: bytes,
-            dead: self.dead,
             ..Capture::default()
         }
     }

@@ -31,9 +31,10 @@ pub enum TrackerOutput {
 /// [`Change::Revised`].
 ///
 /// ```
-/// use td_observe::track::{Change, Capture, TrackerOutput, Row, Tracker};
+/// use td_observe::track::{Capture, Change, PaneNumbers, Row, Tracker, TrackerOutput};
 /// let row = |text: &str| Row { text: text.into(), wrapped: false };
-/// let mut capture = Capture { width: 20, height: 3, history_limit: 100, ..Capture::default() };
+/// let numbers = PaneNumbers { width: 20, height: 3, history_limit: 100, ..PaneNumbers::default() };
+/// let mut capture = Capture { numbers, ..Capture::default() };
 /// capture.rows = vec![row("$ make"), row(""), row("")];
 /// capture.cursor.y = 1;
 /// let mut tracker = Tracker::baseline(&capture);

@@ -366,9 +366,7 @@ impl<'a> StartedWait<'a> {
     ) -> Option<LineMatch> {
         let known = self.panes.get_mut(id);
         let (capture, digest) = match reply {
-            PaneReply::Captured {
-                capture, digest, ..
-            } => (capture, (**digest).clone()),
+            PaneReply::Captured(pane) => (&pane.capture, pane.digest.clone()),
             PaneReply::Unchanged(_, freshness) => {
                 return known.and_then(|pane| pane.unchanged(*freshness));
             }

@@ -21,8 +21,8 @@ use std::time::{Duration, Instant};
 
 use td_observe::Cursor;
 use td_observe::track::{
-    Capture, Change, GapReason, Row, SavedScreen, StreamTracker, SyncPoint, TerminalModes, Tracker,
-    unescape,
+    Capture, Change, GapReason, PaneNumbers, Row, SavedScreen, StreamTracker, SyncPoint,
+    TerminalModes, Tracker, unescape,
 };
 
 use crate::support::{CEILING, Dice, TmuxServer, wait_for, within};
@@ -91,16 +91,19 @@ fn seam(server: &TmuxServer, pane: &str, depth: u32, more: &str) -> SyncPoint {
         y: numbers[8],
     };
     let look = Capture {
-        width: numbers[0],
-        height: numbers[1],
-        history_size: numbers[2],
-        history_limit: numbers[3],
-        cursor: Cursor {
-            x: numbers[4],
-            y: numbers[5],
+        numbers: PaneNumbers {
+            width: numbers[0],
+            height: numbers[1],
+            history_size: numbers[2],
+            history_limit: numbers[3],
+            cursor: Cursor {
+                x: numbers[4],
+                y: numbers[5],
+            },
+            alternate,
+            pid: numbers[9],
+            ..PaneNumbers::default()
         },
-        alternate,
-        pid: numbers[9],
         rows: rows_of(rows, joined),
         saved: alternate.then(|| SavedScreen {
             cursor: saved_cursor,

@@ -36,7 +36,7 @@ pub fn panes(
 #[track_caller]
 pub fn capture_of(reply: &PaneReply) -> &Capture {
     match reply {
-        PaneReply::Captured { capture, .. } => capture,
+        PaneReply::Captured(pane) => &pane.capture,
         PaneReply::Unchanged(state, _) | PaneReply::Listed(state) => {
             panic!("no capture of {state:?}")
         }
@@ -49,11 +49,8 @@ fn next_requests(
     digests: &mut HashMap<PaneId, CaptureDigest>,
 ) -> HashMap<PaneId, PaneRequest> {
     for reply in panes {
-        if let PaneReply::Captured {
-            state, digest: new, ..
-        } = reply
-        {
-            digests.insert(state.pane(), (**new).clone());
+        if let PaneReply::Captured(pane) = reply {
+            digests.insert(pane.state.pane(), pane.digest.clone());
         }
     }
     let request = |digest: &CaptureDigest| {
@@ -266,7 +263,7 @@ fn a_hundred_panes_take_a_few_processes() {
             assert_eq!(panes.len(), 1);
             captures += panes
                 .iter()
-                .filter(|pane| matches!(pane, PaneReply::Captured { .. }))
+                .filter(|pane| matches!(pane, PaneReply::Captured(_)))
                 .count();
             requests.insert(id, next_requests(&panes, digests.entry(id).or_default()));
         }

@@ -12,7 +12,6 @@ pub(super) enum RowPart {
     Text,
     /// A row in a box: a prompt, a tool with its output, an error.
     Boxed,
-    /// A tool in one row.
     Tool,
     /// The end of a turn.
     End,

@@ -13,7 +13,6 @@ use crate::agent::one_line;
 /// The characters of the matched row to report.
 const LINE_CHARS_MAX: usize = 200;
 
-/// The rules of one agent.
 #[derive(Clone, Debug)]
 pub(super) struct AgentRules {
     pub name: String,

@@ -10,7 +10,6 @@ use super::rule_screen::RuleScreen;
 /// The features of shells and file viewers.
 #[derive(Clone, Debug)]
 pub(super) struct ShellRules {
-    /// Programs that are shells.
     pub programs: FxHashSet<String>,
     /// Programs that show files.
     pub readers: FxHashSet<String>,

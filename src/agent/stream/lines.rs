@@ -7,7 +7,6 @@ use super::values;
 /// The capacity to keep for the next line after a long one.
 const ROOM_KEPT: usize = 1024 * 1024;
 
-/// The end of a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum LineEnd {
     /// `\n`, with an optional `\r` before it.
@@ -76,7 +75,6 @@ impl LineSplitter {
         }
     }
 
-    /// Returns the open line.
     pub fn open(&self) -> &[u8] {
         &self.open
     }

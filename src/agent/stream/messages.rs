@@ -81,7 +81,6 @@ impl OpenMessages {
         }
     }
 
-    /// Completes all messages.
     pub fn complete_all(&mut self, writer: &mut EventWriter) {
         for message in std::mem::take(&mut self.open) {
             self.complete(&message, writer);

@@ -19,7 +19,6 @@ pub(crate) struct ChangeContext {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub(crate) enum RedrawCause {
-    /// No redraw.
     #[default]
     None,
     /// The pane was resized.
@@ -104,16 +103,20 @@ fn lines_above_cursor(capture: &Capture) -> i64 {
 mod tests {
     use super::*;
     use crate::event::Cursor;
+    use crate::track::PaneNumbers;
     use crate::track::Row;
 
     #[test]
     fn wipes_are_distinguished_from_scrolling() {
         let capture = |history_size, y, last: &str| Capture {
-            width: 10,
-            height: 3,
-            history_size,
-            history_limit: 100,
-            cursor: Cursor { x: 0, y },
+            numbers: PaneNumbers {
+                width: 10,
+                height: 3,
+                history_size,
+                history_limit: 100,
+                cursor: Cursor { x: 0, y },
+                ..PaneNumbers::default()
+            },
             rows: vec![Row {
                 text: last.into(),
                 wrapped: false,

@@ -107,7 +107,6 @@ impl CommandClient {
         Self::new(Command::shell(line).format(Format::Auto))
     }
 
-    /// Sets the command's directory.
     pub(in crate::agent_loop) fn directory(mut self, path: &Path) -> Self {
         self.command = self.command.directory(path);
         self

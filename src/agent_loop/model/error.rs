@@ -14,7 +14,6 @@ pub struct LlmError {
     partial: Box<Response>,
 }
 
-/// The kind of an error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum LlmErrorKind {
     Other,

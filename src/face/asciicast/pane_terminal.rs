@@ -12,7 +12,6 @@ pub(super) const DEFAULT_SIZE: (usize, usize) = (80, 24);
 /// The largest side of a tmux pane. Readers of the format accept at most 65,535.
 const SIDE_MAX: u32 = 10_000;
 
-/// The terminal of one pane.
 #[derive(Debug)]
 pub(super) struct PaneTerminal {
     pane: PaneId,

@@ -27,7 +27,6 @@ struct ScreenLine {
     rows: usize,
 }
 
-/// The primary screen.
 #[derive(Debug)]
 pub(super) struct PrimaryScreen {
     width: usize,

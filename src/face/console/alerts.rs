@@ -24,7 +24,6 @@ pub(super) enum AlertKind {
     AgentWaits,
 }
 
-/// An alert.
 #[derive(Clone, Debug)]
 pub(super) struct Alert {
     pub execution_id: String,
@@ -35,7 +34,6 @@ pub(super) struct Alert {
     until: i64,
 }
 
-/// All alerts.
 #[derive(Debug, Default)]
 pub(super) struct Alerts {
     alerts: Vec<Alert>,
@@ -44,7 +42,6 @@ pub(super) struct Alerts {
 }
 
 impl Alerts {
-    /// Notes an event.
     pub fn note(&mut self, event: &TdEvent, at: i64) {
         let id = event.execution_id();
         match event {

@@ -11,7 +11,6 @@ use crate::face::clean::push_clean_at;
 /// The lines that are kept: more than a screen has, which is what programs rewrite.
 const LINES_MAX: usize = 300;
 
-/// The styles of lines.
 #[derive(Debug, Default)]
 pub(super) struct LineStyles(BTreeMap<i64, Vec<Style>>);
 

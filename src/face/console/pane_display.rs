@@ -17,7 +17,6 @@ const RULE_COLUMNS_MIN: usize = 20;
 /// The rows of a pane's screen where they are not known: more than nearly all panes have.
 const DEFAULT_ROWS: i64 = 200;
 
-/// Output of a pane.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum PaneOutput<'a> {
     Lines(LineOutput<'a>),
@@ -34,7 +33,6 @@ pub(super) struct PanePolicy {
     pub holds: bool,
 }
 
-/// The display of one pane.
 #[derive(Debug, Default)]
 pub(super) struct PaneDisplay {
     lines: LineBuffer,

@@ -15,7 +15,6 @@ use crate::face::tone::Tone;
 pub(super) struct PaneWriter<'a> {
     pub rows: &'a RowWriter,
     pub label: &'a Label,
-    /// The pane's number.
     pub number: u64,
     pub styles: &'a LineStyles,
     pub printed: &'a mut PrintedRows,

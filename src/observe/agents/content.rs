@@ -1,4 +1,4 @@
-//! The content of an agent's file: what was added to it, or its end, and what stands before that.
+//! The content of an agent's file: the added part, or its end, and the part before that.
 
 use std::fs::File;
 use std::io;
@@ -26,7 +26,7 @@ const EARLIER_BYTES_MAX: u64 = 16 * 1024 * 1024;
 /// The part of a transcript's beginning that identifies the session.
 const HEAD_BYTES: u64 = 64 * 1024;
 
-/// Turns that one look reports: more are no person's.
+/// The most turns that one check reports: no person causes more.
 const TURNS_MAX: usize = 1_000;
 
 /// The end of a turn in the records of a conversation with a person.
@@ -89,7 +89,7 @@ impl Content {
         self.parser.format()
     }
 
-    /// Where the agent stands.
+    /// The state of the agent.
     pub fn standing(&self) -> StreamStatus {
         match self.is_beside() {
             // It waits for the sub-agent that wrote all of the end.
@@ -133,7 +133,7 @@ impl Content {
         }
     }
 
-    /// The agent has ended its turn, as silence tells where its records do not.
+    /// The agent has ended its turn: silence decides where its records do not.
     pub fn turn_over(&mut self) {
         let mut events = Vec::new();
         self.parser.end_turn(Timestamp::default(), &mut events);
@@ -145,7 +145,7 @@ impl Content {
         self.turn_before.take().filter(|_| self.is_interactive())
     }
 
-    /// Returns what it failed with, where it said so.
+    /// Returns the error with which it failed, where it reported one.
     pub fn error(&self) -> &str {
         &self.error
     }
@@ -187,7 +187,7 @@ impl Content {
     /// how much it read.
     pub fn read(&mut self, file: &File, bytes: u64) -> io::Result<u64> {
         let added = bytes - self.offset.min(bytes);
-        // While the format is not known, all that tells is read together.
+        // While the format is not known, all of its evidence is read together.
         if self.offset == 0 || added > FILE_BYTES_MAX || self.parser.format().is_none() {
             return self.read_end(file, bytes);
         }
@@ -220,9 +220,9 @@ impl Content {
             self.parse(&piece[..new], false);
             self.parse(&piece[new..], true);
             if self.parser.format().is_none() && piece.trim_ascii_start().starts_with(b"{") {
-                // So few records that none tells whose they are: what any of them may say counts.
+                // So few records that the format is not known: the evidence of any of them counts.
                 let known = std::mem::replace(&mut self.parser, parser(Format::Json));
-                self.tell(piece, false);
+                self.take_evidence(piece, false);
                 if !matches!(
                     self.parser.status(),
                     StreamStatus::Done | StreamStatus::Failed
@@ -239,9 +239,9 @@ impl Content {
                 is_sub_agent = Some(is_known);
                 self.is_main = !is_known;
             }
-            let tells = self.parser.status() != StreamStatus::Unknown
+            let has_evidence = self.parser.status() != StreamStatus::Unknown
                 || self.parser.format() == Some(StreamFormat::Text);
-            if is_last || (tells && !self.is_beside()) {
+            if is_last || (has_evidence && !self.is_beside()) {
                 break;
             }
         }
@@ -256,7 +256,7 @@ impl Content {
         };
     }
 
-    /// Searches what stands before the end for tasks that were begun there. Says how much it read.
+    /// Searches the part before the end for tasks that were begun there. Returns the bytes read.
     pub fn search(&mut self, file: &File) -> io::Result<u64> {
         let from = self.start.saturating_sub(EARLIER_BYTES_MAX);
         let earlier = read_at(file, from, self.start - from)?;
@@ -265,7 +265,7 @@ impl Content {
             Some(at) if from > 0 => at + 1,
             _ => 0,
         };
-        // Lines in which no such field stands need not be parsed: what the field says is read.
+        // Lines without such a field need not be parsed.
         for found in TASKS.iter().flat_map(|regex| regex.find_iter(&earlier)) {
             if found.start() < done {
                 continue;
@@ -280,13 +280,13 @@ impl Content {
     }
 
     fn parse(&mut self, piece: &[u8], is_new: bool) {
-        self.tell(piece, is_new);
+        self.take_evidence(piece, is_new);
         if !is_known(self.format()) {
             self.last_line.push(piece);
         }
     }
 
-    fn tell(&mut self, piece: &[u8], is_new: bool) {
+    fn take_evidence(&mut self, piece: &[u8], is_new: bool) {
         let mut events = Vec::new();
         // The times of records are not used here.
         let now = Timestamp::default();
@@ -328,7 +328,7 @@ static TASKS: LazyLock<Option<Regex>> = LazyLock::new(|| {
     Regex::new(&format!("(?-u){fields}")).ok()
 });
 
-/// Returns whether a format's records say where an agent stands.
+/// Returns true if a format's records contain the state of an agent.
 pub(super) fn is_known(format: Option<StreamFormat>) -> bool {
     !matches!(
         format,

@@ -23,7 +23,7 @@ const FINGERPRINT_BYTES: u64 = 1024;
 
 /// The result of one check of a file.
 #[derive(Debug, Default)]
-pub(super) struct Looked {
+pub(super) struct Check {
     pub verdict: Option<Verdict>,
     /// Warnings that have not been reported before.
     pub warnings: Vec<String>,
@@ -33,7 +33,7 @@ pub(super) struct Looked {
     pub is_starved: bool,
 }
 
-/// When a file is looked at, and how.
+/// The time of a check, and how files are read.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ReadContext {
     pub now: Instant,
@@ -41,7 +41,7 @@ pub(super) struct ReadContext {
     pub stable: Duration,
 }
 
-/// A file that is looked at again and again.
+/// A file that is checked repeatedly.
 #[derive(Debug)]
 pub(super) struct OutputFile {
     path: PathBuf,
@@ -55,7 +55,7 @@ pub(super) struct OutputFile {
     is_compressed: bool,
     /// Since when a task's file that was there is missing.
     gone_at: Option<Instant>,
-    told: BTreeSet<&'static str>,
+    warned: BTreeSet<&'static str>,
 }
 
 /// By this it is seen whether a file has changed.
@@ -104,7 +104,7 @@ impl OutputFile {
             has_turns: false,
             is_compressed: false,
             gone_at: None,
-            told: BTreeSet::new(),
+            warned: BTreeSet::new(),
         }
     }
 
@@ -119,53 +119,53 @@ impl OutputFile {
 
     /// Looks at it. Of a file that has not changed nothing is read; what is read is taken from
     /// `bytes_left`.
-    pub fn look(&mut self, context: ReadContext, bytes_left: &mut u64) -> Looked {
-        let mut looked = Looked::default();
-        if let Err(error) = self.read_and_judge(context, bytes_left, &mut looked) {
+    pub fn check(&mut self, context: ReadContext, bytes_left: &mut u64) -> Check {
+        let mut check = Check::default();
+        if let Err(error) = self.read_and_judge(context, bytes_left, &mut check) {
             let message = format!("{} cannot be read: {error}", self.path.display());
-            self.warn("unreadable", message, &mut looked);
+            self.warn("unreadable", message, &mut check);
         }
         self.looked_at = Some(context.now);
-        self.take_turns(&mut looked);
-        looked
+        self.take_turns(&mut check);
+        check
     }
 
     /// Takes the turns to report: each end once, and with the end of the agent one, at least.
-    fn take_turns(&mut self, looked: &mut Looked) {
-        let is_over = matches!(looked.verdict, Some(Verdict::Completed { .. }));
+    fn take_turns(&mut self, check: &mut Check) {
+        let is_over = matches!(check.verdict, Some(Verdict::Completed { .. }));
         if is_over {
             self.content.turn_over();
         }
-        looked.turns = self.content.take_turns();
-        if is_over && looked.turns.is_empty() && !self.has_turns {
-            looked.turns.extend(self.content.take_turn_before());
+        check.turns = self.content.take_turns();
+        if is_over && check.turns.is_empty() && !self.has_turns {
+            check.turns.extend(self.content.take_turn_before());
         }
-        self.has_turns |= !looked.turns.is_empty();
+        self.has_turns |= !check.turns.is_empty();
     }
 
     fn read_and_judge(
         &mut self,
         context: ReadContext,
         bytes_left: &mut u64,
-        looked: &mut Looked,
+        check: &mut Check,
     ) -> io::Result<()> {
-        if !self.read_changes(context, bytes_left, looked)? {
+        if !self.read_changes(context, bytes_left, check)? {
             return Ok(());
         }
         if self.content.is_to_be_searched() && self.quiet(context) >= HOLD {
             if *bytes_left == 0 {
-                looked.is_starved = true;
+                check.is_starved = true;
                 return Ok(());
             }
             let file = self.open()?;
             if self.seen != Some(Seen::of(&file.metadata()?)) {
-                // Changed since: the next look sees how.
+                // Changed since: the next check reads the change.
                 return Ok(());
             }
             let read = self.content.search(&file)?;
             *bytes_left = bytes_left.saturating_sub(read);
         }
-        looked.verdict = self.judge(context);
+        check.verdict = self.judge(context);
         Ok(())
     }
 
@@ -194,7 +194,7 @@ impl OutputFile {
         &mut self,
         context: ReadContext,
         bytes_left: &mut u64,
-        looked: &mut Looked,
+        check: &mut Check,
     ) -> io::Result<bool> {
         let shown = self.path.display().to_string();
         let metadata = match fs::metadata(&self.path) {
@@ -203,19 +203,19 @@ impl OutputFile {
                 if let Some(path) = self.compressed() {
                     let path = path.display();
                     let message =
-                        format!("{shown} was compressed to {path}: what it says is not read");
-                    self.warn("compressed", message, looked);
+                        format!("{shown} was compressed to {path}: its content is not read");
+                    self.warn("compressed", message, check);
                     self.content = Content::new(context.wall);
                     return Ok(self.seen.is_some());
                 }
                 if self.seen.is_some() && self.is_gone_task() {
-                    looked.verdict = self.deleted(context);
+                    check.verdict = self.deleted(context);
                 } else if self.seen.is_some() {
                     let message = format!("{shown} is gone, and is waited for");
-                    self.warn("gone", message, looked);
+                    self.warn("gone", message, check);
                 } else if fs::symlink_metadata(&self.path).is_ok() {
                     let message = format!("{shown} is a symbolic link to nothing");
-                    self.warn("link", message, looked);
+                    self.warn("link", message, check);
                 }
                 return Ok(false);
             }
@@ -224,18 +224,18 @@ impl OutputFile {
         self.gone_at = None;
         if !metadata.is_file() {
             let message = format!("{shown} is no regular file, and is not read");
-            self.warn("kind", message, looked);
+            self.warn("kind", message, check);
             return Ok(false);
         }
         if metadata.len() == 0 && self.seen.is_none() {
             return Ok(false);
         }
         if self.seen == Some(Seen::of(&metadata)) {
-            // One that was emptied says nothing until it is written to again.
+            // An emptied file has no content until it is written to again.
             return Ok(metadata.len() > 0);
         }
         if *bytes_left == 0 {
-            looked.is_starved = true;
+            check.is_starved = true;
             return Ok(false);
         }
         let file = self.open()?;
@@ -244,19 +244,19 @@ impl OutputFile {
             return Ok(false);
         }
         let seen = Seen::of(&metadata);
-        self.recognise(&file, seen, context, looked)?;
+        self.recognise(&file, seen, context, check)?;
         if seen.bytes > ENORMOUS_BYTES {
             let message = format!("{shown} has {} bytes: only its end is read", seen.bytes);
-            self.warn("enormous", message, looked);
+            self.warn("enormous", message, check);
         }
         if self.is_compressed {
-            let message = format!("{shown} is compressed: what it says is not read");
-            self.warn("compressed", message, looked);
+            let message = format!("{shown} is compressed: its content is not read");
+            self.warn("compressed", message, check);
         } else {
             let read = self.content.read(&file, seen.bytes)?;
             *bytes_left = bytes_left.saturating_sub(read);
         }
-        // What has changed since the last look did so after it, whatever the clock of the file says.
+        // A change since the last check came after it, whatever the file's clock shows.
         let age = seen.age(context.wall).unwrap_or_default();
         let by_file = context.now.checked_sub(age).unwrap_or(context.now);
         self.changed_at = Some(match self.looked_at.filter(|_| self.seen.is_some()) {
@@ -306,7 +306,7 @@ impl OutputFile {
         file: &File,
         seen: Seen,
         context: ReadContext,
-        looked: &mut Looked,
+        check: &mut Check,
     ) -> io::Result<()> {
         let head = read_at(file, 0, seen.bytes.min(FINGERPRINT_BYTES))?;
         let known = self.seen.is_none_or(|before| before.is_same_file(&seen));
@@ -319,8 +319,8 @@ impl OutputFile {
         };
         if let Some((what, words)) = why {
             let message = format!("{} {words}, and is read anew", self.path.display());
-            self.warn(what, message, looked);
-            // What it says of earlier turns was said before, in the file that it was.
+            self.warn(what, message, check);
+            // Earlier turns were reported before, from the file's former content.
             self.content = Content::new(context.wall);
         }
         let magics: [&[u8]; 2] = [b"\x28\xb5\x2f\xfd", b"\x1f\x8b"];
@@ -351,10 +351,10 @@ impl OutputFile {
         judge(&facts, context.stable)
     }
 
-    /// Says something that was not said before.
-    fn warn(&mut self, what: &'static str, message: String, looked: &mut Looked) {
-        if self.told.insert(what) {
-            looked.warnings.push(message);
+    /// Adds a warning that was not reported before.
+    fn warn(&mut self, what: &'static str, message: String, check: &mut Check) {
+        if self.warned.insert(what) {
+            check.warnings.push(message);
         }
     }
 }

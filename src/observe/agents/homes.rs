@@ -45,7 +45,7 @@ impl Home {
         };
         let home = place("HOME");
         let below = |name: &str| home.as_ref().map(|home| home.join(name));
-        // The defaults are looked at, too: an agent may have been started without the variable.
+        // The defaults are searched, too: an agent may have been started without the variable.
         let places = [
             (below(".claude"), "projects", None),
             (place("CLAUDE_CONFIG_DIR"), "projects", None),

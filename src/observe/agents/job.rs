@@ -1,4 +1,4 @@
-//! Background agents as a source of an engine: found, looked at until all have ended, and counted.
+//! Background agents as a source of an engine: found, checked until all have ended, and counted.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -17,14 +17,14 @@ use crate::observe::{Job, JobHandle, RunName, Source, SourceContext};
 use crate::thread::is_stopped;
 use crate::timestamp::Timestamp;
 
-/// So many directories are searched for new files each time that files are looked at: it takes less
+/// The number of directories that are searched for new files with each check: it takes less
 /// than a millisecond.
 const SMALL_DIRECTORIES: usize = 500;
 
 /// Interval in which more are searched: 20,000 directories take some 30 ms.
 const SEARCH_EVERY: Duration = Duration::from_secs(5);
 
-/// Which agents' files are looked at, and how.
+/// The agents' files that are checked, and how.
 ///
 /// ```
 /// use std::time::Duration;
@@ -128,16 +128,16 @@ pub struct AgentsReport {
 /// `is_invalid_input()` when `watch` has no places, or its interval is zero.
 pub(crate) fn agents_job(watch: AgentWatch) -> Result<(impl Source, JobHandle<AgentsReport>)> {
     if watch.places.is_empty() {
-        return Err(Error::invalid("there are no agents to look at"));
+        return Err(Error::invalid("there are no agents to follow"));
     }
     if watch.polling.every.is_zero() {
         return Err(Error::invalid("the interval is zero"));
     }
-    let work = move |context: &SourceContext| look(watch, context);
+    let work = move |context: &SourceContext| follow(watch, context);
     Ok(Job::new("td-agents".to_owned(), (), work))
 }
 
-fn look(watch: AgentWatch, context: &SourceContext) -> Result<AgentsReport> {
+fn follow(watch: AgentWatch, context: &SourceContext) -> Result<AgentsReport> {
     let AgentWatch {
         mut places,
         mut polling,
@@ -161,7 +161,7 @@ fn look(watch: AgentWatch, context: &SourceContext) -> Result<AgentsReport> {
     take(&agents, &emitter, found, since);
     let mut has_told_full = false;
     let report = loop {
-        // Asked before the look: the last look comes after the stop.
+        // Read before the check: the last check comes after the stop.
         let is_last = is_stopped(&context.stop);
         let now = context.clock.now();
         if is_last || is_due(&places, searched_at, now) {
@@ -169,7 +169,7 @@ fn look(watch: AgentWatch, context: &SourceContext) -> Result<AgentsReport> {
             searched_at = now;
         }
         if places.are_full() && !std::mem::replace(&mut has_told_full, true) {
-            emitter.warning("agents", "there are more files than are looked at");
+            emitter.warning("agents", "there are more files than are followed");
         }
         agents.poll_now();
         let report = AgentsReport {

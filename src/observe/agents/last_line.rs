@@ -5,10 +5,8 @@ use crate::agent::summary::result;
 /// Bytes of a line that are kept, from its beginning: more than a result has.
 const LINE_BYTES_MAX: usize = 16 * 1024;
 
-/// The last line.
 #[derive(Debug, Default)]
 pub(super) struct LastLine {
-    /// The last one that has ended.
     ended: Vec<u8>,
     /// The one that has not.
     open: Vec<u8>,

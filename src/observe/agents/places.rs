@@ -31,12 +31,12 @@ enum Place {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Places {
     places: Vec<Place>,
-    /// The files that were found, with the names that were given; none to what is looked at already.
+    /// The files that were found, with the names that were given; none for files that are followed already.
     found: BTreeMap<PathBuf, Option<String>>,
     /// The same where all links lead.
     real: BTreeSet<PathBuf>,
     /// The paths that a warning named.
-    told: BTreeSet<PathBuf>,
+    warned: BTreeSet<PathBuf>,
     /// The number of times that a name was given.
     names: BTreeMap<String, usize>,
 }
@@ -77,7 +77,7 @@ impl Places {
             };
             if has_wildcard(&parent.to_string_lossy()) {
                 return invalid(
-                    "* and ? stand in the last part of a path only; let the shell expand it",
+                    "* and ? are allowed in the last part of a path only; let the shell expand it",
                 );
             }
             let parent = match parent.as_os_str().is_empty() {
@@ -126,7 +126,7 @@ impl Places {
             place.list(wall, &mut listed);
         }
         for (path, warning) in listed.warnings {
-            if self.told.insert(path) {
+            if self.warned.insert(path) {
                 found.warnings.push(warning);
             }
         }
@@ -140,7 +140,7 @@ impl Places {
             match &name {
                 Some(name) => found.new.push((name.clone(), path.clone())),
                 None => found.warnings.push(format!(
-                    "{} is a file that is looked at already",
+                    "{} is a file that is followed already",
                     path.display()
                 )),
             }
@@ -183,7 +183,7 @@ impl Places {
         homes.collect()
     }
 
-    /// Returns whether more files may be there than are looked at.
+    /// Returns true if there may be more files than are followed.
     pub fn are_full(&self) -> bool {
         self.found.len() >= FILES_MAX
     }
@@ -319,7 +319,7 @@ mod tests {
         places.add(temp.path()).unwrap();
         let found = places.find(NOW);
         assert_eq!(found.new.len(), 1, "{found:?}");
-        assert_eq!(found.warnings.len(), 1, "the link is said: {found:?}");
+        assert_eq!(found.warnings.len(), 1, "the link is reported: {found:?}");
         assert!(names(&mut places).is_empty());
     }
 

@@ -20,7 +20,7 @@ use crate::timestamp::Timestamp;
 /// The bytes of all files that are read in one tick: a tick is to be over long before the next one.
 const TICK_BYTES_MAX: u64 = 64 * 1024 * 1024;
 
-/// So long the end of the ticker is waited for, which may hang in a look at a dead network.
+/// The wait for the end of the ticker, which may hang while it reads from a dead network.
 const TICKER_END: Duration = Duration::from_secs(5);
 
 /// The intervals in which files are polled.
@@ -59,7 +59,7 @@ pub enum AgentStatus {
 
 /// Background agents: each is registered once, and its end is reported once.
 ///
-/// An agent with an output file ends when its file says so: its records are read as
+/// An agent with an output file ends when its file shows it: its records are read as
 /// [`StreamParser`](crate::agent::StreamParser) reads them, from the end of the file. Where they do not
 /// say, a file that was not changed for a while is taken for an end, and the evidence begins with
 /// `inferred`; never while a tool or a background task is under way. What may still follow is waited
@@ -68,7 +68,7 @@ pub enum AgentStatus {
 /// waited for, too. A session with a person continues after its first end: each of its turns that ends
 /// is a `TurnCompleted`, the first one before the `AgentCompleted`, and each failure after the first
 /// end an `Error`. A file that is deleted, replaced, truncated, compressed or that cannot be read
-/// gives a `Warning`, once, and is looked at all the same; but a task whose `tasks/ID.output` is
+/// gives a `Warning`, once, and is followed all the same; but a task whose `tasks/ID.output` is
 /// deleted has ended.
 ///
 /// ```no_run
@@ -177,7 +177,7 @@ impl AgentRegistry {
         entries.filter(|entry| entry.status == status).count()
     }
 
-    /// Looks at all files now, on this thread.
+    /// Checks all files now, on this thread.
     pub fn poll_now(&self) {
         self.shared.tick();
     }
@@ -207,7 +207,7 @@ impl AgentRegistry {
         match ticker.join_deadline(deadline) {
             Ok(Ok(())) => {}
             Ok(Err(panicked)) => log::error!("{panicked}"),
-            Err(ticker) => log::warn!("{} hangs in a look at a file", ticker.name()),
+            Err(ticker) => log::warn!("{} hangs while it reads a file", ticker.name()),
         }
     }
 
@@ -240,7 +240,7 @@ struct Book {
 #[derive(Debug)]
 struct Entry {
     status: AgentStatus,
-    /// `None` while it is looked at, and when nothing more is reported of the agent.
+    /// `None` while it is checked, and when nothing more is reported of the agent.
     file: Option<Box<OutputFile>>,
 }
 
@@ -277,7 +277,7 @@ impl Shared {
                 wall: clock.wall(),
                 stable: self.polling.stable,
             };
-            let looked = file.look(context, &mut bytes_left);
+            let check = file.check(context, &mut bytes_left);
             let mut book = self.book();
             let is_same = |entry: &&mut Entry| entry.status == before;
             let Some(entry) = book.agents.get_mut(&id).filter(is_same) else {
@@ -286,16 +286,16 @@ impl Shared {
             };
             entry.file = Some(file);
             let is_running = before == AgentStatus::Running;
-            for warning in looked.warnings.iter().filter(|_| is_running) {
+            for warning in check.warnings.iter().filter(|_| is_running) {
                 self.emitter.warning(&format!("agent {id}"), warning);
             }
-            for turn in looked.turns {
+            for turn in check.turns {
                 self.report(&id, turn, is_running);
             }
-            if looked.is_starved && book.starved.is_none() {
+            if check.is_starved && book.starved.is_none() {
                 book.starved = Some(id.clone());
             }
-            if let Some(verdict) = looked.verdict.filter(|_| is_running) {
+            if let Some(verdict) = check.verdict.filter(|_| is_running) {
                 self.settle(&mut book, &id, verdict, |file| file.is_interactive());
             }
         }
@@ -330,7 +330,7 @@ impl Shared {
     }
 
     /// Reports the end of an agent, unless it was reported: under the lock, so that it is reported
-    /// once. Its file is checked further where `goes_on` says so.
+    /// once. Its file is checked further if `goes_on`.
     fn settle(
         &self,
         book: &mut Book,
@@ -360,7 +360,7 @@ impl Shared {
 }
 
 impl Book {
-    /// Those who are looked at, from the one whose turn it is.
+    /// The agents that are checked, from the one whose turn it is.
     fn looked_at(&mut self) -> Vec<String> {
         let first = self.starved.take().unwrap_or_default();
         let (before, from): (Vec<_>, Vec<_>) = self

@@ -94,7 +94,7 @@ impl Tree {
         while let Some((directory, depth)) = open.pop() {
             if self.listings.len() >= DIRECTORIES_MAX || count >= FILES_MAX {
                 let message = format!(
-                    "{} has more than is looked at: {DIRECTORIES_MAX} directories, {FILES_MAX} files",
+                    "{} has more than is searched: {DIRECTORIES_MAX} directories, {FILES_MAX} files",
                     self.root.display()
                 );
                 listed.warnings.push((self.root.clone(), message));
@@ -176,7 +176,7 @@ impl Listing {
             if !counts || !is_agents || listing.files.len() >= FILES_MAX {
                 continue;
             }
-            // Most are files, which the directory says.
+            // Most are files, as the directory shows.
             if kind.is_file() || path.is_file() {
                 listing.files.push(path);
             } else if !path.is_dir() {

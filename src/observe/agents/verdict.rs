@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::content::is_known;
 use crate::agent::{FollowUp, StreamFormat, StreamStatus};
 
-/// So long a record that ends a turn must stand alone: the one behind it may say that background
+/// The time for which a record that ends a turn must be the last: the next one may show that background
 /// tasks still run.
 pub(super) const HOLD: Duration = Duration::from_secs(1);
 
@@ -32,7 +32,7 @@ pub(super) struct Facts<'a> {
     pub error: &'a str,
     /// The last record is not whole.
     pub is_open: bool,
-    /// So many bytes before the end were not read, and may tell of tasks that still run.
+    /// So many bytes before the end were not read, and may contain tasks that still run.
     pub unread: u64,
     /// For how long nothing was written.
     pub quiet: Duration,
@@ -46,7 +46,7 @@ pub(super) enum Verdict {
 }
 
 /// Returns how the agent ended, if it has. `stable` is how long a file must be unchanged where its
-/// records do not say.
+/// records do not show it.
 pub(super) fn judge(facts: &Facts<'_>, stable: Duration) -> Option<Verdict> {
     let completed = |evidence: String| {
         Some(Verdict::Completed {

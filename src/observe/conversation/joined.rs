@@ -23,7 +23,6 @@ const LOCATE_EVERY: Duration = Duration::from_millis(500);
 #[derive(Debug, Default)]
 pub(super) struct Learnt {
     pub events: Vec<AgentEvent>,
-    /// Events of its sub-agents.
     pub of_sub_agents: Vec<SubAgentEvent>,
     /// The current claims of its sources, where they have changed.
     pub claims: Vec<(StateSource, Option<StateClaim>)>,

@@ -263,7 +263,6 @@ fn dashed(directory: &Path) -> String {
     dashed.collect()
 }
 
-/// The file of a session, if its id is one.
 fn session_file(id: &str) -> Option<String> {
     is_plain(id).then(|| format!("{id}.jsonl"))
 }

@@ -24,7 +24,6 @@ pub(super) struct SubAgents {
     known: HashMap<String, Option<Transcript>>,
 }
 
-/// An event of a sub-agent.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum SubAgentEvent {
     /// It was sent out; its output file.

@@ -9,6 +9,7 @@ use crate::error::Result;
 use crate::event::{ExecutionId, PaneId, SessionEndReason};
 use crate::history::{RunInfo, RunState, TmuxIdentity};
 use crate::observe::RunName;
+use crate::observe::pane_output::PaneOutputs;
 use crate::observe::pane_recordings::PaneRecordings;
 use crate::observe::poller::panes::{PanesConfig, Selection, SessionPanes};
 use crate::observe::poller::{Ended, Poller};
@@ -70,10 +71,9 @@ impl CoordinatorThread {
             }
             None => None,
         };
-        let panes = SessionPanes::new(PanesConfig {
+        let config = PanesConfig {
             session_id: session.id,
             server_pid: server.pid,
-            emitter: run.emitter.clone(),
             gateway: self.gateway.clone(),
             schedule: self.watch.schedule,
             turns: self.watch.turns.clone(),
@@ -82,7 +82,6 @@ impl CoordinatorThread {
             // Earlier output of a session that existed unwatched is not reported.
             fresh: !self.is_first_round && !self.listed_sessions.contains(&session.id),
             transfers: self.transfers.clone(),
-            resume_points,
             commands: self.programs.clone(),
             baseline: self.watch.baseline.clone(),
             baseline_lines: self.watch.baseline_lines,
@@ -91,8 +90,8 @@ impl CoordinatorThread {
             exits: self.exits.clone(),
             conversations: self.conversations.clone(),
             shows_screens: self.watch.screens,
-            clock: self.context.clock.clone(),
-        });
+        };
+        let panes = SessionPanes::new(config, PaneOutputs::new(run.emitter.clone(), resume_points));
         let poller = Poller {
             session_id: session.id,
             name: session.name.to_owned(),

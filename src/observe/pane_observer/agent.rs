@@ -11,7 +11,7 @@ use crate::event::{StateEvidence, TdEvent};
 use crate::observe::pane_observer::agent_states::{AgentStates, ReportedState};
 use crate::observe::pane_observer::turns::PaneTurns;
 use crate::observe::pane_output::PaneOutput;
-use crate::tmux::PaneShape;
+use crate::track::PaneNumbers;
 use crate::track::{Capture, Change};
 
 /// Time for which after an agent has begun to work its conversation is looked for.
@@ -73,7 +73,7 @@ impl Pane {
             return;
         }
         if let Some(rows) = self.snapshots.take(self.screen_text(), out.now) {
-            let PaneShape { width, height, .. } = self.shape;
+            let PaneNumbers { width, height, .. } = self.shape;
             out.emitter.screen_snapshot(&self.id, width, height, rows);
         }
     }

@@ -83,7 +83,6 @@ impl AgentStates {
         }
     }
 
-    /// Sets the claim of one of the agent's sources.
     pub fn set_claim(&mut self, source: StateSource, claim: Option<StateClaim>, now: Instant) {
         self.resolver.set_claim(source, claim, self.elapsed(now));
         self.resolver_at = Some(now);

@@ -17,7 +17,7 @@ use joining::Joining;
 use pipe_policy::{PipeNews, Piping};
 use screen_reading::Reading;
 use snapshots::Snapshots;
-pub(in crate::observe) use streamed::seam_of;
+pub(in crate::observe) use streamed::sync_point;
 
 use std::cell::Cell;
 use std::time::{Duration, Instant};
@@ -31,10 +31,9 @@ use crate::observe::pane_observer::turns::{PaneTurns, TurnRules, TurnTimeout};
 use crate::observe::pane_output::{Completion, PaneOutput};
 use crate::observe::resume_point::ResumePoint;
 use crate::tmux::{
-    CaptureDigest, CaptureRequest, Freshness, Margin, PaneRequest, PaneShape, PaneState,
-    PollSchedule,
+    CaptureDigest, CaptureRequest, Freshness, Margin, PaneCapture, PaneRequest, PollSchedule,
 };
-use crate::track::{Capture, ProcessExit, RevisionThrottle, Tracker, TrackerOutput};
+use crate::track::{Capture, PaneNumbers, ProcessExit, RevisionThrottle, Tracker};
 
 /// Time for which a line must be unchanged to settle, where captures are irregular: shorter than
 /// people notice, and longer than most programs take to rewrite what they have just written.
@@ -65,7 +64,7 @@ pub(in crate::observe) struct Pane {
     follow: Follow,
     pace: RevisionThrottle,
     /// Its size and its program, as last reported.
-    shape: PaneShape,
+    shape: PaneNumbers,
     /// The last capture; `None` where it does not tell what has changed since.
     seen: Option<CaptureDigest>,
     /// When the last capture was taken, on the captures' clock, and how long what it showed must stand.
@@ -125,7 +124,6 @@ impl Default for Follow {
     }
 }
 
-/// The options with which a pane is observed.
 pub(in crate::observe) struct PaneOptions<'a> {
     /// The beginning of the observation.
     pub begin: &'a Begin<'a>,
@@ -148,12 +146,16 @@ pub(in crate::observe) struct PaneOptions<'a> {
 impl Pane {
     /// Begins, and says so.
     pub fn open(
-        state: &PaneState,
-        look: &Capture,
-        seen: CaptureDigest,
+        captured: &mut PaneCapture,
         options: PaneOptions<'_>,
         out: &mut PaneOutput<'_>,
     ) -> Self {
+        let digest = std::mem::take(&mut captured.digest);
+        let PaneCapture {
+            state,
+            capture: look,
+            ..
+        } = &*captured;
         let begin = options.begin;
         let (mut tracker, changes) = match begin {
             Begin::Baseline => (Tracker::baseline(look), Vec::new()),
@@ -184,8 +186,8 @@ impl Pane {
             id: state.pane(),
             follow: Follow::Looks(Box::new(tracker)),
             pace: RevisionThrottle::default(),
-            shape: state.shape(),
-            seen: Some(seen),
+            shape: state.numbers,
+            seen: Some(digest),
             looked_at: look.at,
             settle: options.settle,
             deeper: false,
@@ -309,55 +311,8 @@ impl Pane {
         }
     }
 
-    /// Takes in a capture; `deepest` if there is no deeper one.
-    pub fn look(
-        &mut self,
-        state: &PaneState,
-        look: &Capture,
-        seen: CaptureDigest,
-        deepest: bool,
-        out: &mut PaneOutput<'_>,
-    ) {
-        self.follow_looks(out);
-        let Follow::Looks(tracker) = &mut self.follow else {
-            return;
-        };
-        let respawned = look.pid != self.shape.pid;
-        let goes_on = look.dead.is_none() && !respawned;
-        let closed = self.piping.captured(state.piped, goes_on, out.now);
-        let outcome = if deepest {
-            TrackerOutput::Changes(tracker.apply_deepest(look))
-        } else {
-            tracker.apply(look)
-        };
-        let had_changes = tracker.had_changes();
-        self.report_pipe(closed, out);
-        self.piped(state.piped, out);
-        self.titled(&state.title, out);
-        self.shaped(state.shape(), out);
-        let TrackerOutput::Changes(changes) = outcome else {
-            self.deeper = true;
-            return;
-        };
-        self.looked_at = look.at;
-        // A full-screen program came after the listing: what is behind it was not looked at.
-        self.deeper = look.alternate && look.saved.is_none() && !deepest;
-        if had_changes {
-            self.last_news = Some(out.now);
-        }
-        if self.dead.is_some() && respawned {
-            self.opened(state, out);
-        }
-        self.sees(look);
-        self.emit(changes, out);
-        self.judge(look, out);
-        self.bytes_after = look.bytes_after;
-        self.seen = Some(seen);
-        self.note_death(look.dead, out);
-    }
-
     /// Takes the numbers of a listing or a capture.
-    pub fn shaped(&mut self, shape: PaneShape, out: &mut PaneOutput<'_>) {
+    pub fn shaped(&mut self, shape: PaneNumbers, out: &mut PaneOutput<'_>) {
         let old = std::mem::replace(&mut self.shape, shape);
         if old.pid != shape.pid && shape.dead.is_none() {
             self.ended = None;
@@ -369,40 +324,10 @@ impl Pane {
         self.reshaped(old);
     }
 
-    /// At this moment nothing had changed since the last capture.
-    pub fn still(&mut self, state: &PaneState, proof: Freshness, out: &mut PaneOutput<'_>) {
-        let grew = proof.server_bytes.zip(self.bytes_after);
-        self.others_print = grew.is_some_and(|(now, then)| now > then);
-        self.proved(proof);
-        self.piped(state.piped, out);
-        self.titled(&state.title, out);
-        let Follow::Looks(tracker) = &mut self.follow else {
-            return;
-        };
-        if let Some(seen) = &mut self.seen {
-            seen.confirm(state, proof);
-        }
-        if let Some(turns) = &mut self.turns {
-            turns.handle_unchanged(proof.at);
-        }
-        let changes = tracker.unchanged(proof.at, proof.server_bytes);
-        self.emit(changes, out);
-    }
-
-    /// The same of a pane that is gone now.
+    /// Takes a time at which the pane was certain to show the last capture.
     pub fn proved(&mut self, proof: Freshness) {
         if proof.at >= self.looked_at {
             self.bytes_after = proof.server_bytes.max(self.bytes_after);
-        }
-    }
-
-    fn sees(&mut self, look: &Capture) {
-        if let Some(turns) = &mut self.turns {
-            let tracker = match &self.follow {
-                Follow::Looks(tracker) => tracker,
-                Follow::Bytes(stream) => stream.tracker(),
-            };
-            turns.handle_capture(look, tracker);
         }
     }
 

@@ -37,7 +37,6 @@ pub(super) enum PipeNews {
 }
 
 impl PipeNews {
-    /// The news in a sentence.
     pub fn sentence(self, pane: &str) -> String {
         let seconds = USERS_TURN.as_secs();
         match self {

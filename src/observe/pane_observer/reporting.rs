@@ -1,12 +1,88 @@
-//! Changes of a pane's lines turned into events: throttled, with styles, cut where turns end.
+//! From a pane's captures to events: the tracker finds the changed lines, which are throttled, get
+//! their styles, and are cut where turns end.
 
 use super::{Follow, Pane};
 use crate::agent::Turn;
-use crate::event::Styles;
+use crate::event::{Styles, TdEvent};
 use crate::observe::pane_output::{Completion, PaneOutput};
-use crate::track::{Change, Throttled};
+use crate::tmux::{Freshness, PaneCapture, PaneState};
+use crate::track::{Change, Throttled, TrackerOutput};
 
 impl Pane {
+    /// Takes a capture, and its digest out of it; `deepest` if there is no deeper one.
+    pub fn handle_capture(
+        &mut self,
+        captured: &mut PaneCapture,
+        deepest: bool,
+        out: &mut PaneOutput<'_>,
+    ) {
+        self.follow_looks(out);
+        let Follow::Looks(tracker) = &mut self.follow else {
+            return;
+        };
+        let digest = std::mem::take(&mut captured.digest);
+        let PaneCapture { state, capture, .. } = &*captured;
+        let respawned = capture.pid != self.shape.pid;
+        let goes_on = capture.dead.is_none() && !respawned;
+        let closed = self.piping.captured(state.piped, goes_on, out.now);
+        let outcome = if deepest {
+            TrackerOutput::Changes(tracker.apply_deepest(capture))
+        } else {
+            tracker.apply(capture)
+        };
+        let had_changes = tracker.had_changes();
+        self.report_pipe(closed, out);
+        self.piped(state.piped, out);
+        self.titled(&state.title, out);
+        self.shaped(state.numbers, out);
+        let TrackerOutput::Changes(changes) = outcome else {
+            self.deeper = true;
+            return;
+        };
+        self.looked_at = capture.at;
+        // A full-screen program came after the listing: the screen behind it was not captured.
+        self.deeper = capture.alternate && capture.saved.is_none() && !deepest;
+        if had_changes {
+            self.last_news = Some(out.now);
+        }
+        if self.dead.is_some() && respawned {
+            self.opened(state, out);
+        }
+        if let (Some(turns), Follow::Looks(tracker)) = (&mut self.turns, &self.follow) {
+            turns.handle_capture(capture, tracker);
+        }
+        self.emit(changes, out);
+        self.judge(capture, out);
+        self.bytes_after = capture.bytes_after;
+        self.seen = Some(digest);
+        self.note_death(capture.dead, out);
+    }
+
+    /// Takes a time at which nothing had changed since the last capture.
+    pub fn handle_unchanged(
+        &mut self,
+        state: &PaneState,
+        proof: Freshness,
+        out: &mut PaneOutput<'_>,
+    ) {
+        let grew = proof.server_bytes.zip(self.bytes_after);
+        self.others_print = grew.is_some_and(|(now, then)| now > then);
+        self.proved(proof);
+        self.piped(state.piped, out);
+        self.titled(&state.title, out);
+        let Follow::Looks(tracker) = &mut self.follow else {
+            return;
+        };
+        if let Some(seen) = &mut self.seen {
+            seen.confirm(state, proof);
+        }
+        if let Some(turns) = &mut self.turns {
+            turns.handle_unchanged(proof.at);
+        }
+        let changes = tracker.unchanged(proof.at, proof.server_bytes);
+        self.emit(changes, out);
+    }
+
     pub(super) fn finish(&mut self, out: &mut PaneOutput<'_>) {
         for paced in self.pace.finish() {
             self.emit_one(paced, out);
@@ -70,17 +146,72 @@ impl Pane {
         }
     }
 
+    /// Emits a change as an event: for the log as well, or for live subscribers only.
     pub(super) fn emit_one(&self, paced: Throttled, out: &mut PaneOutput<'_>) {
-        let (Throttled::Logged(change) | Throttled::Live(change)) = &paced;
-        if self.hides(change) {
+        let (change, is_logged) = match paced {
+            Throttled::Logged(change) => (change, true),
+            Throttled::Live(change) => (change, false),
+        };
+        if self.hides(&change) {
             return;
         }
-        let styles = match change {
+        let styles = match &change {
             Change::Lines { first_line, chunk } => self.styles(*first_line, chunk),
             Change::Revised { line, text } => self.styles(*line, text),
             Change::Screen { .. } | Change::Gap { .. } => Styles::default(),
         };
-        out.change(&self.id, paced, styles);
+        let (execution_id, pane) = (out.emitter.execution_id().clone(), self.id.clone());
+        let event = match change {
+            Change::Lines { first_line, chunk } => TdEvent::OutputUpdate {
+                execution_id,
+                pane,
+                first_line,
+                chunk,
+                is_complete: false,
+                reason: None,
+                exit_status: None,
+                styles,
+            },
+            Change::Revised { line, text } => TdEvent::OutputRevised {
+                execution_id,
+                pane,
+                line,
+                text,
+                styles,
+            },
+            Change::Screen {
+                width,
+                height,
+                cursor,
+                rows,
+            } => TdEvent::ScreenUpdate {
+                execution_id,
+                pane,
+                width,
+                height,
+                cursor,
+                rows,
+            },
+            Change::Gap {
+                first_line,
+                lost_lines,
+                reason,
+                evidence,
+            } => TdEvent::OutputGap {
+                execution_id,
+                pane,
+                first_line,
+                lost_lines,
+                reason: reason.into(),
+                evidence: evidence.into(),
+            },
+        };
+        // A closed bus means that the engine is at its end: no subscriber is left.
+        match (&mut out.blocking, is_logged) {
+            (Some(blocking), true) => blocking.emit(event),
+            (None, true) => drop(out.emitter.emit(event)),
+            (_, false) => drop(out.emitter.emit_live(event)),
+        }
     }
 
     /// Styles of lines of a streamed pane, looked up when the lines are emitted. A line that has

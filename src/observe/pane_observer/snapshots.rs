@@ -16,7 +16,6 @@ const EVERY: Duration = Duration::from_secs(10);
 pub(in crate::observe) struct Snapshots {
     due: Option<Instant>,
     taken_at: Option<Instant>,
-    /// The last snapshot.
     last: String,
 }
 
@@ -26,7 +25,6 @@ impl Snapshots {
         self.due_at(now + DRAWS);
     }
 
-    /// The screen shows this.
     pub fn shows(&mut self, screen: &str, now: Instant) {
         if screen != self.last {
             self.due_at(

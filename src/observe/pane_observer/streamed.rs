@@ -3,13 +3,13 @@
 use std::time::{Duration, Instant};
 
 use super::{Follow, Pane, PipeNews};
-use crate::observe::pane_observer::streamed_pane::{ListedNumbers, StreamItem, StreamedPane};
+use crate::observe::pane_observer::streamed_pane::StreamedPane;
 use crate::observe::pane_output::{PIPE_CONTEXT, PaneOutput};
 use crate::tmux::{
-    BASELINE_ROWS, DroppedBytes, Margin, PaneRequest, PaneShape, PaneState, PipeToken, ResyncData,
-    ResyncRequest, ResyncSpec,
+    BASELINE_ROWS, DroppedBytes, Margin, PaneCapture, PaneRequest, PaneState, PipeToken,
+    ResyncData, ResyncRequest, ResyncSpec,
 };
-use crate::track::{Capture, ShellMark, SyncPoint, TerminalNotice};
+use crate::track::{Capture, PaneNumbers, SyncPoint};
 
 /// Time after a change until the stream's screen is passed to the readers of screens: as often as
 /// looks come at their fastest would be a waste, since agents are read in seconds.
@@ -23,7 +23,7 @@ impl Pane {
         }
     }
 
-    fn stream_mut(&mut self) -> Option<&mut StreamedPane> {
+    pub(super) fn stream_mut(&mut self) -> Option<&mut StreamedPane> {
         match &mut self.follow {
             Follow::Bytes(stream) => Some(stream),
             Follow::Looks(_) => None,
@@ -159,35 +159,7 @@ impl Pane {
         }
     }
 
-    /// Takes bytes; what its shell has marked in them.
-    pub fn fed(&mut self, bytes: &[u8], out: &mut PaneOutput<'_>) -> Vec<ShellMark> {
-        // A program that has ended prints no more: this is another one's.
-        self.respawned(out);
-        let Some(stream) = self.stream_mut() else {
-            return Vec::new();
-        };
-        let fed = stream.feed(bytes, out.now);
-        let mut marks = Vec::new();
-        self.last_news = Some(out.now);
-        self.glance_after(out.now);
-        for one in fed {
-            match one {
-                StreamItem::Changes(changes) => self.emit_of_stream(changes, out),
-                StreamItem::Mark(mark) => marks.push(mark),
-                StreamItem::Notice(notice) => {
-                    if let TerminalNotice::Title(title) = &notice {
-                        self.title.clone_from(title);
-                    }
-                    if let Some(states) = &mut self.states {
-                        states.handle_notice(&notice, out.now);
-                    }
-                }
-            }
-        }
-        marks
-    }
-
-    fn respawned(&mut self, out: &mut PaneOutput<'_>) {
+    pub(super) fn respawned(&mut self, out: &mut PaneOutput<'_>) {
         if self.dead.is_none() || std::mem::replace(&mut self.has_begun_anew, true) {
             return;
         }
@@ -205,11 +177,14 @@ impl Pane {
         }
     }
 
-    /// A capture to compare with; whether the drain is to be asked for a mark.
-    pub fn compare(&mut self, look: &Capture, view: &ResyncData, now: Instant) -> bool {
-        let seam = seam_of(look, view);
+    /// Takes a capture to compare with. Returns true if the drain must be asked for a mark.
+    pub fn compare(&mut self, captured: PaneCapture, now: Instant) -> bool {
+        let PaneCapture {
+            capture, resync, ..
+        } = captured;
+        let point = sync_point(capture, resync.unwrap_or_default());
         self.stream_mut()
-            .is_some_and(|stream| stream.handle_check(seam, now))
+            .is_some_and(|stream| stream.handle_check(point, now))
     }
 
     /// A capture to compare with is asked for.
@@ -254,25 +229,20 @@ impl Pane {
             self.respawned(out);
             self.opened(state, out);
         }
-        self.shaped(state.shape(), out);
+        self.shaped(state.numbers, out);
         if let Some(stream) = self.stream_mut().filter(|_| state.dead.is_none()) {
-            let listed = ListedNumbers {
-                history_size: state.history_size,
-                cursor: state.cursor,
-                alternate: state.alternate,
-            };
-            stream.handle_listing(listed, out.now);
+            stream.handle_listing(state.numbers, out.now);
         }
         (old.width, old.height) != (state.width, state.height)
     }
 
     /// Another size or another program make its screen anew.
-    pub(super) fn reshaped(&mut self, old: PaneShape) {
+    pub(super) fn reshaped(&mut self, old: PaneNumbers) {
         let new = self.shape;
         let Some(stream) = self.stream_mut() else {
             return;
         };
-        if old != new {
+        if !old.has_shape_of(&new) {
             stream.check_soon();
         }
     }
@@ -303,17 +273,6 @@ impl Pane {
         came_not || self.wants_check(out.now)
     }
 
-    fn emit_of_stream(&mut self, changes: Vec<crate::track::Change>, out: &mut PaneOutput<'_>) {
-        if changes.is_empty() {
-            return;
-        }
-        if let (Some(turns), Follow::Bytes(stream)) = (&mut self.turns, &self.follow) {
-            turns.handle_capture(&stream.capture(), stream.tracker());
-            turns.note_output();
-        }
-        self.emit(changes, out);
-    }
-
     /// Returns what the screen shows, as text.
     pub fn screen_text(&self) -> String {
         self.shown()
@@ -326,7 +285,7 @@ impl Pane {
         streamed.or_else(|| self.shown.clone())
     }
 
-    fn glance_after(&mut self, now: Instant) {
+    pub(super) fn glance_after(&mut self, now: Instant) {
         if self.states.is_some() {
             self.glance_at.get_or_insert(now + GLANCE);
         }
@@ -356,12 +315,11 @@ pub(super) fn screen_text(look: &Capture) -> String {
         .join("\n")
 }
 
-/// Returns the sync point of a capture.
-pub(in crate::observe) fn seam_of(look: &Capture, view: &ResyncData) -> SyncPoint {
+pub(in crate::observe) fn sync_point(capture: Capture, resync: ResyncData) -> SyncPoint {
     SyncPoint {
-        capture: look.clone(),
-        modes: view.modes.clone(),
-        pending: view.pending.clone(),
-        version: view.version,
+        capture,
+        modes: resync.modes,
+        pending: resync.pending,
+        version: resync.version,
     }
 }

@@ -1,17 +1,15 @@
 //! A streamed pane: feeds its bytes to a tracker, and checks the result against tmux's screen (pure).
 
+mod feeding;
 mod screen_check;
 
 use std::time::{Duration, Instant};
 
-pub(in crate::observe) use screen_check::ListedNumbers;
 use screen_check::ScreenCheck;
 
 use crate::event::Styles;
 use crate::tmux::{DroppedBytes, PipeToken};
-use crate::track::{
-    Capture, Change, NoticeParser, ShellMark, StreamTracker, SyncPoint, TerminalNotice, Tracker,
-};
+use crate::track::{Capture, Change, NoticeParser, PaneNumbers, StreamTracker, SyncPoint, Tracker};
 
 /// A drain connects within this time.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
@@ -30,9 +28,6 @@ const REDRAW_SETTLE: Duration = Duration::from_millis(100);
 /// The longer settle period applies until no reported line has been rewritten for this long.
 const REDRAW_MEMORY: Duration = Duration::from_secs(3);
 
-/// The prefix of a shell's marks (OSC 133).
-const SHELL_MARK: &[u8] = b"\x1b]133;";
-
 /// A pane whose bytes arrive through a pipe.
 #[derive(Debug)]
 pub(in crate::observe) struct StreamedPane {
@@ -47,7 +42,6 @@ pub(in crate::observe) struct StreamedPane {
     notices: NoticeParser,
 }
 
-/// The state of the pipe.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum PipeState {
     /// The drain has not connected yet.
@@ -62,15 +56,6 @@ enum PipeState {
     Ended,
     /// The pipe has ended, and the bytes in it are lost.
     Lost,
-}
-
-/// A result of fed bytes, in their order.
-#[derive(Debug)]
-pub(in crate::observe) enum StreamItem {
-    Changes(Vec<Change>),
-    Mark(ShellMark),
-    /// A message of the program to its terminal, other than text.
-    Notice(TerminalNotice),
 }
 
 /// The result of a comparison with tmux's screen.
@@ -115,7 +100,6 @@ impl StreamedPane {
         self.tracker.tracker()
     }
 
-    /// Returns the styles of lines.
     pub fn styles(&self, first_line: i64, text: &str) -> Styles {
         self.tracker.styles(first_line, text)
     }
@@ -149,46 +133,6 @@ impl StreamedPane {
             false => PipeState::Lost,
         };
         self.check.cancel();
-    }
-
-    /// Takes bytes.
-    pub fn feed(&mut self, bytes: &[u8], now: Instant) -> Vec<StreamItem> {
-        self.check.bytes_arrived(now);
-        if self.redraws_until.is_some_and(|until| until <= now) {
-            self.redraws_until = None;
-            self.tracker.set_settle_period(Duration::ZERO);
-        }
-        let at = self.elapsed(now);
-        self.tracker.advance_clock(at);
-        let mut items = Vec::new();
-        for part in split_at_marks(bytes) {
-            if part.starts_with(SHELL_MARK) {
-                // Earlier output is reported before the mark.
-                self.push_changes(&mut items, now);
-            }
-            let mut rest = part;
-            while !rest.is_empty() {
-                let taken = self.tracker.feed(rest);
-                rest = &rest[taken..];
-                // A part begins with the shell's mark for the output that follows.
-                let marks = self.tracker.shell_marks();
-                items.extend(marks.into_iter().map(StreamItem::Mark));
-                self.push_changes(&mut items, now);
-            }
-        }
-        // The last lines settle at once, unless the longer settle period applies.
-        self.push_changes(&mut items, now);
-        let mut notices = Vec::new();
-        self.notices.push(bytes, &mut notices);
-        items.extend(notices.into_iter().map(StreamItem::Notice));
-        items
-    }
-
-    fn push_changes(&mut self, items: &mut Vec<StreamItem>, now: Instant) {
-        let changes = self.changes(now);
-        if !changes.is_empty() {
-            items.push(StreamItem::Changes(changes));
-        }
     }
 
     /// Returns the changes up to now, and extends the settle period if they rewrite a reported line.
@@ -275,14 +219,19 @@ impl StreamedPane {
 
     /// Takes the listed numbers of the pane. If the pane is quiet and they differ from those of its
     /// bytes, a check becomes due.
-    pub fn handle_listing(&mut self, listed: ListedNumbers, now: Instant) {
-        let of_bytes = || {
-            let (history_size, cursor, alternate) = self.tracker.position();
-            ListedNumbers {
-                history_size,
-                cursor,
-                alternate,
-            }
+    pub fn handle_listing(&mut self, listed: PaneNumbers, now: Instant) {
+        let of_bytes = || self.tracker.position();
+        let PaneNumbers {
+            history_size,
+            cursor,
+            alternate,
+            ..
+        } = listed;
+        let listed = PaneNumbers {
+            history_size,
+            cursor,
+            alternate,
+            ..PaneNumbers::default()
         };
         self.check.handle_listing(listed, of_bytes, now);
     }
@@ -355,29 +304,5 @@ impl StreamedPane {
 
     fn elapsed(&self, now: Instant) -> Duration {
         now.saturating_duration_since(self.epoch)
-    }
-}
-
-/// Splits bytes before each mark of a shell.
-fn split_at_marks(bytes: &[u8]) -> impl Iterator<Item = &[u8]> {
-    let marks = memchr::memmem::find_iter(bytes, SHELL_MARK);
-    let mut from = 0;
-    let ends = marks.chain([bytes.len()]);
-    ends.map(move |end| {
-        let part = &bytes[from..end];
-        from = end;
-        part
-    })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn bytes_are_split_before_shell_marks() {
-        let parts: Vec<&[u8]> = split_at_marks(b"a\x1b]133;A\x07b\x1b]133;C\x07").collect();
-        assert_eq!(parts, [&b"a"[..], b"\x1b]133;A\x07b", b"\x1b]133;C\x07"]);
-        assert_eq!(split_at_marks(b"").collect::<Vec<_>>(), [b""]);
     }
 }

@@ -17,7 +17,6 @@ pub(in crate::observe) struct TurnRules {
     pub inferred_after: Option<Duration>,
 }
 
-/// The turns of one pane.
 #[derive(Debug)]
 pub(in crate::observe) struct PaneTurns {
     detector: TurnDetector,

@@ -110,7 +110,6 @@ struct Work {
 
 /// The result of a wait.
 enum Woken {
-    /// An answer.
     Answered(Result<SessionReply>),
     /// Nothing that needs an answer any more: the question is to be asked anew.
     AskAgain,
@@ -388,7 +387,7 @@ impl Work {
             again,
             now: self.poller.clock.now(),
         };
-        self.poller.panes.answered(&panes, &left, context);
+        self.poller.panes.answered(panes, &left, context);
         None
     }
 

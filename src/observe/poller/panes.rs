@@ -1,13 +1,13 @@
 //! The panes of one watched session: opened, asked for, told apart, handed over and closed.
 
 mod agents;
-mod captured_pane;
 mod departures;
 mod opening;
 mod programs;
 mod streams;
+mod to_open;
 
-use captured_pane::{CapturedPane, ToOpen};
+use to_open::ToOpen;
 
 use std::collections::{HashMap, HashSet};
 use std::time::Instant;
@@ -15,24 +15,20 @@ use std::time::Instant;
 use crossbeam_channel::{Receiver, Sender, bounded};
 
 use crate::agent::StateRules;
-use crate::bus::EventEmitter;
-use crate::clock::Clock;
 use crate::event::PaneId;
 use crate::observe::conversation::{AgentUpdate, Conversations, UPDATES_MAX};
 use crate::observe::pane_observer::Pane;
 use crate::observe::pane_observer::turns::TurnRules;
-use crate::observe::pane_output::PaneOutput;
+use crate::observe::pane_output::PaneOutputs;
 use crate::observe::pane_recordings::PaneRecordings;
 use crate::observe::pane_transfers::PaneTransfers;
 use crate::observe::poller::pipes::SessionPipes;
 use crate::observe::programs::PanePrograms;
-use crate::observe::resume_point::ResumePoint;
 use crate::observe::session_outcome::SessionOutcome;
 use crate::observe::watch::Baseline;
-use crate::process::{BlockingEmitter, ProcessWatcher};
+use crate::process::ProcessWatcher;
 use crate::tmux::{
-    CaptureDigest, DepartedPane, Drains, GatewayHandle, PaneReply, PaneRequest, PollSchedule,
-    SessionId,
+    DepartedPane, Drains, GatewayHandle, PaneReply, PaneRequest, PollSchedule, SessionId,
 };
 
 /// Which panes of the session are watched.
@@ -56,7 +52,6 @@ pub(in crate::observe) struct PanesConfig {
     pub session_id: SessionId,
     /// The tmux server's process.
     pub server_pid: u32,
-    pub emitter: EventEmitter,
     pub gateway: GatewayHandle,
     pub schedule: PollSchedule,
     /// Where turns end, in AI mode.
@@ -68,8 +63,6 @@ pub(in crate::observe) struct PanesConfig {
     pub fresh: bool,
     /// Where panes come from that were another session's.
     pub transfers: PaneTransfers,
-    /// Where an earlier observer was.
-    pub resume_points: HashMap<PaneId, ResumePoint>,
     /// The programs in the foreground of the panes, as far as they are known.
     pub commands: HashMap<PaneId, String>,
     /// Gets what stood on the panes when observation began.
@@ -86,7 +79,6 @@ pub(in crate::observe) struct PanesConfig {
     pub conversations: Conversations,
     /// Rows of panes are reported though their agents' conversations are.
     pub shows_screens: bool,
-    pub clock: Clock,
 }
 
 /// An answer about all panes, as far as it matters to each.
@@ -94,14 +86,12 @@ pub(in crate::observe) struct PanesConfig {
 pub(in crate::observe) struct ReplyContext<'a> {
     /// The session's name.
     pub name: &'a str,
-    /// It is the first.
     pub first: bool,
     /// It came of a second capture, at those panes of which the first was too short.
     pub again: bool,
     pub now: Instant,
 }
 
-/// The panes of one session.
 pub(in crate::observe) struct SessionPanes {
     config: PanesConfig,
     panes: HashMap<PaneId, Pane>,
@@ -109,8 +99,7 @@ pub(in crate::observe) struct SessionPanes {
     pipes: Option<SessionPipes>,
     /// Panes that are gone, and of whose bytes the last have not come yet.
     leaving: HashMap<PaneId, (Pane, Option<DepartedPane>)>,
-    blocking: BlockingEmitter,
-    /// The programs in the panes.
+    outputs: PaneOutputs,
     programs: PanePrograms,
     outcome: SessionOutcome,
     /// Panes that are not watched.
@@ -127,7 +116,7 @@ pub(in crate::observe) struct SessionPanes {
 }
 
 impl SessionPanes {
-    pub fn new(mut config: PanesConfig) -> Self {
+    pub fn new(mut config: PanesConfig, outputs: PaneOutputs) -> Self {
         let (agent_sender, agent_news) = bounded(UPDATES_MAX);
         Self {
             agent_sender,
@@ -136,7 +125,7 @@ impl SessionPanes {
             leaving: HashMap::new(),
             programs: PanePrograms::new(config.exits.clone(), config.server_pid),
             outcome: SessionOutcome::default(),
-            blocking: BlockingEmitter::new(config.emitter.clone(), config.clock.clone()),
+            outputs,
             config,
             panes: HashMap::new(),
             passed_over: HashSet::new(),
@@ -222,13 +211,7 @@ impl SessionPanes {
     pub fn emit_due(&mut self, now: Instant) -> bool {
         let mut asks_otherwise = false;
         for (id, pane) in &mut self.panes {
-            let resume_point = self.config.resume_points.entry(id.clone()).or_default();
-            asks_otherwise |= pane.emit_due(&mut PaneOutput {
-                emitter: &self.config.emitter,
-                resume_point,
-                blocking: self.pipes.is_some().then_some(&mut self.blocking),
-                now,
-            });
+            asks_otherwise |= pane.emit_due(&mut self.outputs.of(id, self.pipes.is_some(), now));
             // Its drain did not come, and is not waited for any more.
             if let Some((pipes, token)) = self.pipes.as_mut().zip(pane.pipe())
                 && !pane.is_streamed()
@@ -250,7 +233,7 @@ impl SessionPanes {
     /// Takes in what became of all panes.
     pub fn answered(
         &mut self,
-        panes: &[PaneReply],
+        panes: Vec<PaneReply>,
         left: &HashMap<PaneId, DepartedPane>,
         context: ReplyContext<'_>,
     ) {
@@ -260,8 +243,8 @@ impl SessionPanes {
             if self.shows(&id) {
                 self.programs.pane_listed(&id, answer.state(), context.now);
             }
+            there.insert(id.clone());
             self.pane_answered(&id, answer, context);
-            there.insert(id);
         }
         self.arriving.retain(|id, _| there.contains(id));
         self.passed_over.retain(|id| there.contains(id));
@@ -288,7 +271,7 @@ impl SessionPanes {
         }
     }
 
-    fn pane_answered(&mut self, id: &PaneId, answer: &PaneReply, context: ReplyContext<'_>) {
+    fn pane_answered(&mut self, id: &PaneId, answer: PaneReply, context: ReplyContext<'_>) {
         if !self.shows(id) {
             self.pass_over(id, context.now);
             return;
@@ -300,18 +283,10 @@ impl SessionPanes {
                 self.go_on(&mut pane, id, answer, context);
                 Some(pane)
             }
-            (
-                None,
-                PaneReply::Captured {
-                    state,
-                    capture: look,
-                    digest: seen,
-                    resync: seam,
-                },
-            ) => {
-                let mut pane = self.found(id, CapturedPane { state, look, seen }, context);
+            (None, PaneReply::Captured(mut captured)) => {
+                let mut pane = self.found(id, &mut captured, context);
                 match &mut pane {
-                    Some(pane) => self.pipe_answered(pane, id, look, seam.as_deref(), context.now),
+                    Some(pane) => self.pipe_answered(pane, id, *captured, context.now),
                     None => self.drop_opening(id),
                 }
                 pane
@@ -338,81 +313,46 @@ impl SessionPanes {
         }
     }
 
-    /// A pane that is watched.
+    /// Passes the answer on to the pane.
     fn go_on(
         &mut self,
         pane: &mut Pane,
         id: &PaneId,
-        answer: &PaneReply,
+        mut answer: PaneReply,
         context: ReplyContext<'_>,
     ) {
-        let pid = match answer {
-            PaneReply::Captured { capture: look, .. } => look.pid,
-            PaneReply::Unchanged(state, _) | PaneReply::Listed(state) => state.pid,
-        };
-        let is_respawned = pane.is_respawned(pid);
-        if is_respawned {
+        if pane.is_respawned(answer.state().pid) {
             // The program that is known is the one that has ended.
             self.config.commands.remove(id);
+            self.add_command(answer.state_mut());
         }
-        let named = is_respawned.then(|| self.with_command(answer.state()));
-        let mut out = out(
-            &self.config.emitter,
-            &mut self.config.resume_points,
-            id,
-            context.now,
-        );
+        let mut out = self.outputs.of(id, false, context.now);
         match answer {
-            PaneReply::Captured {
-                capture: look,
-                resync: Some(seam),
-                ..
-            } if pane.is_streamed() => {
-                if pane.compare(look, seam, context.now)
+            PaneReply::Captured(captured) if captured.resync.is_some() && pane.is_streamed() => {
+                if pane.compare(*captured, context.now)
                     && let (Some(pipes), Some(token)) = (&self.pipes, pane.pipe())
                 {
                     pipes.request_mark(token);
                 }
             }
-            PaneReply::Captured {
-                state,
-                capture: look,
-                digest: seen,
-                resync: seam,
-            } if !context.again || pane.deeper || seam.is_some() => {
-                let deepest = context.again && (pane.deeper || seam.is_some());
-                let state = named.as_ref().unwrap_or(state);
-                pane.look(state, look, CaptureDigest::clone(seen), deepest, &mut out);
-                self.pipe_answered(pane, id, look, seam.as_deref(), context.now);
+            PaneReply::Captured(mut captured) => {
+                let is_whole = pane.deeper || captured.resync.is_some();
+                if !context.again || is_whole {
+                    pane.handle_capture(&mut captured, context.again && is_whole, &mut out);
+                    self.pipe_answered(pane, id, *captured, context.now);
+                }
             }
             PaneReply::Unchanged(state, proof) if !context.again => {
-                pane.still(state, *proof, &mut out);
+                pane.handle_unchanged(&state, proof, &mut out);
             }
             PaneReply::Listed(state) => {
-                let state = named.as_ref().unwrap_or(state);
-                if pane.there(state, &mut out)
+                if pane.there(&state, &mut out)
                     && let Some(recording) = &self.config.recording
                 {
                     recording.add_resize(id, (state.width, state.height));
                 }
             }
-            PaneReply::Unchanged(..) | PaneReply::Captured { .. } => {}
+            PaneReply::Unchanged(..) => {}
         }
-    }
-}
-
-/// Where a pane's events go.
-fn out<'a>(
-    emitter: &'a EventEmitter,
-    resume_points: &'a mut HashMap<PaneId, ResumePoint>,
-    id: &PaneId,
-    now: Instant,
-) -> PaneOutput<'a> {
-    let resume_point = resume_points.entry(id.clone()).or_default();
-    PaneOutput {
-        emitter,
-        resume_point,
-        blocking: None,
-        now,
     }
 }

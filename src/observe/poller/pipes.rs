@@ -8,7 +8,6 @@ use crate::event::PaneId;
 use crate::thread::Panicked;
 use crate::tmux::{DrainMessage, Drains, PipeToken};
 
-/// The pipes of one session.
 pub(in crate::observe) struct SessionPipes {
     drains: Drains,
     /// The openings that are requested from tmux.

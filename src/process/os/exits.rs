@@ -58,7 +58,6 @@ struct PidfdEntry {
     exited: Sender<()>,
 }
 
-/// A process that is watched for its exit.
 #[derive(Debug)]
 pub(crate) struct WatchedProcess {
     pub pid: u32,

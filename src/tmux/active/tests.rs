@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use super::super::depth::Margin;
+use super::super::listing::Listing;
 use super::super::listing::tests::listing;
 use super::super::pending::PendingReply;
 use super::super::speculation::Speculations;

@@ -92,7 +92,6 @@ struct DrainProcess {
     has_sent_end: bool,
 }
 
-/// The state of the input.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum InputState {
     Open,
@@ -102,7 +101,6 @@ enum InputState {
 }
 
 impl InputState {
-    /// Returns the state after a read.
     fn after_read(self, bytes: usize) -> Self {
         match self {
             Self::Rest(left) if left <= bytes => Self::Ended,

@@ -51,7 +51,6 @@ const UNIDENTIFIED_MAX: usize = 1024;
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct PipeToken(String);
 
-/// A message from a drain.
 #[derive(Debug)]
 pub(crate) struct DrainMessage {
     pub token: PipeToken,
@@ -61,7 +60,6 @@ pub(crate) struct DrainMessage {
 /// The content of a message from a drain.
 #[derive(Debug)]
 pub(crate) enum DrainOutput {
-    /// The drain has connected.
     Connected,
     /// Bytes of the pane.
     Bytes(Vec<u8>),

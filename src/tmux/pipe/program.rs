@@ -61,7 +61,6 @@ impl DrainProgram {
         Self(path.into())
     }
 
-    /// Returns the path of the program.
     pub(super) fn path(&self) -> &Path {
         &self.0
     }

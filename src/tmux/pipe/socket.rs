@@ -87,7 +87,6 @@ impl DrainSocket {
         }
     }
 
-    /// Returns the path of the socket.
     pub fn path(&self) -> PathBuf {
         self.directory.join(SOCKET)
     }

@@ -1,137 +1,43 @@
-//! Where stream and tmux were last found to agree, and what was said since: what a look is compared
-//! with beyond the screen (pure).
+//! The last agreement of stream and tmux, and the lines reported since: a capture is compared with
+//! them above the screen (pure).
 //!
-//! A line that has scrolled off stands in tmux's history, and a look that reaches back as far shows
-//! whether it reads as it was said. Rows of the history keep their places until it is full, cleared
-//! or made anew: so the number of one line, at the last agreement, is the number of all.
+//! A line that has scrolled off is in tmux's history, and a capture of that depth shows whether its
+//! text is the reported one. Rows of the history keep their positions until it is full, cleared or
+//! made anew. Therefore the number of one line, at the last agreement, yields the numbers of all.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 
+use super::agreement::Place;
 use super::broken::{is_blank, join_down, join_up, mend_cut, reads};
 use super::difference::Difference;
 use super::realign::by_text;
 use super::tracker::StreamTracker;
 use crate::track::book::Line;
 use crate::track::capture::Capture;
-use crate::track::change::Change;
 use crate::track::lines::Logical;
 use crate::track::normal::Normal;
 
-/// So many bytes of lines are held for comparing: more than a few screens, little for each of a
-/// hundred panes.
-const HELD_BYTES: usize = 96 * 1024;
-
-/// So many rows of the history are compared at most: a look at them costs the server a millisecond.
+/// The most rows of the history that are compared: their capture costs the server a millisecond.
 const ROWS_MAX: i64 = 1000;
 
-/// A look reaches so far above what was printed since, to recognise the place.
+/// The rows that a capture contains above the lines printed since, to recognise the position.
 const ROWS_ABOVE: i64 = 32;
 
-/// So many lines tell whether lines stand where they stood.
+/// The number of lines that decide whether lines have kept their positions.
 const FIRST_LINES: usize = 3;
 
-/// Where tmux had a line when the two agreed last.
-#[derive(Clone, Copy, Debug)]
-struct Place {
-    /// Its first row, counted from the top of the history.
-    row: i64,
-    number: i64,
-    /// All rows that had scrolled off the stream's screen, and how many of them were in its history.
-    scrolled: i64,
-    history: i64,
-    width: u32,
-    pid: u32,
-}
-
-impl Place {
-    /// No line of the history had a smaller number: each has at least a row.
-    fn oldest_number(self) -> i64 {
-        self.number - self.row
-    }
-}
-
-/// The changes reported since stream and tmux agreed, and the place where they did.
-#[derive(Debug, Default)]
-pub(super) struct Agreed {
-    place: Option<Place>,
-    /// The first lines of the screen that were not blank, as they read then.
-    top: Vec<(i64, String)>,
-    /// Chunks of lines, each with the number of its first.
-    said: VecDeque<(i64, String)>,
-    /// The revisions among them.
-    revised: BTreeMap<i64, String>,
-    bytes: usize,
-}
-
-impl Agreed {
-    /// Notes what is said.
-    pub fn note(&mut self, changes: &[Change]) {
-        for change in changes {
-            match change {
-                Change::Lines { first_line, chunk } => {
-                    // What was said of them while they were unfinished is said again now.
-                    let unfinished = self.revised.split_off(first_line);
-                    self.bytes -= unfinished.values().map(String::len).sum::<usize>();
-                    let (first, held) = last_lines(*first_line, chunk);
-                    self.bytes += held.len();
-                    self.said.push_back((first, held.to_owned()));
-                }
-                Change::Revised { line, text } => {
-                    let is_held = self.said.front().is_some_and(|(first, _)| first <= line);
-                    if is_held {
-                        self.bytes += text.len();
-                        let before = self.revised.insert(*line, text.clone());
-                        self.bytes -= before.map_or(0, |text| text.len());
-                    }
-                }
-                Change::Gap { .. } | Change::Screen { .. } => {}
-            }
-        }
-        while self.bytes > HELD_BYTES
-            && let Some((_, chunk)) = self.said.pop_front()
-        {
-            self.bytes -= chunk.len();
-            let first = self.said.front().map_or(i64::MAX, |(first, _)| *first);
-            let kept = self.revised.split_off(&first);
-            self.bytes -= self.revised.values().map(String::len).sum::<usize>();
-            self.revised = kept;
-        }
-    }
-
-    /// Returns the held lines in order, as last reported.
-    pub fn lines(&self) -> impl Iterator<Item = (i64, &str)> {
-        let chunks = self.said.iter();
-        let lines = chunks.flat_map(|(first, chunk)| (*first..).zip(chunk.lines()));
-        lines.map(|(number, text)| {
-            let revised = self.revised.get(&number).map(String::as_str);
-            (number, revised.unwrap_or(text))
-        })
-    }
-
-    fn top(&self) -> impl Iterator<Item = (i64, &str)> {
-        self.top
-            .iter()
-            .map(|(number, text)| (*number, text.as_str()))
-    }
-
-    fn forget(&mut self) {
-        *self = Self::default();
-    }
-}
-
-/// The lines of a look, numbered.
+/// The lines of a capture, numbered.
 #[derive(Clone, Debug)]
 pub(super) struct Numbered {
-    /// The number of the first.
     pub first: i64,
     pub lines: Vec<Logical>,
-    /// The first lines read as they were said: what bytes do not tell came behind them.
+    /// The first lines have their reported texts: a change that no byte shows came after them.
     pub is_sure: bool,
 }
 
 impl StreamTracker {
-    /// Returns how far above the screen a look must reach to be compared with all that was printed
-    /// since the last one.
+    /// Returns how many rows above the screen a capture must contain to be compared with all lines
+    /// printed since the last one.
     pub fn rows_to_compare(&self) -> u32 {
         let since = match self.agreed.place {
             Some(place) => self.terminal.grid.scrolled.total() - place.scrolled,
@@ -140,7 +46,7 @@ impl StreamTracker {
         u32::try_from((since.max(0) + ROWS_ABOVE).min(ROWS_MAX)).unwrap_or(0)
     }
 
-    /// Stream and tmux agree at this look.
+    /// Records that stream and tmux agree at this capture.
     pub fn confirm(&mut self, capture: &Capture) {
         let goes_on = self
             .agreed
@@ -152,29 +58,31 @@ impl StreamTracker {
         }
         self.agreed.forget();
         let book = &self.tracker.book;
-        // What stands on the screen was said, and may still change.
+        // The lines on the screen were reported, and may still change.
         let on_screen = book.lines_with_rows();
         let on_screen = on_screen.filter(|line| line.start + line.rows > 0);
-        let said = on_screen.filter(|line| line.number < book.next());
-        for line in said {
+        let reported = on_screen.filter(|line| line.number < book.next());
+        for line in reported {
             self.agreed.bytes += line.text.len() + 1;
             let text = format!("{}\n", line.text);
-            self.agreed.said.push_back((line.number, text));
+            self.agreed.reported.push_back((line.number, text));
         }
-        // Lines that were said, and are blank now below the text.
+        // Reported lines that are blank now, below the text.
         let blank = (book.next() - book.last_number() - 1).min(i64::from(capture.height));
         if let Ok(blank) = usize::try_from(blank)
             && blank > 0
         {
             self.agreed.bytes += blank;
             let text = "\n".repeat(blank);
-            self.agreed.said.push_back((book.last_number() + 1, text));
+            self.agreed
+                .reported
+                .push_back((book.last_number() + 1, text));
         }
         let at_top = book
             .lines_with_rows()
             .find(|line| line.start + line.rows > 0);
         // Bytes may have broken a line that reads the same into other rows: tmux's count then. An
-        // empty row at the top may be the end of the line above it in a look, and not in the stream.
+        // empty row at the top may end the line above it in a capture, and not in the stream.
         let (_, shown) = Normal::of(capture).in_full(capture);
         let whole = shown.iter().skip(usize::from(!capture.is_complete()));
         let in_tmux: Vec<&Logical> = whole.filter(|line| line.end() > 0).take(2).collect();
@@ -191,7 +99,7 @@ impl StreamTracker {
         let top = top.map(|line| (line.number, line.text.clone()));
         self.agreed.top = top.take(FIRST_LINES).collect();
         self.agreed.place = at_top.map(|line| Place {
-            // Where tmux has the end of a line only, it stands at the top of the history.
+            // Where tmux has only the end of a line, it is at the top of the history.
             row: (i64::from(capture.history_size) + start(line)).max(0),
             number: line.number,
             scrolled: self.terminal.grid.scrolled.total(),
@@ -201,7 +109,7 @@ impl StreamTracker {
         });
     }
 
-    /// Returns whether a line reads otherwise in a look than it was said, also above the screen.
+    /// Returns true if a line of a capture differs from its reported text, also above the screen.
     pub fn differs_above_screen(&self, capture: &Capture) -> bool {
         if capture.alternate {
             return false;
@@ -213,8 +121,8 @@ impl StreamTracker {
         self.misread(first, &lines).next().is_some()
     }
 
-    /// The lines of a look and the number of the first of them, where those can be known from the last
-    /// agreement. A line that may begin above the look is left out.
+    /// The lines of a capture and the number of the first of them, where the last agreement yields it.
+    /// A line that may begin above the capture is omitted.
     pub(super) fn numbered(&self, capture: &Capture, mut lines: Vec<Logical>) -> Option<Numbered> {
         let place = self.agreed.place?;
         if capture.width != place.width
@@ -239,8 +147,12 @@ impl StreamTracker {
         });
         let top: BTreeMap<i64, &str> = self.agreed.top().collect();
         let mend = |(first, mut lines): (i64, Vec<Logical>)| {
-            let said = [&known, &top].map(|texts| texts.get(&first).copied());
-            mend_cut(&mut lines, capture, &said.map(Option::unwrap_or_default));
+            let reported = [&known, &top].map(|texts| texts.get(&first).copied());
+            mend_cut(
+                &mut lines,
+                capture,
+                &reported.map(Option::unwrap_or_default),
+            );
             let is_sure = false;
             Numbered {
                 first,
@@ -249,7 +161,7 @@ impl StreamTracker {
             }
         };
         let (by_row, by_screen) = (by_row.map(mend), by_screen.map(mend));
-        // Where the history was cleared the row tells nothing: then the first lines there are others.
+        // In a cleared history the row proves nothing: its first lines are others.
         let begins_as = |numbered: &Numbered, texts: &BTreeMap<i64, &str>| {
             let (first, lines) = (numbered.first, &numbered.lines);
             let texts = texts.range(first..);
@@ -263,12 +175,12 @@ impl StreamTracker {
             });
             pairs.any(|same| same == Some(true))
         };
-        // What `send-keys -R` scrolls off stands where it stood. The stream, which does not know of
-        // that, may have written over it.
+        // Lines that `send-keys -R` scrolls off keep their positions. The stream, which does not see
+        // that, may have overwritten them.
         let begins_so =
             |numbered: &Numbered| begins_as(numbered, &known) || begins_as(numbered, &top);
         // No line is older than those that tmux had at the agreement, so there are more now than the
-        // stream knows of: only `send-keys -R` makes some. Where no row tells the place, the screen
+        // stream knows of: only `send-keys -R` makes some. Where no row determines the position, the screen
         // still shows that the two differ.
         let is_too_old = |numbered: &Numbered| numbered.first < place.oldest_number();
         let has_more = by_row.is_some() && by_screen.as_ref().is_some_and(is_too_old);
@@ -276,7 +188,7 @@ impl StreamTracker {
         let numbered = match (by_row, by_screen) {
             (_, Some(screen)) if self.has_less(capture) => Some(screen),
             (Some(row), Some(screen)) if !begins_so(&row) && begins_so(&screen) => Some(screen),
-            // `send-keys -R` scrolls a screen off, which no byte tells: tmux may have more.
+            // `send-keys -R` scrolls a screen off, which no byte shows: tmux may have more.
             (Some(row), None) if !begins_so(&row) && self.has_less(capture) => None,
             (Some(row), _) => Some(row),
             (None, screen) => screen,
@@ -308,8 +220,8 @@ impl StreamTracker {
         let found = by_text(&known, oldest, &lines, capture.is_complete())?;
         let first = join_up(&mut lines, found.at, found.number, &known, capture.width);
         join_down(&mut lines, first, &known, capture.width);
-        let said = known.get(&first).copied().unwrap_or_default();
-        mend_cut(&mut lines, capture, &[said]);
+        let reported = known.get(&first).copied().unwrap_or_default();
+        mend_cut(&mut lines, capture, &[reported]);
         let is_sure = found.is_sure;
         Some(Numbered {
             first,
@@ -318,7 +230,7 @@ impl StreamTracker {
         })
     }
 
-    /// The same where all lines are others than were said.
+    /// The same where no line has its reported text.
     pub(super) fn numbered_anew(&self, capture: &Capture, lines: Vec<Logical>) -> Option<Numbered> {
         let last = self.tracker.book.last_number();
         let is_said = self.known().get(&last).is_some_and(|text| !is_blank(text));
@@ -329,7 +241,7 @@ impl StreamTracker {
         })
     }
 
-    /// Returns whether a look continues from the last agreement, whatever else has come between.
+    /// Returns true if a capture continues from the last agreement, whatever came between.
     fn is_compared(&self, capture: &Capture) -> bool {
         let is_same = self
             .agreed
@@ -345,11 +257,11 @@ impl StreamTracker {
         capture.history_size + capture.height < stream
     }
 
-    /// The number of the first line, by the row where a line stood at the last agreement. `None` where
+    /// The number of the first line, by the row of a line at the last agreement. `None` where
     /// the history may have been trimmed since, or cleared.
     fn at_agreed_row(&self, capture: &Capture, place: Place, lines: &[Logical]) -> Option<i64> {
         let row = place.row - i64::from(capture.history_size);
-        // What was printed since has pushed it up, beyond the look perhaps.
+        // Later output has pushed it up, perhaps beyond the capture.
         let at = lines.iter().position(|line| line.end() > row)?;
         let tmux = i64::from(capture.history_size);
         let room = i64::from(capture.history_limit.saturating_sub(capture.trim_step()));
@@ -363,7 +275,7 @@ impl StreamTracker {
     }
 
     /// One of the lines on the screen and its number, where the screens are the same, whatever the
-    /// history is. It is the last that is not blank: of empty rows a look does not tell whether they
+    /// history is. It is the last that is not blank: a capture does not show whether empty rows
     /// belong to the line above.
     fn same_on_screen(&self, capture: &Capture, lines: &[Logical]) -> Option<(usize, i64)> {
         let same = matches!(
@@ -392,8 +304,8 @@ impl StreamTracker {
             .collect()
     }
 
-    /// The lines that were said otherwise, and have scrolled off: those that are known are looked at
-    /// elsewhere.
+    /// The lines whose reported text differs and that have scrolled off; known lines on the screen are
+    /// compared elsewhere.
     pub(super) fn misread<'a>(
         &'a self,
         first: i64,
@@ -401,24 +313,13 @@ impl StreamTracker {
     ) -> impl Iterator<Item = (i64, &'a str)> {
         let known = self.tracker.book.lines();
         let oldest_known = self.tracker.book.oldest_known();
-        let said = self
+        let reported = self
             .agreed
             .lines()
             .filter(move |line| line.0 < oldest_known);
-        said.chain(known).filter_map(move |(number, said)| {
+        reported.chain(known).filter_map(move |(number, reported)| {
             let line = lines.get(usize::try_from(number - first).ok()?)?;
-            (!reads(&line.text, said)).then_some((number, &*line.text))
+            (!reads(&line.text, reported)).then_some((number, &*line.text))
         })
     }
-}
-
-/// The last lines of a chunk, as many as are held at all, and the number of the first.
-fn last_lines(first_line: i64, chunk: &str) -> (i64, &str) {
-    let Some(surplus) = chunk.len().checked_sub(HELD_BYTES) else {
-        return (first_line, chunk);
-    };
-    let bytes = chunk.as_bytes();
-    let at = memchr::memchr(b'\n', &bytes[surplus..]).map_or(bytes.len(), |end| surplus + end + 1);
-    let before = memchr::memchr_iter(b'\n', &bytes[..at]).count();
-    (first_line + before as i64, &chunk[at..])
 }

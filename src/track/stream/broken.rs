@@ -7,8 +7,8 @@ use crate::track::capture::Capture;
 use crate::track::lines::{Logical, fills_row};
 
 /// Where a full-screen program begins, tmux ends a line of the normal screen whose beginning has
-/// scrolled off. It was not printed so: both parts are one line, as it was said. Goes up from a line
-/// of this number; the number of the first.
+/// scrolled off. It was not printed so: both parts are one line, as it was reported. Goes up from a
+/// line of this number and returns the number of the first.
 pub(super) fn join_up(
     lines: &mut Vec<Logical>,
     at: usize,
@@ -47,10 +47,9 @@ pub(super) fn join_down(
     }
 }
 
-/// Where the history was cleared, tmux has the end only of a line that reached into the screen. The
-/// line reads as it was said, with a row above that stands for those that are gone. `said` are the
-/// texts that were said of it.
-pub(super) fn mend_cut(lines: &mut [Logical], capture: &Capture, said: &[&str]) {
+/// In a cleared history, tmux has only the end of a line that reached into the screen. The line keeps
+/// its reported text, with one row above in place of those that are gone. `reported` are its texts.
+pub(super) fn mend_cut(lines: &mut [Logical], capture: &Capture, reported: &[&str]) {
     let (Some(line), true) = (lines.first_mut(), capture.is_complete()) else {
         return;
     };
@@ -58,8 +57,8 @@ pub(super) fn mend_cut(lines: &mut [Logical], capture: &Capture, said: &[&str]) 
     if text.is_empty() {
         return;
     }
-    let begin = said.iter().find_map(|said| {
-        let begin = said.trim_end_matches(' ').strip_suffix(text)?;
+    let begin = reported.iter().find_map(|reported| {
+        let begin = reported.trim_end_matches(' ').strip_suffix(text)?;
         (!begin.is_empty() && fills_row(begin, capture.width)).then_some(begin)
     });
     if let Some(begin) = begin {
@@ -68,16 +67,16 @@ pub(super) fn mend_cut(lines: &mut [Logical], capture: &Capture, said: &[&str]) 
     }
 }
 
-/// Returns whether a line and the next one are a line that was said, broken where a row is full: a line
+/// Returns true if a line and the next one are one reported line, broken where a row is full: a line
 /// that ends before it is (`send-keys -R` ends one anywhere) is a line of its own.
-fn is_broken(lines: &[Logical], at: usize, said: &str, width: u32) -> bool {
+fn is_broken(lines: &[Logical], at: usize, reported: &str, width: u32) -> bool {
     let (Some(line), Some(next)) = (lines.get(at), lines.get(at + 1)) else {
         return false;
     };
     if !fills_row(&line.text, width) {
         return false;
     }
-    let rest = said.strip_prefix(&*line.text);
+    let rest = reported.strip_prefix(&*line.text);
     !is_blank(&line.text)
         && !is_blank(&next.text)
         && rest.is_some_and(|rest| reads(rest, &next.text))
@@ -93,7 +92,7 @@ pub(super) fn is_blank(line: &str) -> bool {
     line.trim_end_matches(' ').is_empty()
 }
 
-/// Returns whether a line reads so, but for the blanks at its end.
-pub(super) fn reads(line: &str, said: &str) -> bool {
-    line.trim_end_matches(' ') == said.trim_end_matches(' ')
+/// Returns true if a line has this text, apart from blanks at its end.
+pub(super) fn reads(line: &str, reported: &str) -> bool {
+    line.trim_end_matches(' ') == reported.trim_end_matches(' ')
 }

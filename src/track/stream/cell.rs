@@ -56,7 +56,7 @@ pub(super) struct Clusters {
     bytes_max: usize,
     texts: Vec<Cluster>,
     numbers: FxHashMap<Cluster, usize>,
-    /// Number of clusters shown when the others were dropped: looking for such again before
+    /// Number of clusters shown when the others were dropped: searching them again before
     /// there are twice as many would be in vain, over and over.
     kept: usize,
 }
@@ -225,16 +225,16 @@ mod tests {
     fn where_all_are_shown_they_are_not_looked_through_with_each_mark() {
         let mut clusters = Clusters::default();
         let mut cells = Vec::new();
-        let mut looks = 0;
+        let mut searches = 0;
         for number in 0..20_000 {
             if clusters.is_full() {
-                looks += 1;
+                searches += 1;
                 clusters.keep(cells.iter_mut());
             }
             let base = char::from_u32(0x4e00 + number).unwrap();
             cells.push(clusters.combine(Cell::of(base), '\u{301}').unwrap());
         }
-        assert_eq!(looks, 3);
+        assert_eq!(searches, 3);
         // Once they are gone the bound is the old one.
         clusters.keep(std::iter::empty());
         assert!(!clusters.is_full());

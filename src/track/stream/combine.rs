@@ -17,7 +17,7 @@ const HANGUL_FILLER: char = '\u{3164}';
 /// The effect of a character.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Fate {
-    /// It stands on its own.
+    /// It is a cell of its own.
     Alone,
     /// It joins the one before.
     Joins { makes_wide: bool },
@@ -27,7 +27,7 @@ enum Fate {
 
 impl Terminal {
     /// Puts a character on the one before the cursor, or leaves it out; false, and nothing is done,
-    /// where it is to stand on its own.
+    /// where it becomes a cell of its own.
     pub(super) fn combines(&mut self, character: char, columns: usize) -> bool {
         let is_late = self.version >= TmuxVersion::new(3, 6);
         if character == HANGUL_FILLER && is_late {

@@ -2,7 +2,7 @@
 
 use super::tracker::StreamTracker;
 use crate::event::Cursor;
-use crate::track::capture::Capture;
+use crate::track::capture::{Capture, PaneNumbers};
 use crate::track::lines::Logical;
 use crate::track::normal::Normal;
 
@@ -34,11 +34,8 @@ pub enum Difference {
         /// Rows in tmux's.
         tmux: u32,
     },
-    /// Where the cursor is.
     Cursor {
-        /// By the stream.
         stream: Cursor,
-        /// By tmux.
         tmux: Cursor,
     },
 }
@@ -50,15 +47,17 @@ impl StreamTracker {
         let terminal = &self.terminal;
         let history = terminal.grid.scrolled.history;
         Capture {
-            // A screen is smaller than that.
-            width: terminal.width() as u32,
-            height: terminal.height() as u32,
-            history_size: history.size,
-            history_limit: history.limit,
-            cursor: terminal.cursor(),
-            alternate: terminal.saved.is_some(),
-            dead: self.tracker.dead,
-            pid: self.tracker.pid,
+            numbers: PaneNumbers {
+                // A screen is smaller than that.
+                width: terminal.width() as u32,
+                height: terminal.height() as u32,
+                history_size: history.size,
+                history_limit: history.limit,
+                cursor: terminal.cursor(),
+                alternate: terminal.saved.is_some(),
+                dead: self.tracker.dead,
+                pid: self.tracker.pid,
+            },
             rows: terminal.shown(),
             saved: terminal.hidden(),
             at: self.tracker.at,
@@ -67,18 +66,23 @@ impl StreamTracker {
         }
     }
 
-    /// Rows in the history, the cursor, and whether the alternate screen is shown, by the bytes.
-    pub fn position(&self) -> (u32, Cursor, bool) {
+    /// Returns the rows in the history, the cursor, and whether the alternate screen is shown, as the
+    /// bytes have left them. The other numbers are zero.
+    pub fn position(&self) -> PaneNumbers {
         let terminal = &self.terminal;
-        let history = terminal.grid.scrolled.history.size;
-        (history, terminal.cursor(), terminal.saved.is_some())
+        PaneNumbers {
+            history_size: terminal.grid.scrolled.history.size,
+            cursor: terminal.cursor(),
+            alternate: terminal.saved.is_some(),
+            ..PaneNumbers::default()
+        }
     }
 
-    /// Returns whether a look shows the line of the cursor, or the one above it, otherwise than the
-    /// bytes say: then the look may be later than the last byte that was fed, and taking it in
-    /// would say those lines twice when their bytes come. Look again; where it stays so although
-    /// nothing comes, stream and tmux have parted: [`StreamTracker::resync`]. Lines that read the
-    /// same deceive it.
+    /// Returns true if a capture shows another text than the bytes in the line of the cursor, or in
+    /// the one above it. The capture may then be later than the last byte fed, and a resync would
+    /// report those lines twice when their bytes arrive. The caller captures again. If the difference
+    /// stays although no byte arrives, stream and tmux differ: [`StreamTracker::resync`]. Lines with
+    /// equal texts hide a later capture.
     pub fn is_behind(&self, capture: &Capture) -> bool {
         let tracker = &self.tracker;
         if self.is_holed
@@ -95,7 +99,7 @@ impl StreamTracker {
                 .take(until.map_or(0, |at| at + 1))
                 .rev()
                 .take(2);
-            // Of a line that begins above the look only the end is there.
+            // The capture has only the end of a line that begins above it.
             last.map(|line| line.text.trim_end_matches(' ').to_owned())
                 .collect()
         };
@@ -109,8 +113,8 @@ impl StreamTracker {
         })
     }
 
-    /// Where a look shows something else than the stream does. It must have been taken while the pane
-    /// was at rest, when all its bytes had been fed. tmux is right then: [`StreamTracker::resync`].
+    /// Returns where a capture differs from the stream. It must have been taken while the pane was at
+    /// rest and all its bytes had been fed. tmux is right then: [`StreamTracker::resync`].
     pub fn difference(&self, capture: &Capture) -> Option<Difference> {
         let terminal = &self.terminal;
         if (terminal.width(), terminal.height())
@@ -132,9 +136,9 @@ impl StreamTracker {
         }
         let last = tmux.len().saturating_sub(1);
         for (row, pair) in (0..).zip(stream.iter().zip(tmux).take(last)) {
-            // Among empty rows a look cannot tell.
-            let tells = !tmux[row as usize + 1].text.is_empty() && !pair.1.text.is_empty();
-            if tells && pair.0.wrapped != pair.1.wrapped {
+            // Between empty rows a capture does not show it.
+            let is_visible = !tmux[row as usize + 1].text.is_empty() && !pair.1.text.is_empty();
+            if is_visible && pair.0.wrapped != pair.1.wrapped {
                 return Some(Difference::Wrap { row });
             }
         }

@@ -23,7 +23,7 @@ impl Ink {
         self == Self::default()
     }
 
-    /// Does what a part of a sequence says.
+    /// Applies a part of a sequence.
     pub fn take(&mut self, operation: &SgrOp) {
         match *operation {
             SgrOp::Reset => *self = Self::default(),
@@ -175,7 +175,7 @@ impl Inks {
         }
     }
 
-    /// Nothing stands from this column on.
+    /// From this column on, the row is empty.
     pub fn truncate(&mut self, end: usize) {
         self.set(end, usize::MAX, Ink::default());
     }
@@ -217,7 +217,7 @@ mod tests {
     }
 
     proptest! {
-        /// The runs say of each column what a row of cells would, in order and none over another.
+        /// The runs give each column the style that a row of cells has, in order and without overlaps.
         #[test]
         fn runs_are_as_cells(steps in prop::collection::vec((0_usize..30, 0_usize..30, 0_u8..5, 0_u8..8), 0..40)) {
             let mut cells = vec![Ink::default(); 64];

@@ -94,7 +94,7 @@ const NO_CHARACTER: char = char::REPLACEMENT_CHARACTER;
 impl Input {
     /// The bytes that follow come now. Where tmux has not read them with those before, it forgets a
     /// joiner that has come (before 3.4). A string that has been open for too long is given up, and
-    /// with it what characters look like and where the cursor was kept.
+    /// with it the attributes of characters and the kept cursor.
     pub fn passed(&mut self, now: Duration, terminal: &mut Terminal) {
         if now.saturating_sub(self.now) >= READ_TOGETHER {
             terminal.joins = false;
@@ -114,7 +114,7 @@ impl Input {
         }
     }
 
-    /// Returns whether it may be where tmux is that says this to be pending.
+    /// Returns true if its position agrees with tmux's, which reports this as pending.
     pub fn agrees(&self, pending: &[u8]) -> bool {
         self.gave_up || (self.parser.state == State::Ground) == pending.is_empty()
     }
@@ -379,7 +379,7 @@ fn execute(function: &Function, sequence: &Sequence<'_>, t: &mut Terminal) {
     }
 }
 
-/// Text moves what stands behind it.
+/// Text moves the characters behind it.
 const INSERT: usize = 4;
 
 /// Sets a private mode, or unsets it.

@@ -4,11 +4,11 @@ use std::borrow::Cow;
 use std::ops::Range;
 
 use super::cell::{Cell, Clusters};
-use super::ink::{Ink, Inks};
+use super::ink::{Ink, Inks, Run};
 use crate::track::capture::Row;
 use crate::track::tabs::expand_tabs;
 
-/// So many cells are looked at together.
+/// The number of cells that are compared together.
 const ASCII_CELLS: usize = 32;
 
 /// The character after it is put into the same cell.
@@ -33,7 +33,7 @@ impl Line {
             cells: Vec::new(),
             room: 0,
             wrapped: row.wrapped,
-            // A look has no colours.
+            // A capture has no colours.
             inks: Inks::default(),
         };
         let mut after_joiner = false;
@@ -47,7 +47,7 @@ impl Line {
             if line.cells.len() + columns > width
                 && let Some(before) = before
             {
-                // tmux had more room than is known here: what is left stands in the last cell.
+                // tmux had more room than is known here: the rest goes into the last cell.
                 let rest = &row.text[at..];
                 line.cells[before] = clusters.with(line.cells[before], rest);
                 break;
@@ -71,7 +71,7 @@ impl Line {
         self.cells.extend((1..columns).map(|_| Cell::PADDING));
     }
 
-    /// Appends its text, as it looks in a pane of this width.
+    /// Appends its text, as a pane of this width shows it.
     pub fn show(&self, clusters: &Clusters, width: usize, text: &mut String) {
         let begin = text.len();
         let mut may_have_tabs = false;
@@ -100,7 +100,7 @@ impl Line {
         }
     }
 
-    /// Returns how many characters of its text stand in these columns.
+    /// Returns how many characters of its text are in these columns.
     pub fn chars(&self, columns: Range<usize>, clusters: &Clusters) -> usize {
         let cells = self.cells.iter().take(columns.end).skip(columns.start);
         cells.map(|cell| clusters.chars(*cell)).sum()
@@ -258,8 +258,52 @@ impl Line {
         }
     }
 
-    /// Takes cells out; what stands behind them follows.
+    /// Removes cells; those behind them follow.
     pub fn delete(&mut self, x: usize, cells: usize, width: usize) {
         self.shift(x, x + cells, width.saturating_sub(x + cells), width);
+    }
+}
+
+/// A run of characters of one of several lines, counted from 0.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Inked {
+    pub line: usize,
+    pub run: Run,
+}
+
+/// Appends the runs of a row that is part of a line, behind this number of its characters.
+pub(super) fn push_inked(
+    row: &Line,
+    clusters: &Clusters,
+    (line, before): (usize, usize),
+    inked: &mut Vec<Inked>,
+) {
+    if row.inks.is_empty() {
+        return;
+    }
+    // The cells do not contain the columns of characters that follow a tab.
+    if row.cells.iter().any(|cell| clusters.is_tab(*cell)) {
+        return;
+    }
+    // The runs are in order, so that each cell is examined once.
+    let (mut column, mut chars) = (0, before);
+    let mut chars_to = |to: usize| {
+        chars += row.chars(column..to, clusters);
+        column = to;
+        chars
+    };
+    for &Run { from, to, ink } in row.inks.runs() {
+        let run = Run {
+            from: chars_to(from),
+            to: chars_to(to),
+            ink,
+        };
+        match inked.last_mut() {
+            _ if run.from >= run.to => {}
+            Some(last) if (last.line, last.run.to, last.run.ink) == (line, run.from, ink) => {
+                last.run.to = run.to;
+            }
+            _ => inked.push(Inked { line, run }),
+        }
     }
 }

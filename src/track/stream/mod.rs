@@ -1,8 +1,8 @@
-//! Every byte of a pane in; the same lines, revisions, screens and gaps out as from looks (pure).
+//! Every byte of a pane in; the same lines, revisions, screens and gaps out as from captures (pure).
 //!
 //! tmux's captures are the truth for what is on the screen, the stream for what the lines are: a
-//! terminal that does what tmux's does is compared with looks now and then, and taken up anew where
-//! they part. It is written against tmux and not taken from `avt`, of which only the parser is used:
+//! terminal that behaves as tmux's does is compared with captures now and then, and resynced where
+//! they differ. It is written against tmux and not taken from `avt`, of which only the parser is used:
 //! what tmux keeps of a row (blanks that were written, marks on characters, where it continues) and of
 //! a scroll region cannot be had from avt's terminal.
 
@@ -36,6 +36,8 @@ mod plain;
 mod input;
 
 mod sequence;
+
+mod agreement;
 
 mod tracker;
 

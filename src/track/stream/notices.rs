@@ -1,4 +1,4 @@
-//! Finds what a program tells its terminal beside text: titles, notifications, progress, the bell
+//! Finds the messages of a program to its terminal beside text: titles, notifications, progress, the bell
 //! (pure).
 //!
 //! tmux keeps a title and passes the rest on to its clients; only a pane's bytes show it. The sequences
@@ -11,7 +11,7 @@ const SEQUENCE_BYTES_MAX: usize = 2048;
 const ESCAPE: u8 = 0x1b;
 const BELL: u8 = 0x07;
 
-/// Something that a program told its terminal.
+/// A message of a program to its terminal.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum TerminalNotice {
     /// The pane's title.
@@ -47,8 +47,8 @@ pub(crate) struct NoticeParser {
 }
 
 impl NoticeParser {
-    /// Takes bytes, cut anywhere; what they tell is appended to `told`.
-    pub fn push(&mut self, bytes: &[u8], told: &mut Vec<TerminalNotice>) {
+    /// Takes bytes, cut anywhere, and appends their messages to `found`.
+    pub fn push(&mut self, bytes: &[u8], found: &mut Vec<TerminalNotice>) {
         let mut rest = bytes;
         while !rest.is_empty() {
             // Text is passed over as a whole.
@@ -58,17 +58,17 @@ impl NoticeParser {
                 };
                 rest = &rest[at..];
             }
-            self.take(rest[0], told);
+            self.take(rest[0], found);
             rest = &rest[1..];
         }
     }
 
-    fn take(&mut self, byte: u8, told: &mut Vec<TerminalNotice>) {
+    fn take(&mut self, byte: u8, found: &mut Vec<TerminalNotice>) {
         self.state = match (self.state, byte) {
             (State::Text, BELL) => {
-                // A program that rings all the time says no more by it.
-                if told.last() != Some(&TerminalNotice::Bell) {
-                    told.push(TerminalNotice::Bell);
+                // Repeated bells mean no more than one.
+                if found.last() != Some(&TerminalNotice::Bell) {
+                    found.push(TerminalNotice::Bell);
                 }
                 State::Text
             }
@@ -82,7 +82,7 @@ impl NoticeParser {
             (State::Escape, b'P' | b'X' | b'^' | b'_') => State::Other,
             (State::Escape, ESCAPE) => State::Escape,
             (State::Escape, _) => State::Text,
-            (State::Command, BELL) => self.end(told),
+            (State::Command, BELL) => self.end(found),
             (State::Command, ESCAPE) => State::CommandEscape,
             // A cancelled string.
             (State::Command | State::Other, 0x18 | 0x1a) => State::Text,
@@ -92,7 +92,7 @@ impl NoticeParser {
                 }
                 State::Command
             }
-            (State::CommandEscape, b'\\') => self.end(told),
+            (State::CommandEscape, b'\\') => self.end(found),
             (State::CommandEscape | State::OtherEscape, b']') => {
                 self.sequence.clear();
                 State::Command
@@ -105,10 +105,10 @@ impl NoticeParser {
         };
     }
 
-    fn end(&mut self, told: &mut Vec<TerminalNotice>) -> State {
+    fn end(&mut self, found: &mut Vec<TerminalNotice>) -> State {
         if self.sequence.len() <= SEQUENCE_BYTES_MAX {
             let text = String::from_utf8_lossy(&self.sequence);
-            told.extend(read(&text));
+            found.extend(read(&text));
         }
         State::Text
     }
@@ -148,10 +148,10 @@ mod tests {
 
     use super::*;
 
-    fn told(bytes: &[u8]) -> Vec<TerminalNotice> {
-        let mut told = Vec::new();
-        NoticeParser::default().push(bytes, &mut told);
-        told
+    fn found(bytes: &[u8]) -> Vec<TerminalNotice> {
+        let mut found = Vec::new();
+        NoticeParser::default().push(bytes, &mut found);
+        found
     }
 
     #[test]
@@ -159,7 +159,7 @@ mod tests {
         let bytes = b"a\x1b]0;work \xe2\xa0\x8b\x07b\x1b]2;t\x1b\\\x1b]9;Approval requested\x07\
             \x1b]9;4;3;0\x07\x1b]9;4;0;\x07\x1b]777;notify;Claude;needs you\x07\x07c\x1b]133;A\x07";
         assert_eq!(
-            told(bytes),
+            found(bytes),
             [
                 TerminalNotice::Title("work ⠋".into()),
                 TerminalNotice::Title("t".into()),
@@ -175,13 +175,13 @@ mod tests {
     #[test]
     fn other_strings_hide_what_is_in_them() {
         assert_eq!(
-            told(b"\x1bP\x07\x1b]0;no\x07"),
+            found(b"\x1bP\x07\x1b]0;no\x07"),
             [TerminalNotice::Title("no".into())]
         );
-        assert_eq!(told(b"\x1bPa\x07b\x1b\\\x07"), [TerminalNotice::Bell]);
-        assert_eq!(told(b"\x1b]0;never ends"), []);
+        assert_eq!(found(b"\x1bPa\x07b\x1b\\\x07"), [TerminalNotice::Bell]);
+        assert_eq!(found(b"\x1b]0;never ends"), []);
         let long = format!("\x1b]0;{}\x07\x07", "x".repeat(SEQUENCE_BYTES_MAX + 9));
-        assert_eq!(told(long.as_bytes()), [TerminalNotice::Bell]);
+        assert_eq!(found(long.as_bytes()), [TerminalNotice::Bell]);
     }
 
     proptest! {
@@ -192,7 +192,7 @@ mod tests {
             let (mut notices, mut pieces) = (NoticeParser::default(), Vec::new());
             notices.push(&bytes[..cut], &mut pieces);
             notices.push(&bytes[cut..], &mut pieces);
-            prop_assert_eq!(pieces, told(bytes));
+            prop_assert_eq!(pieces, found(bytes));
         }
     }
 }

@@ -9,7 +9,7 @@ use crate::track::capture::Capture;
 use crate::track::lines::Logical;
 use crate::track::reflow;
 
-/// Where the lines of a look stand.
+/// The position of the lines of a capture.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Place {
     /// The number of the first.
@@ -30,17 +30,17 @@ impl Place {
     }
 }
 
-/// The lines of a look beside those of the stream.
+/// The lines of a capture beside those of the stream.
 pub(super) struct Beside<'a> {
     stream: &'a StreamTracker,
     capture: &'a Capture,
     lines: &'a [Logical],
     /// The stream's lines, in order.
     known: Vec<(i64, &'a str)>,
-    /// Which line of the look the cursor is in.
+    /// The line of the capture that contains the cursor.
     pub at_cursor: i64,
     /// Another program runs in the pane: tmux has erased the screen and gone to its top, which no
-    /// byte tells. The first line of the new program stands behind the unfinished one of the old.
+    /// byte shows. The first line of the new program follows the unfinished one of the old.
     pub respawned: bool,
 }
 
@@ -87,7 +87,7 @@ impl<'a> Beside<'a> {
         self.stream.tracker.book.cursor_line()
     }
 
-    /// Returns what stands in the stream's line of the cursor.
+    /// Returns the text of the stream's line of the cursor.
     pub fn begun(&self) -> &'a str {
         self.text(self.cursor_line()).unwrap_or_default()
     }
@@ -101,8 +101,8 @@ impl<'a> Beside<'a> {
         at.ok().map(|at| self.known[at].1)
     }
 
-    /// Where the lines stand: where they stood, at the stream's line of the cursor, by the size of
-    /// the history, at the only place where the last known lines fit.
+    /// Returns the position of the lines: unchanged, at the stream's line of the cursor, by the size of
+    /// the history, or at the only position where the last known lines fit.
     pub fn place(&self, parted: Option<&Difference>) -> Option<Place> {
         let book = &self.stream.tracker.book;
         let history = self.stream.terminal.grid.scrolled.history;
@@ -123,7 +123,7 @@ impl<'a> Beside<'a> {
             (false, true) => {
                 fits_at_cursor(cursor_line + i64::from(self.is_begun())).filter(|at| at.1)
             }
-            // Where tmux has moved the cursor itself, it tells nothing.
+            // Where tmux has moved the cursor itself, it proves nothing.
             (false, false) => None,
         };
         if let Some((place, _)) = at_cursor {
@@ -144,9 +144,9 @@ impl<'a> Beside<'a> {
         };
         // Found otherwise, the line of the cursor continues in what tmux wrote itself.
         let fits = |first: i64| {
-            let (place, tells) = self.fits(first, cursor_line - 1)?;
+            let (place, is_proved) = self.fits(first, cursor_line - 1)?;
             let goes_back = is_alive && first + self.at_cursor < cursor_line;
-            (tells && !goes_back).then_some(place)
+            (is_proved && !goes_back).then_some(place)
         };
         by_history()
             .and_then(fits)
@@ -163,22 +163,22 @@ impl<'a> Beside<'a> {
         })
     }
 
-    /// The place if the lines of the look can be numbered from `first` on, that is, if from the one
-    /// numbered `last` upwards they read as the known ones do; and whether there are such lines.
+    /// Returns the position if the lines of the capture can be numbered from `first` on, that is, if
+    /// from the one numbered `last` upwards they equal the known ones; and whether there are such lines.
     fn fits(&self, first: i64, last: i64) -> Option<(Place, bool)> {
         let last = (last - first).min(self.lines.len() as i64 - 1);
         let mut known_from = first + last.max(0);
-        let mut tells = false;
+        let mut is_proved = false;
         for at in (0..=last).rev() {
             match self.fit(first, at) {
                 Fit::Unknown => break,
-                Fit::Same => tells |= !self.is_blank(at),
+                Fit::Same => is_proved |= !self.is_blank(at),
                 // Here the new program began.
                 Fit::Otherwise if self.respawned && self.ends_known(first + at, at) => {
-                    (known_from, tells) = (first + at, true);
+                    (known_from, is_proved) = (first + at, true);
                     break;
                 }
-                Fit::Otherwise if !tells => return None,
+                Fit::Otherwise if !is_proved => return None,
                 // A line between two that are the same ones is the same one, whatever it reads.
                 Fit::Otherwise => {
                     let above = at - 1;
@@ -196,24 +196,24 @@ impl<'a> Beside<'a> {
             known_from,
             moved: Moved::Anew,
         };
-        Some((place, tells))
+        Some((place, is_proved))
     }
 
     /// Returns whether all lines that are known read the same there.
     pub fn is_whole(&self, place: Place) -> bool {
         let last = (self.cursor_line() - place.first).min(self.lines.len() as i64 - 1);
-        let mut tells = self
+        let mut is_proved = self
             .known
             .iter()
             .all(|(_, text)| text.trim_end().is_empty());
         for at in 0..=last {
             match self.fit(place.first, at) {
                 Fit::Unknown => {}
-                Fit::Same => tells |= !self.is_blank(at),
+                Fit::Same => is_proved |= !self.is_blank(at),
                 Fit::Otherwise => return false,
             }
         }
-        tells
+        is_proved
     }
 
     fn fit(&self, first: i64, at: i64) -> Fit {
@@ -227,7 +227,7 @@ impl<'a> Beside<'a> {
         }
     }
 
-    /// Returns whether a line of the look is the end of the known one.
+    /// Returns true if a line of the capture is the end of the known one.
     fn ends_known(&self, number: i64, at: i64) -> bool {
         let line = self.line(at).unwrap_or_default().trim_end();
         let known = self.text(number).unwrap_or_default().trim_end();
@@ -244,7 +244,7 @@ impl<'a> Beside<'a> {
     }
 }
 
-/// Returns whether a look shows another screen, or one of another size.
+/// Returns true if a capture shows another screen, or one of another size.
 pub(super) fn is_another_size(parted: Option<&Difference>) -> bool {
     matches!(parted, Some(Difference::Size | Difference::Screen))
 }

@@ -17,7 +17,7 @@ const BYTES_LEAST: usize = 512;
 /// A longer line is painted.
 const LINE_BYTES_MAX: usize = 4096;
 
-/// So many bytes are looked at together.
+/// The number of bytes that are examined together.
 const TOGETHER: usize = 64;
 
 /// The plain lines that some bytes begin with: printable ASCII, each ended by `\r\n`, or by more
@@ -68,7 +68,7 @@ impl<'a> Plain<'a> {
         plain
     }
 
-    /// Returns how many bytes to look at next: no more than in proportion to what came of it.
+    /// Returns how many bytes to examine next: in proportion to the bytes that were plain.
     pub fn next_bytes_max(&self) -> usize {
         (2 * self.bytes).clamp(BYTES_LEAST, BYTES_MAX)
     }
@@ -77,7 +77,7 @@ impl<'a> Plain<'a> {
 /// The printable ASCII and line ends that it begins with.
 fn plain_part(bytes: &[u8]) -> &[u8] {
     let is_plain = |byte: u8| (b' '..=b'~').contains(&byte) | (byte == b'\r') | (byte == b'\n');
-    // Without a way out in between, many bytes are looked at together.
+    // Without an exit in between, many bytes are examined together.
     let is_other = |others: bool, byte: &u8| others | !is_plain(*byte);
     let whole = bytes
         .chunks(TOGETHER)

@@ -1,4 +1,4 @@
-//! Where the lines of a look stand that neither a row nor the screen tells: by their texts (pure).
+//! The position of a capture's lines by their texts, where neither a row nor the screen yields it (pure).
 //!
 //! Some events without a byte may move every line: `send-keys -R` scrolls a screen off,
 //! `clear-history` takes away what rows are counted from. Both may happen between two captures, so
@@ -10,24 +10,23 @@ use std::collections::{BTreeMap, HashMap};
 
 use crate::track::lines::Logical;
 
-/// A text that was said more often tells no place.
+/// A text that was reported more often determines no position.
 const PLACES_MAX: usize = 64;
 
-/// So many lines at the top must read as they were said to tell the place.
+/// The number of lines at the top that must have their reported texts to determine the position.
 const TOP_LINES: usize = 2;
 
-/// Where lines stand by their texts.
+/// The position of lines by their texts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct ByText {
-    /// One of the lines that read as they were said.
+    /// One of the lines that have their reported texts.
     pub at: usize,
-    /// Its number.
     pub number: i64,
-    /// The first lines tell it, and they stand nowhere else.
+    /// The first lines determine it, and they are nowhere else.
     pub is_sure: bool,
 }
 
-/// Finds the place where the most of the first `lines` read as they were said, or, where none do, the
+/// Finds the position at which most of the first `lines` have their reported texts, or, where none do, the
 /// most of all; of several the last. No line is older than the one with the number `oldest`. Of the
 /// first line tmux may have the end only, if it `is_cut`.
 pub(super) fn by_text(
@@ -71,12 +70,12 @@ pub(super) fn by_text(
     })
 }
 
-/// Returns how many of the first lines that could be known read as they were said, blank ones left out.
+/// Returns how many of the first lines that could be known have their reported texts, without blank ones.
 fn same_at_top(known: &BTreeMap<i64, &str>, first: i64, lines: &[Logical], is_cut: bool) -> usize {
     let pairs = (first..).zip(lines).filter_map(|(number, line)| {
-        let (said, text) = (known.get(&number)?.trim_end(), line.text.trim_end());
-        let is_end = is_cut && number == first && !text.is_empty() && said.ends_with(text);
-        (!said.is_empty() || !text.is_empty()).then_some(is_end || said == text)
+        let (reported, text) = (known.get(&number)?.trim_end(), line.text.trim_end());
+        let is_end = is_cut && number == first && !text.is_empty() && reported.ends_with(text);
+        (!reported.is_empty() || !text.is_empty()).then_some(is_end || reported == text)
     });
     pairs.take_while(|same| *same).count()
 }
@@ -100,35 +99,35 @@ mod tests {
 
     #[test]
     fn lines_stand_where_most_of_them_read_as_they_were_said() {
-        let said = known(19, &["cc a", "mixed", "", "x", "cc b", "cc c", "-"]);
+        let reported = known(19, &["cc a", "mixed", "", "x", "cc b", "cc c", "-"]);
         let shown = lines(&["cc d", "", "", "cc b", "cc c", "-", "", "done"]);
         let place = ByText {
             at: 3,
             number: 23,
             is_sure: false,
         };
-        assert_eq!(by_text(&said, 1, &shown, true), Some(place));
-        assert_eq!(by_text(&said, 1, &lines(&["", "other"]), true), None);
+        assert_eq!(by_text(&reported, 1, &shown, true), Some(place));
+        assert_eq!(by_text(&reported, 1, &lines(&["", "other"]), true), None);
     }
 
     #[test]
     fn repeated_lines_tell_no_place_alone() {
-        let said = known(1, &["ok", "ok", "ok"]);
-        let place = by_text(&said, 1, &lines(&["ok"]), false);
+        let reported = known(1, &["ok", "ok", "ok"]);
+        let place = by_text(&reported, 1, &lines(&["ok"]), false);
         let place = place.map(|place| (place.number, place.is_sure));
         assert_eq!(place, Some((3, false)));
     }
 
     #[test]
     fn the_first_lines_tell_the_place() {
-        let said = known(1, &["cc one", "cc b", "", "mixed", "x", "y", "z"]);
-        // One line more than was said, so that most of them stand elsewhere.
+        let reported = known(1, &["cc one", "cc b", "", "mixed", "x", "y", "z"]);
+        // One line more than was reported, so that most of them are elsewhere.
         let shown = lines(&["one", "cc b", "", "right", "more", "x", "y", "z"]);
-        let place = by_text(&said, 1, &shown, true);
+        let place = by_text(&reported, 1, &shown, true);
         let first = place.map(|place| (place.number - place.at as i64, place.is_sure));
         assert_eq!(first, Some((1, true)));
         // The whole line is another one.
-        let place = by_text(&said, 1, &shown, false);
+        let place = by_text(&reported, 1, &shown, false);
         assert!(place.is_some_and(|place| !place.is_sure));
     }
 }

@@ -35,7 +35,7 @@ impl StreamTracker {
         }
     }
 
-    /// Notes what was said.
+    /// Records reported changes.
     pub(super) fn note(&mut self, now: Duration, changes: &[Change]) {
         if changes
             .iter()
@@ -44,10 +44,10 @@ impl StreamTracker {
             self.revised_at = Some(now);
         }
         self.agreed.note(changes);
-        self.note_said(changes);
+        self.note_recent(changes);
     }
 
-    pub(super) fn note_said(&mut self, changes: &[Change]) {
+    pub(super) fn note_recent(&mut self, changes: &[Change]) {
         for change in changes {
             match change {
                 Change::Lines { first_line, chunk } => {
@@ -58,8 +58,8 @@ impl StreamTracker {
                     self.recent.extend((first..).zip(last));
                 }
                 Change::Revised { line, text } => {
-                    for (_, said) in self.recent.iter_mut().filter(|(number, _)| number == line) {
-                        said.clone_from(text);
+                    for (_, before) in self.recent.iter_mut().filter(|(number, _)| number == line) {
+                        before.clone_from(text);
                     }
                 }
                 Change::Gap { .. } | Change::Screen { .. } => {}

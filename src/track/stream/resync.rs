@@ -1,10 +1,10 @@
 //! Resync of a stream with a capture, and the change from streaming to polling (pure).
 //!
-//! All bytes before the look have been fed, so that no line is missing: the stream's lines are
-//! right, and the look's are put beside them. The number of a captured line follows from the cursor's,
-//! and up from there by their texts, as far as those agree. What stands above that is tmux's affair:
+//! All bytes before the capture have been fed, so that no line is missing: the stream's lines are
+//! right, and those of the capture are put beside them. The number of a captured line follows from the cursor's,
+//! and up from there by their texts, as far as those agree. Everything above that is tmux's own:
 //! it makes rows anew when the width changes, and drops or doubles some of them. It is known then,
-//! not said.
+//! not reported.
 
 use std::time::Duration;
 
@@ -22,12 +22,12 @@ use crate::track::normal::Normal;
 use crate::track::tracker::Tracker;
 
 impl StreamTracker {
-    /// Continues from a new look, taken while no bytes came and after all before it had been fed: after
+    /// Continues from a new capture, taken while no bytes came and after all before it had been fed: after
     /// a resize, a respawn, a drop, the end of the program, or where stream and tmux have parted.
-    /// Whether that is so [`StreamTracker::is_behind`] can tell, mostly.
+    /// [`StreamTracker::is_behind`] detects most captures for which this does not hold.
     ///
-    /// No line is said twice and none is lost: the stream has them all. What the look shows of them
-    /// otherwise is revised, what stands there and is none of them is known, not said; only what
+    /// No line is reported twice and none is lost: the stream has them all. Lines that differ in the
+    /// capture are revised; other lines in it are known, not reported; only what
     /// tmux shows below them is new.
     pub fn resync(&mut self, seam: &SyncPoint, now: Duration) -> Vec<Change> {
         let mut changes = Vec::new();
@@ -60,8 +60,8 @@ impl StreamTracker {
         self.terminal.hidden().filter(|_| goes_on)
     }
 
-    /// Goes over to polling: the tracker continues as if its last look had shown what the stream
-    /// knows. Its next look finds what was printed since the last byte.
+    /// Switches to polling: the tracker continues as if its last capture had shown what the stream
+    /// knows. Its next capture finds what was printed since the last byte.
     pub fn into_polling(mut self, now: Duration) -> (Tracker, Vec<Change>) {
         let mut changes = Vec::new();
         self.tracker.at = now;
@@ -135,8 +135,8 @@ impl StreamTracker {
 }
 
 impl StreamTracker {
-    /// The lines of a look that continues in the same pane, with their numbers: from where stream and
-    /// tmux agreed last, or by their texts. `None` where neither tells them for sure.
+    /// The lines of a capture that continues in the same pane, with their numbers: from the last
+    /// agreement of stream and tmux, or by their texts. `None` where neither is certain.
     fn numbered_again(
         &self,
         capture: &Capture,
@@ -157,20 +157,20 @@ impl StreamTracker {
         by_text.or_else(|| by_row().map(surely))
     }
 
-    /// The same where something has come between that no byte tells, and more than one story fits.
+    /// The same where a change that no byte shows came between, and several explanations fit.
     fn numbered_perhaps(&self, capture: &Capture, lines: &[Logical]) -> Option<Numbered> {
         self.numbered_by_text(capture, lines.to_vec())
             .or_else(|| self.numbered(capture, lines.to_vec()))
             .or_else(|| self.numbered_anew(capture, lines.to_vec()))
     }
 
-    /// Returns whether it is known why a look shows other rows: another size, or none but in their
+    /// Returns true if it is known why a capture shows other rows: another size, or none but in their
     /// places.
     fn is_explained(&self, capture: &Capture, parted: Option<&Difference>) -> bool {
         is_another_size(parted) || self.stands_still(capture, parted)
     }
 
-    /// Puts the lines of a look in the place of those that were said with their numbers.
+    /// Replaces the reported lines by the lines of a capture with the same numbers.
     fn repair(
         &mut self,
         capture: &Capture,
@@ -205,7 +205,7 @@ impl StreamTracker {
         (self.is_holed, self.begun_anew) = (false, false);
     }
 
-    /// The numbers of what was said from this number on, where tmux has no lines: of those that the
+    /// The numbers of lines reported from this number on, where tmux has no lines: of those that the
     /// book does not blank out itself, since they do not follow the lines that it takes.
     fn said_behind(&self, number: i64) -> Vec<i64> {
         let book = &self.tracker.book;
@@ -219,7 +219,7 @@ impl StreamTracker {
         all.filter(|at| *at >= number).collect()
     }
 
-    /// Returns whether a look shows rows where they stood: it has the same size, and the same history.
+    /// Returns true if rows have kept their positions in a capture: it has the same size and history.
     pub(super) fn stands_still(&self, capture: &Capture, parted: Option<&Difference>) -> bool {
         let history = self.terminal.grid.scrolled.history;
         let same_size = !is_another_size(parted);

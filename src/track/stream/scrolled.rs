@@ -1,8 +1,7 @@
 //! The rows that have scrolled off the screen, joined to lines (pure).
 
 use super::cell::Clusters;
-use super::line::Line;
-use super::styled::{Inked, push_inked};
+use super::line::{Inked, Line, push_inked};
 
 /// A line beyond this is given in pieces: a program may print for ever without a line end. A line
 /// of a child process is cut at the same length.

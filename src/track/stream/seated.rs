@@ -1,4 +1,4 @@
-//! A terminal put together from a look at tmux, and a look put together from a terminal (pure).
+//! A terminal built from a capture of tmux, and a capture built from a terminal (pure).
 
 use std::collections::VecDeque;
 
@@ -52,14 +52,13 @@ impl Terminal {
         terminal
     }
 
-    /// Takes over what no look shows and the same program's bytes have set before.
+    /// Takes over the state that no capture shows and that earlier bytes of the same program have set.
     pub fn keep_from(&mut self, before: &Self) {
         (self.pen, self.kept) = (before.pen, before.kept);
         (self.ink, self.kept_ink) = (before.ink, before.kept_ink);
         self.left = self.left.or(before.left);
     }
 
-    /// The rows that are shown.
     pub fn shown(&self) -> Vec<Row> {
         let lines = self.grid.rows.iter();
         lines
@@ -81,9 +80,9 @@ impl Terminal {
         }
     }
 
-    /// The cursor as tmux tells it.
+    /// The cursor as tmux reports it.
     pub fn cursor(&self) -> Cursor {
-        told(self.cursor)
+        reported_cursor(self.cursor)
     }
 
     /// The screen behind the alternate one, while that is shown.
@@ -91,14 +90,14 @@ impl Terminal {
         let saved = self.saved.as_ref()?;
         let rows = saved.rows.iter();
         Some(SavedScreen {
-            cursor: told(saved.cursor),
+            cursor: reported_cursor(saved.cursor),
             rows: rows
                 .map(|line| line.row(&self.grid.clusters, self.grid.width))
                 .collect(),
         })
     }
 
-    /// Forgets what stands on the screen: it is not known what does.
+    /// Forgets the content of the screen, which is not known.
     pub fn forget(&mut self) {
         let lines = self.grid.rows.iter_mut();
         let saved = self.saved.iter_mut().flat_map(|saved| &mut saved.rows);
@@ -114,7 +113,7 @@ impl Terminal {
     }
 }
 
-fn told(at: At) -> Cursor {
+fn reported_cursor(at: At) -> Cursor {
     // Both are smaller than a screen.
     Cursor {
         x: at.x as u32,

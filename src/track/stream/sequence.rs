@@ -1,6 +1,6 @@
 //! A sequence as tmux reads it, which is not how `avt` does: which there are, and their numbers (pure).
 
-/// tmux leaves out a sequence that says more than this.
+/// tmux ignores a sequence with more parameters than this.
 const NUMBERS_MAX: usize = 23;
 const NUMBERS_BYTES_MAX: usize = 63;
 
@@ -50,7 +50,7 @@ impl<'a> Sequence<'a> {
         (lasts.contains(last) && sequence.is_read()).then_some(sequence)
     }
 
-    /// Returns whether it says no more than tmux takes.
+    /// Returns true if it has no more parameters than tmux accepts.
     fn is_read(&self) -> bool {
         let is_read =
             |part: &[u8]| part.is_empty() || part.contains(&b':') || number(part).is_some();
@@ -77,12 +77,11 @@ impl<'a> Sequence<'a> {
         number(self.part(at))
     }
 
-    /// A number that counts: one that is left out, or zero, stands for one.
+    /// A number that counts: one that is left out, or zero, means one.
     pub fn count(&self, at: usize) -> usize {
         self.number(at).unwrap_or_default().max(1)
     }
 
-    /// All the numbers.
     pub fn numbers(&self) -> impl Iterator<Item = usize> + use<'a> {
         self.parts().filter_map(number)
     }

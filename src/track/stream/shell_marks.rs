@@ -10,7 +10,7 @@ const MARKS_MAX: usize = 4096;
 /// The longest command that is given, in bytes: it is for people to read.
 const COMMAND_BYTES_MAX: usize = 16 * 1024;
 
-/// Something that a shell said of its commands.
+/// A message of a shell about its commands.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ShellMark {
     /// A prompt begins.
@@ -19,13 +19,13 @@ pub enum ShellMark {
     Input,
     /// A command has been started; its output follows.
     Started {
-        /// The command as it stood on the screen, several lines of it with `\n` in between; `None`
+        /// The command as the screen showed it, several lines of it with `\n` in between; `None`
         /// where its beginning is not known any more. A right prompt is part of it.
         command: Option<String>,
     },
     /// The command has ended, or a prompt was left without one.
     Finished {
-        /// Its exit status, where the shell said it.
+        /// Its exit status, where the shell reported it.
         exit_status: Option<u8>,
     },
 }
@@ -75,7 +75,7 @@ impl Marks {
     }
 }
 
-/// Returns what stands between a place and the cursor.
+/// Returns the text between a position and the cursor.
 fn command(terminal: &Terminal, (row, column): (i64, usize)) -> Option<String> {
     if terminal.saved.is_some() {
         return None;

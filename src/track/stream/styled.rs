@@ -1,6 +1,6 @@
-//! The colours of the lines that are known, by number, for those who say the lines (pure).
+//! The colours of the known lines, by number, looked up when lines are reported (pure).
 //!
-//! They do not go through the hands that lines go through on their way to be said. They are looked up
+//! They do not take the way of the lines from the screen to the report. They are looked up
 //! by number, and count only where the line reads as it did when it was written: no line has
 //! another's colours.
 
@@ -9,60 +9,15 @@ use std::hash::{Hash, Hasher};
 
 use rustc_hash::FxHasher;
 
-use super::cell::Clusters;
 use super::ink::Run;
-use super::line::Line;
+use super::line::{Inked, push_inked};
 use super::terminal::Terminal;
 use crate::event::{STYLES_MAX, Style, Styles, lines_in};
 use crate::track::lines::Logical;
 
 /// So many runs are remembered of a pane: those of many screens, and little memory. Beyond, those of
-/// the lines that came first are forgotten; they are plain if they are said later.
+/// the lines that came first are forgotten; they are plain if they are reported later.
 const RUNS_MAX: usize = 4 * STYLES_MAX;
-
-/// A run of characters, and in which of some lines, counted from 0.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Inked {
-    pub line: usize,
-    pub run: Run,
-}
-
-/// Appends the runs of a row that is part of a line, behind this number of its characters.
-pub(super) fn push_inked(
-    row: &Line,
-    clusters: &Clusters,
-    (line, before): (usize, usize),
-    inked: &mut Vec<Inked>,
-) {
-    if row.inks.is_empty() {
-        return;
-    }
-    // Where characters stand that follow a tab is not known from the cells.
-    if row.cells.iter().any(|cell| clusters.is_tab(*cell)) {
-        return;
-    }
-    // The runs stand in order, so that each cell is looked at once.
-    let (mut column, mut chars) = (0, before);
-    let mut chars_to = |to: usize| {
-        chars += row.chars(column..to, clusters);
-        column = to;
-        chars
-    };
-    for &Run { from, to, ink } in row.inks.runs() {
-        let run = Run {
-            from: chars_to(from),
-            to: chars_to(to),
-            ink,
-        };
-        match inked.last_mut() {
-            _ if run.from >= run.to => {}
-            Some(last) if (last.line, last.run.to, last.run.ink) == (line, run.from, ink) => {
-                last.run.to = run.to;
-            }
-            _ => inked.push(Inked { line, run }),
-        }
-    }
-}
 
 impl Terminal {
     /// The runs of the lines of the normal screen, counted as [`crate::track::lines::group`] groups
@@ -156,14 +111,14 @@ pub(super) struct Styled {
 }
 
 impl Styled {
-    /// Takes in what was written. `number` says the number of a line that has gone; `first_shown` is
+    /// Takes the written cells. `number` returns the number of a line that has gone; `first_shown` is
     /// that of the first on the screen.
     pub fn take(&mut self, fresh: Fresh, number: impl Fn(usize) -> i64, first_shown: i64) {
         if self.lines.is_empty() && fresh.gone.is_empty() && fresh.shown.is_empty() {
             return;
         }
         let end = first_shown.saturating_add(fresh.shown_lines as i64);
-        // What stood there reads, or looks, otherwise now.
+        // Its text or its style has changed.
         let old: Vec<i64> = self
             .lines
             .range(first_shown..end)

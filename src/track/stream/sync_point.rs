@@ -5,17 +5,16 @@ use crate::track::version::TmuxVersion;
 
 /// A capture of a pane, and all that streaming needs to continue from there.
 ///
-/// The look and the pipe must come from one tmux command list, which is executed between two reads
-/// of the pane: then the first byte in the pipe is the one after the look.
+/// The capture and the pipe must come from one tmux command list, which is executed between two reads
+/// of the pane: then the first byte in the pipe is the one after the capture.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SyncPoint {
     /// The screen, some of the history above it, and the normal screen where the alternate one is
     /// shown.
     pub capture: Capture,
-    /// The modes of the terminal.
     pub modes: TerminalModes,
     /// The beginning of an escape sequence, of which the stream has the rest: what
-    /// `capture-pane -p -P -C` says, through [`unescape`].
+    /// `capture-pane -p -P -C` prints, through [`unescape`].
     pub pending: Vec<u8>,
     /// The server's version, on which widths of characters and what it drops depend.
     pub version: TmuxVersion,
@@ -26,12 +25,12 @@ pub struct SyncPoint {
 pub struct TerminalModes {
     /// Text continues in the next row (`#{wrap_flag}`).
     pub wrap: bool,
-    /// Text moves what stands behind it (`#{insert_flag}`).
+    /// Text moves the characters behind it (`#{insert_flag}`).
     pub insert: bool,
     /// Rows count from the top of the scroll region (`#{origin_flag}`).
     pub origin: bool,
     /// The first and the last row of the scroll region, from 0
-    /// (`#{scroll_region_upper}`, `#{scroll_region_lower}`); one that is none stands for the screen.
+    /// (`#{scroll_region_upper}`, `#{scroll_region_lower}`); an invalid one means the whole screen.
     pub region: (u32, u32),
     /// The columns of the tab stops, from 0 (`#{pane_tabs}`); without them, each eighth.
     pub tabs: Option<Vec<u32>>,

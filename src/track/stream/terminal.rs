@@ -8,7 +8,7 @@ use super::ink::Ink;
 use super::sync_point::TerminalModes;
 use crate::track::version::TmuxVersion;
 
-/// A cursor, which may stand behind the last column: the next character wraps.
+/// A cursor, which may be behind the last column: the next character wraps.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct At {
     pub x: usize,
@@ -19,13 +19,12 @@ pub(super) struct At {
 #[derive(Clone, Debug)]
 pub(super) struct Saved {
     pub rows: std::collections::VecDeque<super::line::Line>,
-    /// Where its cursor was.
     pub cursor: At,
     /// The style that was set there.
     pub ink: Ink,
 }
 
-/// Of what characters look like, as much as their text depends on.
+/// The attributes of characters on which their text depends.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Pen {
     pub foreground: bool,

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use super::agreed::Agreed;
+use super::agreement::Agreed;
 use super::input::Input;
 use super::scrolled::ScrolledOff;
 use super::shell_marks::{Marks, ShellMark};
@@ -23,14 +23,14 @@ use crate::track::tracker::Tracker;
 /// so that bytes alone bound nothing.
 const WAITING_BYTES_MAX: usize = 1024 * 1024;
 
-/// So often lines are looked at again that were revised just now: faster than people read, and
+/// The interval at which lines that were just revised are compared again: faster than people read, and
 /// progress at a thousand steps a second makes no thousand events.
 pub(super) const REVISION_PERIOD: Duration = Duration::from_millis(50);
 
-/// So often a full-screen program's screen is said.
+/// The interval at which a full-screen program's screen is reported.
 pub(super) const SCREEN_PERIOD: Duration = Duration::from_millis(200);
 
-/// So many lines that were said are remembered, to find the place again.
+/// The number of reported lines that are remembered, to find the position again.
 pub(super) const RECENT_LINES: usize = 12;
 
 /// So many lines more than those that are known are taken one by one; beyond, as a block.
@@ -38,22 +38,23 @@ const SINGLE_LINES: usize = 32;
 
 /// Follows one pane, byte for byte.
 ///
-/// It continues from a [`Tracker`], with its lines, numbers and rules: a line is said once it has
-/// scrolled off, or has stood for [`Tracker::set_settle_period`] behind the cursor. Bytes change
-/// nothing but the terminal; [`StreamTracker::changes`] says what has come of them, so that it does
+/// It continues from a [`Tracker`], with its lines, numbers and rules: a line is reported once it
+/// has scrolled off, or has been unchanged for [`Tracker::set_settle_period`] behind the cursor. Bytes
+/// change only the terminal; [`StreamTracker::changes`] reports the result, so that it does
 /// not matter where they were cut.
 ///
 /// ```
 /// use std::time::Duration;
-/// use td_observe::track::{Change, Capture, Row, SyncPoint, StreamTracker, Tracker};
+/// use td_observe::track::{Capture, Change, PaneNumbers, Row, SyncPoint, StreamTracker, Tracker};
 /// let rows = vec![Row::default(); 3];
-/// let capture = Capture { width: 20, height: 3, rows, ..Capture::default() };
+/// let numbers = PaneNumbers { width: 20, height: 3, ..PaneNumbers::default() };
+/// let capture = Capture { numbers, rows, ..Capture::default() };
 /// let seam = SyncPoint { capture, ..SyncPoint::default() };
 /// let mut pane = StreamTracker::new(Tracker::baseline(&seam.capture), &seam);
 /// let bytes = b"cc a.c\r\n";
 /// assert_eq!(pane.feed(bytes), bytes.len());
 /// assert_eq!(pane.changes(Duration::ZERO), []);
-/// // It stood until it was asked for again: settled.
+/// // It was unchanged until the next call: settled.
 /// let line = Change::Lines { first_line: 1, chunk: "cc a.c\n".into() };
 /// assert_eq!(pane.changes(Duration::ZERO), [line]);
 /// ```
@@ -65,30 +66,30 @@ pub struct StreamTracker {
     pub(super) marks: Marks,
     /// Bytes have come that the book does not know of.
     pub(super) fed: bool,
-    /// Lines may read differently than was said, which is said with the next revisions.
+    /// Lines may differ from their reported texts; the next revisions report them.
     owes: bool,
-    /// Another program has begun, which no look has shown yet.
+    /// Another program has begun, which no capture has shown yet.
     pub(super) begun_anew: bool,
     /// The same for the alternate screen.
     pub(super) screen_fed: bool,
-    /// Bytes were dropped, and no look has been taken since.
+    /// Bytes were dropped, and no capture has been taken since.
     pub(super) is_holed: bool,
-    /// The last lines that were said, with their numbers.
+    /// The last reported lines, with their numbers.
     pub(super) recent: VecDeque<(i64, String)>,
     /// The changes reported since stream and tmux agreed.
     pub(super) agreed: Agreed,
     /// In which colours lines were written.
     styled: Styled,
-    /// When the book was last told where the lines stand.
+    /// The time at which the book last got the positions of the lines.
     advanced_at: Duration,
     /// When lines were last revised.
     pub(super) revised_at: Option<Duration>,
-    /// When a full-screen program's screen was last said.
+    /// The time of the last report of a full-screen program's screen.
     pub(super) screen_at: Option<Duration>,
 }
 
 impl StreamTracker {
-    /// Continues where a tracker is that has just taken in the look of the seam: [`Tracker::baseline`],
+    /// Continues from a tracker that has just taken the capture of the sync point: [`Tracker::baseline`],
     /// [`Tracker::fresh`], [`Tracker::resume`] or [`Tracker::apply_deepest`].
     pub fn new(tracker: Tracker, seam: &SyncPoint) -> Self {
         let mut stream = Self {
@@ -113,12 +114,12 @@ impl StreamTracker {
             tracker,
         };
         stream.sit(seam, false);
-        stream.note_said(&[]);
+        stream.note_recent(&[]);
         stream.confirm(&seam.capture);
         stream
     }
 
-    /// Puts the terminal into the state of a seam whose look the tracker has taken in. Whether the
+    /// Puts the terminal into the state of a sync point whose capture the tracker has taken. Whether the
     /// program `goes_on`, all of whose bytes until there have come.
     pub(super) fn sit(&mut self, seam: &SyncPoint, goes_on: bool) {
         let head = self.tracker.book.reaching_in();
@@ -158,13 +159,13 @@ impl StreamTracker {
     }
 
     /// The bytes that are given next have come now, on the clock of [`StreamTracker::changes`]: tmux
-    /// waits for the end of a title, say, for some seconds only. Where this is never called, no time
+    /// waits for the end of a title, for example, for some seconds only. Where this is never called, no time
     /// passes between bytes.
     pub fn advance_clock(&mut self, now: Duration) {
         self.input.passed(now, &mut self.terminal);
     }
 
-    /// Takes bytes, cut anywhere; how many. It is fewer than there are when much waits to be said:
+    /// Takes bytes, cut anywhere; how many. It is fewer than there are when much waits to be reported:
     /// then [`StreamTracker::changes`] must be asked (and [`StreamTracker::shell_marks`]) before
     /// the rest is given.
     #[must_use = "the bytes that were not taken must be given again"]
@@ -181,7 +182,7 @@ impl StreamTracker {
     }
 
     /// Returns what has come to light until now, a point in time on any clock that never goes back.
-    /// Lines that have scrolled off are said at once, the others when they have stood for long
+    /// Lines that have scrolled off are reported at once, the others when they have been unchanged long
     /// enough; see [`StreamTracker::deadline`].
     pub fn changes(&mut self, now: Duration) -> Vec<Change> {
         let mut changes = Vec::new();
@@ -222,7 +223,7 @@ impl StreamTracker {
         [paced, settled, screen].into_iter().flatten().min()
     }
 
-    /// Returns what the shell said of its commands since it was last asked, in order.
+    /// Returns the shell's messages about its commands since the last call, in order.
     pub fn shell_marks(&mut self) -> Vec<ShellMark> {
         self.marks.take()
     }
@@ -255,7 +256,7 @@ impl StreamTracker {
     }
 
     /// Another program begins in the pane, the end of the one before being known: tmux has erased the
-    /// screen and gone to its top, which no byte tells.
+    /// screen and gone to its top, which no byte shows.
     pub fn respawned(&mut self, now: Duration) -> Vec<Change> {
         let mut changes = Vec::new();
         self.tracker.at = now;
@@ -282,8 +283,8 @@ impl StreamTracker {
         changes
     }
 
-    /// The observer stops and the pane continues: all but the line of the cursor is said, and that one
-    /// as it stands.
+    /// The observer stops and the pane continues: all lines are reported, the line of the cursor in its
+    /// present state.
     pub fn detach(&mut self, now: Duration) -> Vec<Change> {
         let mut changes = Vec::new();
         self.tracker.at = now;
@@ -293,9 +294,9 @@ impl StreamTracker {
         changes
     }
 
-    /// In which colours lines were written that [`StreamTracker::changes`], or what else says changes,
-    /// has said just now: lines from this number on, each ended by `\n`, or one without its end.
-    /// Lines that read otherwise are plain, and so are those that stood there when observation
+    /// Returns the colours of lines that [`StreamTracker::changes`], or another method that returns
+    /// changes, has just returned: lines from this number on, each ended by `\n`, or one without its end.
+    /// Lines with another text are plain, and so are those that were there when observation
     /// began, until they are written again.
     pub fn styles(&self, first_line: i64, text: &str) -> Styles {
         self.styled.styles(first_line, text)
@@ -306,7 +307,7 @@ impl StreamTracker {
         &self.tracker
     }
 
-    /// Sets for how long a line must stand to be settled.
+    /// Sets the time for which a line must be unchanged to be settled.
     pub fn set_settle_period(&mut self, settle: Duration) {
         self.tracker.set_settle_period(settle);
     }
@@ -316,7 +317,7 @@ impl StreamTracker {
     pub(super) fn lines(&self) -> (Vec<Logical>, Footprint) {
         let (mut rows, mut cursor_row) = self.terminal.normal();
         if self.tracker.dead.is_some() {
-            // As looks are read: tmux has moved the cursor.
+            // As in captures: tmux has moved the cursor.
             leave_out_notice(&mut rows);
             cursor_row = 0;
         }
@@ -337,7 +338,7 @@ impl StreamTracker {
         (lines, footprint)
     }
 
-    /// Tells the book where the lines stand now, and those that have scrolled off since.
+    /// Passes the positions of the lines to the book, with the lines that have scrolled off since.
     pub(super) fn advance(&mut self, changes: &mut Vec<Change>) {
         self.advanced_at = self.tracker.at;
         let ScrolledOff {
@@ -382,7 +383,7 @@ impl StreamTracker {
             book.take(lines, first, Moved::By(count), &footprint, taken);
             return;
         }
-        // What came and went since the book was last told is final as it is.
+        // Lines that came and went since the last call are final as they are.
         if !lines.is_empty() {
             book.take(lines, first, Moved::By(count), &footprint, taken);
             book.settle(changes, false);

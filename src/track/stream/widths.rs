@@ -1,7 +1,7 @@
 //! The width of characters in a version of tmux (pure).
 //!
 //! tmux asks its C library. Which one the server has is not known: the tables are those of the
-//! builds of Debian, and where another library has another table, the screen that is compared says so.
+//! builds of Debian, and where another library has another table, the comparison of screens finds the difference.
 
 use std::sync::OnceLock;
 

@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use td_observe::track::{Capture, Change, Row, StreamTracker, SyncPoint, Tracker};
+use td_observe::track::{Capture, Change, PaneNumbers, Row, StreamTracker, SyncPoint, Tracker};
 
 use super::cut::cut;
 
@@ -32,9 +32,12 @@ fn shown(mut look: Capture) -> Capture {
 /// Returns the text that a reader has in the end, and the text of the pane.
 fn replay((width, height): (u32, u32), pieces: &[&[u8]]) -> (BTreeMap<i64, String>, Capture) {
     let look = Capture {
-        width,
-        height,
-        history_limit: 50,
+        numbers: PaneNumbers {
+            width,
+            height,
+            history_limit: 50,
+            ..PaneNumbers::default()
+        },
         rows: vec![Row::default(); height as usize],
         ..Capture::default()
     };

@@ -4,8 +4,8 @@ use std::time::{Duration, Instant};
 
 use td_observe::Cursor;
 use td_observe::track::{
-    Capture, Change, ProcessExit, RevisionThrottle, Row, SavedScreen, Throttled, Tracker,
-    TrackerOutput,
+    Capture, Change, PaneNumbers, ProcessExit, RevisionThrottle, Row, SavedScreen, Throttled,
+    Tracker, TrackerOutput,
 };
 
 /// More looks than this make a case slow, and no richer.
@@ -93,7 +93,10 @@ fn seen(tracker: &mut Tracker, look: &Capture) -> Vec<Change> {
                 "nothing is deeper than {look:#?}"
             );
             let deeper = Capture {
-                history_size: look.history_rows() as u32,
+                numbers: PaneNumbers {
+                    history_size: look.history_rows() as u32,
+                    ..look.clone().numbers
+                },
                 ..look.clone()
             };
             tracker.apply_deepest(&deeper)
@@ -208,17 +211,20 @@ fn any_look(bytes: &mut Bytes) -> Capture {
         bytes.below(40)
     };
     let mut look = Capture {
-        width: bytes.number(),
-        height: if is_sane { height.min(12) } else { height },
-        history_size: if is_sane {
-            history as u32
-        } else {
-            bytes.number()
-        },
-        history_limit: bytes.number(),
-        cursor: Cursor {
-            x: bytes.number(),
-            y: bytes.number(),
+        numbers: PaneNumbers {
+            width: bytes.number(),
+            height: if is_sane { height.min(12) } else { height },
+            history_size: if is_sane {
+                history as u32
+            } else {
+                bytes.number()
+            },
+            history_limit: bytes.number(),
+            cursor: Cursor {
+                x: bytes.number(),
+                y: bytes.number(),
+            },
+            ..PaneNumbers::default()
         },
         rows: bytes.rows(count),
         ..Capture::default()

@@ -33,7 +33,6 @@ pub struct GeminiRecord<'a> {
     patch: Maybe<HeaderPatch<'a>>,
 }
 
-/// A patch of the header.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, bound(deserialize = "'de: 'a"))]
 struct HeaderPatch<'a> {

@@ -8,7 +8,6 @@ use crate::agent::stream::values;
 /// The output of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SseEvent<'a> {
-    /// The data of an event.
     Data(&'a [u8]),
     /// The data exceeded the limit; its length in bytes.
     TooLong(u64),

@@ -27,7 +27,6 @@ const READ_BYTES: usize = 16 * 1024;
 /// Time to wait for the thread after its connection is shut down.
 const JOIN: Duration = Duration::from_millis(50);
 
-/// An HTTP request.
 pub(super) struct HttpRequest {
     pub url: String,
     pub headers: Vec<(&'static str, HeaderValue)>,

@@ -73,7 +73,6 @@ impl Api {
     }
 }
 
-/// The endpoint of an API.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Endpoint {
     pub url: String,

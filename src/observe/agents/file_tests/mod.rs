@@ -43,7 +43,7 @@ impl Case {
     }
 
     /// Reads the file `seconds` later; returns the result and the number of bytes read.
-    fn look(&mut self, seconds: u64) -> (Looked, u64) {
+    fn look(&mut self, seconds: u64) -> (Check, u64) {
         self.now += Duration::from_secs(seconds);
         let context = ReadContext {
             now: self.now,
@@ -51,7 +51,7 @@ impl Case {
             stable: STABLE,
         };
         let mut left = u64::MAX;
-        let looked = self.file.look(context, &mut left);
+        let looked = self.file.check(context, &mut left);
         (looked, u64::MAX - left)
     }
 

@@ -198,7 +198,7 @@ fn rollout(minute: u32, answer: &str) -> String {
     .concat()
 }
 
-fn summaries(looked: &Looked) -> Vec<&str> {
+fn summaries(looked: &Check) -> Vec<&str> {
     let turns = looked.turns.iter().map(|turn| match turn {
         TurnEnd::Completed { summary, .. } => summary.as_str(),
         TurnEnd::Failed { error } => error.as_str(),

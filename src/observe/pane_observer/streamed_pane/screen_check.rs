@@ -7,8 +7,7 @@
 
 use std::time::{Duration, Instant};
 
-use crate::event::Cursor;
-use crate::track::{Capture, SyncPoint};
+use crate::track::{Capture, PaneNumbers, SyncPoint};
 
 /// A pane is quiet for this long before an urgent check. Hardly any program prints without such a
 /// pause: a prompt or a spinner has one.
@@ -33,14 +32,6 @@ const RETRY_MAX: Duration = Duration::from_secs(1);
 /// arrived for this long.
 const IN_TRANSIT: Duration = Duration::from_secs(1);
 
-/// The numbers of a pane that both the listing and a capture contain.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::observe) struct ListedNumbers {
-    pub history_size: u32,
-    pub cursor: Cursor,
-    pub alternate: bool,
-}
-
 /// The state of the comparison with tmux's screen.
 #[derive(Debug)]
 pub(super) struct ScreenCheck {
@@ -57,7 +48,7 @@ pub(super) struct ScreenCheck {
     /// The screen is known to differ from the result of the bytes.
     is_urgent: bool,
     /// The listed numbers that caused the last check of a quiet pane.
-    checked_numbers: Option<ListedNumbers>,
+    checked_numbers: Option<PaneNumbers>,
 }
 
 /// A comparison in progress.
@@ -120,8 +111,8 @@ impl ScreenCheck {
     /// they differ: `send-keys -R` and `clear-history` change a pane without any bytes.
     pub fn handle_listing(
         &mut self,
-        listed: ListedNumbers,
-        of_bytes: impl FnOnce() -> ListedNumbers,
+        listed: PaneNumbers,
+        of_bytes: impl FnOnce() -> PaneNumbers,
         now: Instant,
     ) {
         let is_quiet = now.saturating_duration_since(self.fed_at) >= ROUTINE_QUIET;

@@ -7,7 +7,6 @@ use crossbeam_channel::Receiver;
 use super::SessionPanes;
 use crate::event::PaneId;
 use crate::observe::conversation::{AgentChange, AgentUpdate, ConversationSink};
-use crate::observe::pane_output::PaneOutput;
 use crate::observe::resume_point::ResumePoint;
 
 /// Interval in which an agent is looked for in a pane that prints: processes take longer to start.
@@ -32,14 +31,14 @@ impl SessionPanes {
             return;
         };
         let recipient = ConversationSink {
-            emitter: self.config.emitter.clone(),
+            emitter: self.outputs.emitter.clone(),
             markers: self
                 .config
                 .turns
                 .as_ref()
                 .map(|turns| turns.markers.clone()),
             reported_until: self
-                .config
+                .outputs
                 .resume_points
                 .get(id)
                 .and_then(ResumePoint::conversation_ends),
@@ -55,13 +54,7 @@ impl SessionPanes {
             // Another poller's by now, or gone.
             return;
         };
-        let resume_point = self.config.resume_points.entry(id.clone()).or_default();
-        let mut out = PaneOutput {
-            emitter: &self.config.emitter,
-            resume_point,
-            blocking: self.pipes.is_some().then_some(&mut self.blocking),
-            now,
-        };
+        let mut out = self.outputs.of(&id, self.pipes.is_some(), now);
         match news {
             AgentChange::Started {
                 program,

@@ -4,15 +4,14 @@
 use std::collections::HashMap;
 use std::time::Instant;
 
-use super::captured_pane::CapturedPane;
 use super::{ReplyContext, SessionPanes};
 use crate::event::PaneId;
 use crate::observe::pane_observer::Begin;
 use crate::observe::pane_observer::Pane;
 use crate::observe::pane_output::PaneOutput;
 use crate::observe::session_outcome::SessionOutcome;
-use crate::tmux::{CaptureDigest, DepartedPane, bytes_read_by};
-use crate::track::{Capture, Row};
+use crate::tmux::{DepartedPane, PaneCapture, bytes_read_by};
+use crate::track::{Capture, PaneNumbers, Row};
 
 impl SessionPanes {
     /// A pane is no longer the session's.
@@ -57,16 +56,16 @@ impl SessionPanes {
         left: Option<DepartedPane>,
         now: Instant,
     ) {
-        let mut resume_point = self.config.resume_points.remove(id).unwrap_or_default();
+        let mut resume_point = self.outputs.resume_points.remove(id).unwrap_or_default();
         if let Some((pipes, token)) = self.pipes.as_mut().zip(pane.pipe()) {
             pipes.close(token);
         }
         let ending = self.programs.close(id, now);
         self.config.conversations.forget(id);
         let mut out = PaneOutput {
-            emitter: &self.config.emitter,
+            emitter: &self.outputs.emitter,
             resume_point: &mut resume_point,
-            blocking: self.pipes.is_some().then_some(&mut self.blocking),
+            blocking: self.pipes.is_some().then_some(&mut self.outputs.blocking),
             now,
         };
         if left.is_some_and(|left| left.moved) {
@@ -107,16 +106,19 @@ impl SessionPanes {
         if !to_open.is_fresh || left.get(id).is_some_and(|left| left.moved) {
             return;
         }
-        let look = Capture {
-            width: to_open.state.width,
-            height: to_open.state.height,
+        let capture = Capture {
+            numbers: PaneNumbers {
+                width: to_open.state.width,
+                height: to_open.state.height,
+                ..PaneNumbers::default()
+            },
             rows: vec![Row::default(); to_open.state.height as usize],
             ..Capture::default()
         };
-        let sight = CapturedPane {
-            state: &to_open.state,
-            look: &look,
-            seen: &CaptureDigest::default(),
+        let mut captured = PaneCapture {
+            state: to_open.state,
+            capture,
+            ..PaneCapture::default()
         };
         let context = ReplyContext {
             name: "",
@@ -124,7 +126,7 @@ impl SessionPanes {
             again: true,
             now,
         };
-        if let Some(mut pane) = self.open(id, sight, &Begin::Fresh, context) {
+        if let Some(mut pane) = self.open(id, &mut captured, &Begin::Fresh, context) {
             pane.is_missing_all(now);
             self.parts(id, pane, None, now);
         }
@@ -153,13 +155,7 @@ impl SessionPanes {
         self.detach_leaving(now);
         for (id, mut pane) in self.panes.drain() {
             self.config.transfers.forget(&id);
-            let resume_point = self.config.resume_points.entry(id).or_default();
-            pane.detach(&mut PaneOutput {
-                emitter: &self.config.emitter,
-                resume_point,
-                blocking: self.pipes.is_some().then_some(&mut self.blocking),
-                now,
-            });
+            pane.detach(&mut self.outputs.of(&id, self.pipes.is_some(), now));
         }
     }
 
@@ -182,13 +178,7 @@ impl SessionPanes {
     /// Reports what was held back of panes that have left, and closes those of which nothing comes.
     pub(super) fn emit_leaving(&mut self, now: Instant) {
         for (id, (pane, _)) in &mut self.leaving {
-            let resume_point = self.config.resume_points.entry(id.clone()).or_default();
-            pane.emit_due(&mut PaneOutput {
-                emitter: &self.config.emitter,
-                resume_point,
-                blocking: self.pipes.is_some().then_some(&mut self.blocking),
-                now,
-            });
+            pane.emit_due(&mut self.outputs.of(id, self.pipes.is_some(), now));
         }
         let over = self.leaving.iter().filter(|(id, (pane, left))| {
             let is_moved = left.is_some_and(|left| left.moved);

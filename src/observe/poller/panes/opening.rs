@@ -2,13 +2,13 @@
 
 use std::time::Duration;
 
-use super::captured_pane::{CapturedPane, ToOpen};
-use super::{ReplyContext, SessionPanes, out};
+use super::to_open::ToOpen;
+use super::{ReplyContext, SessionPanes};
 use crate::event::PaneId;
 use crate::observe::pane_observer::{Begin, Pane, PaneOptions, settle_time};
 use crate::observe::pane_transfers::{Arrival, Moving};
 use crate::observe::resume_point::ResumePoint;
-use crate::tmux::{Margin, PaneState};
+use crate::tmux::{Margin, PaneCapture, PaneState};
 use crate::track::captured_lines;
 
 /// Time for which a pane that comes from another session is waited for; its poller sees that it has
@@ -20,21 +20,23 @@ impl SessionPanes {
     pub(super) fn found(
         &mut self,
         id: &PaneId,
-        sight: CapturedPane<'_>,
+        captured: &mut PaneCapture,
         context: ReplyContext<'_>,
     ) -> Option<Pane> {
-        let known = self.config.resume_points.get(id).cloned();
+        let known = self.outputs.resume_points.get(id).cloned();
         if known.is_none() {
             match self.config.transfers.arrive(id, self.config.session_id) {
                 Arrival::New => {}
-                Arrival::Moved(moving) => return Some(self.take_over(*moving, id, sight, context)),
+                Arrival::Moved(moving) => {
+                    return Some(self.take_over(*moving, id, captured, context));
+                }
                 Arrival::Held => {
                     let since = *self.arriving.entry(id.clone()).or_insert(context.now);
                     if context.now.saturating_duration_since(since) < ARRIVAL_WAIT {
                         return None;
                     }
                     // What was reported of it there is not known here.
-                    return self.open(id, sight, &Begin::Resume(&ResumePoint::new()), context);
+                    return self.open(id, captured, &Begin::Resume(&ResumePoint::new()), context);
                 }
             }
         }
@@ -44,7 +46,7 @@ impl SessionPanes {
             None if stood_there => Begin::Baseline,
             None => Begin::Fresh,
         };
-        self.open(id, sight, &begin, context)
+        self.open(id, captured, &begin, context)
     }
 
     /// A pane that was another session's.
@@ -55,23 +57,17 @@ impl SessionPanes {
             resume_point,
         }: Moving,
         id: &PaneId,
-        sight: CapturedPane<'_>,
+        captured: &mut PaneCapture,
         context: ReplyContext<'_>,
     ) -> Pane {
         let deepest = self.was_asked_whole(id, context);
         self.arriving.remove(id);
         self.to_open.remove(id);
-        self.config.resume_points.insert(id.clone(), resume_point);
-        let state = self.with_command(sight.state);
-        let mut out = out(
-            &self.config.emitter,
-            &mut self.config.resume_points,
-            id,
-            context.now,
-        );
-        pane.arrive(&state, &mut out);
-        let CapturedPane { state, look, seen } = sight;
-        pane.look(state, look, seen.clone(), deepest, &mut out);
+        self.outputs.resume_points.insert(id.clone(), resume_point);
+        self.add_command(&mut captured.state);
+        let mut out = self.outputs.of(id, false, context.now);
+        pane.arrive(&captured.state, &mut out);
+        pane.handle_capture(captured, deepest, &mut out);
         self.found_late |= context.again && pane.deeper;
         pane
     }
@@ -86,10 +82,11 @@ impl SessionPanes {
     pub(super) fn open(
         &mut self,
         id: &PaneId,
-        CapturedPane { state, look, seen }: CapturedPane<'_>,
+        captured: &mut PaneCapture,
         begin: &Begin<'_>,
         context: ReplyContext<'_>,
     ) -> Option<Pane> {
+        let look = &captured.capture;
         let whole = look.is_complete() || matches!(begin, Begin::Baseline);
         // A full-screen program came after the listing: what is behind it is configured, too.
         let hidden = look.alternate && look.saved.is_none();
@@ -97,7 +94,7 @@ impl SessionPanes {
             self.found_late |= context.again;
             let to_open = ToOpen {
                 margin: Margin::All,
-                state: state.clone(),
+                state: captured.state.clone(),
                 is_fresh: matches!(begin, Begin::Fresh),
             };
             self.to_open.insert(id.clone(), to_open);
@@ -107,19 +104,14 @@ impl SessionPanes {
         self.passed_over.remove(id);
         self.arriving.remove(id);
         // From here on it is known, whatever happens to this thread.
-        let resume_points = &mut self.config.resume_points;
+        let resume_points = &mut self.outputs.resume_points;
         resume_points.entry(id.clone()).or_default();
         let stood_there = !matches!(begin, Begin::Fresh);
         if let Some(baseline) = self.config.baseline.as_ref().filter(|_| stood_there) {
             baseline.show(context.name, id, &captured_lines(look));
         }
-        let state = self.with_command(state);
-        let mut out = out(
-            &self.config.emitter,
-            &mut self.config.resume_points,
-            id,
-            context.now,
-        );
+        self.add_command(&mut captured.state);
+        let mut out = self.outputs.of(id, false, context.now);
         let options = PaneOptions {
             begin,
             baseline_lines: self.config.baseline_lines,
@@ -130,12 +122,12 @@ impl SessionPanes {
             shows_screen: self.config.shows_screens,
             streams: self.pipes.is_some(),
         };
-        Some(Pane::open(&state, look, seen.clone(), options, &mut out))
+        Some(Pane::open(captured, options, &mut out))
     }
 
-    /// The state with the program in the pane's foreground. A pane that has just appeared is asked
-    /// for.
-    pub(super) fn with_command(&mut self, state: &PaneState) -> PaneState {
+    /// Adds the program in the pane's foreground to its state. The program of a pane that has just
+    /// appeared is requested.
+    pub(super) fn add_command(&mut self, state: &mut PaneState) {
         let (id, commands) = (state.pane(), &mut self.config.commands);
         if !commands.contains_key(&id)
             && let Ok(listing) = self.config.gateway.listing()
@@ -145,9 +137,6 @@ impl SessionPanes {
                 .map(|state| (state.pane(), state.command.clone()))
                 .collect();
         }
-        PaneState {
-            command: commands.get(&id).cloned().unwrap_or_default(),
-            ..state.clone()
-        }
+        state.command = commands.get(&id).cloned().unwrap_or_default();
     }
 }

@@ -7,7 +7,6 @@ use crossbeam_channel::Receiver;
 use super::SessionPanes;
 use crate::event::PaneId;
 use crate::observe::command_events::CommandEvent;
-use crate::observe::pane_output::PaneOutput;
 
 impl SessionPanes {
     /// Gets a message when processes have ended.
@@ -22,16 +21,7 @@ impl SessionPanes {
             let Some(pane) = self.panes.get_mut(&id).or(leaving) else {
                 continue;
             };
-            let resume_point = self.config.resume_points.entry(id).or_default();
-            pane.program_ended(
-                death,
-                &mut PaneOutput {
-                    emitter: &self.config.emitter,
-                    resume_point,
-                    blocking: self.pipes.is_some().then_some(&mut self.blocking),
-                    now,
-                },
-            );
+            pane.program_ended(death, &mut self.outputs.of(&id, self.pipes.is_some(), now));
         }
         self.emit_jobs(now);
         self.emit_leaving(now);
@@ -48,7 +38,7 @@ impl SessionPanes {
         if !self.panes.contains_key(id) && !self.leaving.contains_key(id) {
             return;
         }
-        let emitter = &self.config.emitter;
+        let emitter = &self.outputs.emitter;
         emitter.emit(job.into_event(emitter.execution_id(), id));
     }
 }

@@ -6,17 +6,15 @@ use std::time::Instant;
 
 use crossbeam_channel::Receiver;
 
-use super::captured_pane::ToOpen;
-use super::{ReplyContext, SessionPanes, out};
+use super::to_open::ToOpen;
+use super::{ReplyContext, SessionPanes};
 use crate::event::PaneId;
-use crate::observe::pane_observer::{Pane, seam_of};
-use crate::observe::pane_output::PaneOutput;
+use crate::observe::pane_observer::{Pane, sync_point};
 use crate::observe::poller::pipes::SessionPipes;
 use crate::tmux::{
-    BASELINE_ROWS, CaptureRequest, DrainMessage, DrainOutput, Margin, NewPanes, PaneReply,
-    PaneRequest, PaneState, ResyncData, ResyncRequest, ResyncSpec,
+    BASELINE_ROWS, CaptureRequest, DrainMessage, DrainOutput, Margin, NewPanes, PaneCapture,
+    PaneReply, PaneRequest, PaneState, ResyncRequest, ResyncSpec,
 };
-use crate::track::Capture;
 
 impl SessionPanes {
     /// Returns what to ask for beside that, at once; see [`Roster::needs_more`].
@@ -61,7 +59,7 @@ impl SessionPanes {
             }
         }
         if let Some(trouble) = self.pipes.as_mut().and_then(SessionPipes::take_trouble) {
-            self.config.emitter.warning("tmux", &trouble);
+            self.outputs.emitter.warning("tmux", &trouble);
         }
         wants
     }
@@ -107,12 +105,7 @@ impl SessionPanes {
     pub fn lost_pipes(&mut self, now: Instant) {
         self.pipes = None;
         for (id, pane) in &mut self.panes {
-            pane.follow_looks(&mut out(
-                &self.config.emitter,
-                &mut self.config.resume_points,
-                id,
-                now,
-            ));
+            pane.follow_looks(&mut self.outputs.of(id, false, now));
         }
         self.detach_leaving(now);
     }
@@ -121,11 +114,11 @@ impl SessionPanes {
     pub(super) fn is_to_be_opened(
         &mut self,
         id: &PaneId,
-        state: &PaneState,
+        state: PaneState,
         context: ReplyContext<'_>,
     ) {
         let stood_there = self.passed_over.contains(id) || context.first && !self.config.fresh;
-        let is_known = self.config.resume_points.contains_key(id);
+        let is_known = self.outputs.resume_points.contains_key(id);
         let margin = match stood_there && !is_known {
             true => Margin::Rows(BASELINE_ROWS),
             false => Margin::All,
@@ -133,7 +126,7 @@ impl SessionPanes {
         self.found_late |= context.again && !self.to_open.contains_key(id);
         self.to_open.entry(id.clone()).or_insert(ToOpen {
             margin,
-            state: state.clone(),
+            state,
             is_fresh: !stood_there && !is_known,
         });
     }
@@ -143,40 +136,37 @@ impl SessionPanes {
         &mut self,
         pane: &mut Pane,
         id: &PaneId,
-        look: &Capture,
-        seam: Option<&ResyncData>,
+        PaneCapture {
+            capture, resync, ..
+        }: PaneCapture,
         now: Instant,
     ) {
         let Some(pipes) = &mut self.pipes else { return };
         let Some(token) = pipes.take_requested(id) else {
             return;
         };
-        match seam {
+        match resync {
             // A capture that is too short is taken again, and the pipe opened anew. Nothing comes of a
             // program that has ended, and tmux opens no pipe then.
-            Some(seam) if seam.was_unpiped && !pane.deeper && look.dead.is_none() => {
+            Some(resync) if resync.was_unpiped && !pane.deeper && capture.dead.is_none() => {
                 let times = (self.config.gateway.epoch(), now);
-                let seam = seam_of(look, seam);
-                pane.follow_bytes(&seam, token.clone(), times);
+                let point = sync_point(capture, resync);
+                pane.follow_bytes(&point, token.clone(), times);
                 if let Some(recording) = &mut self.config.recording {
                     recording.interrupt(id);
-                    recording.add_screen(id, &seam);
+                    recording.add_screen(id, &point);
                 }
                 pipes.set_owner(id, token);
             }
-            seam => {
+            resync => {
                 pipes.close(&token);
-                let theirs = seam.is_some_and(|seam| !seam.was_unpiped);
+                let is_captured = resync.is_some();
+                let theirs = resync.is_some_and(|resync| !resync.was_unpiped);
                 if theirs && let Some(recording) = &mut self.config.recording {
                     recording.interrupt(id);
                 }
-                if theirs || seam.is_none() {
-                    let out = out(
-                        &self.config.emitter,
-                        &mut self.config.resume_points,
-                        id,
-                        now,
-                    );
+                if theirs || !is_captured {
+                    let out = self.outputs.of(id, false, now);
                     pane.has_no_pipe(theirs, &out);
                 }
             }
@@ -202,12 +192,7 @@ impl SessionPanes {
         self.programs.forget(id);
         if let Some((pipes, token)) = self.pipes.as_mut().zip(pane.pipe()) {
             pipes.close(token);
-            pane.follow_looks(&mut out(
-                &self.config.emitter,
-                &mut self.config.resume_points,
-                id,
-                now,
-            ));
+            pane.follow_looks(&mut self.outputs.of(id, false, now));
         }
     }
 
@@ -252,20 +237,14 @@ impl SessionPanes {
                 return false;
             }
         };
-        let resume_point = self.config.resume_points.entry(id.clone()).or_default();
-        let mut out = PaneOutput {
-            emitter: &self.config.emitter,
-            resume_point,
-            blocking: Some(&mut self.blocking),
-            now,
-        };
+        let mut out = self.outputs.of(&id, true, now);
         let mut has_printed = false;
         match output {
             DrainOutput::Connected => pane.pipe_begun(),
             DrainOutput::Bytes(bytes) => {
                 self.programs.note_output(&id, now);
                 has_printed = true;
-                for mark in pane.fed(&bytes, &mut out) {
+                for mark in pane.feed(&bytes, &mut out) {
                     for job in self.programs.handle_mark(&id, mark, now) {
                         let event = job.into_event(out.emitter.execution_id(), &id);
                         out.emitter.emit(event);

@@ -12,7 +12,7 @@ mod terminal;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use super::super::{Capture, Change, Row, Tracker};
+use super::super::{Capture, Change, PaneNumbers, Row, Tracker};
 use super::{StreamTracker, SyncPoint};
 
 /// Longer than anything waits to be said.
@@ -148,13 +148,16 @@ fn seam(width: u32, rows: &[&str], history: usize) -> SyncPoint {
     let last = rows.iter().rposition(|row| !row.text.is_empty());
     let last = last.unwrap_or(history).max(history);
     let capture = Capture {
-        width,
-        height: (rows.len() - history) as u32,
-        history_size: history as u32,
-        history_limit: 2000,
-        cursor: crate::event::Cursor {
-            x: rows[last].text.chars().count() as u32,
-            y: (last - history) as u32,
+        numbers: PaneNumbers {
+            width,
+            height: (rows.len() - history) as u32,
+            history_size: history as u32,
+            history_limit: 2000,
+            cursor: crate::event::Cursor {
+                x: rows[last].text.chars().count() as u32,
+                y: (last - history) as u32,
+            },
+            ..PaneNumbers::default()
         },
         rows,
         ..Capture::default()

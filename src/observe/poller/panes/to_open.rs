@@ -1,0 +1,13 @@
+//! A pane that awaits its first capture.
+
+use crate::tmux::{Margin, PaneState};
+
+/// A pane that is to be opened with the capture that is taken next.
+pub(super) struct ToOpen {
+    /// The depth of that capture.
+    pub margin: Margin,
+    /// The pane's state in the listing.
+    pub state: PaneState,
+    /// It is to be reported from its first line.
+    pub is_fresh: bool,
+}
