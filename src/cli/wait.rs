@@ -212,9 +212,11 @@ fn until_done(
 
 /// Redacts the text of an outcome: the last lines together, since a secret may go over two.
 fn redact(rules: &Rules, outcome: &mut WaitOutcome) {
-    let lines = outcome.last_lines.join("\n");
-    if let Cow::Owned(redacted) = rules.text(&lines) {
-        outcome.last_lines = redacted.split('\n').map(str::to_owned).collect();
+    let lines = outcome.lines_before.iter().chain(&outcome.last_lines);
+    let lines: Vec<&str> = lines.map(String::as_str).collect();
+    if let Cow::Owned(redacted) = rules.text(&lines.join("\n")) {
+        let lines = redacted.split('\n').skip(outcome.lines_before.len());
+        outcome.last_lines = lines.map(str::to_owned).collect();
     }
     if let WaitEnd::Matched(found) | WaitEnd::Stopped(found) = &mut outcome.end {
         for text in [&mut found.text, &mut found.pattern].into_iter().flatten() {

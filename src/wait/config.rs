@@ -169,6 +169,8 @@ pub struct WaitOutcome {
     pub lost_lines: bool,
     /// The last lines of the pane, oldest first; of several panes, those of the pane that ended the wait.
     pub last_lines: Vec<String>,
+    /// The lines before them, in which a secret of the last lines may begin.
+    pub(crate) lines_before: Vec<String>,
 }
 
 /// The end of a wait.

@@ -11,6 +11,19 @@ use crate::track::Change;
 /// The number of a pane's last lines in an outcome.
 const LAST_LINES: usize = 20;
 
+/// The lines that are kept before them: a secret in the last lines may begin there, such as a private key of
+/// some fifty lines.
+const LINES_BEFORE: usize = 60;
+
+/// The last lines of a pane.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct LastLines {
+    /// The last lines, oldest first.
+    pub lines: Vec<String>,
+    /// The lines before them.
+    pub before: Vec<String>,
+}
+
 /// The patterns of a wait. Where a line matches both kinds, the wanted ones count.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Patterns {
@@ -189,9 +202,11 @@ impl Matcher {
         matches.fold(None, LineMatch::first_of)
     }
 
-    /// Returns the last lines, oldest first.
-    pub fn last_lines(&self) -> Vec<String> {
-        self.last.iter().map(|(_, text)| text.clone()).collect()
+    /// Returns the last lines, oldest first, and the lines before them.
+    pub fn last_lines(&self) -> LastLines {
+        let mut before: Vec<String> = self.last.iter().map(|(_, text)| text.clone()).collect();
+        let lines = before.split_off(before.len().saturating_sub(LAST_LINES));
+        LastLines { lines, before }
     }
 
     /// Adds lines with a text of the baseline to it under their new numbers: new output with the same text
@@ -315,7 +330,7 @@ impl Matcher {
 
     fn keep(&mut self, number: i64, text: &str) {
         self.last.retain(|(known, _)| *known < number);
-        if self.last.len() >= LAST_LINES {
+        if self.last.len() >= LAST_LINES + LINES_BEFORE {
             self.last.pop_front();
         }
         self.last.push_back((number, text.to_owned()));
@@ -326,7 +341,7 @@ impl Matcher {
             .iter()
             .rposition(|(_, text)| !text.trim().is_empty())
             .map_or(0, |last| last + 1);
-        for (number, text) in &visible[used.saturating_sub(LAST_LINES)..used] {
+        for (number, text) in &visible[used.saturating_sub(LAST_LINES + LINES_BEFORE)..used] {
             self.keep(*number, text);
         }
     }

@@ -194,6 +194,8 @@ fn the_last_lines_are_kept() {
         &[(30, "30"), (31, "open"), (32, "")],
     ));
     let last = matcher.last_lines();
+    assert_eq!(last.before.len(), 11);
+    let last = last.lines;
     assert_eq!(last.len(), 20);
     assert_eq!(last.first().map(String::as_str), Some("12"));
     assert_eq!(last.last().map(String::as_str), Some("open"));

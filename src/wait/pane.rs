@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use super::config::Wait;
-use super::matcher::{LineMatch, MatchKind, Matcher, Numbering, PaneLines};
+use super::matcher::{LastLines, LineMatch, MatchKind, Matcher, Numbering, PaneLines};
 use crate::agent::{RedrawDetector, Turn, TurnDetector};
 use crate::tmux::{CaptureDigest, CaptureRequest, Freshness, Margin, PaneRequest};
 use crate::track::{Capture, Change, GapReason, ProcessExit, Tracker, TrackerOutput};
@@ -157,7 +157,7 @@ impl WaitedPane {
     }
 
     /// Returns the last lines of the pane.
-    pub fn last_lines(&self) -> Vec<String> {
+    pub fn last_lines(&self) -> LastLines {
         self.matcher.last_lines()
     }
 

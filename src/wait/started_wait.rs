@@ -9,7 +9,7 @@ use crossbeam_channel::{Receiver, never, select_biased};
 
 use super::channel_wait::ChannelWait;
 use super::config::{TargetEnd, Wait, WaitCondition, WaitEnd, WaitMatch, WaitOutcome};
-use super::matcher::LineMatch;
+use super::matcher::{LastLines, LineMatch};
 use super::pane::{BaselineMode, WaitedPane};
 use crate::clock::Clock;
 use crate::error::{Error, Result};
@@ -53,7 +53,7 @@ pub struct StartedWait<'a> {
     is_unanswered: bool,
     /// A match in the final state of a pane that is gone.
     final_match: Option<(PaneId, LineMatch)>,
-    last_lines: Vec<String>,
+    last_lines: LastLines,
     exit_status: Option<i32>,
     has_baseline: bool,
     /// The end, when the first capture already decided it.
@@ -106,7 +106,7 @@ impl<'a> StartedWait<'a> {
             has_lost_lines: false,
             is_unanswered: false,
             final_match: None,
-            last_lines: Vec::new(),
+            last_lines: LastLines::default(),
             exit_status: None,
             has_baseline: false,
             end: None,
@@ -147,7 +147,7 @@ impl<'a> StartedWait<'a> {
             Some(end) => end,
             None => self.run()?,
         };
-        if self.last_lines.is_empty()
+        if self.last_lines.lines.is_empty()
             && let Some(pane) = self.panes.values().max_by_key(|pane| pane.changed_at)
         {
             self.last_lines = pane.last_lines();
@@ -157,7 +157,8 @@ impl<'a> StartedWait<'a> {
             ts: self.clock.wall(),
             elapsed: self.clock.now().saturating_duration_since(self.began),
             lost_lines: self.may_have_lost_lines(),
-            last_lines: self.last_lines,
+            last_lines: self.last_lines.lines,
+            lines_before: self.last_lines.before,
         })
     }
 
