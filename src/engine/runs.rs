@@ -157,9 +157,11 @@ impl RunProvider for RunRegistry {
             return Ok(OpenedRun {
                 emitter: open.emitter.clone(),
                 history: open.history.clone(),
+                locked: None,
             });
         }
         let mut is_kept = false;
+        let mut locked = None;
         let (emitter, history) = match self.open_log(&mut state, &name, info) {
             Some(Ok(run)) => {
                 is_kept = true;
@@ -176,6 +178,7 @@ impl RunProvider for RunRegistry {
                 self.send(LogCommand::Skip(label.clone()));
                 let emitter = self.bus.emitter_for(label);
                 if let Some(Err(error)) = failed {
+                    locked = locked_run(&error);
                     let why = format!("observing without a log: {error:?}");
                     log::warn!("{why}");
                     emitter.warning("log", &why);
@@ -193,7 +196,11 @@ impl RunProvider for RunRegistry {
                 is_kept,
             },
         );
-        Ok(OpenedRun { emitter, history })
+        Ok(OpenedRun {
+            emitter,
+            history,
+            locked,
+        })
     }
 
     fn add_metadata(&self, id: &ExecutionId, mut extra: Map<String, Value>) {
@@ -267,6 +274,12 @@ impl RunRegistry {
             commands.send(command);
         }
     }
+}
+
+/// Returns the run whose lock another process holds.
+fn locked_run(error: &Error) -> Option<RunDirectory> {
+    let lock = error.path().filter(|_| error.is_locked())?;
+    RunDirectory::at(lock.parent()?).ok()
 }
 
 /// Returns a writer of raw recordings that emits its warnings on the bus.

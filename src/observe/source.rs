@@ -76,4 +76,6 @@ pub(crate) struct OpenedRun {
     pub emitter: EventEmitter,
     /// The history, if the run resumes an earlier one.
     pub history: Option<RunDirectory>,
+    /// The run that another observer writes: the events are kept nowhere until its lock is free.
+    pub locked: Option<RunDirectory>,
 }

@@ -68,7 +68,7 @@ pub struct ResyncData {
 /// The state and text of a pane, of one instant.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PaneCapture {
-    /// The state. It has no names until [`PaneCapture::adopt_listed`]: tmux reaches a pane that is
+    /// The state. It has no names until `PaneCapture::adopt_listed`: tmux reaches a pane that is
     /// linked several times through any of its windows, and the listing has the owner's names.
     pub state: PaneState,
     /// The text.

@@ -16,6 +16,7 @@ use crossbeam_channel::{Receiver, Sender, TrySendError, bounded, never, select_b
 
 use crate::error::{Error, Result};
 use crate::event::{ExecutionId, PaneId};
+use crate::history::RunDirectory;
 use crate::observe::conversation::{ConversationReader, Conversations};
 use crate::observe::pane_transfers::PaneTransfers;
 use crate::observe::poller::panes::Selection;
@@ -172,6 +173,8 @@ struct WatchedSession {
     control: Sender<Control>,
     selection: Selection,
     execution_id: ExecutionId,
+    /// The run that another observer writes.
+    locked: Option<RunDirectory>,
 }
 
 struct CoordinatorThread {
@@ -220,7 +223,15 @@ impl CoordinatorThread {
             }
             // The server is idle until its listing changes.
             if let Ok(pending) = self.gateway.request_listing_after(applied) {
-                let tick = self.context.clock.after(IDLE_INTERVAL);
+                let has_locked = self
+                    .sessions
+                    .values()
+                    .any(|watched| watched.locked.is_some());
+                let interval = match has_locked {
+                    true => LISTING_INTERVAL,
+                    false => IDLE_INTERVAL,
+                };
+                let tick = self.context.clock.after(interval);
                 if !self.wait(poll_requests, &tick, Some(&pending)) {
                     return;
                 }
@@ -261,6 +272,7 @@ impl CoordinatorThread {
     /// Runs one round: starts pollers for new sessions, and joins those that have ended. Returns true
     /// when all targets have appeared and ended.
     fn update_sessions(&mut self) -> bool {
+        self.take_over();
         // Before the listing: an older listing than a poller's end still contains its session, for
         // which a second poller would be started.
         self.join_ended();
@@ -340,6 +352,19 @@ impl CoordinatorThread {
         match requested {
             Ok(pending) => pending.wait_or(&self.context.stop),
             Err(error) => Some(Err(error)),
+        }
+    }
+
+    /// Ends the pollers whose runs another observer does not write any more: the next round starts them
+    /// again, and they resume these runs.
+    fn take_over(&mut self) {
+        for watched in self.sessions.values_mut() {
+            // A run that cannot be probed counts as written.
+            let is_free = |run: &mut RunDirectory| !run.is_written().unwrap_or(true);
+            if watched.locked.take_if(is_free).is_some() {
+                log::info!("{}: taken over from another observer", watched.execution_id);
+                watched.stop = None;
+            }
         }
     }
 

@@ -112,6 +112,7 @@ impl CoordinatorThread {
                     control,
                     selection,
                     execution_id,
+                    locked: run.locked,
                 };
                 self.sessions.insert(key, watched);
             }

@@ -187,3 +187,46 @@ fn watch_shows_the_events_of_the_observer() {
     });
     assert_code(&home.run(&["stop"]), 0);
 }
+
+#[test]
+fn it_takes_over_the_runs_of_an_observer_that_ends() {
+    let home = Home::new();
+    home.server.new_session("build", 80, 24, "exec cat");
+    let socket = home.server.socket().display().to_string();
+    // Hooks make a watch observe for itself.
+    let mut watch = Running::start(home.command(&["watch", "-S", &socket, "--on-end", "true"]));
+    watch.wait_for("build");
+    home.start();
+    let owner = || {
+        let path = home
+            .data()
+            .join("runs")
+            .read_dir()
+            .unwrap()
+            .next()
+            .unwrap()
+            .unwrap()
+            .path();
+        let text = std::fs::read(path.join("metadata.json")).unwrap();
+        let metadata: serde_json::Value = serde_json::from_slice(&text).unwrap();
+        metadata["pid"].as_u64().unwrap()
+    };
+    assert_ne!(owner(), u64::from(home.pid()));
+    home.server
+        .tmux(&["send-keys", "-t", "build", "kept before", "Enter"]);
+    watch.wait_for("kept before");
+    watch.signal(Signal::INT);
+    assert_code(&watch.end(), 0);
+    wait_for("the new owner", CEILING, || {
+        (owner() == u64::from(home.pid()))
+            .then_some(())
+            .ok_or(owner())
+    });
+    home.server
+        .tmux(&["send-keys", "-t", "build", "kept now", "Enter"]);
+    home.wait_for_row("build", |row| row["last_line"] == "kept now");
+    assert_code(&home.run(&["stop"]), 0);
+    let log = text(&home.run(&["log", "build"]).stdout);
+    // Its echo, and what the program prints.
+    assert_eq!(log.matches("kept now").count(), 2, "{log}");
+}
