@@ -5,6 +5,8 @@ use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use serde::Deserialize;
+
 use super::socket::connect;
 use crate::clock::Clock;
 use crate::error::{Error, Result};
@@ -179,7 +181,7 @@ impl<R: BufRead> Read for Chunked<R> {
 pub(crate) enum Streamed {
     /// An event.
     Event(Box<Envelope>),
-    /// So many events are missing.
+    /// The number of events that are missing.
     Missed(u64),
 }
 
@@ -194,7 +196,7 @@ pub(crate) struct EventReader {
     lines: Option<BufReader<Chunked<BufReader<UnixStream>>>>,
     /// The part of a line that has arrived.
     line: Vec<u8>,
-    /// The frame that is being read: its id, its name, its data.
+    /// The frame that is being read: its id and its data.
     frame: Frame,
     /// The last number and time of each run: another observer may repeat events.
     seen: std::collections::HashMap<String, (u64, crate::timestamp::Timestamp)>,
@@ -203,8 +205,24 @@ pub(crate) struct EventReader {
 #[derive(Default)]
 struct Frame {
     id: Option<String>,
-    name: Option<String>,
     data: Vec<u8>,
+}
+
+/// The part of a line that tells events of the stream from those of executions.
+#[derive(Deserialize)]
+struct StreamLine {
+    event: StreamLineEvent,
+}
+
+#[derive(Deserialize)]
+#[serde(tag = "type")]
+enum StreamLineEvent {
+    StreamOpened,
+    Lagged {
+        missed: u64,
+    },
+    #[serde(other)]
+    Other,
 }
 
 /// The reason why no item is returned.
@@ -251,8 +269,6 @@ impl EventReader {
                 }
             } else if let Some(id) = text.strip_prefix("id: ") {
                 self.frame.id = Some(id.to_owned());
-            } else if let Some(name) = text.strip_prefix("event: ") {
-                self.frame.name = Some(name.to_owned());
             } else if let Some(data) = text.strip_prefix("data: ") {
                 self.frame.data = data.as_bytes().to_vec();
             }
@@ -339,14 +355,14 @@ impl EventReader {
         if let Some(id) = frame.id {
             self.cursor = Some(id);
         }
-        if frame.name.as_deref() == Some("lagged") {
-            let lagged: serde_json::Value = serde_json::from_slice(&frame.data).ok()?;
-            return Some(Streamed::Missed(lagged.get("missed")?.as_u64()?));
+        // Events of the stream itself belong to no execution.
+        let line: StreamLine = serde_json::from_slice(&frame.data).ok()?;
+        match line.event {
+            StreamLineEvent::Lagged { missed } => return Some(Streamed::Missed(missed)),
+            StreamLineEvent::StreamOpened => return None,
+            StreamLineEvent::Other => {}
         }
         let envelope = parse_line(&frame.data).ok()?;
-        if envelope.event.type_name() == "StreamOpened" {
-            return None;
-        }
         if let Some(seq) = envelope.seq {
             let run = envelope.event.execution_id();
             let now = (seq, envelope.ts);

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
+use crate::history::fnv1a;
 use crate::timestamp::Timestamp;
 
 /// A position after an event: in the live stream, or within the history before it.
@@ -72,13 +73,9 @@ impl FromStr for StreamCursor {
     }
 }
 
-/// Returns the hash by which a cursor names a run (FNV-1a).
+/// Returns the hash by which a cursor names a run.
 pub(crate) fn run_hash(execution_id: &str) -> u64 {
-    execution_id
-        .bytes()
-        .fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
-            (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
-        })
+    fnv1a(execution_id.as_bytes())
 }
 
 #[cfg(test)]

@@ -4,19 +4,17 @@ use std::io::{self, Write};
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use serde_json::json;
-
 use super::cursor::StreamCursor;
 use super::hub::Hub;
 use super::request::Request;
 use super::response::{ChunkedBody, Response};
 use super::stream::{EventStream, Item, Selection, StartPoint, WAIT};
 use crate::clock::Clock;
-use crate::event::{EventKind, SCHEMA};
+use crate::event::{EventKind, StreamEvent};
 use crate::history::{DataDir, Query};
 use crate::thread::{Stop, is_stopped};
 use crate::timestamp::Timestamp;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 /// The longest silence: proxies and clients take a longer one for a broken connection.
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
@@ -147,7 +145,7 @@ pub(super) fn send(
     stop: &Stop,
 ) -> io::Result<()> {
     let mut body = ChunkedBody::start(stream, "text/event-stream; charset=utf-8")?;
-    frame(&mut body, &events.cursor(), None, opened(clock).as_bytes())?;
+    stream_frame(&mut body, &events.cursor(), &StreamEvent::opened(), clock)?;
     body.flush()?;
     let is_over = || is_stopped(stop);
     let mut quiet_since = clock.now();
@@ -161,12 +159,11 @@ pub(super) fn send(
         match events.next(deadline, &is_over) {
             Ok(Some(Item::Event(envelope, cursor))) => {
                 let line = serde_json::to_vec(&*envelope).map_err(io::Error::other)?;
-                frame(&mut body, &cursor, None, &line)?;
+                frame(&mut body, &cursor, &line)?;
                 is_flushed = false;
             }
             Ok(Some(Item::Missed(missed, cursor))) => {
-                let line = json!({"missed": missed}).to_string();
-                frame(&mut body, &cursor, Some("lagged"), line.as_bytes())?;
+                stream_frame(&mut body, &cursor, &StreamEvent::Lagged { missed }, clock)?;
                 is_flushed = false;
             }
             Ok(None) if !is_flushed => {
@@ -189,15 +186,17 @@ pub(super) fn send(
     }
 }
 
-fn frame(
+fn stream_frame(
     body: &mut impl Write,
     cursor: &StreamCursor,
-    name: Option<&str>,
-    data: &[u8],
+    event: &StreamEvent,
+    clock: &Clock,
 ) -> io::Result<()> {
-    if let Some(name) = name {
-        writeln!(body, "event: {name}")?;
-    }
+    let line = serde_json::to_vec(&event.at(clock.wall())).map_err(io::Error::other)?;
+    frame(body, cursor, &line)
+}
+
+fn frame(body: &mut impl Write, cursor: &StreamCursor, data: &[u8]) -> io::Result<()> {
     write!(body, "id: {cursor}\ndata: ")?;
     body.write_all(data)?;
     body.write_all(b"\n\n")
@@ -214,18 +213,4 @@ fn is_gone(stream: &UnixStream) -> bool {
         && fds[0]
             .revents()
             .intersects(PollFlags::RDHUP | PollFlags::HUP | PollFlags::ERR)
-}
-
-/// Returns the first line of a stream: the schema of what follows.
-fn opened(clock: &Clock) -> String {
-    json!({
-        "seq": null,
-        "ts": clock.wall(),
-        "event": {
-            "type": "StreamOpened",
-            "schema": SCHEMA,
-            "version": env!("CARGO_PKG_VERSION"),
-        },
-    })
-    .to_string()
 }

@@ -62,7 +62,7 @@ struct State {
 pub(crate) enum Next {
     /// Events from the position on.
     Events(Vec<EventRef>),
-    /// So many events from the position on are no longer in the hub.
+    /// The number of events from the position on that are no longer in the hub.
     Missed(u64),
     /// None arrived in time.
     Timeout,

@@ -42,8 +42,8 @@ pub(crate) struct Socket {
 }
 
 impl Socket {
-    /// Listens at a path. A file that nobody listens at is replaced; the caller holds the observer's
-    /// lock, so that it is nobody's who is just starting.
+    /// Listens at a path. Replaces the file of an observer that has ended; the caller holds the observer's
+    /// lock, so no other observer is about to listen there.
     ///
     /// # Errors
     /// If the directory belongs to another user or is writable by others, if another program listens at
@@ -99,7 +99,7 @@ impl Drop for Socket {
 /// Connects to the socket at a path.
 ///
 /// # Errors
-/// Those of the system; `ConnectionRefused` if nobody listens.
+/// Those of the system; `ConnectionRefused` if no observer listens.
 pub(crate) fn connect(path: &Path) -> io::Result<UnixStream> {
     at_address(path, UnixStream::connect)
 }

@@ -57,7 +57,7 @@ pub(crate) enum StartPoint {
 pub(crate) enum Item {
     /// An event, and the position after it.
     Event(EventRef, StreamCursor),
-    /// So many events that are kept nowhere.
+    /// The number of events that are kept nowhere.
     Missed(u64, StreamCursor),
 }
 

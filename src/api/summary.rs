@@ -28,7 +28,7 @@ pub(crate) fn summary_of(data: &DataDir, summary: &Summary) -> Map<String, Value
     Map::from_iter([(FIELD.to_owned(), value)])
 }
 
-/// The rows of runs that nobody observes.
+/// The state of rows whose runs have no observer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Unobserved {
     /// They are as they were when they were last observed.

@@ -85,7 +85,7 @@ struct Stream<T> {
 }
 
 impl<T> Surroundings<T> {
-    /// Selects so many items before and after each match.
+    /// Selects up to `lines` items before and after each match.
     pub fn new(lines: usize) -> Self {
         Self {
             lines,

@@ -6,6 +6,8 @@ use serde::Serialize;
 #[cfg(feature = "cli")]
 use super::SCHEMA;
 use super::table::stream_event_table;
+#[cfg(feature = "cli")]
+use crate::timestamp::Timestamp;
 
 macro_rules! define_stream_events {
     ($(
@@ -34,6 +36,27 @@ impl StreamEvent {
         Self::StreamOpened {
             schema: SCHEMA,
             version: env!("CARGO_PKG_VERSION").to_owned(),
+        }
+    }
+}
+
+/// An event of a stream as it is delivered: without a number.
+#[cfg(feature = "cli")]
+#[derive(Debug, Serialize)]
+pub(crate) struct StreamEnvelope<'a> {
+    seq: Option<u64>,
+    ts: Timestamp,
+    event: &'a StreamEvent,
+}
+
+#[cfg(feature = "cli")]
+impl StreamEvent {
+    /// Returns the event with its time.
+    pub(crate) fn at(&self, ts: Timestamp) -> StreamEnvelope<'_> {
+        StreamEnvelope {
+            seq: None,
+            ts,
+            event: self,
         }
     }
 }

@@ -24,20 +24,7 @@ pub(super) fn push_text(out: &mut String, line: &str) {
 
 /// Adds the line of an event that only streams have.
 pub(super) fn push_stream_event(out: &mut String, event: &StreamEvent, now: Timestamp) {
-    #[derive(Serialize)]
-    struct Line<'a> {
-        seq: Option<u64>,
-        ts: Timestamp,
-        event: &'a StreamEvent,
-    }
-    push_line(
-        out,
-        &Line {
-            seq: None,
-            ts: now,
-            event,
-        },
-    );
+    push_line(out, &event.at(now));
 }
 
 /// Escapes DEL and C1 controls. JSON allows them, but a terminal interprets some of them; the escapes

@@ -66,6 +66,8 @@ pub(crate) use iteration::{IterationDirectory, IterationFile, IterationText};
 pub use line::parse_line;
 pub(crate) use metadata::host;
 pub use metadata::{RunInfo, RunMetadata, RunState, TmuxIdentity};
+#[cfg(feature = "cli")]
+pub(crate) use name::fnv1a;
 pub use notice::{LogNotice, LogNoticeKind, LogReport, LostRun};
 #[cfg(feature = "cli")]
 pub(crate) use ownership::TrustedOwner;

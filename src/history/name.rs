@@ -92,8 +92,8 @@ fn is_plain(c: char) -> bool {
 }
 
 /// FNV-1a, written by hand because the hash of the standard library may change between versions,
-/// and names on disk must not.
-fn fnv1a(bytes: &[u8]) -> u64 {
+/// and names on disk and cursors must not.
+pub(crate) fn fnv1a(bytes: &[u8]) -> u64 {
     bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, &byte| {
         (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
     })

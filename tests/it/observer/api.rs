@@ -124,7 +124,7 @@ impl Reader {
         let whole = frames.rfind("\n\n").map_or("", |end| &frames[..end]);
         for frame in whole.split("\n\n") {
             let field = |name: &str| frame.lines().find_map(|line| line.strip_prefix(name));
-            assert!(!frame.contains("event: lagged"), "{frame}");
+            assert!(!frame.contains("\"type\":\"Lagged\""), "{frame}");
             let (Some(id), Some(data)) = (field("id: "), field("data: ")) else {
                 continue;
             };
