@@ -13,6 +13,7 @@ mod screens;
 mod status;
 
 use std::cell::RefCell;
+use std::ffi::OsStr;
 use std::path::PathBuf;
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -56,6 +57,12 @@ fn fresh_lab() -> tempfile::TempDir {
     fresh
 }
 
+/// Whether a variable of the environment reaches the tests with agents.
+fn is_kept(name: &OsStr) -> bool {
+    let name = name.to_string_lossy();
+    ["PATH", "HOME", "TMPDIR", "RUST_BACKTRACE"].contains(&&*name) || name.starts_with("TD_LAB_")
+}
+
 #[test]
 fn real_agents_are_read_as_what_they_are() {
     let is_installed = lab().is_file() && lab_directory().join("node_modules").is_dir();
@@ -71,6 +78,10 @@ fn real_agents_are_read_as_what_they_are() {
         .arg("in")
         .arg(std::env::current_exe().unwrap())
         .args(["--exact", "lab::inside", "--nocapture"])
+        // A user's environment: agents behave differently under `CI`, or inside another agent.
+        .env_clear()
+        .envs(std::env::vars_os().filter(|(name, _)| is_kept(name)))
+        .env("TERM", "xterm-256color")
         .env(INSIDE, "1")
         .env("TD_LAB", fresh.path())
         .status()
