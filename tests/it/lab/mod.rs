@@ -7,14 +7,13 @@
 
 mod counts;
 mod hooks;
+mod install;
 mod joins;
 mod scenes;
 mod screens;
 mod status;
 
 use std::cell::RefCell;
-use std::ffi::OsStr;
-use std::path::PathBuf;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
@@ -25,6 +24,7 @@ use crate::observed::Observed;
 use crate::stream::drain;
 use crate::support::{TmuxServer, within};
 use counts::count;
+use install::{fresh_lab, is_kept, lab, lab_directory};
 use scenes::{AGENTS, ANSWER, Agent, Counts, Scene, Step};
 use screens::ScreenRecorder;
 use status::StatusRecorder;
@@ -38,30 +38,6 @@ const STEP: Duration = Duration::from_secs(90);
 
 /// The time that a person takes from a text to the Enter key, and from a dialogue to the answer.
 const TYPING: Duration = Duration::from_millis(700);
-
-fn lab() -> PathBuf {
-    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../shared/agents-lab/lab")
-}
-
-/// The lab's directory; a relative path where the variable is not set, which has no agents.
-fn lab_directory() -> PathBuf {
-    PathBuf::from(std::env::var_os("TD_LAB").unwrap_or_default())
-}
-
-/// The installed agents with homes that nothing has used: what a run leaves, the next one must not meet.
-fn fresh_lab() -> tempfile::TempDir {
-    let fresh = tempfile::tempdir().unwrap();
-    for part in ["node_modules", "venv"] {
-        std::os::unix::fs::symlink(lab_directory().join(part), fresh.path().join(part)).unwrap();
-    }
-    fresh
-}
-
-/// Whether a variable of the environment reaches the tests with agents.
-fn is_kept(name: &OsStr) -> bool {
-    let name = name.to_string_lossy();
-    ["PATH", "HOME", "TMPDIR", "RUST_BACKTRACE"].contains(&&*name) || name.starts_with("TD_LAB_")
-}
 
 #[test]
 fn real_agents_are_read_as_what_they_are() {

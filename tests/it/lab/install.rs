@@ -1,0 +1,28 @@
+//! The installed lab: its program, its directory, and an environment for each run.
+
+use std::ffi::OsStr;
+use std::path::PathBuf;
+
+pub(super) fn lab() -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../shared/agents-lab/lab")
+}
+
+/// The lab's directory; a relative path where the variable is not set, which has no agents.
+pub(super) fn lab_directory() -> PathBuf {
+    PathBuf::from(std::env::var_os("TD_LAB").unwrap_or_default())
+}
+
+/// The installed agents with homes that nothing has used: what a run leaves, the next one must not meet.
+pub(super) fn fresh_lab() -> tempfile::TempDir {
+    let fresh = tempfile::tempdir().unwrap();
+    for part in ["node_modules", "venv"] {
+        std::os::unix::fs::symlink(lab_directory().join(part), fresh.path().join(part)).unwrap();
+    }
+    fresh
+}
+
+/// Returns true if a variable of the environment reaches the tests with agents.
+pub(super) fn is_kept(name: &OsStr) -> bool {
+    let name = name.to_string_lossy();
+    ["PATH", "HOME", "TMPDIR", "RUST_BACKTRACE"].contains(&&*name) || name.starts_with("TD_LAB_")
+}
