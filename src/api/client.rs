@@ -355,14 +355,16 @@ impl EventReader {
         if let Some(id) = frame.id {
             self.cursor = Some(id);
         }
-        // Events of the stream itself belong to no execution.
-        let line: StreamLine = serde_json::from_slice(&frame.data).ok()?;
-        match line.event {
-            StreamLineEvent::Lagged { missed } => return Some(Streamed::Missed(missed)),
-            StreamLineEvent::StreamOpened => return None,
-            StreamLineEvent::Other => {}
-        }
         let envelope = parse_line(&frame.data).ok()?;
+        if envelope.seq.is_none() {
+            // Events of the stream itself belong to no execution, and have no number.
+            let line: StreamLine = serde_json::from_slice(&frame.data).ok()?;
+            match line.event {
+                StreamLineEvent::Lagged { missed } => return Some(Streamed::Missed(missed)),
+                StreamLineEvent::StreamOpened => return None,
+                StreamLineEvent::Other => {}
+            }
+        }
         if let Some(seq) = envelope.seq {
             let run = envelope.event.execution_id();
             let now = (seq, envelope.ts);
@@ -376,5 +378,40 @@ impl EventReader {
             }
         }
         Some(Streamed::Event(Box::new(envelope)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::event::{StreamEvent, TdEvent};
+    use crate::timestamp::Timestamp;
+
+    #[test]
+    fn events_of_the_stream_are_told_from_those_of_executions() {
+        let clock = Clock::system();
+        let mut reader = EventReader::new(Path::new("none"), "/".to_owned(), &clock);
+        let mut item = |data: Vec<u8>| {
+            reader.frame.data = data;
+            reader.ended_frame()
+        };
+        let at = Timestamp::from_micros(1);
+        let stream = |event: &StreamEvent| serde_json::to_vec(&event.at(at)).unwrap();
+        assert!(item(stream(&StreamEvent::opened())).is_none());
+        let missed = item(stream(&StreamEvent::Lagged { missed: 7 }));
+        assert!(matches!(missed, Some(Streamed::Missed(7))), "{missed:?}");
+        let warning = TdEvent::Warning {
+            execution_id: "a".into(),
+            context: "c".into(),
+            message: "m".into(),
+        };
+        for seq in [None, Some(3)] {
+            let envelope = Envelope::new(seq, at, warning.clone());
+            let event = item(serde_json::to_vec(&envelope).unwrap());
+            let Some(Streamed::Event(event)) = event else {
+                panic!("{event:?}")
+            };
+            assert_eq!(event.seq, seq);
+        }
     }
 }

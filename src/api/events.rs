@@ -4,6 +4,8 @@ use std::io::{self, Write};
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
 use super::cursor::StreamCursor;
 use super::hub::Hub;
 use super::request::Request;
@@ -14,7 +16,6 @@ use crate::event::{EventKind, StreamEvent};
 use crate::history::{DataDir, Query};
 use crate::thread::{Stop, is_stopped};
 use crate::timestamp::Timestamp;
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 /// The longest silence: proxies and clients take a longer one for a broken connection.
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
