@@ -1,9 +1,10 @@
 //! The socket at which a drain finds its observer. It exists only until the drain has connected, so that a
 //! killed observer leaves nothing behind at any other time. In that interval, the drain that finds no
-//! observer removes it.
+//! observer removes it. Its directory is locked as long as its observer lives, so that the next observer
+//! removes what one leaves that is killed before it has started a drain.
 
 use std::ffi::OsStr;
-use std::fs::{self, DirBuilder};
+use std::fs::{self, DirBuilder, File};
 use std::hash::{BuildHasher, RandomState};
 use std::io;
 use std::os::fd::AsRawFd;
@@ -11,6 +12,7 @@ use std::os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt};
 use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 
+use rustix::fs::{FlockOperation, Mode, OFlags, flock};
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connect, socket_with};
 use rustix::process::{Resource, geteuid, getrlimit};
@@ -24,7 +26,7 @@ const PREFIX: &str = "td-observe-";
 /// The hexadecimal digits after the prefix.
 const NONCE_DIGITS: usize = 16;
 
-/// A younger socket may not be listening yet.
+/// A younger directory without a socket may not be locked yet.
 const ABANDONED_SECONDS: i64 = 10;
 
 /// The file descriptors reserved for the rest of the program: tmux processes, and the history of polled
@@ -45,6 +47,8 @@ const SHORT_BASE: &str = "/tmp";
 pub(super) struct DrainSocket {
     directory: PathBuf,
     pub listener: UnixListener,
+    /// Locks the directory.
+    _lock: File,
 }
 
 impl DrainSocket {
@@ -69,16 +73,21 @@ impl DrainSocket {
             .mode(0o700)
             .create(&directory)
             .map_err(failed)?;
-        let listener = UnixListener::bind(directory.join(SOCKET))
-            .and_then(|listener| listener.set_nonblocking(true).map(|()| listener));
-        let listener = listener.and_then(|listener| match leaves_reserve(&listener) {
-            true => Ok(listener),
-            false => Err(io::Error::other("too few file descriptors are left")),
+        // The lock is taken before the socket exists: a socket without one is abandoned.
+        let locked = lock(&directory).map_err(io::Error::from);
+        let listener = locked.and_then(|lock| {
+            let listener = UnixListener::bind(directory.join(SOCKET))?;
+            listener.set_nonblocking(true)?;
+            match leaves_reserve(&listener) {
+                true => Ok((listener, lock)),
+                false => Err(io::Error::other("too few file descriptors are left")),
+            }
         });
         match listener {
-            Ok(listener) => Ok(Self {
+            Ok((listener, _lock)) => Ok(Self {
                 listener,
                 directory,
+                _lock,
             }),
             Err(cause) => {
                 remove(&directory.join(SOCKET));
@@ -116,7 +125,7 @@ pub(super) fn remove_abandoned(now: Timestamp) {
     for entry in entries.flatten() {
         let directory = entry.path();
         let socket = directory.join(SOCKET);
-        if has_name(&entry.file_name()) && is_own_and_old(&directory, now) && is_unused(&socket) {
+        if has_name(&entry.file_name()) && is_own(&directory) && is_abandoned(&directory, now) {
             remove(&socket);
         }
     }
@@ -129,15 +138,32 @@ fn has_name(name: &OsStr) -> bool {
     })
 }
 
-/// Returns true if this user created the directory some time ago.
-fn is_own_and_old(directory: &Path, now: Timestamp) -> bool {
-    let second = now.micros() / 1_000_000;
+/// Locks a directory until the file is dropped. Fails if another process holds the lock.
+fn lock(directory: &Path) -> rustix::io::Result<File> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let file = File::from(rustix::fs::open(directory, flags, Mode::empty())?);
+    flock(&file, FlockOperation::NonBlockingLockExclusive)?;
+    Ok(file)
+}
+
+/// Returns true if this user created the directory.
+fn is_own(directory: &Path) -> bool {
     fs::symlink_metadata(directory).is_ok_and(|made| {
-        made.is_dir()
-            && made.uid() == geteuid().as_raw()
-            && made.mode() & 0o777 == 0o700
-            && second.saturating_sub(made.mtime()) >= ABANDONED_SECONDS
+        made.is_dir() && made.uid() == geteuid().as_raw() && made.mode() & 0o777 == 0o700
     })
+}
+
+/// Returns true if no observer uses the directory: its socket is locked by none, or it was left without a
+/// socket some time ago.
+fn is_abandoned(directory: &Path, now: Timestamp) -> bool {
+    let socket = directory.join(SOCKET);
+    if !is_unused(&socket) || lock(directory).is_err() {
+        return false;
+    }
+    let second = now.micros() / 1_000_000;
+    socket.exists()
+        || fs::symlink_metadata(directory)
+            .is_ok_and(|made| second.saturating_sub(made.mtime()) >= ABANDONED_SECONDS)
 }
 
 /// Returns true if no process listens at the socket, or there is none.
@@ -215,22 +241,27 @@ mod tests {
         let held = DrainSocket::new().unwrap();
         let busy = make(format!("{PREFIX}{:016x}", nonce + (1 << 40)));
         let _listener = UnixListener::bind(busy.join(SOCKET)).unwrap();
-        let young = make(format!("{PREFIX}{:016x}", nonce + (2 << 40)));
-        drop(UnixListener::bind(young.join(SOCKET)).unwrap());
+        let locked = make(format!("{PREFIX}{:016x}", nonce + (2 << 40)));
+        let _lock = lock(&locked).unwrap();
+        drop(UnixListener::bind(locked.join(SOCKET)).unwrap());
+        let [young, old] = [4, 5].map(|n| make(format!("{PREFIX}{:016x}", nonce + (n << 40))));
         let notes = make(format!("{PREFIX}notes-{nonce}"));
         fs::write(notes.join(SOCKET), "precious").unwrap();
         let file = make(format!("{PREFIX}{:016x}", nonce + (3 << 40)));
         fs::write(file.join(SOCKET), "precious").unwrap();
-        for directory in [&abandoned, &busy, &notes, &file] {
+        for directory in [&busy, &locked, &old, &notes, &file] {
             age(directory, 10);
         }
-        age(&young, 9);
+        for directory in [&abandoned, &young] {
+            age(directory, 9);
+        }
         remove_abandoned(now);
-        assert!(!abandoned.exists());
-        for other in [&held.directory, &busy, &young, &notes, &file] {
+        assert!(!abandoned.exists() && !old.exists());
+        assert!(young.exists());
+        for other in [&held.directory, &busy, &locked, &notes, &file] {
             assert!(other.join(SOCKET).exists(), "{}", other.display());
         }
-        for directory in [&busy, &young, &notes, &file] {
+        for directory in [&busy, &locked, &young, &notes, &file] {
             remove(&directory.join(SOCKET));
         }
     }
