@@ -52,8 +52,12 @@ impl StreamTracker {
             .agreed
             .place
             .is_some_and(|place| place.width == capture.width);
-        if capture.alternate && goes_on {
-            // What a full-screen program hides is compared when that has ended.
+        if capture.alternate {
+            // What a full-screen program hides is compared when that has ended. tmux makes its rows anew
+            // then if the width is another one, and no capture shows for which width they were made.
+            if !goes_on {
+                self.agreed.forget();
+            }
             return;
         }
         self.agreed.forget();
