@@ -197,9 +197,11 @@ impl StateResolver {
         }
         if report.claim.state == AgentState::Waiting {
             // The question is written shortly after the status: the known one may belong to the
-            // previous dialogue.
+            // previous dialogue. A screen shows a dialogue and its question at once.
             let since = self.get(report.source).map_or(now, |held| held.since);
-            let is_old = self.last_question == report.claim.asks && !self.is_waiting();
+            let is_old = self.last_question == report.claim.asks
+                && report.source != StateSource::Screen
+                && !self.is_waiting();
             let is_unknown = report.claim.asks.is_none() || is_old;
             let is_late = match report.source {
                 StateSource::StatusFile => now >= since + SOURCE_LAG,
@@ -281,10 +283,13 @@ impl StateResolver {
         if transcript.is_some_and(|held| held.since > lower.since) && !is_busy(state) {
             return self.report(Transcript);
         }
-        // A title is blank for a moment between two states.
+        // A title is blank for a moment between two states. Screens have persisted before they count.
         let reported = self.reported.as_ref();
         let was_busy = reported.is_some_and(|report| is_busy(report.claim.state));
-        if was_busy && !is_busy(state) && now < lower.since + SOURCE_LAG {
+        let is_screen = |source| source == Screen;
+        let by_screens =
+            is_screen(first) && reported.is_some_and(|report| is_screen(report.source));
+        if was_busy && !is_busy(state) && !by_screens && now < lower.since + SOURCE_LAG {
             return None;
         }
         // Titles show no ends of turns: the screen refines `idle`.

@@ -19,7 +19,7 @@ use crate::thread::{self, Handle, Stop, stop_pair};
 use crate::tmux::{DrainProgram, Server, Target};
 use crate::wait::{WaitCondition, WaitMatch};
 
-/// The time that a state takes to be recognised at the start, at most: it has to last for a second.
+/// The time that a state takes to be recognised at the start, at most: it has to last.
 const FIRST_STATE: Duration = Duration::from_secs(3);
 
 /// The time that the start of the watch may take.

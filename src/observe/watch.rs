@@ -126,7 +126,7 @@ impl Watch {
 
     /// Reports the states of the agents in the panes, as far as these rules recognize their screens:
     /// an [`AgentState`](crate::TdEvent::AgentState) for the first state and for each change that
-    /// lasts for a second.
+    /// lasts: 0.3 s; a second for an idle screen after a finished turn.
     pub fn states(mut self, rules: StateRules) -> Self {
         self.states = Some(rules);
         self

@@ -2,7 +2,11 @@
 
 use std::time::Duration;
 
-use super::DetectedState;
+use super::{AgentState, DetectedState};
+
+/// The time that an idle screen must persist after a turn has ended: until the next turn's indicator is
+/// drawn, opencode 1.18 shows an empty box for up to 0.5 s.
+const IDLE_AFTER_DONE: Duration = Duration::from_secs(1);
 
 /// Debounces the state of one pane.
 #[derive(Clone, Debug)]
@@ -48,7 +52,7 @@ impl StateDebouncer {
             Some((pending, since)) if is_same(pending, &detected) => *since,
             Some(_) | None => now,
         };
-        if now.saturating_sub(since) < self.min_duration {
+        if now.saturating_sub(since) < self.duration_of(detected.state) {
             self.pending = Some((detected, since));
             return None;
         }
@@ -61,8 +65,17 @@ impl StateDebouncer {
     /// time.
     #[must_use]
     pub fn deadline(&self) -> Option<Duration> {
-        let (_, since) = self.pending.as_ref()?;
-        Some(since.saturating_add(self.min_duration))
+        let (detected, since) = self.pending.as_ref()?;
+        Some(since.saturating_add(self.duration_of(detected.state)))
+    }
+
+    /// Returns the time that a state must persist before it is reported.
+    fn duration_of(&self, state: AgentState) -> Duration {
+        let before = self.reported.as_ref().map(|reported| reported.state);
+        match (before, state) {
+            (Some(AgentState::Done), AgentState::Idle) => self.min_duration.max(IDLE_AFTER_DONE),
+            _ => self.min_duration,
+        }
     }
 
     /// Returns the last reported state.
@@ -89,5 +102,34 @@ mod tests {
                 .is_some()
         );
         assert_eq!(debouncer.update(question(), Duration::from_secs(12)), None);
+    }
+
+    #[test]
+    fn an_empty_box_after_a_turn_is_not_yet_idle() {
+        let mut detected = StateRules::builtin()
+            .detect(&AgentScreen::of(&["Continue? [y/n]:"]))
+            .unwrap();
+        let mut debouncer = StateDebouncer::new(Duration::from_millis(300));
+        let mut reported = Vec::new();
+        for (at, state) in [
+            (0, AgentState::Done),
+            (300, AgentState::Done),
+            (400, AgentState::Idle),
+            (900, AgentState::Idle),
+            (1_000, AgentState::Working),
+            (1_300, AgentState::Working),
+            (1_400, AgentState::Idle),
+            (1_700, AgentState::Idle),
+        ] {
+            detected.state = state;
+            let change = debouncer.update(Some(detected.clone()), Duration::from_millis(at));
+            reported.extend(change.map(|change| (at, change.state)));
+        }
+        let expected = [
+            (300, AgentState::Done),
+            (1_300, AgentState::Working),
+            (1_700, AgentState::Idle),
+        ];
+        assert_eq!(reported, expected);
     }
 }

@@ -12,8 +12,8 @@ use crate::tmux::foreground_program;
 use crate::track::{Capture, TerminalNotice};
 
 /// The time that a screen must show a state: between two steps, agents redraw their screens, and show
-/// an empty box for a moment.
-const STATE_PERIOD: Duration = Duration::from_secs(1);
+/// an empty box for a moment. Seven real agents show none for longer; see also the debouncer.
+const STATE_PERIOD: Duration = Duration::from_millis(300);
 
 /// The time that a screen must show a question: agents draw a dialogue in steps.
 const QUESTION_PERIOD: Duration = Duration::from_millis(200);
