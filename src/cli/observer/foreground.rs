@@ -9,6 +9,7 @@ use serde_json::json;
 
 use super::announcement::{Announcement, ObserverLock};
 use super::args::TypedStart;
+use crate::agent::StateRules;
 use crate::api::{
     Hub, Routes, Server as ApiServer, Unobserved, board_of_history, socket_path, summary_of,
 };
@@ -23,6 +24,7 @@ use crate::clock::Clock;
 use crate::engine::Engine;
 use crate::history::DataDir;
 use crate::observe::{AgentWatch, Watch};
+use crate::thread::Handle;
 use crate::tmux::{DrainProgram, Server};
 
 /// The time between two summaries of a run.
@@ -46,10 +48,10 @@ pub(super) fn run(options: &Options, typed: &TypedStart) -> Result<ExitCode, Fai
     let (builder, _) = keeping::builder(options, &typed.keeping, &clock)?;
     let servers = servers(options, &clock)?;
     let agents = agents(&typed.agents)?;
-    let states = crate::agent::StateRules::builtin();
-    let mut engine = builder.start().map_err(keeping::unusable)?;
+    let states = StateRules::builtin();
+    let engine = builder.start().map_err(keeping::unusable)?;
     let lock = ObserverLock::take(&data_path).map_err(|error| locked(&error))?;
-    let data = DataDir::new(data_path.clone());
+    let data = DataDir::new(data_path);
     let (board, numbers) =
         board_of_history(&data, states.clone(), Unobserved::Ended, clock.wall())?;
     let everything = SubscribeOptions {
@@ -58,48 +60,116 @@ pub(super) fn run(options: &Options, typed: &TypedStart) -> Result<ExitCode, Fai
     };
     let events = engine.subscribe_with(everything);
     let (hub, hub_thread) = Hub::start(events, board, &numbers, clock.clone())?;
-    descriptors::want_many();
-    for server in &servers {
-        let watch = Watch::new(server.server.clone()).states(states.clone());
-        engine.watch(match typed.source {
-            SourceKind::Auto | SourceKind::Stream => watch.stream(DrainProgram::this()?),
-            SourceKind::Poll => watch.poll(),
-        })?;
-    }
-    if let Some(agents) = agents {
-        // Its job ends with the engine.
-        drop(engine.watch_agents(agents)?);
-    }
-    let announcement = Announcement {
-        pid: std::process::id(),
-        socket: socket_path(&data_path, std::env::var_os("XDG_RUNTIME_DIR")),
-        data_dir: data_path.clone(),
-        servers: servers.iter().map(|server| server.socket.clone()).collect(),
-        version: env!("CARGO_PKG_VERSION").to_owned(),
-        started: clock.wall(),
+    let mut observer = Observer {
+        engine,
+        lock,
+        data,
+        hub,
+        hub_thread,
+        api: None,
+        clock,
     };
-    let routes = Routes {
-        hub: hub.clone(),
-        data: Some(data.clone()),
-        clock: clock.clone(),
-        about: json!(announcement),
-    };
-    let api = ApiServer::start(&announcement.socket, routes, &clock)?;
-    wait_until_observing(&servers, &hub, &clock, &signals);
-    lock.announce(&announcement)?;
-    super::notify::notify("READY=1");
-    ready(&announcement)?;
-    until_signal(&engine, &hub, &data, &signals, &clock);
-    super::notify::notify("STOPPING=1");
-    lock.withdraw();
-    summarize(&engine, &hub, &data);
-    let ended = engine.shutdown();
-    api.stop(&clock, API_END);
-    if let Err(panicked) = hub_thread.join() {
-        output::say(&panicked.to_string());
+    // Runs have begun, and end in order, whatever fails now.
+    let observed = observer.observe(&servers, agents, &states, typed, &signals);
+    let ended = observer.end();
+    observed.map(|()| ended)
+}
+
+/// All that runs while the observer observes.
+struct Observer {
+    engine: Engine,
+    lock: ObserverLock,
+    data: DataDir,
+    hub: Hub,
+    hub_thread: Handle<()>,
+    /// `None` until it is started.
+    api: Option<ApiServer>,
+    clock: Clock,
+}
+
+impl Observer {
+    /// Starts to observe, announces it, and returns when a signal arrives.
+    fn observe(
+        &mut self,
+        servers: &[Observed],
+        agents: Option<AgentWatch>,
+        states: &StateRules,
+        typed: &TypedStart,
+        signals: &Signals,
+    ) -> Result<(), Failure> {
+        descriptors::want_many();
+        for server in servers {
+            let watch = Watch::new(server.server.clone()).states(states.clone());
+            self.engine.watch(match typed.source {
+                SourceKind::Auto | SourceKind::Stream => watch.stream(DrainProgram::this()?),
+                SourceKind::Poll => watch.poll(),
+            })?;
+        }
+        if let Some(agents) = agents {
+            // Its job ends with the engine.
+            drop(self.engine.watch_agents(agents)?);
+        }
+        let data_dir = self.data.path().to_owned();
+        let announcement = Announcement {
+            pid: std::process::id(),
+            socket: socket_path(&data_dir, std::env::var_os("XDG_RUNTIME_DIR")),
+            data_dir,
+            servers: servers.iter().map(|server| server.socket.clone()).collect(),
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            started: self.clock.wall(),
+        };
+        let routes = Routes {
+            hub: self.hub.clone(),
+            data: Some(self.data.clone()),
+            clock: self.clock.clone(),
+            about: json!(announcement),
+        };
+        let api = ApiServer::start(&announcement.socket, routes, &self.clock)?;
+        self.api = Some(api);
+        wait_until_observing(servers, &self.hub, &self.clock, signals);
+        self.lock.announce(&announcement)?;
+        super::notify::notify("READY=1");
+        if let Err(error) = ready(&announcement) {
+            // The terminal or the process that started the observer may be gone: that is no reason to end.
+            log::warn!("{}", error.text());
+        }
+        self.until_signal(signals);
+        Ok(())
     }
-    drop(lock);
-    Ok(crate::cli::live::code(report::tell(&ended)))
+
+    /// Stores summaries until a signal arrives.
+    fn until_signal(&self, signals: &Signals) {
+        loop {
+            let due = self.clock.after(SUMMARIES);
+            select_biased! {
+                recv(signals.first()) -> _ => return,
+                recv(due) -> _ => self.summarize(),
+            }
+        }
+    }
+
+    fn summarize(&self) {
+        for summary in self.hub.take_summaries() {
+            let about = summary_of(&self.data, &summary);
+            self.engine.add_metadata(&summary.execution_id, about);
+        }
+    }
+
+    /// Ends all runs, then the API; returns the exit code.
+    fn end(self) -> ExitCode {
+        super::notify::notify("STOPPING=1");
+        self.lock.withdraw();
+        self.summarize();
+        let ended = self.engine.shutdown();
+        if let Some(api) = self.api {
+            api.stop(&self.clock, API_END);
+        }
+        if let Err(panicked) = self.hub_thread.join() {
+            output::say(&panicked.to_string());
+        }
+        drop(self.lock);
+        crate::cli::live::code(report::tell(&ended))
+    }
 }
 
 /// A tmux server to observe, and its socket.
@@ -184,21 +254,4 @@ fn ready(announcement: &Announcement) -> Result<(), Failure> {
         announcement.socket.display(),
         announcement.data_dir.display()
     ))
-}
-
-/// Stores summaries until a signal arrives.
-fn until_signal(engine: &Engine, hub: &Hub, data: &DataDir, signals: &Signals, clock: &Clock) {
-    loop {
-        let due = clock.after(SUMMARIES);
-        select_biased! {
-            recv(signals.first()) -> _ => return,
-            recv(due) -> _ => summarize(engine, hub, data),
-        }
-    }
-}
-
-fn summarize(engine: &Engine, hub: &Hub, data: &DataDir) {
-    for summary in hub.take_summaries() {
-        engine.add_metadata(&summary.execution_id, summary_of(data, &summary));
-    }
 }

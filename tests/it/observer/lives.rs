@@ -88,6 +88,26 @@ fn it_survives_the_terminal_that_started_it() {
 }
 
 #[test]
+fn it_observes_where_its_terminal_is_gone_before_it_is_ready() {
+    let home = Home::new();
+    home.server.new_session("build", 80, 24, "exec cat");
+    let socket = home.server.socket().display().to_string();
+    // Writing to it fails, as to a terminal that has been closed.
+    let (reader, writer) = std::io::pipe().unwrap();
+    drop(reader);
+    let mut command = home.command(&["start", "--foreground", "-S", &socket]);
+    let mut observer = command.stdout(writer).spawn().unwrap();
+    drop(command);
+    home.wait_for_row("build", |row| row["state"] == "running");
+    home.server
+        .tmux(&["send-keys", "-t", "build", "after", "Enter"]);
+    home.wait_for_row("build", |row| row["last_line"] == "after");
+    signal(observer.id(), Signal::HUP);
+    assert!(observer.wait().unwrap().success());
+    assert_eq!(states_of_runs(&home), ["detached"]);
+}
+
+#[test]
 fn one_of_two_that_start_at_once_observes() {
     let home = Home::new();
     home.server.new_session("build", 80, 24, "exec cat");
