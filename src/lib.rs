@@ -184,8 +184,9 @@ pub use error::{Error, Result};
 pub use event::{
     AgentState, CompletionReason, Cursor, EndEvidence, EnumOrUnknown, Envelope, EventKind,
     ExecutionId, GapEvidence, GapReason, IterationOutcome, NamedValue, OutputStream,
-    PaneCloseReason, PaneId, SCHEMA, ScreenRow, SessionEndReason, StateEvidence, StateSource,
-    Style, Styles, TdEvent, TurnEvidence, UnknownEvent, UnknownFields, UnknownName, json_schema,
+    PaneCloseReason, PaneId, PaneViewer, SCHEMA, ScreenRow, SessionEndReason, StateEvidence,
+    StateSource, Style, Styles, TdEvent, TurnEvidence, UnknownEvent, UnknownFields, UnknownName,
+    json_schema,
 };
 /// The loggers that [`process::LogBridge`] connects.
 pub use log;

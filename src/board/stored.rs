@@ -16,6 +16,9 @@ struct StoredRow {
     agent: Option<String>,
     state: String,
     since: Timestamp,
+    /// Rows of earlier versions lack it.
+    #[serde(default)]
+    seen: Option<Timestamp>,
     evidence: Option<String>,
     asks: Option<String>,
     exit_status: Option<i32>,
@@ -55,6 +58,7 @@ impl Row {
         let mut row = Self::new(&key, stored.name, kind, stored.since);
         row.agent = stored.agent;
         row.state = state;
+        row.seen = stored.seen;
         row.evidence = stored.evidence.as_deref().map(Into::into);
         row.asks = stored.asks;
         row.exit_status = stored.exit_status;

@@ -6,8 +6,8 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::event::{
-    AgentState, GapEvidence, GapReason, OutputStream, PaneId, SessionEndReason, StateEvidence,
-    TdEvent,
+    AgentState, GapEvidence, GapReason, OutputStream, PaneId, PaneViewer, SessionEndReason,
+    StateEvidence, TdEvent,
 };
 
 const SECOND: i64 = 1_000_000;
@@ -50,6 +50,14 @@ fn output(id: &str, pane: &str, chunk: &str) -> TdEvent {
         reason: None,
         exit_status: None,
         styles: Default::default(),
+    }
+}
+
+fn seen(id: &str, pane: &str) -> TdEvent {
+    TdEvent::PaneSeen {
+        execution_id: id.into(),
+        pane: pane.into(),
+        by: PaneViewer::Client.into(),
     }
 }
 
@@ -96,6 +104,27 @@ fn who_needs_the_user_comes_first_and_who_waits_longest_before_the_others() {
     let first = board.rows().next().unwrap();
     assert_eq!(first.asks.as_deref(), Some("rm -r build"));
     assert_eq!(first.since, Timestamp::from_micros(3 * SECOND));
+}
+
+#[test]
+fn what_was_looked_at_is_quiet_until_it_finishes_again() {
+    let mut board = board(&[at(0, opened("a", "%1", "claude")), at(1, seen("a", "%1"))]);
+    assert_eq!(places(&board), [("a", "working")]);
+    for (event, attention) in [
+        (state("a", "%1", AgentState::Done, None), "finished"),
+        (seen("a", "%1"), "quiet"),
+        (output("a", "%1", "tip\n"), "quiet"),
+        (
+            state("a", "%1", AgentState::Waiting, Some("x")),
+            "needs_you",
+        ),
+        (seen("a", "%1"), "needs_you"),
+        (state("a", "%1", AgentState::Done, None), "finished"),
+        (seen("a", "%2"), "finished"),
+    ] {
+        board.apply(&at(2, event));
+        assert_eq!(places(&board), [("a", attention)]);
+    }
 }
 
 #[test]
@@ -257,7 +286,7 @@ fn commands_loops_and_background_agents_have_rows() {
 fn any_event() -> impl Strategy<Value = TdEvent> {
     let id = prop_oneof![Just("a"), Just("b"), Just("b2")];
     let pane = prop_oneof![Just("%1"), Just("%10")];
-    (id, pane, 0..9_u8).prop_map(|(id, pane, kind)| match kind {
+    (id, pane, 0..10_u8).prop_map(|(id, pane, kind)| match kind {
         0 => opened(id, pane, "claude"),
         1 => state(id, pane, AgentState::Working, None),
         2 => state(id, pane, AgentState::Waiting, Some("x")),
@@ -277,7 +306,8 @@ fn any_event() -> impl Strategy<Value = TdEvent> {
             reason: GapReason::Dropped.into(),
             evidence: GapEvidence::Confirmed.into(),
         },
-        7 => TdEvent::SessionRenamed {
+        7 => seen(id, pane),
+        8 => TdEvent::SessionRenamed {
             execution_id: id.into(),
             from: id.into(),
             to: format!("{id}-new"),
@@ -291,18 +321,25 @@ fn any_event() -> impl Strategy<Value = TdEvent> {
 }
 
 /// The same facts about one pane, from a scan of all of its events.
-fn naive(events: &[Envelope], id: &str, pane: &PaneId) -> Option<(String, u64, Option<i32>)> {
+fn naive(
+    events: &[Envelope],
+    id: &str,
+    pane: &PaneId,
+) -> Option<(String, u64, Option<i32>, &'static str)> {
     let of_pane = |envelope: &&Envelope| {
         envelope.event.execution_id() == id && envelope.event.pane() == Some(pane)
     };
     let own: Vec<&Envelope> = events.iter().filter(of_pane).collect();
-    own.first()?;
+    // A view creates no row.
+    let is_view = |it: &Envelope| matches!(it.event, TdEvent::PaneSeen { .. });
+    let first = own.iter().position(|it| !is_view(it))?;
+    let own = &own[first..];
     let gaps = own
         .iter()
         .filter(|it| matches!(it.event, TdEvent::OutputGap { .. }))
         .count();
     let (mut state, mut status) = ("running", None);
-    for envelope in own {
+    for envelope in own.iter() {
         match &envelope.event {
             TdEvent::PaneOpened { .. } => (state, status) = ("running", None),
             TdEvent::PaneClosed { exit_status, .. } => (state, status) = ("exited", *exit_status),
@@ -310,7 +347,28 @@ fn naive(events: &[Envelope], id: &str, pane: &PaneId) -> Option<(String, u64, O
             _ => {}
         }
     }
-    Some((state.to_owned(), gaps as u64, status))
+    // The part since the state was entered last: from the last event before which it was another one.
+    let state_after = |end: usize| {
+        own[..end]
+            .iter()
+            .fold("running", |state, it| match &it.event {
+                TdEvent::PaneOpened { .. } => "running",
+                TdEvent::PaneClosed { .. } => "exited",
+                TdEvent::AgentState { state, .. } => state.as_str(),
+                _ => state,
+            })
+    };
+    let entered = (1..=own.len())
+        .rev()
+        .find(|&end| state_after(end - 1) != state);
+    let is_seen = own[entered.unwrap_or(0)..].iter().any(|it| is_view(it));
+    let attention = match state {
+        "waiting" => "needs_you",
+        "done" | "exited" if !is_seen => "finished",
+        "done" | "exited" => "quiet",
+        _ => "working",
+    };
+    Some((state.to_owned(), gaps as u64, status, attention))
 }
 
 #[cfg(feature = "cli")]
@@ -351,7 +409,9 @@ proptest! {
             for pane in ["%1", "%10"].map(PaneId::from) {
                 let key = RowKey { execution_id: id.into(), part: Some(pane.to_string()) };
                 let row = board.row(&key);
-                let found = row.map(|row| (row.state.as_str().to_owned(), row.gaps, row.exit_status));
+                let found = row.map(|row| {
+                    (row.state.as_str().to_owned(), row.gaps, row.exit_status, row.attention().as_str())
+                });
                 prop_assert_eq!(&found, &naive(&events, id, &pane), "{} {}", id, pane);
                 count += usize::from(found.is_some());
                 if let Some(row) = row {

@@ -35,7 +35,7 @@ pub(crate) use lines::lines_in;
 pub(crate) use log_gap::{LogGapRange, LogGaps};
 pub use names::{
     AgentState, CompletionReason, GapEvidence, GapReason, OutputStream, PaneCloseReason,
-    SessionEndReason, StateEvidence, StateSource, TurnEvidence,
+    PaneViewer, SessionEndReason, StateEvidence, StateSource, TurnEvidence,
 };
 pub use open_enum::{EnumOrUnknown, NamedValue, UnknownName};
 pub use schema::json_schema;

@@ -8,7 +8,7 @@ use super::field_schema::{FieldSchema, description};
 use super::ids::{ExecutionId, PaneId};
 use super::names::{
     AgentState, CompletionReason, GapEvidence, GapReason, OutputStream, PaneCloseReason,
-    SessionEndReason, StateEvidence, StateSource, TurnEvidence,
+    PaneViewer, SessionEndReason, StateEvidence, StateSource, TurnEvidence,
 };
 use super::open_enum::EnumOrUnknown;
 use super::styles::Styles;

@@ -2,6 +2,7 @@
 
 mod api;
 mod lives;
+mod views;
 
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;

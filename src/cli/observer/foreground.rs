@@ -60,7 +60,9 @@ pub(super) fn run(options: &Options, typed: &TypedStart) -> Result<ExitCode, Fai
     let (hub, hub_thread) = Hub::start(events, board, &numbers, clock.clone())?;
     descriptors::want_many();
     for server in &servers {
-        let watch = Watch::new(server.server.clone()).states(states.clone());
+        let watch = Watch::new(server.server.clone())
+            .states(states.clone())
+            .views();
         engine.watch(match typed.source {
             SourceKind::Auto | SourceKind::Stream => watch.stream(DrainProgram::this()?),
             SourceKind::Poll => watch.poll(),
