@@ -36,6 +36,9 @@ pub enum ExecutionKind {
 }
 
 impl ExecutionKind {
+    /// Every kind.
+    pub const ALL: [Self; 4] = [Self::Pane, Self::Command, Self::Loop, Self::Agent];
+
     /// Returns the name: `pane`, `command`, `loop` or `agent`.
     pub fn as_str(self) -> &'static str {
         match self {

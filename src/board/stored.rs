@@ -36,15 +36,10 @@ impl Row {
     /// If a field is missing, or has another type or an unknown kind.
     pub(crate) fn from_json(value: &serde_json::Value) -> serde_json::Result<Self> {
         let stored = StoredRow::deserialize(value)?;
-        let kind = [
-            ExecutionKind::Pane,
-            ExecutionKind::Command,
-            ExecutionKind::Loop,
-            ExecutionKind::Agent,
-        ]
-        .into_iter()
-        .find(|kind| kind.as_str() == stored.kind)
-        .ok_or_else(|| serde::de::Error::custom("the kind of the row is unknown"))?;
+        let kind = ExecutionKind::ALL
+            .into_iter()
+            .find(|kind| kind.as_str() == stored.kind)
+            .ok_or_else(|| serde::de::Error::custom("the kind of the row is unknown"))?;
         let state = match stored.state.as_str() {
             "running" => RowState::Running,
             "quiet" => RowState::Quiet,
