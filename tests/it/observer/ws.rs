@@ -5,6 +5,7 @@ use std::net::Shutdown;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use serde_json::{Value, json};
 use tungstenite::protocol::frame::coding::CloseCode;
 use tungstenite::{Error, Message, WebSocket};
@@ -219,6 +220,27 @@ fn a_client_changes_what_it_subscribes_to() {
     print("b", "yes-4");
     let seen = chunks(client.until(prints("got yes-4")));
     assert!(!seen.contains("no-4"), "{seen}");
+    assert_code(&home.run(&["stop"]), 0);
+}
+
+#[test]
+fn a_client_that_does_not_read_is_dropped() {
+    let home = Home::new();
+    let count = "read -r go; seq 1 100000; exec cat";
+    home.server.new_session("a", 80, 24, count);
+    home.start();
+    let idle = Client::open(&home.socket(), "");
+    home.server.tmux(&["send-keys", "-t", "a", "Enter"]);
+    home.wait_for_row("a", |row| row["last_line"] == "100000");
+    // Its buffers are full; the server waits for ten seconds.
+    let mut fds = [PollFd::new(idle.0.get_ref(), PollFlags::RDHUP)];
+    let most = Timespec {
+        tv_sec: 60,
+        tv_nsec: 0,
+    };
+    assert_eq!(poll(&mut fds, Some(&most)).unwrap(), 1);
+    assert!(fds[0].revents().contains(PollFlags::RDHUP));
+    Client::open(&home.socket(), "");
     assert_code(&home.run(&["stop"]), 0);
 }
 
