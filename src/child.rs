@@ -28,7 +28,7 @@ use crate::error::{Error, Result};
 use crate::thread::Stop;
 
 #[cfg(feature = "cli")]
-pub(crate) use self::detached::{DetachedStart, start_detached};
+pub(crate) use self::detached::{DetachedStart, open_log, start_detached};
 pub(crate) use self::group::{KillHandle, ProcessGroup, cannot_start};
 pub(crate) use self::input::ChildInput;
 pub(crate) use self::output::OutputReader;

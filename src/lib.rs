@@ -47,11 +47,11 @@
 //! | `observe` | panes, commands and background agents under observation | `observe/coordinator/mod.rs`: which sessions; `observe/poller/mod.rs`: one session's thread; `observe/poller/panes.rs`: its panes; `observe/poller/panes/streams.rs`: opens and closes pipes; `observe/pane_observer/mod.rs`: one pane; `observe/pane_observer/pipe_policy.rs`: stream or poll; `observe/resume_point.rs`: after a restart; `observe/pane_output.rs`: changes as events; `observe/conversation/reader.rs`: agents' transcripts; `observe/agents/registry.rs`: background agents |
 //! | [`agent_loop`] | the agentic loop; knows no tmux | `agent_loop/engine.rs`: phases and iterations; `agent_loop/attempt.rs`: one iteration; `agent_loop/model/http/mod.rs`; `agent_loop/spec.rs` |
 //! | [`wait`] | waiting for a line, an end, silence or a signal; knows no bus | `wait/waiter.rs`, `wait/started_wait.rs`; `wait/matcher.rs`: which lines match |
-//! | [`board`] | who needs the user: one row for each pane, command, loop and agent (pure) | `board/fold.rs`: what an event means; `board/row.rs`: a row and its place |
+//! | [`board`] | who needs the user: one row for each pane, command, loop and agent (pure) | `board/fold.rs`: what an event means; `board/row.rs`: a row and its place; `board/schema.rs`: the JSON Schema |
 //! | `engine` | [`Builder`], [`Engine`], [`Report`] | `engine/mod.rs`: starts and stops everything in order; `engine/log_thread.rs`: from the bus to the history |
-//! | `api` | the observer's board, runs and events over a Unix socket, and its client; behind the feature `cli` | `api/hub.rs`: positions, board and last events; `api/stream.rs`: history, then live, each event once; `api/routes.rs`: the paths; `api/server.rs`: connections; `api/summary.rs`: the board without reading the logs |
+//! | `api` | the observer's board, runs and events over a Unix socket, and its client; behind the feature `cli` | `api/hub.rs`: positions, board and last events; `api/stream.rs`: history, then live, each event once; `api/ws.rs`: the same for a WebSocket; `api/routes.rs`: the paths; `api/server.rs`: connections; `api/summary.rs`: the board without reading the logs |
 //! | `face` | events for people, behind the feature `cli` | `face/describe.rs`: an event in words; `face/console.rs`; `face/tree.rs`; `face/clean.rs`: control sequences |
-//! | `cli` | the program, behind the feature `cli` | `cli/args.rs`: all arguments; a file for each subcommand, such as `cli/watch.rs`; `cli/failure.rs`: exit codes; `cli/signals.rs`; `cli/observer/foreground.rs`: the observer in the background |
+//! | `cli` | the program, behind the feature `cli` | `cli/args.rs`: all arguments; a file for each subcommand, such as `cli/watch.rs`; `cli/failure.rs`: exit codes; `cli/signals.rs`; `cli/observer/foreground.rs`: the observer in the background; `cli/observer/log_file.rs`: its diagnostics |
 //!
 //! # Threads
 //!
@@ -87,6 +87,7 @@
 //! | an event, its fields or words | `event/table.rs`; in words for people: `face/describe.rs` |
 //! | a full or slow disk | `history/events_file.rs`, `history/active_run.rs` |
 //! | `Lagged` | `bus/lossy_lane.rs`, read in `bus/subscription.rs` |
+//! | views of a pane by clients, `PaneSeen` | `observe/pane_observer/views.rs`; `board/fold.rs` |
 //! | a client of the API that comes back | `api/cursor.rs` is where it was, `api/stream.rs` goes back there |
 //! | a child that ignores SIGTERM | `child/supervisor.rs` escalates, `child/group.rs` kills the group |
 //!
@@ -172,6 +173,7 @@ mod face;
 #[doc(hidden)]
 pub mod cli;
 
+pub use board::json_schema;
 pub use bus::{
     BusOptions, Delivery, Emitted, EventBus, EventEmitter, EventFilter, EventRef, Filter,
     LosslessLane, RecvError, RecvTimeoutError, SubscribeOptions, Subscription, TryRecvError,
@@ -184,8 +186,8 @@ pub use error::{Error, Result};
 pub use event::{
     AgentState, CompletionReason, Cursor, EndEvidence, EnumOrUnknown, Envelope, EventKind,
     ExecutionId, GapEvidence, GapReason, IterationOutcome, NamedValue, OutputStream,
-    PaneCloseReason, PaneId, SCHEMA, ScreenRow, SessionEndReason, StateEvidence, StateSource,
-    Style, Styles, TdEvent, TurnEvidence, UnknownEvent, UnknownFields, UnknownName, json_schema,
+    PaneCloseReason, PaneId, PaneViewer, SCHEMA, ScreenRow, SessionEndReason, StateEvidence,
+    StateSource, Style, Styles, TdEvent, TurnEvidence, UnknownEvent, UnknownFields, UnknownName,
 };
 /// The loggers that [`process::LogBridge`] connects.
 pub use log;

@@ -18,7 +18,7 @@ use crate::thread::{Stop, is_stopped};
 use crate::timestamp::Timestamp;
 
 /// The longest silence: proxies and clients take a longer one for a broken connection.
-const KEEP_ALIVE: Duration = Duration::from_secs(15);
+pub(super) const KEEP_ALIVE: Duration = Duration::from_secs(15);
 
 /// The query for the events of one run.
 #[derive(Debug)]
@@ -61,7 +61,13 @@ fn number(request: &Request, name: &str, default: u64) -> Result<u64, String> {
 /// Returns the types of events that are asked for; an unknown one is an error with the list.
 fn types(request: &Request) -> Result<Vec<String>, String> {
     let names = request.list("type");
-    for name in &names {
+    check_types(names.iter().copied())?;
+    Ok(names.into_iter().map(str::to_owned).collect())
+}
+
+/// Refuses a name that is no type of event.
+pub(super) fn check_types<'a>(mut names: impl Iterator<Item = &'a str>) -> Result<(), String> {
+    names.try_for_each(|name| {
         if EventKind::from_name(name).is_none() {
             let known: Vec<&str> = EventKind::ALL.iter().map(|kind| kind.as_str()).collect();
             let known = known.join(", ");
@@ -69,17 +75,20 @@ fn types(request: &Request) -> Result<Vec<String>, String> {
                 "type: {name:?} is no type of event; there are {known}"
             ));
         }
-    }
-    Ok(names.into_iter().map(str::to_owned).collect())
+        Ok(())
+    })
 }
 
-/// Returns the time from which events are wanted: `10m` ago, or a timestamp.
+/// Returns the time from which events are wanted.
 fn since(request: &Request, clock: &Clock) -> Result<Option<Timestamp>, String> {
-    let Some(text) = request.parameter("since") else {
-        return Ok(None);
-    };
+    let text = request.parameter("since");
+    text.map(|text| time_of(text, clock.wall())).transpose()
+}
+
+/// Reads a time: `10m` before now, or a timestamp.
+pub(super) fn time_of(text: &str, now: Timestamp) -> Result<Timestamp, String> {
     if let Ok(at) = text.parse::<Timestamp>() {
-        return Ok(Some(at));
+        return Ok(at);
     }
     let unit = text.chars().last().and_then(|unit| {
         let seconds = match unit {
@@ -94,8 +103,8 @@ fn since(request: &Request, clock: &Clock) -> Result<Option<Timestamp>, String> 
     });
     match unit {
         Some(micros) => {
-            let now = clock.wall().micros();
-            Ok(Some(Timestamp::from_micros(now.saturating_sub(micros))))
+            let now = now.micros();
+            Ok(Timestamp::from_micros(now.saturating_sub(micros)))
         }
         None => Err(format!(
             "since: {text:?} is no time; give 10m, 2h or 2026-01-21T10:00:00Z"

@@ -22,7 +22,10 @@ mod stream;
 mod response;
 mod socket;
 
+mod client_message;
 mod events;
+mod ws;
+
 mod metrics;
 mod routes;
 

@@ -40,17 +40,11 @@ impl Response {
 
     /// Returns an error as `application/problem+json` (RFC 9457).
     pub fn problem(status: u16, detail: &str) -> Self {
-        let problem = json!({
-            "type": "about:blank",
-            "title": reason(status),
-            "status": status,
-            "detail": detail,
-        });
         Self {
             status,
             content_type: "application/problem+json",
             headers: Vec::new(),
-            body: format!("{problem}\n").into_bytes(),
+            body: (problem(status, detail) + "\n").into_bytes(),
         }
     }
 
@@ -90,6 +84,17 @@ impl Response {
         out.write_all(&bytes)?;
         out.flush()
     }
+}
+
+/// Returns the JSON of a problem.
+pub(crate) fn problem(status: u16, detail: &str) -> String {
+    let problem = json!({
+        "type": "about:blank",
+        "title": reason(status),
+        "status": status,
+        "detail": detail,
+    });
+    problem.to_string()
 }
 
 fn head(status: u16) -> String {

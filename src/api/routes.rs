@@ -11,6 +11,8 @@ use super::hub::Hub;
 use super::metrics::metrics;
 use super::request::Request;
 use super::response::{ChunkedBody, Response};
+use super::ws;
+use crate::board::json_schema;
 use crate::clock::Clock;
 use crate::event::ExecutionId;
 use crate::history::{DataDir, LogReader, RunDirectory};
@@ -58,6 +60,7 @@ impl Routes {
                 metrics(&self.hub, self.data.as_ref(), &self.clock),
             ),
             ["api", "v1", "board"] => self.board(request),
+            ["api", "v1", "schema"] => Response::json(&json_schema()),
             ["api", "v1", "runs"] => self.runs(),
             ["api", "v1", "runs", id] => match self.run(id) {
                 Ok(run) => self.run_summary(&run),
@@ -78,6 +81,10 @@ impl Routes {
                     Ok(_) => Response::empty(200).write(&mut stream, false),
                     Err(response) => response.write(&mut stream, with_body),
                 };
+            }
+            ["api", "v1", "ws"] => {
+                let (hub, data) = (self.hub.clone(), self.data.clone());
+                return ws::serve(hub, data, request, (stream, &self.clock, stop));
             }
             _ => Response::problem(404, &format!("there is nothing at {}", request.path)),
         };

@@ -26,7 +26,7 @@ const BEGINNING: u64 = u64::MAX;
 const OVERLAP_MICROS: i64 = 2_000_000;
 
 /// The events that a client wants.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Selection {
     /// Executions; none means all.
     pub executions: BTreeSet<String>,
@@ -83,6 +83,8 @@ struct Round {
     since: Option<Timestamp>,
     /// The last event that the client has; what precedes it is not delivered again.
     skip: Option<HistoryPlace>,
+    /// The point that is reached.
+    point: StartPoint,
 }
 
 impl EventStream {
@@ -154,11 +156,17 @@ impl EventStream {
         };
         let executions = &self.selection.executions;
         let history = MergedHistory::from_beginning(data, &self.numbers, executions, &self.clock)?;
+        let point = match (skip, since) {
+            (Some(_), _) => StartPoint::After(self.history_cursor(skip, self.ts), since),
+            (None, Some(since)) => StartPoint::Since(since),
+            (None, None) => StartPoint::Now,
+        };
         self.round = Some(Round {
             history,
             from: BEGINNING,
             since,
             skip,
+            point,
         });
         Ok(())
     }
@@ -170,17 +178,48 @@ impl EventStream {
         };
         let executions = &self.selection.executions;
         let history = MergedHistory::between(data, numbers, &self.numbers, executions, &self.clock);
+        let at = StreamCursor {
+            position: from,
+            ..self.cursor()
+        };
+        let point = match skip {
+            Some(_) => self.history_cursor(skip, self.ts),
+            None => at,
+        };
         self.round = Some(Round {
             history,
             from,
             since: None,
             skip,
+            point: StartPoint::After(point, None),
         });
     }
 
     /// Returns the cursor of the point that is reached.
     pub fn cursor(&self) -> StreamCursor {
         self.hub.cursor(self.position, self.ts)
+    }
+
+    fn history_cursor(&self, history: Option<HistoryPlace>, ts: Timestamp) -> StreamCursor {
+        StreamCursor {
+            history,
+            ts,
+            ..self.cursor()
+        }
+    }
+
+    /// Returns the point that is reached, from which another stream continues: in the history, if that is
+    /// being read.
+    pub fn point(&self) -> StartPoint {
+        match &self.round {
+            Some(round) => round.point,
+            None => StartPoint::After(self.cursor(), None),
+        }
+    }
+
+    /// Returns what the client wants.
+    pub fn selection(&self) -> &Selection {
+        &self.selection
     }
 
     /// Returns the next item; `Ok(None)` at the deadline.
@@ -263,16 +302,16 @@ impl EventStream {
                 continue;
             }
             let is_early = round.since.is_some_and(|since| envelope.ts < since);
-            if is_early || !self.selection.selects(&envelope) {
-                continue;
-            }
             let from = round.from;
-            let history = Some(HistoryPlace { from, run, seq });
             let cursor = StreamCursor {
-                history,
+                history: Some(HistoryPlace { from, run, seq }),
                 ts: envelope.ts,
                 ..self.hub.cursor(self.position, self.ts)
             };
+            round.point = StartPoint::After(cursor, round.since);
+            if is_early || !self.selection.selects(&envelope) {
+                continue;
+            }
             return Some(Item::Event(envelope.into(), cursor));
         }
     }

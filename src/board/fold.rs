@@ -63,6 +63,7 @@ impl Fold<'_> {
             }
             TdEvent::OutputUpdate { pane, chunk, .. } => self.text(id, Some(pane), chunk),
             TdEvent::OutputRevised { pane, text, .. } => self.text(id, Some(pane), text),
+            TdEvent::PaneSeen { pane, .. } => self.seen(key(id, Some(pane.as_str()))),
             TdEvent::ScreenUpdate { pane, .. } => self.pane(id, pane, Row::printed),
             TdEvent::OutputGap { pane, evidence, .. } if *evidence == GapEvidence::Confirmed => {
                 self.pane(id, pane, |row, _| row.gaps += 1);
@@ -255,6 +256,14 @@ impl Fold<'_> {
 
     fn pane(&mut self, id: &ExecutionId, pane: &PaneId, change: impl FnOnce(&mut Row, Timestamp)) {
         self.one(key(id, Some(pane.as_str())), ExecutionKind::Pane, change);
+    }
+
+    /// Notes that a row was looked at; a view creates none.
+    fn seen(&mut self, key: RowKey) {
+        if let Some(row) = self.rows.map.get_mut(&key) {
+            row.seen = Some(self.at);
+            self.changed.insert(key);
+        }
     }
 
     fn execution(

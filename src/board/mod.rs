@@ -25,10 +25,14 @@ mod row;
 mod rows;
 
 mod fold;
+mod schema;
 #[cfg(feature = "cli")]
 mod stored;
 
 pub use attention::Attention;
+#[doc(hidden)]
+pub use schema::json_schema;
+
 pub use row::{ExecutionKind, Row, RowKey, RowState};
 
 use std::collections::BTreeSet;

@@ -36,6 +36,9 @@ pub enum ExecutionKind {
 }
 
 impl ExecutionKind {
+    /// Every kind.
+    pub const ALL: [Self; 4] = [Self::Pane, Self::Command, Self::Loop, Self::Agent];
+
     /// Returns the name: `pane`, `command`, `loop` or `agent`.
     pub fn as_str(self) -> &'static str {
         match self {
@@ -91,6 +94,8 @@ pub struct Row {
     pub state: RowState,
     /// The time since which it has been in this state.
     pub since: Timestamp,
+    /// The time at which it was last looked at in this state.
+    pub seen: Option<Timestamp>,
     /// The certainty of an agent's state.
     pub evidence: Option<EnumOrUnknown<StateEvidence>>,
     /// The agent's question, while it waits.
@@ -120,6 +125,7 @@ impl Row {
             agent: None,
             state: RowState::Running,
             since: at,
+            seen: None,
             evidence: None,
             asks: None,
             exit_status: None,
@@ -138,13 +144,21 @@ impl Row {
                 Some(AgentState::Waiting | AgentState::Error | AgentState::Limited) => {
                     Attention::NeedsYou
                 }
-                Some(AgentState::Done) => Attention::Finished,
+                Some(AgentState::Done) => self.finished(),
                 Some(AgentState::Idle) => Attention::Quiet,
                 Some(AgentState::Working) | None => Attention::Working,
             },
-            RowState::Exited => Attention::Finished,
+            RowState::Exited => self.finished(),
             RowState::Quiet => Attention::Quiet,
             RowState::Running => Attention::Working,
+        }
+    }
+
+    /// The attention of a row that is done or has ended.
+    fn finished(&self) -> Attention {
+        match self.seen {
+            None => Attention::Finished,
+            Some(_) => Attention::Quiet,
         }
     }
 
@@ -178,6 +192,7 @@ impl Row {
         }
         self.state = state;
         self.since = at;
+        self.seen = None;
         true
     }
 
@@ -218,6 +233,7 @@ impl Serialize for Row {
         map.serialize_entry("agent", &self.agent)?;
         map.serialize_entry("state", self.state.as_str())?;
         map.serialize_entry("since", &self.since)?;
+        map.serialize_entry("seen", &self.seen)?;
         map.serialize_entry("evidence", &self.evidence.as_ref().map(|it| it.as_str()))?;
         map.serialize_entry("asks", &self.asks)?;
         map.serialize_entry("exit_status", &self.exit_status)?;

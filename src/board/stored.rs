@@ -16,6 +16,9 @@ struct StoredRow {
     agent: Option<String>,
     state: String,
     since: Timestamp,
+    /// Rows of earlier versions lack it.
+    #[serde(default)]
+    seen: Option<Timestamp>,
     evidence: Option<String>,
     asks: Option<String>,
     exit_status: Option<i32>,
@@ -33,15 +36,10 @@ impl Row {
     /// If a field is missing, or has another type or an unknown kind.
     pub(crate) fn from_json(value: &serde_json::Value) -> serde_json::Result<Self> {
         let stored = StoredRow::deserialize(value)?;
-        let kind = [
-            ExecutionKind::Pane,
-            ExecutionKind::Command,
-            ExecutionKind::Loop,
-            ExecutionKind::Agent,
-        ]
-        .into_iter()
-        .find(|kind| kind.as_str() == stored.kind)
-        .ok_or_else(|| serde::de::Error::custom("the kind of the row is unknown"))?;
+        let kind = ExecutionKind::ALL
+            .into_iter()
+            .find(|kind| kind.as_str() == stored.kind)
+            .ok_or_else(|| serde::de::Error::custom("the kind of the row is unknown"))?;
         let state = match stored.state.as_str() {
             "running" => RowState::Running,
             "quiet" => RowState::Quiet,
@@ -55,6 +53,7 @@ impl Row {
         let mut row = Self::new(&key, stored.name, kind, stored.since);
         row.agent = stored.agent;
         row.state = state;
+        row.seen = stored.seen;
         row.evidence = stored.evidence.as_deref().map(Into::into);
         row.asks = stored.asks;
         row.exit_status = stored.exit_status;

@@ -1,13 +1,10 @@
-//! Tests of the board: single events, the order of rows, and a comparison with a naive fold.
+//! Tests of the board: single events and the order of rows.
 
-use std::collections::BTreeSet;
-
-use proptest::prelude::*;
+mod properties;
 
 use super::*;
 use crate::event::{
-    AgentState, GapEvidence, GapReason, OutputStream, PaneId, SessionEndReason, StateEvidence,
-    TdEvent,
+    AgentState, OutputStream, PaneViewer, SessionEndReason, StateEvidence, TdEvent,
 };
 
 const SECOND: i64 = 1_000_000;
@@ -50,6 +47,14 @@ fn output(id: &str, pane: &str, chunk: &str) -> TdEvent {
         reason: None,
         exit_status: None,
         styles: Default::default(),
+    }
+}
+
+fn seen(id: &str, pane: &str) -> TdEvent {
+    TdEvent::PaneSeen {
+        execution_id: id.into(),
+        pane: pane.into(),
+        by: PaneViewer::Client.into(),
     }
 }
 
@@ -96,6 +101,27 @@ fn who_needs_the_user_comes_first_and_who_waits_longest_before_the_others() {
     let first = board.rows().next().unwrap();
     assert_eq!(first.asks.as_deref(), Some("rm -r build"));
     assert_eq!(first.since, Timestamp::from_micros(3 * SECOND));
+}
+
+#[test]
+fn what_was_looked_at_is_quiet_until_it_finishes_again() {
+    let mut board = board(&[at(0, opened("a", "%1", "claude")), at(1, seen("a", "%1"))]);
+    assert_eq!(places(&board), [("a", "working")]);
+    for (event, attention) in [
+        (state("a", "%1", AgentState::Done, None), "finished"),
+        (seen("a", "%1"), "quiet"),
+        (output("a", "%1", "tip\n"), "quiet"),
+        (
+            state("a", "%1", AgentState::Waiting, Some("x")),
+            "needs_you",
+        ),
+        (seen("a", "%1"), "needs_you"),
+        (state("a", "%1", AgentState::Done, None), "finished"),
+        (seen("a", "%2"), "finished"),
+    ] {
+        board.apply(&at(2, event));
+        assert_eq!(places(&board), [("a", attention)]);
+    }
 }
 
 #[test]
@@ -251,138 +277,4 @@ fn commands_loops_and_background_agents_have_rows() {
     assert_eq!(json["agent"], "make");
     assert_eq!(json["last_line"], "linking");
     assert_eq!(json["attention"], "finished");
-}
-
-/// One of the events that change a row's state or counts.
-fn any_event() -> impl Strategy<Value = TdEvent> {
-    let id = prop_oneof![Just("a"), Just("b"), Just("b2")];
-    let pane = prop_oneof![Just("%1"), Just("%10")];
-    (id, pane, 0..9_u8).prop_map(|(id, pane, kind)| match kind {
-        0 => opened(id, pane, "claude"),
-        1 => state(id, pane, AgentState::Working, None),
-        2 => state(id, pane, AgentState::Waiting, Some("x")),
-        3 => state(id, pane, AgentState::Done, None),
-        4 => output(id, pane, "text\n"),
-        5 => TdEvent::PaneClosed {
-            execution_id: id.into(),
-            pane: pane.into(),
-            reason: crate::event::PaneCloseReason::Closed.into(),
-            exit_status: Some(3),
-        },
-        6 => TdEvent::OutputGap {
-            execution_id: id.into(),
-            pane: pane.into(),
-            first_line: 1,
-            lost_lines: None,
-            reason: GapReason::Dropped.into(),
-            evidence: GapEvidence::Confirmed.into(),
-        },
-        7 => TdEvent::SessionRenamed {
-            execution_id: id.into(),
-            from: id.into(),
-            to: format!("{id}-new"),
-        },
-        _ => TdEvent::Warning {
-            execution_id: id.into(),
-            context: "c".into(),
-            message: "m".into(),
-        },
-    })
-}
-
-/// The same facts about one pane, from a scan of all of its events.
-fn naive(events: &[Envelope], id: &str, pane: &PaneId) -> Option<(String, u64, Option<i32>)> {
-    let of_pane = |envelope: &&Envelope| {
-        envelope.event.execution_id() == id && envelope.event.pane() == Some(pane)
-    };
-    let own: Vec<&Envelope> = events.iter().filter(of_pane).collect();
-    own.first()?;
-    let gaps = own
-        .iter()
-        .filter(|it| matches!(it.event, TdEvent::OutputGap { .. }))
-        .count();
-    let (mut state, mut status) = ("running", None);
-    for envelope in own {
-        match &envelope.event {
-            TdEvent::PaneOpened { .. } => (state, status) = ("running", None),
-            TdEvent::PaneClosed { exit_status, .. } => (state, status) = ("exited", *exit_status),
-            TdEvent::AgentState { state: new, .. } => state = new.as_str(),
-            _ => {}
-        }
-    }
-    Some((state.to_owned(), gaps as u64, status))
-}
-
-#[cfg(feature = "cli")]
-proptest! {
-    #[test]
-    fn restored_rows_continue_as_the_board_would(
-        events in prop::collection::vec((any_event(), 0..100_i64), 0..60), split in 0_usize..60,
-    ) {
-        let mut events: Vec<Envelope> = events.into_iter().map(|(event, s)| at(s, event)).collect();
-        events.sort_by_key(|envelope| envelope.ts);
-        let (before, after) = events.split_at(split.min(events.len()));
-        let mut restored = Board::new(StateRules::builtin());
-        for row in board(before).rows() {
-            restored.restore(Row::from_json(&serde_json::to_value(row).unwrap()).unwrap());
-        }
-        // A run without rows has no summary, and is read from its beginning.
-        let stored: BTreeSet<ExecutionId> = restored.rows().map(|row| row.execution_id.clone()).collect();
-        let is_stored = |envelope: &&Envelope| stored.contains(envelope.event.execution_id());
-        for envelope in before.iter().filter(|envelope| !is_stored(envelope)).chain(after) {
-            restored.apply(envelope);
-        }
-        let whole = board(&events);
-        let rows: Vec<&Row> = whole.rows().collect();
-        prop_assert_eq!(restored.rows().collect::<Vec<&Row>>(), rows);
-    }
-}
-
-proptest! {
-    #[test]
-    fn the_board_is_what_a_scan_of_all_events_finds(
-        events in prop::collection::vec((any_event(), 0..100_i64), 0..60),
-    ) {
-        let mut events: Vec<Envelope> = events.into_iter().map(|(event, s)| at(s, event)).collect();
-        events.sort_by_key(|envelope| envelope.ts);
-        let board = board(&events);
-        let mut count = 0;
-        for id in ["a", "b", "b2"] {
-            for pane in ["%1", "%10"].map(PaneId::from) {
-                let key = RowKey { execution_id: id.into(), part: Some(pane.to_string()) };
-                let row = board.row(&key);
-                let found = row.map(|row| (row.state.as_str().to_owned(), row.gaps, row.exit_status));
-                prop_assert_eq!(&found, &naive(&events, id, &pane), "{} {}", id, pane);
-                count += usize::from(found.is_some());
-                if let Some(row) = row {
-                    let renamed = events.iter().any(|it| matches!(&it.event,
-                        TdEvent::SessionRenamed { execution_id, .. } if execution_id == id));
-                    let expected = if renamed { format!("{id}-new") } else { id.to_owned() };
-                    prop_assert_eq!(&row.name, &expected);
-                }
-            }
-        }
-        // A warning creates no row.
-        prop_assert_eq!(board.rows().count(), count);
-        let ranks: Vec<_> = board.rows().map(Row::attention).collect();
-        prop_assert!(ranks.is_sorted());
-    }
-
-    #[test]
-    fn changes_name_the_rows_that_differ(
-        events in prop::collection::vec((any_event(), 0..100_i64), 0..40),
-    ) {
-        let mut board = Board::default();
-        for (event, seconds) in events {
-            let before: Vec<Row> = board.rows().cloned().collect();
-            let changed = board.apply(&at(seconds, event));
-            for row in board.rows() {
-                let key = RowKey {
-                    execution_id: row.execution_id.clone(),
-                    part: row.pane.as_ref().map(ToString::to_string),
-                };
-                prop_assert_eq!(!before.contains(row), changed.contains(&key), "{:?}", row);
-            }
-        }
-    }
 }

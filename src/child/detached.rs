@@ -1,10 +1,10 @@
 //! A process that outlives its starter: this program in the background.
 
 use std::ffi::OsString;
-use std::fs::OpenOptions;
+use std::fs::{File, OpenOptions};
 use std::io::{self, Read};
 use std::os::unix::fs::OpenOptionsExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -36,11 +36,8 @@ pub(crate) fn start_detached(
     time: Duration,
     clock: &Clock,
 ) -> Result<String> {
-    let mut options = OpenOptions::new();
-    options.append(true).create(true).mode(0o600);
-    let log = options
-        .open(&start.log)
-        .map_err(|cause| Error::file("cannot open", &start.log, cause))?;
+    let log =
+        open_log(&start.log).map_err(|cause| Error::file("cannot open", &start.log, cause))?;
     let mut command = Command::new(&start.program);
     command
         .args(&start.args)
@@ -73,6 +70,12 @@ pub(crate) fn start_detached(
         let _ = child.try_wait();
     }
     Ok(String::from_utf8_lossy(&line).trim_end().to_owned())
+}
+
+/// Opens a file for diagnostics, which only its owner reads.
+pub(crate) fn open_log(path: &Path) -> io::Result<File> {
+    let mut options = OpenOptions::new();
+    options.append(true).create(true).mode(0o600).open(path)
 }
 
 fn is_readable(stdout: &impl std::os::fd::AsFd, deadline: Instant, clock: &Clock) -> bool {

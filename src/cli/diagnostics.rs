@@ -9,8 +9,9 @@ use log::LevelFilter;
 use crate::agent_loop::SECRET_LOG_TARGETS;
 use crate::face::one_line;
 
-/// Starts the diagnostics: warnings, more with `-v`, or as `RUST_LOG` selects.
-pub(super) fn start(verbose: u8) {
+/// Starts the diagnostics: warnings, more with `-v`, or as `RUST_LOG` selects; in place of standard error
+/// on `out`.
+pub(super) fn start(verbose: u8, out: Option<Box<dyn Write + Send>>) {
     let level = match verbose {
         0 => LevelFilter::Warn,
         1 => LevelFilter::Info,
@@ -23,7 +24,7 @@ pub(super) fn start(verbose: u8) {
     let mut builder = Builder::new();
     builder
         .filter_level(level)
-        .target(Target::Stderr)
+        .target(out.map_or(Target::Stderr, Target::Pipe))
         .format(move |out, record| {
             writeln!(
                 out,

@@ -125,7 +125,11 @@ fn dispatch(args: Args) -> Result<ExitCode, Failure> {
             "-L and -S both choose a tmux server: give one",
         ));
     }
-    diagnostics::start(options.verbose);
+    let log = match &args.command {
+        Command::Start(typed) => observer::log(&options, typed)?,
+        _ => None,
+    };
+    diagnostics::start(options.verbose, log);
     // A drain is started by tmux and has no one to report to; it needs far less.
     if !matches!(args.command, Command::Drain(_)) {
         address_space::check()?;

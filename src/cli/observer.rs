@@ -4,13 +4,17 @@ mod announcement;
 mod args;
 mod background;
 mod foreground;
+mod log_file;
 mod notify;
 mod service;
 
+use std::io::Write;
 use std::process::ExitCode;
 
 use super::failure::Failure;
 use super::options::Options;
+
+use log_file::RotatedLog;
 
 pub(super) use announcement::{Announcement, running};
 pub(super) use args::{TypedService, TypedStart, TypedStop};
@@ -27,6 +31,18 @@ pub(super) fn start(options: &Options, typed: &TypedStart) -> Result<ExitCode, F
         true => foreground::run(options, typed),
         false => background::start(options),
     }
+}
+
+/// Returns where the diagnostics of the observer in the background go; `None` for standard error.
+pub(super) fn log(
+    options: &Options,
+    typed: &TypedStart,
+) -> Result<Option<Box<dyn Write + Send>>, Failure> {
+    if !typed.detached {
+        return Ok(None);
+    }
+    let log = RotatedLog::new(&options.home()?);
+    Ok(Some(Box::new(log)))
 }
 
 /// Ends the observer.

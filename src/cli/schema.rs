@@ -11,7 +11,8 @@ Examples:
   td-observe schema | jq -r '.\"$defs\" | keys[]'   all of them
 
 Each line of a log, and of --json where it prints envelopes, is an instance of
-the schema (draft 2020-12). Later versions add events, fields and values, so
+the schema (draft 2020-12); each line of status --json is one of its BoardRow.
+The observer's API has the same at /api/v1/schema. Later versions add events, fields and values, so
 the schema accepts those that it does not know. See td-observe help events.";
 
 /// It has no arguments.
@@ -21,7 +22,7 @@ pub(super) struct TypedSchema {}
 
 /// Prints the schema.
 pub(super) fn run() -> Result<ExitCode, Failure> {
-    let mut text = serde_json::to_string_pretty(&crate::event::json_schema())
+    let mut text = serde_json::to_string_pretty(&crate::board::json_schema())
         .map_err(|error| Failure::other(format!("cannot write the schema: {error}")))?;
     text.push('\n');
     super::output::print(&text)?;

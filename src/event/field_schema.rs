@@ -9,7 +9,7 @@ use super::styles::Styles;
 use super::values::{Cursor, IterationOutcome, ScreenRow};
 
 /// A value that has a JSON Schema.
-pub(super) trait FieldSchema {
+pub(crate) trait FieldSchema {
     /// Returns the schema.
     fn schema() -> Value;
 }

@@ -30,15 +30,16 @@ mod schema;
 
 pub use end_evidence::EndEvidence;
 pub use envelope::{Envelope, UnknownFields};
+pub(crate) use field_schema::FieldSchema;
 pub use ids::{ExecutionId, PaneId};
 pub(crate) use lines::lines_in;
 pub(crate) use log_gap::{LogGapRange, LogGaps};
 pub use names::{
     AgentState, CompletionReason, GapEvidence, GapReason, OutputStream, PaneCloseReason,
-    SessionEndReason, StateEvidence, StateSource, TurnEvidence,
+    PaneViewer, SessionEndReason, StateEvidence, StateSource, TurnEvidence,
 };
 pub use open_enum::{EnumOrUnknown, NamedValue, UnknownName};
-pub use schema::json_schema;
+pub(crate) use schema::envelope_schema;
 #[cfg(feature = "cli")]
 pub(crate) use stream_event::StreamEvent;
 pub(crate) use styles::STYLES_MAX;

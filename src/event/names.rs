@@ -23,6 +23,14 @@ named_values! {
         Moved = "moved",
     }
 
+    /// The viewer of a pane, in [`TdEvent::PaneSeen`](super::TdEvent::PaneSeen).
+    PaneViewer {
+        /// A client of the tmux server, whose current window has the pane.
+        Client = "client",
+        /// A face of this program, which showed the pane's output.
+        Face = "face",
+    }
+
     /// The reason why a pane's output is complete up to here, in
     /// [`TdEvent::OutputUpdate`](super::TdEvent::OutputUpdate).
     CompletionReason {

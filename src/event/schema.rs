@@ -8,7 +8,7 @@ use super::field_schema::{FieldSchema, description};
 use super::ids::{ExecutionId, PaneId};
 use super::names::{
     AgentState, CompletionReason, GapEvidence, GapReason, OutputStream, PaneCloseReason,
-    SessionEndReason, StateEvidence, StateSource, TurnEvidence,
+    PaneViewer, SessionEndReason, StateEvidence, StateSource, TurnEvidence,
 };
 use super::open_enum::EnumOrUnknown;
 use super::styles::Styles;
@@ -87,16 +87,7 @@ stream_event_table!(document_stream_events);
 
 /// Returns the JSON Schema (draft 2020-12) of envelopes, as logs and streams have them: each definition
 /// under `$defs` describes an event of one type.
-///
-/// Later versions add events, fields and values. The schema therefore accepts fields, types and names that
-/// this version does not know.
-///
-/// ```
-/// let schema = td_observe::json_schema();
-/// assert_eq!(schema["$ref"], "#/$defs/Envelope");
-/// assert!(schema["$defs"]["OutputUpdate"]["properties"]["chunk"].is_object());
-/// ```
-pub fn json_schema() -> Value {
+pub(crate) fn envelope_schema() -> Value {
     let events: Vec<EventDoc> = logged_events().into_iter().chain(stream_events()).collect();
     let names: Vec<&str> = events.iter().map(|event| event.name).collect();
     let mut defs = Map::new();
@@ -111,7 +102,8 @@ pub fn json_schema() -> Value {
         "$id": format!("urn:td-observe:schema:{SCHEMA}"),
         "title": "td-observe",
         "description": format!(
-            "The envelopes of td-observe {}, wire format {SCHEMA}: each line of a log and of a stream in JSON.",
+            "The envelopes of td-observe {}, wire format {SCHEMA}: each line of a log and of a stream in JSON. \
+             `#/$defs/BoardRow` is a row of the board, `#/$defs/Board` all of them.",
             env!("CARGO_PKG_VERSION"),
         ),
         "$ref": "#/$defs/Envelope",
@@ -140,6 +132,11 @@ fn envelope() -> Value {
                 "type": "integer",
                 "minimum": 1,
                 "description": "The number of events that this one represents, where text was merged.",
+            },
+            "id": {
+                "type": "string",
+                "description": "In frames of a WebSocket: the position after the event, from which a client \
+                                continues.",
             },
             "event": {"$ref": "#/$defs/Event"},
         },

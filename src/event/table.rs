@@ -241,6 +241,14 @@ macro_rules! event_table {
                 /// The changed rows.
                 rows: Vec<ScreenRow>,
             }
+            /// A pane was looked at: when it comes into view, and at most once a minute while it shows
+            /// something new; at once where an agent in it is done.
+            PaneSeen pane_seen lifecycle {
+                /// The pane.
+                pane: PaneId,
+                /// The viewer.
+                by: EnumOrUnknown<PaneViewer>,
+            }
             /// Lines of a pane were printed but could not be observed.
             OutputGap output_gap lifecycle {
                 /// The pane.

@@ -9,7 +9,7 @@ use super::end_evidence::EndEvidence;
 use super::ids::{ExecutionId, PaneId};
 use super::names::{
     AgentState, CompletionReason, GapEvidence, GapReason, OutputStream, PaneCloseReason,
-    SessionEndReason, StateEvidence, StateSource, TurnEvidence,
+    PaneViewer, SessionEndReason, StateEvidence, StateSource, TurnEvidence,
 };
 use super::object_key::ObjectKey;
 use super::open_enum::EnumOrUnknown;
@@ -293,6 +293,7 @@ impl TdEvent {
             Self::PaneOpened { pane, .. }
             | Self::PaneResized { pane, .. }
             | Self::PaneClosed { pane, .. }
+            | Self::PaneSeen { pane, .. }
             | Self::OutputUpdate { pane, .. }
             | Self::OutputRevised { pane, .. }
             | Self::ScreenUpdate { pane, .. }

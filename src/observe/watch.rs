@@ -43,6 +43,7 @@ pub struct Watch {
     pub(super) source: PaneSource,
     pub(super) conversations: bool,
     pub(super) screens: bool,
+    pub(super) views: bool,
 }
 
 /// The way in which panes are observed.
@@ -73,6 +74,7 @@ impl Watch {
             source: PaneSource::Auto(None),
             conversations: true,
             screens: false,
+            views: false,
         }
     }
 
@@ -143,6 +145,13 @@ impl Watch {
     /// are kept as snapshots only.
     pub fn screens(mut self) -> Self {
         self.screens = true;
+        self
+    }
+
+    /// Reports views of panes by attached clients: a [`PaneSeen`](crate::TdEvent::PaneSeen) when a pane
+    /// comes into view, then at most once a minute, and only if it shows something new.
+    pub fn views(mut self) -> Self {
+        self.views = true;
         self
     }
 

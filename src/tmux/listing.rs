@@ -114,6 +114,7 @@ impl Listing {
         for (state, (_, _, line)) in states.into_iter().zip(lines) {
             state.refresh(line)?;
         }
+        listing.join_views();
         Some(listing)
     }
 
@@ -178,6 +179,17 @@ impl Listing {
         let mut seen = rustc_hash::FxHashSet::default();
         for state in &mut self.panes {
             state.owned = seen.insert(state.pane);
+        }
+        self.join_views();
+    }
+
+    /// A pane that is linked several times is viewed if one of its windows is: clients may be attached
+    /// to another session than the one that owns it.
+    fn join_views(&mut self) {
+        let viewed = self.panes.iter().filter(|state| state.viewed);
+        let viewed: rustc_hash::FxHashSet<u32> = viewed.map(|state| state.pane).collect();
+        for state in &mut self.panes {
+            state.viewed = viewed.contains(&state.pane);
         }
     }
 }
@@ -295,7 +307,8 @@ pub(crate) mod tests {
             state(3, (10, "a"), (2, 0, "w"), 1),
         ]);
         known.server.pid = 42;
-        let line = |pane, session| format!("%{pane} ${session} 90 24 7 1 2 0 1 3  11 6 a title\n");
+        let line =
+            |pane, session| format!("%{pane} ${session} 90 24 7 1 2 0 1 3  11 6 0 a title\n");
         let output = format!("42 0 77\n{}{}{}", line(3, 10), line(1, 10), line(2, 1));
         let now = known.refreshed(&output).unwrap();
         let ids = |listing: &Listing| -> Vec<_> {
@@ -322,7 +335,7 @@ pub(crate) mod tests {
             output.replace("%3", "%4"),
             output.replace("$1 ", "$2 "),
             format!("{output}{}", line(4, 10)),
-            output.replacen(" 11 6 a title\n", " 11\n", 1),
+            output.replacen(" 11 6 0 a title\n", " 11\n", 1),
             String::new(),
         ] {
             assert_eq!(known.refreshed(&other), None, "{other}");
@@ -356,7 +369,7 @@ pub(crate) mod tests {
     #[test]
     fn hostile_names_are_kept() {
         let nonce = Nonce::fixed("NN");
-        let numbers = "%1 $0 @0 9 0 0 1 1 80 24 0 2000 0 0 0   0 0   1 0 5";
+        let numbers = "%1 $0 @0 9 0 0 1 1 80 24 0 2000 0 0 0   0 0   1 0 5 0";
         let output = format!(
             "NNs1 2 3.3aNNk/tmp/a b\n/sockNNe\nNNp{numbers}NNna: b\t.cNNwNMe\nNNcx\nNMp%2\nNNtat work\nNNe\nNNz\n"
         );

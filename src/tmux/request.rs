@@ -1,6 +1,6 @@
 //! Requests to the gateway: the part of a server that a poller wants to know about, and when (pure).
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -28,6 +28,8 @@ pub struct SessionRequest {
     pub panes: HashMap<PaneId, PaneRequest>,
     /// The treatment of new panes.
     pub new_panes: NewPanes,
+    /// The panes that are known to be viewed; another view is a change. `None` ignores views.
+    pub viewed: Option<HashSet<PaneId>>,
     /// The time of the reply.
     pub when: ReplyTime,
 }

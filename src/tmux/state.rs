@@ -13,7 +13,7 @@ pub(super) const FORMAT: &str = "#{pane_id} #{session_id} #{window_id} #{session
     #{window_index} #{pane_index} #{window_active} #{pane_active} #{pane_width} #{pane_height} \
     #{history_size} #{history_limit} #{cursor_x} #{cursor_y} #{alternate_on} \
     #{alternate_saved_x} #{alternate_saved_y} #{pane_in_mode} #{pane_dead} #{pane_dead_status} \
-    #{pane_dead_signal} #{pane_pid} #{pane_pipe} #{window_activity}";
+    #{pane_dead_signal} #{pane_pid} #{pane_pipe} #{window_activity} #{window_active_clients}";
 
 /// The state of a pane, seen through one window of one session.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -48,6 +48,8 @@ pub struct PaneState {
     pub piped: bool,
     /// The last second, since 1970, in which something was printed in the window.
     pub window_activity: i64,
+    /// True if the window is the current one of an attached client, in any session that it is linked to.
+    pub viewed: bool,
     /// The program in the foreground. Empty where it was not requested: to answer, the server reads
     /// files, and the bytes that it reads are a measure of the panes' output.
     pub command: String,
@@ -75,10 +77,10 @@ impl DerefMut for PaneState {
 /// [`PaneState::refresh`] reads them: half of [`FORMAT`], at half of the server's time.
 pub(super) const REFRESH_FORMAT: &str = "#{pane_id} #{session_id} #{pane_width} #{pane_height} #{history_size} \
     #{cursor_x} #{cursor_y} #{alternate_on} #{pane_dead} #{pane_dead_status} #{pane_dead_signal} \
-    #{pane_pid} #{window_activity} #{pane_title}";
+    #{pane_pid} #{window_activity} #{window_active_clients} #{pane_title}";
 
 /// The fields of [`REFRESH_FORMAT`]. The last one, the title, may contain blanks.
-const REFRESH_FIELDS: usize = 14;
+const REFRESH_FIELDS: usize = 15;
 
 impl PaneState {
     /// Returns the pane's id, `%7`.
@@ -95,6 +97,7 @@ impl PaneState {
         self.window_index = listed.window_index;
         self.window_name = listed.window_name;
         self.window_active = listed.window_active;
+        self.viewed = listed.viewed;
         self.command = listed.command;
         self.title = listed.title;
         self.owned = true;
@@ -137,6 +140,7 @@ impl PaneState {
         state.pid = number(next()?);
         state.piped = flag(next()?);
         state.window_activity = number(next()?);
+        state.viewed = flag(next()?);
         state.complete_exit();
         fields.next().is_none().then_some(state)
     }
@@ -159,6 +163,7 @@ impl PaneState {
         self.dead = death(&[next()?, next()?, next()?]);
         let known_pid = self.pid;
         (self.pid, self.window_activity) = (number(next()?), number(next()?));
+        self.viewed = flag(next()?);
         self.complete_exit();
         self.keep_pid(known_pid);
         next()?.clone_into(&mut self.title);
@@ -229,7 +234,7 @@ pub(super) mod tests {
             window_name: window_name.into(),
             ..PaneState::parse(&format!(
                 "%{pane} ${session} @{window} 9 {index} {pane_index} 1 1 80 24 0 2000 0 0 0 \
-                 4294967295 4294967295 0 0   1 0 5"
+                 4294967295 4294967295 0 0   1 0 5 0"
             ))
             .unwrap()
         }
@@ -238,10 +243,11 @@ pub(super) mod tests {
     #[test]
     fn a_dead_pane_keeps_its_process() {
         let mut pane = state(1, (1, "a"), (1, 0, "w"), 0);
-        pane.refresh("%1 $1 80 24 0 0 0 0 0   4711 5 t").unwrap();
-        pane.refresh("%1 $1 80 24 0 0 0 0 1 3   5 t").unwrap();
+        pane.refresh("%1 $1 80 24 0 0 0 0 0   4711 5 1 t").unwrap();
+        assert!(pane.viewed);
+        pane.refresh("%1 $1 80 24 0 0 0 0 1 3   5 0 t").unwrap();
         assert_eq!((pane.pid, pane.dead.unwrap().status), (4711, Some(3)));
-        pane.refresh("%1 $1 80 24 0 0 0 0 0   4712 5 t").unwrap();
+        pane.refresh("%1 $1 80 24 0 0 0 0 0   4712 5  t").unwrap();
         assert_eq!((pane.pid, pane.dead), (4712, None));
         pane.keep_pid(4711);
         assert_eq!(pane.pid, 4712, "it lives");
@@ -250,7 +256,7 @@ pub(super) mod tests {
     #[test]
     fn missing_variables_are_zero() {
         let state = PaneState::parse(
-            "%7 $3 @2 1795303463 0 1 1 0 80 24 100 2000 5 6 1 4294967295 7 2 1  9 4711 1 12\n",
+            "%7 $3 @2 1795303463 0 1 1 0 80 24 100 2000 5 6 1 4294967295 7 2 1  9 4711 1 12 2\n",
         );
         let state = state.unwrap();
         assert_eq!(state.pane(), "%7");
@@ -263,10 +269,10 @@ pub(super) mod tests {
                 signal: Some(9)
             })
         );
-        assert!(state.in_mode && state.alternate && state.piped);
+        assert!(state.in_mode && state.alternate && state.piped && state.viewed);
         assert_eq!((state.pid, state.window_activity), (4711, 12));
         assert_eq!(
-            PaneState::parse(&" ".repeat(23)),
+            PaneState::parse(&" ".repeat(24)),
             None,
             "a pane that is not there"
         );

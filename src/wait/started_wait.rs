@@ -270,6 +270,7 @@ impl<'a> StartedWait<'a> {
             server: Some(self.identity.clone()),
             name: Some(self.session_name.clone()),
             panes: panes.chain(others).collect(),
+            viewed: None,
             when,
         }
     }

@@ -2,6 +2,12 @@
 
 mod api;
 mod lives;
+mod log_file;
+mod schema;
+mod views;
+mod ws;
+
+pub use schema::real_rows;
 
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;

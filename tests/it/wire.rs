@@ -62,6 +62,7 @@ enum Wire {
         execution_id: String, pane: String, reason: String,
         #[serde(skip_serializing_if = "Option::is_none")] exit_status: Option<i32>,
     },
+    PaneSeen { execution_id: String, pane: String, by: String },
     OutputUpdate {
         execution_id: String, pane: String, first_line: i64, chunk: String, is_complete: bool,
         #[serde(skip_serializing_if = "Option::is_none")] reason: Option<String>,
@@ -219,6 +220,7 @@ fn samples(kind: EventKind) -> Vec<TdEvent> {
         K::PaneClosed => [None, Some(143)].map(|exit_status| E::PaneClosed {
             execution_id: execution_id.clone(), pane: pane.clone(), reason: "exited".into(), exit_status,
         }).into(),
+        K::PaneSeen => one(E::PaneSeen { execution_id, pane, by: "client".into() }),
         K::OutputUpdate => [(i64::MIN, None, None), (i64::MAX, Some("exit"), Some(i32::MIN)), (-3, Some("turn"), None)]
             .map(|(first_line, reason, exit_status)| E::OutputUpdate {
                 execution_id: execution_id.clone(), pane: pane.clone(), first_line, chunk: s("one\ntwo\n"),

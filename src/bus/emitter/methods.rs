@@ -4,8 +4,8 @@ use super::EventEmitter;
 use crate::bus::inbox::Emitted;
 use crate::event::{
     AgentState, Cursor, EndEvidence, EnumOrUnknown, GapEvidence, GapReason, IterationOutcome,
-    OutputStream, PaneCloseReason, PaneId, ScreenRow, SessionEndReason, StateEvidence, TdEvent,
-    event_table,
+    OutputStream, PaneCloseReason, PaneId, PaneViewer, ScreenRow, SessionEndReason, StateEvidence,
+    TdEvent, event_table,
 };
 
 /// The argument type for a field.

@@ -18,7 +18,8 @@ Examples:
   td-observe stop                        ends it
 
 The observer has no terminal and survives the end of yours. It is observing when
-start returns, and writes its diagnostics to observer.log in the data directory.
+start returns, and writes its diagnostics to observer.log in the data directory:
+at most 1 MiB, and as much in observer.log.1.
 There is one observer for each data directory.")]
 pub(in crate::cli) struct TypedStart {
     /// Stay in the foreground until a signal

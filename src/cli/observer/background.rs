@@ -6,6 +6,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use super::announcement::{self, Announcement};
+use super::log_file;
 use crate::child::{DetachedStart, start_detached};
 use crate::cli::failure::Failure;
 use crate::cli::options::Options;
@@ -21,9 +22,6 @@ const STOP_TIME: Duration = Duration::from_secs(20);
 
 const POLL: Duration = Duration::from_millis(5);
 
-/// The diagnostics of the observer, in the data directory.
-const LOG: &str = "observer.log";
-
 /// Starts the observer, and returns when it is observing.
 pub(super) fn start(options: &Options) -> Result<ExitCode, Failure> {
     let clock = Clock::system();
@@ -37,7 +35,7 @@ pub(super) fn start(options: &Options) -> Result<ExitCode, Failure> {
     }
     let mut args: Vec<OsString> = std::env::args_os().skip(1).collect();
     args.extend(["--foreground", "--detached"].map(OsString::from));
-    let log = data.join(LOG);
+    let log = log_file::path(&data);
     let program = std::env::current_exe()
         .map_err(|cause| Failure::other(format!("cannot find this program: {cause}")))?;
     let started = start_detached(

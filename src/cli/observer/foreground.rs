@@ -99,7 +99,9 @@ impl Observer {
     ) -> Result<(), Failure> {
         descriptors::want_many();
         for server in servers {
-            let watch = Watch::new(server.server.clone()).states(states.clone());
+            let watch = Watch::new(server.server.clone())
+                .states(states.clone())
+                .views();
             self.engine.watch(match typed.source {
                 SourceKind::Auto | SourceKind::Stream => watch.stream(DrainProgram::this()?),
                 SourceKind::Poll => watch.poll(),

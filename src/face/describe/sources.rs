@@ -66,6 +66,7 @@ pub(super) fn describe(event: &TdEvent) -> Option<Description> {
             height,
             ..
         } => detail(format!("pane {pane} is {width}x{height} now")),
+        TdEvent::PaneSeen { pane, by, .. } => detail(format!("pane {pane} was looked at: {by}")),
         TdEvent::PaneClosed {
             pane,
             reason,

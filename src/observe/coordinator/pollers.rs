@@ -90,6 +90,7 @@ impl CoordinatorThread {
             exits: self.exits.clone(),
             conversations: self.conversations.clone(),
             shows_screens: self.watch.screens,
+            reports_views: self.watch.views,
         };
         let panes = SessionPanes::new(config, PaneOutputs::new(run.emitter.clone(), resume_points));
         let poller = Poller {

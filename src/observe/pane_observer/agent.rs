@@ -114,6 +114,7 @@ impl Pane {
             self.conversations.turn_over(&self.id);
         }
         self.read_state(report.claim.state, out);
+        self.views.state_changed(is_end, out.now);
         let evidence = match report.claim.is_confirmed {
             true => StateEvidence::Confirmed,
             false => StateEvidence::Inferred,

@@ -2,6 +2,7 @@
 
 use std::time::{Duration, Instant};
 
+use super::views::Views;
 use super::{Follow, Pane};
 use crate::event::{GapEvidence, GapReason, PaneCloseReason, Styles};
 use crate::observe::pane_output::{Completion, PaneOutput};
@@ -99,6 +100,7 @@ impl Pane {
     /// The pane was another session's.
     pub fn arrive(&mut self, state: &PaneState, out: &mut PaneOutput<'_>) {
         let dead = self.dead;
+        self.views = Views::default();
         self.opened(state, out);
         self.dead = dead;
         self.gone = None;

@@ -12,18 +12,20 @@ mod snapshots;
 mod streamed;
 pub(super) mod streamed_pane;
 pub(super) mod turns;
+mod views;
 
 use joining::Joining;
 use pipe_policy::{PipeNews, Piping};
 use screen_reading::Reading;
 use snapshots::Snapshots;
 pub(in crate::observe) use streamed::sync_point;
+use views::Views;
 
 use std::cell::Cell;
 use std::time::{Duration, Instant};
 
 use crate::agent::StateRules;
-use crate::event::{PaneId, TurnEvidence};
+use crate::event::{PaneId, PaneViewer, TurnEvidence};
 use crate::observe::conversation::Conversations;
 use crate::observe::pane_observer::agent_states::AgentStates;
 use crate::observe::pane_observer::streamed_pane::StreamedPane;
@@ -101,6 +103,7 @@ pub(in crate::observe) struct Pane {
     /// Its rows are reported though its agent's conversation is.
     shows_screen: bool,
     snapshots: Snapshots,
+    pub views: Views,
     /// When its agent was looked for last.
     looked_for_agent: Cell<Option<Instant>>,
     /// Its program has ended, and another one's bytes have come.
@@ -208,6 +211,7 @@ impl Pane {
             reading: None,
             shows_screen: options.shows_screen,
             snapshots: Snapshots::default(),
+            views: Views::default(),
             looked_for_agent: Cell::new(None),
             has_begun_anew: false,
             piping: Piping::default(),
@@ -261,8 +265,9 @@ impl Pane {
             Joining::None | Joining::Joined => None,
         };
         let reading = self.reading.as_ref().and_then(|reading| reading.next_due());
+        let view = self.views.next_due(self.last_news);
         let due = [
-            pace, turns, states, stream, glance, pipe, death, snapshot, joining, reading,
+            pace, turns, states, stream, glance, pipe, death, snapshot, joining, reading, view,
         ];
         due.into_iter().flatten().min()
     }
@@ -301,6 +306,9 @@ impl Pane {
         self.read_due(out);
         self.emit_snapshot(out);
         self.stop_looking(out);
+        if self.views.take_due(self.last_news, out.now) {
+            out.emitter.pane_seen(&self.id, PaneViewer::Client);
+        }
         streamed || due == Some(TurnTimeout::Rests)
     }
 

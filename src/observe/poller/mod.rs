@@ -344,6 +344,7 @@ impl Work {
             name: Some(self.poller.name.clone()),
             panes: self.poller.panes.wants(),
             new_panes: self.poller.panes.newcomers(),
+            viewed: self.poller.panes.viewed(),
             when,
         }
     }

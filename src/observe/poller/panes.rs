@@ -79,6 +79,8 @@ pub(in crate::observe) struct PanesConfig {
     pub conversations: Conversations,
     /// Rows of panes are reported though their agents' conversations are.
     pub shows_screens: bool,
+    /// Views of panes by attached clients are reported.
+    pub reports_views: bool,
 }
 
 /// An answer about all panes, as far as it matters to each.
@@ -193,6 +195,13 @@ impl SessionPanes {
             .collect()
     }
 
+    /// Returns the panes that are known to be viewed; `None` where views are not reported.
+    pub fn viewed(&self) -> Option<HashSet<PaneId>> {
+        let viewed = self.panes.iter().filter(|(_, pane)| pane.views.is_viewed());
+        let viewed = viewed.map(|(id, _)| id.clone());
+        self.config.reports_views.then(|| viewed.collect())
+    }
+
     /// When something that was held back is to be reported; `asks`: or when more is to be asked for.
     pub fn next_due(&self, asks: bool) -> Option<Instant> {
         let leaving = self.leaving.values().map(|(pane, _)| pane);
@@ -278,6 +287,7 @@ impl SessionPanes {
         }
         // While it is worked on, the pane is not in the map: a panic leaves no half-done state
         // behind, and what was reported of it is recalled.
+        let is_viewed = answer.state().viewed && self.config.reports_views;
         let pane = match (self.panes.remove(id), answer) {
             (Some(mut pane), answer) => {
                 self.go_on(&mut pane, id, answer, context);
@@ -297,7 +307,8 @@ impl SessionPanes {
             }
             (None, PaneReply::Unchanged(..) | PaneReply::Listed(_)) => None,
         };
-        if let Some(pane) = pane {
+        if let Some(mut pane) = pane {
+            pane.views.set_viewed(is_viewed, context.now);
             self.programs.begin_reporting(id);
             let has_news = pane.has_news_of(context.now);
             let looks = has_news || !pane.was_looked_through();

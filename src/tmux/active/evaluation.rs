@@ -44,7 +44,10 @@ impl ActiveRequest {
         let mut panes = Vec::new();
         for listed in listing.panes_of(session.id) {
             let pane = listed.pane();
-            let reply = match self.request.panes.get(&pane) {
+            let known = self.request.panes.get(&pane);
+            let is_observed = !matches!(known, None | Some(PaneRequest::Presence));
+            has_news |= is_observed && self.has_other_view(&pane, listed);
+            let reply = match known {
                 None if self.request.new_panes == NewPanes::List => {
                     has_news = true;
                     Some(PaneReply::Listed(listed.clone()))
@@ -126,6 +129,12 @@ impl ActiveRequest {
             self.recheck_at(settles_at);
         }
         Some(PaneReply::Unchanged(listed.clone(), snapshot.freshness))
+    }
+
+    /// Returns true if a pane has come into view, or went out of it.
+    fn has_other_view(&self, pane: &PaneId, listed: &PaneState) -> bool {
+        let viewed = self.request.viewed.as_ref();
+        viewed.is_some_and(|viewed| viewed.contains(pane) != listed.viewed)
     }
 
     fn recheck_at(&mut self, time: Duration) {

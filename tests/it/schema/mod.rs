@@ -21,6 +21,35 @@ pub fn check(line: &Value) -> Result<(), String> {
     STRICT.get_or_init(Structure::strict).check(line)
 }
 
+/// Checks a row of the board, strictly.
+pub fn check_row(row: &Value) -> Result<(), String> {
+    Structure::strict().check_as("BoardRow", row)
+}
+
+/// Checks the rows of a board, strictly.
+pub fn check_board(rows: &Value) -> Result<(), String> {
+    Structure::strict().check_as("Board", rows)
+}
+
+/// Rows as no version prints them.
+fn wrong_rows(row: &Value) -> Vec<Value> {
+    let with = |name: &str, value: Value| {
+        let mut row = row.clone();
+        row[name] = value;
+        row
+    };
+    let mut without = row.clone();
+    without.as_object_mut().unwrap().remove("since");
+    vec![
+        without,
+        with("turns", json!(-1)),
+        with("since", Value::Null),
+        with("name", json!(7)),
+        with("exit_status", json!("3")),
+        with("attention", json!(1)),
+    ]
+}
+
 /// The lines of the wire contract: each event with and without its optional fields, and those of streams.
 fn wire_lines() -> Vec<Value> {
     let mut lines: Vec<Value> = all_samples()
@@ -184,23 +213,32 @@ fn the_guide_has_the_events_of_the_table_with_their_fields() {
     }
     let defined = schema["$defs"].as_object().unwrap().keys();
     let defined: BTreeSet<String> = defined
-        .filter(|name| !matches!(name.as_str(), "Envelope" | "Event" | "OtherEvent"))
+        .filter(|name| {
+            !matches!(
+                name.as_str(),
+                "Envelope" | "Event" | "OtherEvent" | "BoardRow" | "Board"
+            )
+        })
         .cloned()
         .collect();
     assert_eq!(documented, defined);
 }
 
-/// Validates lines from standard input with the package `jsonschema`: prints the number of each line that is
-/// refused.
-const VALIDATOR: &str = r#"
+/// Validates lines from standard input with the package `jsonschema`, as rows of the board where they are no
+/// envelopes: prints the number of each line that is refused.
+const VALIDATOR: &str = r##"
 import json, sys, jsonschema
 schema = json.load(open(sys.argv[1]))
 jsonschema.Draft202012Validator.check_schema(schema)
-validator = jsonschema.Draft202012Validator(schema, format_checker=jsonschema.FormatChecker())
+def of(schema):
+    return jsonschema.Draft202012Validator(schema, format_checker=jsonschema.FormatChecker())
+envelope = of(schema)
+row = of({"$ref": "#/$defs/BoardRow", "$defs": schema["$defs"]})
 for number, line in enumerate(sys.stdin):
-    if not validator.is_valid(json.loads(line)):
+    value = json.loads(line)
+    if not (row if "attention" in value else envelope).is_valid(value):
         print(number)
-"#;
+"##;
 
 /// A Python with the package `jsonschema`: `$TD_TEST_PYTHON`, or `python3`.
 fn python() -> Option<String> {
@@ -237,8 +275,11 @@ fn an_independent_validator_agrees() {
     fs::write(&schema, &printed.stdout).unwrap();
     let mut lines = wire_lines();
     lines.extend(streams(temp.path()));
+    let rows = crate::observer::real_rows(temp.path());
+    lines.extend(rows.iter().cloned());
     let good = lines.len();
     lines.extend(wrong_lines().into_iter().map(|(_, line)| line));
+    lines.extend(wrong_rows(&rows[0]));
     let input = temp.path().join("lines");
     let text: Vec<String> = lines.iter().map(Value::to_string).collect();
     fs::write(&input, text.join("\n")).unwrap();

@@ -30,6 +30,12 @@ impl Structure {
         self.at(&self.schema, envelope, true)
     }
 
+    /// Validates a value against one of the definitions.
+    pub fn check_as(&self, name: &str, value: &Value) -> Result<(), String> {
+        let schema = serde_json::json!({"$ref": format!("#/$defs/{name}")});
+        self.at(&schema, value, false)
+    }
+
     fn at(&self, schema: &Value, value: &Value, is_root: bool) -> Result<(), String> {
         let keywords = schema.as_object().ok_or("a schema that is no object")?;
         for (keyword, expected) in keywords {
@@ -73,13 +79,8 @@ impl Structure {
             "not" => ensure(self.at(expected, value, false).is_err()),
             "format" => {
                 assert_eq!(expected, "date-time");
-                ensure(
-                    value
-                        .as_str()
-                        .unwrap()
-                        .parse::<td_observe::Timestamp>()
-                        .is_ok(),
-                )
+                let text = value.as_str();
+                ensure(text.is_none_or(|text| text.parse::<td_observe::Timestamp>().is_ok()))
             }
             "minimum" => ensure(number(value).is_none_or(|value| Some(value) >= number(expected))),
             "maximum" => ensure(number(value).is_none_or(|value| Some(value) <= number(expected))),
@@ -103,7 +104,7 @@ impl Structure {
                 ensure(
                     names
                         .iter()
-                        .all(|name| !value[name.as_str().unwrap()].is_null()),
+                        .all(|name| value.get(name.as_str().unwrap()).is_some()),
                 )
             }
             "properties" => {

@@ -1,0 +1,309 @@
+//! The stream of events as frames of a WebSocket, whose client changes what it subscribes to.
+//!
+//! The connection's thread waits for events; between two turns it reads what the client has sent, and
+//! never waits for more of it. Writing waits as long as for any other client.
+
+use std::io::{self, Read, Write};
+use std::os::unix::net::UnixStream;
+use std::time::{Duration, Instant};
+
+use rustix::net::{RecvFlags, recv};
+use tungstenite::handshake::derive_accept_key;
+use tungstenite::protocol::frame::coding::CloseCode;
+use tungstenite::protocol::{CloseFrame, Role, WebSocketConfig};
+use tungstenite::{Error, Message, WebSocket};
+
+use super::client_message;
+use super::cursor::StreamCursor;
+use super::events::{self, KEEP_ALIVE};
+use super::hub::Hub;
+use super::request::Request;
+use super::response::{Response, problem};
+use super::stream::{EventStream, Item, StartPoint};
+use crate::clock::Clock;
+use crate::event::StreamEvent;
+use crate::history::DataDir;
+use crate::thread::{Stop, is_stopped};
+
+/// The only version of the protocol.
+const VERSION: &str = "13";
+
+/// The largest message of a client.
+const MESSAGE_BYTES_MAX: usize = 64 * 1024;
+
+/// The bytes that are collected before they are written.
+const WRITE_BYTES: usize = 32 * 1024;
+
+/// The time within which a message of the client is answered.
+const TURN: Duration = Duration::from_millis(100);
+
+/// The most events between two looks at what the client has sent, and the most messages that are read then.
+const EVENTS_PER_TURN: usize = 64;
+const MESSAGES_PER_TURN: usize = 16;
+
+/// Accepts a WebSocket and sends events until the client or the observer ends.
+pub(super) fn serve(
+    hub: Hub,
+    data: Option<DataDir>,
+    request: &Request,
+    (mut stream, clock, stop): (&UnixStream, &Clock, &Stop),
+) -> io::Result<()> {
+    let opened = accept_key(request).and_then(|key| {
+        let events = events::open(hub.clone(), data.clone(), request, clock)?;
+        Ok((key, events))
+    });
+    let (key, events) = match opened {
+        Ok(opened) => opened,
+        Err(response) => return response.write(&mut stream, request.method != "HEAD"),
+    };
+    let head = format!(
+        "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\
+         Sec-WebSocket-Accept: {key}\r\n\r\n"
+    );
+    stream.write_all(head.as_bytes())?;
+    let config = WebSocketConfig::default()
+        .read_buffer_size(4 * 1024)
+        .write_buffer_size(WRITE_BYTES)
+        .max_message_size(Some(MESSAGE_BYTES_MAX))
+        .max_frame_size(Some(MESSAGE_BYTES_MAX));
+    let connection = Connection {
+        socket: WebSocket::from_raw_socket(Duplex(stream), Role::Server, Some(config)),
+        events,
+        hub,
+        data,
+        clock,
+        written_at: clock.now(),
+        is_flushed: false,
+    };
+    match connection.run(stop) {
+        Ok(()) | Err(Error::ConnectionClosed | Error::AlreadyClosed) => Ok(()),
+        Err(Error::Io(cause)) => Err(cause),
+        Err(error) => Err(io::Error::other(error)),
+    }
+}
+
+/// Returns the key that accepts the handshake.
+fn accept_key(request: &Request) -> Result<String, Response> {
+    let has = |header: &str, token: &str| {
+        let value = request.header(header).unwrap_or_default();
+        value
+            .split(',')
+            .any(|it| it.trim().eq_ignore_ascii_case(token))
+    };
+    let is_upgrade = has("connection", "upgrade") && has("upgrade", "websocket");
+    if request.method != "GET" || !is_upgrade || !has("sec-websocket-version", VERSION) {
+        let why = "this path is a WebSocket, version 13: send the handshake of RFC 6455";
+        return Err(Response::problem(426, why)
+            .header("Upgrade", "websocket".to_owned())
+            .header("Sec-WebSocket-Version", VERSION.to_owned()));
+    }
+    // 16 bytes in Base64.
+    let is_key = |key: &&str| {
+        let bytes = key.as_bytes();
+        let is_of_alphabet = |byte: &u8| byte.is_ascii_alphanumeric() || b"+/".contains(byte);
+        bytes.len() == 24 && bytes.ends_with(b"==") && bytes[..22].iter().all(is_of_alphabet)
+    };
+    let key = request.header("sec-websocket-key").filter(is_key);
+    key.map(|key| derive_accept_key(key.as_bytes()))
+        .ok_or_else(|| Response::problem(400, "Sec-WebSocket-Key is not 16 bytes in Base64"))
+}
+
+/// Reads what has arrived, and writes with the timeout of the connection.
+struct Duplex<'a>(&'a UnixStream);
+
+impl Read for Duplex<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let (count, _) = recv(self.0, buffer, RecvFlags::DONTWAIT)?;
+        Ok(count)
+    }
+}
+
+impl Write for Duplex<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        // At its timeout, a socket reports that it would block, which calls for another try.
+        self.0.write(bytes).map_err(|cause| match cause.kind() {
+            io::ErrorKind::WouldBlock => io::ErrorKind::TimedOut.into(),
+            _ => cause,
+        })
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.0.flush()
+    }
+}
+
+struct Connection<'a> {
+    socket: WebSocket<Duplex<'a>>,
+    events: EventStream,
+    hub: Hub,
+    data: Option<DataDir>,
+    clock: &'a Clock,
+    /// The time of the last write.
+    written_at: Instant,
+    /// Frames are flushed before the thread waits.
+    is_flushed: bool,
+}
+
+impl Connection<'_> {
+    fn run(mut self, stop: &Stop) -> Result<(), Error> {
+        self.opened()?;
+        let is_over = || is_stopped(stop);
+        loop {
+            if let Err(error) = self.receive() {
+                return self.end(error);
+            }
+            for _ in 0..EVENTS_PER_TURN {
+                let deadline = match self.is_flushed {
+                    true => self.clock.now() + TURN,
+                    false => self.clock.now(),
+                };
+                match self.events.next(deadline, &is_over) {
+                    Ok(Some(Item::Event(envelope, cursor))) => {
+                        let line = serde_json::to_string(&*envelope).map_err(io::Error::other)?;
+                        self.send(framed(Some(&cursor), line))?;
+                    }
+                    Ok(Some(Item::Missed(missed, cursor))) => {
+                        self.send_stream_event(Some(&cursor), &StreamEvent::Lagged { missed })?;
+                    }
+                    Ok(None) => {
+                        self.rest()?;
+                        break;
+                    }
+                    Err(_) => return self.close(CloseCode::Away, "the observer ends"),
+                }
+            }
+        }
+    }
+
+    /// Flushes, or shows after a silence that the connection works.
+    fn rest(&mut self) -> Result<(), Error> {
+        let now = self.clock.now();
+        if self.is_flushed && now.saturating_duration_since(self.written_at) < KEEP_ALIVE {
+            return Ok(());
+        }
+        if self.is_flushed {
+            self.socket.write(Message::Ping(Vec::new().into()))?;
+        }
+        self.socket.flush()?;
+        (self.is_flushed, self.written_at) = (true, now);
+        Ok(())
+    }
+
+    /// Reads what the client has sent.
+    fn receive(&mut self) -> Result<(), Error> {
+        for _ in 0..MESSAGES_PER_TURN {
+            let answered = match self.socket.read() {
+                Ok(Message::Text(text)) => self.change(&text),
+                Ok(Message::Binary(_)) => Err(problem(400, "messages are JSON in text frames")),
+                // The answers to pings and closes are written by themselves.
+                Ok(_) => continue,
+                Err(Error::Io(cause)) if cause.kind() == io::ErrorKind::WouldBlock => return Ok(()),
+                Err(error) => return Err(error),
+            };
+            match answered {
+                Ok(()) => self.opened()?,
+                Err(problem) => self.send(problem)?,
+            }
+        }
+        Ok(())
+    }
+
+    /// Changes what the client subscribes to; the error is the problem to send.
+    fn change(&mut self, text: &str) -> Result<(), String> {
+        let (selection, from) =
+            client_message::apply(text, self.events.selection(), self.clock.wall())
+                .map_err(|why| problem(400, &why))?;
+        let from = from.unwrap_or_else(|| self.events.point());
+        let (hub, data) = (self.hub.clone(), self.data.clone());
+        self.events = EventStream::open(hub, data, selection, from, self.clock.clone())
+            .map_err(|error| problem(500, &error.to_string()))?;
+        Ok(())
+    }
+
+    /// Says that the events which follow are of the present selection.
+    fn opened(&mut self) -> Result<(), Error> {
+        let cursor = match self.events.point() {
+            StartPoint::After(cursor, _) => Some(cursor),
+            // No cursor stands before the first event of a history.
+            StartPoint::Now | StartPoint::Since(_) => None,
+        };
+        self.send_stream_event(cursor.as_ref(), &StreamEvent::opened())
+    }
+
+    fn send_stream_event(
+        &mut self,
+        cursor: Option<&StreamCursor>,
+        event: &StreamEvent,
+    ) -> Result<(), Error> {
+        let line = serde_json::to_string(&event.at(self.clock.wall())).map_err(io::Error::other)?;
+        self.send(framed(cursor, line))
+    }
+
+    fn send(&mut self, text: String) -> Result<(), Error> {
+        self.is_flushed = false;
+        self.socket.write(Message::Text(text.into()))
+    }
+
+    /// Ends a connection whose client has closed it, or has broken the protocol.
+    fn end(self, error: Error) -> Result<(), Error> {
+        match error {
+            Error::Capacity(_) => self.close(CloseCode::Size, "a message has at most 64 KiB"),
+            Error::Utf8(_) => self.close(CloseCode::Invalid, "a text is not UTF-8"),
+            Error::Protocol(_) | Error::AttackAttempt => {
+                self.close(CloseCode::Protocol, "the protocol of RFC 6455 is broken")
+            }
+            other => Err(other),
+        }
+    }
+
+    fn close(mut self, code: CloseCode, reason: &'static str) -> Result<(), Error> {
+        let reason = reason.into();
+        self.socket.close(Some(CloseFrame { code, reason }))
+    }
+}
+
+/// Adds the cursor to an envelope, as its first field.
+fn framed(cursor: Option<&StreamCursor>, envelope: String) -> String {
+    match (cursor, envelope.strip_prefix('{')) {
+        (Some(cursor), Some(fields)) => format!("{{\"id\":\"{cursor}\",{fields}"),
+        _ => envelope,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::request::Head;
+    use super::*;
+
+    fn accepted(headers: &str) -> Result<String, String> {
+        let head = format!("GET /api/v1/ws HTTP/1.1\r\n{headers}\r\n");
+        let Head::Complete(request, _) = Request::read(head.as_bytes()) else {
+            panic!("{head}")
+        };
+        accept_key(&request).map_err(|response| {
+            let mut out = Vec::new();
+            response.write(&mut out, true).unwrap();
+            String::from_utf8(out).unwrap()
+        })
+    }
+
+    #[test]
+    fn the_handshake_is_that_of_the_rfc() {
+        let good = "Connection: keep-alive, Upgrade\r\nUpgrade: WebSocket\r\nSec-WebSocket-Version: 13\r\n\
+                    Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n";
+        assert_eq!(accepted(good).unwrap(), "s3pPLMBiTxaQ9kYGzzhZRbK+xOo=");
+        for (bad, status) in [
+            (String::new(), "426"),
+            (good.replace("13", "8"), "426"),
+            (good.replace("Upgrade: WebSocket", "Upgrade: h2c"), "426"),
+            (good.replace("ZQ==", ""), "400"),
+            (good.replace("ZQ==", "Z!=="), "400"),
+        ] {
+            let answer = accepted(&bad).unwrap_err();
+            assert!(
+                answer.starts_with(&format!("HTTP/1.1 {status} ")),
+                "{answer}"
+            );
+        }
+    }
+}

@@ -1,0 +1,197 @@
+//! The JSON Schema of the board and of its rows, beside that of envelopes (pure).
+
+use serde_json::{Map, Value, json};
+
+use super::attention::Attention;
+use super::row::{ExecutionKind, RowState};
+use crate::event::{AgentState, EnumOrUnknown, FieldSchema, StateEvidence, envelope_schema};
+
+/// A field of a row: its name, its documentation, and its schema.
+type RowField = (&'static str, &'static str, fn() -> Value);
+
+/// The fields of a row in JSON, all of which are always there.
+const FIELDS: &[RowField] = &[
+    ("execution_id", "The execution.", text),
+    (
+        "name",
+        "The name for people: of the session, the command, the loop's task or the agent.",
+        text,
+    ),
+    ("pane", "The pane, for a pane.", optional_text),
+    ("kind", "The kind of execution.", kind),
+    (
+        "agent",
+        "The program in it: `claude`, `codex`, …, `shell`, another program's name; null if unknown.",
+        optional_text,
+    ),
+    (
+        "state",
+        "The state of an agent, else `running`, `quiet` (no output for five minutes) or `exited`.",
+        state,
+    ),
+    (
+        "since",
+        "The time since which it has been in this state.",
+        time,
+    ),
+    (
+        "seen",
+        "The time at which it was last looked at in this state; null if it was not.",
+        optional_time,
+    ),
+    ("evidence", "The certainty of an agent's state.", evidence),
+    (
+        "asks",
+        "The agent's question, while it waits.",
+        optional_text,
+    ),
+    (
+        "exit_status",
+        "The exit status: a number, 128 + n for a signal; null while it runs or where it is unknown.",
+        status,
+    ),
+    ("last_line", "The last line that is not decoration.", text),
+    ("last_output", "The time of the last output.", optional_time),
+    (
+        "turns",
+        "The number of turns that an agent has finished.",
+        count,
+    ),
+    ("gaps", "The number of confirmed gaps.", count),
+    ("errors", "The number of errors.", count),
+    (
+        "attention",
+        "The urgency with which the row asks for the user.",
+        attention,
+    ),
+];
+
+/// Returns the JSON Schema (draft 2020-12) of all that the program writes for other programs as it
+/// observes: envelopes, as logs and streams have them, each definition under `$defs` describing an event
+/// of one type; and `BoardRow` and `Board`, as `status --json` and the API have them.
+///
+/// Later versions add events, fields and values. The schema therefore accepts fields, types and names that
+/// this version does not know.
+///
+/// ```
+/// let schema = td_observe::json_schema();
+/// assert_eq!(schema["$ref"], "#/$defs/Envelope");
+/// assert!(schema["$defs"]["OutputUpdate"]["properties"]["chunk"].is_object());
+/// assert!(schema["$defs"]["BoardRow"]["properties"]["attention"].is_object());
+/// ```
+pub fn json_schema() -> Value {
+    let mut schema = envelope_schema();
+    schema["$defs"]["BoardRow"] = row();
+    schema["$defs"]["Board"] = json!({
+        "type": "array",
+        "description": "The board: the rows that need the user first.",
+        "items": {"$ref": "#/$defs/BoardRow"},
+    });
+    schema
+}
+
+fn row() -> Value {
+    let names: Vec<&str> = FIELDS.iter().map(|(name, ..)| *name).collect();
+    let mut properties = Map::new();
+    for (name, documentation, schema) in FIELDS {
+        let mut schema = schema();
+        schema["description"] = json!(documentation);
+        properties.insert((*name).to_owned(), schema);
+    }
+    json!({
+        "type": "object",
+        "description": "A row of the board: a pane, a command, a loop or a background agent.",
+        "required": names,
+        "properties": properties,
+    })
+}
+
+fn text() -> Value {
+    json!({"type": "string"})
+}
+
+fn optional_text() -> Value {
+    json!({"type": ["string", "null"]})
+}
+
+fn time() -> Value {
+    json!({"type": "string", "format": "date-time"})
+}
+
+fn optional_time() -> Value {
+    json!({"type": ["string", "null"], "format": "date-time"})
+}
+
+fn count() -> Value {
+    json!({"type": "integer", "minimum": 0})
+}
+
+fn status() -> Value {
+    json!({"type": ["integer", "null"]})
+}
+
+/// These names, or one of a later version.
+fn names(names: impl IntoIterator<Item = &'static str>) -> Value {
+    let names = names.into_iter().map(|name| json!({"const": name}));
+    let later = json!({"type": "string", "description": "A value of a later version."});
+    json!({"anyOf": names.chain([later]).collect::<Vec<_>>()})
+}
+
+fn kind() -> Value {
+    names(ExecutionKind::ALL.map(ExecutionKind::as_str))
+}
+
+fn attention() -> Value {
+    names(Attention::ALL.map(Attention::as_str))
+}
+
+fn state() -> Value {
+    let own = [RowState::Running, RowState::Quiet, RowState::Exited];
+    let own = own.iter().map(|state| json!({"const": state.as_str()}));
+    let mut schema = EnumOrUnknown::<AgentState>::schema();
+    if let Some(all) = schema["anyOf"].as_array_mut() {
+        // The last one stands for the names of later versions.
+        all.splice(0..0, own);
+    }
+    schema
+}
+
+fn evidence() -> Value {
+    let mut schema = EnumOrUnknown::<StateEvidence>::schema();
+    if let Some(all) = schema["anyOf"].as_array_mut() {
+        all.insert(0, json!({"type": "null"}));
+    }
+    schema
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::row::{Row, RowKey};
+    use super::*;
+    use crate::timestamp::Timestamp;
+
+    #[test]
+    fn the_table_has_the_fields_of_a_row_in_their_order() {
+        let key = RowKey {
+            execution_id: "x".into(),
+            part: None,
+        };
+        let row = Row::new(
+            &key,
+            "x".to_owned(),
+            ExecutionKind::Loop,
+            Timestamp::from_micros(0),
+        );
+        let written = serde_json::to_string(&row).unwrap();
+        let places: Vec<_> = FIELDS
+            .iter()
+            .map(|(name, ..)| written.find(&format!("\"{name}\":")))
+            .collect();
+        assert!(
+            places.is_sorted() && places[0].is_some(),
+            "{written}: {places:?}"
+        );
+        let value: Value = serde_json::from_str(&written).unwrap();
+        assert_eq!(value.as_object().unwrap().len(), FIELDS.len());
+    }
+}

@@ -1,0 +1,122 @@
+//! Views of a pane by attached clients: when one is to be reported (pure).
+
+use std::time::{Duration, Instant};
+
+/// The shortest time between two reports, unless an agent in the pane is done.
+const REPORT_INTERVAL: Duration = Duration::from_secs(60);
+
+/// The views of one pane. A view is reported only where the pane has shown something since the last
+/// report, so that the log of a pane that stays in view does not grow.
+#[derive(Clone, Copy, Debug, Default)]
+pub(in crate::observe) struct Views {
+    viewed_since: Option<Instant>,
+    /// The last report.
+    reported_at: Option<Instant>,
+    /// The last change of the agent's state.
+    state_at: Option<Instant>,
+    /// The time at which the agent was done, until that is reported as seen.
+    done_at: Option<Instant>,
+}
+
+impl Views {
+    /// Returns true if a client shows the pane.
+    pub fn is_viewed(&self) -> bool {
+        self.viewed_since.is_some()
+    }
+
+    /// Takes whether a client shows the pane.
+    pub fn set_viewed(&mut self, is_viewed: bool, now: Instant) {
+        match is_viewed {
+            true => drop(self.viewed_since.get_or_insert(now)),
+            false => self.viewed_since = None,
+        }
+    }
+
+    /// Takes a change of the agent's state; `is_done` if its turn has ended.
+    pub fn state_changed(&mut self, is_done: bool, now: Instant) {
+        self.state_at = Some(now);
+        self.done_at = is_done.then_some(now);
+    }
+
+    /// Returns when a view is to be reported; `printed_at` is the time of the pane's last output.
+    pub fn next_due(&self, printed_at: Option<Instant>) -> Option<Instant> {
+        let viewed_since = self.viewed_since?;
+        let Some(reported_at) = self.reported_at else {
+            return Some(viewed_since);
+        };
+        if let Some(done_at) = self.done_at {
+            return Some(done_at.max(viewed_since));
+        }
+        let changed_at = printed_at.max(self.state_at)?;
+        let due = viewed_since.max(reported_at + REPORT_INTERVAL);
+        (changed_at > reported_at).then_some(due)
+    }
+
+    /// Returns true if a view is to be reported now, which is then considered as done.
+    pub fn take_due(&mut self, printed_at: Option<Instant>, now: Instant) -> bool {
+        let is_due = self.next_due(printed_at).is_some_and(|at| at <= now);
+        if is_due {
+            (self.reported_at, self.done_at) = (Some(now), None);
+        }
+        is_due
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const fn seconds(seconds: u64) -> Duration {
+        Duration::from_secs(seconds)
+    }
+
+    #[test]
+    fn a_view_is_reported_when_it_begins_and_then_with_news_once_a_minute() {
+        let begin = Instant::now();
+        let at = |time| begin + seconds(time);
+        let mut views = Views::default();
+        assert!(!views.take_due(Some(at(0)), at(1)), "out of view");
+        views.set_viewed(true, at(2));
+        assert_eq!(views.next_due(Some(at(0))), Some(at(2)));
+        assert!(views.take_due(Some(at(0)), at(2)));
+        assert_eq!(views.next_due(Some(at(0))), None, "nothing new");
+        assert_eq!(views.next_due(Some(at(9))), Some(at(62)));
+        assert!(!views.take_due(Some(at(9)), at(61)));
+        assert!(views.take_due(Some(at(9)), at(62)));
+        // It goes out of view and comes back within the minute.
+        views.set_viewed(false, at(63));
+        views.set_viewed(true, at(64));
+        assert_eq!(views.next_due(Some(at(9))), None, "nothing new");
+        assert_eq!(views.next_due(Some(at(65))), Some(at(122)));
+        // And later than that.
+        views.set_viewed(false, at(66));
+        assert_eq!(views.next_due(Some(at(65))), None);
+        views.set_viewed(true, at(200));
+        assert_eq!(views.next_due(Some(at(65))), Some(at(200)));
+    }
+
+    #[test]
+    fn an_agent_that_is_done_is_seen_at_once() {
+        let begin = Instant::now();
+        let at = |time| begin + seconds(time);
+        let mut views = Views::default();
+        views.set_viewed(true, at(0));
+        assert!(views.take_due(None, at(0)));
+        views.state_changed(false, at(1));
+        assert_eq!(views.next_due(None), Some(at(60)));
+        views.state_changed(true, at(2));
+        assert!(views.take_due(None, at(2)));
+        assert_eq!(views.next_due(None), None);
+        views.set_viewed(false, at(3));
+        views.state_changed(true, at(4));
+        assert_eq!(views.next_due(None), None, "out of view");
+        views.set_viewed(true, at(9));
+        assert!(views.take_due(None, at(9)));
+        // It works again before it is looked at.
+        views.set_viewed(false, at(10));
+        views.state_changed(true, at(11));
+        views.state_changed(false, at(12));
+        views.set_viewed(true, at(13));
+        assert_eq!(views.next_due(None), Some(at(69)));
+    }
+}

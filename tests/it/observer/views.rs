@@ -1,0 +1,119 @@
+//! Panes that are looked at through attached clients: what has finished there asks for no attention.
+
+use serde_json::Value;
+
+use super::Home;
+use crate::cli::{assert_code, text};
+use crate::states;
+use crate::support::{CEILING, TmuxServer, wait_for};
+
+/// A client of a server, in a terminal that another server provides.
+struct Client<'a> {
+    server: &'a TmuxServer,
+    _terminal: TmuxServer,
+}
+
+impl<'a> Client<'a> {
+    fn attach(server: &'a TmuxServer, session: &str) -> Self {
+        let terminal = TmuxServer::new();
+        let socket = server.socket();
+        let command = format!(
+            "exec env -u TMUX tmux -S {} attach -t ={session}",
+            socket.display()
+        );
+        terminal.new_session("client", 80, 24, &command);
+        let client = Self {
+            server,
+            _terminal: terminal,
+        };
+        client.wait_for(session);
+        client
+    }
+
+    fn switch_to(&self, session: &str) {
+        let client = self.server.tmux(&["list-clients", "-F", "#{client_name}"]);
+        let target = format!("={session}");
+        let args = ["switch-client", "-c", client.trim(), "-t", &target];
+        self.server.tmux(&args);
+        self.wait_for(session);
+    }
+
+    fn wait_for(&self, session: &str) {
+        wait_for("the client's session", CEILING, || {
+            let clients = self.server.tmux(&["list-clients", "-F", "#{session_name}"]);
+            (clients.trim() == session).then_some(()).ok_or(clients)
+        });
+    }
+}
+
+/// Returns the recorded views of a session's panes.
+fn views(home: &Home, session: &str) -> Vec<Value> {
+    let log = home.run(&["log", "--type", "PaneSeen", "--json"]);
+    assert_code(&log, 0);
+    let lines = text(&log.stdout);
+    let events = lines
+        .lines()
+        .map(|line| serde_json::from_str::<Value>(line).unwrap());
+    let events = events.map(|envelope| envelope["event"].clone());
+    let of_session = |event: &Value| {
+        let id = event["execution_id"].as_str().unwrap();
+        id.starts_with(&format!("{session}@"))
+    };
+    events
+        .filter(|event| event["type"] == "PaneSeen" && of_session(event))
+        .collect()
+}
+
+#[test]
+fn what_a_client_shows_is_quiet_when_it_has_finished() {
+    let home = Home::new();
+    let server = &home.server;
+    let agent = states::start(server);
+    server.new_session("other", 80, 24, "exec cat");
+    server.tmux(&["new-session", "-d", "-t", "=agent", "-s", "grouped"]);
+    home.start();
+    let row_is = |state: &str, attention: &str| {
+        home.wait_for_row("agent", |row| {
+            row["state"] == state && row["attention"] == attention
+        })
+    };
+    let finish = |attention: &str| {
+        states::tell(server, &agent, "working");
+        row_is("working", "working");
+        states::tell(server, &agent, "done");
+        row_is("done", attention)
+    };
+    finish("finished");
+
+    // Another session is looked at.
+    let client = Client::attach(server, "other");
+    wait_for("a view of the other session", CEILING, || {
+        let views = views(&home, "other");
+        (!views.is_empty()).then_some(()).ok_or(views)
+    });
+    assert_eq!(row_is("done", "finished")["seen"], Value::Null);
+
+    client.switch_to("agent");
+    assert!(row_is("done", "quiet")["seen"].is_string());
+    assert_eq!(
+        views(&home, "agent"),
+        [
+            serde_json::json!({"type": "PaneSeen", "execution_id": views(&home, "agent")[0]["execution_id"],
+            "pane": agent, "by": "client"})
+        ]
+    );
+    // What finishes before the user's eyes is seen at once; other news within a minute.
+    finish("quiet");
+    assert_eq!(views(&home, "agent").len(), 2);
+
+    client.switch_to("other");
+    finish("finished");
+    // A session of the same group has the same windows.
+    client.switch_to("grouped");
+    row_is("done", "quiet");
+    assert_eq!(views(&home, "agent").len(), 3);
+
+    // The history knows it still.
+    assert_code(&home.run(&["stop"]), 0);
+    row_is("done", "quiet");
+}
