@@ -10,7 +10,8 @@ use serde_json::json;
 use super::announcement::{Announcement, ObserverLock};
 use super::args::TypedStart;
 use crate::api::{
-    Hub, Routes, Server as ApiServer, Unobserved, board_of_history, socket_path, summary_of,
+    Hub, ObservedServer, Panes, Routes, Server as ApiServer, Unobserved, board_of_history,
+    socket_path, summary_of,
 };
 use crate::bus::SubscribeOptions;
 use crate::cli::failure::Failure;
@@ -43,7 +44,7 @@ pub(super) fn run(options: &Options, typed: &TypedStart) -> Result<ExitCode, Fai
     let signals = Signals::catch(|| {})?;
     let clock = Clock::system();
     let data_path = options.home()?;
-    let (builder, _) = keeping::builder(options, &typed.keeping, &clock)?;
+    let (builder, rules) = keeping::builder(options, &typed.keeping, &clock)?;
     let servers = servers(options, &clock)?;
     let agents = agents(&typed.agents)?;
     let states = crate::agent::StateRules::builtin();
@@ -77,11 +78,17 @@ pub(super) fn run(options: &Options, typed: &TypedStart) -> Result<ExitCode, Fai
         servers: servers.iter().map(|server| server.socket.clone()).collect(),
         version: env!("CARGO_PKG_VERSION").to_owned(),
         started: clock.wall(),
+        allow_input: typed.allow_input,
     };
     let routes = Routes {
         hub: hub.clone(),
         data: Some(data.clone()),
         clock: clock.clone(),
+        panes: Panes {
+            servers: servers.clone(),
+            rules,
+            allows_input: typed.allow_input,
+        },
         about: json!(announcement),
     };
     let api = ApiServer::start(&announcement.socket, routes, &clock)?;
@@ -102,13 +109,7 @@ pub(super) fn run(options: &Options, typed: &TypedStart) -> Result<ExitCode, Fai
     Ok(crate::cli::live::code(report::tell(&ended)))
 }
 
-/// A tmux server to observe, and its socket.
-struct Observed {
-    server: Server,
-    socket: PathBuf,
-}
-
-fn servers(options: &Options, clock: &Clock) -> Result<Vec<Observed>, Failure> {
+fn servers(options: &Options, clock: &Clock) -> Result<Vec<ObservedServer>, Failure> {
     let mut servers = Vec::new();
     for chosen in &options.servers {
         let socket = chosen.socket_path().unwrap_or_default();
@@ -121,7 +122,7 @@ fn servers(options: &Options, clock: &Clock) -> Result<Vec<Observed>, Failure> {
             check_tmux(&server, clock)?;
         }
         check_socket(&server, clock)?;
-        servers.push(Observed { server, socket });
+        servers.push(ObservedServer { server, socket });
     }
     Ok(servers)
 }
@@ -149,7 +150,7 @@ fn locked(error: &crate::Error) -> Failure {
 }
 
 /// Waits until the panes that exist now are on the board. A server that is not there is waited for later.
-fn wait_until_observing(servers: &[Observed], hub: &Hub, clock: &Clock, signals: &Signals) {
+fn wait_until_observing(servers: &[ObservedServer], hub: &Hub, clock: &Clock, signals: &Signals) {
     let listed = servers.iter().filter_map(|server| {
         let server = server.server.clone().with_timeout(Duration::from_secs(1));
         let format = "#{pane_id} #{pane_current_command}";
