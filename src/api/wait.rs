@@ -161,7 +161,7 @@ impl Asked {
     }
 }
 
-/// What is to be noticed beside a wait.
+/// Notices states, and the end of the client or of the observer, beside a wait.
 struct Attendant<'a> {
     stream: &'a UnixStream,
     stop: Stop,
