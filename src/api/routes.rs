@@ -86,7 +86,15 @@ impl Routes {
             ["api", "v1", "panes", id, "input"] => {
                 input::input(&self.panes, id, (request, body), (stop, &self.clock))
             }
-            ["api", "v1", "wait"] => return wait::wait(self, (request, body), stream, stop),
+            ["api", "v1", "wait"] => {
+                let sources = wait::Sources {
+                    panes: &self.panes,
+                    hub: &self.hub,
+                    data: self.data.as_ref(),
+                    clock: &self.clock,
+                };
+                return wait::wait(sources, (request, body), stream, stop);
+            }
             ["api", "v1", "events"] => {
                 let (hub, data) = (self.hub.clone(), self.data.clone());
                 return match events::open(hub, data, request, &self.clock) {

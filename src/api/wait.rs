@@ -12,19 +12,28 @@ use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, TryRecvError, bounde
 use super::events::is_gone;
 use super::hub::Hub;
 use super::input::refused;
-use super::panes::{self, failed};
+use super::panes::{self, Panes, failed};
 use super::request::Request;
 use super::response::Response;
-use super::routes::Routes;
 use super::states::{Look, StateFollower, TargetPanes};
 use crate::clock::Clock;
 use crate::event::AgentState;
+use crate::history::DataDir;
 use crate::thread::{Stop, StopGuard, is_stopped, run_beside, stop_pair};
 use crate::tmux::{Server, Target, Typing};
 use crate::wait::{StateMatcher, Wait, WaitEnd, WaitMatch, WaitSpec, Waiter};
 
 /// The time in which a wait ends after its client or the observer.
 const CHECK: Duration = Duration::from_millis(100);
+
+/// The parts of the observer that a wait uses.
+#[derive(Clone, Copy)]
+pub(super) struct Sources<'a> {
+    pub panes: &'a Panes,
+    pub hub: &'a Hub,
+    pub data: Option<&'a DataDir>,
+    pub clock: &'a Clock,
+}
 
 /// A wait that was asked for.
 struct Asked {
@@ -39,12 +48,12 @@ struct Asked {
 /// # Errors
 /// Those of the connection.
 pub(super) fn wait(
-    routes: &Routes,
+    sources: Sources<'_>,
     (request, body): (&Request, &[u8]),
     mut stream: &UnixStream,
     stop: &Stop,
 ) -> io::Result<()> {
-    let asked = match read(routes, (request, body), stop) {
+    let asked = match read(sources, (request, body), stop) {
         Ok(asked) => asked,
         Err(response) => return response.write(&mut stream, true),
     };
@@ -54,14 +63,14 @@ pub(super) fn wait(
     let attendant = Attendant {
         stream,
         stop: stop.clone(),
-        hub: routes.hub.clone(),
-        clock: routes.clock.clone(),
+        hub: sources.hub.clone(),
+        clock: sources.clock.clone(),
         begun,
         found,
         _running: running,
     };
     let answer = move || {
-        let response = asked.answer(routes, (begin, other), &cancelled);
+        let response = asked.answer(sources, (begin, other), &cancelled);
         match response {
             Some(response) => response.write(&mut stream, true),
             None if is_gone(stream) => Err(io::ErrorKind::BrokenPipe.into()),
@@ -75,7 +84,7 @@ pub(super) fn wait(
 }
 
 fn read(
-    routes: &Routes,
+    sources: Sources<'_>,
     (request, body): (&Request, &[u8]),
     stop: &Stop,
 ) -> Result<Asked, Response> {
@@ -93,12 +102,14 @@ fn read(
     let states = states.collect::<Result<Vec<_>, _>>()?;
     let typing = match &spec.send {
         Some(text) => {
-            routes.panes.check_input()?;
+            sources.panes.check_input()?;
             Some(Typing::text(text, spec.enter.unwrap_or(true)).map_err(invalid)?)
         }
         None => None,
     };
-    let found = routes.panes.find(&target, request, (stop, &routes.clock))?;
+    let found = sources
+        .panes
+        .find(&target, request, (stop, sources.clock))?;
     Ok(Asked {
         server: found.server,
         wait,
@@ -111,11 +122,11 @@ impl Asked {
     /// Waits; `None` when it was cancelled.
     fn answer(
         self,
-        routes: &Routes,
+        sources: Sources<'_>,
         (begin, other): (Sender<StateFollower>, Receiver<WaitMatch>),
         cancelled: &Stop,
     ) -> Option<Response> {
-        let clock = &routes.clock;
+        let clock = sources.clock;
         let waiter = match Waiter::new(self.server.clone()) {
             Ok(waiter) => waiter,
             Err(error) => return Some(failed(&error)),
@@ -133,12 +144,12 @@ impl Asked {
             Err(error) => return Some(failed(&error)),
         };
         let follower = (!self.states.is_empty()).then(|| {
-            let panes = TargetPanes::of(&started, routes.data.clone());
+            let panes = TargetPanes::of(&started, sources.data.cloned());
             let mut matcher = StateMatcher::new(self.states);
             if self.typing.is_some() {
                 matcher.sent();
             }
-            StateFollower::begin(&routes.hub, matcher, panes, self.typing.is_some())
+            StateFollower::begin(sources.hub, matcher, panes, self.typing.is_some())
         });
         // Everything that comes after the text is seen: the screens and the states are known.
         if let Some(typing) = self.typing.filter(|_| !started.has_ended())
@@ -153,7 +164,7 @@ impl Asked {
         match started.finish() {
             Ok(outcome) if outcome.end == WaitEnd::Interrupted => None,
             Ok(mut outcome) => {
-                outcome.redact(&routes.panes.rules);
+                outcome.redact(&sources.panes.rules);
                 Some(Response::json(&outcome.to_json(None)))
             }
             Err(error) => Some(failed(&error)),

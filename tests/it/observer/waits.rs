@@ -79,7 +79,7 @@ fn text_is_waited_for_until_it_comes_or_the_time_is_up() {
     assert_eq!((status, &late["outcome"]), (200, &json!("timed_out")));
     assert_eq!(
         late["last_lines"].as_array().unwrap().last().unwrap(),
-        "$",
+        "$ ",
         "{late}"
     );
     let existing = json!({"target": "sh", "regex": "^answer-1[34]$", "include_existing": true});
