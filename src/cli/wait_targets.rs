@@ -109,7 +109,7 @@ impl TargetWaits {
 
 /// The source of the states of a target.
 enum StateSource {
-    Watched(StateWatch),
+    Watched(Box<StateWatch>),
     Asked(AskedStates),
 }
 
@@ -146,7 +146,7 @@ impl TargetWait {
                         .map(|asked| Some(StateSource::Asked(asked)))
                 }
                 None => StateWatch::start(server, &self.target, condition, stop, clock)
-                    .map(|watch| watch.map(StateSource::Watched)),
+                    .map(|watch| watch.map(|watch| StateSource::Watched(Box::new(watch)))),
             };
             let Some(started) = started? else {
                 return Ok(None);

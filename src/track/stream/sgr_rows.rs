@@ -46,25 +46,20 @@ pub fn sgr_rows(captured: &str) -> (Vec<String>, Styles) {
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
+    use serde_json::{Value, json};
 
     use super::*;
 
-    fn read(captured: &str) -> (Vec<String>, Vec<(u32, u32, u32, String)>) {
+    fn read(captured: &str) -> (Vec<String>, Value) {
         let (rows, styles) = sgr_rows(captured);
-        let styles = styles.as_slice().iter();
-        let styles = styles.map(|style| (style.line, style.from, style.to, style.sgr.clone()));
-        (rows, styles.collect())
+        (rows, json!(styles))
     }
 
     #[test]
     fn text_and_styles_are_separated() {
         let (rows, styles) = read("a \x1b[1;31mr漢d\x1b[0m b  \n\n\x1b[32mgo\n on\x1b[39m.  \n");
         assert_eq!(rows, ["a r漢d b", "", "go", " on."]);
-        let expected = [
-            (0, 2, 5, "1;31".to_owned()),
-            (2, 0, 2, "32".to_owned()),
-            (3, 0, 3, "32".to_owned()),
-        ];
+        let expected = json!([[0, 2, 5, "1;31"], [2, 0, 2, "32"], [3, 0, 3, "32"]]);
         assert_eq!(styles, expected);
     }
 
@@ -74,7 +69,7 @@ mod tests {
             "\x1b[44mbar   \x1b[0m  \n\x1b]8;;http://x\x1b\\link\x1b]8;;\x1b\\\n\x0eqx\x0fq\n",
         );
         assert_eq!(rows, ["bar   ", "link", "─│q"]);
-        assert_eq!(styles, [(0, 0, 6, "44".to_owned())]);
+        assert_eq!(styles, json!([[0, 0, 6, "44"]]));
     }
 
     proptest! {
