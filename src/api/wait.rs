@@ -36,7 +36,7 @@ pub(super) struct Sources<'a> {
 }
 
 /// A wait that was asked for.
-struct Asked {
+struct RequestedWait {
     server: Server,
     wait: Wait,
     states: Vec<AgentState>,
@@ -87,7 +87,7 @@ fn read(
     sources: Sources<'_>,
     (request, body): (&Request, &[u8]),
     stop: &Stop,
-) -> Result<Asked, Response> {
+) -> Result<RequestedWait, Response> {
     let invalid = |error: crate::Error| Response::problem(400, &error.to_string());
     let spec: WaitSpec = panes::body(body)?;
     let target = Target::parse(&spec.target).map_err(invalid)?;
@@ -110,7 +110,7 @@ fn read(
     let found = sources
         .panes
         .find(&target, request, (stop, sources.clock))?;
-    Ok(Asked {
+    Ok(RequestedWait {
         server: found.server,
         wait,
         states,
@@ -118,7 +118,7 @@ fn read(
     })
 }
 
-impl Asked {
+impl RequestedWait {
     /// Waits; `None` when it was cancelled.
     fn answer(
         self,

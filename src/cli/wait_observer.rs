@@ -74,14 +74,14 @@ impl ObserverOfStates {
 }
 
 /// States that come from an observer.
-pub(super) struct AskedStates {
+pub(super) struct StatesOfObserver {
     running: StopGuard,
     thread: Handle<()>,
     /// Gets the match.
     pub found: Receiver<WaitMatch>,
 }
 
-impl AskedStates {
+impl StatesOfObserver {
     /// Starts to ask for the states of a target.
     pub fn start(
         observer: ObserverOfStates,

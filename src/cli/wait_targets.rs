@@ -6,7 +6,7 @@ use crossbeam_channel::{Receiver, Sender, bounded, select_biased};
 
 use super::failure::Failure;
 use super::signals::Signals;
-use super::wait_observer::{AskedStates, ObserverOfStates};
+use super::wait_observer::{ObserverOfStates, StatesOfObserver};
 use super::wait_state::{StateCondition, StateWatch};
 use crate::clock::Clock;
 use crate::error::Error;
@@ -110,21 +110,21 @@ impl TargetWaits {
 /// The source of the states of a target.
 enum StateSource {
     Watched(Box<StateWatch>),
-    Asked(AskedStates),
+    Observer(StatesOfObserver),
 }
 
 impl StateSource {
     fn found(&self) -> Receiver<WaitMatch> {
         match self {
             Self::Watched(watch) => watch.found.clone(),
-            Self::Asked(asked) => asked.found.clone(),
+            Self::Observer(asked) => asked.found.clone(),
         }
     }
 
     fn end(self) {
         match self {
             Self::Watched(watch) => watch.end(),
-            Self::Asked(asked) => asked.end(),
+            Self::Observer(asked) => asked.end(),
         }
     }
 }
@@ -142,8 +142,8 @@ impl TargetWait {
             }
             let started = match self.observer {
                 Some(observer) => {
-                    AskedStates::start(observer, server, &self.target, condition, clock)
-                        .map(|asked| Some(StateSource::Asked(asked)))
+                    StatesOfObserver::start(observer, server, &self.target, condition, clock)
+                        .map(|asked| Some(StateSource::Observer(asked)))
                 }
                 None => StateWatch::start(server, &self.target, condition, stop, clock)
                     .map(|watch| watch.map(|watch| StateSource::Watched(Box::new(watch)))),
