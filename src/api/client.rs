@@ -1,180 +1,19 @@
-//! The small client of the API: one request for each connection, and a stream that comes back by itself.
+//! The client of the API: a stream of events that comes back by itself.
 
-use std::io::{self, BufRead, BufReader, Read, Write};
+use std::io::{self, BufRead, BufReader, Read};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use serde::Deserialize;
 
-use super::socket::connect;
+use super::exchange::{Chunked, open, read_head, send};
 use crate::clock::Clock;
-use crate::error::{Error, Result};
 use crate::event::Envelope;
 use crate::history::parse_line;
 
-/// The time to wait for an answer. The observer answers in milliseconds.
-const ANSWER_TIME: Duration = Duration::from_secs(10);
-
-/// The largest body of an answer.
-const BODY_BYTES_MAX: u64 = 64 * 1024 * 1024;
-
 /// The largest line of a stream: that of the longest event.
 const LINE_BYTES_MAX: u64 = 64 * 1024 * 1024;
-
-/// The most headers of an answer.
-const HEADERS_MAX: usize = 32;
-
-/// An answer of the observer.
-#[derive(Debug)]
-pub(crate) struct Answer {
-    pub status: u16,
-    pub body: Vec<u8>,
-    /// The version of the board.
-    pub etag: Option<String>,
-}
-
-/// Requests a path; `wait` is the time that the observer may take in addition.
-///
-/// # Errors
-/// [`Error::is_gone`] if no observer listens at the socket; else if it does not answer properly.
-pub(crate) fn get(socket: &Path, path: &str, etag: Option<&str>, wait: Duration) -> Result<Answer> {
-    let failed = |cause: io::Error| match cause.kind() {
-        io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused => {
-            Error::gone("no observer listens at").at(socket)
-        }
-        _ => Error::file("cannot talk to the observer at", socket, cause),
-    };
-    let ask = || {
-        let stream = connect(socket)?;
-        stream.set_read_timeout(Some(ANSWER_TIME + wait))?;
-        stream.set_write_timeout(Some(ANSWER_TIME))?;
-        send(&stream, path, etag.map(|tag| ("If-None-Match", tag)))?;
-        let mut reader = BufReader::new(stream);
-        let head = read_head(&mut reader)?;
-        let mut body = Vec::new();
-        match head.length {
-            Some(length) => {
-                reader
-                    .take(length.min(BODY_BYTES_MAX))
-                    .read_to_end(&mut body)?;
-                if (body.len() as u64) < length {
-                    return Err(io::ErrorKind::UnexpectedEof.into());
-                }
-            }
-            None if head.is_chunked => {
-                Chunked::new(reader)
-                    .take(BODY_BYTES_MAX)
-                    .read_to_end(&mut body)?;
-            }
-            None => {
-                reader.take(BODY_BYTES_MAX).read_to_end(&mut body)?;
-            }
-        }
-        Ok(Answer {
-            status: head.status,
-            body,
-            etag: head.etag,
-        })
-    };
-    ask().map_err(failed)
-}
-
-fn send(mut stream: &UnixStream, path: &str, header: Option<(&str, &str)>) -> io::Result<()> {
-    let mut text = format!("GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n");
-    if let Some((name, value)) = header {
-        text.push_str(&format!("{name}: {value}\r\n"));
-    }
-    text.push_str("\r\n");
-    stream.write_all(text.as_bytes())
-}
-
-struct AnswerHead {
-    status: u16,
-    length: Option<u64>,
-    is_chunked: bool,
-    etag: Option<String>,
-}
-
-fn read_head(reader: &mut impl BufRead) -> io::Result<AnswerHead> {
-    let mut head = Vec::new();
-    while !head.ends_with(b"\r\n\r\n") {
-        let limit = super::request::HEAD_BYTES_MAX - head.len().min(super::request::HEAD_BYTES_MAX);
-        if reader.take(limit as u64).read_until(b'\n', &mut head)? == 0 {
-            return Err(io::ErrorKind::UnexpectedEof.into());
-        }
-    }
-    let mut headers = [httparse::EMPTY_HEADER; HEADERS_MAX];
-    let mut parsed = httparse::Response::new(&mut headers);
-    parsed.parse(&head).map_err(io::Error::other)?;
-    let header = |name: &str| {
-        let mut headers = parsed.headers.iter();
-        let found = headers.find(|header| header.name.eq_ignore_ascii_case(name))?;
-        std::str::from_utf8(found.value).ok().map(str::trim)
-    };
-    Ok(AnswerHead {
-        status: parsed.code.unwrap_or(0),
-        length: header("content-length").and_then(|text| text.parse().ok()),
-        is_chunked: header("transfer-encoding") == Some("chunked"),
-        etag: header("etag").map(str::to_owned),
-    })
-}
-
-/// Reads a body in chunks.
-struct Chunked<R> {
-    reader: R,
-    left: u64,
-    is_over: bool,
-}
-
-impl<R: BufRead> Chunked<R> {
-    fn new(reader: R) -> Self {
-        Self {
-            reader,
-            left: 0,
-            is_over: false,
-        }
-    }
-
-    fn begin_chunk(&mut self) -> io::Result<()> {
-        let invalid = || io::Error::new(io::ErrorKind::InvalidData, "a chunk has no size");
-        let mut line = Vec::new();
-        // The end of the chunk before, if there was one, then the size.
-        loop {
-            line.clear();
-            if (&mut self.reader).take(64).read_until(b'\n', &mut line)? == 0 {
-                return Err(io::ErrorKind::UnexpectedEof.into());
-            }
-            if line != b"\r\n" {
-                break;
-            }
-        }
-        let text = std::str::from_utf8(&line).map_err(|_| invalid())?;
-        self.left = u64::from_str_radix(text.trim(), 16).map_err(|_| invalid())?;
-        self.is_over = self.left == 0;
-        Ok(())
-    }
-}
-
-impl<R: BufRead> Read for Chunked<R> {
-    fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
-        if self.left == 0 && !self.is_over {
-            self.begin_chunk()?;
-        }
-        if self.is_over {
-            return Ok(0);
-        }
-        let room = out
-            .len()
-            .min(usize::try_from(self.left).unwrap_or(usize::MAX));
-        let count = self.reader.read(&mut out[..room])?;
-        if count == 0 {
-            return Err(io::ErrorKind::UnexpectedEof.into());
-        }
-        self.left -= count as u64;
-        Ok(count)
-    }
-}
 
 /// An item of the stream.
 #[derive(Debug)]
@@ -287,10 +126,8 @@ impl EventReader {
     }
 
     fn connect(&mut self) -> Result<(), NoItem> {
-        let open = || {
-            let stream = connect(&self.socket)?;
-            stream.set_read_timeout(Some(ANSWER_TIME))?;
-            stream.set_write_timeout(Some(ANSWER_TIME))?;
+        let request = || {
+            let stream = open(&self.socket)?;
             let cursor = self.cursor.as_deref();
             send(
                 &stream,
@@ -301,7 +138,7 @@ impl EventReader {
             let head = read_head(&mut reader)?;
             Ok((reader, head))
         };
-        let (mut reader, head) = open().map_err(NoItem::Broken)?;
+        let (mut reader, head) = request().map_err(NoItem::Broken)?;
         if head.status != 200 {
             let mut body = String::new();
             // The problem is shown as far as it can be read.

@@ -213,7 +213,7 @@ fn frame(body: &mut impl Write, cursor: &StreamCursor, data: &[u8]) -> io::Resul
 }
 
 /// Returns true if the client has closed its end.
-fn is_gone(stream: &UnixStream) -> bool {
+pub(super) fn is_gone(stream: &UnixStream) -> bool {
     let mut fds = [PollFd::new(stream, PollFlags::RDHUP)];
     let now = Timespec {
         tv_sec: 0,

@@ -227,6 +227,11 @@ impl Hub {
         }
     }
 
+    /// Returns the rows of the board.
+    pub fn rows(&self) -> Vec<Row> {
+        self.lock().board.rows().cloned().collect()
+    }
+
     /// Returns the board when its version differs from the given one, or at the deadline; `None` then,
     /// or when the observer ends.
     pub fn board_after(&self, version: Option<u64>, deadline: Instant) -> Option<BoardView> {

@@ -6,8 +6,8 @@
 //! logs ────────────────────────────────────────────^ what the hub has no longer
 //! ```
 //!
-//! The server speaks HTTP/1.1 in JSON: [`routes`] has the paths. Faces use [`client`], which continues
-//! after each break where it was.
+//! The server speaks HTTP/1.1 in JSON: [`routes`] has the paths. Faces use [`exchange`] and
+//! [`client`], which continues after each break where it was.
 
 mod cursor;
 mod journal;
@@ -27,14 +27,26 @@ mod events;
 mod ws;
 
 mod metrics;
+
+mod panes;
+mod states;
+
+mod input;
+mod screen;
+mod wait;
+
 mod routes;
 
 mod server;
 
+mod exchange;
+
 mod client;
 
-pub(crate) use client::{EventReader, NoItem, Streamed, get};
+pub(crate) use client::{EventReader, NoItem, Streamed};
+pub(crate) use exchange::{get, post};
 pub(crate) use hub::Hub;
+pub(crate) use panes::{ObservedServer, Panes};
 pub(crate) use request::percent_encoded;
 pub(crate) use routes::Routes;
 pub(crate) use server::Server;

@@ -113,6 +113,7 @@ fn reason(status: u16) -> &'static str {
         404 => "Not Found",
         405 => "Method Not Allowed",
         408 => "Request Timeout",
+        409 => "Conflict",
         413 => "Content Too Large",
         426 => "Upgrade Required",
         431 => "Request Header Fields Too Large",

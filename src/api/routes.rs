@@ -9,9 +9,10 @@ use serde_json::json;
 use super::events::{self, EventsQuery};
 use super::hub::Hub;
 use super::metrics::metrics;
+use super::panes::Panes;
 use super::request::Request;
 use super::response::{ChunkedBody, Response};
-use super::ws;
+use super::{input, screen, wait, ws};
 use crate::board::json_schema;
 use crate::clock::Clock;
 use crate::event::ExecutionId;
@@ -28,6 +29,8 @@ pub(crate) struct Routes {
     /// `None` without a history.
     pub data: Option<DataDir>,
     pub clock: Clock,
+    /// The panes that clients may see, and type into.
+    pub panes: Panes,
     /// The status of the observer, for `/healthz`.
     pub about: serde_json::Value,
 }
@@ -40,17 +43,22 @@ impl Routes {
     pub fn answer(
         &self,
         request: &Request,
-        _body: &[u8],
+        body: &[u8],
         mut stream: &UnixStream,
         stop: &Stop,
     ) -> io::Result<()> {
         let with_body = request.method != "HEAD";
         let segments = request.segments();
         let path: Vec<&str> = segments.iter().map(String::as_str).collect();
-        if !matches!(request.method.as_str(), "GET" | "HEAD") {
-            let why = format!("{} is not supported here", request.method);
+        let allowed: &[&str] = match path.as_slice() {
+            ["api", "v1", "panes", _, "input"] | ["api", "v1", "wait"] => &["POST"],
+            _ => &["GET", "HEAD"],
+        };
+        if !allowed.contains(&request.method.as_str()) {
+            let allowed = allowed.join(", ");
+            let why = format!("{} is not supported here, but {allowed}", request.method);
             return Response::problem(405, &why)
-                .header("Allow", "GET, HEAD".to_owned())
+                .header("Allow", allowed)
                 .write(&mut stream, with_body);
         }
         let response = match path.as_slice() {
@@ -73,6 +81,21 @@ impl Routes {
                     (Err(response), _) => response.write(&mut stream, with_body),
                     (_, Err(why)) => Response::problem(400, &why).write(&mut stream, with_body),
                 };
+            }
+            ["api", "v1", "panes", id, "screen"] => {
+                screen::screen(&self.panes, id, request, (stop, &self.clock))
+            }
+            ["api", "v1", "panes", id, "input"] => {
+                input::input(&self.panes, id, (request, body), (stop, &self.clock))
+            }
+            ["api", "v1", "wait"] => {
+                let sources = wait::Sources {
+                    panes: &self.panes,
+                    hub: &self.hub,
+                    data: self.data.as_ref(),
+                    clock: &self.clock,
+                };
+                return wait::wait(sources, (request, body), stream, stop);
             }
             ["api", "v1", "events"] => {
                 let (hub, data) = (self.hub.clone(), self.data.clone());

@@ -221,6 +221,10 @@ fn read_request(
             Some(count) => bytes.extend_from_slice(&chunk[..count]),
         }
     };
+    if request.header("transfer-encoding").is_some() {
+        let why = "Transfer-Encoding is not supported: send Content-Length";
+        return Ok(Err(Response::problem(501, why)));
+    }
     let length = match request.header("content-length").map(str::parse) {
         None => 0,
         Some(Ok(length)) if length <= BODY_BYTES_MAX => length,

@@ -260,8 +260,9 @@ impl Fold<'_> {
 
     /// Notes that a row was looked at; a view creates none.
     fn seen(&mut self, key: RowKey) {
-        if let Some(row) = self.rows.map.get_mut(&key) {
-            row.seen = Some(self.at);
+        if let Some(row) = self.rows.map.get_mut(&key)
+            && row.seen.replace(self.at) != Some(self.at)
+        {
             self.changed.insert(key);
         }
     }

@@ -28,7 +28,7 @@ mod schema;
 mod states;
 mod wait;
 mod wait_args;
-mod wait_send;
+mod wait_observer;
 mod wait_state;
 mod wait_targets;
 mod watch;

@@ -29,7 +29,7 @@ pub(super) fn start(options: &Options, typed: &TypedStart) -> Result<ExitCode, F
     }
     match typed.foreground {
         true => foreground::run(options, typed),
-        false => background::start(options),
+        false => background::start(options, typed),
     }
 }
 

@@ -1,11 +1,10 @@
 //! `td-observe wait`: until a line comes, an agent is in a state, a program ends, a pane falls silent or a
 //! channel is signalled.
 
-use std::borrow::Cow;
 use std::io::Write;
 use std::process::ExitCode;
 
-use serde_json::{Map, Value, json};
+use serde_json::json;
 use signal_hook::consts::SIGINT;
 
 use super::failure::Failure;
@@ -15,15 +14,15 @@ use super::options::Options;
 use super::server_checks::{check_socket, check_targets, check_tmux};
 use super::signals::Signals;
 use super::wait_args::TypedWait;
-use super::wait_send::Typing;
+use super::wait_observer::ObserverOfStates;
 use super::wait_state::StateCondition;
 use super::wait_targets::{TargetWait, TargetWaits, WaitProblem, Wanted};
 use crate::agent::{AgentState, Markers};
 use crate::clock::Clock;
 use crate::face::unless_broken_pipe;
 use crate::redact::Rules;
-use crate::tmux::Target;
-use crate::wait::{Pattern, Wait, WaitCondition, WaitEnd, WaitMatch, WaitOutcome};
+use crate::tmux::{Target, Typing};
+use crate::wait::{Wait, WaitEnd, WaitOutcome, WaitSpec};
 
 /// The target failed, or ended before what was waited for.
 const NOT_FOUND: u8 = 1;
@@ -34,46 +33,25 @@ const TIMED_OUT: u8 = 124;
 
 /// Reads what was typed for one target.
 fn wait_of(typed: &TypedWait, target: Target) -> Result<Wait, Failure> {
-    let mut wait = Wait::at(target).interval(typed.interval);
-    for text in &typed.text {
-        wait = wait.pattern(Pattern::text(text).map_err(|error| of("--text", error))?);
-    }
-    for pattern in &typed.regex {
-        wait = wait.pattern(Pattern::regex(pattern).map_err(|error| of("--regex", error))?);
-    }
-    for pattern in &typed.stop {
-        wait = wait.stop(Pattern::regex(pattern).map_err(|error| of("--stop", error))?);
-    }
-    if typed.turn {
-        wait = wait.turn(markers(&typed.marker)?);
-    }
-    if typed.exit {
-        wait = wait.exit();
-    }
-    if let Some(idle) = typed.idle {
-        wait = wait.idle(idle);
-    }
-    if let Some(channel) = &typed.channel {
-        if channel.is_empty() {
-            return Err(Failure::usage("--channel: the name is empty"));
-        }
-        wait = wait.channel(channel);
-    }
-    if let Some(timeout) = typed.timeout {
-        wait = wait.timeout(timeout);
-    }
-    if typed.include_existing {
-        wait = wait.include_existing();
-    }
-    if let Some(text) = &typed.send {
-        wait = wait.sends(text);
-    }
-    if !wait.has_condition() && typed.state.is_empty() {
-        return Err(Failure::usage(
-            "nothing is waited for: give --text, --regex, --state, --turn, --exit, --idle or --channel",
-        ));
-    }
-    Ok(wait)
+    let spec = WaitSpec {
+        target: target.as_str().to_owned(),
+        text: typed.text.clone(),
+        regex: typed.regex.clone(),
+        stop: typed.stop.clone(),
+        state: typed.state.clone(),
+        turn: typed.turn,
+        marker: typed.marker.clone(),
+        exit: typed.exit,
+        idle: typed.idle,
+        channel: typed.channel.clone(),
+        timeout: typed.timeout,
+        interval: Some(typed.interval),
+        include_existing: typed.include_existing,
+        send: typed.send.clone(),
+        enter: None,
+    };
+    let wait = spec.wait(target, "--");
+    wait.map_err(|error| Failure::usage(error.to_string()))
 }
 
 /// The states that were typed.
@@ -125,19 +103,20 @@ pub(super) fn run(options: &Options, typed: &TypedWait) -> Result<ExitCode, Fail
     };
     let rules = typed.secrets.rules(options.data_path()?.as_deref())?;
     let states = states_of(typed)?;
-    let condition = match states.is_empty() {
-        true => None,
-        false => Some(StateCondition {
+    let (mut condition, mut observer) = (None, None);
+    if !states.is_empty() {
+        let (state_rules, own) = super::states::read(options, &typed.rules)?;
+        observer = ObserverOfStates::of(options, typed, !own.is_empty())?;
+        condition = Some(StateCondition {
             states,
-            rules: super::states::read(options, &typed.rules)?.0,
+            rules: state_rules,
             redact: rules.clone(),
             is_sent: typed.send.is_some(),
-        }),
-    };
-    let typing = typed.send.as_ref().map(|text| Typing {
-        text: text.clone(),
-        presses_enter: !typed.no_enter,
-    });
+        });
+    }
+    let typing = typed.send.as_ref();
+    let typing = typing.map(|text| Typing::text(text, !typed.no_enter));
+    let typing = typing.transpose()?;
     let waits: Result<Vec<TargetWait>, Failure> = targets
         .iter()
         .map(|target| {
@@ -146,6 +125,7 @@ pub(super) fn run(options: &Options, typed: &TypedWait) -> Result<ExitCode, Fail
                 wait: wait_of(typed, target.clone())?,
                 typing: typing.clone(),
                 state: condition.clone(),
+                observer: observer.clone(),
                 hints: !options.quiet && typed.send.is_none(),
             })
         })
@@ -192,7 +172,7 @@ fn until_done(
         let Some(mut outcome) = outcome else {
             return Ok(u8::try_from(128 + SIGINT).unwrap_or(NOT_FOUND));
         };
-        redact(rules, &mut outcome);
+        outcome.redact(rules);
         let several = (typed.targets.len() > 1).then_some(target);
         print_outcome(options, several, &outcome)?;
         let code = code(&outcome.end);
@@ -208,21 +188,6 @@ fn until_done(
     let worst = [LOST, TIMED_OUT, NOT_FOUND];
     let worst = worst.into_iter().find(|code| missed.contains(code));
     Ok(worst.unwrap_or(0))
-}
-
-/// Redacts the text of an outcome: the last lines together, since a secret may go over two.
-fn redact(rules: &Rules, outcome: &mut WaitOutcome) {
-    let lines = outcome.lines_before.iter().chain(&outcome.last_lines);
-    let lines: Vec<&str> = lines.map(String::as_str).collect();
-    if let Cow::Owned(redacted) = rules.text(&lines.join("\n")) {
-        let lines = redacted.split('\n').skip(outcome.lines_before.len());
-        outcome.last_lines = lines.map(str::to_owned).collect();
-    }
-    if let WaitEnd::Matched(found) | WaitEnd::Stopped(found) = &mut outcome.end {
-        for text in [&mut found.text, &mut found.pattern].into_iter().flatten() {
-            *text = rules.text(text).into_owned();
-        }
-    }
 }
 
 /// A server or a target that is not there is bad input here: nothing is there to wait at.
@@ -259,7 +224,7 @@ fn print_outcome(
         target.unwrap_or_default() + text
     };
     let line = if options.json {
-        as_json(target, outcome).to_string()
+        outcome.to_json(target).to_string()
     } else if options.quiet {
         return Ok(());
     } else {
@@ -297,55 +262,4 @@ fn print(line: &str) -> Result<(), Failure> {
     let mut out = std::io::stdout().lock();
     unless_broken_pipe(writeln!(out, "{line}").and_then(|()| out.flush()))
         .map_err(|error| Failure::other(format!("cannot write to standard output: {error}")))
-}
-
-fn as_json(target: Option<&str>, outcome: &WaitOutcome) -> Value {
-    let (name, found) = match &outcome.end {
-        WaitEnd::Matched(found) => ("found", found_json(found)),
-        WaitEnd::Stopped(found) => ("stopped", found_json(found)),
-        WaitEnd::Ended(why) => (
-            "ended",
-            Map::from_iter([("reason".to_owned(), json!(why.as_str()))]),
-        ),
-        WaitEnd::TimedOut => ("timed_out", Map::new()),
-        WaitEnd::Lost => ("lost", Map::new()),
-        WaitEnd::Interrupted => ("interrupted", Map::new()),
-    };
-    let mut all = Map::new();
-    all.insert("outcome".to_owned(), json!(name));
-    if let Some(target) = target {
-        all.insert("target".to_owned(), json!(target));
-    }
-    all.extend(found);
-    all.insert("ts".to_owned(), json!(outcome.ts.to_string()));
-    let elapsed = u64::try_from(outcome.elapsed.as_millis()).unwrap_or(u64::MAX);
-    all.insert("elapsed_ms".to_owned(), json!(elapsed));
-    all.insert("lost_lines".to_owned(), json!(outcome.lost_lines));
-    all.insert("last_lines".to_owned(), json!(outcome.last_lines));
-    Value::Object(all)
-}
-
-fn found_json(found: &WaitMatch) -> Map<String, Value> {
-    let mut map = Map::new();
-    map.insert("condition".to_owned(), json!(found.condition.as_str()));
-    for (name, value) in [
-        ("pane", found.pane.as_ref().map(|pane| json!(pane.as_str()))),
-        ("line", found.line.map(|line| json!(line))),
-        ("text", found.text.as_ref().map(|text| json!(text))),
-        (
-            "state",
-            found
-                .pattern
-                .as_ref()
-                .filter(|_| found.condition == WaitCondition::State)
-                .map(|state| json!(state)),
-        ),
-        ("needle", found.pattern.as_ref().map(|text| json!(text))),
-        ("exit_status", found.exit_status.map(|status| json!(status))),
-    ] {
-        if let Some(value) = value {
-            map.insert(name.to_owned(), value);
-        }
-    }
-    map
 }

@@ -28,7 +28,8 @@ Examples:
 Text that is on the panes at the beginning does not match (a hint on standard
 error says so), nor does the echo of a command typed at a prompt, as far as
 td-observe can tell. The line that was found is printed; of several targets,
-TARGET | LINE. See td-observe help waiting.
+TARGET | LINE. Beside an observer (td-observe start), states come from it. See
+td-observe help waiting.
 
 --json prints one object: outcome (found, stopped, ended, timed_out, lost,
 interrupted), condition, pane, line, text, state, needle, exit_status as far as

@@ -2,8 +2,7 @@
 //!
 //! `td-wait-state` blocks on its subscription and ends when a state is met, or when the watch is stopped.
 
-use std::collections::HashMap;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use crossbeam_channel::{Receiver, Sender, bounded, select_biased};
 
@@ -12,22 +11,18 @@ use crate::agent::StateRules;
 use crate::bus::{Delivery, RecvTimeoutError, SubscribeOptions, Subscription};
 use crate::clock::Clock;
 use crate::engine::{Builder, Engine};
-use crate::event::{AgentState, PaneId, TdEvent};
+use crate::event::{AgentState, TdEvent};
 use crate::observe::Watch;
 use crate::redact::Rules;
 use crate::thread::{self, Handle, Stop, stop_pair};
 use crate::tmux::{DrainProgram, Server, Target};
-use crate::wait::{WaitCondition, WaitMatch};
+use crate::wait::{StateMatcher, WaitMatch};
 
 /// The time that a state takes to be recognised at the start, at most: it has to last.
 const FIRST_STATE: Duration = Duration::from_secs(3);
 
 /// The time that the start of the watch may take.
 const START: Duration = Duration::from_secs(5);
-
-/// The silence after which an agent that was sent a text, showed something and is in the wanted state has
-/// been faster than a state lasts.
-const SETTLED: Duration = Duration::from_secs(5);
 
 /// The states that end a wait.
 #[derive(Clone)]
@@ -71,15 +66,13 @@ impl StateWatch {
         let (sender, found) = bounded(1);
         let (unready, ready) = stop_pair();
         let mut observer = StateObserver {
-            states: HashMap::new(),
-            condition,
+            matcher: StateMatcher::new(condition.states),
+            is_sent: condition.is_sent,
             clock: clock.clone(),
-            sent_at: None,
-            shown_at: None,
         };
         let thread = thread::spawn("td-wait-state", move || {
             let mut events = events;
-            if observer.condition.is_sent {
+            if observer.is_sent {
                 observer.until_known(&mut events);
             }
             drop(unready);
@@ -110,13 +103,9 @@ impl StateWatch {
 }
 
 struct StateObserver {
-    condition: StateCondition,
+    matcher: StateMatcher,
+    is_sent: bool,
     clock: Clock,
-    /// The last state of each pane.
-    states: HashMap<PaneId, (AgentState, String)>,
-    sent_at: Option<Instant>,
-    /// When something was shown after the text was sent.
-    shown_at: Option<Instant>,
 }
 
 impl StateObserver {
@@ -127,23 +116,19 @@ impl StateObserver {
             if matches!(event.event, TdEvent::SessionStarted { .. }) {
                 deadline = deadline.min(self.clock.now() + FIRST_STATE);
             }
-            if self.note(&event.event).is_some() {
+            if self.matcher.note(&event.event).is_some() {
                 break;
             }
         }
-        self.sent_at = Some(self.clock.now());
+        self.matcher.sent();
     }
 
     fn run(&mut self, events: &mut Subscription, found: &Sender<WaitMatch>) {
         loop {
-            let settled_at = self.shown_at.map(|at| at + SETTLED);
-            let met = match events.recv_until(settled_at) {
-                Ok(Delivery::Event(event)) => self.handle(&event.event),
+            let met = match events.recv_until(self.matcher.settles_at()) {
+                Ok(Delivery::Event(event)) => self.matcher.handle(&event.event, self.clock.now()),
                 Ok(Delivery::Lagged { .. }) => None,
-                Err(RecvTimeoutError::Timeout) => {
-                    self.shown_at = None;
-                    self.any_wanted()
-                }
+                Err(RecvTimeoutError::Timeout) => self.matcher.settled(),
                 Err(RecvTimeoutError::Closed) => return,
             };
             if let Some(met) = met {
@@ -152,69 +137,5 @@ impl StateObserver {
                 return;
             }
         }
-    }
-
-    fn handle(&mut self, event: &TdEvent) -> Option<WaitMatch> {
-        if let Some(pane) = self.note(event) {
-            return self.wanted(&pane);
-        }
-        // What comes after a text was sent.
-        self.sent_at?;
-        match event {
-            // The turn was over before its state had lasted.
-            TdEvent::TurnCompleted {
-                pane: Some(pane), ..
-            } => self.wanted(pane),
-            TdEvent::OutputUpdate { .. }
-            | TdEvent::OutputRevised { .. }
-            | TdEvent::ScreenUpdate { .. }
-            | TdEvent::TokenReceived { .. } => {
-                self.shown_at = Some(self.clock.now());
-                None
-            }
-            _ => None,
-        }
-    }
-
-    /// Notes the state of a pane; returns the pane.
-    fn note(&mut self, event: &TdEvent) -> Option<PaneId> {
-        let TdEvent::AgentState {
-            pane: Some(pane),
-            state,
-            asks,
-            ..
-        } = event
-        else {
-            return None;
-        };
-        let asks = asks.as_deref().cloned().unwrap_or_default();
-        match state.known() {
-            Some(state) => self.states.insert(pane.clone(), (state, asks)),
-            None => self.states.remove(pane),
-        };
-        Some(pane.clone())
-    }
-
-    /// Returns a match if the pane is in a wanted state.
-    fn wanted(&self, pane: &PaneId) -> Option<WaitMatch> {
-        let (state, asks) = self.states.get(pane)?;
-        if !self.condition.states.contains(state) {
-            return None;
-        }
-        let text = if asks.is_empty() {
-            state.as_str()
-        } else {
-            asks
-        };
-        Some(WaitMatch {
-            pane: Some(pane.clone()),
-            text: Some(text.to_owned()),
-            pattern: Some(state.as_str().to_owned()),
-            ..WaitMatch::of(WaitCondition::State)
-        })
-    }
-
-    fn any_wanted(&self) -> Option<WaitMatch> {
-        self.states.keys().find_map(|pane| self.wanted(pane))
     }
 }

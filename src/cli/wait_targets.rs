@@ -6,13 +6,13 @@ use crossbeam_channel::{Receiver, Sender, bounded, select_biased};
 
 use super::failure::Failure;
 use super::signals::Signals;
-use super::wait_send::Typing;
+use super::wait_observer::{ObserverOfStates, StatesOfObserver};
 use super::wait_state::{StateCondition, StateWatch};
 use crate::clock::Clock;
 use crate::error::Error;
 use crate::thread::{Handle, Stop, StopGuard, spawn, stop_pair};
-use crate::tmux::{Server, Target};
-use crate::wait::{Wait, WaitEnd, WaitOutcome, Waiter};
+use crate::tmux::{Server, Target, Typing};
+use crate::wait::{Wait, WaitEnd, WaitMatch, WaitOutcome, Waiter};
 
 /// The wait for one target.
 pub(super) struct TargetWait {
@@ -20,6 +20,8 @@ pub(super) struct TargetWait {
     pub wait: Wait,
     pub typing: Option<Typing>,
     pub state: Option<StateCondition>,
+    /// The observer that knows the states already.
+    pub observer: Option<ObserverOfStates>,
     /// Reports text that is on the screen already.
     pub hints: bool,
 }
@@ -105,6 +107,28 @@ impl TargetWaits {
     }
 }
 
+/// The source of the states of a target.
+enum StateSource {
+    Watched(Box<StateWatch>),
+    Observer(StatesOfObserver),
+}
+
+impl StateSource {
+    fn found(&self) -> Receiver<WaitMatch> {
+        match self {
+            Self::Watched(watch) => watch.found.clone(),
+            Self::Observer(asked) => asked.found.clone(),
+        }
+    }
+
+    fn end(self) {
+        match self {
+            Self::Watched(watch) => watch.end(),
+            Self::Observer(asked) => asked.end(),
+        }
+    }
+}
+
 impl TargetWait {
     fn run(self, waiter: &Waiter, server: &Server, stop: &Stop, clock: &Clock) -> Outcome {
         let mut wait = self.wait;
@@ -116,11 +140,18 @@ impl TargetWait {
             {
                 drop(started);
             }
-            let started = StateWatch::start(server, &self.target, condition, stop, clock)?;
-            let Some(started) = started else {
+            let started = match self.observer {
+                Some(observer) => {
+                    StatesOfObserver::start(observer, server, &self.target, condition, clock)
+                        .map(|asked| Some(StateSource::Observer(asked)))
+                }
+                None => StateWatch::start(server, &self.target, condition, stop, clock)
+                    .map(|watch| watch.map(|watch| StateSource::Watched(Box::new(watch)))),
+            };
+            let Some(started) = started? else {
                 return Ok(None);
             };
-            wait = wait.other(started.found.clone());
+            wait = wait.other(started.found());
             states = Some(started);
         }
         let ended = (|| {
@@ -136,7 +167,11 @@ impl TargetWait {
                 ));
             }
             if let Some(typing) = self.typing.filter(|_| !started.has_ended()) {
-                typing.send(server, &started.panes(), stop, clock)?;
+                let sent = typing.send(server, &started.panes(), stop, clock);
+                sent.map_err(|error| match error.is_invalid_input() {
+                    true => Failure::usage(format!("--send: {error}")),
+                    false => error.into(),
+                })?;
             }
             let outcome = started.finish()?;
             Ok(Some(outcome).filter(|outcome| outcome.end != WaitEnd::Interrupted))

@@ -45,6 +45,11 @@ mod scheduler;
 
 mod gateway;
 
+#[cfg(feature = "cli")]
+mod screen;
+#[cfg(feature = "cli")]
+mod typing;
+
 pub use pipe::{DrainProgram, drain};
 pub use schedule::{AdaptivePolling, PollSchedule};
 pub use server::Server;
@@ -76,3 +81,5 @@ pub(crate) use foreground::foreground_program;
 pub(crate) use listing::tests::listing_of;
 pub(crate) use observers::observer_panes;
 pub(crate) use pipe::{DrainMessage, DrainOutput, Drains, DroppedBytes, PipeToken};
+#[cfg(feature = "cli")]
+pub(crate) use {screen::PaneScreen, typing::Typing};

@@ -102,7 +102,7 @@ impl Server {
     }
 
     /// Cancels queries when `stop` is closed.
-    pub(super) fn until(mut self, stop: Stop) -> Self {
+    pub(crate) fn until(mut self, stop: Stop) -> Self {
         self.stop = stop;
         self
     }

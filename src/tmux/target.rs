@@ -8,6 +8,8 @@ use super::listing::Listing;
 use super::state::PaneState;
 use crate::error::{Error, Result};
 #[cfg(feature = "cli")]
+use crate::event::PaneId;
+#[cfg(feature = "cli")]
 use crate::track::TmuxVersion;
 
 /// A session, a window or a pane of a tmux server, as a user names it: `build`, `build:1`,
@@ -111,6 +113,12 @@ impl Target {
     /// Returns the target as it was written.
     pub fn as_str(&self) -> &str {
         &self.0
+    }
+
+    /// Returns the pane if the target is the id of one.
+    #[cfg(feature = "cli")]
+    pub(crate) fn pane(&self) -> Option<PaneId> {
+        pane_number(&self.0).map(|number| PaneId::from(format!("%{number}")))
     }
 
     /// Finds the panes of the target, each once and as its owner has it. None while nothing matches.

@@ -34,5 +34,7 @@ pub use throttle::{RevisionThrottle, Throttled};
 pub use tracker::{Tracker, TrackerOutput};
 pub use version::TmuxVersion;
 
+#[cfg(feature = "cli")]
+pub(crate) use stream::sgr_rows;
 pub(crate) use stream::{NoticeParser, TerminalNotice};
 pub(crate) use tabs::expand_tabs;

@@ -13,6 +13,13 @@ mod matcher;
 
 mod config;
 
+#[cfg(feature = "cli")]
+mod outcome;
+#[cfg(feature = "cli")]
+mod spec;
+#[cfg(feature = "cli")]
+mod states;
+
 mod channel_wait;
 mod pane;
 
@@ -24,3 +31,6 @@ pub use config::{TargetEnd, Wait, WaitCondition, WaitEnd, WaitMatch, WaitOutcome
 pub use pattern::Pattern;
 pub use started_wait::StartedWait;
 pub use waiter::Waiter;
+
+#[cfg(feature = "cli")]
+pub(crate) use {spec::WaitSpec, states::StateMatcher};

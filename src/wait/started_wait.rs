@@ -131,6 +131,18 @@ impl<'a> StartedWait<'a> {
         panes
     }
 
+    /// Returns the server of the target.
+    #[cfg(feature = "cli")]
+    pub(crate) fn server(&self) -> &ServerIdentity {
+        &self.identity
+    }
+
+    /// Returns the session that the target is as a whole; later panes are part of it.
+    #[cfg(feature = "cli")]
+    pub(crate) fn whole_session(&self) -> Option<SessionId> {
+        self.target_panes.is_none().then_some(self.session_id)
+    }
+
     /// Returns true when the first capture has ended the wait.
     #[cfg(feature = "cli")]
     pub(crate) fn has_ended(&self) -> bool {

@@ -3,8 +3,10 @@
 mod api;
 mod lives;
 mod log_file;
+mod panes;
 mod schema;
 mod views;
+mod waits;
 mod ws;
 
 pub use schema::real_rows;
@@ -125,14 +127,38 @@ pub fn signal(pid: u32, signal: Signal) {
 #[track_caller]
 pub fn request(socket: &Path, head: &str) -> String {
     let mut stream = UnixStream::connect(socket).unwrap();
-    stream
-        .set_read_timeout(Some(Duration::from_secs(10)))
-        .unwrap();
+    stream.set_read_timeout(Some(CEILING)).unwrap();
     // A server that refuses a head, or a client, closes before it has read all of it.
     let _ = stream.write_all(head.as_bytes());
     let mut answer = Vec::new();
     let _ = stream.read_to_end(&mut answer);
     text(&answer)
+}
+
+/// The status of an answer, and its JSON.
+pub type Reply = (u16, Value);
+
+/// Requests with a head: the status and the JSON of the answer.
+#[track_caller]
+pub fn reply(socket: &Path, head: &str) -> Reply {
+    let answer = request(socket, head);
+    let (head, body) = answer.split_once("\r\n\r\n").unwrap_or((&answer, ""));
+    let status = head
+        .split(' ')
+        .nth(1)
+        .and_then(|status| status.parse().ok());
+    let json = serde_json::from_str(body);
+    (status.expect(&answer), json.expect(&answer))
+}
+
+/// Posts a body to a path.
+#[track_caller]
+pub fn post(socket: &Path, path: &str, body: &str) -> Reply {
+    let length = body.len();
+    reply(
+        socket,
+        &format!("POST {path} HTTP/1.1\r\nContent-Length: {length}\r\n\r\n{body}"),
+    )
 }
 
 #[test]

@@ -32,6 +32,9 @@ pub(in crate::cli) struct Announcement {
     pub version: String,
     /// The time of its start.
     pub started: Timestamp,
+    /// Clients may type into panes.
+    #[serde(default)]
+    pub allow_input: bool,
 }
 
 /// The right to be the observer of a data directory. Held until dropped, or until the process ends.
@@ -154,6 +157,7 @@ mod tests {
             servers: vec!["/tmp/tmux-0/default".into()],
             version: "1".to_owned(),
             started: Timestamp::from_micros(0),
+            allow_input: true,
         };
         lock.announce(&announcement).unwrap();
         assert_eq!(running(data).unwrap(), Some(announcement));

@@ -12,6 +12,7 @@ use crate::cli::watch_args::SourceKind;
 Examples:
   td-observe start                       all sessions of your tmux server
   td-observe start -L work -L play       of two servers
+  td-observe start --allow-input         clients of its API may type into panes
   td-observe start --agents ~/tasks      and the agents that write there
   td-observe start --foreground          for a service manager; see service
   td-observe status                      what it sees
@@ -31,6 +32,9 @@ pub(in crate::cli) struct TypedStart {
     /// The way in which panes are observed: auto, or poll, which changes nothing in tmux
     #[arg(long, value_name = "HOW", value_enum, default_value_t = SourceKind::Auto)]
     pub source: SourceKind,
+    /// Let clients of the API type into panes
+    #[arg(long)]
+    pub allow_input: bool,
     #[command(flatten)]
     pub keeping: TypedKeeping,
     /// Leave the terminal of the starting process
@@ -59,6 +63,9 @@ The unit is ~/.config/systemd/user/td-observe.service.")]
 pub(in crate::cli) struct TypedService {
     #[command(subcommand)]
     pub action: ServiceAction,
+    /// Let clients of the observer's API type into panes
+    #[arg(long, global = true)]
+    pub allow_input: bool,
 }
 
 /// The action on the unit of systemd.

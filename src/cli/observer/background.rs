@@ -6,6 +6,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use super::announcement::{self, Announcement};
+use super::args::TypedStart;
 use super::log_file;
 use crate::child::{DetachedStart, start_detached};
 use crate::cli::failure::Failure;
@@ -23,13 +24,19 @@ const STOP_TIME: Duration = Duration::from_secs(20);
 const POLL: Duration = Duration::from_millis(5);
 
 /// Starts the observer, and returns when it is observing.
-pub(super) fn start(options: &Options) -> Result<ExitCode, Failure> {
+pub(super) fn start(options: &Options, typed: &TypedStart) -> Result<ExitCode, Failure> {
     let clock = Clock::system();
     let data = options.home()?;
     crate::history::DataDir::new(data.clone())
         .prepare()
         .map_err(crate::cli::keeping::unusable)?;
     if let Some(known) = running(&data)? {
+        if typed.allow_input && !known.allow_input {
+            return Err(Failure::other(format!(
+                "an observer runs already (pid {}), without --allow-input: end it with td-observe stop first",
+                known.pid
+            )));
+        }
         report(options, &known, "an observer runs already")?;
         return Ok(ExitCode::SUCCESS);
     }

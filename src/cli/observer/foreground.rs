@@ -11,7 +11,8 @@ use super::announcement::{Announcement, ObserverLock};
 use super::args::TypedStart;
 use crate::agent::StateRules;
 use crate::api::{
-    Hub, Routes, Server as ApiServer, Unobserved, board_of_history, socket_path, summary_of,
+    Hub, ObservedServer, Panes, Routes, Server as ApiServer, Unobserved, board_of_history,
+    socket_path, summary_of,
 };
 use crate::bus::SubscribeOptions;
 use crate::cli::failure::Failure;
@@ -45,7 +46,7 @@ pub(super) fn run(options: &Options, typed: &TypedStart) -> Result<ExitCode, Fai
     let signals = Signals::catch(|| {})?;
     let clock = Clock::system();
     let data_path = options.home()?;
-    let (builder, _) = keeping::builder(options, &typed.keeping, &clock)?;
+    let (builder, rules) = keeping::builder(options, &typed.keeping, &clock)?;
     let servers = servers(options, &clock)?;
     let agents = agents(&typed.agents)?;
     let states = StateRules::builtin();
@@ -70,7 +71,12 @@ pub(super) fn run(options: &Options, typed: &TypedStart) -> Result<ExitCode, Fai
         clock,
     };
     // Runs have begun, and end in order, whatever fails now.
-    let observed = observer.observe(&servers, agents, &states, typed, &signals);
+    let panes = Panes {
+        servers,
+        rules,
+        allows_input: typed.allow_input,
+    };
+    let observed = observer.observe(&panes, agents, &states, typed.source, &signals);
     let ended = observer.end();
     observed.map(|()| ended)
 }
@@ -91,18 +97,19 @@ impl Observer {
     /// Starts to observe, announces it, and returns when a signal arrives.
     fn observe(
         &mut self,
-        servers: &[Observed],
+        panes: &Panes,
         agents: Option<AgentWatch>,
         states: &StateRules,
-        typed: &TypedStart,
+        source: SourceKind,
         signals: &Signals,
     ) -> Result<(), Failure> {
         descriptors::want_many();
+        let servers = &panes.servers;
         for server in servers {
             let watch = Watch::new(server.server.clone())
                 .states(states.clone())
                 .views();
-            self.engine.watch(match typed.source {
+            self.engine.watch(match source {
                 SourceKind::Auto | SourceKind::Stream => watch.stream(DrainProgram::this()?),
                 SourceKind::Poll => watch.poll(),
             })?;
@@ -119,11 +126,13 @@ impl Observer {
             servers: servers.iter().map(|server| server.socket.clone()).collect(),
             version: env!("CARGO_PKG_VERSION").to_owned(),
             started: self.clock.wall(),
+            allow_input: panes.allows_input,
         };
         let routes = Routes {
             hub: self.hub.clone(),
             data: Some(self.data.clone()),
             clock: self.clock.clone(),
+            panes: panes.clone(),
             about: json!(announcement),
         };
         let api = ApiServer::start(&announcement.socket, routes, &self.clock)?;
@@ -174,13 +183,7 @@ impl Observer {
     }
 }
 
-/// A tmux server to observe, and its socket.
-struct Observed {
-    server: Server,
-    socket: PathBuf,
-}
-
-fn servers(options: &Options, clock: &Clock) -> Result<Vec<Observed>, Failure> {
+fn servers(options: &Options, clock: &Clock) -> Result<Vec<ObservedServer>, Failure> {
     let mut servers = Vec::new();
     for chosen in &options.servers {
         let socket = chosen.socket_path().unwrap_or_default();
@@ -193,7 +196,7 @@ fn servers(options: &Options, clock: &Clock) -> Result<Vec<Observed>, Failure> {
             check_tmux(&server, clock)?;
         }
         check_socket(&server, clock)?;
-        servers.push(Observed { server, socket });
+        servers.push(ObservedServer { server, socket });
     }
     Ok(servers)
 }
@@ -221,7 +224,7 @@ fn locked(error: &crate::Error) -> Failure {
 }
 
 /// Waits until the panes that exist now are on the board. A server that is not there is waited for later.
-fn wait_until_observing(servers: &[Observed], hub: &Hub, clock: &Clock, signals: &Signals) {
+fn wait_until_observing(servers: &[ObservedServer], hub: &Hub, clock: &Clock, signals: &Signals) {
     let listed = servers.iter().filter_map(|server| {
         let server = server.server.clone().with_timeout(Duration::from_secs(1));
         let format = "#{pane_id} #{pane_current_command}";

@@ -19,7 +19,7 @@ const TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Installs, removes or shows the unit.
 pub(in crate::cli) fn run(options: &Options, typed: &TypedService) -> Result<ExitCode, Failure> {
-    let unit = unit(options)?;
+    let unit = unit(options, typed)?;
     if typed.action == ServiceAction::Show {
         output::print(&unit)?;
         return Ok(ExitCode::SUCCESS);
@@ -51,7 +51,7 @@ pub(in crate::cli) fn run(options: &Options, typed: &TypedService) -> Result<Exi
     Ok(ExitCode::SUCCESS)
 }
 
-fn unit(options: &Options) -> Result<String, Failure> {
+fn unit(options: &Options, typed: &TypedService) -> Result<String, Failure> {
     let program = std::env::current_exe()
         .map_err(|cause| Failure::other(format!("cannot find this program: {cause}")))?;
     let mut command = format!("{} start --foreground", quoted(&program.to_string_lossy()));
@@ -64,6 +64,9 @@ fn unit(options: &Options) -> Result<String, Failure> {
             Some((option, value)) => format!(" {option} {}", quoted(&value.to_string_lossy())),
             None => String::new(),
         });
+    }
+    if typed.allow_input {
+        command.push_str(" --allow-input");
     }
     Ok(format!(
         "[Unit]\n\

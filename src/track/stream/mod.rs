@@ -14,6 +14,9 @@ mod line;
 mod scrolled;
 mod styled;
 
+#[cfg(feature = "cli")]
+mod sgr_rows;
+
 mod grid;
 
 mod sync_point;
@@ -59,6 +62,8 @@ mod tests;
 
 pub use difference::Difference;
 pub(crate) use notices::{NoticeParser, TerminalNotice};
+#[cfg(feature = "cli")]
+pub(crate) use sgr_rows::sgr_rows;
 pub use shell_marks::ShellMark;
 pub use sync_point::{SyncPoint, TerminalModes, unescape};
 pub use tracker::StreamTracker;

@@ -172,7 +172,8 @@ impl Styled {
     }
 }
 
-fn style(line: u32, run: &Run) -> Option<Style> {
+/// Returns the style of a run in a line.
+pub(super) fn style(line: u32, run: &Run) -> Option<Style> {
     Some(Style {
         line,
         from: u32::try_from(run.from).ok()?,

@@ -1,0 +1,163 @@
+//! `GET /api/v1/panes/{id}/screen`: a pane as it is now, with its colours, redacted.
+
+use serde_json::{Value, json};
+
+use super::panes::{self, ObservedServer, Panes, failed};
+use super::request::Request;
+use super::response::Response;
+use crate::clock::Clock;
+use crate::event::{ScreenRow, TdEvent};
+use crate::redact::{Redactor, Rules};
+use crate::thread::Stop;
+use crate::tmux::PaneScreen;
+
+/// Answers with the screen of a pane; of a target with several, of the active one.
+pub(super) fn screen(
+    all: &Panes,
+    id: &str,
+    request: &Request,
+    (stop, clock): (&Stop, &Clock),
+) -> Response {
+    match capture(all, id, request, (stop, clock)) {
+        Ok(screen) => Response::json(&to_json(&all.rules, screen)),
+        Err(response) => response,
+    }
+}
+
+fn capture(
+    all: &Panes,
+    id: &str,
+    request: &Request,
+    (stop, clock): (&Stop, &Clock),
+) -> Result<PaneScreen, Response> {
+    let target = panes::target(id)?;
+    let mut screens = Vec::new();
+    match target.pane() {
+        // An id needs no listing: one tmux process for each server.
+        Some(pane) => {
+            for ObservedServer { server, socket } in all.servers(request, stop)? {
+                match PaneScreen::capture(&server, &pane, clock) {
+                    Ok(Some(screen)) => screens.push((socket, screen)),
+                    Ok(None) => {}
+                    Err(error) if error.is_gone() => {}
+                    Err(error) => return Err(failed(&error)),
+                }
+            }
+        }
+        None => {
+            let found = all.find(&target, request, (stop, clock))?;
+            if let Some(pane) = found.panes.first() {
+                let screen = PaneScreen::capture(&found.server, pane, clock);
+                let screen = screen.map_err(|error| failed(&error))?;
+                screens.extend(screen.map(|screen| (Default::default(), screen)));
+            }
+        }
+    }
+    panes::only(&target, screens)
+}
+
+/// Returns a screen as JSON. Rows in which a secret was found lose their styles.
+fn to_json(rules: &Rules, screen: PaneScreen) -> Value {
+    let PaneScreen {
+        pane,
+        title,
+        width,
+        height,
+        cursor,
+        alternate,
+        rows,
+        mut styles,
+    } = screen;
+    let numbered = (0..).zip(&rows);
+    let numbered = numbered.map(|(row, text)| ScreenRow {
+        row,
+        text: text.clone(),
+    });
+    // As an event of a screen: rows that are full continue in the next.
+    let mut event = TdEvent::ScreenUpdate {
+        execution_id: "screen".into(),
+        pane: pane.clone(),
+        width,
+        height,
+        cursor,
+        rows: numbered.collect(),
+    };
+    Redactor::new(rules.clone()).event(&mut event);
+    let mut redacted = match event {
+        TdEvent::ScreenUpdate { rows, .. } => rows,
+        _ => Vec::new(),
+    };
+    // And as one text, in which a frame or a backslash breaks a secret.
+    let text: Vec<&str> = redacted.iter().map(|row| row.text.as_str()).collect();
+    let text = rules.text(&text.join("\n")).into_owned();
+    for (row, text) in redacted.iter_mut().zip(text.split('\n')) {
+        text.clone_into(&mut row.text);
+    }
+    styles.move_lines(|line| {
+        let at = line as usize;
+        let text = redacted.get(at).map(|row| row.text.as_str());
+        (text == rows.get(at).map(String::as_str)).then_some(line)
+    });
+    json!({
+        "pane": pane,
+        "title": rules.text(&title),
+        "width": width,
+        "height": height,
+        "cursor": cursor,
+        "alternate": alternate,
+        "rows": redacted,
+        "styles": styles,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::event::{Style, Styles};
+
+    #[test]
+    fn a_secret_over_two_rows_is_hidden_with_its_colours() {
+        // Assembled here, so that this file contains no key.
+        let key = ["gh", "p_", "R7kQ2mZx9LpW4vTn8YcB3dFs6HjG1aUe5oKi"].concat();
+        let style = |line, to| Style {
+            line,
+            from: 0,
+            to,
+            sgr: "31".to_owned(),
+        };
+        for cut in 1..key.len() {
+            let (head, tail) = key.split_at(cut);
+            let blanks = " ".repeat(60 - head.len());
+            let screen = PaneScreen {
+                pane: "%1".into(),
+                title: format!("at {key}"),
+                width: 60,
+                height: 3,
+                cursor: Default::default(),
+                alternate: false,
+                rows: vec![
+                    format!("{blanks}{head}"),
+                    format!("{tail} x"),
+                    "plain".to_owned(),
+                ],
+                styles: Styles::new(vec![style(0, 60), style(1, 1), style(2, 5)]),
+            };
+            let json = to_json(&Rules::builtin(), screen);
+            let text: String = json["rows"]
+                .as_array()
+                .unwrap()
+                .iter()
+                .map(|row| row["text"].as_str().unwrap())
+                .collect();
+            let text = text + json["title"].as_str().unwrap();
+            // What is left of it, at most, is not enough to be recognized.
+            for part in [head, tail].iter().filter(|part| part.len() > 11) {
+                assert!(!text.contains(&part[..12]), "{cut}: {json}");
+            }
+            assert!(!text.contains(&key), "{cut}: {json}");
+            let styles = json["styles"].as_array().unwrap();
+            assert_eq!(styles.last().unwrap(), &json!([2, 0, 5, "31"]), "{cut}");
+            assert!(styles.len() < 3, "{cut}: {json}");
+        }
+    }
+}

@@ -1,0 +1,251 @@
+//! Types a text or keys into a pane, as a person does.
+
+use std::time::Duration;
+
+use crossbeam_channel::select_biased;
+
+use super::id::decimal;
+use super::server::Server;
+use crate::clock::Clock;
+use crate::error::{Error, Result};
+use crate::event::PaneId;
+use crate::thread::Stop;
+
+/// The time between a text and Enter. Programs that draw their own input, such as agents, take what comes
+/// faster than a person types for a paste, in which Enter is a line end.
+const TYPING: Duration = Duration::from_millis(300);
+
+/// The most bytes of one command: tmux refuses arguments beyond 16 KiB.
+const BYTES_MAX: usize = 4 * 1024;
+
+/// The most keys of one request: they fit into one command.
+const KEYS_MAX: usize = 256;
+
+/// Programs that take Enter at once.
+const SHELLS: [&str; 8] = ["ash", "bash", "dash", "fish", "ksh", "mksh", "sh", "zsh"];
+
+/// The names of keys that tmux has, without its mouse and user keys.
+const KEYS: [&str; 38] = [
+    "Up", "Down", "Left", "Right", "Enter", "Escape", "Space", "Tab", "BTab", "BSpace", "Delete",
+    "DC", "Insert", "IC", "Home", "End", "PageUp", "PgUp", "PPage", "PageDown", "PgDn", "NPage",
+    "KPEnter", "KP/", "KP*", "KP-", "KP+", "KP.", "KP0", "KP1", "KP2", "KP3", "KP4", "KP5", "KP6",
+    "KP7", "KP8", "KP9",
+];
+
+/// The state of a pane before something is typed there.
+const FIELDS: &str =
+    "#{window_active}#{pane_active} #{pane_in_mode} #{pane_dead} #{pane_current_command}";
+
+/// The first field of the pane that a session's client has.
+const ACTIVE: &str = "11";
+
+/// The input to type.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Typing {
+    /// A text, typed as it is, and Enter after it.
+    Text { text: String, presses_enter: bool },
+    /// Keys by their names.
+    Keys(Vec<String>),
+}
+
+impl Typing {
+    /// Checks a text.
+    ///
+    /// # Errors
+    /// `is_invalid_input()` if it has a zero byte.
+    pub fn text(text: &str, presses_enter: bool) -> Result<Self> {
+        match text.contains('\0') {
+            true => Err(Error::invalid("a text with a zero byte cannot be typed")),
+            false => Ok(Self::Text {
+                text: text.to_owned(),
+                presses_enter,
+            }),
+        }
+    }
+
+    /// Checks the names of keys. tmux would type an unknown name as text.
+    ///
+    /// # Errors
+    /// `is_invalid_input()` if a name is unknown, or there are none or too many.
+    pub fn keys(names: Vec<String>) -> Result<Self> {
+        if names.is_empty() || names.len() > KEYS_MAX {
+            return Err(Error::invalid(format!(
+                "there are {} keys: give 1 to {KEYS_MAX}",
+                names.len()
+            )));
+        }
+        match names.iter().find(|name| !is_key(name)) {
+            Some(name) => Err(Error::invalid(format!(
+                "{name:?} is no key of tmux: give names such as Up, Enter, F5, C-c, M-x or single characters"
+            ))),
+            None => Ok(Self::Keys(names)),
+        }
+    }
+
+    /// Types into one of a target's panes: the active one, or the first. Returns that pane.
+    ///
+    /// # Errors
+    /// `is_invalid_input()` if the pane is in copy mode or its program has ended; else as for
+    /// [`Server::run`].
+    pub fn send(
+        &self,
+        server: &Server,
+        panes: &[PaneId],
+        stop: &Stop,
+        clock: &Clock,
+    ) -> Result<PaneId> {
+        let mut chosen: Option<(&PaneId, String)> = None;
+        for pane in panes {
+            let about = server.run(["display-message", "-p", "-t", pane, FIELDS], clock)?;
+            if chosen.is_none() || about.starts_with(ACTIVE) {
+                chosen = Some((pane, about));
+            }
+        }
+        let Some((pane, about)) = chosen else {
+            return Err(Error::invalid("there is no pane to type into"));
+        };
+        let program = check(pane, &about)?;
+        match self {
+            Self::Keys(names) => {
+                let keys = names.iter().map(String::as_str);
+                let args = ["send-keys", "-t", pane, "--"].into_iter().chain(keys);
+                server.run(args, clock)?;
+            }
+            Self::Text {
+                text,
+                presses_enter,
+            } => {
+                for part in parts(text) {
+                    server.run(["send-keys", "-t", pane, "-l", "--", part], clock)?;
+                }
+                if *presses_enter {
+                    if !text.is_empty() && !SHELLS.contains(&program) {
+                        select_biased! {
+                            recv(stop) -> _ => return Ok(pane.clone()),
+                            recv(clock.after(TYPING)) -> _ => {}
+                        }
+                    }
+                    server.run(["send-keys", "-t", pane, "Enter"], clock)?;
+                }
+            }
+        }
+        Ok(pane.clone())
+    }
+}
+
+/// Checks the fields of a pane; returns the program in it.
+fn check<'a>(pane: &PaneId, about: &'a str) -> Result<&'a str> {
+    let mut fields = about.trim_end().splitn(4, ' ').skip(1);
+    let mut next = || fields.next().unwrap_or_default();
+    let (modes, is_dead, program) = (next(), next(), next());
+    let refused = |why: &str| Err(Error::invalid(format!("pane {pane} {why}")));
+    if !matches!(modes, "" | "0") {
+        return refused("is in copy mode, which would take the text for its keys: leave it first");
+    }
+    if is_dead == "1" {
+        return refused("has no program any more that could read the text");
+    }
+    Ok(program)
+}
+
+/// Returns true for the name of a key: modifiers, then a name or one printable character.
+fn is_key(name: &str) -> bool {
+    let mut rest = name;
+    while let Some(after) = ["C-", "M-", "S-"]
+        .iter()
+        .find_map(|modifier| rest.strip_prefix(modifier))
+        .filter(|after| !after.is_empty())
+    {
+        rest = after;
+    }
+    let function = rest.strip_prefix('F').and_then(decimal);
+    let mut chars = rest.chars();
+    match (chars.next(), chars.next()) {
+        (Some(c), None) => !c.is_control(),
+        (Some('^'), Some(c)) if chars.next().is_none() => c.is_ascii_graphic(),
+        _ => {
+            function.is_some_and(|number| (1..=12).contains(&number))
+                || KEYS.iter().any(|key| key.eq_ignore_ascii_case(rest))
+        }
+    }
+}
+
+/// Divides a text into parts that are short enough.
+fn parts(text: &str) -> impl Iterator<Item = &str> {
+    let mut rest = text;
+    std::iter::from_fn(move || {
+        if rest.is_empty() {
+            return None;
+        }
+        let mut end = rest.len().min(BYTES_MAX);
+        while !rest.is_char_boundary(end) {
+            end -= 1;
+        }
+        let (part, more) = rest.split_at(end);
+        rest = more;
+        Some(part)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn parts_are_short_and_whole() {
+        let text = "é".repeat(BYTES_MAX);
+        let all: Vec<&str> = parts(&text).collect();
+        assert_eq!(all.concat(), text);
+        assert!(all.iter().all(|part| part.len() <= BYTES_MAX));
+        assert_eq!(parts("").count(), 0);
+    }
+
+    #[test]
+    fn keys_are_checked() {
+        for name in [
+            "Up", "enter", "F1", "F12", "C-c", "C-M-x", "M-Enter", "S-Up", "y", "é", ";", "-",
+            "^C", "KP7", "C--", "Space", "BTab",
+        ] {
+            assert!(is_key(name), "{name:?}");
+        }
+        for name in [
+            "",
+            "Entr",
+            "rm -rf",
+            "F0",
+            "F13",
+            "F+1",
+            "C-",
+            "C-nothing",
+            "\u{1b}",
+            "yy",
+            "M-",
+        ] {
+            assert!(!is_key(name), "{name:?}");
+        }
+        let error = Typing::keys(vec!["Up".into(), "Dwon".into()]).unwrap_err();
+        assert!(error.is_invalid_input() && error.to_string().contains("Dwon"));
+        assert!(Typing::keys(Vec::new()).is_err());
+        assert!(Typing::keys(vec!["y".into(); KEYS_MAX + 1]).is_err());
+        assert!(Typing::text("a\0b", true).is_err());
+    }
+
+    #[test]
+    fn panes_that_cannot_read_are_refused() {
+        let pane = PaneId::from("%1");
+        assert_eq!(check(&pane, "11 0 0 my prog\n").unwrap(), "my prog");
+        for (about, why) in [("11 1 0 sh", "copy mode"), ("11 0 1 ", "no program")] {
+            let error = check(&pane, about).unwrap_err();
+            assert!(error.is_invalid_input() && error.to_string().contains(why));
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn any_name_is_judged(name in "\\PC{0,8}|[CMS^F-]{0,5}.{0,2}") {
+            let _ = is_key(&name);
+        }
+    }
+}

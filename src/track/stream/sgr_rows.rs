@@ -1,0 +1,87 @@
+//! Rows of a screen with SGR, as `capture-pane -e` writes them: their text and their styles (pure).
+
+use avt::parser::Function;
+use avt::{Charset, Parser};
+
+use super::ink::{Ink, Inks};
+use super::styled::style;
+use crate::event::Styles;
+
+/// Separates rows with SGR into their text, without blanks that show nothing at their end, and their
+/// styles. A style that a row ends with continues in the next row.
+pub fn sgr_rows(captured: &str) -> (Vec<String>, Styles) {
+    let mut parser = Parser::default();
+    let (mut ink, mut charset) = (Ink::default(), Charset::Ascii);
+    let (mut rows, mut styles) = (Vec::new(), Vec::new());
+    for (number, line) in (0_u32..).zip(captured.lines()) {
+        let (mut text, mut inks, mut chars) = (String::new(), Inks::default(), 0);
+        for c in line.chars() {
+            match parser.feed(c) {
+                Some(Function::Print(c)) => {
+                    text.push(charset.translate(c));
+                    inks.set(chars, chars + 1, ink);
+                    chars += 1;
+                }
+                Some(Function::Sgr(operations)) => {
+                    let operations = operations.as_slice();
+                    operations.iter().for_each(|operation| ink.take(operation));
+                }
+                // tmux writes line drawing with these.
+                Some(Function::So) => charset = Charset::Drawing,
+                Some(Function::Si) => charset = Charset::Ascii,
+                _ => {}
+            }
+        }
+        // A blank with a colour is part of a bar, for example.
+        let styled = inks.runs().last().map_or(0, |run| run.to);
+        let blank = text.chars().rev().take_while(|c| *c == ' ').count();
+        let shown = styled.max(chars - blank);
+        text.truncate(text.len() - (chars - shown));
+        styles.extend(inks.runs().iter().filter_map(|run| style(number, run)));
+        rows.push(text);
+    }
+    (rows, Styles::new(styles))
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn read(captured: &str) -> (Vec<String>, Value) {
+        let (rows, styles) = sgr_rows(captured);
+        (rows, json!(styles))
+    }
+
+    #[test]
+    fn text_and_styles_are_separated() {
+        let (rows, styles) = read("a \x1b[1;31mr漢d\x1b[0m b  \n\n\x1b[32mgo\n on\x1b[39m.  \n");
+        assert_eq!(rows, ["a r漢d b", "", "go", " on."]);
+        let expected = json!([[0, 2, 5, "1;31"], [2, 0, 2, "32"], [3, 0, 3, "32"]]);
+        assert_eq!(styles, expected);
+    }
+
+    #[test]
+    fn bars_links_and_drawing_are_read() {
+        let (rows, styles) = read(
+            "\x1b[44mbar   \x1b[0m  \n\x1b]8;;http://x\x1b\\link\x1b]8;;\x1b\\\n\x0eqx\x0fq\n",
+        );
+        assert_eq!(rows, ["bar   ", "link", "─│q"]);
+        assert_eq!(styles, json!([[0, 0, 6, "44"]]));
+    }
+
+    proptest! {
+        #[test]
+        fn any_text_is_read(text in "(\\PC|\x1b\\[[0-9;:]{0,9}m|\x1b|\n|\x0e| ){0,60}") {
+            let (rows, styles) = sgr_rows(&text);
+            for style in styles.as_slice() {
+                let row = rows.get(style.line as usize).unwrap();
+                prop_assert!(style.from < style.to && style.to as usize <= row.chars().count());
+                prop_assert!(style.is_valid());
+            }
+            prop_assert!(rows.iter().all(|row| !row.contains('\x1b')));
+        }
+    }
+}

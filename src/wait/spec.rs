@@ -1,0 +1,215 @@
+//! A wait as a user writes it: options of the command line, or the JSON of the API (pure).
+
+use std::fmt;
+use std::time::Duration;
+
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer};
+
+use super::config::Wait;
+use super::pattern::Pattern;
+use crate::agent::Markers;
+use crate::error::{Error, Result};
+use crate::tmux::Target;
+
+/// The most texts of a list in JSON: a compiled pattern may take megabytes.
+const TEXTS_MAX: usize = 32;
+
+/// The target and the conditions of a wait.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct WaitSpec {
+    pub target: String,
+    #[serde(deserialize_with = "one_or_several")]
+    pub text: Vec<String>,
+    #[serde(deserialize_with = "one_or_several")]
+    pub regex: Vec<String>,
+    #[serde(deserialize_with = "one_or_several")]
+    pub stop: Vec<String>,
+    /// The names of states, for which the caller watches.
+    #[serde(deserialize_with = "one_or_several")]
+    pub state: Vec<String>,
+    pub turn: bool,
+    #[serde(deserialize_with = "one_or_several")]
+    pub marker: Vec<String>,
+    pub exit: bool,
+    #[serde(rename = "idle_ms", deserialize_with = "milliseconds")]
+    pub idle: Option<Duration>,
+    pub channel: Option<String>,
+    #[serde(rename = "timeout_ms", deserialize_with = "milliseconds")]
+    pub timeout: Option<Duration>,
+    #[serde(skip)]
+    pub interval: Option<Duration>,
+    pub include_existing: bool,
+    /// The text that the caller types.
+    pub send: Option<String>,
+    pub enter: Option<bool>,
+}
+
+impl WaitSpec {
+    /// Returns the wait at a target, without the states; `prefix` stands before the names of options.
+    ///
+    /// # Errors
+    /// `is_invalid_input()` with the name of the option that is wrong.
+    pub fn wait(&self, target: Target, prefix: &str) -> Result<Wait> {
+        let of =
+            |name: &str, why: &dyn fmt::Display| Error::invalid(format!("{prefix}{name}: {why}"));
+        let mut wait = Wait::at(target);
+        for text in &self.text {
+            wait = wait.pattern(Pattern::text(text).map_err(|error| of("text", &error))?);
+        }
+        for regex in &self.regex {
+            wait = wait.pattern(Pattern::regex(regex).map_err(|error| of("regex", &error))?);
+        }
+        for regex in &self.stop {
+            wait = wait.stop(Pattern::regex(regex).map_err(|error| of("stop", &error))?);
+        }
+        if self.turn {
+            wait = wait.turn(match self.marker.as_slice() {
+                [] => Markers::default(),
+                markers => Markers::new(markers).map_err(|error| of("marker", &error))?,
+            });
+        } else if !self.marker.is_empty() {
+            return Err(of("marker", &format_args!("it belongs to {prefix}turn")));
+        }
+        if self.exit {
+            wait = wait.exit();
+        }
+        if let Some(idle) = self.idle {
+            wait = wait.idle(idle);
+        }
+        if let Some(channel) = &self.channel {
+            if channel.is_empty() {
+                return Err(of("channel", &"the name is empty"));
+            }
+            if channel.contains('\0') {
+                return Err(of("channel", &"the name has a zero byte"));
+            }
+            wait = wait.channel(channel);
+        }
+        if let Some(timeout) = self.timeout {
+            wait = wait.timeout(timeout);
+        }
+        if let Some(interval) = self.interval {
+            wait = wait.interval(interval);
+        }
+        match &self.send {
+            Some(_) if self.include_existing => {
+                return Err(of(
+                    "send",
+                    &format_args!("leave out {prefix}include_existing"),
+                ));
+            }
+            Some(text) => wait = wait.sends(text),
+            None if self.enter.is_some() => {
+                return Err(of("enter", &format_args!("it belongs to {prefix}send")));
+            }
+            None if self.include_existing => wait = wait.include_existing(),
+            None => {}
+        }
+        if !wait.has_condition() && self.state.is_empty() {
+            return Err(Error::invalid(format!(
+                "nothing is waited for: give {prefix}text, {prefix}regex, {prefix}state, {prefix}turn, {prefix}exit, {prefix}{} or {prefix}channel",
+                if prefix.is_empty() { "idle_ms" } else { "idle" }
+            )));
+        }
+        Ok(wait)
+    }
+}
+
+fn milliseconds<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Duration>, D::Error> {
+    let milliseconds = Option::<u64>::deserialize(deserializer)?;
+    Ok(milliseconds.map(Duration::from_millis))
+}
+
+/// Reads a text, or a list of texts.
+fn one_or_several<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<String>, D::Error> {
+    #[derive(Deserialize)]
+    #[serde(untagged, expecting = "expected a text or a list of texts")]
+    enum Texts {
+        One(String),
+        Several(Vec<String>),
+    }
+    match Texts::deserialize(deserializer)? {
+        Texts::One(text) => Ok(vec![text]),
+        Texts::Several(texts) if texts.len() <= TEXTS_MAX => Ok(texts),
+        Texts::Several(texts) => Err(D::Error::custom(format_args!(
+            "there are {} texts: give at most {TEXTS_MAX}",
+            texts.len()
+        ))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn read(json: &str) -> Result<Wait, String> {
+        let spec: WaitSpec = serde_json::from_str(json).map_err(|error| error.to_string())?;
+        let target = Target::parse(&spec.target).map_err(|error| error.to_string())?;
+        spec.wait(target, "").map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn each_condition_is_read() {
+        for condition in [
+            r#""text":"a""#,
+            r#""text":["a","b"],"stop":["^c"]"#,
+            r#""regex":["^a+$"],"timeout_ms":10,"include_existing":true"#,
+            r#""state":["done"]"#,
+            r#""turn":true,"marker":["[over]"]"#,
+            r#""exit":true"#,
+            r#""idle_ms":5000,"timeout_ms":null"#,
+            r#""channel":"x""#,
+            r#""send":"make","enter":false,"text":"a""#,
+        ] {
+            let read = read(&format!(r#"{{"target":"a",{condition}}}"#));
+            assert!(read.is_ok(), "{condition}: {read:?}");
+        }
+    }
+
+    #[test]
+    fn what_is_wrong_is_named() {
+        for (json, why) in [
+            (r#"{"target":"a"}"#, "nothing is waited for"),
+            (r#"{"text":"a"}"#, "target is empty"),
+            (r#"{"target":"a","texts":["a"]}"#, "`texts`"),
+            (r#"{"target":"a","text":7}"#, "a text or a list"),
+            (r#"{"target":"a","regex":["("]}"#, "regex: "),
+            (r#"{"target":"a","exit":true,"stop":["("]}"#, "stop: "),
+            (r#"{"target":"a","exit":true,"idle_ms":-1}"#, "-1"),
+            (
+                r#"{"target":"a","exit":true,"enter":true}"#,
+                "belongs to send",
+            ),
+            (
+                r#"{"target":"a","exit":true,"marker":"x"}"#,
+                "belongs to turn",
+            ),
+            (
+                r#"{"target":"a","text":"x","send":"y","include_existing":true}"#,
+                "leave out",
+            ),
+        ] {
+            let error = read(json).unwrap_err();
+            assert!(
+                error.contains(why) && !error.contains('\n'),
+                "{json}: {error}"
+            );
+        }
+        let many = format!(
+            r#"{{"target":"a","text":[{}"a"]}}"#,
+            r#""a","#.repeat(TEXTS_MAX)
+        );
+        assert!(read(&many).unwrap_err().contains("at most"));
+    }
+
+    proptest! {
+        #[test]
+        fn any_json_is_read_or_refused(text in "[\\[\\]{}\":,a-z0-9_ -]{0,60}") {
+            let _ = read(&text);
+        }
+    }
+}

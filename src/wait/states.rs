@@ -1,0 +1,145 @@
+//! The states of agents that end a wait: events in, a match out (pure).
+
+use std::collections::HashMap;
+use std::time::{Duration, Instant};
+
+use super::config::WaitMatch;
+use crate::event::{AgentState, PaneId, TdEvent};
+
+/// The silence after which an agent that was sent a text, showed something and is in the wanted state has
+/// been faster than a state lasts.
+const SETTLED: Duration = Duration::from_secs(5);
+
+/// Matches the states of panes.
+#[derive(Debug)]
+pub(crate) struct StateMatcher {
+    wanted: Vec<AgentState>,
+    /// The last state of each pane, and its question.
+    states: HashMap<PaneId, (AgentState, String)>,
+    /// A text was sent: only what comes after it counts.
+    is_sent: bool,
+    /// When something was shown after the text was sent.
+    shown_at: Option<Instant>,
+}
+
+impl StateMatcher {
+    /// Creates a matcher that knows no pane.
+    pub fn new(wanted: Vec<AgentState>) -> Self {
+        Self {
+            wanted,
+            states: HashMap::new(),
+            is_sent: false,
+            shown_at: None,
+        }
+    }
+
+    /// Notes that a text is sent now.
+    pub fn sent(&mut self) {
+        self.is_sent = true;
+    }
+
+    /// Notes the state of a pane; `None` if it has none.
+    pub fn note_state(&mut self, pane: &PaneId, state: Option<AgentState>, asks: &str) {
+        match state {
+            Some(state) => self.states.insert(pane.clone(), (state, asks.to_owned())),
+            None => self.states.remove(pane),
+        };
+    }
+
+    /// Notes the state in an event; returns its pane if it has one.
+    pub fn note<'a>(&mut self, event: &'a TdEvent) -> Option<&'a PaneId> {
+        let TdEvent::AgentState {
+            pane: Some(pane),
+            state,
+            asks,
+            ..
+        } = event
+        else {
+            return None;
+        };
+        let asks = asks.as_deref().map_or("", String::as_str);
+        self.note_state(pane, state.known(), asks);
+        Some(pane)
+    }
+
+    /// Takes an event; returns a match.
+    pub fn handle(&mut self, event: &TdEvent, now: Instant) -> Option<WaitMatch> {
+        if let Some(pane) = self.note(event) {
+            return self.met_in(pane);
+        }
+        if !self.is_sent {
+            return None;
+        }
+        match event {
+            // The turn was over before its state had lasted.
+            TdEvent::TurnCompleted {
+                pane: Some(pane), ..
+            } => self.met_in(pane),
+            TdEvent::OutputUpdate { .. }
+            | TdEvent::OutputRevised { .. }
+            | TdEvent::ScreenUpdate { .. }
+            | TdEvent::TokenReceived { .. } => {
+                self.shown_at = Some(now);
+                None
+            }
+            _ => None,
+        }
+    }
+
+    /// Returns the time at which [`StateMatcher::settled`] is to be called.
+    pub fn settles_at(&self) -> Option<Instant> {
+        self.shown_at.map(|at| at + SETTLED)
+    }
+
+    /// Takes the silence after output; returns a match.
+    pub fn settled(&mut self) -> Option<WaitMatch> {
+        self.shown_at = None;
+        self.met()
+    }
+
+    /// Returns a match if any pane is in a wanted state.
+    pub fn met(&self) -> Option<WaitMatch> {
+        self.states.keys().find_map(|pane| self.met_in(pane))
+    }
+
+    fn met_in(&self, pane: &PaneId) -> Option<WaitMatch> {
+        let (state, asks) = self.states.get(pane)?;
+        let is_wanted = self.wanted.contains(state);
+        is_wanted.then(|| WaitMatch::of_state(pane, *state, asks))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn output() -> TdEvent {
+        TdEvent::TokenReceived {
+            execution_id: "a".into(),
+            iteration: 0,
+            token: "x".into(),
+            pane: Some("%1".into()),
+        }
+    }
+
+    #[test]
+    fn after_a_text_the_same_state_counts_when_it_has_settled() {
+        let (pane, now) = (PaneId::from("%1"), Instant::now());
+        let mut matcher = StateMatcher::new(vec![AgentState::Idle]);
+        matcher.note_state(&pane, Some(AgentState::Idle), "");
+        assert!(matcher.met().is_some());
+        assert_eq!(matcher.handle(&output(), now), None);
+        assert_eq!(matcher.settles_at(), None, "no text was sent");
+        matcher.sent();
+        assert_eq!(matcher.handle(&output(), now), None);
+        assert_eq!(matcher.settles_at(), Some(now + SETTLED));
+        let found = matcher.settled().unwrap();
+        assert_eq!(
+            (found.pane, found.pattern.as_deref()),
+            (Some(pane), Some("idle"))
+        );
+        assert_eq!(matcher.settles_at(), None);
+        matcher.note_state(&"%1".into(), None, "");
+        assert_eq!(matcher.met(), None);
+    }
+}
