@@ -22,6 +22,9 @@ const BODY_BYTES_MAX: u64 = 64 * 1024 * 1024;
 /// The largest line of a stream: that of the longest event.
 const LINE_BYTES_MAX: u64 = 64 * 1024 * 1024;
 
+/// The longest line with the size of a chunk.
+const SIZE_BYTES_MAX: usize = 64;
+
 /// The most headers of an answer.
 const HEADERS_MAX: usize = 32;
 
@@ -50,34 +53,38 @@ pub(crate) fn get(socket: &Path, path: &str, etag: Option<&str>, wait: Duration)
         stream.set_read_timeout(Some(ANSWER_TIME + wait))?;
         stream.set_write_timeout(Some(ANSWER_TIME))?;
         send(&stream, path, etag.map(|tag| ("If-None-Match", tag)))?;
-        let mut reader = BufReader::new(stream);
-        let head = read_head(&mut reader)?;
-        let mut body = Vec::new();
-        match head.length {
-            Some(length) => {
-                reader
-                    .take(length.min(BODY_BYTES_MAX))
-                    .read_to_end(&mut body)?;
-                if (body.len() as u64) < length {
-                    return Err(io::ErrorKind::UnexpectedEof.into());
-                }
-            }
-            None if head.is_chunked => {
-                Chunked::new(reader)
-                    .take(BODY_BYTES_MAX)
-                    .read_to_end(&mut body)?;
-            }
-            None => {
-                reader.take(BODY_BYTES_MAX).read_to_end(&mut body)?;
-            }
-        }
-        Ok(Answer {
-            status: head.status,
-            body,
-            etag: head.etag,
-        })
+        read_answer(BufReader::new(stream))
     };
     ask().map_err(failed)
+}
+
+/// Reads an answer with its body, of which at most 64 MiB are kept.
+pub(crate) fn read_answer(mut reader: impl BufRead) -> io::Result<Answer> {
+    let head = read_head(&mut reader)?;
+    let mut body = Vec::new();
+    match head.length {
+        Some(length) => {
+            reader
+                .take(length.min(BODY_BYTES_MAX))
+                .read_to_end(&mut body)?;
+            if (body.len() as u64) < length {
+                return Err(io::ErrorKind::UnexpectedEof.into());
+            }
+        }
+        None if head.is_chunked => {
+            Chunked::new(reader)
+                .take(BODY_BYTES_MAX)
+                .read_to_end(&mut body)?;
+        }
+        None => {
+            reader.take(BODY_BYTES_MAX).read_to_end(&mut body)?;
+        }
+    }
+    Ok(Answer {
+        status: head.status,
+        body,
+        etag: head.etag,
+    })
 }
 
 fn send(mut stream: &UnixStream, path: &str, header: Option<(&str, &str)>) -> io::Result<()> {
@@ -123,6 +130,8 @@ fn read_head(reader: &mut impl BufRead) -> io::Result<AnswerHead> {
 /// Reads a body in chunks.
 struct Chunked<R> {
     reader: R,
+    /// The part of a chunk's size that has arrived: the wait for the rest may end before it comes.
+    size: Vec<u8>,
     left: u64,
     is_over: bool,
 }
@@ -131,6 +140,7 @@ impl<R: BufRead> Chunked<R> {
     fn new(reader: R) -> Self {
         Self {
             reader,
+            size: Vec::new(),
             left: 0,
             is_over: false,
         }
@@ -138,18 +148,21 @@ impl<R: BufRead> Chunked<R> {
 
     fn begin_chunk(&mut self) -> io::Result<()> {
         let invalid = || io::Error::new(io::ErrorKind::InvalidData, "a chunk has no size");
-        let mut line = Vec::new();
         // The end of the chunk before, if there was one, then the size.
         loop {
-            line.clear();
-            if (&mut self.reader).take(64).read_until(b'\n', &mut line)? == 0 {
+            let room = SIZE_BYTES_MAX.saturating_sub(self.size.len()) as u64;
+            let mut line = (&mut self.reader).take(room);
+            if line.read_until(b'\n', &mut self.size)? == 0 {
                 return Err(io::ErrorKind::UnexpectedEof.into());
             }
-            if line != b"\r\n" {
+            if self.size != b"\r\n" {
                 break;
             }
+            self.size.clear();
         }
+        let line = std::mem::take(&mut self.size);
         let text = std::str::from_utf8(&line).map_err(|_| invalid())?;
+        let text = text.strip_suffix('\n').ok_or_else(invalid)?;
         self.left = u64::from_str_radix(text.trim(), 16).map_err(|_| invalid())?;
         self.is_over = self.left == 0;
         Ok(())
@@ -297,11 +310,19 @@ impl EventReader {
                 &self.path,
                 cursor.map(|cursor| ("Last-Event-ID", cursor)),
             )?;
-            let mut reader = BufReader::new(stream);
-            let head = read_head(&mut reader)?;
-            Ok((reader, head))
+            Ok(stream)
         };
-        let (mut reader, head) = open().map_err(NoItem::Broken)?;
+        let stream = open().map_err(NoItem::Broken)?;
+        self.begin(stream)
+    }
+
+    /// Reads the head of the answer that arrives on a connection, and then its items.
+    ///
+    /// # Errors
+    /// If the answer is not a stream.
+    pub fn begin(&mut self, stream: UnixStream) -> Result<(), NoItem> {
+        let mut reader = BufReader::new(stream);
+        let head = read_head(&mut reader).map_err(NoItem::Broken)?;
         if head.status != 200 {
             let mut body = String::new();
             // The problem is shown as far as it can be read.

@@ -30,9 +30,10 @@ mod server;
 
 mod client;
 
-pub(crate) use client::{EventReader, NoItem, Streamed, get};
+pub(crate) use client::{EventReader, NoItem, Streamed, get, read_answer};
+pub(crate) use cursor::StreamCursor;
 pub(crate) use hub::Hub;
-pub(crate) use request::percent_encoded;
+pub(crate) use request::{Head, Request, percent_encoded};
 pub(crate) use routes::Routes;
 pub(crate) use server::Server;
 pub(crate) use socket::socket_path;

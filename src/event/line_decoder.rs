@@ -29,6 +29,7 @@ impl LineDecoder {
     /// Returns the envelope if the line has the form in which this crate writes it.
     #[inline]
     fn scan(&mut self, line: &[u8]) -> Option<Envelope> {
+        let line = simdutf8::basic::from_utf8(line).ok()?;
         let mut scan = Scan::new(line, &mut self.memory);
         scan.skip(r#"{"seq":"#)?;
         let seq = scan.number()?;
@@ -42,7 +43,8 @@ impl LineDecoder {
         let type_name = scan.plain_text()?;
         let event = TdEvent::scan(type_name, &mut scan)?;
         scan.skip("}}")?;
-        scan.is_at_end().then(|| Envelope {
+        scan.end()?;
+        Some(Envelope {
             seq: Some(seq),
             ts,
             n,

@@ -20,7 +20,7 @@ pub(super) struct ScanMemory {
     executions: RecentIds<ExecutionId>,
     panes: RecentIds<PaneId>,
     /// The text of the last string that had escapes.
-    text: Vec<u8>,
+    text: String,
 }
 
 /// The last ids of one kind: an id of the line before costs no memory.
@@ -58,37 +58,39 @@ impl<T: Clone + AsRef<str> + for<'a> From<&'a str>> RecentIds<T> {
 
 /// The rest of a line, from which values are taken.
 pub(super) struct Scan<'a> {
-    rest: &'a [u8],
+    rest: &'a str,
     memory: &'a mut ScanMemory,
 }
 
 impl<'a> Scan<'a> {
-    pub(super) fn new(line: &'a [u8], memory: &'a mut ScanMemory) -> Self {
+    pub(super) fn new(line: &'a str, memory: &'a mut ScanMemory) -> Self {
         Self { rest: line, memory }
     }
 
-    /// Returns true at the end of the line.
-    pub(super) fn is_at_end(&self) -> bool {
-        self.rest.is_empty()
+    /// Accepts the end of the line.
+    pub(super) fn end(&self) -> Option<()> {
+        self.rest.is_empty().then_some(())
     }
 
     /// Skips this text, if it is next.
     #[inline(always)]
     pub(super) fn skip(&mut self, text: &str) -> Option<()> {
-        self.rest = self.rest.strip_prefix(text.as_bytes())?;
+        self.rest = self.rest.strip_prefix(text)?;
         Some(())
     }
 
     /// Takes a whole number without a sign.
     #[inline]
     pub(super) fn number(&mut self) -> Option<u64> {
-        let digits = self.rest.iter().take_while(|byte| byte.is_ascii_digit());
+        let digits = self.rest.bytes().take_while(u8::is_ascii_digit);
         let (mut value, mut count) = (0_u64, 0);
         for digit in digits {
-            value = value.checked_mul(10)?.checked_add(u64::from(digit - b'0'))?;
+            value = value
+                .checked_mul(10)?
+                .checked_add(u64::from(digit - b'0'))?;
             count += 1;
         }
-        let is_padded = count > 1 && self.rest.first() == Some(&b'0');
+        let is_padded = count > 1 && self.rest.starts_with('0');
         if count == 0 || is_padded {
             return None;
         }
@@ -112,49 +114,45 @@ impl<'a> Scan<'a> {
     /// Takes a string without escapes.
     #[inline]
     pub(super) fn plain_text(&mut self) -> Option<&'a str> {
-        let text = self.rest.strip_prefix(b"\"")?;
-        let len = plain_bytes(text);
-        let rest = text.get(len..)?.strip_prefix(b"\"")?;
-        let text = std::str::from_utf8(text.get(..len)?).ok()?;
-        self.rest = rest;
+        let text = self.rest.strip_prefix('"')?;
+        let (text, rest) = text.split_at_checked(plain_bytes(text.as_bytes()))?;
+        self.rest = rest.strip_prefix('"')?;
         Some(text)
     }
 
     /// Takes a string.
     #[inline]
     pub(super) fn text(&mut self) -> Option<&str> {
-        let mut rest = self.rest.strip_prefix(b"\"")?;
-        let mut len = plain_bytes(rest);
-        if rest.get(len) == Some(&b'"') {
-            return self.plain_text();
+        let rest = self.rest.strip_prefix('"')?;
+        let (mut plain, mut rest) = rest.split_at_checked(plain_bytes(rest.as_bytes()))?;
+        if let Some(rest) = rest.strip_prefix('"') {
+            self.rest = rest;
+            return Some(plain);
         }
         let text = &mut self.memory.text;
         text.clear();
         text.shrink_to(BUFFER_BYTES_MAX);
         loop {
-            let (plain, more) = rest.split_at_checked(len)?;
-            text.extend_from_slice(plain);
-            rest = match more {
-                [b'"', more @ ..] => {
-                    self.rest = more;
-                    return std::str::from_utf8(text).ok();
+            text.push_str(plain);
+            let escape = match rest.as_bytes() {
+                [b'"', ..] => {
+                    self.rest = rest.get(1..)?;
+                    return Some(text);
                 }
-                [b'\\', b'n', more @ ..] => {
-                    text.push(b'\n');
-                    more
-                }
-                [b'\\', b'u', more @ ..] => {
-                    let (digits, more) = more.split_first_chunk::<4>()?;
-                    push_code(text, digits)?;
-                    more
-                }
-                [b'\\', byte, more @ ..] => {
-                    text.push(escaped(*byte)?);
-                    more
-                }
+                [b'\\', escape, ..] => *escape,
                 _ => return None,
             };
-            len = plain_bytes(rest);
+            rest = rest.get(2..)?;
+            match escape {
+                b'n' => text.push('\n'),
+                b'u' => {
+                    let (digits, more) = rest.split_at_checked(4)?;
+                    text.push(char_of(digits)?);
+                    rest = more;
+                }
+                _ => text.push(escaped(escape)?),
+            }
+            (plain, rest) = rest.split_at_checked(plain_bytes(rest.as_bytes()))?;
         }
     }
 
@@ -172,7 +170,7 @@ impl<'a> Scan<'a> {
 
     /// Takes a value that serde reads.
     pub(super) fn by_serde<T: DeserializeOwned>(&mut self) -> Option<T> {
-        let mut values = serde_json::Deserializer::from_slice(self.rest).into_iter();
+        let mut values = serde_json::Deserializer::from_str(self.rest).into_iter();
         let value = values.next()?.ok()?;
         self.rest = self.rest.get(values.byte_offset()..)?;
         Some(value)
@@ -195,28 +193,25 @@ fn plain_bytes(text: &[u8]) -> usize {
     at + rest.iter().position(is_special).unwrap_or(rest.len())
 }
 
-/// Returns the byte that a backslash and this byte mean.
-fn escaped(byte: u8) -> Option<u8> {
+/// Returns the character that a backslash and this byte mean.
+fn escaped(byte: u8) -> Option<char> {
     match byte {
-        b'"' | b'\\' | b'/' => Some(byte),
-        b'n' => Some(b'\n'),
-        b'r' => Some(b'\r'),
-        b't' => Some(b'\t'),
-        b'b' => Some(0x08),
-        b'f' => Some(0x0c),
+        b'"' | b'\\' | b'/' => Some(char::from(byte)),
+        b'r' => Some('\r'),
+        b't' => Some('\t'),
+        b'b' => Some('\u{8}'),
+        b'f' => Some('\u{c}'),
         _ => None,
     }
 }
 
-/// Appends the character with this code in hexadecimal digits. Halves of pairs are left to serde:
+/// Returns the character with this code in hexadecimal digits. Halves of pairs are left to serde:
 /// this crate writes no character this way that needs two.
 #[cold]
-fn push_code(text: &mut Vec<u8>, digits: &[u8; 4]) -> Option<()> {
+fn char_of(digits: &str) -> Option<char> {
     let mut code = 0;
-    for &digit in digits {
-        code = code * 16 + char::from(digit).to_digit(16)?;
+    for digit in digits.chars() {
+        code = code * 16 + digit.to_digit(16)?;
     }
-    let mut bytes = [0; 4];
-    text.extend_from_slice(char::from_u32(code)?.encode_utf8(&mut bytes).as_bytes());
-    Some(())
+    char::from_u32(code)
 }
