@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use serde::Deserialize;
 
+use super::chunked::Chunked;
 use super::socket::connect;
 use crate::clock::Clock;
 use crate::error::{Error, Result};
@@ -21,9 +22,6 @@ const BODY_BYTES_MAX: u64 = 64 * 1024 * 1024;
 
 /// The largest line of a stream: that of the longest event.
 const LINE_BYTES_MAX: u64 = 64 * 1024 * 1024;
-
-/// The longest line with the size of a chunk.
-const SIZE_BYTES_MAX: usize = 64;
 
 /// The most headers of an answer.
 const HEADERS_MAX: usize = 32;
@@ -125,68 +123,6 @@ fn read_head(reader: &mut impl BufRead) -> io::Result<AnswerHead> {
         is_chunked: header("transfer-encoding") == Some("chunked"),
         etag: header("etag").map(str::to_owned),
     })
-}
-
-/// Reads a body in chunks.
-struct Chunked<R> {
-    reader: R,
-    /// The part of a chunk's size that has arrived: the wait for the rest may end before it comes.
-    size: Vec<u8>,
-    left: u64,
-    is_over: bool,
-}
-
-impl<R: BufRead> Chunked<R> {
-    fn new(reader: R) -> Self {
-        Self {
-            reader,
-            size: Vec::new(),
-            left: 0,
-            is_over: false,
-        }
-    }
-
-    fn begin_chunk(&mut self) -> io::Result<()> {
-        let invalid = || io::Error::new(io::ErrorKind::InvalidData, "a chunk has no size");
-        // The end of the chunk before, if there was one, then the size.
-        loop {
-            let room = SIZE_BYTES_MAX.saturating_sub(self.size.len()) as u64;
-            let mut line = (&mut self.reader).take(room);
-            if line.read_until(b'\n', &mut self.size)? == 0 {
-                return Err(io::ErrorKind::UnexpectedEof.into());
-            }
-            if self.size != b"\r\n" {
-                break;
-            }
-            self.size.clear();
-        }
-        let line = std::mem::take(&mut self.size);
-        let text = std::str::from_utf8(&line).map_err(|_| invalid())?;
-        let text = text.strip_suffix('\n').ok_or_else(invalid)?;
-        self.left = u64::from_str_radix(text.trim(), 16).map_err(|_| invalid())?;
-        self.is_over = self.left == 0;
-        Ok(())
-    }
-}
-
-impl<R: BufRead> Read for Chunked<R> {
-    fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
-        if self.left == 0 && !self.is_over {
-            self.begin_chunk()?;
-        }
-        if self.is_over {
-            return Ok(0);
-        }
-        let room = out
-            .len()
-            .min(usize::try_from(self.left).unwrap_or(usize::MAX));
-        let count = self.reader.read(&mut out[..room])?;
-        if count == 0 {
-            return Err(io::ErrorKind::UnexpectedEof.into());
-        }
-        self.left -= count as u64;
-        Ok(count)
-    }
 }
 
 /// An item of the stream.
@@ -346,7 +282,7 @@ impl EventReader {
         let left = deadline.saturating_duration_since(self.clock.now());
         // A timeout of zero would mean none.
         let left = left.max(Duration::from_millis(1));
-        let stream = lines.get_ref().reader.get_ref();
+        let stream = lines.get_ref().get_ref().get_ref();
         let room = LINE_BYTES_MAX.saturating_sub(self.line.len() as u64);
         let read = stream
             .set_read_timeout(Some(left))

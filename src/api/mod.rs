@@ -9,6 +9,7 @@
 //! The server speaks HTTP/1.1 in JSON: [`routes`] has the paths. Faces use [`client`], which continues
 //! after each break where it was.
 
+mod chunked;
 mod cursor;
 mod journal;
 mod request;

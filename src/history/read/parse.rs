@@ -4,7 +4,7 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::vec;
 
-use super::block::Block;
+use super::block::{BLOCK_BYTES, Block};
 use super::line_filter::LineFilter;
 use super::query::Query;
 use crate::event::{Envelope, LineDecoder, TdEvent};
@@ -114,6 +114,16 @@ impl BlockLines {
             is_torn: block.is_torn,
             bytes: Arc::new(block.bytes),
             keeps_lines,
+        }
+    }
+
+    /// Returns the memory of the block, unless records keep their lines in it.
+    pub(super) fn into_memory(self) -> Vec<u8> {
+        let memory = Arc::into_inner(self.bytes).unwrap_or_default();
+        // The memory of a line that was long returns to the system.
+        match memory.capacity() <= BLOCK_BYTES {
+            true => memory,
+            false => Vec::new(),
         }
     }
 

@@ -401,10 +401,10 @@ impl LogReader {
                 if record.is_some() {
                     return record;
                 }
-                self.lines = None;
             }
+            let used = self.lines.take().map(|(lines, _)| lines.into_memory());
             let (source, path) = self.next_source()?;
-            match source.read() {
+            match source.read(used.unwrap_or_default()) {
                 Ok(block) => {
                     let noted = ParsedBlock::too_long(&block);
                     self.report.account(&noted, &path);
