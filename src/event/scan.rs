@@ -11,6 +11,9 @@ use super::json::special_in;
 /// The number of ids that a decoder keeps: a log has one execution and a few busy panes.
 const IDS_MAX: usize = 8;
 
+/// The longest id that is kept; real ones have some dozens of bytes.
+const ID_BYTES_MAX: usize = 256;
+
 /// The largest buffer that is kept for the next text; a larger one returns to the system.
 const BUFFER_BYTES_MAX: usize = 64 * 1024;
 
@@ -46,6 +49,9 @@ impl<T: Clone + AsRef<str> + for<'a> From<&'a str>> RecentIds<T> {
             return id.clone();
         }
         let id = T::from(text);
+        if text.len() > ID_BYTES_MAX {
+            return id;
+        }
         if self.ids.len() < IDS_MAX {
             self.ids.push(id.clone());
         } else if let Some(oldest) = self.ids.get_mut(self.oldest) {

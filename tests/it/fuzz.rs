@@ -380,6 +380,7 @@ fn corpus() {
     for (name, body) in [
         ("agent", agent::run as fn(&[u8])),
         ("api", api::run),
+        ("envelope", envelope::run),
         ("hook", hook::run),
         ("reader", reader::run),
         ("query", query::run),
