@@ -1,4 +1,4 @@
-//! Bodies in chunks, as HTTP/1.1 sends what has no known length (pure).
+//! Bodies in chunks, as HTTP/1.1 sends what has no known length.
 
 use std::io::{self, BufRead, Read};
 

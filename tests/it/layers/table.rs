@@ -61,7 +61,6 @@ pub const PURE: &[&str] = &[
     "src/history/read/parse.rs",
     "src/history/rotate.rs",
     "src/board/",
-    "src/api/chunked.rs",
     "src/api/cursor.rs",
     "src/api/journal.rs",
     "src/api/request.rs",
