@@ -52,6 +52,7 @@
 //! | `api` | the observer's board, runs, events, panes and waits over a Unix socket, and its client; behind the feature `cli` | `api/hub.rs`: positions, board and last events; `api/stream.rs`: history, then live, each event once; `api/routes.rs`: the paths; `api/server.rs`: connections; `api/summary.rs`: the board without reading the logs; `api/ws.rs`: the same for a WebSocket; `api/wait.rs`, `api/screen.rs`, `api/input.rs`: panes |
 //! | `face` | events for people, behind the feature `cli` | `face/describe.rs`: an event in words; `face/console.rs`; `face/tree.rs`; `face/clean.rs`: control sequences |
 //! | `cli` | the program, behind the feature `cli` | `cli/args.rs`: all arguments; a file for each subcommand, such as `cli/watch.rs`; `cli/failure.rs`: exit codes; `cli/signals.rs`; `cli/observer/foreground.rs`: the observer in the background; `cli/observer/log_file.rs`: its diagnostics |
+//! | `fuzzing` | parsers of foreign input that are not public, for the fuzz targets; behind the feature `cli` | `fuzzing.rs` |
 //!
 //! # Threads
 //!
@@ -174,6 +175,10 @@ mod face;
 #[cfg(feature = "cli")]
 #[doc(hidden)]
 pub mod cli;
+
+#[cfg(feature = "cli")]
+#[doc(hidden)]
+pub mod fuzzing;
 
 pub use board::json_schema;
 pub use bus::{

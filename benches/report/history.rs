@@ -224,7 +224,7 @@ fn typed(table: &mut Table, run: &RunDirectory) {
             rate(value)
         ),
         ratio: Some(plain / ours),
-        bar: Bar::AtLeast(0.9),
+        bar: Bar::AtLeast(3.0),
     });
     if !is_installed("taskset") {
         return eprintln!("SKIPPED: no taskset to keep a process on one core");

@@ -7,7 +7,8 @@ use std::time::{Duration, Instant};
 
 use serde::Deserialize;
 
-use super::exchange::{Chunked, open, read_head, send};
+use super::chunked::Chunked;
+use super::exchange::{open, read_head, send};
 use crate::clock::Clock;
 use crate::event::Envelope;
 use crate::history::parse_line;
@@ -134,11 +135,19 @@ impl EventReader {
                 &self.path,
                 cursor.map(|cursor| ("Last-Event-ID", cursor)),
             )?;
-            let mut reader = BufReader::new(stream);
-            let head = read_head(&mut reader)?;
-            Ok((reader, head))
+            Ok(stream)
         };
-        let (mut reader, head) = request().map_err(NoItem::Broken)?;
+        let stream = request().map_err(NoItem::Broken)?;
+        self.begin(stream)
+    }
+
+    /// Reads the head of the answer that arrives on a connection, and then its items.
+    ///
+    /// # Errors
+    /// If the answer is not a stream.
+    pub fn begin(&mut self, stream: UnixStream) -> Result<(), NoItem> {
+        let mut reader = BufReader::new(stream);
+        let head = read_head(&mut reader).map_err(NoItem::Broken)?;
         if head.status != 200 {
             let mut body = String::new();
             // The problem is shown as far as it can be read.
@@ -162,7 +171,7 @@ impl EventReader {
         let left = deadline.saturating_duration_since(self.clock.now());
         // A timeout of zero would mean none.
         let left = left.max(Duration::from_millis(1));
-        let stream = lines.get_ref().reader.get_ref();
+        let stream = lines.get_ref().get_ref().get_ref();
         let room = LINE_BYTES_MAX.saturating_sub(self.line.len() as u64);
         let read = stream
             .set_read_timeout(Some(left))

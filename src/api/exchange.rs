@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
+use super::chunked::Chunked;
 use super::request::HEAD_BYTES_MAX;
 use super::socket::connect;
 use crate::error::{Error, Result};
@@ -44,7 +45,7 @@ pub(crate) fn get(socket: &Path, path: &str, etag: Option<&str>, wait: Duration)
         let stream = open(socket)?;
         stream.set_read_timeout(Some(ANSWER_TIME + wait))?;
         send(&stream, path, etag.map(|tag| ("If-None-Match", tag)))?;
-        read_answer(stream)
+        read_answer(BufReader::new(stream))
     };
     ask().map_err(|cause| failed(socket, cause))
 }
@@ -73,7 +74,7 @@ pub(crate) fn post(
             }
             match poll(&mut [PollFd::new(&stream, PollFlags::IN)], Some(&CHECK)) {
                 Ok(0) | Err(rustix::io::Errno::INTR) => {}
-                Ok(_) => return read_answer(stream).map(Some),
+                Ok(_) => return read_answer(BufReader::new(stream)).map(Some),
                 Err(cause) => return Err(cause.into()),
             }
         }
@@ -112,8 +113,8 @@ pub(super) fn send(
     stream.write_all(text.as_bytes())
 }
 
-fn read_answer(stream: UnixStream) -> io::Result<Answer> {
-    let mut reader = BufReader::new(stream);
+/// Reads an answer with its body, of which at most 64 MiB are kept.
+pub(crate) fn read_answer(mut reader: impl BufRead) -> io::Result<Answer> {
     let head = read_head(&mut reader)?;
     let mut body = Vec::new();
     match head.length {
@@ -172,60 +173,4 @@ pub(super) fn read_head(reader: &mut impl BufRead) -> io::Result<AnswerHead> {
         is_chunked: header("transfer-encoding") == Some("chunked"),
         etag: header("etag").map(str::to_owned),
     })
-}
-
-/// Reads a body in chunks.
-pub(super) struct Chunked<R> {
-    pub reader: R,
-    left: u64,
-    is_over: bool,
-}
-
-impl<R: BufRead> Chunked<R> {
-    pub fn new(reader: R) -> Self {
-        Self {
-            reader,
-            left: 0,
-            is_over: false,
-        }
-    }
-
-    fn begin_chunk(&mut self) -> io::Result<()> {
-        let invalid = || io::Error::new(io::ErrorKind::InvalidData, "a chunk has no size");
-        let mut line = Vec::new();
-        // The end of the chunk before, if there was one, then the size.
-        loop {
-            line.clear();
-            if (&mut self.reader).take(64).read_until(b'\n', &mut line)? == 0 {
-                return Err(io::ErrorKind::UnexpectedEof.into());
-            }
-            if line != b"\r\n" {
-                break;
-            }
-        }
-        let text = std::str::from_utf8(&line).map_err(|_| invalid())?;
-        self.left = u64::from_str_radix(text.trim(), 16).map_err(|_| invalid())?;
-        self.is_over = self.left == 0;
-        Ok(())
-    }
-}
-
-impl<R: BufRead> Read for Chunked<R> {
-    fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
-        if self.left == 0 && !self.is_over {
-            self.begin_chunk()?;
-        }
-        if self.is_over {
-            return Ok(0);
-        }
-        let room = out
-            .len()
-            .min(usize::try_from(self.left).unwrap_or(usize::MAX));
-        let count = self.reader.read(&mut out[..room])?;
-        if count == 0 {
-            return Err(io::ErrorKind::UnexpectedEof.into());
-        }
-        self.left -= count as u64;
-        Ok(count)
-    }
 }

@@ -9,6 +9,7 @@
 //! The server speaks HTTP/1.1 in JSON: [`routes`] has the paths. Faces use [`exchange`] and
 //! [`client`], which continues after each break where it was.
 
+mod chunked;
 mod cursor;
 mod journal;
 mod request;
@@ -44,10 +45,11 @@ mod exchange;
 mod client;
 
 pub(crate) use client::{EventReader, NoItem, Streamed};
-pub(crate) use exchange::{get, post};
+pub(crate) use cursor::StreamCursor;
+pub(crate) use exchange::{get, post, read_answer};
 pub(crate) use hub::Hub;
 pub(crate) use panes::{ObservedServer, Panes};
-pub(crate) use request::percent_encoded;
+pub(crate) use request::{Head, Request, percent_encoded};
 pub(crate) use routes::Routes;
 pub(crate) use server::Server;
 pub(crate) use socket::socket_path;

@@ -44,7 +44,8 @@ fn is_special(byte: u8) -> bool {
 
 /// Marks bytes that need an escape by their highest bit. Bytes above the lowest mark may be marked
 /// wrongly, because the subtraction borrows from them; the lowest mark is always correct.
-fn special_in(eight: u64) -> u64 {
+#[inline(always)]
+pub(super) fn special_in(eight: u64) -> u64 {
     let is_below = |value: u64, limit: u8| value.wrapping_sub(ONES * u64::from(limit)) & !value;
     let is = |byte: u8| is_below(eight ^ (ONES * u64::from(byte)), 1);
     (is_below(eight, 0x20) | is(b'"') | is(b'\\')) & HIGHS

@@ -10,6 +10,7 @@ mod json;
 mod lines;
 mod names;
 mod open_enum;
+mod scan;
 mod styles;
 mod values;
 
@@ -21,6 +22,7 @@ mod table;
 mod td_event;
 
 mod envelope;
+mod line_decoder;
 mod text;
 
 mod log_gap;
@@ -32,6 +34,7 @@ pub use end_evidence::EndEvidence;
 pub use envelope::{Envelope, UnknownFields};
 pub(crate) use field_schema::FieldSchema;
 pub use ids::{ExecutionId, PaneId};
+pub(crate) use line_decoder::LineDecoder;
 pub(crate) use lines::lines_in;
 pub(crate) use log_gap::{LogGapRange, LogGaps};
 pub use names::{

@@ -13,6 +13,7 @@ use super::names::{
 };
 use super::object_key::ObjectKey;
 use super::open_enum::EnumOrUnknown;
+use super::scan::Scan;
 use super::stream_event::STREAM_EVENTS;
 use super::styles::Styles;
 use super::table::event_table;
@@ -173,6 +174,25 @@ macro_rules! define_events {
                         }
                         Ok(Self::Unknown(UnknownEvent::new(unknown, fields)))
                     }
+                }
+            }
+
+            /// Takes the fields of an event of this type, up to its closing brace, if they stand in the
+            /// order of the table, in which they are written.
+            pub(super) fn scan(type_name: &str, scan: &mut Scan<'_>) -> Option<Self> {
+                match type_name {
+                    $( stringify!($variant) => {
+                        scan.skip(r#","execution_id":"#)?;
+                        let execution_id = scan.execution()?;
+                        $( let $field =
+                            match scan.skip(concat!(r#",""#, stringify!($field), r#"":"#)) {
+                                Some(()) => EventField::scan(scan)?,
+                                None => <$type $(<$name $(<$inner>)?>)? as EventField>::absent()?,
+                            };
+                        )*
+                        Some(Self::$variant { execution_id, $($field,)* })
+                    } )*
+                    _ => None,
                 }
             }
 

@@ -1,11 +1,13 @@
 //! The values of events' fields.
 
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use super::end_evidence::EndEvidence;
 use super::ids::{ExecutionId, PaneId};
 use super::json::push_string;
 use super::open_enum::{EnumOrUnknown, NamedValue};
+use super::scan::Scan;
 use super::styles::{Style, Styles};
 
 /// The outcome of one iteration of an agentic loop, written as serde writes an enum.
@@ -53,7 +55,7 @@ pub struct ScreenRow {
 }
 
 /// A value of an event's field.
-pub(super) trait EventField: Serialize + Sized {
+pub(super) trait EventField: Serialize + DeserializeOwned {
     /// Returns the value of a field that is missing in the input, if it may be missing.
     fn absent() -> Option<Self> {
         None
@@ -70,15 +72,33 @@ pub(super) trait EventField: Serialize + Sized {
     fn push_json(&self, out: &mut Vec<u8>) -> serde_json::Result<()> {
         serde_json::to_writer(out, self)
     }
+    /// Takes the value from a line, if it has the form in which this crate writes it.
+    fn scan(scan: &mut Scan<'_>) -> Option<Self> {
+        scan.by_serde()
+    }
 }
 
-impl EventField for bool {}
-impl EventField for i32 {}
-impl EventField for u32 {}
-impl EventField for i64 {}
-impl EventField for u64 {}
-impl EventField for usize {}
 impl EventField for Cursor {}
+impl EventField for bool {
+    fn scan(scan: &mut Scan<'_>) -> Option<Self> {
+        let is_true = scan.skip("true").is_some();
+        if !is_true {
+            scan.skip("false")?;
+        }
+        Some(is_true)
+    }
+}
+/// Implements [`EventField`] for whole numbers.
+macro_rules! number_field {
+    ($($type:ident by $method:ident),*) => { $(
+        impl EventField for $type {
+            fn scan(scan: &mut Scan<'_>) -> Option<Self> {
+                Self::try_from(scan.$method()?).ok()
+            }
+        }
+    )* };
+}
+number_field!(i32 by signed, i64 by signed, u32 by number, u64 by number, usize by number);
 impl<T: NamedValue> EventField for EnumOrUnknown<T> {
     fn absent() -> Option<Self> {
         T::ABSENT.map(Self::Known)
@@ -93,6 +113,9 @@ impl<T: NamedValue> EventField for EnumOrUnknown<T> {
         push_string(out, self.as_str());
         Ok(())
     }
+    fn scan(scan: &mut Scan<'_>) -> Option<Self> {
+        Some(scan.text()?.into())
+    }
 }
 impl EventField for IterationOutcome {
     fn heap_bytes(&self) -> usize {
@@ -105,7 +128,7 @@ impl EventField for IterationOutcome {
 }
 /// Implements [`EventField`] for text.
 macro_rules! text_field {
-    ($($type:ident),*) => { $(
+    ($($type:ident by $scan:expr),*) => { $(
         impl EventField for $type {
             fn heap_bytes(&self) -> usize {
                 self.len()
@@ -114,10 +137,18 @@ macro_rules! text_field {
                 push_string(out, self);
                 Ok(())
             }
+            fn scan(scan: &mut Scan<'_>) -> Option<Self> {
+                $scan(scan)
+            }
         }
     )* };
 }
-text_field!(String, PaneId, ExecutionId, EndEvidence);
+text_field!(
+    String by |scan: &mut Scan<'_>| scan.text().map(str::to_owned),
+    EndEvidence by |scan: &mut Scan<'_>| scan.text().map(Self::from),
+    PaneId by Scan::pane,
+    ExecutionId by Scan::execution
+);
 impl EventField for Box<String> {
     fn heap_bytes(&self) -> usize {
         size_of::<String>() + self.len()
@@ -126,10 +157,21 @@ impl EventField for Box<String> {
         push_string(out, self);
         Ok(())
     }
+    fn scan(scan: &mut Scan<'_>) -> Option<Self> {
+        String::scan(scan).map(Box::new)
+    }
 }
 impl EventField for ScreenRow {
     fn heap_bytes(&self) -> usize {
         size_of::<Self>() + self.text.len()
+    }
+    fn scan(scan: &mut Scan<'_>) -> Option<Self> {
+        scan.skip(r#"{"row":"#)?;
+        let row = EventField::scan(scan)?;
+        scan.skip(r#","text":"#)?;
+        let text = EventField::scan(scan)?;
+        scan.skip("}")?;
+        Some(Self { row, text })
     }
 }
 impl EventField for Styles {
@@ -150,6 +192,20 @@ impl<T: EventField> EventField for Vec<T> {
     fn heap_bytes(&self) -> usize {
         self.iter().map(EventField::heap_bytes).sum()
     }
+    fn scan(scan: &mut Scan<'_>) -> Option<Self> {
+        scan.skip("[")?;
+        let mut values = Self::new();
+        if scan.skip("]").is_some() {
+            return Some(values);
+        }
+        loop {
+            values.push(T::scan(scan)?);
+            if scan.skip(",").is_none() {
+                scan.skip("]")?;
+                return Some(values);
+            }
+        }
+    }
 }
 impl<T: EventField> EventField for Option<T> {
     fn absent() -> Option<Self> {
@@ -166,5 +222,8 @@ impl<T: EventField> EventField for Option<T> {
             Some(value) => value.push_json(out),
             None => serde_json::to_writer(out, self),
         }
+    }
+    fn scan(scan: &mut Scan<'_>) -> Option<Self> {
+        T::scan(scan).map(Some)
     }
 }

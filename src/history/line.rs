@@ -1,6 +1,6 @@
 //! The line format: writes an envelope as one line of JSON and parses it (pure).
 
-use crate::event::{Envelope, ExecutionId, SCHEMA, TdEvent};
+use crate::event::{Envelope, ExecutionId, LineDecoder, SCHEMA, TdEvent};
 use crate::timestamp::{Timestamp, TimestampFormatter};
 
 /// The longest line that is written or read, so that a corrupt file cannot exhaust memory. Every event
@@ -110,7 +110,7 @@ pub(crate) fn header(
 /// # Errors
 /// If the line is not an envelope, for example because it is incomplete.
 pub fn parse_line(line: &[u8]) -> Result<Envelope, serde_json::Error> {
-    serde_json::from_slice(line.trim_ascii_end())
+    LineDecoder::default().decode(line)
 }
 
 #[cfg(test)]

@@ -9,12 +9,16 @@ use proptest::prelude::*;
 
 #[path = "../fuzz/bodies/agent.rs"]
 mod agent;
+#[path = "../fuzz/bodies/api.rs"]
+mod api;
 #[path = "../fuzz/bodies/config.rs"]
 mod config;
 #[path = "../fuzz/bodies/cut.rs"]
 mod cut;
 #[path = "../fuzz/bodies/envelope.rs"]
 mod envelope;
+#[path = "../fuzz/bodies/hook.rs"]
+mod hook;
 #[path = "../fuzz/bodies/log_tail.rs"]
 mod log_tail;
 #[path = "../fuzz/bodies/query.rs"]
@@ -319,12 +323,65 @@ proptest! {
     }
 }
 
+/// Parts of inputs of hooks, and of the files that keep them.
+const HOOKS: &[&str] = &[
+    "{\"session_id\":\"s\",\"hook_event_name\":\"Stop\"}\n",
+    "{\"session_id\":\"s\",\"hook_event_name\":\"PermissionRequest\",\"tool_name\":\"Bash\",\"tool_input\":{\"command\":\"a\\nb\"}}\n",
+    "{\"session_id\":\"s\",\"hook_event_name\":\"StopFailure\",\"error\":\"rate_limit\"}\n",
+    "{\"session_id\":\"s\",\"hook_event_name\":\"Notification\",\"message\":\"permission\\u001b\"}\n",
+    "{\"session_id\":\"s\",\"hook_event_name\":\"SessionEnd\"}\n",
+    "{\"session_id\":\"s\",\"event\":\"Stop\",\"at\":\"2026-11-23T19:00:00.000000Z\",\"state\":\"done\"}\n",
+    "{\"pid\":7,\"sessionId\":\"s\",\"status\":\"busy\"}\n",
+    "{\"",
+    "\n",
+];
+
+/// Parts of what arrives at the ends of the observer's socket.
+const API: &[&str] = &[
+    "GET /v1/runs/a%2Fb?run=a,b&since=%zz HTTP/1.1\r\nHost: x\r\nLast-Event-ID: 1.2.3.4.5.6\r\n\r\n",
+    "HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\n",
+    "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n",
+    "HTTP/1.1 404 Not Found\r\n\r\n{\"detail\":\"x\"}",
+    "id: 1f.2.3\n",
+    "data: {\"seq\":1,\"ts\":\"2026-01-21T10:00:01.000001Z\",\"event\":{\"type\":\"IterationStarted\",\"execution_id\":\"a\",\"iteration\":1}}\n\n",
+    "data: {\"seq\":null,\"ts\":\"2026-01-21T10:00:01Z\",\"event\":{\"type\":\"Lagged\",\"missed\":7}}\n\n",
+    "1f.2.3.4.5.6",
+    "a\r\n",
+    "\r\n",
+    "\n\n",
+    "0\r\n",
+    "é",
+];
+
+proptest! {
+    #![proptest_config(cases(200))]
+
+    #[test]
+    fn hook_on_any_input(parts in vec(proptest::sample::select(HOOKS), 0..8), bytes in any::<Vec<u8>>()) {
+        hook::run(parts.concat().as_bytes());
+        hook::run(&bytes);
+    }
+
+    #[test]
+    fn api_on_any_bytes(
+        how in any::<[u8; 2]>(),
+        parts in vec(proptest::sample::select(API), 0..8),
+        bytes in any::<Vec<u8>>(),
+    ) {
+        api::run(&[&how, parts.concat().as_bytes()].concat());
+        api::run(&[&how[..], &bytes].concat());
+    }
+}
+
 /// Inputs written by hand, and those that once found something.
 #[test]
 fn corpus() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fuzz/corpus");
     for (name, body) in [
         ("agent", agent::run as fn(&[u8])),
+        ("api", api::run),
+        ("envelope", envelope::run),
+        ("hook", hook::run),
         ("reader", reader::run),
         ("query", query::run),
         ("redact", redact::run),

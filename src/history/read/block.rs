@@ -31,6 +31,14 @@ pub(super) struct Block {
 }
 
 impl Block {
+    /// Creates an empty block in memory that is used again.
+    pub(super) fn in_memory(bytes: Vec<u8>) -> Self {
+        Self {
+            bytes,
+            ..Self::default()
+        }
+    }
+
     fn clear(&mut self, offset: u64) {
         self.bytes.clear();
         (self.skip, self.offset, self.is_torn, self.too_long) = (0, offset, false, 0);
@@ -58,8 +66,11 @@ pub(super) fn read_part(
     let end = part.end.min(len);
     // The byte before the part shows whether a line begins at its start.
     let from = part.start.saturating_sub(1);
+    // Bytes of the block before are overwritten, which is cheaper than zeros first.
+    let mut bytes = std::mem::take(&mut block.bytes);
     block.clear(from);
-    append(file, from, end, &mut block.bytes)?;
+    read_to(file, from, end, &mut bytes, 0)?;
+    block.bytes = bytes;
     if part.start > 0 {
         match memchr::memchr(b'\n', &block.bytes) {
             Some(at) => block.skip(at + 1),
@@ -114,6 +125,11 @@ fn line_end(file: &File, start: u64, end: u64) -> io::Result<Option<u64>> {
 /// Appends a part of a file, or less if the file is shorter now.
 fn append(file: &File, start: u64, end: u64, out: &mut Vec<u8>) -> io::Result<()> {
     let before = out.len();
+    read_to(file, start, end, out, before)
+}
+
+/// Replaces all bytes after the first ones by a part of a file, or less if the file is shorter now.
+fn read_to(file: &File, start: u64, end: u64, out: &mut Vec<u8>, before: usize) -> io::Result<()> {
     // A part has some hundred kilobytes.
     out.resize(before + end.saturating_sub(start) as usize, 0);
     let mut filled = before;

@@ -4,11 +4,10 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::vec;
 
-use super::block::Block;
+use super::block::{BLOCK_BYTES, Block};
 use super::line_filter::LineFilter;
 use super::query::Query;
-use crate::event::{Envelope, TdEvent};
-use crate::history::line::parse_line;
+use crate::event::{Envelope, LineDecoder, TdEvent};
 use crate::timestamp::Timestamp;
 
 /// An event read from a log, with its line.
@@ -118,14 +117,28 @@ impl BlockLines {
         }
     }
 
-    /// Returns the next event and counts invalid lines in `counts`.
-    pub(super) fn next(&mut self, noted: &mut ParsedBlock) -> Option<LogRecord> {
+    /// Returns the memory of the block, unless records keep their lines in it.
+    pub(super) fn into_memory(self) -> Vec<u8> {
+        let memory = Arc::into_inner(self.bytes).unwrap_or_default();
+        // The memory of a line that was long returns to the system.
+        match memory.capacity() <= BLOCK_BYTES {
+            true => memory,
+            false => Vec::new(),
+        }
+    }
+
+    /// Returns the next event and counts invalid lines in `noted`.
+    pub(super) fn next(
+        &mut self,
+        decoder: &mut LineDecoder,
+        noted: &mut ParsedBlock,
+    ) -> Option<LogRecord> {
         while let Some(rest) = self.bytes.get(self.next..).filter(|rest| !rest.is_empty()) {
             let start = self.next;
             let len = memchr::memchr(b'\n', rest).unwrap_or(rest.len());
             self.next = start + len + 1;
             let line = rest.get(..len).unwrap_or_default();
-            match parse_line(line) {
+            match decoder.decode(line) {
                 Ok(envelope) if matches!(envelope.event, TdEvent::LogOpened { .. }) => {}
                 Ok(envelope) => {
                     return Some(LogRecord {
@@ -180,9 +193,9 @@ impl BlockParser {
     /// Parses the lines that may match. Omits the headers of files.
     pub(super) fn parse(&self, block: &Block) -> ParsedBlock {
         let mut parsed = ParsedBlock::too_long(block);
-        let mut lines = Vec::new();
+        let (mut decoder, mut lines) = (LineDecoder::default(), Vec::new());
         self.filter.each(block.lines(), |at, line| {
-            let Ok(envelope) = parse_line(line) else {
+            let Ok(envelope) = decoder.decode(line) else {
                 if block.is_torn && at + line.len() == block.lines().len() {
                     parsed.is_torn = true;
                 } else {

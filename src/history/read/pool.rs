@@ -52,11 +52,11 @@ impl BlockBuffer {
 }
 
 impl BlockSource {
-    /// Reads the lines into memory of their own.
-    pub(super) fn read(self) -> io::Result<Block> {
+    /// Reads the lines, if necessary into this memory.
+    pub(super) fn read(self, memory: Vec<u8>) -> io::Result<Block> {
         match self {
             Self::Part { file, part, len } => {
-                let mut block = Block::default();
+                let mut block = Block::in_memory(memory);
                 read_part(&file, part, len, &mut block)?;
                 Ok(block)
             }

@@ -17,6 +17,7 @@ use super::parse::{BlockLines, BlockParser, LogRecord, ParsedBlock, ParsedRecord
 use super::pool::{BlockBuffer, BlockSource, ReaderPool};
 use super::query::Query;
 use crate::error::{Error, Result};
+use crate::event::LineDecoder;
 use crate::history::dir::RunDirectory;
 use crate::history::dir_handle::{DirHandle, EVENTS};
 use crate::history::run_files::{RunFiles, open_closed};
@@ -72,6 +73,7 @@ pub struct LogReader {
     ready: ParsedRecords,
     /// The lines that are being parsed if all are wanted, and their file.
     lines: Option<(BlockLines, Arc<Path>)>,
+    decoder: LineDecoder,
     report: ReadReport,
 }
 
@@ -239,6 +241,7 @@ impl LogReader {
             pending: VecDeque::new(),
             ready: ParsedRecords::default(),
             lines: None,
+            decoder: LineDecoder::default(),
             report: ReadReport::default(),
         }
     }
@@ -393,15 +396,15 @@ impl LogReader {
         loop {
             if let Some((lines, path)) = &mut self.lines {
                 let mut noted = ParsedBlock::default();
-                let record = lines.next(&mut noted);
+                let record = lines.next(&mut self.decoder, &mut noted);
                 self.report.account(&noted, path);
                 if record.is_some() {
                     return record;
                 }
-                self.lines = None;
             }
+            let used = self.lines.take().map(|(lines, _)| lines.into_memory());
             let (source, path) = self.next_source()?;
-            match source.read() {
+            match source.read(used.unwrap_or_default()) {
                 Ok(block) => {
                     let noted = ParsedBlock::too_long(&block);
                     self.report.account(&noted, &path);

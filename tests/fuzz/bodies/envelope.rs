@@ -1,10 +1,14 @@
-//! Any bytes as a line of a log: what can be read is written and read alike from then on.
+//! Any bytes as a line of a log: they are read as serde reads them, and what can be read is written and read
+//! alike from then on.
 
 use td_observe::Envelope;
 use td_observe::history::parse_line;
 
 pub fn run(bytes: &[u8]) {
-    let Ok(envelope) = parse_line(bytes) else {
+    let parsed = parse_line(bytes).ok();
+    let by_serde = serde_json::from_slice::<Envelope>(bytes.trim_ascii_end());
+    assert_eq!(parsed, by_serde.ok(), "{}", String::from_utf8_lossy(bytes));
+    let Some(envelope) = parsed else {
         return;
     };
     let written = serde_json::to_string(&envelope).unwrap();

@@ -26,6 +26,7 @@ pub const LAYERS: &[&str] = &[
     "face",
     "adapter",
     "cli",
+    "fuzzing",
 ];
 
 /// These own no thread, channel, file or clock: values in, values out.
@@ -38,7 +39,9 @@ pub const PURE: &[&str] = &[
     "src/recording/pane_encoder.rs",
     "src/recording/screen.rs",
     "src/bus/throttle.rs",
+    "src/event/line_decoder.rs",
     "src/event/log_gap.rs",
+    "src/event/scan.rs",
     "src/process/head_tail.rs",
     "src/process/pane_jobs.rs",
     "src/process/line_assembler.rs",

@@ -1,0 +1,58 @@
+//! Decodes lines of a log: the form that this crate writes at once, any other by serde (pure).
+
+use super::envelope::Envelope;
+use super::scan::{Scan, ScanMemory};
+use super::td_event::TdEvent;
+use crate::timestamp::TimestampParser;
+
+/// Decodes lines. Equals serde for every line, and shares ids with the lines before.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct LineDecoder {
+    memory: ScanMemory,
+    stamps: TimestampParser,
+}
+
+impl LineDecoder {
+    /// Decodes a line, with or without its line feed.
+    ///
+    /// # Errors
+    /// The error of serde, if the line is not an envelope.
+    #[inline]
+    pub(crate) fn decode(&mut self, line: &[u8]) -> Result<Envelope, serde_json::Error> {
+        let line = line.trim_ascii_end();
+        match self.scan(line) {
+            Some(envelope) => Ok(envelope),
+            None => serde_json::from_slice(line),
+        }
+    }
+
+    /// Returns the envelope if the line has the form in which this crate writes it.
+    #[inline]
+    fn scan(&mut self, line: &[u8]) -> Option<Envelope> {
+        let line = simdutf8::basic::from_utf8(line).ok()?;
+        let mut scan = Scan::new(line, &mut self.memory);
+        scan.skip(r#"{"seq":"#)?;
+        let seq = scan.number()?;
+        scan.skip(r#","ts":"#)?;
+        let ts = self.stamps.parse(scan.plain_text()?)?;
+        let n = match scan.skip(r#","n":"#) {
+            Some(()) => scan.number()?,
+            None => 1,
+        };
+        scan.skip(r#","event":{"type":"#)?;
+        let type_name = scan.plain_text()?;
+        let event = TdEvent::scan(type_name, &mut scan)?;
+        scan.skip("}}")?;
+        scan.end()?;
+        Some(Envelope {
+            seq: Some(seq),
+            ts,
+            n,
+            event,
+            extra: None,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests;

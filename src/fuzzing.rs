@@ -1,0 +1,124 @@
+//! Parsers of foreign input that are not public, as functions of bytes: for the fuzz targets in `tests/fuzz`.
+
+use std::io::{self, Write};
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::time::Duration;
+
+use crate::agent::{HookChange, HookFile, HookInput, StatusFile};
+use crate::api::{EventReader, Head, NoItem, Request, StreamCursor, Streamed, read_answer};
+use crate::clock::Clock;
+use crate::redact::Rules;
+use crate::timestamp::Timestamp;
+
+/// The wait for the rest of a stream.
+const WAIT: Duration = Duration::from_millis(1);
+
+/// Returns the file of a session after the input of a hook; `None` if there is none. A file that
+/// cannot be read counts as none.
+pub fn hook_file_after(
+    input: &[u8],
+    before: Option<&[u8]>,
+    now: Timestamp,
+    rules: &Rules,
+) -> Option<Vec<u8>> {
+    let kept = before.and_then(HookFile::read);
+    let unchanged = kept.as_ref().and(before).map(<[u8]>::to_vec);
+    let Some(input) = HookInput::read(input) else {
+        return unchanged;
+    };
+    match input.change(kept.as_ref(), now, rules) {
+        HookChange::Nothing => unchanged,
+        HookChange::Keep(file) => serde_json::to_vec(&file).ok(),
+        HookChange::Remove => None,
+    }
+}
+
+/// Returns the state and the question in a file that a hook has left.
+pub fn hook_claim(file: &[u8]) -> Option<(String, Option<String>)> {
+    let claim = HookFile::read(file)?.claim()?;
+    Some((claim.state.to_string(), claim.asks))
+}
+
+/// Returns the state in an agent's status file.
+pub fn status_file_state(file: &[u8]) -> Option<String> {
+    let file = StatusFile::read(file)?;
+    let _ = file.is_of(file.pid, 0);
+    file.state().map(|state| state.to_string())
+}
+
+/// Returns the length of the head of a request to the API, and the decoded parts of its path; `None`
+/// for a part of a head; the problem for other bytes.
+pub fn request_head(bytes: &[u8]) -> Option<Result<(usize, Vec<String>), String>> {
+    match Request::read(bytes) {
+        Head::Complete(request, length) => {
+            let _ = (request.list("run"), request.parameter("since"));
+            let _ = request
+                .header("last-event-id")
+                .map(str::parse::<StreamCursor>);
+            Some(Ok((length, request.segments())))
+        }
+        Head::Partial => None,
+        Head::Invalid(why) => Some(Err(why)),
+        Head::TooLarge => Some(Err("too large".to_owned())),
+    }
+}
+
+/// Returns a cursor of the stream as it is written; `None` for other text.
+pub fn cursor(text: &str) -> Option<String> {
+    let cursor: StreamCursor = text.parse().ok()?;
+    Some(cursor.to_string())
+}
+
+/// Returns the status and the body of an answer of the observer.
+///
+/// # Errors
+/// If the answer is incomplete or no answer.
+pub fn answer(bytes: &[u8]) -> io::Result<(u16, Vec<u8>)> {
+    let answer = read_answer(bytes)?;
+    Ok((answer.status, answer.body))
+}
+
+/// Returns the items of a stream of the observer that arrives in pieces, each after a wait for the
+/// one before has ended.
+///
+/// # Errors
+/// If a socket fails, or does not hold the pieces.
+pub fn stream_items(pieces: &[&[u8]]) -> io::Result<Vec<String>> {
+    let clock = Clock::system();
+    let mut reader = EventReader::new(Path::new("none"), "/".to_owned(), &clock);
+    let (ours, mut theirs) = UnixStream::pair()?;
+    ours.set_read_timeout(Some(WAIT))?;
+    // All pieces fit into the buffer of the socket; a wait would have no end.
+    theirs.set_nonblocking(true)?;
+    let (mut items, mut ours) = (Vec::new(), Some(ours));
+    for (at, piece) in pieces.iter().enumerate() {
+        theirs.write_all(piece)?;
+        let is_last = at + 1 == pieces.len();
+        if is_last {
+            theirs.shutdown(std::net::Shutdown::Write)?;
+        }
+        if let Some(ours) = ours.take_if(|_| is_last || has_head(&pieces[..=at]))
+            && reader.begin(ours).is_err()
+        {
+            return Ok(items);
+        }
+        while ours.is_none() {
+            match reader.next(clock.now() + WAIT) {
+                Ok(Streamed::Event(envelope)) => {
+                    items.push(serde_json::to_string(&envelope).map_err(io::Error::other)?);
+                }
+                Ok(Streamed::Missed(missed)) => items.push(format!("missed {missed}")),
+                Err(NoItem::Timeout) => break,
+                Err(NoItem::Broken(_) | NoItem::Refused(_)) => return Ok(items),
+            }
+        }
+    }
+    Ok(items)
+}
+
+/// Returns true if the head of the answer is complete: it is read in one wait.
+fn has_head(pieces: &[&[u8]]) -> bool {
+    let bytes = pieces.concat();
+    bytes.windows(4).any(|four| four == b"\r\n\r\n")
+}

@@ -1,0 +1,7 @@
+//! libFuzzer's way into `bodies/hook.rs`.
+#![no_main]
+
+#[path = "../bodies/hook.rs"]
+mod body;
+
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| body::run(bytes));
