@@ -136,7 +136,7 @@ mod tests {
         let nonce = Nonce::fixed("NN");
         let mut known = listing(vec![state(1, (1, "a"), (1, 0, "w"), 0)]);
         known.server.pid = 42;
-        let line = "%1 $1 80 24 3 0 0 0 0   1 5 t\n";
+        let line = "%1 $1 80 24 3 0 0 0 0   1 5 0 t\n";
         let output = format!("NNl\n42 0 9\n{line}NNs\na\nNNz\n");
         let wanted = [screen(1, 1)];
         let probed = parse(&nonce, &output, Some(&known), &wanted);

@@ -3,7 +3,7 @@
 use super::*;
 use crate::event::Cursor;
 
-const STATE_7: &str = "%7 $3 @2 9 0 0 1 1 5 2 1 2000 2 1 0   0 0   1 0 5";
+const STATE_7: &str = "%7 $3 @2 9 0 0 1 1 5 2 1 2000 2 1 0   0 0   1 0 5 0";
 
 fn known() -> ServerIdentity {
     ServerIdentity {
