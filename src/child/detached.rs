@@ -43,8 +43,7 @@ pub(crate) fn start_detached(
         .args(&start.args)
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
-        .stderr(log)
-        .current_dir("/");
+        .stderr(log);
     let mut child = command
         .spawn()
         .map_err(|cause| cannot_start(command.get_program(), None, cause))?;

@@ -76,14 +76,17 @@ impl Options {
         self.home().map(Some)
     }
 
-    /// The data directory, whether anything is kept or not.
+    /// The data directory, whether anything is kept or not: an absolute path, which the observer in the
+    /// background and faces in other directories read alike.
     pub fn home(&self) -> Result<PathBuf, Failure> {
-        match &self.data_dir {
-            Some(path) => Ok(path.clone()),
+        let path = match &self.data_dir {
+            Some(path) => path.clone(),
             None => {
                 let (from_env, home) = (std::env::var_os("TD_DATA_DIR"), std::env::var_os("HOME"));
-                Ok(DataDir::default_path(from_env, home)?)
+                DataDir::default_path(from_env, home)?
             }
-        }
+        };
+        // It fails where there is no current directory.
+        Ok(std::path::absolute(&path).unwrap_or(path))
     }
 }

@@ -33,10 +33,13 @@ impl WhichServer {
         }
     }
 
-    /// The socket of this server; `None` where `TMUX` does not name it as tmux writes it.
+    /// The absolute path of this server's socket; `None` where `TMUX` does not name it as tmux writes it.
     pub fn socket_path(&self) -> Option<PathBuf> {
         let name = match self {
-            Self::Socket(path) => return Some(path.clone()),
+            Self::Socket(path) => {
+                // It fails where there is no current directory.
+                return Some(std::path::absolute(path).unwrap_or_else(|_| path.clone()));
+            }
             Self::Named(name) => name.clone(),
             Self::Default => match set("TMUX") {
                 Some(tmux) => return tmux.to_str().map(|tmux| socket_of(tmux).to_owned()),

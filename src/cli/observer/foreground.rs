@@ -49,6 +49,11 @@ pub(super) fn run(options: &Options, typed: &TypedStart) -> Result<ExitCode, Fai
     let (builder, rules) = keeping::builder(options, &typed.keeping, &clock)?;
     let servers = servers(options, &clock)?;
     let agents = agents(&typed.agents)?;
+    if typed.detached {
+        // All paths are absolute by now, or have been read: no file system is kept busy. It stays where it is
+        // if that fails.
+        let _ = rustix::process::chdir("/");
+    }
     let states = StateRules::builtin();
     let engine = builder.start().map_err(keeping::unusable)?;
     let lock = ObserverLock::take(&data_path).map_err(|error| locked(&error))?;
@@ -207,8 +212,9 @@ fn agents(directories: &[PathBuf]) -> Result<Option<AgentWatch>, Failure> {
     }
     let mut watch = AgentWatch::new().follow();
     for directory in directories {
+        let absolute = std::path::absolute(directory).unwrap_or_else(|_| directory.clone());
         watch = watch
-            .path(directory)
+            .path(&absolute)
             .map_err(|error| Failure::usage(format!("--agents: {error}")))?;
     }
     Ok(Some(watch))

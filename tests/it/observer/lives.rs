@@ -88,6 +88,22 @@ fn it_survives_the_terminal_that_started_it() {
 }
 
 #[test]
+fn relative_paths_are_those_of_the_directory_in_which_it_starts() {
+    let home = Home::new();
+    home.server.new_session("build", 80, 24, "exec cat");
+    let socket = home.server.socket();
+    let name = socket.file_name().unwrap().to_str().unwrap();
+    let mut start = home.command(&["start", "-S", &format!("./{name}"), "--data-dir", "kept"]);
+    start.current_dir(socket.parent().unwrap());
+    assert_code(&Running::start(start).end(), 0);
+    let data = socket.parent().unwrap().join("kept");
+    let data = data.display().to_string();
+    let status = home.run(&["status", "--json", "--data-dir", &data]);
+    assert!(text(&status.stdout).contains("build"), "{status:#?}");
+    assert_code(&home.run(&["stop", "--data-dir", &data]), 0);
+}
+
+#[test]
 fn it_observes_where_its_terminal_is_gone_before_it_is_ready() {
     let home = Home::new();
     home.server.new_session("build", 80, 24, "exec cat");
