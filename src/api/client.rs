@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use serde::Deserialize;
 
 use super::chunked::Chunked;
-use super::exchange::{open, read_head, send};
+use super::exchange::{Answer, open, read_head, send};
 use crate::clock::Clock;
 use crate::event::Envelope;
 use crate::history::parse_line;
@@ -152,10 +152,12 @@ impl EventReader {
             let mut body = String::new();
             // The problem is shown as far as it can be read.
             let _ = (&mut reader).take(4096).read_to_string(&mut body);
-            let detail = serde_json::from_str::<serde_json::Value>(&body)
-                .ok()
-                .and_then(|problem| Some(problem.get("detail")?.as_str()?.to_owned()));
-            let why = detail.unwrap_or_else(|| format!("status {}", head.status));
+            let answer = Answer {
+                status: head.status,
+                body: body.into_bytes(),
+                etag: None,
+            };
+            let why = answer.problem();
             return Err(NoItem::Refused(why));
         }
         self.line.clear();

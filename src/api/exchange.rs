@@ -36,6 +36,18 @@ pub(crate) struct Answer {
     pub etag: Option<String>,
 }
 
+impl Answer {
+    /// Returns why a request was refused.
+    pub fn problem(&self) -> String {
+        let problem: Option<serde_json::Value> = serde_json::from_slice(&self.body).ok();
+        let detail = problem.as_ref().and_then(|problem| problem.get("detail"));
+        match detail.and_then(serde_json::Value::as_str) {
+            Some(detail) => detail.to_owned(),
+            None => format!("status {}", self.status),
+        }
+    }
+}
+
 /// Requests a path; `wait` is the time that the observer may take in addition.
 ///
 /// # Errors

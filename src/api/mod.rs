@@ -13,6 +13,7 @@ mod chunked;
 mod cursor;
 mod journal;
 mod request;
+mod slots;
 
 mod hub;
 mod summary;
@@ -52,5 +53,6 @@ pub(crate) use panes::{ObservedServer, Panes};
 pub(crate) use request::{Head, Request, percent_encoded};
 pub(crate) use routes::Routes;
 pub(crate) use server::Server;
+pub(crate) use slots::Slots;
 pub(crate) use socket::socket_path;
 pub(crate) use summary::{Unobserved, board_of_history, summary_of};

@@ -12,6 +12,7 @@ use super::metrics::metrics;
 use super::panes::Panes;
 use super::request::Request;
 use super::response::{ChunkedBody, Response};
+use super::slots::Slots;
 use super::{input, screen, wait, ws};
 use crate::board::json_schema;
 use crate::clock::Clock;
@@ -31,6 +32,7 @@ pub(crate) struct Routes {
     pub clock: Clock,
     /// The panes that clients may see, and type into.
     pub panes: Panes,
+    pub slots: Slots,
     /// The status of the observer, for `/healthz`.
     pub about: serde_json::Value,
 }
@@ -60,6 +62,16 @@ impl Routes {
             return Response::problem(405, &why)
                 .header("Allow", allowed)
                 .write(&mut stream, with_body);
+        }
+        let is_long = match path.as_slice() {
+            ["api", "v1", "events" | "ws" | "wait"] => true,
+            ["api", "v1", "board"] => request.parameter("wait").is_some(),
+            _ => false,
+        };
+        let slot = self.slots.take().filter(|_| is_long);
+        if is_long && slot.is_none() {
+            let why = "there are too many streams and waits already; try again later";
+            return Response::problem(503, why).write(&mut stream, with_body);
         }
         let response = match path.as_slice() {
             ["healthz"] => Response::json(&json!({"status": "ok", "observer": self.about})),

@@ -6,7 +6,8 @@ use super::line::last_line;
 use super::row::{ExecutionKind, Row, RowKey, RowState};
 use super::rows::Rows;
 use crate::event::{
-    AgentState, Envelope, ExecutionId, GapEvidence, PaneId, SessionEndReason, TdEvent,
+    AgentState, CompletionReason, Envelope, ExecutionId, GapEvidence, PaneId, SessionEndReason,
+    TdEvent,
 };
 use crate::timestamp::Timestamp;
 
@@ -59,9 +60,28 @@ impl Fold<'_> {
             TdEvent::PaneClosed {
                 pane, exit_status, ..
             } => {
-                self.pane(id, pane, |row, at| row.end(*exit_status, at));
+                self.pane(id, pane, |row, at| {
+                    // A pane whose program has ended may be kept for a while.
+                    let known = row.exit_status.filter(|_| row.has_ended());
+                    row.end(exit_status.or(known), at);
+                });
             }
-            TdEvent::OutputUpdate { pane, chunk, .. } => self.text(id, Some(pane), chunk),
+            TdEvent::OutputUpdate {
+                pane,
+                chunk,
+                reason,
+                exit_status,
+                ..
+            } => {
+                self.text(id, Some(pane), chunk);
+                // tmux keeps the pane of a program that has ended where `remain-on-exit` is set.
+                if reason
+                    .as_ref()
+                    .is_some_and(|reason| *reason == CompletionReason::Exit)
+                {
+                    self.pane(id, pane, |row, at| row.end(*exit_status, at));
+                }
+            }
             TdEvent::OutputRevised { pane, text, .. } => self.text(id, Some(pane), text),
             TdEvent::PaneSeen { pane, .. } => self.seen(key(id, Some(pane.as_str()))),
             TdEvent::ScreenUpdate { pane, .. } => self.pane(id, pane, Row::printed),
@@ -166,14 +186,9 @@ impl Fold<'_> {
                     if let Some(agent) = agent {
                         row.agent = Some(agent.to_string());
                     }
-                    let asks = asks.as_deref().cloned();
-                    // Another question is another dialogue, which has waited from now on.
-                    if row.asks != asks && *state == AgentState::Waiting {
-                        row.since = at;
-                    }
-                    row.asks = asks;
                     row.evidence = Some(evidence.clone());
-                    row.enter(RowState::Agent(state.clone()), at);
+                    let asks = asks.as_deref().cloned();
+                    row.enter_agent(RowState::Agent(state.clone()), asks, at);
                 });
             }
             TdEvent::AgentRegistered {

@@ -105,7 +105,7 @@ impl Board {
     pub(crate) fn end(&mut self, id: &ExecutionId, exit_status: Option<i32>, at: Timestamp) {
         for (_, row) in self.rows.of(id) {
             if !row.has_ended() {
-                row.end(exit_status, at);
+                row.end_observed(exit_status, at);
             }
         }
     }

@@ -112,6 +112,18 @@ pub struct Row {
     pub gaps: u64,
     /// The number of errors.
     pub errors: u64,
+    /// The agent's state when its observer ended; not part of the JSON.
+    pub(super) before: Option<Box<AgentBefore>>,
+}
+
+/// The state of an agent when its observer ended. The next observer reports the state anew: if it is the
+/// same, it has lasted, and was looked at if it was.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct AgentBefore {
+    state: RowState,
+    asks: Option<String>,
+    since: Timestamp,
+    seen: Option<Timestamp>,
 }
 
 impl Row {
@@ -134,6 +146,7 @@ impl Row {
             turns: 0,
             gaps: 0,
             errors: 0,
+            before: None,
         }
     }
 
@@ -202,6 +215,36 @@ impl Row {
         self.asks = None;
         self.evidence = None;
         self.enter(RowState::Exited, at);
+    }
+
+    /// Ends with its observer.
+    #[cfg(feature = "cli")]
+    pub(super) fn end_observed(&mut self, exit_status: Option<i32>, at: Timestamp) {
+        if matches!(self.state, RowState::Agent(_)) {
+            self.before = Some(Box::new(AgentBefore {
+                state: self.state.clone(),
+                asks: self.asks.clone(),
+                since: self.since,
+                seen: self.seen,
+            }));
+        }
+        self.end(exit_status, at);
+    }
+
+    /// Enters the state of an agent; one that was left only because its observer ended has lasted.
+    pub(super) fn enter_agent(&mut self, state: RowState, asks: Option<String>, at: Timestamp) {
+        // Another question is another dialogue, which has waited from now on.
+        let is_waiting = state == RowState::Agent(AgentState::Waiting.into());
+        if self.asks != asks && is_waiting {
+            self.since = at;
+        }
+        self.asks = asks;
+        self.enter(state, at);
+        if let Some(before) = self.before.take()
+            && (&before.state, &before.asks) == (&self.state, &self.asks)
+        {
+            (self.since, self.seen) = (before.since, before.seen);
+        }
     }
 
     /// Notes that something was printed.

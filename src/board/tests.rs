@@ -104,6 +104,54 @@ fn who_needs_the_user_comes_first_and_who_waits_longest_before_the_others() {
 }
 
 #[test]
+fn a_program_whose_pane_is_kept_has_ended() {
+    let mut end = output("a", "%1", "error: x\n");
+    if let TdEvent::OutputUpdate {
+        reason,
+        exit_status,
+        ..
+    } = &mut end
+    {
+        (*reason, *exit_status) = (Some(crate::event::CompletionReason::Exit.into()), Some(4));
+    }
+    let board = board(&[at(0, opened("a", "%1", "make")), at(1, end)]);
+    let row = board.rows().next().unwrap();
+    assert_eq!((row.state.as_str(), row.exit_status), ("exited", Some(4)));
+    assert_eq!(row.last_line, "error: x");
+    assert_eq!(places(&board), [("a", "finished")]);
+}
+
+#[cfg(feature = "cli")]
+#[test]
+fn a_state_that_outlives_its_observer_has_lasted() {
+    let waiting = |asks| state("a", "%1", AgentState::Waiting, Some(asks));
+    let done = || state("b", "%2", AgentState::Done, None);
+    for (asks, since) in [("rm -r build", 3), ("other", 20)] {
+        let mut board = board(&[
+            at(0, opened("a", "%1", "claude")),
+            at(0, opened("b", "%2", "codex")),
+            at(3, waiting("rm -r build")),
+            at(4, done()),
+            at(5, seen("b", "%2")),
+        ]);
+        for id in ["a", "b"] {
+            board.end(&id.into(), None, Timestamp::from_micros(9 * SECOND));
+        }
+        for event in [
+            opened("a", "%1", "claude"),
+            opened("b", "%2", "codex"),
+            waiting(asks),
+            done(),
+        ] {
+            board.apply(&at(20, event));
+        }
+        assert_eq!(places(&board), [("a", "needs_you"), ("b", "quiet")]);
+        let row = board.rows().next().unwrap();
+        assert_eq!(row.since, Timestamp::from_micros(since * SECOND));
+    }
+}
+
+#[test]
 fn what_was_looked_at_is_quiet_until_it_finishes_again() {
     let mut board = board(&[at(0, opened("a", "%1", "claude")), at(1, seen("a", "%1"))]);
     assert_eq!(places(&board), [("a", "working")]);

@@ -140,6 +140,7 @@ pub(super) fn page(
     options: &Options,
     has_timestamps: bool,
     last_lines: Option<usize>,
+    shows_snapshots: bool,
     clock: &Clock,
 ) -> Shown {
     let view = if options.json {
@@ -151,6 +152,10 @@ pub(super) fn page(
             verbose: options.verbose > 0,
             has_timestamps,
         });
+        let console = match shows_snapshots {
+            true => console.with_snapshots(),
+            false => console,
+        };
         Renderer::Console(console, never())
     };
     Shown {
@@ -196,7 +201,15 @@ pub(super) fn run(options: &Options, config: Config) -> Result<ExitCode, Failure
     if whiches.len() > 1 {
         super::descriptors::want_many();
     }
-    let mut shown = page(options, config.has_timestamps, config.last_lines, &clock);
+    // A search shows the rows of screens that match.
+    let is_search = config.grep.0.is_some();
+    let mut shown = page(
+        options,
+        config.has_timestamps,
+        config.last_lines,
+        is_search,
+        &clock,
+    );
     if !config.follows {
         return until_stopped(&signals, &clock, move |stop| {
             print(&whiches, config, shown, stop)

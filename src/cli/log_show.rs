@@ -161,8 +161,15 @@ impl Show {
     }
 }
 
-/// Of several lines in one event, those that match; `None` where all of them are shown.
+/// Of several lines in one event, those that match; `None` where all of them are shown. Of the screen of a
+/// full-screen program, the rows that match are shown as a snapshot.
 fn matching(envelope: &Envelope, regex: &Regex) -> Option<Envelope> {
+    if let Some(snapshot) = matching_rows(&envelope.event, regex) {
+        return Some(Envelope {
+            event: snapshot,
+            ..envelope.clone()
+        });
+    }
     let text = match &envelope.event {
         TdEvent::OutputUpdate { chunk, .. } => chunk,
         TdEvent::ExecutionOutput { text, .. } => text,
@@ -198,4 +205,34 @@ fn matching(envelope: &Envelope, regex: &Regex) -> Option<Envelope> {
         _ => {}
     }
     Some(part)
+}
+
+fn matching_rows(event: &TdEvent, regex: &Regex) -> Option<TdEvent> {
+    let (TdEvent::ScreenUpdate {
+        execution_id,
+        pane,
+        width,
+        height,
+        rows,
+        ..
+    }
+    | TdEvent::ScreenSnapshot {
+        execution_id,
+        pane,
+        width,
+        height,
+        rows,
+        ..
+    }) = event
+    else {
+        return None;
+    };
+    let rows = rows.iter().filter(|row| regex.is_match(&row.text));
+    Some(TdEvent::ScreenSnapshot {
+        execution_id: execution_id.clone(),
+        pane: pane.clone(),
+        width: *width,
+        height: *height,
+        rows: rows.cloned().collect(),
+    })
 }

@@ -30,7 +30,7 @@ pub(super) fn run(options: &Options, typed: TypedReplay) -> Result<ExitCode, Fai
     if let Some(idle_limit) = typed.idle_limit {
         pace = pace.idle_limit(idle_limit);
     }
-    let shown = page(options, false, None, &clock);
+    let shown = page(options, false, None, false, &clock);
     let time = clock.clone();
     until_stopped(&signals, &clock, move |stop| {
         play(&which, query, pace, shown, terminal, &time, stop)

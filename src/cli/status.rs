@@ -47,7 +47,7 @@ pub(super) fn run(options: &Options, typed: &TypedStatus) -> Result<ExitCode, Fa
         _ if options.quiet => String::new(),
         Some(template) => template.fill(&rows),
         None if options.json => lines(&rows),
-        None => source.table(options, &rows),
+        None => source.table(options, &rows, false),
     };
     output::print(&text)?;
     let needs_you = rows
@@ -84,7 +84,7 @@ fn watch(options: &Options, typed: &TypedStatus, source: &mut Source) -> Result<
                 let changed = rows.iter().filter(|row| !shown.contains(row));
                 lines(&changed.cloned().collect::<Vec<Row>>())
             }
-            false => source.table(options, &rows),
+            false => source.table(options, &rows, is_redrawn),
         };
         let start = match (is_redrawn, is_first) {
             (true, _) => CLEAR,
@@ -122,17 +122,19 @@ impl Source {
         if self.socket.is_none() {
             self.socket = observer::running(&self.data)?.map(|known| known.socket);
         }
+        let mut problem = "no observer runs".to_owned();
         if let Some(socket) = self.socket.clone() {
             match self.ask(&socket, hold) {
                 Ok(rows) => return Ok(rows),
                 // It has ended, or another one has taken its place.
-                Err(error) if error.is_gone() || hold.is_some() => self.forget(),
-                Err(error) => return Err(Failure::other(format!("{error:?}"))),
+                Err(error) if error.is_gone() => {}
+                Err(error) => problem = format!("{error:?}"),
             }
+            self.forget();
         }
         if !std::mem::replace(&mut self.has_said, true) {
             output::say(&format!(
-                "no observer runs: this is what the history in {} says; td-observe start observes",
+                "{problem}: this is what the history in {} says; td-observe start observes",
                 self.data.display()
             ));
         }
@@ -156,6 +158,12 @@ impl Source {
             self.etag = etag;
             return Ok(None);
         }
+        if answer.status != 200 {
+            return Err(crate::Error::other(format!(
+                "the observer refuses: {}",
+                answer.problem()
+            )));
+        }
         self.etag = answer.etag;
         let invalid =
             |cause| crate::Error::other("the observer's board is not readable").because(cause);
@@ -177,14 +185,17 @@ impl Source {
         }
     }
 
-    fn table(&self, options: &Options, rows: &[Row]) -> String {
-        let width = match std::io::stdout().is_terminal() {
-            true => rustix::termios::tcgetwinsize(std::io::stdout())
-                .map_or(80, |size| usize::from(size.ws_col.max(20))),
-            false => WIDTH,
+    /// Returns the table; one that is redrawn fits on the terminal.
+    fn table(&self, options: &Options, rows: &[Row], is_redrawn: bool) -> String {
+        let (width, height) = match std::io::stdout().is_terminal() {
+            true => rustix::termios::tcgetwinsize(std::io::stdout()).map_or((80, 24), |size| {
+                (usize::from(size.ws_col.max(20)), usize::from(size.ws_row))
+            }),
+            false => (WIDTH, 0),
         };
         let table = BoardTable {
             width,
+            height: Some(height).filter(|height| is_redrawn && *height > 0),
             is_coloured: options.coloured,
             now: self.clock.wall(),
         };

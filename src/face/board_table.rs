@@ -16,6 +16,8 @@ const AGENT_WIDTH_MAX: usize = 12;
 pub(crate) struct BoardTable {
     /// The columns of the terminal.
     pub width: usize,
+    /// The lines of the terminal, where the table is to fit: rows that do not are counted.
+    pub height: Option<usize>,
     pub is_coloured: bool,
     pub now: Timestamp,
 }
@@ -36,11 +38,26 @@ impl BoardTable {
             }
         }
         let mut text = self.line(&head, &widths, Style::new().bold());
-        for (row, cells) in rows.iter().zip(&cells) {
+        let room = self.rows_max(rows.len());
+        for (row, cells) in rows.iter().zip(&cells).take(room) {
             text.push_str(&self.line(cells, &widths, style(row.attention())));
         }
-        text.push_str(&counts(rows));
+        if room < rows.len() {
+            text.push_str(&format!("… {} more\n", rows.len() - room));
+        }
+        let counts = counts(rows);
+        text.push_str(&cut(counts.trim_end(), self.width));
+        text.push('\n');
         text
+    }
+
+    /// Returns the number of rows to show of `count`: beside the head, the counts, the line on which the
+    /// cursor is, and one line for those that are left out.
+    fn rows_max(&self, count: usize) -> usize {
+        match self.height {
+            Some(height) if count + 3 > height => height.saturating_sub(4),
+            _ => count,
+        }
     }
 
     fn cells(&self, row: &Row) -> [String; 5] {
@@ -135,4 +152,41 @@ fn cut(text: &str, width: usize) -> String {
         cut.push('…');
     }
     cut
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::board::Board;
+    use crate::event::{Envelope, TdEvent};
+
+    #[test]
+    fn a_table_that_is_to_fit_shows_the_first_rows() {
+        let mut board = Board::default();
+        for number in 0..30 {
+            let event = TdEvent::PaneOpened {
+                execution_id: format!("s{number}").into(),
+                pane: format!("%{number}").into(),
+                width: 80,
+                height: 24,
+                command: "cat".into(),
+            };
+            board.apply(&Envelope::new(None, Timestamp::from_micros(number), event));
+        }
+        let rows: Vec<Row> = board.rows().cloned().collect();
+        for (height, lines, shown) in [(None, 32, 30), (Some(24), 23, 20), (Some(33), 32, 30)] {
+            let table = BoardTable {
+                width: 30,
+                height,
+                is_coloured: false,
+                now: Timestamp::from_micros(0),
+            };
+            let text = table.render(&rows);
+            assert_eq!(text.lines().count(), lines, "{text}");
+            assert!(text.lines().all(|line| line.width() <= 30), "{text}");
+            let is_row = |line: &&str| line.contains(" cat ");
+            assert_eq!(text.lines().filter(is_row).count(), shown, "{text}");
+            assert!(text.starts_with("NAME"), "{text}");
+        }
+    }
 }

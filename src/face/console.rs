@@ -49,6 +49,8 @@ pub(crate) struct Console {
     printed: PrintedRows,
     policy: PanePolicy,
     hides_baseline: bool,
+    /// Rows of snapshots are shown.
+    shows_snapshots: bool,
     /// The execution and the name of the last agent whose error was shown.
     failed: Option<Box<(String, String)>>,
     /// The next time when a held line is due, in microseconds.
@@ -79,6 +81,12 @@ impl Console {
     /// Leaves out reported lines of baselines: [`Console::baseline`] shows them.
     pub fn without_baseline_events(mut self) -> Self {
         self.hides_baseline = true;
+        self
+    }
+
+    /// Shows the rows of snapshots of screens.
+    pub fn with_snapshots(mut self) -> Self {
+        self.shows_snapshots = true;
         self
     }
 

@@ -3,6 +3,7 @@
 //! The export takes two passes, because a line may change after its first report: a [`Survey`] collects
 //! the last text of such lines, then the lines are written in the order of their events.
 
+use std::collections::HashMap;
 use std::fmt::Write;
 
 use super::clean::push_clean;
@@ -11,7 +12,7 @@ use super::describe::describe;
 use super::plain_text::PlainText;
 use super::session_labels::SessionLabels;
 use super::survey::Survey;
-use crate::event::{Envelope, PaneId, TdEvent, lines_in};
+use crate::event::{Envelope, PaneId, ScreenRow, TdEvent, lines_in};
 
 /// Writes the text, one envelope at a time.
 #[derive(Debug)]
@@ -23,6 +24,8 @@ pub(crate) struct TextExport {
     plain: PlainText,
     /// The execution of the last event.
     execution_id: String,
+    /// The rows of the last snapshot of each pane.
+    screens: HashMap<PaneId, Vec<ScreenRow>>,
 }
 
 impl TextExport {
@@ -33,6 +36,7 @@ impl TextExport {
             is_labelled: !survey.is_of_one_pane() && survey.panes().nth(1).is_some(),
             plain: PlainText::new("\n"),
             execution_id: String::new(),
+            screens: HashMap::new(),
             survey,
         }
     }
@@ -70,6 +74,15 @@ impl TextExport {
             } if is_included => {
                 self.push_lines_below(id, pane, *first_line, out);
                 self.push_gap(event, out);
+            }
+            TdEvent::ScreenSnapshot { pane, rows, .. } if is_included => {
+                let shown = self.screens.insert(pane.clone(), rows.clone());
+                let shown = shown.unwrap_or_default();
+                // What stays on the screen is in the text already.
+                let new = |row: &&ScreenRow| shown.iter().all(|shown| shown.text != row.text);
+                for row in rows.iter().filter(new) {
+                    self.push_line(id, Some(pane), &row.text, out);
+                }
             }
             TdEvent::LogGap { .. } => {
                 // Text after the gap does not continue open lines.

@@ -99,6 +99,31 @@ fn lines_have_their_last_text() {
 }
 
 #[test]
+fn snapshots_of_screens_add_what_is_new_on_them() {
+    let snapshot = |rows: &[&str]| TdEvent::ScreenSnapshot {
+        execution_id: "job".into(),
+        pane: "%1".into(),
+        width: 80,
+        height: 24,
+        rows: (0..)
+            .zip(rows)
+            .map(|(row, text)| crate::event::ScreenRow {
+                row,
+                text: (*text).to_owned(),
+            })
+            .collect(),
+    };
+    assert_eq!(
+        text([
+            update(1, "a\n"),
+            snapshot(&["title", "working"]),
+            snapshot(&["title", "Allow rm?", "1. Yes"]),
+        ]),
+        "a\ntitle\nworking\nAllow rm?\n1. Yes\n"
+    );
+}
+
+#[test]
 fn lines_of_several_panes_have_labels() {
     let events = [
         session_started("job", &["%1", "%2"]),

@@ -37,6 +37,22 @@ pub(super) fn start(options: &Options, typed: &TypedStart) -> Result<ExitCode, F
                 known.pid
             )));
         }
+        // Without -L and -S, what the observer observes is meant.
+        let chosen = options
+            .servers
+            .iter()
+            .filter(|server| server.chosen().is_some());
+        let sockets = chosen.filter_map(|server| server.socket_path());
+        if let Some(missing) = sockets
+            .into_iter()
+            .find(|socket| !known.servers.contains(socket))
+        {
+            return Err(Failure::other(format!(
+                "an observer runs already (pid {}), and does not observe {}: end it with td-observe stop, and name all servers",
+                known.pid,
+                missing.display()
+            )));
+        }
         report(options, &known, "an observer runs already")?;
         return Ok(ExitCode::SUCCESS);
     }

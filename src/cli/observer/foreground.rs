@@ -11,7 +11,7 @@ use super::announcement::{Announcement, ObserverLock};
 use super::args::TypedStart;
 use crate::agent::StateRules;
 use crate::api::{
-    Hub, ObservedServer, Panes, Routes, Server as ApiServer, Unobserved, board_of_history,
+    Hub, ObservedServer, Panes, Routes, Server as ApiServer, Slots, Unobserved, board_of_history,
     socket_path, summary_of,
 };
 use crate::bus::SubscribeOptions;
@@ -138,6 +138,7 @@ impl Observer {
             data: Some(self.data.clone()),
             clock: self.clock.clone(),
             panes: panes.clone(),
+            slots: Slots::default(),
             about: json!(announcement),
         };
         let api = ApiServer::start(&announcement.socket, routes, &self.clock)?;

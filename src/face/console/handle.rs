@@ -7,6 +7,7 @@ use crate::face::conversation::conversation_lines;
 use crate::face::describe::{agent_and_detail, describe};
 use crate::face::execution_lines::ExecutionText;
 use crate::face::session_labels::Label;
+use crate::face::tone::Tone;
 
 /// The name that the rules give to a program that is no agent.
 const SHELL: &str = "shell";
@@ -91,6 +92,11 @@ impl Console {
                 self.with_pane(id, pane, at, out, |display, policy, emit| {
                     display.revise(*line, text, (at, is_printed), policy, emit);
                 });
+            }
+            TdEvent::ScreenSnapshot { rows, .. } if self.shows_snapshots => {
+                for row in rows {
+                    self.rows.row(&label, '|', Tone::Dim, &row.text, out);
+                }
             }
             TdEvent::ScreenUpdate { pane, .. } => {
                 self.with_pane(id, pane, at, out, |display, _, _| display.draw_screen(at));
