@@ -66,7 +66,7 @@
 //! | `td-log`, the only writer of events | `engine/log_thread.rs` | `engine/mod.rs` |
 //! | `td-sync`: `fdatasync`; `td-chores`: compression, retention | `history/sync.rs`, `history/chores.rs` | the history's writer |
 //! | `td-raw`: raw recordings | `recording/writer.rs` | `recording/raw.rs` |
-//! | `td-exits`: ends of programs in panes | `process/os/exits.rs` | the coordinator |
+//! | `td-exits`: ends of programs in panes | `process/os/exits.rs` | the coordinator, a wait for an exit |
 //! | `td-agents`: agents' files and transcripts | `observe/agents/registry.rs`, `observe/conversation/reader.rs` | its handle |
 //! | `td-hub`: the board; `td-api`, `td-api-N`: clients of the API | `api/hub.rs`, `api/server.rs` | `cli/observer/foreground.rs` |
 //! | `td-api-wait`: states and hang-ups during a wait of the API | `api/wait.rs` | the client's `td-api-N` |

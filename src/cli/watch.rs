@@ -199,7 +199,7 @@ fn beside_observer(options: &Options, config: &Config) -> Result<Option<ExitCode
     }
     if let Some(option) = config.observing_option {
         return Err(Failure::usage(format!(
-            "an observer (pid {}) observes this server, so {option} has no effect here: give it to td-observe start, or end the observer with td-observe stop",
+            "an observer (pid {}) observes this server, so {option} has no effect here: end the observer with td-observe stop first",
             known.pid
         )));
     }

@@ -22,6 +22,7 @@ mod states;
 
 mod channel_wait;
 mod pane;
+mod program_exits;
 
 mod started_wait;
 

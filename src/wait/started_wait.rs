@@ -11,6 +11,7 @@ use super::channel_wait::ChannelWait;
 use super::config::{TargetEnd, Wait, WaitCondition, WaitEnd, WaitMatch, WaitOutcome};
 use super::matcher::{LastLines, LineMatch};
 use super::pane::{BaselineMode, WaitedPane};
+use super::program_exits::ProgramExits;
 use crate::clock::Clock;
 use crate::error::{Error, Result};
 use crate::event::PaneId;
@@ -55,6 +56,8 @@ pub struct StartedWait<'a> {
     final_match: Option<(PaneId, LineMatch)>,
     last_lines: LastLines,
     exit_status: Option<i32>,
+    /// The programs, for a wait for their end.
+    programs: Option<ProgramExits>,
     has_baseline: bool,
     /// The end, when the first capture already decided it.
     end: Option<WaitEnd>,
@@ -108,6 +111,7 @@ impl<'a> StartedWait<'a> {
             final_match: None,
             last_lines: LastLines::default(),
             exit_status: None,
+            programs: wait.exit.then(ProgramExits::start),
             has_baseline: false,
             end: None,
             wait: wait.clone(),
@@ -386,6 +390,9 @@ impl<'a> StartedWait<'a> {
             }
             PaneReply::Listed(_) => return None,
         };
+        if let Some(programs) = &mut self.programs {
+            programs.note(id, capture.pid, self.identity.pid);
+        }
         match known {
             Some(pane) if is_full && !pane.needs_full_capture => None,
             Some(pane) => pane.update(capture, digest, is_full, now),

@@ -42,7 +42,10 @@ impl StartedWait<'_> {
         }
         match self.wait.exit {
             true => WaitEnd::Matched(WaitMatch {
-                exit_status: self.exit_status,
+                exit_status: self.exit_status.or_else(|| {
+                    let programs = self.programs.as_ref()?;
+                    programs.status(self.clock)
+                }),
                 ..WaitMatch::of(WaitCondition::Exit)
             }),
             false => WaitEnd::Ended(end),

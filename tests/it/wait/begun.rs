@@ -80,3 +80,24 @@ fn old_lines_of_a_widened_pane_do_not_match() {
     let waited = started.finish().unwrap();
     assert_eq!(waited.end, WaitEnd::TimedOut, "{waited:?}");
 }
+
+#[test]
+fn the_exit_status_of_a_program_is_known_where_its_pane_goes_with_it() {
+    if !crate::ends::kernel_tells() {
+        return;
+    }
+    let server = TmuxServer::new();
+    server.new_session("keeper", 40, 8, "exec cat");
+    for (name, end, expected) in [
+        ("fails", "exit 4", 4),
+        ("works", "exit 0", 0),
+        ("killed", "kill -KILL $$", 137),
+    ] {
+        server.new_session(name, 40, 8, &format!("read x; {end}"));
+        let waiter = Waiter::new(server.server()).unwrap();
+        let started = waiter.start(&at(name).exit()).unwrap();
+        server.tmux(&["send-keys", "-t", &format!("={name}:"), "Enter"]);
+        let waited = started.finish().unwrap();
+        assert_eq!(found(&waited).exit_status, Some(expected), "{name}");
+    }
+}
