@@ -171,7 +171,10 @@ impl Fold<'_> {
             }
             TdEvent::TurnCompleted { pane, agent_id, .. } => {
                 let agent = agent_id.as_deref().map(String::as_str);
-                self.of(id, pane.as_ref(), agent, |row, _| row.turns += 1);
+                self.of(id, pane.as_ref(), agent, |row, _| {
+                    row.turns += 1;
+                    row.before = None;
+                });
             }
             TdEvent::AgentState {
                 agent_id,
@@ -323,6 +326,8 @@ impl Fold<'_> {
         };
         self.one(key, kind, |row, at| {
             row.printed(at);
+            // It has done something while no observer was there.
+            row.before = None;
             if let Some(line) = line {
                 row.last_line = line;
             }

@@ -11,18 +11,22 @@ type RowField = (&'static str, &'static str, fn() -> Value);
 
 /// The fields of a row in JSON, all of which are always there.
 const FIELDS: &[RowField] = &[
-    ("execution_id", "The execution.", text),
+    ("execution_id", "The execution.", String::schema),
     (
         "name",
         "The name for people: of the session, the command, the loop's task or the agent.",
-        text,
+        String::schema,
     ),
-    ("pane", "The pane, for a pane.", optional_text),
+    (
+        "pane",
+        "The pane, for a pane.",
+        || or_null(String::schema()),
+    ),
     ("kind", "The kind of execution.", kind),
     (
         "agent",
         "The program in it: `claude`, `codex`, …, `shell`, another program's name; null if unknown.",
-        optional_text,
+        || or_null(String::schema()),
     ),
     (
         "state",
@@ -37,28 +41,34 @@ const FIELDS: &[RowField] = &[
     (
         "seen",
         "The time at which it was last looked at in this state; null if it was not.",
-        optional_time,
+        || or_null(time()),
     ),
-    ("evidence", "The certainty of an agent's state.", evidence),
-    (
-        "asks",
-        "The agent's question, while it waits.",
-        optional_text,
-    ),
+    ("evidence", "The certainty of an agent's state.", || {
+        or_null(EnumOrUnknown::<StateEvidence>::schema())
+    }),
+    ("asks", "The agent's question, while it waits.", || {
+        or_null(String::schema())
+    }),
     (
         "exit_status",
         "The exit status: a number, 128 + n for a signal; null while it runs or where it is unknown.",
-        status,
+        || or_null(i32::schema()),
     ),
-    ("last_line", "The last line that is not decoration.", text),
-    ("last_output", "The time of the last output.", optional_time),
+    (
+        "last_line",
+        "The last line that is not decoration.",
+        String::schema,
+    ),
+    ("last_output", "The time of the last output.", || {
+        or_null(time())
+    }),
     (
         "turns",
         "The number of turns that an agent has finished.",
-        count,
+        u64::schema,
     ),
-    ("gaps", "The number of confirmed gaps.", count),
-    ("errors", "The number of errors.", count),
+    ("gaps", "The number of confirmed gaps.", u64::schema),
+    ("errors", "The number of errors.", u64::schema),
     (
         "attention",
         "The urgency with which the row asks for the user.",
@@ -106,28 +116,13 @@ fn row() -> Value {
     })
 }
 
-fn text() -> Value {
-    json!({"type": "string"})
-}
-
-fn optional_text() -> Value {
-    json!({"type": ["string", "null"]})
-}
-
 fn time() -> Value {
     json!({"type": "string", "format": "date-time"})
 }
 
-fn optional_time() -> Value {
-    json!({"type": ["string", "null"], "format": "date-time"})
-}
-
-fn count() -> Value {
-    json!({"type": "integer", "minimum": 0})
-}
-
-fn status() -> Value {
-    json!({"type": ["integer", "null"]})
+/// This schema, or null.
+fn or_null(schema: Value) -> Value {
+    json!({"anyOf": [schema, {"type": "null"}]})
 }
 
 /// These names, or one of a later version.
@@ -152,14 +147,6 @@ fn state() -> Value {
     if let Some(all) = schema["anyOf"].as_array_mut() {
         // The last one stands for the names of later versions.
         all.splice(0..0, own);
-    }
-    schema
-}
-
-fn evidence() -> Value {
-    let mut schema = EnumOrUnknown::<StateEvidence>::schema();
-    if let Some(all) = schema["anyOf"].as_array_mut() {
-        all.insert(0, json!({"type": "null"}));
     }
     schema
 }

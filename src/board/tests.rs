@@ -151,6 +151,26 @@ fn a_state_that_outlives_its_observer_has_lasted() {
     }
 }
 
+#[cfg(feature = "cli")]
+#[test]
+fn what_was_done_without_an_observer_was_not_looked_at() {
+    let done = || state("a", "%1", AgentState::Done, None);
+    let mut board = board(&[
+        at(0, opened("a", "%1", "claude")),
+        at(4, done()),
+        at(5, seen("a", "%1")),
+    ]);
+    board.end(&"a".into(), None, Timestamp::from_micros(9 * SECOND));
+    for event in [
+        opened("a", "%1", "claude"),
+        output("a", "%1", "more\n"),
+        done(),
+    ] {
+        board.apply(&at(20, event));
+    }
+    assert_eq!(places(&board), [("a", "finished")]);
+}
+
 #[test]
 fn what_was_looked_at_is_quiet_until_it_finishes_again() {
     let mut board = board(&[at(0, opened("a", "%1", "claude")), at(1, seen("a", "%1"))]);

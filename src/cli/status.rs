@@ -122,21 +122,19 @@ impl Source {
         if self.socket.is_none() {
             self.socket = observer::running(&self.data)?.map(|known| known.socket);
         }
-        let mut problem = "no observer runs".to_owned();
+        let history = format!("this is what the history in {} says", self.data.display());
+        let mut notice = format!("no observer runs: {history}; td-observe start observes");
         if let Some(socket) = self.socket.clone() {
             match self.ask(&socket, hold) {
                 Ok(rows) => return Ok(rows),
                 // It has ended, or another one has taken its place.
                 Err(error) if error.is_gone() => {}
-                Err(error) => problem = format!("{error:?}"),
+                Err(error) => notice = format!("{error:?}; {history}"),
             }
             self.forget();
         }
         if !std::mem::replace(&mut self.has_said, true) {
-            output::say(&format!(
-                "{problem}: this is what the history in {} says; td-observe start observes",
-                self.data.display()
-            ));
+            output::say(&notice);
         }
         let data = DataDir::new(self.data.clone());
         let now = self.clock.wall();

@@ -58,9 +58,15 @@ impl Home {
 
     #[track_caller]
     pub fn start(&self) -> u32 {
+        self.start_with(&[])
+    }
+
+    /// Starts the observer with more options.
+    #[track_caller]
+    pub fn start_with(&self, options: &[&str]) -> u32 {
         let socket = self.server.socket().display().to_string();
-        let started = self.run(&["start", "-S", &socket]);
-        assert_code(&started, 0);
+        let args = [&["start", "-S", &socket], options].concat();
+        assert_code(&self.run(&args), 0);
         self.pid()
     }
 

@@ -163,8 +163,7 @@ fn input_is_refused_unless_it_is_allowed() {
         "{refused:?}"
     );
     assert_code(&home.run(&["stop"]), 0);
-    let socket = home.server.socket().display().to_string();
-    assert_code(&home.run(&["start", "-S", &socket, "--allow-input"]), 0);
+    home.start_with(&["--allow-input"]);
     assert_code(&home.run(&["start", "--allow-input"]), 0);
     let unit = home.run(&["service", "show", "--allow-input"]);
     assert!(text(&unit.stdout).contains(" --allow-input"), "{unit:?}");
@@ -175,8 +174,7 @@ fn allowed_input_is_typed() {
     let home = Home::new();
     let pane = home.server.new_session("sh", 60, 12, "PS1='$ ' exec sh");
     home.server.wait_for_text(&pane, "$");
-    let socket = home.server.socket().display().to_string();
-    assert_code(&home.run(&["start", "-S", &socket, "--allow-input"]), 0);
+    home.start_with(&["--allow-input"]);
     assert_eq!(
         input(&home, &pane, r#"{"text":"echo a$((1 + 1))b"}"#),
         (200, json!({"pane": pane}))

@@ -42,8 +42,7 @@ fn text_is_waited_for_until_it_comes_or_the_time_is_up() {
     let home = Home::new();
     let pane = home.server.new_session("sh", 60, 10, "PS1='$ ' exec sh");
     home.server.wait_for_text(&pane, "$");
-    let socket = home.server.socket().display().to_string();
-    assert_code(&home.run(&["start", "-S", &socket, "--allow-input"]), 0);
+    home.start_with(&["--allow-input"]);
     // What is typed after the wait has begun is never too fast.
     for number in 0..5 {
         let wanted = format!("answer-{}", number + 10);
@@ -146,8 +145,7 @@ fn states_come_from_the_observer() {
     let home = Home::new();
     let pane = crate::states::start(&home.server);
     home.server.new_session("other", 40, 5, "exec cat");
-    let socket = home.server.socket().display().to_string();
-    assert_code(&home.run(&["start", "-S", &socket, "--allow-input"]), 0);
+    home.start_with(&["--allow-input"]);
     home.wait_for_row("agent", |row| row["state"] == "idle");
     let state = |states: Value| json!({"target": "agent", "state": states, "timeout_ms": 30_000});
     // The state that it has counts.
