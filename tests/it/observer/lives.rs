@@ -118,8 +118,12 @@ fn it_observes_where_its_terminal_is_gone_before_it_is_ready() {
     home.server
         .tmux(&["send-keys", "-t", "build", "after", "Enter"]);
     home.wait_for_row("build", |row| row["last_line"] == "after");
-    signal(observer.id(), Signal::HUP);
-    assert!(observer.wait().unwrap().success());
+    // Not HUP, which is ignored where the tests run under nohup.
+    signal(observer.id(), Signal::TERM);
+    let status = wait_for("the end of the observer", CEILING, || {
+        observer.try_wait().unwrap().ok_or(())
+    });
+    assert!(status.success(), "{status}");
     assert_eq!(states_of_runs(&home), ["detached"]);
 }
 
