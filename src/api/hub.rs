@@ -15,7 +15,8 @@ use crate::board::{Attention, Board, Row};
 use crate::bus::{Delivery, EventRef, RecvTimeoutError, Subscription};
 use crate::clock::Clock;
 use crate::error::Result;
-use crate::event::{ExecutionId, LogGapRange};
+use crate::event::{Envelope, ExecutionId, LogGapRange, TdEvent};
+use crate::history::DataDir;
 use crate::thread::{self, Handle};
 use crate::timestamp::Timestamp;
 
@@ -55,7 +56,10 @@ struct State {
     lagged: u64,
     /// Executions whose rows have changed since their summaries were taken.
     changed: BTreeSet<ExecutionId>,
+    /// Executions whose events come from the logs of other processes.
+    others: BTreeSet<ExecutionId>,
     is_closed: bool,
+    data: DataDir,
 }
 
 /// The next events of the stream.
@@ -95,6 +99,7 @@ impl Hub {
         events: Subscription,
         board: Board,
         numbers: &Numbers,
+        data: DataDir,
         clock: Clock,
     ) -> Result<(Self, Handle<()>)> {
         let mut journal = Journal::default();
@@ -112,7 +117,9 @@ impl Hub {
                 last_ts: now,
                 lagged: 0,
                 changed: BTreeSet::new(),
+                others: BTreeSet::new(),
                 is_closed: false,
+                data,
             }),
             arrived: Condvar::new(),
             instance: instance(now),
@@ -199,6 +206,41 @@ impl Hub {
         self.lock().journal.numbers_at(position)
     }
 
+    /// Begins to take the events of a run that another process writes; returns the number of the last one
+    /// that the hub knows.
+    pub fn begin_other(&self, id: &ExecutionId) -> u64 {
+        let mut state = self.lock();
+        state.others.insert(id.clone());
+        state.journal.last_of(id)
+    }
+
+    /// Takes the next events of a run that another process writes. Returns false, and takes none, if the
+    /// observer itself has events of the execution by now.
+    pub fn take_other(&self, id: &ExecutionId, events: Vec<Envelope>) -> bool {
+        for events in events.chunks(BATCH_MAX) {
+            let mut state = self.lock();
+            if !state.others.contains(id) {
+                return false;
+            }
+            for event in events {
+                state.take_event(event.clone().into());
+            }
+            drop(state);
+            self.shared.arrived.notify_all();
+        }
+        true
+    }
+
+    /// Ends a run whose writer is gone: its rows have ended, at the latest then.
+    pub fn end_other(&self, id: &ExecutionId, exit_status: Option<i32>, at: Timestamp) {
+        let mut state = self.lock();
+        if state.others.remove(id) && state.board.end(id, exit_status, at) {
+            state.version += 1;
+            drop(state);
+            self.shared.arrived.notify_all();
+        }
+    }
+
     /// Returns the number of events that the hub itself has missed.
     pub fn lagged(&self) -> u64 {
         self.lock().lagged
@@ -255,6 +297,9 @@ impl Hub {
     pub fn take_summaries(&self) -> Vec<Summary> {
         let mut state = self.lock();
         let changed = std::mem::take(&mut state.changed);
+        if changed.is_empty() {
+            return Vec::new();
+        }
         let numbers = state.journal.numbers();
         let summaries = changed.into_iter().filter_map(|execution_id| {
             let rows: Vec<Row> = state.board.rows_of(&execution_id).cloned().collect();
@@ -304,15 +349,32 @@ impl State {
                 return;
             }
         };
+        // A run that the observer has taken over.
+        if !self.others.is_empty() {
+            self.others.remove(event.event.execution_id());
+        }
+        let changed = self.take_event(event);
+        self.changed.extend(changed);
+    }
+
+    /// Notes the tmux server of a session, which the metadata of its run name.
+    fn place(&mut self, id: &ExecutionId) {
+        let metadata = self.data.run(id).metadata().ok().flatten();
+        if let Some(identity) = metadata.and_then(|metadata| metadata.identity) {
+            self.board.place(id, &identity.socket);
+        }
+    }
+
+    /// Takes an event; returns the executions whose rows have changed.
+    fn take_event(&mut self, event: EventRef) -> Vec<ExecutionId> {
         let seq = LogGapRange::of(&event).map(|numbers| numbers.last);
         self.journal.push(event.event.execution_id(), seq);
         self.last_ts = event.ts;
-        let changed = self.board.apply(&event);
-        if !changed.is_empty() {
-            self.version += 1;
-            let executions = changed.into_iter().map(|row| row.execution_id);
-            self.changed.extend(executions);
+        if let TdEvent::SessionStarted { execution_id, .. } = &event.event {
+            self.place(execution_id);
         }
+        let changed = self.board.apply(&event);
+        self.version += u64::from(!changed.is_empty());
         let bytes = event.event.memory_bytes();
         self.bytes += bytes;
         self.events.push_back((event, bytes));
@@ -321,6 +383,8 @@ impl State {
         {
             self.bytes -= bytes;
         }
+        let executions = changed.into_iter().map(|row| row.execution_id);
+        executions.collect()
     }
 }
 

@@ -57,6 +57,13 @@ impl Journal {
         self.named(&self.last)
     }
 
+    /// Returns the last number of a run; 0 for none.
+    pub fn last_of(&self, run: &str) -> u64 {
+        let index = self.index.get(run);
+        let last = index.and_then(|index| self.last.get(*index as usize));
+        last.copied().unwrap_or(0)
+    }
+
     /// Returns the last numbers at a position; `None` if it is older than the journal, or in the future.
     pub fn numbers_at(&self, position: u64) -> Option<Numbers> {
         let count = position.checked_sub(self.first)?;

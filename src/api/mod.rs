@@ -2,8 +2,8 @@
 //!
 //! ```text
 //! bus ─> td-hub: positions, board, last events ─┬─> td-api-1 ─> a face
-//!                                               └─> td-api-2 ─> curl
-//! logs ────────────────────────────────────────────^ what the hub has no longer
+//!           ^ td-others                         └─> td-api-2 ─> curl
+//! logs ─────┴──────────────────────────────────────^ what the hub has no longer
 //! ```
 //!
 //! The server speaks HTTP/1.1 in JSON: [`routes`] has the paths. Faces use [`exchange`] and
@@ -16,6 +16,7 @@ mod request;
 mod slots;
 
 mod hub;
+mod others;
 mod summary;
 
 mod history;
@@ -49,6 +50,7 @@ pub(crate) use client::{EventReader, NoItem, Streamed};
 pub(crate) use cursor::StreamCursor;
 pub(crate) use exchange::{get, post, read_answer};
 pub(crate) use hub::Hub;
+pub(crate) use others::Others;
 pub(crate) use panes::{ObservedServer, Panes};
 pub(crate) use request::{Head, Request, percent_encoded};
 pub(crate) use routes::Routes;

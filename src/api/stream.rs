@@ -4,7 +4,7 @@
 //! gets exactly what followed it: from the hub where that has it still, else from the logs. A client that
 //! reads too slowly gets from the logs what it missed in the hub; what is kept nowhere is counted.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
 use super::cursor::{HistoryPlace, StreamCursor, run_hash};
@@ -70,6 +70,8 @@ pub(crate) struct EventStream {
     ts: Timestamp,
     /// The last number of each run before the position.
     numbers: Numbers,
+    /// The last event that was read of each run that began after the position, and may come live, too.
+    ahead: BTreeMap<u64, (u64, Timestamp)>,
     round: Option<Round>,
     /// Live events that were taken from the hub.
     ready: std::vec::IntoIter<EventRef>,
@@ -108,6 +110,7 @@ impl EventStream {
             position,
             ts,
             numbers,
+            ahead: BTreeMap::new(),
             round: None,
             ready: Vec::new().into_iter(),
             clock,
@@ -244,10 +247,11 @@ impl EventStream {
             if let Some(event) = self.ready.next() {
                 self.position += 1;
                 self.ts = event.ts;
+                let was_read = self.was_read(&event);
                 if let Some(numbers) = LogGapRange::of(&event) {
                     self.note(event.event.execution_id(), numbers.last);
                 }
-                if self.selection.selects(&event) {
+                if !was_read && self.selection.selects(&event) {
                     return Ok(Some(Item::Event(event, self.cursor())));
                 }
                 continue;
@@ -267,6 +271,15 @@ impl EventStream {
                 Next::Closed => return Err(Ended),
             }
         }
+    }
+
+    /// Returns true if a live event was read from the log of its run, which began after the position.
+    fn was_read(&self, event: &Envelope) -> bool {
+        let (Some(seq), false) = (event.seq, self.ahead.is_empty()) else {
+            return false;
+        };
+        let read = self.ahead.get(&run_hash(event.event.execution_id()));
+        read.is_some_and(|(last, ts)| seq <= *last && event.ts <= *ts)
     }
 
     fn note(&mut self, run: &str, seq: u64) {
@@ -295,6 +308,9 @@ impl EventStream {
             let envelope = record.envelope;
             let run = run_hash(envelope.event.execution_id());
             let seq = envelope.seq.unwrap_or(0);
+            if !self.numbers.contains_key(envelope.event.execution_id()) {
+                self.ahead.insert(run, (seq, envelope.ts));
+            }
             if let Some(skip) = round.skip {
                 if (skip.run, skip.seq) == (run, seq) {
                     round.skip = None;

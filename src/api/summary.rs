@@ -58,6 +58,8 @@ pub(crate) fn board_of_history(
     for run in list.runs {
         let is_recent = now.micros().saturating_sub(run.last_event.micros()) <= age_max;
         if !is_recent && run.state != RunStatus::Running {
+            // It has no row until its execution continues.
+            numbers.insert(run.execution_id, run.events);
             continue;
         }
         match add_run(&mut board, &run.directory) {
@@ -77,6 +79,9 @@ pub(crate) fn board_of_history(
 /// Adds a run to the board; returns the number of its last event.
 fn add_run(board: &mut Board, run: &RunDirectory) -> Result<u64> {
     let metadata = run.metadata().unwrap_or_default();
+    if let Some(identity) = metadata.as_ref().and_then(|of| of.identity.as_ref()) {
+        board.place(run.execution_id(), &identity.socket);
+    }
     let stored = metadata
         .as_ref()
         .and_then(|metadata| metadata.extra.get(FIELD));

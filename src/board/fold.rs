@@ -263,7 +263,10 @@ impl Fold<'_> {
         let mut is_new = false;
         let row = self.rows.map.entry(key.clone()).or_insert_with(|| {
             is_new = true;
-            Row::new(&key, name(), kind, at)
+            let mut row = Row::new(&key, name(), kind, at);
+            let server = self.rows.servers.get(&key.execution_id);
+            row.server = server.filter(|_| row.pane.is_some()).cloned();
+            row
         });
         let before = row.clone();
         change(row, at);

@@ -100,14 +100,32 @@ impl Board {
         self.rows.restore(row);
     }
 
-    /// Ends the rows of an execution that are not known to run any more.
+    /// Notes the tmux server of an execution, whose rows name it.
     #[cfg(feature = "cli")]
-    pub(crate) fn end(&mut self, id: &ExecutionId, exit_status: Option<i32>, at: Timestamp) {
+    pub(crate) fn place(&mut self, id: &ExecutionId, server: &str) {
+        for (_, row) in self.rows.of(id) {
+            row.server = row.pane.as_ref().map(|_| server.to_owned());
+        }
+        let servers = &mut self.rows.servers;
+        servers.insert(id.clone(), server.to_owned());
+    }
+
+    /// Ends the rows of an execution that are not known to run any more; returns true if there were any.
+    #[cfg(feature = "cli")]
+    pub(crate) fn end(
+        &mut self,
+        id: &ExecutionId,
+        exit_status: Option<i32>,
+        at: Timestamp,
+    ) -> bool {
+        let mut has_changed = false;
         for (_, row) in self.rows.of(id) {
             if !row.has_ended() {
                 row.end_observed(exit_status, at);
+                has_changed = true;
             }
         }
+        has_changed
     }
 
     /// Returns the rows of an execution.

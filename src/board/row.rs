@@ -86,6 +86,8 @@ pub struct Row {
     pub name: String,
     /// The pane, for a pane.
     pub pane: Option<PaneId>,
+    /// The socket of the tmux server, for a pane whose server is known.
+    pub server: Option<String>,
     /// The kind of execution.
     pub kind: ExecutionKind,
     /// The program in it: `claude`, `codex`, …, `shell`, another program's name; `None` if unknown.
@@ -133,6 +135,7 @@ impl Row {
             execution_id: key.execution_id.clone(),
             name,
             pane: pane.map(PaneId::from),
+            server: None,
             kind,
             agent: None,
             state: RowState::Running,
@@ -272,6 +275,7 @@ impl Serialize for Row {
         map.serialize_entry("execution_id", &self.execution_id)?;
         map.serialize_entry("name", &self.name)?;
         map.serialize_entry("pane", &self.pane)?;
+        map.serialize_entry("server", &self.server)?;
         map.serialize_entry("kind", self.kind.as_str())?;
         map.serialize_entry("agent", &self.agent)?;
         map.serialize_entry("state", self.state.as_str())?;

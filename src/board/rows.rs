@@ -18,6 +18,8 @@ pub(super) struct Rows {
     pub map: BTreeMap<RowKey, Row>,
     /// The names of executions whose rows may appear later.
     pub names: FxHashMap<ExecutionId, String>,
+    /// The sockets of the tmux servers of executions.
+    pub servers: FxHashMap<ExecutionId, String>,
     /// The rules that recognize the decoration of agents' screens.
     pub rules: StateRules,
 }
@@ -27,6 +29,7 @@ impl Rows {
         Self {
             map: BTreeMap::new(),
             names: FxHashMap::default(),
+            servers: FxHashMap::default(),
             rules,
         }
     }

@@ -22,6 +22,11 @@ const FIELDS: &[RowField] = &[
         "The pane, for a pane.",
         || or_null(String::schema()),
     ),
+    (
+        "server",
+        "The socket of the tmux server, for a pane whose server is known.",
+        || or_null(String::schema()),
+    ),
     ("kind", "The kind of execution.", kind),
     (
         "agent",

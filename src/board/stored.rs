@@ -12,6 +12,9 @@ struct StoredRow {
     execution_id: ExecutionId,
     name: String,
     pane: Option<String>,
+    /// Rows of earlier versions lack it.
+    #[serde(default)]
+    server: Option<String>,
     kind: String,
     agent: Option<String>,
     state: String,
@@ -51,6 +54,7 @@ impl Row {
             part: stored.pane,
         };
         let mut row = Self::new(&key, stored.name, kind, stored.since);
+        row.server = stored.server;
         row.agent = stored.agent;
         row.state = state;
         row.seen = stored.seen;

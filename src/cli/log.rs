@@ -227,6 +227,7 @@ pub(super) fn run(options: &Options, config: Config) -> Result<ExitCode, Failure
         false => None,
     };
     let following = Following {
+        data: options.home()?,
         whiches,
         later,
         query: config.query,

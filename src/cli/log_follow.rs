@@ -1,4 +1,5 @@
-//! `log --follow`: what logs have, and then what is appended to them, until their writers end.
+//! `log --follow`: what logs have, and then what is appended to them, until their writers end. What an
+//! observer in the background leaves is followed further when the next one continues it.
 
 use std::collections::HashSet;
 use std::path::PathBuf;
@@ -9,6 +10,7 @@ use crossbeam_channel::select_biased;
 
 use super::history::{Ended, Which, tell};
 use super::log_merge::{finish, read_merged};
+use super::log_observers::Observers;
 use super::log_runs::Selection;
 use super::log_show::Show;
 use crate::clock::Clock;
@@ -26,6 +28,8 @@ const SORTED_MAX: usize = 10_000;
 
 /// The logs to follow.
 pub(super) struct Following {
+    /// The data directory, whose observer may continue runs.
+    pub data: PathBuf,
     pub whiches: Vec<Which>,
     /// Where runs that begin later are looked for.
     pub later: Option<(DataDir, Selection)>,
@@ -38,6 +42,8 @@ struct Followed {
     log: Follower,
     /// The number of the last event that was shown.
     seq: u64,
+    /// Its observer has ended, and the next one may continue it.
+    was_left: bool,
 }
 
 /// Follows logs to their ends.
@@ -48,10 +54,13 @@ pub(super) fn follow(
     stop: &Stop,
 ) -> Result<ExitCode, Ended> {
     let Following {
+        data,
         whiches,
         later,
         query,
     } = following;
+    let mut observers = Observers::of(data);
+    observers.look(false, clock.now());
     show.open_stream()?;
     let mut has_failed = false;
     let mut known: HashSet<PathBuf> = whiches.iter().map(|which| which.path().into()).collect();
@@ -84,8 +93,17 @@ pub(super) fn follow(
     let mut searched_at = clock.now();
     let mut is_first = true;
     loop {
-        let ended = read_on(&mut followed, show, stop)?;
-        for ended in ended {
+        let unwritten = read_on(&mut followed, show, stop)?;
+        observers.look(unwritten.iter().any(|run| run.was_left), clock.now());
+        for mut ended in unwritten {
+            ended.was_left = match &ended.which {
+                Which::Run(run) => observers.may_continue(run, clock.now()),
+                Which::File(_) => false,
+            };
+            if ended.was_left {
+                followed.push(ended);
+                continue;
+            }
             if is_single {
                 tell_cut_off(&ended.which, stop);
             }
@@ -145,7 +163,12 @@ fn begin_all(
         };
         let log = Follower::open(run, query.clone())?;
         show.begin(&which, stop)?;
-        followed.push(Followed { which, log, seq });
+        followed.push(Followed {
+            which,
+            log,
+            seq,
+            was_left: false,
+        });
     }
     Ok(followed)
 }

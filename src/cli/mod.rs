@@ -57,6 +57,7 @@ mod log_context;
 mod log_follow;
 mod log_lines;
 mod log_merge;
+mod log_observers;
 mod log_runs;
 mod log_show;
 mod replay;

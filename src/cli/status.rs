@@ -19,7 +19,7 @@ use crate::agent::StateRules;
 use crate::api::{Unobserved, board_of_history, get};
 use crate::board::{Attention, Row};
 use crate::clock::Clock;
-use crate::face::{BoardTable, one_line};
+use crate::face::{BoardTable, one_line, server_names};
 use crate::history::DataDir;
 
 /// Something needs the user.
@@ -59,14 +59,14 @@ pub(super) fn run(options: &Options, typed: &TypedStatus) -> Result<ExitCode, Fa
     })
 }
 
-/// Prints the board at each change, until a signal arrives.
+/// Prints the board at each change, until a signal arrives or its reader is gone.
 fn watch(options: &Options, typed: &TypedStatus, source: &mut Source) -> Result<ExitCode, Failure> {
     let signals = Signals::catch(|| {})?;
     let is_redrawn = std::io::stdout().is_terminal() && !options.json;
     let mut shown: Vec<Row> = Vec::new();
     let mut is_first = true;
     loop {
-        if !signals.first().is_empty() {
+        if !signals.first().is_empty() || output::is_unread() {
             return Ok(ExitCode::SUCCESS);
         }
         let Some(rows) = source.rows(Some(HOLD))? else {
@@ -206,18 +206,10 @@ fn selected(rows: Vec<Row>, targets: &[String]) -> Result<Vec<Row>, Failure> {
     if targets.is_empty() {
         return Ok(rows);
     }
-    let names = |row: &Row| {
-        let pane = row.pane.as_ref().map(|pane| pane.as_str().to_owned());
-        [
-            Some(row.name.clone()),
-            Some(row.execution_id.to_string()),
-            pane,
-        ]
-    };
-    let is_named = |row: &Row, target: &str| names(row).iter().flatten().any(|name| name == target);
+    let names: Vec<Vec<String>> = rows.iter().zip(server_names(&rows)).map(names).collect();
     for target in targets {
-        if !rows.iter().any(|row| is_named(row, target)) {
-            let known: Vec<String> = rows.iter().flat_map(names).flatten().collect();
+        if !names.iter().any(|names| names.contains(target)) {
+            let known: Vec<String> = names.into_iter().flatten().collect();
             let meant = nearest(target, known.iter().map(String::as_str));
             let hint = match meant {
                 Some(meant) => format!("did you mean {meant:?}?"),
@@ -229,11 +221,25 @@ fn selected(rows: Vec<Row>, targets: &[String]) -> Result<Vec<Row>, Failure> {
             )));
         }
     }
-    let wanted = rows.into_iter().filter(|row| {
-        let mut targets = targets.iter();
-        targets.any(|target| is_named(row, target))
-    });
-    Ok(wanted.collect())
+    let named = rows.into_iter().zip(names);
+    let wanted = named.filter(|(_, names)| targets.iter().any(|target| names.contains(target)));
+    Ok(wanted.map(|(row, _)| row).collect())
+}
+
+/// Returns the names of a row: those of its session and its pane also with the server before them, where
+/// there are several.
+fn names((row, server): (&Row, Option<String>)) -> Vec<String> {
+    let pane = row.pane.as_ref().map(|pane| pane.as_str().to_owned());
+    let mut names: Vec<String> = std::iter::once(row.name.clone()).chain(pane).collect();
+    if let Some(server) = server {
+        let placed: Vec<String> = names
+            .iter()
+            .map(|name| format!("{server}:{name}"))
+            .collect();
+        names.extend(placed);
+    }
+    names.push(row.execution_id.to_string());
+    names
 }
 
 fn lines(rows: &[Row]) -> String {

@@ -181,16 +181,26 @@ pub(super) fn run(options: &Options, config: Config) -> Result<ExitCode, Failure
 
 /// Shows the events of the observer that observes this server already, if there is one.
 fn beside_observer(options: &Options, config: &Config) -> Result<Option<ExitCode>, Failure> {
-    if options.no_log {
-        return Ok(None);
-    }
-    let Some(known) = observer::running(&options.home()?)? else {
-        return Ok(None);
+    let known = match options.home().map(|home| observer::running(&home)) {
+        Ok(Ok(Some(known))) => known,
+        Ok(Err(error)) if !options.no_log => return Err(error.into()),
+        Err(failure) if !options.no_log => return Err(failure),
+        // Without a log, no data directory is needed.
+        _ => return Ok(None),
     };
     let Some(socket) = options.server.socket_path() else {
         return Ok(None);
     };
     if !known.servers.contains(&socket) {
+        return Ok(None);
+    }
+    if options.no_log {
+        if !options.quiet {
+            super::output::say(&format!(
+                "an observer (pid {}) observes this server and keeps a history of it: --no-log only means that this watch observes for itself, too",
+                known.pid
+            ));
+        }
         return Ok(None);
     }
     if !config.hooks.is_empty() {

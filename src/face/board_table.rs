@@ -1,5 +1,7 @@
 //! The board as a table for a terminal: one line for each row, who needs the user first (pure).
 
+use std::collections::BTreeSet;
+
 use anstyle::{AnsiColor, Style};
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
@@ -28,7 +30,10 @@ impl BoardTable {
         if rows.is_empty() {
             return "nothing is observed\n".to_owned();
         }
-        let cells: Vec<[String; 5]> = rows.iter().map(|row| self.cells(row)).collect();
+        let servers = server_names(rows);
+        let cells = rows.iter().zip(&servers);
+        let cells = cells.map(|(row, server)| self.cells(row, server.as_deref()));
+        let cells: Vec<[String; 5]> = cells.collect();
         let head = ["NAME", "AGENT", "STATE", "FOR", "LAST"].map(str::to_owned);
         let maxima = [NAME_WIDTH_MAX, AGENT_WIDTH_MAX, 10, 5];
         let mut widths = [0; 4];
@@ -60,10 +65,11 @@ impl BoardTable {
         }
     }
 
-    fn cells(&self, row: &Row) -> [String; 5] {
-        let name = match &row.pane {
-            Some(pane) => format!("{} {pane}", row.name),
-            None => row.name.clone(),
+    fn cells(&self, row: &Row, server: Option<&str>) -> [String; 5] {
+        let name = match (&row.pane, server) {
+            (Some(pane), Some(server)) => format!("{server}:{} {pane}", row.name),
+            (Some(pane), None) => format!("{} {pane}", row.name),
+            (None, _) => row.name.clone(),
         };
         let state = match (row.state.as_str(), row.exit_status) {
             ("exited", Some(status)) => format!("exited {status}"),
@@ -98,6 +104,28 @@ impl BoardTable {
             false => line + "\n",
         }
     }
+}
+
+/// Returns the name of each row's tmux server where the rows are of more than one: the name of its socket,
+/// as `-L` takes it, or the path where several have that name.
+pub(crate) fn server_names(rows: &[Row]) -> Vec<Option<String>> {
+    let sockets: BTreeSet<&str> = rows
+        .iter()
+        .filter_map(|row| row.server.as_deref())
+        .collect();
+    let short = |socket: &str| socket.rsplit('/').next().unwrap_or(socket).to_owned();
+    let name = |socket: &str| {
+        let mut same = sockets.iter().filter(|of| short(of) == short(socket));
+        match same.nth(1) {
+            Some(_) => socket.to_owned(),
+            None => short(socket),
+        }
+    };
+    let are_several = sockets.len() > 1;
+    let servers = rows
+        .iter()
+        .map(|row| row.server.as_deref().filter(|_| are_several));
+    servers.map(|socket| socket.map(name)).collect()
 }
 
 fn style(attention: Attention) -> Style {

@@ -52,7 +52,7 @@ mod printer;
 mod samples;
 
 pub(crate) use asciicast::{AsciicastExport, AsciicastOptions};
-pub(crate) use board_table::BoardTable;
+pub(crate) use board_table::{BoardTable, server_names};
 pub(crate) use clean::one_line;
 pub(crate) use console::{BaselineLines, Console, ConsoleOptions};
 pub(crate) use event_writer::{EventWriter, Renderer, unless_broken_pipe};

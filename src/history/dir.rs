@@ -132,7 +132,7 @@ impl DataDir {
     }
 
     /// Returns the directories that may be runs.
-    pub(super) fn run_directories(&self) -> Result<Vec<RunDirectory>> {
+    pub(crate) fn run_directories(&self) -> Result<Vec<RunDirectory>> {
         let path = self.runs_path();
         self.check_owner()?;
         let failed = |cause| Error::file("cannot list", &path, cause);
@@ -150,6 +150,12 @@ impl DataDir {
             }
         }
         Ok(found)
+    }
+
+    /// Returns the run in the directory with a name, if it is one.
+    #[cfg(feature = "cli")]
+    pub(super) fn run_in(&self, name: &str) -> Option<RunDirectory> {
+        self.directory_of(&self.runs_path().join(name), name)
     }
 
     /// Returns the run of a directory name. A shortened name does not contain the id; the metadata

@@ -6,7 +6,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{AtFlags, CWD, Mode, OFlags, RenameFlags};
+use rustix::fs::{AtFlags, CWD, Mode, OFlags, RenameFlags, Timespec, Timestamps, UTIME_NOW};
 use rustix::io::Errno;
 
 use crate::error::{Error, Result};
@@ -122,6 +122,19 @@ impl DirHandle {
     /// Renames a file, replacing another one.
     pub(super) fn rename(&self, from: &str, to: &str) -> io::Result<()> {
         Ok(rustix::fs::renameat(self.fd(), from, self.fd(), to)?)
+    }
+
+    /// Sets the directory's times to now.
+    pub(super) fn set_times(&self) -> io::Result<()> {
+        let now = Timespec {
+            tv_sec: 0,
+            tv_nsec: UTIME_NOW,
+        };
+        let times = Timestamps {
+            last_access: now,
+            last_modification: now,
+        };
+        Ok(rustix::fs::futimens(self.fd(), &times)?)
     }
 
     pub(crate) fn fd(&self) -> BorrowedFd<'_> {

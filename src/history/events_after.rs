@@ -10,7 +10,7 @@ use crate::event::{Envelope, LogGapRange};
 use crate::history::dir::RunDirectory;
 use crate::history::dir_handle::EVENTS;
 use crate::history::line::parse_line;
-use crate::history::read::{LogReader, Query};
+use crate::history::read::{Follower, LogReader, Query};
 use crate::history::run_files::RunFiles;
 use crate::history::tail::line_start;
 
@@ -31,6 +31,24 @@ impl RunDirectory {
         }
     }
 
+    /// Follows the log from a number on. Events with at most that number may come first, where files were
+    /// closed since.
+    ///
+    /// # Errors
+    /// If there is no such run, or it cannot be read.
+    pub(crate) fn follow_after(&self, seq: u64) -> Result<Follower> {
+        let dir = self.open_dir()?;
+        let follow = || {
+            let files = RunFiles::list(&dir)?;
+            let offset = match &files.newest {
+                Some(newest) if has_all_after(&files, seq)? => Some(offset_after(newest, seq)?),
+                _ => None,
+            };
+            Follower::of_files(self, dir, files, Query::all(), offset)
+        };
+        follow().map_err(|cause| Error::file("cannot read the log in", self.path(), cause))
+    }
+
     /// Passes on the events after a number, in their order. `offset` is where they begin in the newest
     /// file, if that is still so; elsewhere they are searched.
     ///
@@ -45,10 +63,7 @@ impl RunDirectory {
         let failed = |cause| Error::file("cannot read", &self.events_path(), cause);
         let dir = self.open_dir()?;
         let files = RunFiles::list(&dir).map_err(failed)?;
-        let is_whole = match &files.newest {
-            Some(newest) => files.closed.is_empty() || first_seq(newest).map_err(failed)? <= seq,
-            None => false,
-        };
+        let is_whole = has_all_after(&files, seq).map_err(failed)?;
         let mut pass_on = |envelope: &Envelope| {
             if LogGapRange::of(envelope).is_some_and(|numbers| numbers.last > seq) {
                 each(envelope);
@@ -79,6 +94,14 @@ impl RunDirectory {
                 pass_on(&envelope);
             }
         }
+    }
+}
+
+/// Returns true if the newest file has all events after a number.
+fn has_all_after(files: &RunFiles, seq: u64) -> io::Result<bool> {
+    match &files.newest {
+        Some(newest) => Ok(files.closed.is_empty() || first_seq(newest)? <= seq.saturating_add(1)),
+        None => Ok(false),
     }
 }
 

@@ -14,6 +14,9 @@ use crate::timestamp::Timestamp;
 
 /// The largest file that is read; ours have some hundred bytes.
 const METADATA_BYTES_MAX: u64 = 1024 * 1024;
+/// The name in [`RunMetadata::extra`] of the session's present name, where it is not the label.
+pub(super) const SESSION: &str = "session";
+
 const TEMPORARY: &str = "metadata.json.tmp";
 
 /// Identifies the tmux session of a run independently of its current name. The fields never change
@@ -151,6 +154,18 @@ impl RunMetadata {
             extra,
             ..self
         }
+    }
+
+    /// Returns the present name of the session: the label, unless it was renamed.
+    pub(super) fn session(&self) -> &str {
+        let renamed = self.extra.get(SESSION).and_then(Value::as_str);
+        renamed.unwrap_or(&self.label)
+    }
+
+    /// Returns the names by which people call the run, beside its id.
+    pub(super) fn names(&self) -> impl Iterator<Item = &str> {
+        let names = [self.label.as_str(), self.session()];
+        names.into_iter().filter(|name| !name.is_empty())
     }
 
     pub(super) fn read_in(dir: &DirHandle) -> Result<Option<Self>> {

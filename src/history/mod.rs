@@ -45,6 +45,8 @@ mod iteration;
 mod read;
 
 mod open_run;
+#[cfg(feature = "cli")]
+mod run_changes;
 mod run_index;
 
 mod runs;
@@ -75,6 +77,8 @@ pub use prune::{Pruned, Retention};
 pub use read::{Follower, LogReader, LogRecord, LogSource, Merged, MergedLogs, Query, ReadReport};
 pub use replay_pace::ReplayPace;
 pub use rotate::Rotation;
+#[cfg(feature = "cli")]
+pub(crate) use run_changes::{Change, RunChanges};
 pub use runs::{RunList, RunStatus, RunSummary};
 pub use sync::SyncPolicy;
 #[doc(hidden)]

@@ -81,6 +81,9 @@ impl RunDirectory {
             // A full disk must not prevent observation; the log waits for room.
             warnings.push(format!("{error:?}"));
         }
+        // Reported to the observer of the data directory, which follows the run; it finds it a little
+        // later where this fails.
+        let _ = dir.set_times();
         Ok(OpenRun {
             directory: self.clone(),
             lock,

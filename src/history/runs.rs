@@ -126,17 +126,17 @@ impl DataDir {
         Ok(list)
     }
 
-    /// Returns the runs whose execution id or label `matches` accepts, in the order in which they began.
+    /// Returns the runs whose execution id, label or session `matches` accepts, in the order in which they began.
     ///
     /// # Errors
     /// If the directory cannot be listed.
     pub fn matching_runs(&self, matches: impl Fn(&str) -> bool) -> Result<Vec<RunDirectory>> {
         let mut found = Vec::new();
         for directory in self.run_directories()? {
-            // A directory without a history is no run; unreadable metadata have no label.
+            // A directory without a history is no run; unreadable metadata have no names.
             let metadata = directory.metadata().ok().flatten();
-            let label = metadata.as_ref().map_or("", |metadata| &metadata.label);
-            let is_match = matches(directory.execution_id()) || !label.is_empty() && matches(label);
+            let is_match = matches(directory.execution_id())
+                || metadata.as_ref().is_some_and(|of| of.names().any(&matches));
             if is_match && directory.has_history() {
                 let created = metadata.map(|metadata| metadata.created);
                 found.push((created.unwrap_or_default(), directory));
@@ -146,7 +146,8 @@ impl DataDir {
         Ok(found.into_iter().map(|(_, directory)| directory).collect())
     }
 
-    /// Returns the run of the execution with this name, or else the latest run with this label.
+    /// Returns the run of the execution with this name, or else the latest run with this label, or
+    /// whose session has this name now.
     ///
     /// # Errors
     /// [`Error::is_invalid_input`] if there is none; an error if the directory cannot be listed.
@@ -158,9 +159,9 @@ impl DataDir {
         }
         let mut latest: Option<(Timestamp, RunDirectory)> = None;
         for directory in self.run_directories()? {
-            // Unreadable metadata have no label.
+            // Unreadable metadata have no names.
             if let Ok(Some(metadata)) = directory.metadata()
-                && metadata.label == name
+                && metadata.names().any(|of| of == name)
                 && latest
                     .as_ref()
                     .is_none_or(|(created, _)| *created <= metadata.created)

@@ -1,8 +1,10 @@
 //! The observer in the background: start, stop, status, its API, and what it survives.
 
 mod api;
+mod faces;
 mod lives;
 mod log_file;
+mod others;
 mod panes;
 mod schema;
 mod views;

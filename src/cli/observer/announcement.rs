@@ -3,7 +3,7 @@
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{FlockOperation, flock};
@@ -40,7 +40,7 @@ pub(in crate::cli) struct Announcement {
 /// The right to be the observer of a data directory. Held until dropped, or until the process ends.
 #[derive(Debug)]
 pub(in crate::cli) struct ObserverLock {
-    _file: File,
+    file: File,
     data: PathBuf,
 }
 
@@ -54,7 +54,7 @@ impl ObserverLock {
         let file = open_lock(&path, true)?;
         match flock(&file, FlockOperation::NonBlockingLockExclusive) {
             Ok(()) => Ok(Self {
-                _file: file,
+                file,
                 data: data.to_owned(),
             }),
             Err(rustix::io::Errno::WOULDBLOCK) => {
@@ -82,16 +82,32 @@ impl ObserverLock {
         write().map_err(|cause| Error::file("cannot write", &self.data.join(FILE), cause))
     }
 
+    /// Returns true if the data directory is still the one that the lock is in.
+    pub fn is_in_place(&self) -> bool {
+        let held = self.file.metadata();
+        let found = fs::symlink_metadata(self.data.join(LOCK));
+        match (held, found) {
+            (Ok(held), Ok(found)) => (held.dev(), held.ino()) == (found.dev(), found.ino()),
+            _ => false,
+        }
+    }
+
     /// Removes the announcement, before the observer ends.
     pub fn withdraw(&self) {
+        if !self.is_in_place() {
+            // What is there now is another observer's.
+            return;
+        }
         // A file that is left is harmless: without the lock nobody believes it.
         let _ = fs::remove_file(self.data.join(FILE));
     }
 }
 
-fn open_lock(path: &Path, creates: bool) -> Result<File> {
+/// Opens the lock's file; one that is only checked may be in a directory that cannot be written.
+fn open_lock(path: &Path, is_taken: bool) -> Result<File> {
     let mut options = OpenOptions::new();
-    options.read(true).write(true).create(creates).mode(0o600);
+    options.read(true).mode(0o600);
+    options.write(is_taken).create(is_taken);
     let failed = |cause| Error::file("cannot open", path, cause);
     let file = options.open(path).map_err(failed)?;
     TrustedOwner::User.check(path, &file.metadata().map_err(failed)?)?;
@@ -161,6 +177,13 @@ mod tests {
         };
         lock.announce(&announcement).unwrap();
         assert_eq!(running(data).unwrap(), Some(announcement));
+        assert!(lock.is_in_place());
+        fs::rename(data.join(LOCK), data.join("moved")).unwrap();
+        let other = ObserverLock::take(data).unwrap();
+        assert!(other.is_in_place() && !lock.is_in_place());
+        lock.withdraw();
+        assert!(running(data).unwrap().is_some());
+        drop(other);
         drop(lock);
         assert_eq!(running(data).unwrap(), None);
         ObserverLock::take(data).unwrap().withdraw();

@@ -57,12 +57,16 @@ pub(in crate::cli) struct TypedStop {}
 Examples:
   td-observe service show       prints the unit
   td-observe service install    writes it, and starts the observer with your login
+  td-observe service install --agents ~/tasks
   td-observe service uninstall  stops it and removes the unit
 
 The unit is ~/.config/systemd/user/td-observe.service.")]
 pub(in crate::cli) struct TypedService {
     #[command(subcommand)]
     pub action: ServiceAction,
+    /// Read the output files of background agents in this directory; repeat for several
+    #[arg(long, global = true, value_name = "DIR", value_hint = ValueHint::DirPath)]
+    pub agents: Vec<PathBuf>,
     /// Let clients of the observer's API type into panes
     #[arg(long, global = true)]
     pub allow_input: bool,

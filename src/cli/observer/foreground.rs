@@ -11,8 +11,8 @@ use super::announcement::{Announcement, ObserverLock};
 use super::args::TypedStart;
 use crate::agent::StateRules;
 use crate::api::{
-    Hub, ObservedServer, Panes, Routes, Server as ApiServer, Slots, Unobserved, board_of_history,
-    socket_path, summary_of,
+    Hub, ObservedServer, Others, Panes, Routes, Server as ApiServer, Slots, Unobserved,
+    board_of_history, socket_path, summary_of,
 };
 use crate::bus::SubscribeOptions;
 use crate::cli::failure::Failure;
@@ -65,13 +65,14 @@ pub(super) fn run(options: &Options, typed: &TypedStart) -> Result<ExitCode, Fai
         ..Default::default()
     };
     let events = engine.subscribe_with(everything);
-    let (hub, hub_thread) = Hub::start(events, board, &numbers, clock.clone())?;
+    let (hub, hub_thread) = Hub::start(events, board, &numbers, data.clone(), clock.clone())?;
     let mut observer = Observer {
         engine,
         lock,
         data,
         hub,
         hub_thread,
+        others: None,
         api: None,
         clock,
     };
@@ -93,6 +94,8 @@ struct Observer {
     data: DataDir,
     hub: Hub,
     hub_thread: Handle<()>,
+    /// `None` until it is started.
+    others: Option<Others>,
     /// `None` until it is started.
     api: Option<ApiServer>,
     clock: Clock,
@@ -123,12 +126,15 @@ impl Observer {
             // Its job ends with the engine.
             drop(self.engine.watch_agents(agents)?);
         }
+        let sockets: Vec<PathBuf> = servers.iter().map(|server| server.socket.clone()).collect();
+        let others = Others::start(self.hub.clone(), self.data.clone(), &sockets, &self.clock)?;
+        self.others = Some(others);
         let data_dir = self.data.path().to_owned();
         let announcement = Announcement {
             pid: std::process::id(),
             socket: socket_path(&data_dir, std::env::var_os("XDG_RUNTIME_DIR")),
             data_dir,
-            servers: servers.iter().map(|server| server.socket.clone()).collect(),
+            servers: sockets,
             version: env!("CARGO_PKG_VERSION").to_owned(),
             started: self.clock.wall(),
             allow_input: panes.allows_input,
@@ -150,18 +156,24 @@ impl Observer {
             // The terminal or the process that started the observer may be gone: that is no reason to end.
             log::warn!("{}", error.text());
         }
-        self.until_signal(signals);
-        Ok(())
+        self.until_signal(signals)
     }
 
-    /// Stores summaries until a signal arrives.
-    fn until_signal(&self, signals: &Signals) {
+    /// Stores summaries until a signal arrives, or the data directory is gone.
+    fn until_signal(&self, signals: &Signals) -> Result<(), Failure> {
         loop {
             let due = self.clock.after(SUMMARIES);
             select_biased! {
-                recv(signals.first()) -> _ => return,
-                recv(due) -> _ => self.summarize(),
+                recv(signals.first()) -> _ => return Ok(()),
+                recv(due) -> _ => {}
             }
+            if !self.lock.is_in_place() {
+                return Err(Failure::other(format!(
+                    "the data directory {} was removed or replaced, so the observer ends; td-observe start observes again",
+                    self.data.path().display()
+                )));
+            }
+            self.summarize();
         }
     }
 
@@ -176,13 +188,18 @@ impl Observer {
     fn end(self) -> ExitCode {
         super::notify::notify("STOPPING=1");
         self.lock.withdraw();
-        self.summarize();
+        if self.lock.is_in_place() {
+            self.summarize();
+        }
+        let others = self.others.map_or(Ok(()), Others::stop);
         let ended = self.engine.shutdown();
         if let Some(api) = self.api {
             api.stop(&self.clock, API_END);
         }
-        if let Err(panicked) = self.hub_thread.join() {
-            output::say(&panicked.to_string());
+        for panicked in [others, self.hub_thread.join()] {
+            if let Err(panicked) = panicked {
+                output::say(&panicked.to_string());
+            }
         }
         drop(self.lock);
         crate::cli::live::code(report::tell(&ended))

@@ -65,6 +65,11 @@ fn unit(options: &Options, typed: &TypedService) -> Result<String, Failure> {
             None => String::new(),
         });
     }
+    for directory in &typed.agents {
+        let absolute = std::path::absolute(directory).unwrap_or_else(|_| directory.clone());
+        let directory = quoted(&absolute.to_string_lossy());
+        command.push_str(&format!(" --agents {directory}"));
+    }
     if typed.allow_input {
         command.push_str(" --allow-input");
     }

@@ -4,7 +4,7 @@ use serde_json::{Map, Value};
 
 use super::ActiveRun;
 use crate::clock::Clock;
-use crate::history::metadata::RunState;
+use crate::history::metadata::{RunState, SESSION};
 use crate::history::sync::{ClosingRun, SyncJob, Syncer};
 
 impl ActiveRun {
@@ -12,6 +12,14 @@ impl ActiveRun {
     pub(in crate::history) fn add_metadata(&mut self, extra: Map<String, Value>) {
         self.metadata.extra.extend(extra);
         self.has_new_metadata = true;
+    }
+
+    /// Notes the present name of the run's session, by which the run is found, too.
+    pub(in crate::history) fn note_name(&mut self, name: &str) {
+        if self.metadata.session() != name {
+            let name = (SESSION.to_owned(), name.into());
+            self.add_metadata(Map::from_iter([name]));
+        }
     }
 
     /// Queues changed metadata for `td-sync`. Returns `false` if there is no room.

@@ -72,31 +72,48 @@ impl Follower {
     /// If there is no such run, or its directory cannot be read.
     pub fn open(run: &RunDirectory, query: Query) -> Result<Self> {
         let dir = run.open_dir()?;
-        let failed = |cause| Error::file("cannot read the log in", run.path(), cause);
-        let files = RunFiles::list(&dir).map_err(failed)?;
+        let files = RunFiles::list(&dir);
+        let follow = files.and_then(|files| Self::of_files(run, dir, files, query, None));
+        follow.map_err(|cause| Error::file("cannot read the log in", run.path(), cause))
+    }
+
+    /// Begins with all events of these files, or at an offset in the newest one.
+    pub(in crate::history) fn of_files(
+        run: &RunDirectory,
+        dir: DirHandle,
+        files: RunFiles,
+        query: Query,
+        offset: Option<u64>,
+    ) -> io::Result<Self> {
         let mut number = files.next_number();
         let parser = Arc::new(BlockParser::new(query, true));
-        let newest = match files.newest {
-            Some(file) => Some(NewestFile::open(file).map_err(failed)?),
+        let mut newest = match files.newest {
+            Some(file) => Some(NewestFile::open(file)?),
             None => {
                 number -= 1;
                 None
             }
         };
-        let there = match &newest {
-            Some(newest) => {
-                let file = newest.file.try_clone().map_err(failed)?;
-                Some((file, newest.offset))
+        let backlog = match (offset, &mut newest) {
+            (Some(offset), Some(newest)) => {
+                newest.offset = offset;
+                None
             }
-            None => None,
+            (_, newest) => {
+                let there = match newest {
+                    Some(newest) => Some((newest.file.try_clone()?, newest.offset)),
+                    None => None,
+                };
+                let closed = files.closed.iter().map(|closed| closed.number);
+                let dir = run.open_dir().map_err(io::Error::other)?;
+                Some(LogReader::up_to(closed, there, dir, Arc::clone(&parser)))
+            }
         };
-        let closed = files.closed.iter().map(|closed| closed.number);
-        let backlog = LogReader::up_to(closed, there, run.open_dir()?, Arc::clone(&parser));
         Ok(Self {
             run: run.clone(),
             dir,
             parser,
-            backlog: Some(backlog),
+            backlog,
             newest,
             number,
             buffer: BlockBuffer::default(),

@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use super::LogWriter;
-use crate::event::{Envelope, ExecutionId, LogGapRange};
+use crate::event::{Envelope, ExecutionId, LogGapRange, TdEvent};
 use crate::history::active_run::{ActiveRun, WriterContext};
 use crate::history::events_file::PendingLimits;
 use crate::history::notice::LogNoticeKind;
@@ -46,6 +46,9 @@ impl LogWriter {
             self.flush(id, now);
             if let Some(run) = self.runs.get_mut(id) {
                 run.has_batch_lines = false;
+                if !run.queue_metadata(&self.syncer, &self.context.clock) {
+                    self.sync_at.get_or_insert(now);
+                }
             }
         }
         self.sync_written(&with_lines, now);
@@ -98,6 +101,11 @@ impl ActiveRun {
 
     fn push_one(&mut self, context: &mut WriterContext, envelope: &Envelope) {
         self.watch_clock(context, envelope.ts);
+        if let TdEvent::SessionStarted { session: name, .. }
+        | TdEvent::SessionRenamed { to: name, .. } = &envelope.event
+        {
+            self.note_name(name);
+        }
         if let Some(gap) = LogGapRange::of(envelope) {
             self.next_seq = self.next_seq.max(gap.last.saturating_add(1));
         }

@@ -7,7 +7,7 @@ use crate::cli::{Running, assert_code, text};
 use crate::support::{CEILING, TmuxServer, wait_for};
 
 #[track_caller]
-fn wait_for_end(home: &Home) {
+pub fn wait_for_end(home: &Home) {
     wait_for("the end of the observer", CEILING, || {
         let status = home.run(&["status", "-q"]);
         let is_over = text(&status.stderr).contains("no observer runs");

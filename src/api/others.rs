@@ -1,0 +1,302 @@
+//! The runs that other processes write into the data directory: commands, loops, agents, and sessions of
+//! servers that this observer does not observe. Their events come from their logs into the hub.
+//!
+//! `td-others` waits for changes of the data directory, reads what was appended, and hands it to the hub. It
+//! ends when its handle is stopped or dropped.
+
+use std::collections::BTreeMap;
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use super::hub::Hub;
+use crate::clock::Clock;
+use crate::error::{Error, Result};
+use crate::event::{Envelope, ExecutionId, LogGapRange};
+use crate::history::{Change, DataDir, Follower, RunChanges, RunDirectory, RunMetadata, host};
+use crate::thread::{self, Handle, Panicked};
+use crate::timestamp::Timestamp;
+
+/// The most runs that are followed at once, because each takes two descriptors. Others have their turn when
+/// these have ended.
+const FOLLOWED_MAX: usize = 128;
+
+/// The events that are read of a run before it is the next one's turn.
+const BATCH_MAX: usize = 1024;
+
+/// The time in which reports of changes are collected.
+const PAUSE: Duration = Duration::from_millis(20);
+
+/// The interval at which runs that are followed are read without a report, for file systems that report
+/// nothing.
+const LOOK: Duration = Duration::from_secs(1);
+
+/// The interval at which all runs are looked at, and the same without reports.
+const SCAN: Duration = Duration::from_secs(30);
+const SCAN_UNREPORTED: Duration = Duration::from_millis(250);
+
+/// A look at all runs takes at most one part in this many of the time.
+const SCAN_SHARE: u32 = 200;
+
+/// The handle of the thread.
+#[derive(Debug)]
+pub(crate) struct Others {
+    thread: Handle<()>,
+    wake: UnixStream,
+}
+
+impl Others {
+    /// Starts the thread. `servers` are the sockets of the tmux servers whose sessions the observer itself
+    /// observes.
+    ///
+    /// # Errors
+    /// If the system has no thread or descriptor left.
+    pub fn start(hub: Hub, data: DataDir, servers: &[PathBuf], clock: &Clock) -> Result<Self> {
+        let (wake, woken) = UnixStream::pair()
+            .map_err(|cause| Error::other("cannot follow other processes").because(cause))?;
+        let mut follower = OthersFollower {
+            changes: RunChanges::of(&data),
+            hub,
+            data,
+            servers: servers.iter().map(|socket| real(socket)).collect(),
+            host: host(),
+            followed: BTreeMap::new(),
+            is_full: false,
+            clock: clock.clone(),
+        };
+        let thread = thread::spawn("td-others", move || follower.run(&woken))?;
+        Ok(Self { thread, wake })
+    }
+
+    /// Ends the thread.
+    ///
+    /// # Errors
+    /// If the thread has panicked.
+    pub fn stop(self) -> Result<(), Panicked> {
+        drop(self.wake);
+        self.thread.join()
+    }
+}
+
+struct OthersFollower {
+    changes: RunChanges,
+    hub: Hub,
+    data: DataDir,
+    servers: Vec<PathBuf>,
+    host: String,
+    followed: BTreeMap<ExecutionId, FollowedRun>,
+    /// The user has been warned of runs that wait for their turn.
+    is_full: bool,
+    clock: Clock,
+}
+
+/// A run of another process.
+struct FollowedRun {
+    run: RunDirectory,
+    log: Follower,
+    /// The number of the last event that was taken.
+    seq: u64,
+    last: Timestamp,
+}
+
+/// What was read of a run.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Progress {
+    /// There may be more.
+    More,
+    /// All that there is now.
+    Read,
+    /// All; the run has ended, or belongs to the observer now.
+    Over,
+    /// It could not be read; the next look at all runs finds it if it is being written.
+    Failed,
+}
+
+impl OthersFollower {
+    fn run(&mut self, woken: &UnixStream) {
+        // Runs that were at work when the board was made, whatever has become of them since.
+        for row in self.hub.rows() {
+            if !row.has_ended() {
+                self.consider(self.data.run(&row.execution_id));
+            }
+        }
+        let mut scan_at = self.scan();
+        let mut is_collecting = false;
+        loop {
+            let is_behind = self.read_all();
+            if std::mem::take(&mut is_collecting) && !is_behind {
+                thread::park(Some(PAUSE));
+            }
+            let now = self.clock.now();
+            let until = match self.followed.is_empty() {
+                true => scan_at,
+                false => scan_at.min(now + LOOK),
+            };
+            let timeout = match is_behind {
+                true => Duration::ZERO,
+                false => until.saturating_duration_since(now),
+            };
+            match self.changes.wait(woken, timeout) {
+                Change::Stop => return,
+                Change::Runs(runs) => {
+                    runs.into_iter().for_each(|run| self.consider(run));
+                    // What follows at once is read with it.
+                    is_collecting = true;
+                }
+                Change::Any => scan_at = self.clock.now(),
+                Change::Nothing => {}
+            }
+            if self.clock.now() >= scan_at {
+                scan_at = self.scan();
+            }
+        }
+    }
+
+    /// Looks for runs that are being written; returns the time of the next look.
+    fn scan(&mut self) -> Instant {
+        let began = self.clock.now();
+        match self.data.run_directories() {
+            Ok(runs) => {
+                for run in runs {
+                    let is_known = self.followed.contains_key(run.execution_id());
+                    if !is_known && run.is_written().unwrap_or(false) {
+                        self.consider(run);
+                    }
+                }
+            }
+            Err(error) => log::debug!("{error:?}"),
+        }
+        let now = self.clock.now();
+        let interval = match self.changes.are_reported() {
+            true => SCAN,
+            false => SCAN_UNREPORTED,
+        };
+        now + interval.max(now.saturating_duration_since(began) * SCAN_SHARE)
+    }
+
+    /// Begins to follow a run of another process.
+    fn consider(&mut self, run: RunDirectory) {
+        let id = run.execution_id();
+        if self.followed.contains_key(id) {
+            return;
+        }
+        // Without metadata it is not open yet, or it is no run.
+        let Ok(Some(metadata)) = run.metadata() else {
+            return;
+        };
+        if self.is_own(&metadata) {
+            return;
+        }
+        if self.followed.len() >= FOLLOWED_MAX {
+            if !std::mem::replace(&mut self.is_full, true) {
+                log::warn!(
+                    "{FOLLOWED_MAX} runs of other processes are on the board; others come when these have ended"
+                );
+            }
+            return;
+        }
+        // Before it is read, so that nothing is missed in between.
+        self.changes.watch(&run);
+        let seq = self.hub.begin_other(id);
+        match run.follow_after(seq) {
+            Ok(log) => {
+                let last = metadata.updated;
+                let followed = FollowedRun {
+                    run: run.clone(),
+                    log,
+                    seq,
+                    last,
+                };
+                self.followed.insert(id.clone(), followed);
+            }
+            Err(error) => {
+                log::debug!("{error:?}");
+                self.changes.unwatch(&run);
+            }
+        }
+    }
+
+    /// Returns true for a run that this observer writes, or whose session it observes without a log.
+    fn is_own(&self, metadata: &RunMetadata) -> bool {
+        let is_writer = metadata.pid == std::process::id() && metadata.host == self.host;
+        let is_observed = || {
+            let identity = metadata.identity.as_ref();
+            identity.is_some_and(|of| self.servers.contains(&real(Path::new(&of.socket))))
+        };
+        is_writer || is_observed()
+    }
+
+    /// Reads what was appended to all runs; returns true if there may be more.
+    fn read_all(&mut self) -> bool {
+        let mut is_behind = false;
+        let Self {
+            changes,
+            hub,
+            followed,
+            ..
+        } = self;
+        followed.retain(|_, followed| {
+            let progress = followed.read(hub);
+            is_behind |= progress == Progress::More;
+            if progress == Progress::Over {
+                followed.end(hub);
+            }
+            let is_over = matches!(progress, Progress::Over | Progress::Failed);
+            if is_over {
+                changes.unwatch(&followed.run);
+            }
+            !is_over
+        });
+        is_behind
+    }
+}
+
+impl FollowedRun {
+    fn read(&mut self, hub: &Hub) -> Progress {
+        // Checked before reading: what was written before the writer ended is read then.
+        let is_written = self.log.is_written().unwrap_or(false);
+        match self.read_batch() {
+            Ok(events) if events.is_empty() && is_written => Progress::Read,
+            Ok(events) if events.is_empty() => Progress::Over,
+            Ok(events) => match hub.take_other(self.run.execution_id(), events) {
+                true => Progress::More,
+                false => Progress::Over,
+            },
+            Err(error) => {
+                log::warn!("{error:?}");
+                Progress::Failed
+            }
+        }
+    }
+
+    fn read_batch(&mut self) -> Result<Vec<Envelope>> {
+        let mut events = Vec::new();
+        while events.len() < BATCH_MAX
+            && let Some(record) = self.log.next()?
+        {
+            let envelope = record.envelope;
+            // A header, a line of an older log, or one that the hub has.
+            let Some(numbers) = LogGapRange::of(&envelope).filter(|of| of.last > self.seq) else {
+                continue;
+            };
+            // A run has the events of its execution only; others would get the wrong numbers.
+            if envelope.event.execution_id() == self.run.execution_id().as_str() {
+                (self.seq, self.last) = (numbers.last, numbers.ts);
+                events.push(envelope);
+            }
+        }
+        Ok(events)
+    }
+
+    /// Ends the rows of a run whose writer is gone; what the run has not reported is unknown.
+    fn end(&self, hub: &Hub) {
+        let metadata = self.run.metadata().ok().flatten();
+        let exit_status = metadata.and_then(|metadata| metadata.exit_status);
+        hub.end_other(self.run.execution_id(), exit_status, self.last);
+    }
+}
+
+/// Returns the path without symbolic links, as far as it exists.
+fn real(path: &Path) -> PathBuf {
+    std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned())
+}

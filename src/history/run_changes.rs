@@ -1,0 +1,264 @@
+//! Reports changes of the runs in a data directory, whichever process makes them (inotify).
+//!
+//! A writer that opens a run sets the times of the run's directory, which is reported for all runs. Only
+//! a run that is watched reports more: what is appended to its log, and the end of its writer, with whom
+//! the lock's file is closed. Where the system reports nothing, the caller looks at intervals.
+
+use std::collections::HashMap;
+use std::os::unix::net::UnixStream;
+use std::time::Duration;
+
+use super::dir::{DataDir, RunDirectory};
+use crate::event::ExecutionId;
+
+/// The changes of a data directory.
+#[derive(Debug)]
+pub(crate) struct RunChanges {
+    data: DataDir,
+    reports: Option<imp::Reports>,
+    /// The number of the watch of each run.
+    watched: HashMap<ExecutionId, i32>,
+}
+
+/// What a wait has found.
+#[derive(Debug)]
+pub(crate) enum Change {
+    /// Runs that were opened; those that are watched may have changed, too.
+    Runs(Vec<RunDirectory>),
+    /// Reports were lost: any run may have changed.
+    Any,
+    /// Nothing in time.
+    Nothing,
+    /// The waiting thread is to end.
+    Stop,
+}
+
+impl RunChanges {
+    /// Begins to watch a data directory.
+    pub fn of(data: &DataDir) -> Self {
+        let reports = imp::Reports::of(&data.runs_path());
+        let reports = reports.inspect_err(|cause| {
+            log::warn!(
+                "changes in {} are looked for, because they are not reported: {cause}",
+                data.runs_path().display()
+            );
+        });
+        Self {
+            data: data.clone(),
+            reports: reports.ok(),
+            watched: HashMap::new(),
+        }
+    }
+
+    /// Returns true if the system reports changes.
+    pub fn are_reported(&self) -> bool {
+        self.reports.is_some()
+    }
+
+    /// Watches the files of a run.
+    pub fn watch(&mut self, run: &RunDirectory) {
+        let Some(reports) = &self.reports else {
+            return;
+        };
+        match reports.watch(run.path()) {
+            Ok(number) => {
+                self.watched.insert(run.execution_id().clone(), number);
+            }
+            // It is looked at in intervals.
+            Err(cause) => log::debug!("{}: {cause}", run.path().display()),
+        }
+    }
+
+    /// Ends the watch of a run.
+    pub fn unwatch(&mut self, run: &RunDirectory) {
+        if let (Some(reports), Some(number)) =
+            (&self.reports, self.watched.remove(run.execution_id()))
+        {
+            reports.unwatch(number);
+        }
+    }
+
+    /// Waits for changes. The closing of the other end of `woken` ends the wait.
+    pub fn wait(&self, woken: &UnixStream, timeout: Duration) -> Change {
+        match imp::wait(self.reports.as_ref(), woken, timeout) {
+            imp::Woken::Stop => Change::Stop,
+            imp::Woken::Timeout => Change::Nothing,
+            imp::Woken::Overflow => Change::Any,
+            imp::Woken::Names(names) => {
+                let runs = names.iter().filter_map(|name| self.data.run_in(name));
+                Change::Runs(runs.collect())
+            }
+        }
+    }
+}
+
+#[cfg(target_os = "linux")]
+mod imp {
+    use std::collections::BTreeSet;
+    use std::io;
+    use std::mem::MaybeUninit;
+    use std::os::fd::{AsFd, OwnedFd};
+    use std::os::unix::net::UnixStream;
+    use std::path::Path;
+    use std::time::Duration;
+
+    use rustix::event::{PollFd, PollFlags, Timespec, poll};
+    use rustix::fs::inotify::{self, CreateFlags, ReadFlags, WatchFlags};
+    use rustix::io::Errno;
+
+    /// The size of one read; further reports follow with the next one.
+    const REPORTS_BYTES: usize = 16 * 1024;
+
+    #[derive(Debug)]
+    pub struct Reports {
+        inotify: OwnedFd,
+        runs: i32,
+    }
+
+    pub enum Woken {
+        Stop,
+        Timeout,
+        Overflow,
+        Names(BTreeSet<String>),
+    }
+
+    impl Reports {
+        pub fn of(runs: &Path) -> io::Result<Self> {
+            let inotify = inotify::init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK)?;
+            let flags = WatchFlags::ATTRIB | WatchFlags::MOVED_TO | WatchFlags::ONLYDIR;
+            let runs = inotify::add_watch(&inotify, runs, flags)?;
+            Ok(Self { inotify, runs })
+        }
+
+        pub fn watch(&self, run: &Path) -> io::Result<i32> {
+            let flags = WatchFlags::MODIFY
+                | WatchFlags::CREATE
+                | WatchFlags::MOVED_TO
+                | WatchFlags::CLOSE_WRITE
+                | WatchFlags::ONLYDIR
+                | WatchFlags::DONT_FOLLOW;
+            Ok(inotify::add_watch(&self.inotify, run, flags)?)
+        }
+
+        pub fn unwatch(&self, number: i32) {
+            // The system has removed the watch of a directory that is gone.
+            let _ = inotify::remove_watch(&self.inotify, number);
+        }
+
+        /// Reads what was reported.
+        fn read(&self) -> Woken {
+            let mut names = BTreeSet::new();
+            let mut reports = [MaybeUninit::uninit(); REPORTS_BYTES];
+            let mut reader = inotify::Reader::new(&self.inotify, &mut reports);
+            while let Ok(report) = reader.next() {
+                if report.events().contains(ReadFlags::QUEUE_OVERFLOW) {
+                    return Woken::Overflow;
+                }
+                if report.wd() == self.runs
+                    && let Some(Ok(name)) = report.file_name().map(|name| name.to_str())
+                {
+                    names.insert(name.to_owned());
+                }
+            }
+            Woken::Names(names)
+        }
+    }
+
+    pub fn wait(reports: Option<&Reports>, woken: &UnixStream, timeout: Duration) -> Woken {
+        let timeout = Timespec::try_from(timeout).ok();
+        let mut fds = vec![PollFd::new(woken, PollFlags::IN)];
+        fds.extend(
+            reports.map(|reports| PollFd::from_borrowed_fd(reports.inotify.as_fd(), PollFlags::IN)),
+        );
+        match poll(&mut fds, timeout.as_ref()) {
+            Ok(0) | Err(Errno::INTR) => return Woken::Timeout,
+            Ok(_) => {}
+            Err(error) => {
+                log::warn!("runs of other processes are no longer followed: {error}");
+                return Woken::Stop;
+            }
+        }
+        if !fds[0].revents().is_empty() {
+            return Woken::Stop;
+        }
+        reports.map_or(Woken::Timeout, Reports::read)
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+mod imp {
+    use std::collections::BTreeSet;
+    use std::io;
+    use std::os::unix::net::UnixStream;
+    use std::path::Path;
+    use std::time::Duration;
+
+    use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
+    #[derive(Debug)]
+    pub struct Reports(());
+
+    pub enum Woken {
+        Stop,
+        Timeout,
+        Overflow,
+        Names(BTreeSet<String>),
+    }
+
+    impl Reports {
+        pub fn of(_runs: &Path) -> io::Result<Self> {
+            Err(io::ErrorKind::Unsupported.into())
+        }
+
+        pub fn watch(&self, _run: &Path) -> io::Result<i32> {
+            Err(io::ErrorKind::Unsupported.into())
+        }
+
+        pub fn unwatch(&self, _number: i32) {}
+    }
+
+    pub fn wait(_reports: Option<&Reports>, woken: &UnixStream, timeout: Duration) -> Woken {
+        let timeout = Timespec::try_from(timeout).ok();
+        match poll(&mut [PollFd::new(woken, PollFlags::IN)], timeout.as_ref()) {
+            Ok(1..) => Woken::Stop,
+            _ => Woken::Timeout,
+        }
+    }
+}
+
+#[cfg(all(test, target_os = "linux"))]
+mod tests {
+    use super::*;
+    use crate::history::RunInfo;
+    use crate::timestamp::Timestamp;
+
+    const CEILING: Duration = Duration::from_secs(20);
+
+    #[test]
+    fn a_run_that_is_opened_and_the_end_of_its_writer_are_reported() {
+        let temp = tempfile::tempdir().unwrap();
+        let data = DataDir::new(temp.path());
+        data.prepare().unwrap();
+        let (wake, woken) = UnixStream::pair().unwrap();
+        let mut changes = RunChanges::of(&data);
+        for id in ["a b/c".to_owned(), "x".repeat(400)] {
+            for _ in 0..2 {
+                let run = data.run(&id.as_str().into());
+                let open = run.open(RunInfo::default(), Timestamp::default()).unwrap();
+                match changes.wait(&woken, CEILING) {
+                    Change::Runs(runs) => assert_eq!(*runs[0].execution_id(), *id),
+                    other => panic!("{other:?}"),
+                }
+                changes.watch(&run);
+                drop(open);
+                assert!(matches!(changes.wait(&woken, CEILING), Change::Runs(_)));
+                assert!(!run.is_written().unwrap());
+                changes.unwatch(&run);
+                // What is left of the reports of its files.
+                while !matches!(changes.wait(&woken, Duration::ZERO), Change::Nothing) {}
+            }
+        }
+        drop(wake);
+        assert!(matches!(changes.wait(&woken, CEILING), Change::Stop));
+    }
+}

@@ -1,0 +1,247 @@
+//! Commands, loops and agents of other processes: on the board and in the stream of a running observer.
+
+use std::io::Write;
+use std::process::{ChildStdin, Stdio};
+use std::time::{Duration, Instant};
+
+use rustix::process::Signal;
+use serde_json::Value;
+
+use super::{Home, request};
+use crate::cli::{Running, assert_code, text};
+use crate::support::{CEILING, wait_for};
+
+/// The time in which a change is on the board on a busy machine; the usual time is printed.
+const SOON: Duration = Duration::from_secs(5);
+
+impl Home {
+    /// Starts the program with an open input.
+    fn start_with_input(&self, args: &[&str]) -> (Running, ChildStdin) {
+        let mut command = self.command(args);
+        command.stdin(Stdio::piped());
+        let mut running = Running::start(command);
+        let input = running.child.stdin.take().unwrap();
+        (running, input)
+    }
+
+    /// Returns the rows of the observer, without a process in between.
+    fn board(&self) -> Vec<Value> {
+        let answer = request(&self.socket(), "GET /api/v1/board HTTP/1.1\r\n\r\n");
+        let (_, body) = answer.split_once("\r\n\r\n").unwrap();
+        serde_json::from_str(body).unwrap()
+    }
+
+    /// Waits until the row of a run is as wanted; returns it, and the time that it took.
+    #[track_caller]
+    fn wait_for_run(&self, id: &str, is_so: impl Fn(&Value) -> bool) -> (Value, Duration) {
+        let began = Instant::now();
+        let row = wait_for(id, CEILING, || {
+            let rows = self.board();
+            let mut found = rows.iter().filter(|row| row["execution_id"] == id);
+            let row = found.next().cloned();
+            assert!(found.next().is_none(), "{rows:#?}");
+            row.filter(&is_so).ok_or(rows)
+        });
+        (row, began.elapsed())
+    }
+}
+
+#[test]
+fn commands_of_other_processes_come_change_and_end() {
+    let home = Home::new();
+    home.start();
+    let mut late = Vec::new();
+    for (id, code) in [("good", 0), ("bad", 7)] {
+        let script = format!("echo begun-{id}; read go; echo more-{id}; read end; exit {code}");
+        let args = [
+            "run",
+            "--stdin",
+            "--execution-id",
+            id,
+            "--",
+            "sh",
+            "-c",
+            &script,
+        ];
+        let (mut run, mut input) = home.start_with_input(&args);
+        run.wait_for(&format!("begun-{id}"));
+        let (row, took) = home.wait_for_run(id, |row| row["state"] == "running");
+        late.push(took);
+        assert_eq!(
+            (&row["kind"], &row["pane"]),
+            (&"command".into(), &Value::Null)
+        );
+        input.write_all(b"\n").unwrap();
+        run.wait_for(&format!("more-{id}"));
+        let (_, took) = home.wait_for_run(id, |row| row["last_line"] == format!("more-{id}"));
+        late.push(took);
+        input.write_all(b"\n").unwrap();
+        assert_code(&run.end(), code);
+        let (row, took) = home.wait_for_run(id, |row| row["state"] == "exited");
+        late.push(took);
+        assert_eq!(row["exit_status"], code);
+        assert_eq!(row["attention"], "finished");
+    }
+    eprintln!("on the board after {late:?}");
+    assert!(late.iter().all(|late| *late < SOON), "{late:?}");
+    // One that is over before anything looks.
+    assert_code(&home.run(&["run", "--execution-id", "short", "true"]), 0);
+    home.wait_for_run("short", |row| row["exit_status"] == 0);
+    // A command that is run again under its name continues its row.
+    let again = [
+        "run",
+        "--execution-id",
+        "bad",
+        "--",
+        "sh",
+        "-c",
+        "echo again; exit 3",
+    ];
+    assert_code(&home.run(&again), 3);
+    home.wait_for_run("bad", |row| {
+        row["exit_status"] == 3 && row["last_line"] == "again"
+    });
+    // The observer writes nothing of it, and its next life shows the same.
+    assert_code(&home.run(&["stop"]), 0);
+    home.start();
+    home.wait_for_run("bad", |row| row["exit_status"] == 3);
+    assert_code(&home.run(&["stop"]), 0);
+}
+
+#[test]
+fn a_killed_command_ends_and_one_that_was_there_before_goes_on() {
+    let home = Home::new();
+    let script = "echo begun; while read line; do echo got $line; done";
+    let args = [
+        "run",
+        "--stdin",
+        "--execution-id",
+        "victim",
+        "--",
+        "sh",
+        "-c",
+        script,
+    ];
+    let (mut run, mut input) = home.start_with_input(&args);
+    run.wait_for("begun");
+    home.start();
+    home.wait_for_run("victim", |row| row["state"] == "running");
+    input.write_all(b"one\n").unwrap();
+    home.wait_for_run("victim", |row| row["last_line"] == "got one");
+    run.signal(Signal::KILL);
+    let (row, took) = home.wait_for_run("victim", |row| row["state"] == "exited");
+    eprintln!("its end was on the board after {took:?}");
+    assert!(took < SOON, "{took:?}");
+    assert_eq!(row["exit_status"], Value::Null);
+    drop(input);
+    drop(run.end());
+    let runs = text(&home.run(&["runs", "--json"]).stdout);
+    assert!(runs.contains("\"state\":\"cut off\""), "{runs}");
+    assert_code(&home.run(&["stop"]), 0);
+}
+
+#[test]
+fn each_event_of_another_process_is_streamed_once() {
+    let home = Home::new();
+    home.start();
+    let until_stopped = ["events?since=1h", "events"].map(|path| {
+        let head = format!("GET /api/v1/{path} HTTP/1.1\r\n\r\n");
+        let socket = home.socket();
+        std::thread::spawn(move || request(&socket, &head))
+    });
+    let script = "i=0; while [ $i -lt 3000 ]; do i=$((i+1)); echo line-$i; done";
+    let args = ["run", "--execution-id", "flood", "--", "sh", "-c", script];
+    let run = Running::start(home.command(&args));
+    // A stream that begins in the middle, in the history.
+    home.wait_for_run("flood", |_| true);
+    let head = "GET /api/v1/events?since=1h&execution=flood HTTP/1.1\r\n\r\n".to_owned();
+    let socket = home.socket();
+    let late = std::thread::spawn(move || request(&socket, &head));
+    assert_code(&run.end(), 0);
+    home.wait_for_run("flood", |row| row["exit_status"] == 0);
+    assert_code(&home.run(&["stop"]), 0);
+    let [all, live] = until_stopped.map(|stream| stream.join().unwrap());
+    for (name, answer) in [("all", all), ("live", live), ("late", late.join().unwrap())] {
+        let lines = answer
+            .lines()
+            .filter_map(|line| line.strip_prefix("data: "));
+        let events = lines.map(|line| serde_json::from_str::<Value>(line).unwrap());
+        let of_flood: Vec<u64> = events
+            .filter(|envelope| envelope["event"]["execution_id"] == "flood")
+            .filter_map(|envelope| envelope["seq"].as_u64().filter(|seq| *seq > 0))
+            .collect();
+        let expected: Vec<u64> = (1..=*of_flood.last().expect(name)).collect();
+        assert_eq!(of_flood, expected, "{name}");
+        assert!(answer.contains("line-3000"), "{name}");
+        assert!(answer.contains("ExecutionCompleted"), "{name}");
+    }
+}
+
+#[test]
+fn loops_and_agents_of_other_processes_are_on_the_board() {
+    let home = Home::new();
+    home.start();
+    let loops = home.run(&[
+        "loop",
+        "--agent",
+        "echo done",
+        "--check",
+        "true",
+        "--task",
+        "tidy up",
+        "--max-iterations",
+        "2",
+        "--execution-id",
+        "tidy",
+    ]);
+    assert_code(&loops, 0);
+    let (row, _) = home.wait_for_run("tidy", |row| row["exit_status"] == 0);
+    assert_eq!(
+        (&row["kind"], &row["name"]),
+        (&"loop".into(), &"tidy up".into())
+    );
+    let file = home.data().join("agent.log");
+    std::fs::write(&file, "half done\n").unwrap();
+    let agents = Running::start(home.command(&["agents", &file.display().to_string()]));
+    wait_for("the agent", CEILING, || {
+        let rows = home.board();
+        let is_there = rows
+            .iter()
+            .any(|row| row["kind"] == "agent" && row["state"] != "exited");
+        is_there.then_some(()).ok_or(rows)
+    });
+    agents.signal(Signal::INT);
+    drop(agents.end());
+    wait_for("the end of the agent's observer", CEILING, || {
+        let rows = home.board();
+        let mut agents = rows.iter().filter(|row| row["kind"] == "agent");
+        agents
+            .all(|row| row["state"] == "exited")
+            .then_some(())
+            .ok_or(rows)
+    });
+    assert_code(&home.run(&["stop"]), 0);
+}
+
+#[test]
+fn sessions_that_the_observer_observes_are_its_own() {
+    let home = Home::new();
+    home.server.new_session("build", 80, 24, "exec cat");
+    let socket = home.server.socket().display().to_string();
+    // Hooks make a watch observe for itself, and it has the lock.
+    let mut watch = Running::start(home.command(&["watch", "-S", &socket, "--on-end", "true"]));
+    watch.wait_for("build");
+    home.start();
+    home.server
+        .tmux(&["send-keys", "-t", "build", "hello", "Enter"]);
+    watch.wait_for("hello");
+    watch.signal(Signal::INT);
+    assert_code(&watch.end(), 0);
+    home.server
+        .tmux(&["send-keys", "-t", "build", "later", "Enter"]);
+    home.wait_for_row("build", |row| {
+        row["last_line"] == "later" && row["state"] == "running"
+    });
+    assert_eq!(home.board().len(), 1);
+    assert_code(&home.run(&["stop"]), 0);
+}
