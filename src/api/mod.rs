@@ -11,14 +11,18 @@
 
 mod chunked;
 mod cursor;
+mod gauges;
 mod journal;
+mod liveness;
 mod request;
+mod seen;
 mod slots;
 
 mod hub;
 mod summary;
 
 mod history;
+mod selection;
 mod stream;
 
 mod response;
@@ -33,6 +37,7 @@ mod metrics;
 mod panes;
 mod states;
 
+mod face_views;
 mod input;
 mod screen;
 mod wait;

@@ -5,7 +5,7 @@
 
 use std::io::{self, Read, Write};
 use std::os::unix::net::UnixStream;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use rustix::net::{RecvFlags, recv};
 use tungstenite::handshake::derive_accept_key;
@@ -15,11 +15,12 @@ use tungstenite::{Error, Message, WebSocket};
 
 use super::client_message;
 use super::cursor::StreamCursor;
-use super::events::{self, KEEP_ALIVE};
+use super::events;
 use super::hub::Hub;
+use super::liveness::{Liveness, Step};
 use super::request::Request;
 use super::response::{Response, problem};
-use super::stream::{EventStream, Item, StartPoint};
+use super::stream::{EventStream, Item};
 use crate::clock::Clock;
 use crate::event::StreamEvent;
 use crate::history::DataDir;
@@ -49,7 +50,7 @@ pub(super) fn serve(
     (mut stream, clock, stop): (&UnixStream, &Clock, &Stop),
 ) -> io::Result<()> {
     let opened = accept_key(request).and_then(|key| {
-        let events = events::open(hub.clone(), data.clone(), request, clock)?;
+        let events = events::open(hub, data, request, clock)?;
         Ok((key, events))
     });
     let (key, events) = match opened {
@@ -69,10 +70,8 @@ pub(super) fn serve(
     let connection = Connection {
         socket: WebSocket::from_raw_socket(Duplex(stream), Role::Server, Some(config)),
         events,
-        hub,
-        data,
         clock,
-        written_at: clock.now(),
+        liveness: Liveness::new(clock.now()),
         is_flushed: false,
     };
     match connection.run(stop) {
@@ -135,11 +134,8 @@ impl Write for Duplex<'_> {
 struct Connection<'a> {
     socket: WebSocket<Duplex<'a>>,
     events: EventStream,
-    hub: Hub,
-    data: Option<DataDir>,
     clock: &'a Clock,
-    /// The time of the last write.
-    written_at: Instant,
+    liveness: Liveness,
     /// Frames are flushed before the thread waits.
     is_flushed: bool,
 }
@@ -152,6 +148,16 @@ impl Connection<'_> {
             if let Err(error) = self.receive() {
                 return self.end(error);
             }
+            match self.liveness.take_due(self.clock.now()) {
+                Some(Step::Close) => {
+                    return self.close(CloseCode::Away, "the client answers no ping");
+                }
+                Some(Step::Ping) => {
+                    self.is_flushed = false;
+                    self.socket.write(Message::Ping(Vec::new().into()))?;
+                }
+                None => {}
+            }
             for _ in 0..EVENTS_PER_TURN {
                 let deadline = match self.is_flushed {
                     true => self.clock.now() + TURN,
@@ -160,13 +166,14 @@ impl Connection<'_> {
                 match self.events.next(deadline, &is_over) {
                     Ok(Some(Item::Event(envelope, cursor))) => {
                         let line = serde_json::to_string(&*envelope).map_err(io::Error::other)?;
-                        self.send(framed(Some(&cursor), line))?;
+                        self.send(framed(&cursor, line))?;
                     }
                     Ok(Some(Item::Missed(missed, cursor))) => {
-                        self.send_stream_event(Some(&cursor), &StreamEvent::Lagged { missed })?;
+                        self.send_stream_event(&cursor, &StreamEvent::Lagged { missed })?;
                     }
                     Ok(None) => {
-                        self.rest()?;
+                        self.socket.flush()?;
+                        self.is_flushed = true;
                         break;
                     }
                     Err(_) => return self.close(CloseCode::Away, "the observer ends"),
@@ -175,24 +182,14 @@ impl Connection<'_> {
         }
     }
 
-    /// Flushes, or shows after a silence that the connection works.
-    fn rest(&mut self) -> Result<(), Error> {
-        let now = self.clock.now();
-        if self.is_flushed && now.saturating_duration_since(self.written_at) < KEEP_ALIVE {
-            return Ok(());
-        }
-        if self.is_flushed {
-            self.socket.write(Message::Ping(Vec::new().into()))?;
-        }
-        self.socket.flush()?;
-        (self.is_flushed, self.written_at) = (true, now);
-        Ok(())
-    }
-
     /// Reads what the client has sent.
     fn receive(&mut self) -> Result<(), Error> {
         for _ in 0..MESSAGES_PER_TURN {
-            let answered = match self.socket.read() {
+            let message = self.socket.read();
+            if message.is_ok() {
+                self.liveness.heard(self.clock.now());
+            }
+            let answered = match message {
                 Ok(Message::Text(text)) => self.change(&text),
                 Ok(Message::Binary(_)) => Err(problem(400, "messages are JSON in text frames")),
                 // The answers to pings and closes are written by themselves.
@@ -214,25 +211,20 @@ impl Connection<'_> {
             client_message::apply(text, self.events.selection(), self.clock.wall())
                 .map_err(|why| problem(400, &why))?;
         let from = from.unwrap_or_else(|| self.events.point());
-        let (hub, data) = (self.hub.clone(), self.data.clone());
-        self.events = EventStream::open(hub, data, selection, from, self.clock.clone())
-            .map_err(|error| problem(500, &error.to_string()))?;
+        let reopened = self.events.reopened(selection, from);
+        self.events = reopened.map_err(|error| problem(500, &error.to_string()))?;
         Ok(())
     }
 
     /// Says that the events which follow are of the present selection.
     fn opened(&mut self) -> Result<(), Error> {
-        let cursor = match self.events.point() {
-            StartPoint::After(cursor, _) => Some(cursor),
-            // No cursor stands before the first event of a history.
-            StartPoint::Now | StartPoint::Since(_) => None,
-        };
-        self.send_stream_event(cursor.as_ref(), &StreamEvent::opened())
+        let cursor = self.events.cursor();
+        self.send_stream_event(&cursor, &StreamEvent::opened())
     }
 
     fn send_stream_event(
         &mut self,
-        cursor: Option<&StreamCursor>,
+        cursor: &StreamCursor,
         event: &StreamEvent,
     ) -> Result<(), Error> {
         let line = serde_json::to_string(&event.at(self.clock.wall())).map_err(io::Error::other)?;
@@ -263,10 +255,10 @@ impl Connection<'_> {
 }
 
 /// Adds the cursor to an envelope, as its first field.
-fn framed(cursor: Option<&StreamCursor>, envelope: String) -> String {
-    match (cursor, envelope.strip_prefix('{')) {
-        (Some(cursor), Some(fields)) => format!("{{\"id\":\"{cursor}\",{fields}"),
-        _ => envelope,
+fn framed(cursor: &StreamCursor, envelope: String) -> String {
+    match envelope.strip_prefix('{') {
+        Some(fields) => format!("{{\"id\":\"{cursor}\",{fields}"),
+        None => envelope,
     }
 }
 
