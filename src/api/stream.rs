@@ -142,7 +142,9 @@ impl EventStream {
         };
         let Some(numbers) = numbers else {
             // Of an observer that has ended, or too old: found again by its time.
-            let since = cursor.ts.micros().saturating_sub(OVERLAP_MICROS);
+            let is_begin = cursor.history.is_some_and(HistoryPlace::is_before_all);
+            let overlap = if is_begin { 0 } else { OVERLAP_MICROS };
+            let since = cursor.ts.micros().saturating_sub(overlap);
             return self.read_all(Some(Timestamp::from_micros(since)), None);
         };
         (self.position, self.numbers, self.ts) = (cursor.position, numbers, cursor.ts);

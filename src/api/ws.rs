@@ -264,8 +264,14 @@ fn framed(cursor: &StreamCursor, envelope: String) -> String {
 
 #[cfg(test)]
 mod tests {
+    use super::super::journal::Numbers;
     use super::super::request::Head;
     use super::*;
+    use crate::agent::StateRules;
+    use crate::board::Board;
+    use crate::bus::{BusOptions, EventBus};
+    use crate::clock::FakeClock;
+    use crate::thread::{self, stop_pair};
 
     fn accepted(headers: &str) -> Result<String, String> {
         let head = format!("GET /api/v1/ws HTTP/1.1\r\n{headers}\r\n");
@@ -297,5 +303,72 @@ mod tests {
                 "{answer}"
             );
         }
+    }
+
+    /// Reads one frame of the server: its opcode and its payload.
+    fn frame(stream: &mut UnixStream) -> (u8, Vec<u8>) {
+        let mut head = [0; 2];
+        stream.read_exact(&mut head).unwrap();
+        let mut length = usize::from(head[1]);
+        if length == 126 {
+            let mut long = [0; 2];
+            stream.read_exact(&mut long).unwrap();
+            length = usize::from(u16::from_be_bytes(long));
+        }
+        let mut payload = vec![0; length];
+        stream.read_exact(&mut payload).unwrap();
+        (head[0] & 0xf, payload)
+    }
+
+    #[test]
+    fn a_client_that_answers_no_ping_is_closed() {
+        const TEXT: u8 = 1;
+        const CLOSE: u8 = 8;
+        const PING: u8 = 9;
+        let fake = FakeClock::new();
+        let clock = fake.clock();
+        let bus = EventBus::with_options(BusOptions {
+            clock: clock.clone(),
+            ..BusOptions::default()
+        })
+        .unwrap();
+        let board = Board::new(StateRules::builtin());
+        let (hub, _hub_thread) =
+            Hub::start(bus.subscribe(), board, &Numbers::new(), clock.clone()).unwrap();
+        let (server, mut client) = UnixStream::pair().unwrap();
+        client
+            .set_read_timeout(Some(Duration::from_secs(30)))
+            .unwrap();
+        let head = "GET /api/v1/ws HTTP/1.1\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\
+                    Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n";
+        let Head::Complete(request, _) = Request::read(head.as_bytes()) else {
+            panic!("{head}")
+        };
+        let (_running, stop) = stop_pair();
+        let serving = thread::spawn("test-ws", move || {
+            serve(hub, None, &request, (&server, &clock, &stop))
+        });
+        let mut answer = Vec::new();
+        while !answer.ends_with(b"\r\n\r\n") {
+            let mut byte = [0];
+            client.read_exact(&mut byte).unwrap();
+            answer.extend(byte);
+        }
+        assert_eq!(frame(&mut client).0, TEXT);
+        fake.advance(Duration::from_secs(16));
+        assert_eq!(frame(&mut client).0, PING);
+        // An answer, and no more after the next pings.
+        client.write_all(&[0x8a, 0x80, 0, 0, 0, 0]).unwrap();
+        for _ in 0..2 {
+            fake.advance(Duration::from_secs(16));
+            assert_eq!(frame(&mut client).0, PING);
+        }
+        fake.advance(Duration::from_secs(16));
+        let (opcode, payload) = frame(&mut client);
+        assert_eq!(
+            (opcode, &payload[..2]),
+            (CLOSE, &1001_u16.to_be_bytes()[..])
+        );
+        serving.unwrap().join().unwrap().unwrap();
     }
 }

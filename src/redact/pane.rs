@@ -36,6 +36,11 @@ impl PaneState {
         self.height = self.height.max(Some(height));
     }
 
+    #[cfg(test)]
+    pub(super) fn remembered_lines(&self) -> usize {
+        self.lines.len()
+    }
+
     /// Returns the number of lines that are remembered.
     fn lines_max(&self) -> usize {
         let of_screen = self.height.map(|height| height as usize + LINES_ABOVE);

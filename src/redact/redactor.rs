@@ -111,6 +111,14 @@ impl Redactor {
         )
     }
 
+    /// Returns the number of remembered lines of an execution's panes.
+    #[cfg(test)]
+    pub(super) fn remembered_lines(&self, execution_id: &str) -> usize {
+        let of = self.executions.iter().find(|one| *one.id == *execution_id);
+        let panes = of.iter().flat_map(|one| &one.panes);
+        panes.map(|(_, pane)| pane.remembered_lines()).sum()
+    }
+
     /// Redacts an event; returns true if it contained secrets.
     pub fn event(&mut self, event: &mut TdEvent) -> bool {
         if self.rules.0.rules.is_empty() {
