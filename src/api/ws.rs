@@ -357,8 +357,10 @@ mod tests {
         assert_eq!(frame(&mut client).0, TEXT);
         fake.advance(Duration::from_secs(16));
         assert_eq!(frame(&mut client).0, PING);
-        // An answer, and no more after the next pings.
+        // An answer, which the server has read when it answers what follows; and no more after the next pings.
         client.write_all(&[0x8a, 0x80, 0, 0, 0, 0]).unwrap();
+        client.write_all(&[0x81, 0x81, 0, 0, 0, 0, b'x']).unwrap();
+        assert_eq!(frame(&mut client).0, TEXT);
         for _ in 0..2 {
             fake.advance(Duration::from_secs(16));
             assert_eq!(frame(&mut client).0, PING);
