@@ -1,4 +1,4 @@
-//! Whether the client of a WebSocket is there: pings after a silence, and the end without an answer (pure).
+//! The signs of life of a WebSocket's client: pings after a silence, and the end without an answer (pure).
 
 use std::time::{Duration, Instant};
 

@@ -290,7 +290,7 @@ fn a_stream_takes_labels_and_patterns_as_log_does() {
             seen: Vec::new(),
         };
         reader.read(1_000_000, Duration::from_millis(700));
-        // Live events, too: a run is known by its label when it goes on.
+        // Live events, too.
         for name in ids.keys() {
             home.server
                 .tmux(&["send-keys", "-t", &format!("={name}:"), "x", "Enter"]);
