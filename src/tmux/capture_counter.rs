@@ -22,6 +22,7 @@ impl CaptureCounter {
     }
 
     /// Returns the number of captures, and the time that tmux took for them.
+    #[cfg(any(feature = "cli", test))]
     pub(crate) fn total(&self) -> (u64, Duration) {
         let micros = self.micros.load(Ordering::Relaxed);
         let captures = self.captures.load(Ordering::Relaxed);
