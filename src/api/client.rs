@@ -9,6 +9,7 @@ use serde::Deserialize;
 
 use super::chunked::Chunked;
 use super::exchange::{Answer, open, read_head, send};
+use super::seen::SeenNumbers;
 use crate::clock::Clock;
 use crate::event::Envelope;
 use crate::history::parse_line;
@@ -38,8 +39,7 @@ pub(crate) struct EventReader {
     line: Vec<u8>,
     /// The frame that is being read: its id and its data.
     frame: Frame,
-    /// The last number and time of each run: another observer may repeat events.
-    seen: std::collections::HashMap<String, (u64, crate::timestamp::Timestamp)>,
+    seen: SeenNumbers,
 }
 
 #[derive(Default)]
@@ -87,7 +87,7 @@ impl EventReader {
             lines: None,
             line: Vec::new(),
             frame: Frame::default(),
-            seen: std::collections::HashMap::new(),
+            seen: SeenNumbers::default(),
         }
     }
 
@@ -213,17 +213,10 @@ impl EventReader {
                 StreamLineEvent::Other => {}
             }
         }
-        if let Some(seq) = envelope.seq {
-            let run = envelope.event.execution_id();
-            let now = (seq, envelope.ts);
-            match self.seen.get_mut(run) {
-                // A lower number at a later time follows a crash, after which numbers are assigned again.
-                Some((last, ts)) if seq <= *last && envelope.ts <= *ts => return None,
-                Some(seen) => *seen = now,
-                None => {
-                    self.seen.insert(run.to_owned(), now);
-                }
-            }
+        if let Some(seq) = envelope.seq
+            && !(self.seen).is_new(envelope.event.execution_id(), seq, envelope.ts)
+        {
+            return None;
         }
         Some(Streamed::Event(Box::new(envelope)))
     }

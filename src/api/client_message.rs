@@ -6,7 +6,8 @@ use serde::Deserialize;
 
 use super::cursor::StreamCursor;
 use super::events::{check_types, time_of};
-use super::stream::{Selection, StartPoint};
+use super::selection::Selection;
+use super::stream::StartPoint;
 use crate::timestamp::Timestamp;
 
 /// The most names of executions that a client subscribes to.

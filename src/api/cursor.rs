@@ -15,7 +15,8 @@ pub(crate) struct StreamCursor {
     pub instance: u64,
     /// The number of events that the observer had distributed at this position.
     pub position: u64,
-    /// The time of the last event before the position, by which another observer finds it again.
+    /// The time of the last event before the position, by which another observer finds it again; before the
+    /// first event of a history, the time from which it is read.
     pub ts: Timestamp,
     /// The place within the history that is read before the position.
     pub history: Option<HistoryPlace>,
@@ -26,10 +27,26 @@ pub(crate) struct StreamCursor {
 pub(crate) struct HistoryPlace {
     /// The position from which the history is read; 0 is the beginning of all runs.
     pub from: u64,
-    /// The hash of the last event's execution; see [`run_hash`].
+    /// The hash of the last event's execution; see [`run_hash`]. 0 before the first event.
     pub run: u64,
-    /// The number of the last event in its run.
+    /// The number of the last event in its run; 0 before the first event.
     pub seq: u64,
+}
+
+impl HistoryPlace {
+    /// Returns the place before the first event of a history.
+    pub fn before(from: u64) -> Self {
+        Self {
+            from,
+            run: 0,
+            seq: 0,
+        }
+    }
+
+    /// Returns true if the place is before the first event.
+    pub fn is_before_all(self) -> bool {
+        (self.run, self.seq) == (0, 0)
+    }
 }
 
 impl fmt::Display for StreamCursor {

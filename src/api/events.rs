@@ -2,23 +2,21 @@
 
 use std::io::{self, Write};
 use std::os::unix::net::UnixStream;
-use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::cursor::StreamCursor;
 use super::hub::Hub;
+use super::liveness::KEEP_ALIVE;
 use super::request::Request;
 use super::response::{ChunkedBody, Response};
-use super::stream::{EventStream, Item, Selection, StartPoint, WAIT};
+use super::selection::Selection;
+use super::stream::{EventStream, Item, StartPoint, WAIT};
 use crate::clock::Clock;
 use crate::event::{EventKind, StreamEvent};
 use crate::history::{DataDir, Query};
 use crate::thread::{Stop, is_stopped};
 use crate::timestamp::Timestamp;
-
-/// The longest silence: proxies and clients take a longer one for a broken connection.
-pub(super) const KEEP_ALIVE: Duration = Duration::from_secs(15);
 
 /// The query for the events of one run.
 #[derive(Debug)]

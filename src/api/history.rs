@@ -1,7 +1,7 @@
 //! The history of several runs as one stream: merged by time, from given numbers to given numbers.
 
 use std::cmp::Reverse;
-use std::collections::{BTreeSet, BinaryHeap, VecDeque};
+use std::collections::{BinaryHeap, VecDeque};
 use std::time::{Duration, Instant};
 
 use super::journal::Numbers;
@@ -59,25 +59,23 @@ pub(crate) enum HistoryItem {
 }
 
 impl MergedHistory {
-    /// Merges all runs from their beginning. Runs with a number in `until` are read up to it, others to
-    /// their end. An empty set of executions means all.
+    /// Merges all runs from their beginning that are wanted. Runs with a number in `until` are read up to
+    /// it, others to their end.
     ///
     /// # Errors
     /// If the runs cannot be listed.
     pub fn from_beginning(
         data: &DataDir,
         until: &Numbers,
-        executions: &BTreeSet<String>,
+        mut is_wanted: impl FnMut(&str) -> bool,
         clock: &Clock,
     ) -> Result<Self> {
         let list = data.runs(clock.wall())?;
         for problem in &list.problems {
             log::warn!("{problem:?}");
         }
-        let wanted = list
-            .runs
-            .into_iter()
-            .filter(|run| executions.is_empty() || executions.contains(run.execution_id.as_str()));
+        let runs = list.runs.into_iter();
+        let wanted = runs.filter(|run| is_wanted(&run.execution_id));
         let parts = wanted.map(|run| {
             let until = until.get(&run.execution_id).copied().unwrap_or(u64::MAX);
             let part = RunPart {
@@ -95,13 +93,12 @@ impl MergedHistory {
         data: &DataDir,
         from: &Numbers,
         until: &Numbers,
-        executions: &BTreeSet<String>,
+        mut is_wanted: impl FnMut(&str) -> bool,
         clock: &Clock,
     ) -> Self {
         let changed = until.iter().filter_map(|(run, until)| {
             let from = from.get(run).copied().unwrap_or(0);
-            let is_wanted = executions.is_empty() || executions.contains(run.as_str());
-            (from < *until && is_wanted).then_some((run, from, *until))
+            (from < *until && is_wanted(run)).then_some((run, from, *until))
         });
         let parts = changed.map(|(run, from, until)| {
             let run = data.run(run);

@@ -10,6 +10,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use super::cursor::StreamCursor;
+use super::gauges::{StreamGauge, StreamGauges};
 use super::journal::{Journal, Numbers};
 use crate::board::{Attention, Board, Row};
 use crate::bus::{Delivery, EventRef, RecvTimeoutError, Subscription};
@@ -20,8 +21,13 @@ use crate::history::DataDir;
 use crate::thread::{self, Handle};
 use crate::timestamp::Timestamp;
 
-/// The most memory of the events that are kept: some seconds of a flood. Older ones come from the logs.
-const EVENTS_BYTES_MAX: usize = 16 * 1024 * 1024;
+/// The most memory of the events that are kept: minutes of 100 panes at work, a moment of a flood. Older
+/// ones come from the logs.
+const EVENTS_BYTES_MAX: usize = 4 * 1024 * 1024;
+
+/// The bytes by which an event in the hub exceeds its own size: the rest of its envelope, counters, its place
+/// in the queue, and what the allocator adds to it and its text.
+const EVENT_BYTES_MORE: usize = 128;
 
 /// The board's clock: rows become quiet in minutes.
 const TICK: Duration = Duration::from_secs(1);
@@ -39,6 +45,7 @@ pub(crate) struct Hub {
 struct Shared {
     state: Mutex<State>,
     arrived: Condvar,
+    gauges: StreamGauges,
     clock: Clock,
     instance: u64,
 }
@@ -49,8 +56,9 @@ struct State {
     /// Changes with the board.
     version: u64,
     journal: Journal,
-    /// The last events, and the memory that each takes.
-    events: VecDeque<(EventRef, usize)>,
+    /// The last events, and the memory that each takes. They are copies: an event of the bus keeps alive its
+    /// batch, and the memory of the thread that emitted it, which each would fragment.
+    events: VecDeque<(Arc<Envelope>, usize)>,
     bytes: usize,
     last_ts: Timestamp,
     lagged: u64,
@@ -65,7 +73,7 @@ struct State {
 /// The next events of the stream.
 pub(crate) enum Next {
     /// Events from the position on.
-    Events(Vec<EventRef>),
+    Events(Vec<Arc<Envelope>>),
     /// The number of events from the position on that are no longer in the hub.
     Missed(u64),
     /// None arrived in time.
@@ -122,6 +130,7 @@ impl Hub {
                 data,
             }),
             arrived: Condvar::new(),
+            gauges: StreamGauges::default(),
             instance: instance(now),
             clock,
         });
@@ -246,6 +255,16 @@ impl Hub {
         self.lock().lagged
     }
 
+    /// Adds a stream to those of the metrics.
+    pub(super) fn open_gauge(&self) -> Arc<StreamGauge> {
+        self.shared.gauges.open()
+    }
+
+    /// Returns the streams that are open.
+    pub(super) fn gauges(&self) -> Vec<Arc<StreamGauge>> {
+        self.shared.gauges.all()
+    }
+
     /// Waits for events from a position on, until the deadline.
     pub fn next(&self, position: u64, deadline: Instant) -> Next {
         let mut state = self.lock();
@@ -257,7 +276,7 @@ impl Hub {
             let at = usize::try_from(position - first).unwrap_or(usize::MAX);
             if at < state.events.len() {
                 let events = state.events.range(at..).take(BATCH_MAX);
-                return Next::Events(events.map(|(event, _)| event.clone()).collect());
+                return Next::Events(events.map(|(event, _)| Arc::clone(event)).collect());
             }
             if state.is_closed {
                 return Next::Closed;
@@ -375,9 +394,10 @@ impl State {
         }
         let changed = self.board.apply(&event);
         self.version += u64::from(!changed.is_empty());
-        let bytes = event.event.memory_bytes();
+        let bytes = event.event.memory_bytes() + EVENT_BYTES_MORE;
         self.bytes += bytes;
-        self.events.push_back((event, bytes));
+        self.events
+            .push_back((Arc::new(event.into_envelope()), bytes));
         while self.bytes > EVENTS_BYTES_MAX
             && let Some((_, bytes)) = self.events.pop_front()
         {

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap, VecDeque};
 
 use crate::event::ExecutionId;
 
-/// The number of steps that are kept, of 16 bytes each: seconds of a flood, days of a normal stream.
+/// The number of steps that are kept, of 4 bytes each: seconds of a flood, hours of 100 panes at work.
 const STEPS_MAX: usize = 1 << 19;
 
 /// The last number of each run at a position.
@@ -21,8 +21,33 @@ pub(crate) struct Journal {
     last: Vec<u64>,
     /// The position of the first step.
     first: u64,
-    /// For each position, the run and the number of its event; 0 for an event without one.
-    steps: VecDeque<(u32, u64)>,
+    /// For each position, the run of its event and how the run's number changed.
+    steps: VecDeque<Step>,
+    /// The numbers of the steps with [`JUMP`], in their order.
+    jumps: VecDeque<u64>,
+}
+
+/// The index of a run, and in its two lowest bits one of [`STAY`], [`NEXT`] and [`JUMP`].
+#[derive(Clone, Copy, Debug)]
+struct Step(u32);
+
+/// The event has no number.
+const STAY: u32 = 0;
+/// The number follows the last one of the run, as nearly all do.
+const NEXT: u32 = 1;
+/// The number is another one.
+const JUMP: u32 = 2;
+
+impl Step {
+    /// Sets the number of the step's run.
+    fn apply(self, numbers: &mut [u64], jump: impl FnOnce() -> Option<u64>) {
+        let number = numbers.get_mut((self.0 >> 2) as usize);
+        match (number, self.0 & 3) {
+            (Some(number), NEXT) => *number += 1,
+            (Some(number), JUMP) => *number = jump().unwrap_or(*number),
+            _ => {}
+        }
+    }
 }
 
 impl Journal {
@@ -36,14 +61,23 @@ impl Journal {
     /// Notes the event at the next position.
     pub fn push(&mut self, run: &str, seq: Option<u64>) {
         let index = self.index_of(run);
-        let seq = seq.unwrap_or(0);
-        set(&mut self.last, index, seq);
-        self.steps.push_back((index, seq));
+        let last = self.last[index as usize];
+        let change = match seq {
+            None | Some(0) => STAY,
+            Some(seq) if seq == last + 1 => NEXT,
+            Some(seq) => {
+                self.jumps.push_back(seq);
+                JUMP
+            }
+        };
+        let step = Step(index << 2 | change);
+        step.apply(&mut self.last, || seq);
+        self.steps.push_back(step);
         if self.steps.len() > STEPS_MAX
-            && let Some((run, seq)) = self.steps.pop_front()
+            && let Some(step) = self.steps.pop_front()
         {
             self.first += 1;
-            set(&mut self.base, run, seq);
+            step.apply(&mut self.base, || self.jumps.pop_front());
         }
     }
 
@@ -72,8 +106,9 @@ impl Journal {
         }
         let mut numbers = self.base.clone();
         let count = usize::try_from(count).unwrap_or(usize::MAX);
-        for (run, seq) in self.steps.iter().take(count) {
-            set(&mut numbers, *run, *seq);
+        let mut jumps = self.jumps.iter();
+        for step in self.steps.iter().take(count) {
+            step.apply(&mut numbers, || jumps.next().copied());
         }
         Some(self.named(&numbers))
     }
@@ -88,7 +123,7 @@ impl Journal {
         if let Some(index) = self.index.get(run) {
             return *index;
         }
-        // An observer has fewer runs than events, and far fewer than 2³² of these.
+        // An observer has far fewer runs than 2³⁰.
         let index = u32::try_from(self.runs.len()).unwrap_or(u32::MAX);
         let run = ExecutionId::from(run);
         self.runs.push(run.clone());
@@ -96,15 +131,6 @@ impl Journal {
         self.last.push(0);
         self.index.insert(run, index);
         index
-    }
-}
-
-/// Sets the last number of a run, unless the event has none.
-fn set(numbers: &mut [u64], run: u32, seq: u64) {
-    if seq > 0
-        && let Some(last) = numbers.get_mut(run as usize)
-    {
-        *last = seq;
     }
 }
 
@@ -118,7 +144,7 @@ mod tests {
         #[test]
         fn numbers_are_those_of_a_naive_fold(
             begun in proptest::collection::vec(0_usize..4, 0..3),
-            runs in proptest::collection::vec((0_usize..4, any::<bool>()), 0..200),
+            runs in proptest::collection::vec((0_usize..4, proptest::option::of(0_u64..3)), 0..200),
         ) {
             let ids: Vec<ExecutionId> = ["a", "b", "c", "d"].map(ExecutionId::from).into();
             let mut journal = Journal::default();
@@ -128,8 +154,9 @@ mod tests {
                 numbers.insert(ids[run].clone(), 7);
             }
             let mut all = vec![numbers.clone()];
-            for (run, is_numbered) in runs {
-                let seq = is_numbered.then(|| numbers.get(&ids[run]).map_or(1, |seq| seq + 1));
+            for (run, ahead) in runs {
+                let last = numbers.get(&ids[run]).copied().unwrap_or(0);
+                let seq = ahead.map(|ahead| last + 1 + ahead);
                 journal.push(&ids[run], seq);
                 if let Some(seq) = seq {
                     numbers.insert(ids[run].clone(), seq);
@@ -149,12 +176,17 @@ mod tests {
         let mut journal = Journal::default();
         let id = ExecutionId::from("a");
         let count = STEPS_MAX as u64 + 10;
-        for seq in 1..=count {
-            journal.push(&id, Some(seq));
+        // Each fifth number follows an omitted one.
+        let seq_of = |position: u64| position + position / 5;
+        for position in 1..=count {
+            journal.push(&id, Some(seq_of(position)));
         }
         assert_eq!(journal.end(), count);
         assert_eq!(journal.numbers_at(9), None);
-        assert_eq!(journal.numbers_at(10).unwrap()[&id], 10);
-        assert_eq!(journal.numbers_at(count).unwrap()[&id], count);
+        for position in [10, 11, 12, count] {
+            let numbers = journal.numbers_at(position).unwrap();
+            assert_eq!(numbers[&id], seq_of(position));
+        }
+        assert!(journal.jumps.len() <= STEPS_MAX / 5 + 1);
     }
 }

@@ -1,23 +1,23 @@
 //! The observer's numbers as Prometheus text.
 
-use std::fmt::Write;
+use std::fmt::{Display, Write};
 
+use super::gauges::StreamGauge;
 use super::hub::Hub;
+use super::panes::ObservedServer;
 use crate::clock::Clock;
 use crate::history::DataDir;
 
 /// Returns the numbers of the board, of the stream of events and of the logs.
-pub(super) fn metrics(hub: &Hub, data: Option<&DataDir>, clock: &Clock) -> String {
+pub(super) fn metrics(
+    hub: &Hub,
+    servers: &[ObservedServer],
+    data: Option<&DataDir>,
+    clock: &Clock,
+) -> String {
     let mut text = String::new();
     let mut metric = |name: &str, kind: &str, help: &str, samples: &[(String, u64)]| {
-        // Writing to a string does not fail.
-        let _ = writeln!(
-            text,
-            "# HELP td_observe_{name} {help}\n# TYPE td_observe_{name} {kind}"
-        );
-        for (labels, value) in samples {
-            let _ = writeln!(text, "td_observe_{name}{labels} {value}");
-        }
+        push_metric(&mut text, (name, kind, help), samples);
     };
     let view = hub.board_after(None, clock.now());
     let rows = view.map(|view| view.rows).unwrap_or_default();
@@ -72,6 +72,33 @@ pub(super) fn metrics(hub: &Hub, data: Option<&DataDir>, clock: &Clock) -> Strin
         "Events that the hub has missed; the logs have them.",
         &one(hub.lagged()),
     );
+    let (end, _) = hub.end();
+    let streams = hub.gauges();
+    let of_each = |value: &dyn Fn(&StreamGauge) -> u64| -> Vec<(String, u64)> {
+        let streams = streams.iter();
+        let labels = |stream: &StreamGauge| format!("{{stream=\"{}\"}}", stream.number);
+        streams
+            .map(|stream| (labels(stream), value(stream)))
+            .collect()
+    };
+    metric(
+        "streams",
+        "gauge",
+        "Open streams of events.",
+        &one(streams.len() as u64),
+    );
+    metric(
+        "stream_lag_events",
+        "gauge",
+        "Events that a stream has not reached yet.",
+        &of_each(&|stream| end.saturating_sub(stream.position())),
+    );
+    metric(
+        "stream_events_missed_total",
+        "counter",
+        "Events that a stream has missed, because they are kept nowhere.",
+        &of_each(&StreamGauge::missed),
+    );
     if let Some(Ok(list)) = data.map(|data| data.runs(clock.wall())) {
         let bytes = list.runs.iter().map(|run| run.size_bytes).sum();
         metric(
@@ -82,7 +109,39 @@ pub(super) fn metrics(hub: &Hub, data: Option<&DataDir>, clock: &Clock) -> Strin
         );
         metric("log_bytes", "gauge", "Size of the history.", &one(bytes));
     }
+    let captures = servers.iter().map(|observed| {
+        let socket = label(&observed.socket.to_string_lossy());
+        let (count, time) = observed.server.captures().total();
+        let labels = format!("{{server=\"{socket}\"}}");
+        ((labels.clone(), count), (labels, time.as_secs_f64()))
+    });
+    let (counts, seconds): (Vec<_>, Vec<_>) = captures.unzip();
+    metric("captures_total", "counter", "Captures of panes.", &counts);
+    push_metric(
+        &mut text,
+        (
+            "capture_seconds_total",
+            "counter",
+            "Time that tmux took for captures.",
+        ),
+        &seconds,
+    );
     text
+}
+
+fn push_metric(
+    text: &mut String,
+    (name, kind, help): (&str, &str, &str),
+    samples: &[(String, impl Display)],
+) {
+    // Writing to a string does not fail.
+    let _ = writeln!(
+        text,
+        "# HELP td_observe_{name} {help}\n# TYPE td_observe_{name} {kind}"
+    );
+    for (labels, value) in samples {
+        let _ = writeln!(text, "td_observe_{name}{labels} {value}");
+    }
 }
 
 /// Escapes the value of a label.

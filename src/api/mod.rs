@@ -11,8 +11,11 @@
 
 mod chunked;
 mod cursor;
+mod gauges;
 mod journal;
+mod liveness;
 mod request;
+mod seen;
 mod slots;
 
 mod hub;
@@ -20,6 +23,7 @@ mod others;
 mod summary;
 
 mod history;
+mod selection;
 mod stream;
 
 mod response;
@@ -34,6 +38,7 @@ mod metrics;
 mod panes;
 mod states;
 
+mod face_views;
 mod input;
 mod screen;
 mod wait;

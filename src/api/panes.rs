@@ -34,6 +34,7 @@ pub(crate) struct Panes {
 #[derive(Debug)]
 pub(super) struct FoundPanes {
     pub server: Server,
+    pub socket: PathBuf,
     /// At least one; the one that a client of tmux has comes first.
     pub panes: Vec<PaneId>,
 }
@@ -85,7 +86,12 @@ impl Panes {
             panes.sort_by_key(|pane| !(pane.window_active && pane.pane_active));
             if !panes.is_empty() {
                 let panes = panes.iter().map(|state| state.pane()).collect();
-                found.push((socket, FoundPanes { server, panes }));
+                let of = FoundPanes {
+                    server,
+                    socket: socket.clone(),
+                    panes,
+                };
+                found.push((socket, of));
             }
         }
         only(target, found)

@@ -92,6 +92,21 @@ impl Request {
         values.filter(|value| !value.is_empty()).collect()
     }
 
+    /// Refuses a parameter that does not exist; the error names those that do.
+    pub fn check_parameters(&self, known: &[&str]) -> Result<(), String> {
+        let mut names = self.query.iter().map(|(name, _)| name.as_str());
+        match names.find(|name| !known.contains(name)) {
+            None => Ok(()),
+            Some(name) if known.is_empty() => {
+                Err(format!("{name:?}: this path takes no parameters"))
+            }
+            Some(name) => Err(format!(
+                "no parameter is called {name:?}; there are {}",
+                known.join(", ")
+            )),
+        }
+    }
+
     /// Returns the parts of the path between the slashes, decoded.
     pub fn segments(&self) -> Vec<String> {
         let parts = self.path.split('/').filter(|part| !part.is_empty());
@@ -164,6 +179,27 @@ mod tests {
             Request::read(b"\x01\x02 / x\r\n\r\n"),
             Head::Invalid(_)
         ));
+    }
+
+    #[test]
+    fn parameters_that_do_not_exist_are_refused() {
+        let check = |query: &str, known: &[&str]| {
+            let head = format!("GET /x{query} HTTP/1.1\r\n\r\n");
+            let Head::Complete(request, _) = Request::read(head.as_bytes()) else {
+                panic!("{head}")
+            };
+            request.check_parameters(known)
+        };
+        assert_eq!(check("", &[]), Ok(()));
+        assert_eq!(check("?type=A&type=B&since=", &["since", "type"]), Ok(()));
+        assert_eq!(
+            check("?since=1m&types=A", &["since", "type"]).unwrap_err(),
+            "no parameter is called \"types\"; there are since, type"
+        );
+        assert_eq!(
+            check("?x", &[]).unwrap_err(),
+            "\"x\": this path takes no parameters"
+        );
     }
 
     proptest! {

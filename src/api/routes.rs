@@ -2,11 +2,13 @@
 
 use std::io::{self, Write};
 use std::os::unix::net::UnixStream;
+use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::json;
 
 use super::events::{self, EventsQuery};
+use super::face_views::FaceViews;
 use super::hub::Hub;
 use super::metrics::metrics;
 use super::panes::Panes;
@@ -15,6 +17,7 @@ use super::response::{ChunkedBody, Response};
 use super::slots::Slots;
 use super::{input, screen, wait, ws};
 use crate::board::json_schema;
+use crate::bus::EventBus;
 use crate::clock::Clock;
 use crate::event::ExecutionId;
 use crate::history::{DataDir, LogReader, RunDirectory};
@@ -27,6 +30,8 @@ const BOARD_WAIT_MAX: Duration = Duration::from_secs(60);
 #[derive(Clone, Debug)]
 pub(crate) struct Routes {
     pub hub: Hub,
+    /// The observer's events, among them the views of panes by clients.
+    pub bus: Arc<EventBus>,
     /// `None` without a history.
     pub data: Option<DataDir>,
     pub clock: Clock,
@@ -63,6 +68,11 @@ impl Routes {
                 .header("Allow", allowed)
                 .write(&mut stream, with_body);
         }
+        if let Some(known) = parameters(&path)
+            && let Err(why) = request.check_parameters(known)
+        {
+            return Response::problem(400, &why).write(&mut stream, with_body);
+        }
         let is_long = match path.as_slice() {
             ["api", "v1", "events" | "ws" | "wait"] => true,
             ["api", "v1", "board"] => request.parameter("wait").is_some(),
@@ -77,7 +87,12 @@ impl Routes {
             ["healthz"] => Response::json(&json!({"status": "ok", "observer": self.about})),
             ["metrics"] => Response::text(
                 "text/plain; version=0.0.4; charset=utf-8",
-                metrics(&self.hub, self.data.as_ref(), &self.clock),
+                metrics(
+                    &self.hub,
+                    &self.panes.servers,
+                    self.data.as_ref(),
+                    &self.clock,
+                ),
             ),
             ["api", "v1", "board"] => self.board(request),
             ["api", "v1", "schema"] => Response::json(&json_schema()),
@@ -95,7 +110,13 @@ impl Routes {
                 };
             }
             ["api", "v1", "panes", id, "screen"] => {
-                screen::screen(&self.panes, id, request, (stop, &self.clock))
+                let faces = FaceViews {
+                    hub: &self.hub,
+                    data: self.data.as_ref(),
+                    bus: &self.bus,
+                };
+                let views = with_body.then_some(&faces);
+                screen::screen(&self.panes, id, request, views, (stop, &self.clock))
             }
             ["api", "v1", "panes", id, "input"] => {
                 input::input(&self.panes, id, (request, body), (stop, &self.clock))
@@ -184,6 +205,20 @@ impl Routes {
             None => Response::problem(404, "no history is kept"),
         }
     }
+}
+
+/// Returns the parameters of a path; `None` if there is nothing.
+fn parameters(path: &[&str]) -> Option<&'static [&'static str]> {
+    Some(match path {
+        ["api", "v1", "board"] => &["wait"],
+        ["api", "v1", "runs", _, "events"] => &["from_seq", "type", "grep", "since", "limit"],
+        ["api", "v1", "events" | "ws"] => &["execution", "type", "since", "cursor"],
+        ["api", "v1", "panes", _, "screen" | "input"] | ["api", "v1", "wait"] => &["socket"],
+        ["healthz" | "metrics"] | ["api", "v1", "schema" | "runs"] | ["api", "v1", "runs", _] => {
+            &[]
+        }
+        _ => return None,
+    })
 }
 
 /// Writes the events of a run as JSON Lines, as they are in its log.

@@ -1,7 +1,10 @@
 //! `GET /api/v1/panes/{id}/screen`: a pane as it is now, with its colours, redacted.
 
+use std::path::PathBuf;
+
 use serde_json::{Value, json};
 
+use super::face_views::FaceViews;
 use super::panes::{self, ObservedServer, Panes, failed};
 use super::request::Request;
 use super::response::Response;
@@ -11,15 +14,21 @@ use crate::redact::{Redactor, Rules};
 use crate::thread::Stop;
 use crate::tmux::PaneScreen;
 
-/// Answers with the screen of a pane; of a target with several, of the active one.
+/// Answers with the screen of a pane; of a target with several, of the active one. It counts as seen then.
 pub(super) fn screen(
     all: &Panes,
     id: &str,
     request: &Request,
+    views: Option<&FaceViews<'_>>,
     (stop, clock): (&Stop, &Clock),
 ) -> Response {
     match capture(all, id, request, (stop, clock)) {
-        Ok(screen) => Response::json(&to_json(&all.rules, screen)),
+        Ok((socket, screen)) => {
+            if let Some(views) = views {
+                views.shown(&screen.pane, &socket, clock.wall());
+            }
+            Response::json(&to_json(&all.rules, screen))
+        }
         Err(response) => response,
     }
 }
@@ -29,7 +38,7 @@ fn capture(
     id: &str,
     request: &Request,
     (stop, clock): (&Stop, &Clock),
-) -> Result<PaneScreen, Response> {
+) -> Result<(PathBuf, PaneScreen), Response> {
     let target = panes::target(id)?;
     let mut screens = Vec::new();
     match target.pane() {
@@ -37,7 +46,7 @@ fn capture(
         Some(pane) => {
             for ObservedServer { server, socket } in all.servers(request, stop)? {
                 match PaneScreen::capture(&server, &pane, clock) {
-                    Ok(Some(screen)) => screens.push((socket, screen)),
+                    Ok(Some(screen)) => screens.push((socket.clone(), (socket, screen))),
                     Ok(None) => {}
                     Err(error) if error.is_gone() => {}
                     Err(error) => return Err(failed(&error)),
@@ -49,7 +58,8 @@ fn capture(
             if let Some(pane) = found.panes.first() {
                 let screen = PaneScreen::capture(&found.server, pane, clock);
                 let screen = screen.map_err(|error| failed(&error))?;
-                screens.extend(screen.map(|screen| (Default::default(), screen)));
+                let socket = found.socket;
+                screens.extend(screen.map(|screen| (socket.clone(), (socket, screen))));
             }
         }
     }
@@ -73,26 +83,18 @@ fn to_json(rules: &Rules, screen: PaneScreen) -> Value {
         row,
         text: text.clone(),
     });
-    // As an event of a screen: rows that are full continue in the next.
-    let mut event = TdEvent::ScreenUpdate {
+    let mut event = TdEvent::ScreenSnapshot {
         execution_id: "screen".into(),
         pane: pane.clone(),
         width,
         height,
-        cursor,
         rows: numbered.collect(),
     };
     Redactor::new(rules.clone()).event(&mut event);
-    let mut redacted = match event {
-        TdEvent::ScreenUpdate { rows, .. } => rows,
+    let redacted = match event {
+        TdEvent::ScreenSnapshot { rows, .. } => rows,
         _ => Vec::new(),
     };
-    // And as one text, in which a frame or a backslash breaks a secret.
-    let text: Vec<&str> = redacted.iter().map(|row| row.text.as_str()).collect();
-    let text = rules.text(&text.join("\n")).into_owned();
-    for (row, text) in redacted.iter_mut().zip(text.split('\n')) {
-        text.clone_into(&mut row.text);
-    }
     styles.move_lines(|line| {
         let at = line as usize;
         let text = redacted.get(at).map(|row| row.text.as_str());

@@ -4,14 +4,16 @@
 //! gets exactly what followed it: from the hub where that has it still, else from the logs. A client that
 //! reads too slowly gets from the logs what it missed in the hub; what is kept nowhere is counted.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::cursor::{HistoryPlace, StreamCursor, run_hash};
+use super::gauges::StreamGauge;
 use super::history::{HistoryItem, MergedHistory};
 use super::hub::{Hub, Next};
 use super::journal::Numbers;
-use crate::bus::EventRef;
+use super::selection::{Selection, Selector};
 use crate::clock::Clock;
 use crate::error::Result;
 use crate::event::{Envelope, LogGapRange};
@@ -24,23 +26,6 @@ const BEGINNING: u64 = u64::MAX;
 /// The time by which another observer's cursor is widened: events of several sources may have been
 /// distributed in another order than that of their times.
 const OVERLAP_MICROS: i64 = 2_000_000;
-
-/// The events that a client wants.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Selection {
-    /// Executions; none means all.
-    pub executions: BTreeSet<String>,
-    /// Types of events; none means all.
-    pub types: BTreeSet<String>,
-}
-
-impl Selection {
-    fn selects(&self, envelope: &Envelope) -> bool {
-        let event = &envelope.event;
-        (self.executions.is_empty() || self.executions.contains(event.execution_id()))
-            && (self.types.is_empty() || self.types.contains(event.type_name()))
-    }
-}
 
 /// The point from which a client wants events.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,7 +41,7 @@ pub(crate) enum StartPoint {
 /// The next delivery.
 pub(crate) enum Item {
     /// An event, and the position after it.
-    Event(EventRef, StreamCursor),
+    Event(Arc<Envelope>, StreamCursor),
     /// The number of events that are kept nowhere.
     Missed(u64, StreamCursor),
 }
@@ -65,7 +50,8 @@ pub(crate) enum Item {
 pub(crate) struct EventStream {
     hub: Hub,
     data: Option<DataDir>,
-    selection: Selection,
+    selector: Selector,
+    gauge: Arc<StreamGauge>,
     position: u64,
     ts: Timestamp,
     /// The last number of each run before the position.
@@ -74,7 +60,7 @@ pub(crate) struct EventStream {
     ahead: BTreeMap<u64, (u64, Timestamp)>,
     round: Option<Round>,
     /// Live events that were taken from the hub.
-    ready: std::vec::IntoIter<EventRef>,
+    ready: std::vec::IntoIter<Arc<Envelope>>,
     clock: Clock,
 }
 
@@ -86,7 +72,7 @@ struct Round {
     /// The last event that the client has; what precedes it is not delivered again.
     skip: Option<HistoryPlace>,
     /// The point that is reached.
-    point: StartPoint,
+    point: StreamCursor,
 }
 
 impl EventStream {
@@ -101,12 +87,39 @@ impl EventStream {
         from: StartPoint,
         clock: Clock,
     ) -> Result<Self> {
+        let gauge = hub.open_gauge();
+        Self::begin((hub, gauge), data, selection, from, clock)
+    }
+
+    /// Begins again with another selection, in the place of this stream.
+    ///
+    /// # Errors
+    /// As for [`EventStream::open`].
+    pub fn reopened(&self, selection: Selection, from: StartPoint) -> Result<Self> {
+        let (hub, gauge) = (self.hub.clone(), Arc::clone(&self.gauge));
+        Self::begin(
+            (hub, gauge),
+            self.data.clone(),
+            selection,
+            from,
+            self.clock.clone(),
+        )
+    }
+
+    fn begin(
+        (hub, gauge): (Hub, Arc<StreamGauge>),
+        data: Option<DataDir>,
+        selection: Selection,
+        from: StartPoint,
+        clock: Clock,
+    ) -> Result<Self> {
         let (position, numbers) = hub.numbers();
         let (_, ts) = hub.end();
         let mut stream = Self {
             hub,
+            selector: Selector::new(selection, data.clone()),
             data,
-            selection,
+            gauge,
             position,
             ts,
             numbers,
@@ -120,6 +133,7 @@ impl EventStream {
             StartPoint::Since(since) => stream.read_all(Some(since), None)?,
             StartPoint::After(cursor, since) => stream.resume(cursor, since)?,
         }
+        stream.gauge.reach(stream.position);
         Ok(stream)
     }
 
@@ -132,13 +146,19 @@ impl EventStream {
         };
         let Some(numbers) = numbers else {
             // Of an observer that has ended, or too old: found again by its time.
-            let since = cursor.ts.micros().saturating_sub(OVERLAP_MICROS);
+            let is_begin = cursor.history.is_some_and(HistoryPlace::is_before_all);
+            let overlap = if is_begin { 0 } else { OVERLAP_MICROS };
+            let since = cursor.ts.micros().saturating_sub(overlap);
             return self.read_all(Some(Timestamp::from_micros(since)), None);
         };
         (self.position, self.numbers, self.ts) = (cursor.position, numbers, cursor.ts);
         match cursor.history {
             None => Ok(()),
-            Some(place) if place.from == BEGINNING => self.read_all(since, Some(place)),
+            Some(place) if place.is_before_all() => self.read_all(Some(cursor.ts), None),
+            // A time before now is a later one at each request, and what it has passed is still wanted.
+            Some(place) if place.from == BEGINNING => {
+                self.read_all(since.map(|since| since.min(cursor.ts)), Some(place))
+            }
             Some(place) => match self.hub.numbers_at(place.from) {
                 Some(from) => {
                     self.read_between(place.from, &from, Some(place));
@@ -157,12 +177,15 @@ impl EventStream {
         let Some(data) = &self.data else {
             return Ok(());
         };
-        let executions = &self.selection.executions;
-        let history = MergedHistory::from_beginning(data, &self.numbers, executions, &self.clock)?;
-        let point = match (skip, since) {
-            (Some(_), _) => StartPoint::After(self.history_cursor(skip, self.ts), since),
-            (None, Some(since)) => StartPoint::Since(since),
-            (None, None) => StartPoint::Now,
+        let is_wanted = |id: &str| self.selector.selects_execution(id);
+        let history = MergedHistory::from_beginning(data, &self.numbers, is_wanted, &self.clock)?;
+        let point = StreamCursor {
+            history: Some(skip.unwrap_or(HistoryPlace::before(BEGINNING))),
+            ts: match skip {
+                Some(_) => self.ts,
+                None => since.unwrap_or_default(),
+            },
+            ..self.hub.cursor(self.position, self.ts)
         };
         self.round = Some(Round {
             history,
@@ -179,50 +202,46 @@ impl EventStream {
         let Some(data) = &self.data else {
             return;
         };
-        let executions = &self.selection.executions;
-        let history = MergedHistory::between(data, numbers, &self.numbers, executions, &self.clock);
-        let at = StreamCursor {
-            position: from,
-            ..self.cursor()
-        };
+        let is_wanted = |id: &str| self.selector.selects_execution(id);
+        let history = MergedHistory::between(data, numbers, &self.numbers, is_wanted, &self.clock);
+        let here = self.hub.cursor(self.position, self.ts);
         let point = match skip {
-            Some(_) => self.history_cursor(skip, self.ts),
-            None => at,
+            Some(_) => StreamCursor {
+                history: skip,
+                ..here
+            },
+            None => StreamCursor {
+                position: from,
+                ..here
+            },
         };
         self.round = Some(Round {
             history,
             from,
             since: None,
             skip,
-            point: StartPoint::After(point, None),
+            point,
         });
     }
 
-    /// Returns the cursor of the point that is reached.
+    /// Returns the cursor of the point that is reached, from which another stream continues: in the history,
+    /// if that is being read.
     pub fn cursor(&self) -> StreamCursor {
-        self.hub.cursor(self.position, self.ts)
-    }
-
-    fn history_cursor(&self, history: Option<HistoryPlace>, ts: Timestamp) -> StreamCursor {
-        StreamCursor {
-            history,
-            ts,
-            ..self.cursor()
-        }
-    }
-
-    /// Returns the point that is reached, from which another stream continues: in the history, if that is
-    /// being read.
-    pub fn point(&self) -> StartPoint {
         match &self.round {
             Some(round) => round.point,
-            None => StartPoint::After(self.cursor(), None),
+            None => self.hub.cursor(self.position, self.ts),
         }
+    }
+
+    /// Returns the point that is reached, for [`EventStream::reopened`].
+    pub fn point(&self) -> StartPoint {
+        let since = self.round.as_ref().and_then(|round| round.since);
+        StartPoint::After(self.cursor(), since)
     }
 
     /// Returns what the client wants.
     pub fn selection(&self) -> &Selection {
-        &self.selection
+        self.selector.selection()
     }
 
     /// Returns the next item; `Ok(None)` at the deadline.
@@ -230,6 +249,19 @@ impl EventStream {
     /// # Errors
     /// [`Ended`] when the observer ends.
     pub fn next(
+        &mut self,
+        deadline: Instant,
+        is_stopped: &dyn Fn() -> bool,
+    ) -> Result<Option<Item>, Ended> {
+        let next = self.next_item(deadline, is_stopped);
+        self.gauge.reach(self.position);
+        if let Ok(Some(Item::Missed(missed, _))) = &next {
+            self.gauge.miss(*missed);
+        }
+        next
+    }
+
+    fn next_item(
         &mut self,
         deadline: Instant,
         is_stopped: &dyn Fn() -> bool,
@@ -251,7 +283,7 @@ impl EventStream {
                 if let Some(numbers) = LogGapRange::of(&event) {
                     self.note(event.event.execution_id(), numbers.last);
                 }
-                if !was_read && self.selection.selects(&event) {
+                if !was_read && self.selector.selects(&event.event) {
                     return Ok(Some(Item::Event(event, self.cursor())));
                 }
                 continue;
@@ -324,11 +356,11 @@ impl EventStream {
                 ts: envelope.ts,
                 ..self.hub.cursor(self.position, self.ts)
             };
-            round.point = StartPoint::After(cursor, round.since);
-            if is_early || !self.selection.selects(&envelope) {
+            round.point = cursor;
+            if is_early || !self.selector.selects(&envelope.event) {
                 continue;
             }
-            return Some(Item::Event(envelope.into(), cursor));
+            return Some(Item::Event(Arc::new(envelope), cursor));
         }
     }
 }

@@ -5,7 +5,7 @@
 
 use std::io::{self, Read, Write};
 use std::os::unix::net::UnixStream;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use rustix::net::{RecvFlags, recv};
 use tungstenite::handshake::derive_accept_key;
@@ -15,11 +15,12 @@ use tungstenite::{Error, Message, WebSocket};
 
 use super::client_message;
 use super::cursor::StreamCursor;
-use super::events::{self, KEEP_ALIVE};
+use super::events;
 use super::hub::Hub;
+use super::liveness::{Liveness, Step};
 use super::request::Request;
 use super::response::{Response, problem};
-use super::stream::{EventStream, Item, StartPoint};
+use super::stream::{EventStream, Item};
 use crate::clock::Clock;
 use crate::event::StreamEvent;
 use crate::history::DataDir;
@@ -49,7 +50,7 @@ pub(super) fn serve(
     (mut stream, clock, stop): (&UnixStream, &Clock, &Stop),
 ) -> io::Result<()> {
     let opened = accept_key(request).and_then(|key| {
-        let events = events::open(hub.clone(), data.clone(), request, clock)?;
+        let events = events::open(hub, data, request, clock)?;
         Ok((key, events))
     });
     let (key, events) = match opened {
@@ -69,10 +70,8 @@ pub(super) fn serve(
     let connection = Connection {
         socket: WebSocket::from_raw_socket(Duplex(stream), Role::Server, Some(config)),
         events,
-        hub,
-        data,
         clock,
-        written_at: clock.now(),
+        liveness: Liveness::new(clock.now()),
         is_flushed: false,
     };
     match connection.run(stop) {
@@ -135,11 +134,8 @@ impl Write for Duplex<'_> {
 struct Connection<'a> {
     socket: WebSocket<Duplex<'a>>,
     events: EventStream,
-    hub: Hub,
-    data: Option<DataDir>,
     clock: &'a Clock,
-    /// The time of the last write.
-    written_at: Instant,
+    liveness: Liveness,
     /// Frames are flushed before the thread waits.
     is_flushed: bool,
 }
@@ -152,6 +148,16 @@ impl Connection<'_> {
             if let Err(error) = self.receive() {
                 return self.end(error);
             }
+            match self.liveness.take_due(self.clock.now()) {
+                Some(Step::Close) => {
+                    return self.close(CloseCode::Away, "the client answers no ping");
+                }
+                Some(Step::Ping) => {
+                    self.is_flushed = false;
+                    self.socket.write(Message::Ping(Vec::new().into()))?;
+                }
+                None => {}
+            }
             for _ in 0..EVENTS_PER_TURN {
                 let deadline = match self.is_flushed {
                     true => self.clock.now() + TURN,
@@ -160,13 +166,14 @@ impl Connection<'_> {
                 match self.events.next(deadline, &is_over) {
                     Ok(Some(Item::Event(envelope, cursor))) => {
                         let line = serde_json::to_string(&*envelope).map_err(io::Error::other)?;
-                        self.send(framed(Some(&cursor), line))?;
+                        self.send(framed(&cursor, line))?;
                     }
                     Ok(Some(Item::Missed(missed, cursor))) => {
-                        self.send_stream_event(Some(&cursor), &StreamEvent::Lagged { missed })?;
+                        self.send_stream_event(&cursor, &StreamEvent::Lagged { missed })?;
                     }
                     Ok(None) => {
-                        self.rest()?;
+                        self.socket.flush()?;
+                        self.is_flushed = true;
                         break;
                     }
                     Err(_) => return self.close(CloseCode::Away, "the observer ends"),
@@ -175,24 +182,14 @@ impl Connection<'_> {
         }
     }
 
-    /// Flushes, or shows after a silence that the connection works.
-    fn rest(&mut self) -> Result<(), Error> {
-        let now = self.clock.now();
-        if self.is_flushed && now.saturating_duration_since(self.written_at) < KEEP_ALIVE {
-            return Ok(());
-        }
-        if self.is_flushed {
-            self.socket.write(Message::Ping(Vec::new().into()))?;
-        }
-        self.socket.flush()?;
-        (self.is_flushed, self.written_at) = (true, now);
-        Ok(())
-    }
-
     /// Reads what the client has sent.
     fn receive(&mut self) -> Result<(), Error> {
         for _ in 0..MESSAGES_PER_TURN {
-            let answered = match self.socket.read() {
+            let message = self.socket.read();
+            if message.is_ok() {
+                self.liveness.heard(self.clock.now());
+            }
+            let answered = match message {
                 Ok(Message::Text(text)) => self.change(&text),
                 Ok(Message::Binary(_)) => Err(problem(400, "messages are JSON in text frames")),
                 // The answers to pings and closes are written by themselves.
@@ -214,25 +211,20 @@ impl Connection<'_> {
             client_message::apply(text, self.events.selection(), self.clock.wall())
                 .map_err(|why| problem(400, &why))?;
         let from = from.unwrap_or_else(|| self.events.point());
-        let (hub, data) = (self.hub.clone(), self.data.clone());
-        self.events = EventStream::open(hub, data, selection, from, self.clock.clone())
-            .map_err(|error| problem(500, &error.to_string()))?;
+        let reopened = self.events.reopened(selection, from);
+        self.events = reopened.map_err(|error| problem(500, &error.to_string()))?;
         Ok(())
     }
 
     /// Says that the events which follow are of the present selection.
     fn opened(&mut self) -> Result<(), Error> {
-        let cursor = match self.events.point() {
-            StartPoint::After(cursor, _) => Some(cursor),
-            // No cursor stands before the first event of a history.
-            StartPoint::Now | StartPoint::Since(_) => None,
-        };
-        self.send_stream_event(cursor.as_ref(), &StreamEvent::opened())
+        let cursor = self.events.cursor();
+        self.send_stream_event(&cursor, &StreamEvent::opened())
     }
 
     fn send_stream_event(
         &mut self,
-        cursor: Option<&StreamCursor>,
+        cursor: &StreamCursor,
         event: &StreamEvent,
     ) -> Result<(), Error> {
         let line = serde_json::to_string(&event.at(self.clock.wall())).map_err(io::Error::other)?;
@@ -263,17 +255,23 @@ impl Connection<'_> {
 }
 
 /// Adds the cursor to an envelope, as its first field.
-fn framed(cursor: Option<&StreamCursor>, envelope: String) -> String {
-    match (cursor, envelope.strip_prefix('{')) {
-        (Some(cursor), Some(fields)) => format!("{{\"id\":\"{cursor}\",{fields}"),
-        _ => envelope,
+fn framed(cursor: &StreamCursor, envelope: String) -> String {
+    match envelope.strip_prefix('{') {
+        Some(fields) => format!("{{\"id\":\"{cursor}\",{fields}"),
+        None => envelope,
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::journal::Numbers;
     use super::super::request::Head;
     use super::*;
+    use crate::agent::StateRules;
+    use crate::board::Board;
+    use crate::bus::{BusOptions, EventBus};
+    use crate::clock::FakeClock;
+    use crate::thread::{self, stop_pair};
 
     fn accepted(headers: &str) -> Result<String, String> {
         let head = format!("GET /api/v1/ws HTTP/1.1\r\n{headers}\r\n");
@@ -305,5 +303,76 @@ mod tests {
                 "{answer}"
             );
         }
+    }
+
+    /// Reads one frame of the server: its opcode and its payload.
+    fn frame(stream: &mut UnixStream) -> (u8, Vec<u8>) {
+        let mut head = [0; 2];
+        stream.read_exact(&mut head).unwrap();
+        let mut length = usize::from(head[1]);
+        if length == 126 {
+            let mut long = [0; 2];
+            stream.read_exact(&mut long).unwrap();
+            length = usize::from(u16::from_be_bytes(long));
+        }
+        let mut payload = vec![0; length];
+        stream.read_exact(&mut payload).unwrap();
+        (head[0] & 0xf, payload)
+    }
+
+    #[test]
+    fn a_client_that_answers_no_ping_is_closed() {
+        const TEXT: u8 = 1;
+        const CLOSE: u8 = 8;
+        const PING: u8 = 9;
+        let fake = FakeClock::new();
+        let clock = fake.clock();
+        let bus = EventBus::with_options(BusOptions {
+            clock: clock.clone(),
+            ..BusOptions::default()
+        })
+        .unwrap();
+        let board = Board::new(StateRules::builtin());
+        let temp = tempfile::tempdir().unwrap();
+        let data = DataDir::new(temp.path().to_owned());
+        let (hub, _hub_thread) =
+            Hub::start(bus.subscribe(), board, &Numbers::new(), data, clock.clone()).unwrap();
+        let (server, mut client) = UnixStream::pair().unwrap();
+        client
+            .set_read_timeout(Some(Duration::from_secs(30)))
+            .unwrap();
+        let head = "GET /api/v1/ws HTTP/1.1\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\
+                    Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n";
+        let Head::Complete(request, _) = Request::read(head.as_bytes()) else {
+            panic!("{head}")
+        };
+        let (_running, stop) = stop_pair();
+        let serving = thread::spawn("test-ws", move || {
+            serve(hub, None, &request, (&server, &clock, &stop))
+        });
+        let mut answer = Vec::new();
+        while !answer.ends_with(b"\r\n\r\n") {
+            let mut byte = [0];
+            client.read_exact(&mut byte).unwrap();
+            answer.extend(byte);
+        }
+        assert_eq!(frame(&mut client).0, TEXT);
+        fake.advance(Duration::from_secs(16));
+        assert_eq!(frame(&mut client).0, PING);
+        // An answer, which the server has read when it answers what follows; and no more after the next pings.
+        client.write_all(&[0x8a, 0x80, 0, 0, 0, 0]).unwrap();
+        client.write_all(&[0x81, 0x81, 0, 0, 0, 0, b'x']).unwrap();
+        assert_eq!(frame(&mut client).0, TEXT);
+        for _ in 0..2 {
+            fake.advance(Duration::from_secs(16));
+            assert_eq!(frame(&mut client).0, PING);
+        }
+        fake.advance(Duration::from_secs(16));
+        let (opcode, payload) = frame(&mut client);
+        assert_eq!(
+            (opcode, &payload[..2]),
+            (CLOSE, &1001_u16.to_be_bytes()[..])
+        );
+        serving.unwrap().join().unwrap().unwrap();
     }
 }

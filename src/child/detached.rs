@@ -22,6 +22,8 @@ const LINE_BYTES_MAX: usize = 4096;
 pub(crate) struct DetachedStart {
     pub program: OsString,
     pub args: Vec<OsString>,
+    /// Variables to set in addition to the inherited ones.
+    pub env: Vec<(OsString, OsString)>,
     /// The file that gets its standard error.
     pub log: PathBuf,
 }
@@ -41,6 +43,7 @@ pub(crate) fn start_detached(
     let mut command = Command::new(&start.program);
     command
         .args(&start.args)
+        .envs(start.env.iter().cloned())
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .stderr(log);

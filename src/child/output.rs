@@ -55,6 +55,11 @@ impl OutputReader {
         self.source.is_none() || self.is_hung_up
     }
 
+    /// Closes the reading end: the next write of the child fails, and signals `SIGPIPE`.
+    pub(super) fn close(&mut self) {
+        self.source = None;
+    }
+
     /// Reads what is available and passes it to `handle`; returns the number of bytes. Stops soon after
     /// `bytes_max`, because the writer may never pause.
     pub(super) fn read(

@@ -70,6 +70,13 @@ pub(crate) trait ChildListener {
         true
     }
 
+    /// Returns true when this output has no reader any more: its pipe is closed, as without this program in
+    /// between. Asked at least every [`CHANNEL_POLL`].
+    fn is_closed(&mut self, stream: OutputStream) -> bool {
+        let _ = stream;
+        false
+    }
+
     /// Called after each round; returns the latest time of the next call.
     fn tick(&mut self, now: Instant) -> Option<Instant> {
         let _ = now;
@@ -215,6 +222,9 @@ impl<'a> Supervisor<'a> {
     ) -> io::Result<usize> {
         let mut total = 0;
         for (output, stream) in self.outputs.iter_mut().zip(OutputStream::ALL) {
+            if !output.has_ended() && listener.is_closed(stream) {
+                output.close();
+            }
             if !listener.has_room(stream) {
                 continue;
             }

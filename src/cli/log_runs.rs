@@ -2,12 +2,10 @@
 
 use std::path::{Path, PathBuf};
 
-use regex::Regex;
-
 use super::failure::Failure;
 use super::history::{Which, data_dir};
 use super::options::Options;
-use crate::history::{DataDir, RunDirectory};
+use crate::history::{DataDir, RunDirectory, glob_matches, is_glob};
 
 /// The names and patterns that were typed.
 #[derive(Clone, Debug)]
@@ -34,7 +32,7 @@ impl Selection {
         for typed in &self.typed {
             let runs = match glob(typed) {
                 Some(glob) if Which::typed(typed, options).is_err() => {
-                    let runs = data_dir(options)?.matching_runs(|name| glob.is_match(name))?;
+                    let runs = data_dir(options)?.matching_runs(|name| glob_matches(glob, name))?;
                     if runs.is_empty() {
                         return Err(Failure::usage(format!(
                             "no run matches {typed:?}; td-observe runs lists them"
@@ -60,54 +58,14 @@ impl Selection {
 
     /// Returns the runs of an open selection now.
     pub fn runs_in(&self, data: &DataDir) -> Result<Vec<RunDirectory>, Failure> {
-        let globs: Vec<Regex> = self.typed.iter().filter_map(|typed| glob(typed)).collect();
+        let globs: Vec<&str> = self.typed.iter().filter_map(|typed| glob(typed)).collect();
         let is_wanted =
-            |name: &str| self.typed.is_empty() || globs.iter().any(|glob| glob.is_match(name));
+            |name: &str| self.typed.is_empty() || globs.iter().any(|glob| glob_matches(glob, name));
         Ok(data.matching_runs(is_wanted)?)
     }
 }
 
 /// Returns the pattern that a name is; `None` for a plain one.
-fn glob(typed: &Path) -> Option<Regex> {
-    let text = typed.to_str()?;
-    if !text.contains(['*', '?']) {
-        return None;
-    }
-    let mut pattern = String::from("(?s)^");
-    for c in text.chars() {
-        match c {
-            '*' => pattern.push_str(".*"),
-            '?' => pattern.push('.'),
-            c => pattern.push_str(&regex::escape(c.encode_utf8(&mut [0; 4]))),
-        }
-    }
-    pattern.push('$');
-    // A name of any length that a command line can have makes a regex; one that is too large matches nothing.
-    Regex::new(&pattern).ok()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn stars_and_question_marks_make_a_pattern() {
-        for (typed, name, is_match) in [
-            ("agent-*", "agent-1", true),
-            ("agent-*", "agent-", true),
-            ("agent-*", "my-agent-1", false),
-            ("*.+", "a.+", true),
-            ("*.+", "a.b", false),
-            ("job-?", "job-1", true),
-            ("job-?", "job-10", false),
-            ("*", "a\nb", true),
-        ] {
-            assert_eq!(
-                glob(Path::new(typed)).unwrap().is_match(name),
-                is_match,
-                "{typed} {name}"
-            );
-        }
-        assert!(glob(Path::new("build@17")).is_none());
-    }
+fn glob(typed: &Path) -> Option<&str> {
+    typed.to_str().filter(|text| is_glob(text))
 }

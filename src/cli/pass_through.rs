@@ -2,23 +2,24 @@
 //!
 //! The thread that supervises the command puts chunks into a bounded queue for each output, and never
 //! blocks: while a queue is full, that output of the command is not read, so that the command blocks as it
-//! would on our reader itself. `td-stdout` and `td-stderr` block on their queues and on the outputs, and end
+//! would on our reader itself. When the reader of an output has gone, the command's output is closed, too: the
+//! command gets `SIGPIPE` at its next write, or the error if it ignores that. `td-stdout` and `td-stderr` block on their queues and on the outputs, and end
 //! when the command has ended and their queues are empty.
 
 use std::fs::File;
 use std::io::{self, Write};
-use std::os::fd::{AsFd, BorrowedFd};
-use std::sync::{Arc, Mutex};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::Instant;
 
 use crossbeam_channel::{Receiver, Sender, bounded, select_biased};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::failure::Failure;
 use super::signals::Signals;
 use crate::clock::Clock;
 use crate::face::LocalTime;
 use crate::process::{ByteSink, OutputStream};
-use crate::thread::{self, Handle, Stop, StopGuard, stop_pair};
+use crate::thread::{self, Handle, Stop, is_stopped, stop_pair};
 
 /// The chunks that wait for an output. One read of the command's pipe makes up to 17 of them, 64 KiB each.
 const CHUNKS_MAX: usize = 32;
@@ -38,6 +39,9 @@ pub(super) struct PassOptions {
 /// The command's side.
 pub(super) struct PassThrough {
     queues: [Sender<Vec<u8>>; 2],
+    /// Our outputs, to notice that their readers have gone before something is written.
+    outputs: [OwnedFd; 2],
+    ended: [Stop; 2],
     is_at_line_start: [bool; 2],
     lines_left: Option<u64>,
     local_time: Option<LocalTime>,
@@ -48,8 +52,6 @@ pub(super) struct PassThrough {
 pub(super) struct Passing {
     threads: [Handle<io::Result<()>>; 2],
     ended: [Stop; 2],
-    /// Closed when the reader of an output has gone away.
-    pub reader_gone: Stop,
 }
 
 /// Begins to pass on.
@@ -57,12 +59,14 @@ pub(super) fn start(
     options: &PassOptions,
     clock: &Clock,
 ) -> Result<(PassThrough, Passing), Failure> {
-    let (guard, reader_gone) = stop_pair();
-    let guard = Arc::new(Mutex::new(Some(guard)));
-    let (stdout, out_queue, out_ended) = output("td-stdout", io::stdout().as_fd(), &guard)?;
-    let (stderr, err_queue, err_ended) = output("td-stderr", io::stderr().as_fd(), &guard)?;
+    let outputs = [cloned(io::stdout().as_fd())?, cloned(io::stderr().as_fd())?];
+    let (stdout, out_queue, out_ended) = output("td-stdout", cloned(outputs[0].as_fd())?)?;
+    let (stderr, err_queue, err_ended) = output("td-stderr", cloned(outputs[1].as_fd())?)?;
+    let ended = [out_ended, err_ended];
     let sink = PassThrough {
         queues: [out_queue, err_queue],
+        outputs,
+        ended: ended.clone(),
         is_at_line_start: [true; 2],
         lines_left: options.lines_max,
         local_time: options.has_timestamps.then(LocalTime::of_system),
@@ -70,37 +74,30 @@ pub(super) fn start(
     };
     let passing = Passing {
         threads: [stdout, stderr],
-        ended: [out_ended, err_ended],
-        reader_gone,
+        ended,
     };
     Ok((sink, passing))
 }
 
 type OutputThread = (Handle<io::Result<()>>, Sender<Vec<u8>>, Stop);
 
-fn output(
-    name: &str,
-    to: BorrowedFd<'_>,
-    guard: &Arc<Mutex<Option<StopGuard>>>,
-) -> Result<OutputThread, Failure> {
-    // Without the buffer of the standard library, and without its lock, which our own lines need.
-    let to = to
+/// Returns an output without the buffer of the standard library, and without its lock, which our own lines
+/// need.
+fn cloned(output: BorrowedFd<'_>) -> Result<OwnedFd, Failure> {
+    output
         .try_clone_to_owned()
-        .map_err(|error| Failure::other(format!("cannot use the output of td-observe: {error}")))?;
+        .map_err(|error| Failure::other(format!("cannot use the output of td-observe: {error}")))
+}
+
+fn output(name: &str, to: OwnedFd) -> Result<OutputThread, Failure> {
     let (queue, chunks) = bounded(CHUNKS_MAX);
     let (running, ended) = stop_pair();
-    let guard = Arc::clone(guard);
     let thread = thread::spawn(name, move || {
-        let _running = running;
         let written = write(&chunks, &mut File::from(to));
-        if written.is_err() {
-            // Nobody may have the lock while it panics: nothing in it does.
-            if let Ok(mut guard) = guard.lock() {
-                *guard = None;
-            }
-            // The command is not blocked meanwhile.
-            chunks.iter().for_each(drop);
-        }
+        // Closes the command's output, if the reader has gone.
+        drop(running);
+        // The command is not blocked meanwhile.
+        chunks.iter().for_each(drop);
         written
     })?;
     Ok((thread, queue, ended))
@@ -127,6 +124,20 @@ impl ByteSink for PassThrough {
     fn has_room(&self, stream: OutputStream) -> bool {
         self.queues[stream.index()].len() < CHUNKS_FULL
     }
+
+    fn is_closed(&mut self, stream: OutputStream) -> bool {
+        is_stopped(&self.ended[stream.index()]) || has_no_reader(&self.outputs[stream.index()])
+    }
+}
+
+/// Returns true for a pipe whose reading end is closed. Any other output shows that by a failed write.
+fn has_no_reader(output: &OwnedFd) -> bool {
+    let mut fds = [PollFd::new(output, PollFlags::empty())];
+    let now = Timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    };
+    poll(&mut fds, Some(&now)).is_ok() && fds[0].revents().contains(PollFlags::ERR)
 }
 
 impl PassThrough {

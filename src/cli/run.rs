@@ -129,11 +129,8 @@ pub(super) fn run(options: &Options, config: Config) -> Result<ExitCode, Failure
         Some(id) => engine.execute_as(id, command)?,
         None => engine.execute(command)?,
     };
-    let reader_gone = match (&printing, &passing) {
-        (Some(printing), _) => printing.ended(),
-        (None, Some(passing)) => passing.reader_gone.clone(),
-        (None, None) => never(),
-    };
+    // Outputs that are passed through are closed one by one.
+    let reader_gone = printing.as_ref().map_or_else(never, |it| it.ended());
     let interrupted = wait(&mut engine, &execution, &reader_gone, &signals);
     let ended = execution.wait();
     // A reader that does not read cannot delay a timeout.

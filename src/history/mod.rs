@@ -25,6 +25,8 @@
 //! without a log. The limit of the process is not changed.
 
 mod dir_handle;
+#[cfg(feature = "cli")]
+mod glob;
 mod line;
 mod name;
 mod ownership;
@@ -63,6 +65,8 @@ mod writer;
 
 pub use dir::{DataDir, RunDirectory};
 pub(crate) use dir_handle::DirHandle;
+#[cfg(feature = "cli")]
+pub(crate) use glob::{glob_matches, is_glob};
 pub(crate) use iteration::{IterationDirectory, IterationFile, IterationText};
 #[doc(hidden)]
 pub use line::parse_line;

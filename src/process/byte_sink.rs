@@ -12,6 +12,12 @@ pub(crate) trait ByteSink: Send {
 
     /// Returns false while there is no room for more of this output: it is not read then.
     fn has_room(&self, stream: OutputStream) -> bool;
+
+    /// Returns true when the reader of this output has gone: the command's output is closed then.
+    fn is_closed(&mut self, stream: OutputStream) -> bool {
+        let _ = stream;
+        false
+    }
 }
 
 /// A writer that gets both outputs: a terminal.

@@ -186,6 +186,11 @@ impl ChildListener for CommandMonitor {
         sink.is_none_or(|sink| sink.has_room(stream))
     }
 
+    fn is_closed(&mut self, stream: OutputStream) -> bool {
+        let sink = self.byte_sink.as_mut();
+        sink.is_some_and(|sink| sink.is_closed(stream))
+    }
+
     fn tick(&mut self, now: Instant) -> Option<Instant> {
         if now >= self.size_checked_at + SIZE_CHECK
             && let Some((pty, size)) = &mut self.pty

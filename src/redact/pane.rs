@@ -8,13 +8,19 @@ use super::span::TextEnd;
 use super::stream::Scratch;
 use crate::event::{ScreenRow, lines_in};
 
-/// Maximum number of remembered lines: more than a key has, and more than a screen has.
+/// Maximum number of remembered lines of a pane whose height is not known, and of one that is higher: more
+/// than a key has, and more than a screen has.
 const LINES_MAX: usize = 512;
+
+/// The number of remembered lines beyond those of the screen, the only ones that are revised.
+const LINES_ABOVE: usize = 64;
 
 /// The state of a pane between two events.
 #[derive(Clone, Debug, Default)]
 pub(super) struct PaneState {
     pub(super) width: Option<u32>,
+    /// The greatest height.
+    height: Option<u32>,
     /// The states that lines leave for the next, by number.
     lines: BTreeMap<i64, LineState>,
     /// The states of rows of the alternate screen.
@@ -24,6 +30,23 @@ pub(super) struct PaneState {
 }
 
 impl PaneState {
+    /// Takes the size of the pane.
+    pub(super) fn resized(&mut self, width: u32, height: u32) {
+        self.width = Some(width);
+        self.height = self.height.max(Some(height));
+    }
+
+    #[cfg(test)]
+    pub(super) fn remembered_lines(&self) -> usize {
+        self.lines.len()
+    }
+
+    /// Returns the number of lines that are remembered.
+    fn lines_max(&self) -> usize {
+        let of_screen = self.height.map(|height| height as usize + LINES_ABOVE);
+        of_screen.unwrap_or(LINES_MAX).min(LINES_MAX)
+    }
+
     /// Redacts settled lines; returns the redacted chunk, if it differs.
     pub(super) fn settled(
         &mut self,
@@ -35,6 +58,7 @@ impl PaneState {
         if !set.finder.finds(chunk.as_bytes(), 0) && self.is_plain(first_line, chunk) {
             return None;
         }
+        let lines_max = self.lines_max();
         let mut out = String::new();
         // The beginning of the text that is not yet in `out`.
         let mut done = 0;
@@ -44,7 +68,7 @@ impl PaneState {
             let text = line.strip_suffix('\n').unwrap_or(line);
             if let Some(redacted) = redact_numbered(
                 set,
-                &mut self.lines,
+                (&mut self.lines, lines_max),
                 number,
                 text,
                 TextEnd::Complete,
@@ -87,9 +111,10 @@ impl PaneState {
         text: &str,
         scratch: &mut Scratch,
     ) -> Option<String> {
+        let lines_max = self.lines_max();
         redact_numbered(
             set,
-            &mut self.lines,
+            (&mut self.lines, lines_max),
             line,
             text,
             TextEnd::Cut,
@@ -122,7 +147,7 @@ impl PaneState {
             let number = i64::from(row.row);
             if let Some(redacted) = redact_numbered(
                 set,
-                &mut self.rows,
+                (&mut self.rows, LINES_MAX),
                 number,
                 &row.text,
                 TextEnd::Cut,
@@ -140,7 +165,7 @@ impl PaneState {
 /// Redacts one line with the state of the line before, and remembers its own state.
 fn redact_numbered(
     set: &RuleSet,
-    known: &mut BTreeMap<i64, LineState>,
+    (known, lines_max): (&mut BTreeMap<i64, LineState>, usize),
     number: i64,
     text: &str,
     end: TextEnd,
@@ -156,7 +181,7 @@ fn redact_numbered(
     match after {
         Some(after) => {
             known.insert(number, after);
-            if known.len() > LINES_MAX {
+            while known.len() > lines_max {
                 known.pop_first();
             }
         }

@@ -11,7 +11,7 @@ use super::scan::RuleSet;
 use super::span::TextEnd;
 use super::stream::Scratch;
 use super::terminal::TerminalStream;
-use crate::event::{ExecutionId, OutputStream, PaneId, Style, Styles, TdEvent};
+use crate::event::{ExecutionId, OutputStream, PaneId, ScreenRow, Style, Styles, TdEvent};
 
 /// Maximum number of remembered executions, at some 300 bytes each: more than run at once anywhere,
 /// and a bound for a caller that never reports their end.
@@ -111,6 +111,14 @@ impl Redactor {
         )
     }
 
+    /// Returns the number of remembered lines of an execution's panes.
+    #[cfg(test)]
+    pub(super) fn remembered_lines(&self, execution_id: &str) -> usize {
+        let of = self.executions.iter().find(|one| *one.id == *execution_id);
+        let panes = of.iter().flat_map(|one| &one.panes);
+        panes.map(|(_, pane)| pane.remembered_lines()).sum()
+    }
+
     /// Redacts an event; returns true if it contained secrets.
     pub fn event(&mut self, event: &mut TdEvent) -> bool {
         if self.rules.0.rules.is_empty() {
@@ -183,6 +191,12 @@ impl Redactor {
                 let (pane, set, scratch) = self.pane(execution_id, pane);
                 pane.screen(set, *width, rows, scratch)
             }
+            // All rows at once: nothing on the screen before continues in them.
+            TdEvent::ScreenSnapshot { width, rows, .. } => {
+                let (set, scratch) = (&self.rules.0, &mut self.scratch);
+                let found = PaneState::default().screen(set, *width, rows, scratch);
+                found | self.as_one_text(rows)
+            }
             other => {
                 self.update_streams(other);
                 let mut found = false;
@@ -226,14 +240,16 @@ impl Redactor {
                 execution_id,
                 pane,
                 width,
+                height,
                 ..
             }
             | TdEvent::PaneResized {
                 execution_id,
                 pane,
                 width,
+                height,
                 ..
-            } => self.pane(execution_id, pane).0.width = Some(*width),
+            } => self.pane(execution_id, pane).0.resized(*width, *height),
             TdEvent::PaneClosed {
                 execution_id, pane, ..
             } => {
@@ -245,6 +261,24 @@ impl Redactor {
             }
             _ => {}
         }
+    }
+
+    /// Redacts rows as one text, in which a frame or a backslash breaks a secret.
+    fn as_one_text(&self, rows: &mut [ScreenRow]) -> bool {
+        let texts: Vec<&str> = rows.iter().map(|row| row.text.as_str()).collect();
+        let mut text = texts.join("\n");
+        if !self.text(&mut text) {
+            return false;
+        }
+        // A row that is missing in the result was a part of the secret.
+        let mut redacted = text.split('\n');
+        for row in rows {
+            redacted
+                .next()
+                .unwrap_or_default()
+                .clone_into(&mut row.text);
+        }
+        true
     }
 
     fn text(&self, text: &mut String) -> bool {

@@ -238,7 +238,7 @@ pub(super) fn complete(client: &mut Client, mut requests: Vec<ActiveRequest>, sn
         let specs: Vec<CaptureSpec> = batch.iter().map(|it| it.spec.clone()).collect();
         let freshness = client.freshness();
         let run = |server: &Server, clock: &Clock| capture(server, clock, identity, &specs);
-        let results = match client.run_captures(run) {
+        let results = match client.run_captures(specs.len(), run) {
             Ok(results) => results,
             // The server hangs or is gone; the next request tries again.
             Err(error) => return fail_all(&mut requests, &error),
@@ -322,7 +322,7 @@ fn deliver(
         };
         let specs = [screen_only];
         let run = |server: &Server, clock: &Clock| capture(server, clock, identity, &specs);
-        match client.run_captures(run) {
+        match client.run_captures(specs.len(), run) {
             Ok(mut again) => result = again.pop().unwrap_or(CaptureResult::Unreadable),
             Err(error) => return readers.iter().for_each(|at| requests[*at].fail(&error)),
         }

@@ -269,12 +269,19 @@ impl Client {
             .as_ref()
             .map(|listing| listing.server.clone());
         let identity = identity.unwrap_or_default();
-        self.query(|server, clock| probe(server, clock, known, screens, (&identity, speculative)))
+        let captures = screens.len() + speculative.len();
+        self.query(captures, |server, clock| {
+            probe(server, clock, known, screens, (&identity, speculative))
+        })
     }
 
-    /// Runs one tmux process. A pause of about the same length (within limits) follows a long one:
+    /// Runs one tmux process, which takes this number of captures. A pause of about the same length (within limits) follows a long one:
     /// the server uses it for other clients, which would otherwise wait for all batches.
-    fn query<T>(&mut self, run: impl FnOnce(&Server, &Clock) -> Result<T>) -> Result<T> {
+    fn query<T>(
+        &mut self,
+        captures: usize,
+        run: impl FnOnce(&Server, &Clock) -> Result<T>,
+    ) -> Result<T> {
         if let Some(pause) = self.free_at.checked_duration_since(self.clock.now()) {
             select_biased! {
                 recv(self.stop) -> _ => {}
@@ -288,6 +295,7 @@ impl Client {
         self.idle
             .query_ended(ended.saturating_duration_since(self.epoch));
         let duration = ended - began;
+        self.server.captures().add(captures, duration);
         self.free_at = ended + duration.saturating_sub(PROCESS_OVERHEAD).min(PAUSE_MAX);
         reply
     }
@@ -295,7 +303,7 @@ impl Client {
     /// Takes a full listing.
     fn list(&mut self, extent: Extent, mut now: Freshness) -> Result<Snapshot> {
         let commands = extent == Extent::Programs;
-        let mut listing = self.query(|server, clock| Listing::query(server, clock, commands))?;
+        let mut listing = self.query(0, |server, clock| Listing::query(server, clock, commands))?;
         let last_full = self.last_full.take();
         // The bytes of another server mean nothing for this one.
         if last_full.as_ref().map(|last| &last.server) != Some(&listing.server) {
@@ -320,10 +328,14 @@ impl Client {
         Ok(last.snapshot(now, true, HashMap::new()))
     }
 
-    /// Runs one process that takes captures.
-    pub fn run_captures<T>(&mut self, run: impl FnOnce(&Server, &Clock) -> Result<T>) -> Result<T> {
+    /// Runs one process that takes this number of captures.
+    pub fn run_captures<T>(
+        &mut self,
+        captures: usize,
+        run: impl FnOnce(&Server, &Clock) -> Result<T>,
+    ) -> Result<T> {
         self.idle.query_started(self.counters.cpu_time());
-        self.query(run)
+        self.query(captures, run)
     }
 
     pub fn server(&self) -> &Server {

@@ -1,5 +1,6 @@
 //! The only module that knows tmux: servers, targets, listings, captures, the gateway and pipes.
 
+mod capture_counter;
 mod id;
 mod sections;
 mod server;

@@ -31,7 +31,10 @@ impl PaneScreen {
     /// As for [`Server::run`].
     pub fn capture(server: &Server, pane: &PaneId, clock: &Clock) -> Result<Option<Self>> {
         let nonce = Nonce::fresh();
+        let began = clock.now();
         let output = server.batch(query(&nonce, pane), clock)?;
+        let time = clock.now().saturating_duration_since(began);
+        server.captures().add(1, time);
         parse(&nonce, pane, &output.text).ok_or_else(|| {
             Error::other(format!(
                 "cannot capture {pane} of {server}: its output has an unexpected form"

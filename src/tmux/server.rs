@@ -3,8 +3,10 @@
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
+use super::capture_counter::CaptureCounter;
 use crate::child::{self, ChildOutput, Invocation};
 use crate::clock::Clock;
 use crate::error::{Error, Result};
@@ -44,6 +46,8 @@ pub struct Server {
     env: Vec<(OsString, OsString)>,
     timeout: Duration,
     stop: Stop,
+    /// Shared by all clones.
+    captures: Arc<CaptureCounter>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -86,7 +90,13 @@ impl Server {
             env: env.into_iter().collect(),
             timeout: TIMEOUT,
             stop: crossbeam_channel::never(),
+            captures: Arc::default(),
         }
+    }
+
+    /// Returns the counter of the captures of panes that this handle and its clones take.
+    pub(crate) fn captures(&self) -> &CaptureCounter {
+        &self.captures
     }
 
     /// Sets the deadline of each query. Defaults to 5 s.

@@ -199,8 +199,12 @@ fn it_starts_shows_and_stops() {
     assert_code(&meant, 2);
     assert!(text(&meant.stderr).contains("build"), "{meant:?}");
 
-    // A second start is content with the first.
     let pid = home.pid();
+    let environment = std::fs::read(format!("/proc/{pid}/environ")).unwrap();
+    // Its memory stays small.
+    assert!(text(&environment).contains("MALLOC_ARENA_MAX="));
+
+    // A second start is content with the first.
     assert_code(&home.run(&["start"]), 0);
     assert_eq!(home.pid(), pid);
 

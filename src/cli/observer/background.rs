@@ -23,6 +23,9 @@ const STOP_TIME: Duration = Duration::from_secs(20);
 
 const POLL: Duration = Duration::from_millis(5);
 
+/// The number of glibc's arenas for the observer.
+pub(super) const MEMORY_ENV: (&str, &str) = ("MALLOC_ARENA_MAX", "2");
+
 /// Starts the observer, and returns when it is observing.
 pub(super) fn start(options: &Options, typed: &TypedStart) -> Result<ExitCode, Failure> {
     let clock = Clock::system();
@@ -65,6 +68,7 @@ pub(super) fn start(options: &Options, typed: &TypedStart) -> Result<ExitCode, F
         &DetachedStart {
             program: program.into_os_string(),
             args,
+            env: memory_env(),
             log: log.clone(),
         },
         START_TIME,
@@ -115,6 +119,16 @@ pub(super) fn stop(options: &Options) -> Result<ExitCode, Failure> {
         output::print(&format!("stopped: pid {}\n", known.pid))?;
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Returns the variables that keep the observer's memory small, unless the user sets them: glibc gives each
+/// thread an arena of its own, and an event is freed by another thread than the one that made it, so that
+/// free memory accumulates in all of them.
+fn memory_env() -> Vec<(OsString, OsString)> {
+    let (name, value) = MEMORY_ENV;
+    let is_set = std::env::var_os(name).is_some();
+    let env = (!is_set).then(|| (name.into(), value.into()));
+    env.into_iter().collect()
 }
 
 /// Returns the observer that runs, when it is ready.

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::sync::Arc;
 use std::time::Duration;
 
 use crossbeam_channel::select_biased;
@@ -141,6 +142,7 @@ impl Observer {
         };
         let routes = Routes {
             hub: self.hub.clone(),
+            bus: Arc::clone(self.engine.bus()),
             data: Some(self.data.clone()),
             clock: self.clock.clone(),
             panes: panes.clone(),

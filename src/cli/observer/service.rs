@@ -6,6 +6,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use super::args::{ServiceAction, TypedService};
+use super::background::MEMORY_ENV;
 use crate::child::{Invocation, run as run_program};
 use crate::cli::failure::Failure;
 use crate::cli::options::Options;
@@ -73,6 +74,7 @@ fn unit(options: &Options, typed: &TypedService) -> Result<String, Failure> {
     if typed.allow_input {
         command.push_str(" --allow-input");
     }
+    let (name, value) = MEMORY_ENV;
     Ok(format!(
         "[Unit]\n\
          Description=td-observe: what agents and jobs in tmux do, and what they did\n\
@@ -80,6 +82,7 @@ fn unit(options: &Options, typed: &TypedService) -> Result<String, Failure> {
          \n\
          [Service]\n\
          Type=notify\n\
+         Environment={name}={value}\n\
          ExecStart={command}\n\
          Restart=on-failure\n\
          RestartSec=1\n\

@@ -37,7 +37,7 @@ impl Pane {
     pub(super) fn judge(&mut self, look: &Capture, out: &mut PaneOutput<'_>) {
         if self.states.is_some() {
             self.shown = Some(streamed::screen_of(look));
-            if self.has_agent() {
+            if self.shows_agent() {
                 self.snapshots.shows(&streamed::screen_text(look), out.now);
             }
         }
@@ -47,6 +47,14 @@ impl Pane {
         self.read_screen(look, out);
     }
 
+    /// Returns true if an agent is known to run there, if only by its screen: on another host, or in a
+    /// container.
+    fn shows_agent(&self) -> bool {
+        let states = self.states.as_ref();
+        states.is_some_and(AgentStates::shows_agent)
+    }
+
+    /// Returns true if the process of an agent was found there.
     fn has_agent(&self) -> bool {
         let states = self.states.as_ref();
         states.is_some_and(|states| states.program().is_some())
@@ -97,7 +105,7 @@ impl Pane {
         let Some(ReportedState { agent, report }) = state else {
             return;
         };
-        if self.has_agent() {
+        if self.shows_agent() {
             self.snapshots.state_changed(out.now);
         }
         let is_busy = matches!(

@@ -71,6 +71,16 @@ impl AgentStates {
         self.program.as_ref()
     }
 
+    /// Returns true if the process of an agent was found, or the screen shows a known agent.
+    pub fn shows_agent(&self) -> bool {
+        self.program.is_some() || self.agent_on_screen().is_some()
+    }
+
+    /// Returns the agent that the screen shows.
+    fn agent_on_screen(&self) -> Option<KnownAgent> {
+        KnownAgent::named(&self.debouncer.current()?.agent)
+    }
+
     /// Sets the agent that runs in the pane.
     pub fn set_program(&mut self, program: Option<AgentProgram>) {
         if self.program != program {
@@ -97,10 +107,9 @@ impl AgentStates {
     /// Returns the claim of the title, for the agent whose process was found, else for the one on the
     /// screen.
     fn title_claim(&self) -> Option<StateClaim> {
-        let on_screen = || KnownAgent::named(&self.debouncer.current()?.agent);
         let (known, is_confirmed) = match &self.program {
             Some(program) => (program.known(), true),
-            None => (on_screen(), false),
+            None => (self.agent_on_screen(), false),
         };
         // tmux's default title is the name of the machine.
         let state = state_of_title(known?, &self.title).filter(|_| self.title != self.host)?;

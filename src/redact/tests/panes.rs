@@ -370,3 +370,63 @@ fn styles_of_redacted_text_are_cleared() {
         }
     }
 }
+
+#[test]
+fn a_secret_over_two_rows_of_a_snapshot_is_hidden() {
+    // Assembled here, so that this file contains no key.
+    let key = ["gh", "p_", "R7kQ2mZx9LpW4vTn8YcB3dFs6HjG1aUe5oKi"].concat();
+    let mut redactor = Redactor::new(Rules::builtin());
+    for cut in 4..key.len() - 4 {
+        for (left, right) in [("", ""), ("│ ", " │")] {
+            let (head, tail) = key.split_at(cut);
+            let room = 60 - left.chars().count() - right.chars().count();
+            let first = format!("{left}{head:>room$}{right}");
+            let second = format!("{left}{tail:room$}{right}");
+            let rows = [(0, "plain"), (4, &first), (5, &second)];
+            let mut event = TdEvent::ScreenSnapshot {
+                execution_id: "e".into(),
+                pane: "%1".into(),
+                width: 60,
+                height: 24,
+                rows: rows
+                    .map(|(row, text)| ScreenRow {
+                        row,
+                        text: text.into(),
+                    })
+                    .into(),
+            };
+            assert!(redactor.event(&mut event), "{cut}");
+            let TdEvent::ScreenSnapshot { rows, .. } = event else {
+                unreachable!()
+            };
+            assert_eq!((rows.len(), rows[0].text.as_str()), (3, "plain"));
+            assert_eq!((rows[1].row, rows[2].row), (4, 5));
+            for part in [head, tail].iter().filter(|part| part.len() > 11) {
+                let is_there = rows.iter().any(|row| row.text.contains(&part[..12]));
+                assert!(!is_there, "{cut}: {rows:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_pane_remembers_the_lines_of_its_screen() {
+    let mut redactor = Redactor::new(Rules::builtin());
+    let opened = |height| TdEvent::PaneResized {
+        execution_id: "e".into(),
+        pane: "%1".into(),
+        width: 80,
+        height,
+    };
+    redactor.event(&mut opened(24));
+    // Each line fills the pane, so that a secret may continue in the next one.
+    for line in 0..2_000 {
+        settled(&mut redactor, line, &format!("{line:080}\n"));
+    }
+    assert_eq!(redactor.remembered_lines("e"), 24 + 64);
+    redactor.event(&mut opened(2_000));
+    for line in 2_000..4_000 {
+        settled(&mut redactor, line, &format!("{line:080}\n"));
+    }
+    assert_eq!(redactor.remembered_lines("e"), 512);
+}

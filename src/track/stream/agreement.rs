@@ -6,7 +6,11 @@ use crate::track::change::Change;
 
 /// The most bytes of lines that are held for comparison: more than a few screens, little for each of a
 /// hundred panes.
-const HELD_BYTES: usize = 96 * 1024;
+const HELD_BYTES: usize = 48 * 1024;
+
+/// Lines that are reported one by one are held together up to this size: an allocation for each would
+/// double their memory.
+const CHUNK_BYTES: usize = 4 * 1024;
 
 /// The position of a line in tmux at the last agreement.
 #[derive(Clone, Copy, Debug)]
@@ -36,6 +40,8 @@ pub(super) struct Agreed {
     pub top: Vec<(i64, String)>,
     /// Chunks of lines, each with the number of its first.
     pub reported: VecDeque<(i64, String)>,
+    /// The number after the last chunk, if lines may be added to that.
+    next: Option<i64>,
     /// The revisions among them.
     revised: BTreeMap<i64, String>,
     pub bytes: usize,
@@ -51,8 +57,7 @@ impl Agreed {
                     let unfinished = self.revised.split_off(first_line);
                     self.bytes -= unfinished.values().map(String::len).sum::<usize>();
                     let (first, held) = last_lines(*first_line, chunk);
-                    self.bytes += held.len();
-                    self.reported.push_back((first, held.to_owned()));
+                    self.hold(first, held);
                 }
                 Change::Revised { line, text } => {
                     let is_held = self
@@ -77,6 +82,19 @@ impl Agreed {
             self.bytes -= self.revised.values().map(String::len).sum::<usize>();
             self.revised = kept;
         }
+    }
+
+    fn hold(&mut self, first: i64, lines: &str) {
+        self.bytes += lines.len();
+        let continues = self.next == Some(first);
+        match self.reported.back_mut() {
+            Some((_, chunk)) if continues && chunk.len() + lines.len() <= CHUNK_BYTES => {
+                chunk.push_str(lines);
+            }
+            _ => self.reported.push_back((first, lines.to_owned())),
+        }
+        let count = memchr::memchr_iter(b'\n', lines.as_bytes()).count();
+        self.next = Some(first + count as i64);
     }
 
     /// Returns the held lines in order, as last reported.
@@ -109,4 +127,37 @@ fn last_lines(first_line: i64, chunk: &str) -> (i64, &str) {
     let at = memchr::memchr(b'\n', &bytes[surplus..]).map_or(bytes.len(), |end| surplus + end + 1);
     let before = memchr::memchr_iter(b'\n', &bytes[..at]).count();
     (first_line + before as i64, &chunk[at..])
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn the_last_lines_are_held_as_they_were_reported(
+            chunks in prop::collection::vec((0_i64..3, prop::collection::vec("[a-z]{0,900}", 1..12)), 1..60),
+        ) {
+            let mut agreed = Agreed::default();
+            let mut all: Vec<(i64, String)> = Vec::new();
+            let mut next = 1;
+            for (gap, lines) in chunks {
+                let first_line = next + gap;
+                next = first_line + lines.len() as i64;
+                let chunk = lines.iter().map(|line| format!("{line}\n")).collect();
+                all.extend((first_line..).zip(lines));
+                agreed.note(&[Change::Lines { first_line, chunk }]);
+                prop_assert!(agreed.bytes <= HELD_BYTES);
+                let held: usize = agreed.reported.iter().map(|(_, chunk)| chunk.len()).sum();
+                prop_assert_eq!(held, agreed.bytes);
+                let held: Vec<(i64, String)> =
+                    agreed.lines().map(|(number, text)| (number, text.to_owned())).collect();
+                prop_assert!(all.ends_with(&held));
+                let bytes: usize = all.iter().map(|(_, line)| line.len() + 1).sum();
+                prop_assert!(agreed.bytes >= bytes.min(HELD_BYTES - 12 * 901));
+            }
+        }
+    }
 }

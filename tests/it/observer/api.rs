@@ -51,7 +51,36 @@ fn it_answers_as_promised() {
         first.contains("\"seq\":2") && !first.contains("\"seq\":3"),
         "{first}"
     );
+    let refused = request(&socket, &get("/api/v1/events?types=Error"));
+    assert!(
+        refused.contains("\\\"types\\\"; there are execution, type, since, cursor"),
+        "{refused}"
+    );
+    body("/api/v1/panes/build/screen");
+    let _stream = {
+        let mut stream = UnixStream::connect(&socket).unwrap();
+        stream.write_all(get("/api/v1/events").as_bytes()).unwrap();
+        let mut byte = [0];
+        stream.read_exact(&mut byte).unwrap();
+        stream
+    };
     let metrics = body("/metrics");
+    let number = |name: &str| {
+        let mut lines = metrics.lines();
+        let found = lines.find_map(|line| line.strip_prefix(name));
+        found.and_then(|value| value.trim().parse::<f64>().ok())
+    };
+    assert_eq!(number("td_observe_streams"), Some(1.0), "{metrics}");
+    let of_stream = "{stream=\"1\"}";
+    let missed = format!("td_observe_stream_events_missed_total{of_stream}");
+    assert_eq!(number(&missed), Some(0.0), "{metrics}");
+    let lag = format!("td_observe_stream_lag_events{of_stream}");
+    assert!(number(&lag).is_some(), "{metrics}");
+    let server = format!("{{server=\"{}\"}}", home.server.socket().display());
+    let captures = number(&format!("td_observe_captures_total{server}"));
+    assert!(captures >= Some(1.0), "{metrics}");
+    let seconds = number(&format!("td_observe_capture_seconds_total{server}"));
+    assert!(seconds > Some(0.0), "{metrics}");
     assert!(
         metrics.contains("td_observe_rows{attention=\"working\"} 1"),
         "{metrics}"
@@ -62,6 +91,11 @@ fn it_answers_as_promised() {
         (get("/api/v1/events?type=Nothing"), "400"),
         (get("/api/v1/events?cursor=x"), "400"),
         (get("/api/v1/board?wait=x"), "400"),
+        (get("/api/v1/board?wiat=1"), "400"),
+        (get("/api/v1/events?types=Error"), "400"),
+        (get("/api/v1/runs/build/events?seq=1"), "400"),
+        (get("/api/v1/panes/build/screen?colour=1"), "400"),
+        (get("/healthz?x=1"), "400"),
         ("POST /api/v1/board HTTP/1.1\r\n\r\n".to_owned(), "405"),
         ("nonsense\r\n\r\n".to_owned(), "400"),
         (
@@ -196,6 +230,78 @@ fn a_reader_that_is_cut_off_has_every_event_once() {
         assert_eq!(numbers, expected, "{execution}");
     }
     assert!(reader.seen.len() > 200, "{}", reader.seen.len());
+}
+
+#[test]
+fn the_id_of_the_opening_is_where_the_stream_begins() {
+    let home = Home::new();
+    home.server
+        .new_session("build", 80, 24, "read go; seq 1 30; exec cat");
+    home.start();
+    home.server.tmux(&["send-keys", "-t", "build", "Enter"]);
+    home.wait_for_row("build", |row| row["last_line"] == "30");
+    let mut reader = Reader {
+        socket: home.socket(),
+        path: "/api/v1/events?since=1h".to_owned(),
+        last_id: None,
+        seen: Vec::new(),
+    };
+    // Cut off behind the first frame.
+    let mut bytes = 100;
+    while reader.last_id.is_none() {
+        reader.read(bytes, CEILING);
+        bytes += 20;
+        assert!(bytes < 5_000);
+    }
+    assert_eq!(reader.seen, []);
+    // The time of the first request counts, not that of the second one.
+    reader.path = "/api/v1/events?since=0s".to_owned();
+    reader.read(1_000_000, Duration::from_secs(1));
+    let numbers: Vec<u64> = reader.seen.iter().map(|(_, seq)| *seq).collect();
+    let expected: Vec<u64> = (1..=numbers.len() as u64).collect();
+    assert!(numbers.len() > 2, "{numbers:?}");
+    assert_eq!(numbers, expected);
+}
+
+#[test]
+fn a_stream_takes_labels_and_patterns_as_log_does() {
+    let home = Home::new();
+    for name in ["build", "builder", "other"] {
+        home.server.new_session(name, 80, 24, "exec cat");
+    }
+    home.start();
+    let mut ids = BTreeMap::new();
+    for name in ["build", "builder", "other"] {
+        let row = home.wait_for_row(name, |_| true);
+        ids.insert(name, row["execution_id"].as_str().unwrap().to_owned());
+    }
+    for (typed, expected) in [
+        ("build".to_owned(), vec!["build"]),
+        ("build*".to_owned(), vec!["build", "builder"]),
+        ("?ther,build".to_owned(), vec!["build", "other"]),
+        (ids["other"].clone(), vec!["other"]),
+        ("none".to_owned(), vec![]),
+    ] {
+        let typed = typed.replace('@', "%40").replace('?', "%3F");
+        let mut reader = Reader {
+            socket: home.socket(),
+            path: format!("/api/v1/events?since=1h&execution={typed}"),
+            last_id: None,
+            seen: Vec::new(),
+        };
+        reader.read(1_000_000, Duration::from_millis(700));
+        // Live events, too.
+        for name in ids.keys() {
+            home.server
+                .tmux(&["send-keys", "-t", &format!("={name}:"), "x", "Enter"]);
+        }
+        reader.read(1_000_000, Duration::from_millis(700));
+        let seen: std::collections::BTreeSet<&str> =
+            reader.seen.iter().map(|(id, _)| id.as_str()).collect();
+        let expected: std::collections::BTreeSet<&str> =
+            expected.iter().map(|name| ids[name].as_str()).collect();
+        assert_eq!(seen, expected, "{typed}");
+    }
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::Home;
+use super::{Home, request};
 use crate::cli::{assert_code, text};
 use crate::states;
 use crate::support::{CEILING, TmuxServer, wait_for};
@@ -116,4 +116,48 @@ fn what_a_client_shows_is_quiet_when_it_has_finished() {
     // The history knows it still.
     assert_code(&home.run(&["stop"]), 0);
     row_is("done", "quiet");
+}
+
+#[test]
+fn a_face_that_shows_a_pane_has_seen_it() {
+    let home = Home::new();
+    let server = &home.server;
+    let agent = states::start(server);
+    home.start();
+    let finish = || {
+        states::tell(server, &agent, "working");
+        home.wait_for_row("agent", |row| row["state"] == "working");
+        states::tell(server, &agent, "done");
+        home.wait_for_row("agent", |row| {
+            row["state"] == "done" && row["attention"] == "finished"
+        });
+    };
+    let screen = |method: &str| {
+        let path = format!("/api/v1/panes/{}/screen", agent.replace('%', "%25"));
+        let answer = request(&home.socket(), &format!("{method} {path} HTTP/1.1\r\n\r\n"));
+        assert!(answer.starts_with("HTTP/1.1 200 OK"), "{answer}");
+    };
+    finish();
+    // A request without a body shows nothing.
+    screen("HEAD");
+    assert_eq!(views(&home, "agent"), Vec::<Value>::new());
+    screen("GET");
+    let row = home.wait_for_row("agent", |row| row["attention"] == "quiet");
+    let expected = serde_json::json!({"type": "PaneSeen", "execution_id": row["execution_id"],
+        "pane": agent, "by": "face"});
+    assert_eq!(views(&home, "agent"), [expected]);
+    // It shows the same still.
+    screen("GET");
+    assert_eq!(views(&home, "agent").len(), 1);
+    // What has finished since is seen at once.
+    finish();
+    screen("GET");
+    home.wait_for_row("agent", |row| row["attention"] == "quiet");
+    assert_eq!(views(&home, "agent").len(), 2);
+
+    // No process of an agent is there: its screen alone is kept all the same.
+    let log = home.run(&["log", "--type", "ScreenSnapshot", "--json"]);
+    assert_code(&log, 0);
+    let snapshots = text(&log.stdout);
+    assert!(snapshots.contains("Baked for 1m 2s"), "{snapshots}");
 }

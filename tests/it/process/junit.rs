@@ -8,7 +8,7 @@ use crate::cli::{assert_code, text};
 
 /// Prints each case as `NAME|CLASS|OUTCOME|MESSAGE|STDOUT|STDERR`; expat reads the file.
 const READER: &str = r#"
-import sys, xml.etree.ElementTree as E
+import re, sys, xml.etree.ElementTree as E
 root = E.parse(sys.argv[1]).getroot()
 assert root.tag == "testsuites", root.tag
 suite, = root
@@ -18,9 +18,17 @@ for of in (root, suite):
     assert int(of.get("failures")) == sum(1 for c in cases if c.find("failure") is not None)
     assert int(of.get("errors")) == sum(1 for c in cases if c.find("error") is not None)
     float(of.get("time"))
+# The attributes that the schema of the xUnit plugin of Jenkins has.
+known = {"name", "time", "tests", "failures", "errors"}
+assert set(root.attrib) <= known, root.attrib
+assert set(suite.attrib) <= known | {"skipped", "timestamp"}, suite.attrib
+assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d", suite.get("timestamp")), suite.attrib
 for case in cases:
     assert case.tag == "testcase" and float(case.get("time")) >= 0
+    assert set(case.attrib) == {"name", "time", "classname"}, case.attrib
+    assert {x.tag for x in case} <= {"failure", "error", "system-out", "system-err"}
     bad = [x for x in case if x.tag in ("failure", "error")]
+    assert all(set(x.attrib) == {"type", "message"} for x in bad)
     out = case.findtext("system-out") or ""
     err = case.findtext("system-err") or ""
     print("|".join([case.get("name"), case.get("classname"), bad[0].tag if bad else "passed",

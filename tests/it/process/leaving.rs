@@ -60,6 +60,28 @@ fn a_closed_output_ends_the_command_quietly() {
     assert_eq!(end_of(&kept(data.path())), (None, Some(13)));
 }
 
+/// A program that ignores the signal of a closed pipe gets the error, and decides itself.
+#[test]
+fn a_command_that_ignores_sigpipe_sees_the_closed_output() {
+    let data = tempfile::tempdir().unwrap();
+    let script = "trap '' PIPE; while echo more; do sleep 0.01; done; echo gone >&2; exit 7";
+    let mut child = command(&["--", "sh", "-c", script], data.path())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut first = String::new();
+    let mut reader = BufReader::new(child.stdout.take().unwrap());
+    reader.read_line(&mut first).unwrap();
+    drop(reader);
+    assert_eq!(first, "more\n");
+    let output = child.wait_with_output().unwrap();
+    assert_code(&output, 7);
+    // The other output is passed on as before.
+    assert!(text(&output.stderr).ends_with("gone\n"), "{output:?}");
+    assert_eq!(end_of(&kept(data.path())), (Some(7), None));
+}
+
 #[test]
 fn the_first_signal_is_passed_to_the_command() {
     for (signal, name) in [

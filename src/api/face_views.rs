@@ -1,0 +1,58 @@
+//! Views of panes by faces: a client that gets the screen of a pane has looked at it.
+
+use std::path::Path;
+use std::time::Duration;
+
+use super::hub::Hub;
+use crate::board::{Attention, Row};
+use crate::bus::EventBus;
+use crate::event::{PaneId, PaneViewer};
+use crate::history::DataDir;
+use crate::timestamp::Timestamp;
+
+/// The shortest time between two reports of a pane, unless what is in it has finished.
+const REPORT_INTERVAL: Duration = Duration::from_secs(60);
+
+/// The parts of the observer that take a view.
+pub(super) struct FaceViews<'a> {
+    pub hub: &'a Hub,
+    pub data: Option<&'a DataDir>,
+    pub bus: &'a EventBus,
+}
+
+impl FaceViews<'_> {
+    /// Emits that a face has shown a pane, if the board does not know it yet.
+    pub fn shown(&self, pane: &PaneId, socket: &Path, now: Timestamp) {
+        for row in self.hub.rows() {
+            let is_due = row.pane.as_ref() == Some(pane) && is_due(&row, now);
+            if is_due && self.is_of_server(&row, socket) {
+                let emitter = self.bus.emitter_for(&row.execution_id);
+                emitter.pane_seen(pane, PaneViewer::Face);
+            }
+        }
+    }
+
+    /// Returns true if a row belongs to the server at a socket: others may have a pane with the same id.
+    fn is_of_server(&self, row: &Row, socket: &Path) -> bool {
+        let run = self.data.map(|data| data.run(&row.execution_id));
+        let metadata = run.and_then(|run| run.metadata().ok().flatten());
+        let identity = metadata.and_then(|metadata| metadata.identity);
+        identity.is_some_and(|identity| Path::new(&identity.socket) == socket)
+    }
+}
+
+/// Returns true if a view of the row is to be reported: for what asks for a look, at once, else with news, and
+/// at most once a minute.
+fn is_due(row: &Row, now: Timestamp) -> bool {
+    if row.has_ended() {
+        // No source emits for it any more.
+        return false;
+    }
+    let Some(seen) = row.seen else {
+        return true;
+    };
+    let age = now.micros().saturating_sub(seen.micros());
+    let is_old = u128::try_from(age).is_ok_and(|age| age >= REPORT_INTERVAL.as_micros());
+    let has_news = row.last_output.is_some_and(|at| at > seen) || row.since > seen;
+    row.attention() == Attention::Finished || has_news && is_old
+}

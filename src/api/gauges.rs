@@ -1,0 +1,89 @@
+//! The places of all streams, for the metrics.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+
+/// The streams that are open.
+#[derive(Debug, Default)]
+pub(super) struct StreamGauges(Mutex<Opened>);
+
+#[derive(Debug, Default)]
+struct Opened {
+    count: u64,
+    streams: Vec<Weak<StreamGauge>>,
+}
+
+/// The place of one stream, until it is dropped.
+#[derive(Debug, Default)]
+pub(super) struct StreamGauge {
+    /// The number of the stream, from 1.
+    pub number: u64,
+    position: AtomicU64,
+    missed: AtomicU64,
+}
+
+impl StreamGauges {
+    /// Adds a stream.
+    pub fn open(&self) -> Arc<StreamGauge> {
+        // Each change is complete: a panic elsewhere leaves no partial one.
+        let mut opened = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        opened.count += 1;
+        let gauge = Arc::new(StreamGauge {
+            number: opened.count,
+            ..StreamGauge::default()
+        });
+        opened.streams.retain(|stream| stream.strong_count() > 0);
+        opened.streams.push(Arc::downgrade(&gauge));
+        gauge
+    }
+
+    /// Returns the streams that are open, in the order in which they were opened.
+    pub fn all(&self) -> Vec<Arc<StreamGauge>> {
+        let opened = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        opened.streams.iter().filter_map(Weak::upgrade).collect()
+    }
+}
+
+impl StreamGauge {
+    /// Notes the position in the observer's events that the stream has reached.
+    pub fn reach(&self, position: u64) {
+        self.position.store(position, Ordering::Relaxed);
+    }
+
+    /// Counts events that are kept nowhere.
+    pub fn miss(&self, events: u64) {
+        self.missed.fetch_add(events, Ordering::Relaxed);
+    }
+
+    pub fn position(&self) -> u64 {
+        self.position.load(Ordering::Relaxed)
+    }
+
+    pub fn missed(&self) -> u64 {
+        self.missed.load(Ordering::Relaxed)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_stream_counts_until_it_is_dropped() {
+        let gauges = StreamGauges::default();
+        let (first, second) = (gauges.open(), gauges.open());
+        second.reach(7);
+        second.miss(2);
+        second.miss(3);
+        drop(first);
+        let all = gauges.all();
+        let [stream] = all.as_slice() else {
+            panic!("{all:?}")
+        };
+        assert_eq!(
+            (stream.number, stream.position(), stream.missed()),
+            (2, 7, 5)
+        );
+        assert_eq!(gauges.open().number, 3);
+    }
+}

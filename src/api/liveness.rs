@@ -1,0 +1,82 @@
+//! The signs of life of a WebSocket's client: pings after a silence, and the end without an answer (pure).
+
+use std::time::{Duration, Instant};
+
+/// The longest silence: proxies and clients take a longer one for a broken connection.
+pub(super) const KEEP_ALIVE: Duration = Duration::from_secs(15);
+
+/// The time that a client has to answer a ping; a second one follows in between.
+const ANSWER_TIME: Duration = Duration::from_secs(30);
+
+/// The last signs of life of a client.
+#[derive(Debug)]
+pub(super) struct Liveness {
+    heard_at: Instant,
+    /// The first and the last ping since then.
+    pings: Option<(Instant, Instant)>,
+}
+
+/// The next step towards a silent client.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Step {
+    Ping,
+    /// The client is gone.
+    Close,
+}
+
+impl Liveness {
+    pub fn new(now: Instant) -> Self {
+        Self {
+            heard_at: now,
+            pings: None,
+        }
+    }
+
+    /// Notes that the client has sent something.
+    pub fn heard(&mut self, now: Instant) {
+        *self = Self::new(now);
+    }
+
+    /// Returns what is due; a ping counts as sent then.
+    pub fn take_due(&mut self, now: Instant) -> Option<Step> {
+        let since = |at: Instant| now.saturating_duration_since(at);
+        let first = match self.pings {
+            None if since(self.heard_at) < KEEP_ALIVE => return None,
+            None => now,
+            Some((first, _)) if since(first) >= ANSWER_TIME => return Some(Step::Close),
+            Some((_, last)) if since(last) < KEEP_ALIVE => return None,
+            Some((first, _)) => first,
+        };
+        self.pings = Some((first, now));
+        Some(Step::Ping)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_silent_client_gets_two_pings_and_then_the_end() {
+        let begin = Instant::now();
+        let at = |seconds| begin + Duration::from_secs(seconds);
+        let mut client = Liveness::new(begin);
+        let steps = |client: &mut Liveness, from: u64, to: u64| -> Vec<(u64, Step)> {
+            let seconds = from..=to;
+            let due = seconds.filter_map(|second| Some((second, client.take_due(at(second))?)));
+            due.collect()
+        };
+        assert_eq!(
+            steps(&mut client, 0, 45),
+            [(15, Step::Ping), (30, Step::Ping), (45, Step::Close)]
+        );
+        client.heard(at(46));
+        assert_eq!(steps(&mut client, 47, 75), [(61, Step::Ping)]);
+        client.heard(at(75));
+        assert_eq!(steps(&mut client, 76, 104), [(90, Step::Ping)]);
+        // The thread was blocked: the client is asked before it is given up.
+        client.heard(at(104));
+        assert_eq!(client.take_due(at(900)), Some(Step::Ping));
+        assert_eq!(client.take_due(at(901)), None);
+    }
+}

@@ -1,0 +1,106 @@
+//! The events that a client wants: of which executions, and of which types.
+
+use std::collections::{BTreeSet, HashMap};
+
+use crate::event::{ExecutionId, TdEvent};
+use crate::history::{DataDir, glob_matches, is_glob};
+
+/// The most executions whose answer is remembered: far more than run at once.
+const KNOWN_MAX: usize = 4096;
+
+/// The names that a client gives.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Selection {
+    /// Ids and labels of executions, and patterns of them; none means all.
+    pub executions: BTreeSet<String>,
+    /// Types of events; none means all.
+    pub types: BTreeSet<String>,
+}
+
+impl Selection {
+    /// Returns true if a name or a pattern means the execution with this id and label.
+    fn names(&self, id: &str, label: &str) -> bool {
+        self.executions.iter().any(|name| {
+            let texts = [id, label].into_iter().filter(|text| !text.is_empty());
+            let mut texts = texts;
+            texts.any(|text| name == text || is_glob(name) && glob_matches(name, text))
+        })
+    }
+}
+
+/// A selection that is applied: it knows the labels of executions.
+#[derive(Debug)]
+pub(super) struct Selector {
+    selection: Selection,
+    data: Option<DataDir>,
+    known: HashMap<ExecutionId, bool>,
+}
+
+impl Selector {
+    pub fn new(selection: Selection, data: Option<DataDir>) -> Self {
+        Self {
+            selection,
+            data,
+            known: HashMap::new(),
+        }
+    }
+
+    /// Returns the names.
+    pub fn selection(&self) -> &Selection {
+        &self.selection
+    }
+
+    pub fn selects(&mut self, event: &TdEvent) -> bool {
+        let types = &self.selection.types;
+        (types.is_empty() || types.contains(event.type_name()))
+            && self.selects_execution(event.execution_id())
+    }
+
+    pub fn selects_execution(&mut self, id: &str) -> bool {
+        let executions = &self.selection.executions;
+        if executions.is_empty() || executions.contains(id) {
+            return true;
+        }
+        if let Some(known) = self.known.get(id) {
+            return *known;
+        }
+        let id = ExecutionId::from(id);
+        let run = self.data.as_ref().map(|data| data.run(&id));
+        let metadata = run.and_then(|run| run.metadata().ok().flatten());
+        let label = metadata.as_ref().map_or("", |metadata| &metadata.label);
+        let is_selected = self.selection.names(&id, label);
+        // A label that is not written yet is looked for again at the next event.
+        if metadata.is_some() {
+            if self.known.len() >= KNOWN_MAX {
+                self.known.clear();
+            }
+            self.known.insert(id, is_selected);
+        }
+        is_selected
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ids_labels_and_patterns_name_executions() {
+        for (name, id, label, is_named) in [
+            ("job@17", "job@17", "", true),
+            ("job@17", "job@18", "job", false),
+            ("job", "job@17", "job", true),
+            ("job", "jobs@17", "jobs", false),
+            ("job-*", "x@1", "job-1", true),
+            ("job*", "job@17", "other", true),
+            ("?", "x@1", "", false),
+            ("*", "x@1", "", true),
+        ] {
+            let selection = Selection {
+                executions: BTreeSet::from([name.to_owned()]),
+                ..Selection::default()
+            };
+            assert_eq!(selection.names(id, label), is_named, "{name} {id} {label}");
+        }
+    }
+}
