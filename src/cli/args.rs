@@ -16,11 +16,14 @@ use super::observer::{TypedService, TypedStart, TypedStop};
 use super::run_args::TypedRun;
 use super::schema::TypedSchema;
 use super::status_args::TypedStatus;
+#[cfg(feature = "tui")]
+use super::tui_args::TypedTui;
 use super::wait_args::TypedWait;
 use super::watch_args::TypedWatch;
 
 const EXAMPLES: &str = "\
 Examples:
+  td-observe                          on a terminal: who needs you, and all the rest
   td-observe demo                     see it work, on a tmux server of its own
   td-observe watch                    all sessions of your tmux server
   td-observe watch build agent:1      one session, and one window of another
@@ -138,6 +141,9 @@ pub(super) enum Command {
     Stop(TypedStop),
     /// Show who needs you, and what everything is doing
     Status(TypedStatus),
+    /// Show the board and its rows on the whole terminal; td-observe alone does so, too
+    #[cfg(feature = "tui")]
+    Tui(Box<TypedTui>),
     /// Start the observer with your login, by systemd
     Service(TypedService),
     /// List the runs in the history, or prune them
