@@ -28,7 +28,7 @@ pub(crate) struct LogPages {
     indexes: Indexes,
 }
 
-/// Which records of a run a page has.
+/// Selects the records of a page, and bounds it.
 pub(crate) struct PageQuery<'a> {
     /// The most records in the page; at least one.
     pub records_max: usize,
