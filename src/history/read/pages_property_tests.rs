@@ -1,3 +1,5 @@
+//! A page of any log is that of a full read.
+
 use proptest::prelude::*;
 
 use super::tests::{Ask, Line, Run, query, read, seqs};

@@ -1,3 +1,5 @@
+//! Pages of logs that grow, are closed, compressed, damaged, removed and large.
+
 use std::cell::Cell;
 use std::fs::{self, File};
 use std::io::Write;

@@ -157,7 +157,7 @@ impl SeekFile {
 
     /// Passes on the records whose lines begin in a range, with their places, until `each` breaks.
     ///
-    /// What is no record is skipped, and so is what cannot be read.
+    /// Skips lines that are not events, and parts that cannot be read.
     pub(super) fn each_record(
         &self,
         range: Range<u64>,
