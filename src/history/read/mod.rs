@@ -29,17 +29,16 @@ mod follow;
 mod merged;
 
 // The terminal's interface will use it.
-#[cfg(feature = "cli")]
-#[allow(dead_code)]
+#[cfg(feature = "tui")]
 mod pages;
-#[cfg(feature = "cli")]
+#[cfg(feature = "tui")]
 mod place;
-#[cfg(feature = "cli")]
+#[cfg(feature = "tui")]
 mod seek;
 
 pub use follow::Follower;
 pub use merged::{LogSource, Merged, MergedLogs};
-#[cfg(feature = "cli")]
+#[cfg(feature = "tui")]
 pub(crate) use pages::{LogPages, Page, PageQuery};
 pub use parse::LogRecord;
 pub use query::Query;
