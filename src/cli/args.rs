@@ -172,16 +172,21 @@ pub(super) enum Command {
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
-  td-observe demo                    twenty seconds at most
+  td-observe demo                    on a terminal: the terminal UI; q quits
+  td-observe demo --plain            the lines as they come, twenty seconds at most
   td-observe demo --seconds 60       a minute at most
   td-observe demo --data-dir /tmp/d  keeps the runs there
 
+In the terminal UI, one of the agents asks a question: r answers it.
 The tmux server, its sockets and the runs are in a temporary directory, which
 the demo removes at its end. With --data-dir it keeps the runs there.")]
 pub(super) struct TypedDemo {
-    /// End after N seconds at the latest
-    #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u64).range(1..=3600))]
-    pub seconds: u64,
+    /// Print lines, also on a terminal
+    #[arg(long)]
+    pub plain: bool,
+    /// End after N seconds at the latest [default: 20 for lines, none for the terminal UI]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=3600))]
+    pub seconds: Option<u64>,
 }
 
 #[derive(Debug, clap::Args)]

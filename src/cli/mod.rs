@@ -153,6 +153,8 @@ fn dispatch(args: Args) -> Result<ExitCode, Failure> {
         Command::Start(typed) => observer::log(&options, typed)?,
         #[cfg(feature = "tui")]
         Command::Tui(_) => Some(tui::log(&options)?),
+        #[cfg(feature = "tui")]
+        Command::Demo(typed) if demo::has_ui(&options, typed) => Some(tui::log(&options)?),
         _ => None,
     };
     diagnostics::start(options.verbose, log);
@@ -161,6 +163,10 @@ fn dispatch(args: Args) -> Result<ExitCode, Failure> {
         address_space::check()?;
     }
     match args.command {
+        #[cfg(feature = "tui")]
+        Command::Demo(typed) if demo::has_ui(&options, &typed) => {
+            demo::run_ui(&options, &demo::Config::from_typed(&typed))
+        }
         Command::Demo(typed) => demo::run(&options, demo::Config::from_typed(&typed)),
         Command::Watch(typed) => watch::run(&options, watch::Config::from_typed(typed)?),
         Command::Run(typed) => run::run(&options, run::Config::from_typed(typed, &options)?),

@@ -1,10 +1,14 @@
 //! `td-observe tui`: the terminal UI, with its own observer where none runs.
 
+use std::ffi::OsString;
 use std::io::{self, IsTerminal, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
+use std::time::Duration;
 
+use super::args::Command;
+use super::command_line::{self, NotParsed};
 use super::failure::Failure;
 use super::observer::{self, PrivateObserver, TypedStart};
 use super::options::Options;
@@ -41,6 +45,15 @@ pub(super) fn log(options: &Options) -> Result<Box<dyn Write + Send>, Failure> {
 
 /// Shows the UI until the user quits.
 pub(super) fn run(options: Options, typed: TypedTui) -> Result<ExitCode, Failure> {
+    run_until(options, typed, None)
+}
+
+/// Shows the UI until the user quits, or the time is up.
+fn run_until(
+    options: Options,
+    typed: TypedTui,
+    longest: Option<Duration>,
+) -> Result<ExitCode, Failure> {
     if !has_terminal() {
         return Err(Failure::usage(
             "tui: standard input and output are no terminal: td-observe status prints the board, td-observe watch the lines",
@@ -67,10 +80,34 @@ pub(super) fn run(options: Options, typed: TypedTui) -> Result<ExitCode, Failure
             Some(PrivateObserver::start(options.clone(), start)?)
         }
     };
-    let shown = show(&options, private.as_ref(), allows_input, &signals);
+    let shown = show(&options, private.as_ref(), allows_input, &signals, longest);
     let ended = private.map(PrivateObserver::end).transpose();
     shown?;
     ended.map(|code| code.unwrap_or(ExitCode::SUCCESS))
+}
+
+/// Shows the UI on the demo's server, where it may answer.
+pub(super) fn run_demo(
+    socket: &Path,
+    data: &Path,
+    coloured: bool,
+    longest: Option<Duration>,
+) -> Result<ExitCode, Failure> {
+    let words = ["td-observe", "tui", "--allow-input", "-S"].map(OsString::from);
+    let words = words
+        .into_iter()
+        .chain([socket.into(), "--data-dir".into(), data.into()]);
+    let args = match command_line::parse(words) {
+        Ok(args) => args,
+        Err(NotParsed::Refused(failure)) => return Err(failure),
+        Err(NotParsed::Clap(error)) => return Err(Failure::other(error.to_string())),
+    };
+    let mut options = Options::from_typed(args.options)?;
+    options.coloured = coloured;
+    match args.command {
+        Command::Tui(typed) => run_until(options, *typed, longest),
+        _ => Err(Failure::other("the demo shows the terminal UI")),
+    }
 }
 
 fn show(
@@ -78,6 +115,7 @@ fn show(
     private: Option<&PrivateObserver>,
     allows_input: bool,
     signals: &Signals,
+    longest: Option<Duration>,
 ) -> Result<(), Failure> {
     let data = options.home()?;
     let socket = private.map(PrivateObserver::socket);
@@ -90,13 +128,14 @@ fn show(
         allows_input,
         theme: Theme::from_env(options.coloured, variable),
         own: super::which_server::own_place(),
+        longest,
         clock: Clock::system(),
     };
     Ok(crate::face::tui::run(tui, signals.first())?)
 }
 
 /// Finds the socket of the observer: its own, or that of the one that runs.
-fn find(data: &std::path::Path, private: Option<&PathBuf>) -> Result<PathBuf, String> {
+fn find(data: &Path, private: Option<&PathBuf>) -> Result<PathBuf, String> {
     if let Some(socket) = private {
         return match socket.exists() {
             true => Ok(socket.clone()),

@@ -6,8 +6,10 @@ use std::time::Duration;
 
 use crossbeam_channel::{Receiver, Sender, bounded};
 use crossterm::event::{Event, KeyEventKind, poll, read};
+use rustix::event::{PollFd, PollFlags, Timespec};
 
 use super::effect::Input;
+use crate::clock::Clock;
 use crate::error::Result;
 use crate::thread::{self, Handle, Waker};
 
@@ -17,6 +19,14 @@ const KEYS_MAX: usize = 64;
 /// The time in which the thread notices that it is to pause or to end.
 const CHECK: Duration = Duration::from_millis(100);
 
+const CHECK_SPEC: Timespec = Timespec {
+    tv_sec: 0,
+    tv_nsec: 100_000_000,
+};
+
+/// The time that the thread has to end.
+const END: Duration = Duration::from_millis(500);
+
 /// The thread that reads the terminal.
 #[derive(Debug)]
 pub(super) struct Keyboard {
@@ -25,6 +35,7 @@ pub(super) struct Keyboard {
     state: Arc<State>,
     paused: Receiver<Waker>,
     thread: Option<Handle<()>>,
+    clock: Clock,
 }
 
 #[derive(Debug, Default)]
@@ -34,7 +45,7 @@ struct State {
 }
 
 impl Keyboard {
-    pub fn start() -> Result<Self> {
+    pub fn start(clock: &Clock) -> Result<Self> {
         let (sender, keys) = bounded(KEYS_MAX);
         let (pausing, paused) = bounded(1);
         let state = Arc::new(State::default());
@@ -45,6 +56,7 @@ impl Keyboard {
             state,
             paused,
             thread: Some(thread),
+            clock: clock.clone(),
         })
     }
 
@@ -67,23 +79,46 @@ impl Drop for Keyboard {
         self.state.is_over.store(true, Ordering::SeqCst);
         // It may wait for room.
         while self.keys.try_recv().is_ok() {}
-        if let Some(thread) = self.thread.take()
-            && let Err(panicked) = thread.join()
-        {
-            log::error!("{panicked}");
+        let Some(thread) = self.thread.take() else {
+            return;
+        };
+        match thread.join_deadline(self.clock.now() + END) {
+            Ok(Ok(())) => {}
+            Ok(Err(panicked)) => log::error!("{panicked}"),
+            // It waits for a terminal that has just been closed, and ends with the process.
+            Err(_) => log::warn!("the thread that reads the terminal does not end"),
         }
+    }
+}
+
+/// Waits for keys for a moment. Returns true if the terminal has been closed: crossterm would wait for it
+/// for ever, busily. New sizes are noticed after the moment.
+fn is_gone() -> bool {
+    let stdin = rustix::stdio::stdin();
+    let mut fds = [PollFd::new(&stdin, PollFlags::IN)];
+    match rustix::event::poll(&mut fds, Some(&CHECK_SPEC)) {
+        Ok(_) => {
+            let seen = fds[0].revents();
+            seen.intersects(PollFlags::HUP | PollFlags::ERR | PollFlags::NVAL)
+        }
+        Err(rustix::io::Errno::INTR) => false,
+        Err(_) => true,
     }
 }
 
 fn read_keys(state: &State, keys: &Sender<Input>, pausing: &Sender<Waker>) {
     while !state.is_over.load(Ordering::SeqCst) {
         if state.is_paused.load(Ordering::SeqCst) {
-            // An earlier waker that nobody took is as good.
+            // A waker that is there already is as good.
             let _ = pausing.try_send(Waker::current());
             thread::park(Some(CHECK));
             continue;
         }
-        let event = match poll(CHECK) {
+        if is_gone() {
+            log::debug!("the terminal is gone");
+            return;
+        }
+        let event = match poll(Duration::ZERO) {
             Ok(true) => read(),
             Ok(false) => continue,
             Err(cause) => Err(cause),

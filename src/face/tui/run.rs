@@ -54,6 +54,8 @@ pub(crate) struct TuiOptions {
     pub theme: Theme,
     /// The tmux server and the pane in which the UI runs.
     pub own: Option<(PathBuf, PaneId)>,
+    /// The time after which the UI ends by itself.
+    pub longest: Option<Duration>,
     pub clock: Clock,
 }
 
@@ -192,7 +194,7 @@ impl Ui {
         };
         let model = Model::new(about, Terminal::size(), options.clock.wall());
         Ok(Self {
-            keyboard: Keyboard::start()?,
+            keyboard: Keyboard::start(&options.clock)?,
             options,
             model,
             pacer: Pacer::default(),
@@ -205,6 +207,10 @@ impl Ui {
     fn run(mut self, signals: &Receiver<i32>) -> Result<()> {
         let clock = self.options.clock.clone();
         let mut tick = clock.after(TICK);
+        let end = match self.options.longest {
+            Some(longest) => clock.after(longest),
+            None => crossbeam_channel::never(),
+        };
         let mut has_data = false;
         self.draw();
         while !self.is_over {
@@ -215,6 +221,7 @@ impl Ui {
             };
             select_biased! {
                 recv(signals) -> _ => break,
+                recv(end) -> _ => break,
                 recv(self.keyboard.keys) -> key => match key {
                     Ok(key) => self.key(key)?,
                     Err(_) => break,
