@@ -39,7 +39,7 @@
 //! | [`track`] | captures or bytes of a pane in; settled lines, revisions, gaps out (pure) | `track/tracker.rs`: captures; `track/reflow.rs`: another width; `track/stream/tracker.rs`: bytes; `track/stream/terminal.rs`: tmux's terminal; `track/stream/resync.rs`: after a resize or a gap; `track/throttle.rs` |
 //! | [`agent`] | formats, turns and states of agents (pure) | `agent/stream/mod.rs`: what they write; `agent/state/mod.rs`: screens; `agent/turn.rs`; `agent/resolver.rs`: which source wins; `agent/program.rs`: which program is an agent |
 //! | [`bus`] | [`EventBus`], [`EventEmitter`], [`Subscription`] | `bus/fanout.rs`: numbers and copies; `bus/lossy_lane.rs`: drops and counts; `bus/lossless_lane.rs`: to the log; `bus/throttle.rs`; `bus/filter.rs` |
-//! | [`history`] | runs on disk; knows no bus | `history/line.rs`: the line format; `history/writer.rs`, `history/active_run.rs`, `history/events_file.rs`: writing; `history/rotate.rs`, `history/prune.rs`; `history/lock.rs`: one writer a run; `history/read/reader.rs` |
+//! | [`history`] | runs on disk; knows no bus | `history/line.rs`: the line format; `history/writer.rs`, `history/active_run.rs`, `history/events_file.rs`: writing; `history/rotate.rs`, `history/prune.rs`; `history/lock.rs`: one writer a run; `history/read/reader.rs`; `history/read/pages.rs`: pages from any place |
 //! | [`recording`] | asciicast v3; knows no bus | `recording/encoder.rs`; `recording/raw.rs`: raw recordings of panes |
 //! | `child` | the one way to run a child process | `child/group.rs`: signals, killing, reaping; `child/supervisor.rs`: output, input, deadlines |
 //! | [`tmux`] | the only module that knows tmux | `tmux/gateway.rs`, `tmux/scheduler.rs`: queries for all pollers; `tmux/server.rs`: one tmux process and its deadline; `tmux/capture.rs`: the commands of a capture; `tmux/listing.rs`, `tmux/target.rs`; `tmux/pipe/drain.rs`: the process at a pane's pipe; `tmux/pipe/drains.rs`: our end of it |
@@ -50,7 +50,7 @@
 //! | [`board`] | who needs the user: one row for each pane, command, loop and agent (pure) | `board/fold.rs`: what an event means; `board/row.rs`: a row and its place; `board/schema.rs`: the JSON Schema |
 //! | `engine` | [`Builder`], [`Engine`], [`Report`] | `engine/mod.rs`: starts and stops everything in order; `engine/log_thread.rs`: from the bus to the history |
 //! | `api` | the observer's board, runs, events, panes and waits over a Unix socket, and its client; behind the feature `cli` | `api/hub.rs`: positions, board and last events; `api/others.rs`: runs of other processes; `api/stream.rs`: history, then live, each event once; `api/routes.rs`: the paths; `api/server.rs`: connections; `api/summary.rs`: the board without reading the logs; `api/ws.rs`: the same for a WebSocket; `api/wait.rs`, `api/screen.rs`, `api/input.rs`: panes |
-//! | `face` | events for people, behind the feature `cli` | `face/describe.rs`: an event in words; `face/console.rs`; `face/tree.rs`; `face/clean.rs`: control sequences |
+//! | `face` | events for people, behind the feature `cli` | `face/describe.rs`: an event in words; `face/console.rs`; `face/tree.rs`; `face/clean.rs`: control sequences; `face/tui/run.rs`: the terminal UI; `face/tui/model.rs`: its state; `face/tui/update.rs`, `face/tui/acting.rs`: what changes it; `face/tui/draw/mod.rs` |
 //! | `cli` | the program, behind the feature `cli` | `cli/args.rs`: all arguments; a file for each subcommand, such as `cli/watch.rs`; `cli/failure.rs`: exit codes; `cli/signals.rs`; `cli/observer/foreground.rs`: the observer in the background; `cli/observer/log_file.rs`: its diagnostics |
 //! | `fuzzing` | parsers of foreign input that are not public, for the fuzz targets; behind the feature `cli` | `fuzzing.rs` |
 //!
@@ -70,6 +70,8 @@
 //! | `td-agents`: agents' files and transcripts | `observe/agents/registry.rs`, `observe/conversation/reader.rs` | its handle |
 //! | `td-hub`: the board; `td-api`, `td-api-N`: clients of the API | `api/hub.rs`, `api/server.rs` | `cli/observer/foreground.rs` |
 //! | `td-others`: runs of other processes | `api/others.rs` | `cli/observer/foreground.rs` |
+//! | `td-tui-…`: the terminal UI's keys, board, live events, pages, scans, screen and output | `face/tui/run.rs` | the UI's thread |
+//! | `td-observer`: the observer of a terminal UI | `cli/observer/private.rs` | `cli/tui.rs` |
 //! | `td-api-wait`: states and hang-ups during a wait of the API | `api/wait.rs` | the client's `td-api-N` |
 //! | `td-wait-ask`: a wait's question to the observer | `cli/wait_observer.rs` | `cli/wait_targets.rs` |
 //! | a command's or a loop's source | `child/supervisor.rs`, `agent_loop/source.rs` | `engine/mod.rs` |
@@ -93,6 +95,7 @@
 //! | `Lagged` | `bus/lossy_lane.rs`, read in `bus/subscription.rs` |
 //! | views of a pane by clients, `PaneSeen` | `observe/pane_observer/views.rs`; `board/fold.rs` |
 //! | a client of the API that comes back | `api/cursor.rs` is where it was, `api/stream.rs` goes back there |
+//! | a key of the terminal UI | `face/tui/action.rs`; what it does: `face/tui/acting.rs`, `face/tui/moving.rs` |
 //! | a child that ignores SIGTERM | `child/supervisor.rs` escalates, `child/group.rs` kills the group |
 //!
 //! A polled line passes these files, and a chunk of a stream those in the second column:
@@ -117,6 +120,7 @@
 //! | --- | --- | --- |
 //! | `cli` | yes | the program `td-observe`: arguments, console, completions, manual pages |
 //! | `http` | yes | models over HTTP for loops: `agent_loop::HttpClient` for the APIs of Anthropic and OpenAI |
+//! | `tui` | yes | the terminal UI of the program: `td-observe tui` |
 //!
 //! Without features, the library has the engine: sources, bus, history, waits, and loops with the
 //! caller's own models. No feature adds an async runtime.

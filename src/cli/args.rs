@@ -16,11 +16,14 @@ use super::observer::{TypedService, TypedStart, TypedStop};
 use super::run_args::TypedRun;
 use super::schema::TypedSchema;
 use super::status_args::TypedStatus;
+#[cfg(feature = "tui")]
+use super::tui_args::TypedTui;
 use super::wait_args::TypedWait;
 use super::watch_args::TypedWatch;
 
 const EXAMPLES: &str = "\
 Examples:
+  td-observe                          on a terminal: who needs you, and all the rest
   td-observe demo                     see it work, on a tmux server of its own
   td-observe watch                    all sessions of your tmux server
   td-observe watch build agent:1      one session, and one window of another
@@ -138,6 +141,9 @@ pub(super) enum Command {
     Stop(TypedStop),
     /// Show who needs you, and what everything is doing
     Status(TypedStatus),
+    /// Show the board and its rows on the whole terminal; td-observe alone does so, too
+    #[cfg(feature = "tui")]
+    Tui(Box<TypedTui>),
     /// Start the observer with your login, by systemd
     Service(TypedService),
     /// List the runs in the history, or prune them
@@ -166,16 +172,21 @@ pub(super) enum Command {
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
-  td-observe demo                    twenty seconds at most
+  td-observe demo                    on a terminal: the terminal UI; q quits
+  td-observe demo --plain            the lines as they come, twenty seconds at most
   td-observe demo --seconds 60       a minute at most
   td-observe demo --data-dir /tmp/d  keeps the runs there
 
+In the terminal UI, one of the agents asks a question: r answers it.
 The tmux server, its sockets and the runs are in a temporary directory, which
 the demo removes at its end. With --data-dir it keeps the runs there.")]
 pub(super) struct TypedDemo {
-    /// End after N seconds at the latest
-    #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u64).range(1..=3600))]
-    pub seconds: u64,
+    /// Print lines, also on a terminal
+    #[arg(long)]
+    pub plain: bool,
+    /// End after N seconds at the latest [default: 20 for lines, none for the terminal UI]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=3600))]
+    pub seconds: Option<u64>,
 }
 
 #[derive(Debug, clap::Args)]

@@ -21,6 +21,7 @@ macro_rules! chapters {
 pub(super) const CHAPTERS: &[Chapter] = chapters! {
     "watching": "show tmux panes, and run commands at their events",
     "streaming": "stream or poll: how panes are observed",
+    "tui": "the terminal UI: views, keys, answers",
     "waiting": "wait for a line, an end, silence or a signal",
     "running": "run a command and keep what it prints",
     "loops": "repeat an agent until a check passes",

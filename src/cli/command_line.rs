@@ -39,6 +39,8 @@ const MEANINGLESS: &[(&str, &[&str])] = &[
         &["server_name", "server_socket", "no_log", "json", "color"],
     ),
     ("status", &["server_name", "server_socket", "no_log"]),
+    #[cfg(feature = "tui")]
+    ("tui", &["no_log", "json", "quiet"]),
     ("service", &["no_log", "json", "color", "quiet"]),
     ("runs", &["server_name", "server_socket", "no_log", "color"]),
     ("log", &["server_name", "server_socket", "no_log"]),

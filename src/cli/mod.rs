@@ -38,6 +38,10 @@ mod watch_observer;
 mod observer;
 mod status;
 mod status_args;
+#[cfg(feature = "tui")]
+mod tui;
+#[cfg(feature = "tui")]
+mod tui_args;
 
 mod hooks;
 mod on_state;
@@ -96,6 +100,7 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     if let Some(code) = completion::answer() {
         return code;
     }
+    let args = with_default_command(args.into_iter().collect());
     let args = match command_line::parse(args) {
         Ok(args) => args,
         Err(NotParsed::Clap(error)) if !error.use_stderr() => {
@@ -112,6 +117,26 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     }
 }
 
+/// Without arguments, the program shows the terminal UI, where it can.
+fn with_default_command(mut args: Vec<OsString>) -> Vec<OsString> {
+    #[cfg(feature = "tui")]
+    if args.len() == 1 && tui::has_terminal() {
+        args.push("tui".into());
+    }
+    // Where there is no UI, nothing is added.
+    let _ = &mut args;
+    args
+}
+
+fn takes_several_servers(command: &Command) -> bool {
+    match command {
+        Command::Start(_) | Command::Service(_) => true,
+        #[cfg(feature = "tui")]
+        Command::Tui(_) => true,
+        _ => false,
+    }
+}
+
 /// Prints the failure in one line, and returns the exit code.
 fn fail(failure: &Failure) -> ExitCode {
     say(failure.text());
@@ -120,14 +145,17 @@ fn fail(failure: &Failure) -> ExitCode {
 
 fn dispatch(args: Args) -> Result<ExitCode, Failure> {
     let options = Options::from_typed(args.options)?;
-    if options.servers.len() > 1 && !matches!(args.command, Command::Start(_) | Command::Service(_))
-    {
+    if options.servers.len() > 1 && !takes_several_servers(&args.command) {
         return Err(Failure::usage(
             "-L and -S both choose a tmux server: give one",
         ));
     }
     let log = match &args.command {
         Command::Start(typed) => observer::log(&options, typed)?,
+        #[cfg(feature = "tui")]
+        Command::Tui(_) => Some(tui::log(&options)?),
+        #[cfg(feature = "tui")]
+        Command::Demo(typed) if demo::has_ui(&options, typed) => Some(tui::log(&options)?),
         _ => None,
     };
     diagnostics::start(options.verbose, log);
@@ -136,6 +164,10 @@ fn dispatch(args: Args) -> Result<ExitCode, Failure> {
         address_space::check()?;
     }
     match args.command {
+        #[cfg(feature = "tui")]
+        Command::Demo(typed) if demo::has_ui(&options, &typed) => {
+            demo::run_ui(&options, &demo::Config::from_typed(&typed))
+        }
         Command::Demo(typed) => demo::run(&options, demo::Config::from_typed(&typed)),
         Command::Watch(typed) => watch::run(&options, watch::Config::from_typed(typed)?),
         Command::Run(typed) => run::run(&options, run::Config::from_typed(typed, &options)?),
@@ -147,6 +179,8 @@ fn dispatch(args: Args) -> Result<ExitCode, Failure> {
         Command::Start(typed) => observer::start(&options, &typed),
         Command::Stop(typed) => observer::stop(&options, &typed),
         Command::Status(typed) => status::run(&options, &typed),
+        #[cfg(feature = "tui")]
+        Command::Tui(typed) => tui::run(options, *typed),
         Command::Service(typed) => observer::service(&options, &typed),
         Command::Runs(typed) => runs::run(&options, typed),
         Command::Log(typed) => log::run(&options, log::Config::from_typed(typed, &options)?),

@@ -6,6 +6,8 @@ mod background;
 mod foreground;
 mod log_file;
 mod notify;
+#[cfg(feature = "tui")]
+mod private;
 mod service;
 
 use std::io::Write;
@@ -18,6 +20,8 @@ use log_file::RotatedLog;
 
 pub(super) use announcement::{Announcement, running};
 pub(super) use args::{TypedService, TypedStart, TypedStop};
+#[cfg(feature = "tui")]
+pub(super) use private::PrivateObserver;
 pub(super) use service::run as service;
 
 /// Starts the observer.

@@ -64,6 +64,14 @@ impl WhichServer {
     }
 }
 
+/// Returns the socket of the tmux server and the pane in which this program runs.
+#[cfg(feature = "tui")]
+pub(super) fn own_place() -> Option<(PathBuf, PaneId)> {
+    let (tmux, pane) = (set("TMUX")?, set("TMUX_PANE")?);
+    let socket = socket_of(tmux.to_str()?).to_owned();
+    Some((socket, PaneId::from(pane.to_str()?)))
+}
+
 /// The value of an environment variable that is not empty.
 fn set(name: &str) -> Option<OsString> {
     std::env::var_os(name).filter(|value| !value.is_empty())

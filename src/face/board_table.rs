@@ -151,6 +151,12 @@ fn counts(rows: &[Row]) -> String {
     )
 }
 
+/// Returns the time since a point, in its largest unit.
+#[cfg(feature = "tui")]
+pub(super) fn age_of(since: Timestamp, now: Timestamp) -> String {
+    age(now.micros().saturating_sub(since.micros()) / 1_000_000)
+}
+
 /// Returns a time in its largest unit.
 fn age(seconds: i64) -> String {
     match seconds {

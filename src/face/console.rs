@@ -11,7 +11,7 @@ mod options;
 
 mod error_lines;
 mod line_buffer;
-mod line_styles;
+
 mod printed_rows;
 mod row_writer;
 

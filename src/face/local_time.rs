@@ -18,7 +18,8 @@ impl LocalTime {
         Self::in_zone(TimeZone::try_system().unwrap_or(TimeZone::UTC))
     }
 
-    fn in_zone(zone: TimeZone) -> Self {
+    /// Formats times in a zone.
+    pub(super) fn in_zone(zone: TimeZone) -> Self {
         Self { zone, cached: None }
     }
 

@@ -3,6 +3,7 @@
 //! ```text
 //! console, tree, json (pure):          an event ─> text
 //! event_writer:                        events ─> standard output, live rows last
+//! tui (threads td-tui-…):             the observer's API and the history ─> a terminal's screen
 //! printer (thread td-printer):         a subscription ─> an event_writer
 //! last_revisions (pure):               the events of a log ─> each line with its last text
 //! asciicast, text_export (pure):       the events of a log ─> a file's text
@@ -16,6 +17,7 @@ mod clean;
 mod tone;
 
 mod ansi;
+mod line_styles;
 mod stream_lines;
 
 mod describe;
@@ -48,10 +50,15 @@ mod event_writer;
 
 mod printer;
 
+#[cfg(feature = "tui")]
+pub(crate) mod tui;
+
 #[cfg(test)]
 mod samples;
 
 pub(crate) use asciicast::{AsciicastExport, AsciicastOptions};
+#[cfg(feature = "tui")]
+use board_table::age_of;
 pub(crate) use board_table::{BoardTable, server_names};
 pub(crate) use clean::one_line;
 pub(crate) use console::{BaselineLines, Console, ConsoleOptions};

@@ -6,6 +6,9 @@ pub mod watching {}
 #[doc = include_str!("streaming.md")]
 pub mod streaming {}
 
+#[doc = include_str!("tui.md")]
+pub mod tui {}
+
 #[doc = include_str!("waiting.md")]
 pub mod waiting {}
 

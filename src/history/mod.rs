@@ -79,6 +79,8 @@ pub use notice::{LogNotice, LogNoticeKind, LogReport, LostRun};
 pub(crate) use ownership::TrustedOwner;
 pub use prune::{Pruned, Retention};
 pub use read::{Follower, LogReader, LogRecord, LogSource, Merged, MergedLogs, Query, ReadReport};
+#[cfg(feature = "tui")]
+pub(crate) use read::{LogPages, Page, PageQuery};
 pub use replay_pace::ReplayPace;
 pub use rotate::Rotation;
 #[cfg(feature = "cli")]

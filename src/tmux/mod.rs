@@ -50,6 +50,8 @@ mod gateway;
 mod screen;
 #[cfg(feature = "cli")]
 mod typing;
+#[cfg(feature = "tui")]
+mod visit;
 
 pub use pipe::{DrainProgram, drain};
 pub use schedule::{AdaptivePolling, PollSchedule};

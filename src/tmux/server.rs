@@ -212,14 +212,24 @@ impl Server {
         Error::gone(format!("{self} ended before it replied"))
     }
 
-    fn start(&self, args: Vec<OsString>, stdin: Vec<u8>, clock: &Clock) -> Result<ChildOutput> {
+    /// Returns the options that choose this server.
+    pub(super) fn address_args(&self) -> Vec<OsString> {
+        match &self.address {
+            ServerAddress::Default => Vec::new(),
+            ServerAddress::Named(name) => vec!["-L".into(), name.clone()],
+            ServerAddress::Socket(path) => vec!["-S".into(), path.clone().into_os_string()],
+        }
+    }
+
+    pub(super) fn start(
+        &self,
+        args: Vec<OsString>,
+        stdin: Vec<u8>,
+        clock: &Clock,
+    ) -> Result<ChildOutput> {
         // -N: never start a server. -u: keep non-ASCII names and text in any locale.
         let mut all: Vec<OsString> = vec!["-u".into(), "-N".into()];
-        match &self.address {
-            ServerAddress::Default => {}
-            ServerAddress::Named(name) => all.extend(["-L".into(), name.clone()]),
-            ServerAddress::Socket(path) => all.extend(["-S".into(), path.clone().into_os_string()]),
-        }
+        all.extend(self.address_args());
         all.extend(args);
         let invocation = Invocation {
             program: "tmux".into(),
@@ -239,7 +249,7 @@ impl Server {
         })
     }
 
-    fn output(&self, finished: ChildOutput) -> Result<Output> {
+    pub(super) fn output(&self, finished: ChildOutput) -> Result<Output> {
         let complaints = String::from_utf8_lossy(&finished.stderr).into_owned();
         if !finished.status.success() && is_unusable(&complaints) {
             return Err(Error::invalid(format!("{self}: {}", complaints.trim())));

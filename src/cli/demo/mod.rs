@@ -1,4 +1,5 @@
-//! `td-observe demo`: a private tmux server with a build, a progress bar and an agent, watched live.
+//! `td-observe demo`: a private tmux server with a build, a progress bar and agents, in the terminal UI or as
+//! lines.
 
 mod server;
 
@@ -28,18 +29,51 @@ const SESSIONS: [(&str, &str); 3] = [
     ("agent", include_str!("agent.sh")),
 ];
 
+/// The session that the terminal UI shows in addition: an agent that asks a question.
+#[cfg(feature = "tui")]
+const QUESTION: (&str, &str) = ("question", include_str!("question.sh"));
+
+/// The longest demo that prints lines.
+const LONGEST: Duration = Duration::from_secs(20);
+
 /// The configuration of `demo`.
 #[derive(Debug)]
 pub(super) struct Config {
-    longest: Duration,
+    longest: Option<Duration>,
 }
 
 impl Config {
     pub fn from_typed(typed: &TypedDemo) -> Self {
         Self {
-            longest: Duration::from_secs(typed.seconds),
+            longest: typed.seconds.map(Duration::from_secs),
         }
     }
+}
+
+/// Returns true if the demo shows the terminal UI.
+#[cfg(feature = "tui")]
+pub(super) fn has_ui(options: &Options, typed: &TypedDemo) -> bool {
+    let wants_lines = typed.plain || options.json || options.quiet || options.no_log;
+    !wants_lines && super::tui::has_terminal()
+}
+
+/// Shows the demo in the terminal UI until the user quits.
+#[cfg(feature = "tui")]
+pub(super) fn run_ui(options: &Options, config: &Config) -> Result<ExitCode, Failure> {
+    let clock = Clock::system();
+    let directory = DemoDirectory::make()?;
+    server_checks::check_tmux(&directory.server(), &clock)?;
+    let data = options
+        .data_dir
+        .clone()
+        .unwrap_or_else(|| directory.data_path());
+    let socket = directory.socket();
+    let server = PrivateServer::start(directory, &[&SESSIONS[..], &[QUESTION]].concat(), &clock)?;
+    // What has ended can still be looked at. The scripts run for seconds.
+    server
+        .server()
+        .run(["set-option", "-g", "remain-on-exit", "on"], &clock)?;
+    super::tui::run_demo(&socket, &data, options.coloured, config.longest)
 }
 
 /// Runs the demo to the end of its sessions, or of its time.
@@ -77,7 +111,7 @@ pub(super) fn run(options: &Options, config: Config) -> Result<ExitCode, Failure
         engine,
         printing,
         &signals,
-        &clock.after(config.longest),
+        &clock.after(config.longest.unwrap_or(LONGEST)),
         &clock,
     );
     drop(server);

@@ -1,11 +1,11 @@
 //! The observer itself: an engine that observes tmux servers and agents, the hub and the API.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crossbeam_channel::select_biased;
+use crossbeam_channel::{Receiver, select_biased};
 use serde_json::json;
 
 use super::announcement::{Announcement, ObserverLock};
@@ -45,8 +45,33 @@ pub(super) fn run(options: &Options, typed: &TypedStart) -> Result<ExitCode, Fai
         let _ = rustix::process::setsid();
     }
     let signals = Signals::catch(|| {})?;
+    let data = options.home()?;
+    let socket = socket_path(&data, std::env::var_os("XDG_RUNTIME_DIR"));
+    let public = Some(|| ObserverLock::take(&data).map_err(|error| locked(&error)));
+    observe(options, typed, public, &socket, signals.first())
+}
+
+/// Observes for one face, which finds the API at a socket of its own, until `ended` has a message or is
+/// closed. Another observer may observe at the same time: locks divide the runs.
+pub(super) fn run_privately(
+    options: &Options,
+    typed: &TypedStart,
+    socket: &Path,
+    ended: &Receiver<i32>,
+) -> Result<ExitCode, Failure> {
+    let none: Option<fn() -> Result<ObserverLock, Failure>> = None;
+    observe(options, typed, none, socket, ended)
+}
+
+/// Observes until `ended` has a message. `public` takes the right to be the observer of the data directory.
+fn observe(
+    options: &Options,
+    typed: &TypedStart,
+    public: Option<impl FnOnce() -> Result<ObserverLock, Failure>>,
+    socket: &Path,
+    ended: &Receiver<i32>,
+) -> Result<ExitCode, Failure> {
     let clock = Clock::system();
-    let data_path = options.home()?;
     let (builder, rules) = keeping::builder(options, &typed.keeping, &clock)?;
     let servers = servers(options, &clock)?;
     let agents = agents(&typed.agents)?;
@@ -57,8 +82,8 @@ pub(super) fn run(options: &Options, typed: &TypedStart) -> Result<ExitCode, Fai
     }
     let states = StateRules::builtin();
     let engine = builder.start().map_err(keeping::unusable)?;
-    let lock = ObserverLock::take(&data_path).map_err(|error| locked(&error))?;
-    let data = DataDir::new(data_path);
+    let lock = public.map(|take| take()).transpose()?;
+    let data = DataDir::new(options.home()?);
     let (board, numbers) =
         board_of_history(&data, states.clone(), Unobserved::Ended, clock.wall())?;
     let everything = SubscribeOptions {
@@ -83,15 +108,16 @@ pub(super) fn run(options: &Options, typed: &TypedStart) -> Result<ExitCode, Fai
         rules,
         allows_input: typed.allow_input,
     };
-    let observed = observer.observe(&panes, agents, &states, typed.source, &signals);
-    let ended = observer.end();
-    observed.map(|()| ended)
+    let observed = observer.observe(&panes, agents, (&states, typed.source), socket, ended);
+    let code = observer.end();
+    observed.map(|()| code)
 }
 
 /// All that runs while the observer observes.
 struct Observer {
     engine: Engine,
-    lock: ObserverLock,
+    /// `None` for an observer of one face.
+    lock: Option<ObserverLock>,
     data: DataDir,
     hub: Hub,
     hub_thread: Handle<()>,
@@ -103,14 +129,14 @@ struct Observer {
 }
 
 impl Observer {
-    /// Starts to observe, announces it, and returns when a signal arrives.
+    /// Starts to observe, announces it, and returns when `ended` has a message.
     fn observe(
         &mut self,
         panes: &Panes,
         agents: Option<AgentWatch>,
-        states: &StateRules,
-        source: SourceKind,
-        signals: &Signals,
+        (states, source): (&StateRules, SourceKind),
+        socket: &Path,
+        ended: &Receiver<i32>,
     ) -> Result<(), Failure> {
         descriptors::want_many();
         let servers = &panes.servers;
@@ -130,11 +156,10 @@ impl Observer {
         let sockets: Vec<PathBuf> = servers.iter().map(|server| server.socket.clone()).collect();
         let others = Others::start(self.hub.clone(), self.data.clone(), &sockets, &self.clock)?;
         self.others = Some(others);
-        let data_dir = self.data.path().to_owned();
         let announcement = Announcement {
             pid: std::process::id(),
-            socket: socket_path(&data_dir, std::env::var_os("XDG_RUNTIME_DIR")),
-            data_dir,
+            socket: socket.to_owned(),
+            data_dir: self.data.path().to_owned(),
             servers: sockets,
             version: env!("CARGO_PKG_VERSION").to_owned(),
             started: self.clock.wall(),
@@ -151,25 +176,27 @@ impl Observer {
         };
         let api = ApiServer::start(&announcement.socket, routes, &self.clock)?;
         self.api = Some(api);
-        wait_until_observing(servers, &self.hub, &self.clock, signals);
-        self.lock.announce(&announcement)?;
-        super::notify::notify("READY=1");
-        if let Err(error) = ready(&announcement) {
-            // The terminal or the process that started the observer may be gone: that is no reason to end.
-            log::warn!("{}", error.text());
+        if let Some(lock) = &self.lock {
+            wait_until_observing(servers, &self.hub, &self.clock, ended);
+            lock.announce(&announcement)?;
+            super::notify::notify("READY=1");
+            if let Err(error) = ready(&announcement) {
+                // The terminal or the process that started the observer may be gone: that is no reason to end.
+                log::warn!("{}", error.text());
+            }
         }
-        self.until_signal(signals)
+        self.until_ended(ended)
     }
 
-    /// Stores summaries until a signal arrives, or the data directory is gone.
-    fn until_signal(&self, signals: &Signals) -> Result<(), Failure> {
+    /// Stores summaries until `ended` has a message, or the data directory is gone.
+    fn until_ended(&self, ended: &Receiver<i32>) -> Result<(), Failure> {
         loop {
             let due = self.clock.after(SUMMARIES);
             select_biased! {
-                recv(signals.first()) -> _ => return Ok(()),
+                recv(ended) -> _ => return Ok(()),
                 recv(due) -> _ => {}
             }
-            if !self.lock.is_in_place() {
+            if !self.is_in_place() {
                 return Err(Failure::other(format!(
                     "the data directory {} was removed or replaced, so the observer ends; td-observe start observes again",
                     self.data.path().display()
@@ -177,6 +204,11 @@ impl Observer {
             }
             self.summarize();
         }
+    }
+
+    /// Returns true if the data directory is the one of the lock, as far as there is one.
+    fn is_in_place(&self) -> bool {
+        self.lock.as_ref().is_none_or(ObserverLock::is_in_place)
     }
 
     fn summarize(&self) {
@@ -188,9 +220,11 @@ impl Observer {
 
     /// Ends all runs, then the API; returns the exit code.
     fn end(self) -> ExitCode {
-        super::notify::notify("STOPPING=1");
-        self.lock.withdraw();
-        if self.lock.is_in_place() {
+        if let Some(lock) = &self.lock {
+            super::notify::notify("STOPPING=1");
+            lock.withdraw();
+        }
+        if self.is_in_place() {
             self.summarize();
         }
         let others = self.others.map_or(Ok(()), Others::stop);
@@ -250,7 +284,12 @@ fn locked(error: &crate::Error) -> Failure {
 }
 
 /// Waits until the panes that exist now are on the board. A server that is not there is waited for later.
-fn wait_until_observing(servers: &[ObservedServer], hub: &Hub, clock: &Clock, signals: &Signals) {
+fn wait_until_observing(
+    servers: &[ObservedServer],
+    hub: &Hub,
+    clock: &Clock,
+    ended: &Receiver<i32>,
+) {
     let listed = servers.iter().filter_map(|server| {
         let server = server.server.clone().with_timeout(Duration::from_secs(1));
         let format = "#{pane_id} #{pane_current_command}";
@@ -271,7 +310,7 @@ fn wait_until_observing(servers: &[ObservedServer], hub: &Hub, clock: &Clock, si
                 !row.has_ended() && row.pane.as_ref().is_some_and(|of| of.as_str() == id)
             })
         };
-        if listed.iter().all(is_there) || !signals.first().is_empty() {
+        if listed.iter().all(is_there) || !ended.is_empty() {
             return;
         }
     }

@@ -2,12 +2,12 @@
 
 use super::error_lines::is_error_line;
 use super::line_buffer::LineOutput;
-use super::line_styles::LineStyles;
 use super::pane_display::PaneOutput;
 use super::printed_rows::PrintedRows;
 use super::row_writer::RowWriter;
 use crate::event::lines_in;
 use crate::face::clean::{are_printable, push_clean};
+use crate::face::line_styles::LineStyles;
 use crate::face::session_labels::Label;
 use crate::face::tone::Tone;
 

@@ -2,12 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use super::line_styles::LineStyles;
 use super::pane_display::{PaneDisplay, PaneOutput};
 use super::pane_writer::PaneWriter;
 use super::printed_rows::PrintedRows;
 use super::row_writer::RowWriter;
 use crate::event::PaneId;
+use crate::face::line_styles::LineStyles;
 use crate::face::session_labels::Label;
 
 /// The execution and the id of a pane.

@@ -1,8 +1,10 @@
 //! Blocks of whole lines, from a part of a file or from a stream such as a decompressed file.
 
 use std::fs::File;
-use std::io::{self, Read};
+use std::io::{self, BufReader, Read};
 use std::os::unix::fs::FileExt;
+
+use flate2::bufread::MultiGzDecoder;
 
 use crate::history::line::LINE_BYTES_MAX;
 
@@ -13,8 +15,13 @@ pub(super) const BLOCK_BYTES: usize = 256 * 1024;
 /// by what is read.
 const DOUBLING_BYTES_MAX: usize = 8 * BLOCK_BYTES;
 
-/// The bytes read beyond the end of a part to complete its last line.
-const REST_BYTES: usize = 64 * 1024;
+/// The bytes read beyond the end of a part to complete its last line: few at first, because most lines are
+/// short, and twice as many each time up to the larger number.
+const REST_BYTES_MIN: usize = 4 * 1024;
+const REST_BYTES_MAX: usize = 64 * 1024;
+
+/// The first bytes of every gzip file.
+const GZIP_MAGIC: [u8; 2] = [0x1f, 0x8b];
 
 /// Consecutive lines of a file.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -47,6 +54,11 @@ impl Block {
     /// Returns the lines with their line feeds; only a torn line has none.
     pub(super) fn lines(&self) -> &[u8] {
         self.bytes.get(self.skip..).unwrap_or_default()
+    }
+
+    /// Returns the position behind the last line.
+    pub(super) fn end(&self) -> u64 {
+        self.offset + self.lines().len() as u64
     }
 
     /// Skips the first bytes.
@@ -86,7 +98,7 @@ fn complete(file: &File, len: u64, block: &mut Block) -> io::Result<()> {
     if block.lines().last().is_none_or(|&last| last == b'\n') {
         return Ok(());
     }
-    let end = block.offset + block.lines().len() as u64;
+    let end = block.end();
     let line = memchr::memrchr(b'\n', &block.bytes).map_or(block.skip, |at| at + 1);
     let read = (block.bytes.len() - line) as u64;
     let limit = len.min(end + LINE_BYTES_MAX.saturating_sub(read));
@@ -107,10 +119,11 @@ fn complete(file: &File, len: u64, block: &mut Block) -> io::Result<()> {
 /// Returns the position behind the first line feed in a part of a file.
 fn line_end(file: &File, start: u64, end: u64) -> io::Result<Option<u64>> {
     let mut piece = Vec::new();
-    let mut at = start;
+    let (mut at, mut bytes) = (start, REST_BYTES_MIN);
     while at < end {
         piece.clear();
-        append(file, at, end.min(at + REST_BYTES as u64), &mut piece)?;
+        append(file, at, end.min(at + bytes as u64), &mut piece)?;
+        bytes = REST_BYTES_MAX.min(bytes * 2);
         if let Some(found) = memchr::memchr(b'\n', &piece) {
             return Ok(Some(at + found as u64 + 1));
         }
@@ -149,6 +162,13 @@ fn read_to(file: &File, start: u64, end: u64, out: &mut Vec<u8>, before: usize) 
     outcome
 }
 
+/// Returns `true` if a file is compressed, whatever its name.
+pub(super) fn is_gzip(file: &File) -> bool {
+    let mut magic = [0; GZIP_MAGIC.len()];
+    let read = file.read_at(&mut magic, 0);
+    read.is_ok_and(|read| read == magic.len()) && magic == GZIP_MAGIC
+}
+
 /// Reads a stream block by block.
 pub(super) struct BlockStream {
     from: Box<dyn Read + Send>,
@@ -165,6 +185,12 @@ pub(super) struct BlockStream {
 }
 
 impl BlockStream {
+    /// Decompresses a file from the position that its descriptor has, in reads of some bytes.
+    pub(super) fn unpack(file: File, read_bytes: usize, block_bytes: usize) -> Self {
+        let packed = BufReader::with_capacity(read_bytes, file);
+        Self::new(Box::new(MultiGzDecoder::new(packed)), block_bytes)
+    }
+
     pub(super) fn new(from: Box<dyn Read + Send>, block_bytes: usize) -> Self {
         Self {
             from,
@@ -213,7 +239,7 @@ impl BlockStream {
             }
             if added == 0 {
                 block.is_torn = !block.lines().is_empty();
-                self.offset = block.offset + block.lines().len() as u64;
+                self.offset = block.end();
                 if block.is_torn || block.too_long > 0 {
                     return Ok(true);
                 }
@@ -223,7 +249,7 @@ impl BlockStream {
             let new = block.bytes.get(before..).unwrap_or_default();
             if let Some(at) = memchr::memrchr(b'\n', new).map(|at| before + at) {
                 self.carry = block.bytes.split_off(at + 1);
-                self.offset = block.offset + block.lines().len() as u64;
+                self.offset = block.end();
                 return Ok(true);
             }
             if block.bytes.len() as u64 > LINE_BYTES_MAX {

@@ -9,6 +9,9 @@
 //! reader:                          all files of a run as one iterator
 //! merged:                          several logs as one iterator, by time
 //! follow:                          the same, and then what is appended
+//! seek:                            the records of a file from any position
+//! place:                           positions by number and time, by bisection
+//! pages:                           a run's records in pages, in both directions
 //! ```
 
 mod json_regex;
@@ -25,8 +28,18 @@ mod reader;
 mod follow;
 mod merged;
 
+// The terminal's interface will use it.
+#[cfg(feature = "tui")]
+mod pages;
+#[cfg(feature = "tui")]
+mod place;
+#[cfg(feature = "tui")]
+mod seek;
+
 pub use follow::Follower;
 pub use merged::{LogSource, Merged, MergedLogs};
+#[cfg(feature = "tui")]
+pub(crate) use pages::{LogPages, Page, PageQuery};
 pub use parse::LogRecord;
 pub use query::Query;
 pub use reader::{LogReader, ReadReport};

@@ -117,6 +117,13 @@ impl BlockLines {
         }
     }
 
+    /// Returns the place of the line of a record of this block in the file, with its line feed.
+    #[cfg(feature = "cli")]
+    pub(super) fn place_of(&self, record: &LogRecord) -> Range<u64> {
+        let Range { start, end } = record.place;
+        self.offset + start as u64..self.offset + end as u64 + 1
+    }
+
     /// Returns the memory of the block, unless records keep their lines in it.
     pub(super) fn into_memory(self) -> Vec<u8> {
         let memory = Arc::into_inner(self.bytes).unwrap_or_default();

@@ -2,17 +2,16 @@
 
 use std::collections::VecDeque;
 use std::fs::File;
-use std::io::{self, BufReader};
+use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
 use crossbeam_channel::Receiver;
-use flate2::bufread::MultiGzDecoder;
 use rustix::fs::{Mode, OFlags};
 
-use super::block::{BLOCK_BYTES, Block, BlockStream};
+use super::block::{BLOCK_BYTES, Block, BlockStream, is_gzip};
 use super::parse::{BlockLines, BlockParser, LogRecord, ParsedBlock, ParsedRecords};
 use super::pool::{BlockBuffer, BlockSource, ReaderPool};
 use super::query::Query;
@@ -36,9 +35,6 @@ const WRITTEN_SLACK: Duration = Duration::from_secs(3600);
 
 /// The most problems in a report.
 const PROBLEMS_MAX: usize = 16;
-
-/// The first bytes of every gzip file.
-const GZIP_MAGIC: [u8; 2] = [0x1f, 0x8b];
 
 /// Reads the events of a log from its oldest file to its newest, up to the end at the time of
 /// reading. Memory does not grow with the log.
@@ -341,19 +337,16 @@ impl LogReader {
                 (file, dir.join(&closed.name()), metadata.len())
             }
         };
-        let mut magic = [0; GZIP_MAGIC.len()];
-        let read = std::os::unix::fs::FileExt::read_at(&file, &mut magic, 0);
         let path = path.into();
-        if read.is_ok_and(|read| read == magic.len()) && magic == GZIP_MAGIC {
+        if is_gzip(&file) {
             // At most a block.
-            let bytes = (self.block_bytes as usize).min(BLOCK_BYTES);
-            let packed = BufReader::with_capacity(bytes, file);
-            let unpacked = Box::new(MultiGzDecoder::new(packed));
-            let bytes = match self.pool {
+            let read_bytes = (self.block_bytes as usize).min(BLOCK_BYTES);
+            let block_bytes = match self.pool {
                 Some(_) => BLOCK_BYTES,
-                None => bytes,
+                None => read_bytes,
             };
-            return Ok(CurrentFile::Stream(BlockStream::new(unpacked, bytes), path));
+            let stream = BlockStream::unpack(file, read_bytes, block_bytes);
+            return Ok(CurrentFile::Stream(stream, path));
         }
         Ok(CurrentFile::File {
             file: Arc::new(file),

@@ -1,0 +1,69 @@
+//! An observer within the process of a face, for that face alone.
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use crossbeam_channel::{Sender, bounded};
+use tempfile::TempDir;
+
+use super::args::TypedStart;
+use super::foreground::run_privately;
+use crate::cli::failure::Failure;
+use crate::cli::options::Options;
+use crate::thread::{self, Handle};
+
+/// A running observer. `td-observer` runs it; its API listens in a directory of its own.
+#[derive(Debug)]
+pub(in crate::cli) struct PrivateObserver {
+    directory: TempDir,
+    end: Sender<i32>,
+    thread: Handle<Result<ExitCode, Failure>>,
+}
+
+impl PrivateObserver {
+    /// Starts it; its API answers a little later.
+    ///
+    /// # Errors
+    /// If the directory of its socket or its thread cannot be made.
+    pub fn start(options: Arc<Options>, typed: TypedStart) -> Result<Self, Failure> {
+        // 0700, as tempfile makes all its directories.
+        let directory = tempfile::Builder::new().prefix("td-observe-").tempdir();
+        let directory = directory.map_err(|cause| {
+            Failure::other(format!(
+                "cannot make a directory for the API's socket: {cause}; set TMPDIR"
+            ))
+        })?;
+        let socket = socket_in(directory.path());
+        let (end, ended) = bounded(1);
+        let thread = thread::spawn("td-observer", move || {
+            run_privately(&options, &typed, &socket, &ended)
+        })?;
+        Ok(Self {
+            directory,
+            end,
+            thread,
+        })
+    }
+
+    /// Returns the socket of its API.
+    pub fn socket(&self) -> PathBuf {
+        socket_in(self.directory.path())
+    }
+
+    /// Ends it, and waits until its runs are written.
+    ///
+    /// # Errors
+    /// If it could not observe.
+    pub fn end(self) -> Result<ExitCode, Failure> {
+        drop(self.end);
+        match self.thread.join() {
+            Ok(ended) => ended,
+            Err(panicked) => Err(Failure::other(panicked.to_string())),
+        }
+    }
+}
+
+fn socket_in(directory: &Path) -> PathBuf {
+    directory.join("observer.sock")
+}

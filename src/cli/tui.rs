@@ -1,0 +1,150 @@
+//! `td-observe tui`: the terminal UI, with its own observer where none runs.
+
+use std::ffi::OsString;
+use std::io::{self, IsTerminal, Write};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::args::Command;
+use super::command_line::{self, NotParsed};
+use super::failure::Failure;
+use super::observer::{self, PrivateObserver, TypedStart};
+use super::options::Options;
+use super::signals::Signals;
+use super::tui_args::TypedTui;
+use crate::child::open_log;
+use crate::clock::Clock;
+use crate::face::tui::{Theme, TuiOptions};
+use crate::history::DataDir;
+
+/// The file that has the diagnostics of the UI with `-v`.
+const LOG: &str = "tui.log";
+
+/// Returns true if the UI can be shown.
+pub(super) fn has_terminal() -> bool {
+    let is_dumb = std::env::var_os("TERM").is_none_or(|term| term.is_empty() || term == "dumb");
+    io::stdin().is_terminal() && io::stdout().is_terminal() && !is_dumb
+}
+
+/// Returns where the diagnostics go: the terminal belongs to the UI.
+pub(super) fn log(options: &Options) -> Result<Box<dyn Write + Send>, Failure> {
+    if options.verbose == 0 {
+        return Ok(Box::new(io::sink()));
+    }
+    let data = options.home()?;
+    DataDir::new(data.clone())
+        .prepare()
+        .map_err(super::keeping::unusable)?;
+    let path = data.join(LOG);
+    let file = open_log(&path)
+        .map_err(|cause| Failure::other(format!("cannot write to {}: {cause}", path.display())))?;
+    Ok(Box::new(file))
+}
+
+/// Shows the UI until the user quits.
+pub(super) fn run(options: Options, typed: TypedTui) -> Result<ExitCode, Failure> {
+    run_until(options, typed, None)
+}
+
+/// Shows the UI until the user quits, or the time is up.
+fn run_until(
+    options: Options,
+    typed: TypedTui,
+    longest: Option<Duration>,
+) -> Result<ExitCode, Failure> {
+    if !has_terminal() {
+        return Err(Failure::usage(
+            "tui: standard input and output are no terminal: td-observe status prints the board, td-observe watch the lines",
+        ));
+    }
+    let signals = Signals::catch(|| {})?;
+    let options = Arc::new(options);
+    let data = options.home()?;
+    let allows_input = typed.allow_input;
+    let private = match observer::running(&data)? {
+        Some(_) => None,
+        None => {
+            DataDir::new(data)
+                .prepare()
+                .map_err(super::keeping::unusable)?;
+            let start = TypedStart {
+                foreground: true,
+                agents: typed.agents,
+                source: typed.source,
+                allow_input: allows_input,
+                keeping: typed.keeping,
+                detached: false,
+            };
+            Some(PrivateObserver::start(options.clone(), start)?)
+        }
+    };
+    let shown = show(&options, private.as_ref(), allows_input, &signals, longest);
+    let ended = private.map(PrivateObserver::end).transpose();
+    shown?;
+    ended.map(|code| code.unwrap_or(ExitCode::SUCCESS))
+}
+
+/// Shows the UI on the demo's server, where it may answer.
+pub(super) fn run_demo(
+    socket: &Path,
+    data: &Path,
+    coloured: bool,
+    longest: Option<Duration>,
+) -> Result<ExitCode, Failure> {
+    let words = ["td-observe", "tui", "--allow-input", "-S"].map(OsString::from);
+    let words = words
+        .into_iter()
+        .chain([socket.into(), "--data-dir".into(), data.into()]);
+    let args = match command_line::parse(words) {
+        Ok(args) => args,
+        Err(NotParsed::Refused(failure)) => return Err(failure),
+        Err(NotParsed::Clap(error)) => return Err(Failure::other(error.to_string())),
+    };
+    let mut options = Options::from_typed(args.options)?;
+    options.coloured = coloured;
+    match args.command {
+        Command::Tui(typed) => run_until(options, *typed, longest),
+        _ => Err(Failure::other("the demo shows the terminal UI")),
+    }
+}
+
+fn show(
+    options: &Options,
+    private: Option<&PrivateObserver>,
+    allows_input: bool,
+    signals: &Signals,
+    longest: Option<Duration>,
+) -> Result<(), Failure> {
+    let data = options.home()?;
+    let socket = private.map(PrivateObserver::socket);
+    let of = data.clone();
+    let find = move || find(&of, socket.as_ref());
+    let variable = |name: &str| std::env::var(name).ok();
+    let tui = TuiOptions {
+        find: Arc::new(find),
+        data: DataDir::new(data),
+        allows_input,
+        theme: Theme::from_env(options.coloured, variable),
+        own: super::which_server::own_place(),
+        longest,
+        clock: Clock::system(),
+    };
+    Ok(crate::face::tui::run(tui, signals.first())?)
+}
+
+/// Finds the socket of the observer: its own, or that of the one that runs.
+fn find(data: &Path, private: Option<&PathBuf>) -> Result<PathBuf, String> {
+    if let Some(socket) = private {
+        return match socket.exists() {
+            true => Ok(socket.clone()),
+            false => Err("the observer is starting".to_owned()),
+        };
+    }
+    match observer::running(data) {
+        Ok(Some(known)) => Ok(known.socket),
+        Ok(None) => Err("no observer runs: td-observe start begins one".to_owned()),
+        Err(error) => Err(error.to_string()),
+    }
+}

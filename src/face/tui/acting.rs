@@ -1,0 +1,548 @@
+//! Does what the user asks for: views, prompts, searches, filters, answers, copies (pure).
+
+use super::action::Action;
+use super::commands::{self, Command};
+use super::effect::{Effect, Place};
+use super::line::{Pattern, Position};
+use super::model::{Focus, Help, Loading, Model};
+use super::prompt::{Edit, Prompt, PromptKind};
+use super::searching::{Collected, Filtered, Scan, ScanState, Search};
+use super::view::View;
+use crate::board::{Attention, Row};
+
+impl Model {
+    pub(super) fn act(&mut self, action: Action, effects: &mut Vec<Effect>) {
+        let message = self.message.take();
+        match action {
+            Action::Quit => effects.push(Effect::Quit),
+            Action::Suspend => effects.push(Effect::Suspend),
+            Action::Back if message.is_some() && self.prompt.is_none() && self.help.is_none() => {}
+            Action::Back => self.back(effects),
+            Action::SwitchFocus => {
+                self.focus = match self.focus {
+                    Focus::Board => Focus::View,
+                    Focus::View => Focus::Board,
+                };
+                self.is_zoomed &= self.focus == Focus::View;
+                self.show_current();
+            }
+            Action::Show(view) => self.show(view, effects),
+            Action::Move(motion) if self.help.is_some() => self.move_in_help(motion),
+            Action::Move(motion) => self.move_by(motion, effects),
+            Action::NextWaiting { is_forward } => self.next_waiting(is_forward, effects),
+            Action::Enter => self.enter(effects),
+            Action::Ask(PromptKind::Answer) => self.begin_answer(),
+            Action::Ask(kind) => {
+                let typed = match (kind, &self.filter) {
+                    (PromptKind::Filter, Some(filter)) => filter.pattern.typed.clone(),
+                    _ => String::new(),
+                };
+                if matches!(kind, PromptKind::Search | PromptKind::Filter) && !self.view.has_lines()
+                {
+                    self.show(View::Output, effects);
+                }
+                self.prompt = Some(Prompt::new(kind, &typed));
+            }
+            Action::NextHit { is_forward } => self.next_hit(is_forward, effects),
+            Action::InvertFilter => self.invert_filter(effects),
+            Action::CopyLine => {
+                let text = match self.view {
+                    View::Screen | View::Timeline => self.view_text(),
+                    _ => self.current_text(),
+                };
+                self.copy(text, effects);
+            }
+            Action::CopyView => {
+                let text = self.view_text();
+                self.copy(text, effects);
+            }
+            Action::ToggleWrap => {
+                self.wraps = !self.wraps;
+                self.left = 0;
+                self.show_current();
+            }
+            Action::ToggleZoom => {
+                self.is_zoomed = !self.is_zoomed;
+                if self.is_zoomed {
+                    self.focus = Focus::View;
+                }
+                self.show_current();
+            }
+            Action::ToggleHelp => self.help = Some(Help::default()),
+            Action::Time { cells } => {
+                if self.view != View::Timeline {
+                    self.show(View::Timeline, effects);
+                }
+                self.move_time(cells, effects);
+            }
+            Action::TimeSpan { is_longer } if self.view == View::Timeline => {
+                self.timeline.zoom(is_longer);
+            }
+            Action::TimeSpan { .. } => self.unknown("+ and - are for the timeline (t)"),
+            Action::Edit(edit) => self.edit(edit),
+            Action::Accept => self.accept(effects),
+            Action::Complete => self.complete(),
+            Action::Unknown(key) => {
+                self.unknown(&format!("{key} has no meaning here; ? shows the keys"))
+            }
+        }
+    }
+
+    fn unknown(&mut self, text: &str) {
+        self.message = Some(text.to_owned());
+    }
+
+    fn back(&mut self, effects: &mut Vec<Effect>) {
+        if self.prompt.take().is_some() {
+            self.answered = None;
+        } else if self.help.take().is_some() || self.search.take().is_some() {
+        } else if self.filter.take().is_some() {
+            self.filter_is_over(effects);
+        } else if self.at.is_some() {
+            self.set_time(None, effects);
+        } else if !self.is_following && self.focus == Focus::View && self.view.has_lines() {
+            self.move_by(super::action::Motion::End, effects);
+        } else if self.is_zoomed {
+            self.is_zoomed = false;
+        } else if self.focus == Focus::View {
+            self.focus = Focus::Board;
+        }
+        self.show_current();
+    }
+
+    pub(super) fn show(&mut self, view: View, effects: &mut Vec<Effect>) {
+        let has_changed = self.view != view;
+        self.view = view;
+        if self.layout().is_narrow {
+            self.focus = Focus::View;
+        }
+        if has_changed && view.has_lines() {
+            let at = self.position();
+            self.window.set_view(view);
+            self.left = 0;
+            self.scan_again(effects);
+            match self.is_following {
+                true => self.show_current(),
+                false => self.go_to(at),
+            }
+        }
+        if view == View::Timeline && !self.timeline.is_loaded && !self.timeline.is_loading {
+            self.timeline.is_loading = true;
+            let since = self
+                .now
+                .micros()
+                .saturating_sub(super::timeline::SPAN_MAX_MICROS);
+            let since = crate::timestamp::Timestamp::from_micros(since);
+            effects.push(Effect::LoadTimeline { since });
+        }
+        self.capture(effects);
+    }
+
+    /// Requests captures of the selected pane while its screen is shown, and ends them otherwise.
+    pub(super) fn capture(&mut self, effects: &mut Vec<Effect>) {
+        let generation = self.generation;
+        let row = self.selected_row().filter(|_| self.view == View::Screen);
+        let pane = row.and_then(|row| Some((row.key(), row.pane.clone()?)));
+        match (row, self.at) {
+            (Some(row), Some(at)) if pane.is_some() => {
+                let row = Box::new(row.clone());
+                effects.push(Effect::Snapshot {
+                    generation,
+                    row,
+                    at,
+                });
+                effects.push(Effect::Capture {
+                    generation,
+                    pane: None,
+                });
+            }
+            (Some(row), None) if row.has_ended() && pane.is_some() => {
+                let (row, at) = (Box::new(row.clone()), self.now);
+                effects.push(Effect::Snapshot {
+                    generation,
+                    row,
+                    at,
+                });
+            }
+            _ => effects.push(Effect::Capture { generation, pane }),
+        }
+    }
+
+    fn next_waiting(&mut self, is_forward: bool, effects: &mut Vec<Effect>) {
+        let needs_you = |row: &Row| row.attention() == Attention::NeedsYou;
+        let waiting: Vec<usize> = (0..self.rows.len())
+            .filter(|at| needs_you(&self.rows[*at]))
+            .collect();
+        let at = self.selected_index();
+        let next = match is_forward {
+            true => waiting.iter().find(|next| at.is_none_or(|at| **next > at)),
+            false => waiting
+                .iter()
+                .rfind(|next| at.is_some_and(|at| **next < at)),
+        };
+        let wrapped = if is_forward {
+            waiting.first()
+        } else {
+            waiting.last()
+        };
+        match next.or(wrapped) {
+            Some(index) => {
+                let key = self.rows[*index].key();
+                self.select(Some(key), effects);
+            }
+            None => self.unknown("nothing needs you"),
+        }
+    }
+
+    fn enter(&mut self, effects: &mut Vec<Effect>) {
+        if self.layout().is_narrow && self.focus == Focus::Board {
+            self.focus = Focus::View;
+            return self.show_current();
+        }
+        if self.view == View::Timeline && self.at.is_some() {
+            return self.show(View::Output, effects);
+        }
+        match self.selected_row() {
+            Some(row) if row.pane.is_some() && !row.has_ended() => {
+                effects.push(Effect::Jump(Box::new(row.clone())));
+            }
+            Some(row) if row.has_ended() => {
+                self.message = Some(format!("{} has ended: there is no pane to go to", row.name));
+            }
+            Some(row) => {
+                let kind = row.kind.as_str();
+                self.message = Some(format!(
+                    "{} is a {kind}: there is no pane to go to",
+                    row.name
+                ));
+            }
+            None => {}
+        }
+    }
+
+    fn begin_answer(&mut self) {
+        let Some(row) = self.selected_row().cloned() else {
+            return self.unknown("no row is selected");
+        };
+        if !self.about.allows_input {
+            return self.unknown("answers are off: start td-observe tui with --allow-input");
+        }
+        if row.pane.is_none() || row.has_ended() {
+            return self.unknown("there is no pane to type into");
+        }
+        if row.attention() != Attention::NeedsYou {
+            let text = format!(
+                "{} does not wait for an answer; Enter goes to its pane",
+                row.name
+            );
+            return self.unknown(&text);
+        }
+        self.prompt = Some(Prompt::new(PromptKind::Answer, ""));
+        self.answered = Some((row, false));
+    }
+
+    /// Sends the answer, unless what it answers has changed: then a second Enter sends it.
+    fn answer(&mut self, prompt: Prompt, effects: &mut Vec<Effect>) {
+        let Some((row, is_confirmed)) = self.answered.take() else {
+            return;
+        };
+        let now = self.rows.iter().find(|now| now.key() == row.key());
+        let is_same = now.is_some_and(|now| now.state == row.state && now.asks == row.asks);
+        if !is_same && !is_confirmed {
+            self.message =
+                Some("the question has changed meanwhile: Enter sends nevertheless".to_owned());
+            self.prompt = Some(prompt);
+            self.answered = Some((row, true));
+            return;
+        }
+        effects.push(Effect::Answer {
+            row: Box::new(row),
+            presses_enter: prompt.presses_enter,
+            text: prompt.text(),
+        });
+    }
+
+    fn edit(&mut self, edit: Edit) {
+        if let Some(help) = &mut self.help {
+            match edit {
+                Edit::Insert(text) => help.typed.push_str(&text),
+                Edit::Backspace => {
+                    help.typed.pop();
+                }
+                Edit::Clear | Edit::Word => help.typed.clear(),
+                _ => {}
+            }
+            help.top = 0;
+        } else if let Some(prompt) = &mut self.prompt {
+            let was_empty = prompt.text().is_empty();
+            if was_empty && edit == Edit::Backspace {
+                self.prompt = None;
+                self.answered = None;
+                return;
+            }
+            prompt.edit(edit);
+            // A single letter or digit chooses in the dialogue of an agent; Enter would answer the next one.
+            let is_choice = self.answered.as_ref().is_some_and(|(row, _)| {
+                row.asks.is_some() && row.agent.as_deref().is_some_and(|agent| agent != "shell")
+            });
+            let is_single = prompt.text().chars().count() == 1;
+            prompt.presses_enter = !(is_choice && is_single);
+        }
+    }
+
+    pub(super) fn paste(&mut self, text: String) {
+        // Without a prompt, a paste is an accident: its letters would be keys.
+        match self.prompt.is_some() {
+            true => self.edit(Edit::Insert(text)),
+            false => self.unknown("pasted text is ignored; / searches, : takes commands"),
+        }
+    }
+
+    fn complete(&mut self) {
+        let Some(prompt) = &mut self.prompt else {
+            return;
+        };
+        match prompt.kind {
+            PromptKind::Answer => prompt.presses_enter = !prompt.presses_enter,
+            PromptKind::Command => {
+                if let Some(name) = commands::complete(&prompt.text()) {
+                    prompt.set(name);
+                }
+            }
+            PromptKind::Search | PromptKind::Filter => {}
+        }
+    }
+
+    fn accept(&mut self, effects: &mut Vec<Effect>) {
+        let Some(prompt) = self.prompt.take() else {
+            return;
+        };
+        let text = prompt.text();
+        match prompt.kind {
+            PromptKind::Answer => self.answer(prompt, effects),
+            PromptKind::Filter => self.set_filter(Pattern::new(&text), effects),
+            PromptKind::Search => match Pattern::new(&text) {
+                Some(pattern) => {
+                    let id = self.fresh_id();
+                    self.search = Some(Search::new(id, pattern));
+                    self.focus = Focus::View;
+                    self.scan_search(effects);
+                }
+                None => self.next_hit(true, effects),
+            },
+            PromptKind::Command => self.command(&text, effects),
+        }
+    }
+
+    fn command(&mut self, text: &str, effects: &mut Vec<Effect>) {
+        match commands::parse(text, self.now) {
+            Ok(None) => {}
+            Ok(Some(Command::Act(action))) => self.act(action, effects),
+            Ok(Some(Command::Filter(text))) => self.set_filter(Pattern::new(&text), effects),
+            Ok(Some(Command::Search(text))) => {
+                self.prompt = Some(Prompt::new(PromptKind::Search, &text));
+                self.accept(effects);
+            }
+            Ok(Some(Command::At(at))) => self.set_time(at, effects),
+            Err(why) => self.message = Some(why),
+        }
+    }
+
+    fn set_filter(&mut self, pattern: Option<Pattern>, effects: &mut Vec<Effect>) {
+        let Some(pattern) = pattern else {
+            if self.filter.take().is_some() {
+                self.filter_is_over(effects);
+            }
+            return;
+        };
+        let id = self.fresh_id();
+        let (view, local) = (self.view, self.about.local.clone());
+        self.filter = Some(Filtered::new(id, pattern, view, local));
+        self.focus = Focus::View;
+        self.cursor = 0;
+        self.scan_filter(effects);
+        self.scan_search(effects);
+        self.show_current();
+    }
+
+    fn filter_is_over(&mut self, effects: &mut Vec<Effect>) {
+        self.cursor = self.cursor.min(self.lines().len().saturating_sub(1));
+        self.scan_search(effects);
+    }
+
+    fn invert_filter(&mut self, effects: &mut Vec<Effect>) {
+        let Some(filter) = &self.filter else {
+            return self.unknown("there is no filter: f sets one");
+        };
+        let typed = &filter.pattern.typed;
+        let inverted = match typed.strip_prefix('!') {
+            Some(pattern) => pattern.to_owned(),
+            None => format!("!{typed}"),
+        };
+        self.set_filter(Pattern::new(&inverted), effects);
+    }
+
+    /// Looks again for what is searched for, in another row or view.
+    pub(super) fn scan_again(&mut self, effects: &mut Vec<Effect>) {
+        if let Some(filter) = self.filter.take() {
+            let id = self.fresh_id();
+            let local = self.about.local.clone();
+            self.filter = Some(Filtered::new(id, filter.pattern, self.view, local));
+            self.scan_filter(effects);
+        }
+        if let Some(search) = self.search.take() {
+            let id = self.fresh_id();
+            let mut search = Search::new(id, search.pattern);
+            search.is_wanted = false;
+            self.search = Some(search);
+            self.scan_search(effects);
+        }
+    }
+
+    fn scan_filter(&mut self, effects: &mut Vec<Effect>) {
+        let Some(filter) = self.filter.as_ref() else {
+            return;
+        };
+        let local = self.about.local.clone();
+        let found = Filtered::new(filter.id, filter.pattern.clone(), self.view, local);
+        self.scan(Collected::Filter(Box::new(found)), effects);
+    }
+
+    fn scan_search(&mut self, effects: &mut Vec<Effect>) {
+        let id = self.fresh_id();
+        let Some(search) = self.search.as_mut() else {
+            return;
+        };
+        search.id = id;
+        search.state = ScanState::Reading(0);
+        let mut found = Search::new(id, search.pattern.clone());
+        found.is_wanted = search.is_wanted;
+        self.scan(Collected::Search(found), effects);
+    }
+
+    fn scan(&mut self, collected: Collected, effects: &mut Vec<Effect>) {
+        let Some(row) = self.selected_row() else {
+            return;
+        };
+        let within = self.filter.as_ref().map(|filter| filter.pattern.clone());
+        let view = (self.view, self.about.local.clone());
+        let scan = Scan::new(row.clone(), collected, within, view);
+        effects.push(Effect::Scan(Box::new(scan)));
+    }
+
+    fn fresh_id(&mut self) -> u64 {
+        self.scans += 1;
+        self.scans
+    }
+
+    /// Goes to the match nearest to the reader.
+    pub(super) fn first_hit(&mut self, effects: &mut Vec<Effect>) {
+        let at = self.position();
+        let Some(search) = &self.search else {
+            return;
+        };
+        let before = search.index_of(at).map(|index| search.hits[index]);
+        match before.or(search.hits.first().copied()) {
+            Some(hit) => self.go_to_hit(hit, effects),
+            None => {
+                let text = format!("no line has {}", search.pattern.typed);
+                self.unknown(&text);
+            }
+        }
+    }
+
+    fn next_hit(&mut self, is_forward: bool, effects: &mut Vec<Effect>) {
+        let at = self.position();
+        let Some(search) = &mut self.search else {
+            return self.unknown("nothing is searched for: / begins a search");
+        };
+        match search.next(at, is_forward) {
+            Some(hit) => {
+                let is_wrapped = if is_forward { hit <= at } else { hit >= at };
+                if is_wrapped {
+                    self.message = Some(match is_forward {
+                        true => "from the beginning again".to_owned(),
+                        false => "from the end again".to_owned(),
+                    });
+                }
+                self.go_to_hit(hit, effects);
+            }
+            None if matches!(search.state, ScanState::Reading(_)) => search.is_wanted = true,
+            None => {
+                let text = format!("no line has {}", search.pattern.typed);
+                self.unknown(&text);
+            }
+        }
+    }
+
+    fn go_to_hit(&mut self, hit: Position, effects: &mut Vec<Effect>) {
+        self.focus = Focus::View;
+        let is_held = self
+            .lines()
+            .iter()
+            .next()
+            .is_some_and(|line| line.at <= hit)
+            && self.lines().last().is_some_and(|line| line.at >= hit);
+        if is_held || self.filter.is_some() {
+            self.go_to(hit);
+            return self.load_around(effects);
+        }
+        self.is_following = false;
+        self.goal = Some(hit);
+        self.loading = Loading::Nothing;
+        let place = Place::Before(hit.seq.saturating_add(1));
+        self.load(Loading::Whole, place, effects);
+    }
+
+    fn current_text(&self) -> String {
+        let line = self.lines().get(self.current());
+        line.map_or_else(String::new, |line| line.text.text.clone())
+    }
+
+    /// Returns the text that the view shows.
+    fn view_text(&self) -> String {
+        let join = |rows: Vec<&str>| {
+            let rows: Vec<&str> = rows.iter().map(|row| row.trim_end()).collect();
+            rows.join("\n")
+        };
+        match (&self.view, &self.screen) {
+            (View::Screen, Some(screen)) => {
+                join(screen.rows.iter().map(|row| row.text.as_str()).collect())
+            }
+            _ => {
+                let (_, rows) = self.view_size();
+                let shown = self.lines().iter().skip(self.top).take(rows);
+                join(shown.map(|line| line.text.text.as_str()).collect())
+            }
+        }
+    }
+
+    fn copy(&mut self, text: String, effects: &mut Vec<Effect>) {
+        if text.trim().is_empty() {
+            return self.unknown("there is nothing to copy");
+        }
+        let lines = text.lines().count();
+        self.message = Some(match lines {
+            1 => "1 line is copied".to_owned(),
+            lines => format!("{lines} lines are copied"),
+        });
+        effects.push(Effect::Copy(text));
+    }
+
+    fn move_in_help(&mut self, motion: super::action::Motion) {
+        use super::action::Motion;
+        let rows = usize::from(self.size.1.saturating_sub(3)).max(1);
+        if let Some(help) = &mut self.help {
+            help.top = match motion {
+                Motion::Up => help.top.saturating_sub(1),
+                Motion::Down => help.top + 1,
+                Motion::PageUp => help.top.saturating_sub(rows),
+                Motion::PageDown => help.top + rows,
+                _ => help.top,
+            };
+            help.top = help
+                .top
+                .min(super::action::BINDINGS.len().saturating_sub(1));
+        }
+    }
+}

@@ -1,0 +1,224 @@
+//! The actions of the user, and which key means which (pure).
+
+use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
+
+use super::model::Model;
+use super::prompt::{Edit, PromptKind};
+use super::view::View;
+
+/// What the user asks for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Action {
+    Quit,
+    Suspend,
+    /// Leaves the innermost of what was opened: help, search, filter, time, view.
+    Back,
+    SwitchFocus,
+    Show(View),
+    Move(Motion),
+    /// To the row that needs the user, after or before this one.
+    NextWaiting {
+        is_forward: bool,
+    },
+    /// Goes into a row: to its view on a narrow screen, else to its pane.
+    Enter,
+    Ask(PromptKind),
+    NextHit {
+        is_forward: bool,
+    },
+    InvertFilter,
+    CopyLine,
+    CopyView,
+    ToggleWrap,
+    ToggleZoom,
+    ToggleHelp,
+    /// Moves through time, in cells of the timeline.
+    Time {
+        cells: i64,
+    },
+    /// Shows a longer or a shorter time.
+    TimeSpan {
+        is_longer: bool,
+    },
+    Edit(Edit),
+    /// Takes what was typed.
+    Accept,
+    /// Completes a command, or changes whether Enter follows an answer.
+    Complete,
+    /// A key without a meaning here.
+    Unknown(String),
+}
+
+/// A movement in the board or in a view.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Motion {
+    Up,
+    Down,
+    HalfUp,
+    HalfDown,
+    PageUp,
+    PageDown,
+    Start,
+    End,
+    Left,
+    Right,
+}
+
+/// A line of the help: keys and their meaning.
+pub(super) struct Binding {
+    pub keys: &'static str,
+    pub meaning: &'static str,
+}
+
+const fn binding(keys: &'static str, meaning: &'static str) -> Binding {
+    Binding { keys, meaning }
+}
+
+/// All keys, for the help.
+pub(super) const BINDINGS: &[Binding] = &[
+    binding("j k, arrows", "move down and up"),
+    binding("g G", "to the first line; to the last, and follow"),
+    binding("Ctrl-d Ctrl-u", "half a page down and up"),
+    binding("PgDn PgUp, Space", "a page down and up"),
+    binding(
+        "h, arrows",
+        "left and right, where lines are cut; through time in the timeline",
+    ),
+    binding("Tab", "switch between board and view"),
+    binding("] [", "to the next and previous row that needs you"),
+    binding(
+        "Enter",
+        "jump to the pane; on a narrow screen first into the view",
+    ),
+    binding("Esc", "back: leave help, search, filter, time, view"),
+    binding(
+        "o",
+        "view output: lines, answers and tool calls as they come",
+    ),
+    binding("l", "view logs: checks, errors, warnings, gaps, with times"),
+    binding("s", "view screen: the pane as it is now"),
+    binding(
+        "t",
+        "view timeline: the states of all rows; other views follow its cursor",
+    ),
+    binding("e", "view events: everything that was recorded"),
+    binding("+ -", "timeline: a shorter and a longer time"),
+    binding("/", "search in the whole history of the row"),
+    binding("n N", "to the next and previous match"),
+    binding(
+        "f",
+        "filter: show matching lines only; with ! before it, the others",
+    ),
+    binding("!", "invert the filter"),
+    binding("r", "answer a waiting agent (with --allow-input)"),
+    binding("y Y", "copy the line; copy what the view shows"),
+    binding("w", "wrap long lines"),
+    binding("z", "zoom the view"),
+    binding(":", "type a command: quit, output, at 13:14, …"),
+    binding("?", "this help; type to search in it"),
+    binding("Ctrl-z", "suspend; fg comes back"),
+    binding("q, Ctrl-c", "quit; nothing that is observed stops"),
+];
+
+/// Returns what a key means in the state of the UI.
+pub(super) fn action(key: KeyEvent, model: &Model) -> Action {
+    let is_control = key.modifiers.contains(KeyModifiers::CONTROL);
+    match key.code {
+        KeyCode::Char('c') if is_control && model.prompt.is_none() => return Action::Quit,
+        KeyCode::Char('c') if is_control => return Action::Back,
+        KeyCode::Char('z') if is_control => return Action::Suspend,
+        _ => {}
+    }
+    if model.prompt.is_some() || model.help.is_some() {
+        return typing(key, is_control, model);
+    }
+    normal(key, is_control, model)
+}
+
+fn typing(key: KeyEvent, is_control: bool, model: &Model) -> Action {
+    let is_help = model.prompt.is_none();
+    match key.code {
+        KeyCode::Esc => Action::Back,
+        KeyCode::Enter if is_help => Action::Back,
+        KeyCode::Enter => Action::Accept,
+        KeyCode::Tab => Action::Complete,
+        KeyCode::Backspace => Action::Edit(Edit::Backspace),
+        KeyCode::Delete => Action::Edit(Edit::Delete),
+        KeyCode::Left => Action::Edit(Edit::Left),
+        KeyCode::Right => Action::Edit(Edit::Right),
+        KeyCode::Home => Action::Edit(Edit::Start),
+        KeyCode::End => Action::Edit(Edit::End),
+        KeyCode::Up if is_help => Action::Move(Motion::Up),
+        KeyCode::Down if is_help => Action::Move(Motion::Down),
+        KeyCode::PageUp if is_help => Action::Move(Motion::PageUp),
+        KeyCode::PageDown if is_help => Action::Move(Motion::PageDown),
+        KeyCode::Char('a') if is_control => Action::Edit(Edit::Start),
+        KeyCode::Char('e') if is_control => Action::Edit(Edit::End),
+        KeyCode::Char('u') if is_control => Action::Edit(Edit::Clear),
+        KeyCode::Char('w') if is_control => Action::Edit(Edit::Word),
+        KeyCode::Char('h') if is_control => Action::Edit(Edit::Backspace),
+        KeyCode::Char('?') if is_help => Action::Back,
+        KeyCode::Char(c) if !is_control && !key.modifiers.contains(KeyModifiers::ALT) => {
+            Action::Edit(Edit::Insert(c.to_string()))
+        }
+        code => unknown(code, is_control),
+    }
+}
+
+fn normal(key: KeyEvent, is_control: bool, model: &Model) -> Action {
+    let is_timeline = model.view == View::Timeline;
+    match key.code {
+        KeyCode::Char('d') if is_control => Action::Move(Motion::HalfDown),
+        KeyCode::Char('u') if is_control => Action::Move(Motion::HalfUp),
+        KeyCode::Char('f') if is_control => Action::Move(Motion::PageDown),
+        KeyCode::Char('b') if is_control => Action::Move(Motion::PageUp),
+        KeyCode::Char(_) if is_control || key.modifiers.contains(KeyModifiers::ALT) => {
+            unknown(key.code, is_control)
+        }
+        KeyCode::Char('q') => Action::Quit,
+        KeyCode::Char('j') | KeyCode::Down => Action::Move(Motion::Down),
+        KeyCode::Char('k') | KeyCode::Up => Action::Move(Motion::Up),
+        KeyCode::Char(' ') | KeyCode::PageDown => Action::Move(Motion::PageDown),
+        KeyCode::PageUp => Action::Move(Motion::PageUp),
+        KeyCode::Char('g') | KeyCode::Home => Action::Move(Motion::Start),
+        KeyCode::Char('G') | KeyCode::End => Action::Move(Motion::End),
+        KeyCode::Char('h') | KeyCode::Left if is_timeline => Action::Time { cells: -1 },
+        KeyCode::Right if is_timeline => Action::Time { cells: 1 },
+        KeyCode::Char('<') => Action::Time { cells: -10 },
+        KeyCode::Char('>') => Action::Time { cells: 10 },
+        KeyCode::Char('+' | '=') => Action::TimeSpan { is_longer: false },
+        KeyCode::Char('-') => Action::TimeSpan { is_longer: true },
+        KeyCode::Char('h') | KeyCode::Left => Action::Move(Motion::Left),
+        KeyCode::Right => Action::Move(Motion::Right),
+        KeyCode::Tab | KeyCode::BackTab => Action::SwitchFocus,
+        KeyCode::Enter => Action::Enter,
+        KeyCode::Esc => Action::Back,
+        KeyCode::Char(']') => Action::NextWaiting { is_forward: true },
+        KeyCode::Char('[') => Action::NextWaiting { is_forward: false },
+        KeyCode::Char('/') => Action::Ask(PromptKind::Search),
+        KeyCode::Char('f') => Action::Ask(PromptKind::Filter),
+        KeyCode::Char(':') => Action::Ask(PromptKind::Command),
+        KeyCode::Char('r') => Action::Ask(PromptKind::Answer),
+        KeyCode::Char('n') => Action::NextHit { is_forward: true },
+        KeyCode::Char('N') => Action::NextHit { is_forward: false },
+        KeyCode::Char('!') => Action::InvertFilter,
+        KeyCode::Char('y') => Action::CopyLine,
+        KeyCode::Char('Y') => Action::CopyView,
+        KeyCode::Char('w') => Action::ToggleWrap,
+        KeyCode::Char('z') => Action::ToggleZoom,
+        KeyCode::Char('?') | KeyCode::F(1) => Action::ToggleHelp,
+        KeyCode::Char(c) => match View::ALL.into_iter().find(|view| view.key() == c) {
+            Some(view) => Action::Show(view),
+            None => unknown(key.code, false),
+        },
+        code => unknown(code, is_control),
+    }
+}
+
+fn unknown(code: KeyCode, is_control: bool) -> Action {
+    let name = code.to_string();
+    Action::Unknown(match is_control {
+        true => format!("Ctrl-{name}"),
+        false => name,
+    })
+}

@@ -1,0 +1,152 @@
+//! The commands of the input line that begins with a colon (pure).
+
+use jiff::civil::Time;
+use jiff::tz::TimeZone;
+
+use super::action::Action;
+use super::prompt::PromptKind;
+use super::view::View;
+use crate::timestamp::Timestamp;
+
+/// What a command means.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Command {
+    Act(Action),
+    Filter(String),
+    Search(String),
+    /// Go to a time; `None` is now.
+    At(Option<Timestamp>),
+}
+
+/// The commands, in the order in which they are completed.
+const NAMES: [&str; 17] = [
+    "answer", "at ", "copy", "events", "filter ", "follow", "help", "jump", "logs", "now",
+    "output", "quit", "screen", "search ", "timeline", "wrap", "zoom",
+];
+
+/// Returns the first command that begins so.
+pub(super) fn complete(typed: &str) -> Option<&'static str> {
+    NAMES.into_iter().find(|name| name.starts_with(typed))
+}
+
+/// Reads a command; the error says what is wrong.
+pub(super) fn parse(typed: &str, now: Timestamp) -> Result<Option<Command>, String> {
+    let typed = typed.trim();
+    let (name, rest) = typed.split_once(' ').unwrap_or((typed, ""));
+    let rest = rest.trim();
+    if name.is_empty() {
+        return Ok(None);
+    }
+    let act = |action| Ok(Some(Command::Act(action)));
+    if let Some(view) = View::ALL
+        .into_iter()
+        .find(|view| is_short_for(name, view.name()))
+    {
+        return act(Action::Show(view));
+    }
+    match name {
+        "q" | "q!" | "quit" | "exit" => act(Action::Quit),
+        "h" | "help" => act(Action::ToggleHelp),
+        "follow" => act(Action::Move(super::action::Motion::End)),
+        "wrap" => act(Action::ToggleWrap),
+        "zoom" => act(Action::ToggleZoom),
+        "jump" => act(Action::Enter),
+        "copy" => act(Action::CopyView),
+        "answer" => act(Action::Ask(PromptKind::Answer)),
+        "filter" => Ok(Some(Command::Filter(rest.to_owned()))),
+        "search" => Ok(Some(Command::Search(rest.to_owned()))),
+        "now" => Ok(Some(Command::At(None))),
+        "at" => match time(rest, now) {
+            Some(at) => Ok(Some(Command::At(Some(at)))),
+            None => Err(format!(
+                "at {rest}: give 10m, 2h, 13:14 or 2026-11-23 13:14"
+            )),
+        },
+        _ => Err(format!(
+            "{name} is no command; Tab completes, ? shows the keys"
+        )),
+    }
+}
+
+/// A view can be named by its first letters.
+fn is_short_for(typed: &str, name: &str) -> bool {
+    !matches!(typed, "h" | "q") && name.starts_with(typed)
+}
+
+/// Reads a time: a duration before now, a time of the last 24 hours, or a date and time, in local time.
+fn time(text: &str, now: Timestamp) -> Option<Timestamp> {
+    if let Some((at, unit)) = text.char_indices().last()
+        && let Ok(count) = text[..at].parse::<i64>()
+    {
+        let seconds = match unit {
+            's' => 1,
+            'm' => 60,
+            'h' => 3600,
+            'd' => 86_400,
+            _ => return None,
+        };
+        let micros = count.checked_mul(seconds)?.checked_mul(1_000_000)?;
+        return Some(Timestamp::from_micros(now.micros().checked_sub(micros)?));
+    }
+    let zone = TimeZone::try_system().unwrap_or(TimeZone::UTC);
+    let today = jiff::Timestamp::from_microsecond(now.micros())
+        .ok()?
+        .to_zoned(zone.clone());
+    if let Ok(time) = text.parse::<Time>() {
+        let at = today
+            .datetime()
+            .date()
+            .to_datetime(time)
+            .to_zoned(zone.clone())
+            .ok()?;
+        let at = match at > today {
+            true => at
+                .yesterday()
+                .ok()?
+                .date()
+                .to_datetime(time)
+                .to_zoned(zone)
+                .ok()?,
+            false => at,
+        };
+        return Some(Timestamp::from_micros(at.timestamp().as_microsecond()));
+    }
+    let at: jiff::civil::DateTime = text.parse().ok()?;
+    let at = at.to_zoned(zone).ok()?;
+    Some(Timestamp::from_micros(at.timestamp().as_microsecond()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn commands_are_read() {
+        let now = Timestamp::from_micros(1_768_989_600_000_000);
+        let before = |seconds: i64| {
+            let at = Timestamp::from_micros(now.micros() - seconds * 1_000_000);
+            Ok(Some(Command::At(Some(at))))
+        };
+        for (typed, expected) in [
+            ("", Ok(None)),
+            ("q", Ok(Some(Command::Act(Action::Quit)))),
+            ("out", Ok(Some(Command::Act(Action::Show(View::Output))))),
+            ("filter !a b", Ok(Some(Command::Filter("!a b".into())))),
+            ("at 10m", before(600)),
+            ("at 2d", before(2 * 86_400)),
+            ("now", Ok(Some(Command::At(None)))),
+        ] {
+            assert_eq!(parse(typed, now), expected, "{typed}");
+        }
+        for wrong in ["at", "at x", "at 99999999999999d", "rm"] {
+            assert!(parse(wrong, now).is_err(), "{wrong}");
+        }
+        // A time of day is that of the last 24 hours, in any zone.
+        let Ok(Some(Command::At(Some(at)))) = parse("at 13:14", now) else {
+            panic!("no time")
+        };
+        let ago = now.micros() - at.micros();
+        assert!((0..=25 * 3_600_000_000).contains(&ago), "{ago}");
+        assert_eq!(complete("f"), Some("filter "));
+    }
+}

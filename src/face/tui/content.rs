@@ -1,0 +1,313 @@
+//! Makes the lines of a view from the events of one row (pure).
+
+use std::collections::HashMap;
+
+use ratatui::style::{Color, Modifier, Style};
+
+use super::line::{Position, ViewLine};
+use super::painted::StyledText;
+use super::view::View;
+use crate::event::{Envelope, OutputStream, PaneId, ScreenRow, TdEvent, lines_in};
+use crate::face::clean::{one_line, push_clean};
+use crate::face::conversation::conversation_lines;
+use crate::face::describe::{Description, describe, lagged};
+use crate::face::line_styles::LineStyles;
+use crate::face::local_time::LocalTime;
+use crate::face::stream_lines::{StreamLine, StreamLines};
+use crate::face::tone::Tone;
+use crate::timestamp::Timestamp;
+
+/// The longest line; the rest of a longer one is left out of the view, and is in the log.
+const LINE_CHARS_MAX: usize = 16 * 1024;
+
+/// What an event changes in the lines of a view.
+#[derive(Debug)]
+pub(super) enum Change {
+    /// A line follows.
+    Line(ViewLine),
+    /// The line of a pane with this number has another text.
+    Revised(i64, StyledText),
+}
+
+/// The state in which the lines of one view are made, event by event.
+#[derive(Debug)]
+pub(super) struct Content {
+    view: View,
+    streams: StreamLines,
+    styles: LineStyles,
+    local: LocalTime,
+    /// The rows of the last snapshot of each pane.
+    screens: HashMap<PaneId, Vec<ScreenRow>>,
+    /// The agent's own words are known: what its screen shows is no news.
+    has_conversation: bool,
+}
+
+impl Content {
+    pub fn new(view: View, local: LocalTime) -> Self {
+        Self {
+            view,
+            streams: StreamLines::default(),
+            styles: LineStyles::default(),
+            local,
+            screens: HashMap::new(),
+            has_conversation: false,
+        }
+    }
+
+    /// Emits the lines of an event.
+    pub fn push(&mut self, envelope: &Envelope, emit: &mut dyn FnMut(Change)) {
+        let mut nth = 0;
+        let emit = &mut |mut change: Change| {
+            if let Change::Line(line) = &mut change {
+                line.at.nth = nth;
+                nth += 1;
+            }
+            emit(change);
+        };
+        match self.view {
+            View::Output => self.output(envelope, emit),
+            View::Logs => self.logs(envelope, emit),
+            View::Events => pretty(envelope, &mut self.local, emit),
+            View::Screen | View::Timeline => {}
+        }
+    }
+
+    /// Returns a line that reports how many events are not shown.
+    pub fn missed(count: u64, at: Position, ts: Timestamp) -> ViewLine {
+        let text = Description::missing(lagged(count)).marked();
+        ViewLine {
+            at,
+            ts,
+            text: StyledText::plain(text, style_of(Tone::Caution)),
+            number: None,
+        }
+    }
+
+    /// Returns the line that has begun and is not ended, such as a model's answer.
+    pub fn open_line(&self) -> Option<StyledText> {
+        let live = self.streams.live().filter(|_| self.view == View::Output)?;
+        let mut text = String::new();
+        live.push_open(&mut text, true);
+        (!text.is_empty()).then(|| StyledText::painted(&bounded(text)))
+    }
+
+    fn output(&mut self, envelope: &Envelope, emit: &mut dyn FnMut(Change)) {
+        let event = &envelope.event;
+        let mut line = |text: StyledText, number: Option<i64>| {
+            emit(Change::Line(view_line(envelope, text, number)));
+        };
+        if let Some(lines) = conversation_lines(event, false) {
+            self.has_conversation = true;
+            for of in lines {
+                let text = StyledText::plain(bounded(one_line(&of.text)), style_of(of.tone));
+                line(text, None);
+            }
+            return;
+        }
+        match event {
+            TdEvent::OutputUpdate {
+                first_line,
+                chunk,
+                styles,
+                ..
+            } => {
+                let count = i64::try_from(chunk.len()).unwrap_or(i64::MAX);
+                self.styles.set(*first_line, count, styles);
+                for (number, text) in (*first_line..=i64::MAX).zip(lines_in(chunk)) {
+                    line(self.pane_line(number, text), Some(number));
+                }
+                self.styles.truncate();
+            }
+            TdEvent::OutputRevised {
+                line: number,
+                text,
+                styles,
+                ..
+            } => {
+                self.styles.set(*number, 1, styles);
+                let text = self.pane_line(*number, text);
+                emit(Change::Revised(*number, text));
+            }
+            TdEvent::ScreenSnapshot { pane, rows, .. } => {
+                let shown = self.screens.insert(pane.clone(), rows.clone());
+                if self.has_conversation {
+                    return;
+                }
+                let shown = shown.unwrap_or_default();
+                let new = |row: &&ScreenRow| shown.iter().all(|shown| shown.text != row.text);
+                for row in rows.iter().filter(new) {
+                    let text = bounded(one_line(&row.text));
+                    line(StyledText::plain(text, style_of(Tone::Dim)), None);
+                }
+            }
+            // Checks are in the logs.
+            TdEvent::ValidationOutput { .. } => {}
+            event
+                if self.streams.push_event(event, &mut |of| {
+                    line(stream_line(of), None);
+                }) => {}
+            event => {
+                if let Some(description) = describe(event, false).filter(|it| is_output(event, it))
+                {
+                    line(described(&description), None);
+                }
+            }
+        }
+    }
+
+    /// A line of a pane in its colours.
+    fn pane_line(&self, number: i64, text: &str) -> StyledText {
+        match self.styles.paint(number, text) {
+            Some(painted) => StyledText::painted(&painted),
+            None => {
+                let mut clean = String::with_capacity(text.len());
+                push_clean(&mut clean, text);
+                StyledText::plain(bounded(clean), Style::new())
+            }
+        }
+    }
+
+    fn logs(&mut self, envelope: &Envelope, emit: &mut dyn FnMut(Change)) {
+        let event = &envelope.event;
+        let mut before = String::new();
+        self.local.push(&mut before, envelope.ts);
+        let before = StyledText::plain(before, style_of(Tone::Dim));
+        let mut line = |text: &StyledText| {
+            let mut whole = before.clone();
+            whole.extend(text);
+            emit(Change::Line(view_line(envelope, whole, None)));
+        };
+        let is_text = match event {
+            TdEvent::ValidationOutput { .. } => true,
+            TdEvent::ExecutionOutput { stream, .. } => *stream == OutputStream::Stderr,
+            // Text of other kinds belongs to the output.
+            TdEvent::TokenReceived { .. }
+            | TdEvent::OutputUpdate { .. }
+            | TdEvent::OutputRevised { .. }
+            | TdEvent::ScreenUpdate { .. }
+            | TdEvent::ScreenSnapshot { .. }
+            | TdEvent::PromptSent { .. }
+            | TdEvent::ToolCallStarted { .. }
+            | TdEvent::ResponseCompleted { .. } => return,
+            _ => false,
+        };
+        let streams = &mut self.streams;
+        let needs_words = match event {
+            TdEvent::ExecutionOutput { .. } if !is_text => false,
+            event => !streams.push_event(event, &mut |of| line(&stream_line(of))),
+        };
+        if needs_words && let Some(description) = describe(event, true) {
+            line(&described(&description));
+        }
+    }
+}
+
+/// Returns true if the words for an event belong to the output.
+fn is_output(event: &TdEvent, description: &Description) -> bool {
+    match event {
+        TdEvent::OutputGap { .. } | TdEvent::LogGap { .. } => !description.is_detail,
+        TdEvent::LoopStarted { .. }
+        | TdEvent::PhaseStarted { .. }
+        | TdEvent::IterationStarted { .. }
+        | TdEvent::IterationCompleted { .. }
+        | TdEvent::LoopCompleted { .. }
+        | TdEvent::PromptSent { .. }
+        | TdEvent::ResponseCompleted { .. }
+        | TdEvent::ToolCallStarted { .. }
+        | TdEvent::ToolCallCompleted { .. }
+        | TdEvent::ValidationStarted { .. }
+        | TdEvent::ValidationCompleted { .. }
+        | TdEvent::AgentCompleted { .. }
+        | TdEvent::AgentFailed { .. }
+        | TdEvent::Error { .. }
+        | TdEvent::PaneClosed { .. }
+        | TdEvent::SessionEnded { .. } => true,
+        TdEvent::ExecutionStarted { pane, .. } | TdEvent::ExecutionCompleted { pane, .. } => {
+            pane.is_none()
+        }
+        _ => false,
+    }
+}
+
+fn view_line(envelope: &Envelope, text: StyledText, number: Option<i64>) -> ViewLine {
+    ViewLine {
+        at: Position {
+            seq: envelope.seq.unwrap_or(0),
+            nth: 0,
+        },
+        ts: envelope.ts,
+        text,
+        number,
+    }
+}
+
+fn described(description: &Description) -> StyledText {
+    let text = bounded(one_line(&description.marked()));
+    StyledText::plain(text, style_of(description.tone))
+}
+
+/// A line that a program, a check or a model printed, with the name of its stream.
+fn stream_line(mut of: StreamLine<'_>) -> StyledText {
+    let mut painted = String::new();
+    of.push(&mut painted, true);
+    let text = StyledText::painted(&bounded(painted));
+    if of.stream == OutputStream::Stdout.as_str() {
+        return text;
+    }
+    let mut line = StyledText::default();
+    line.push(
+        &format!("[{}] ", one_line(of.stream)),
+        style_of(Tone::Alarm),
+    );
+    line.extend(&text);
+    line
+}
+
+/// The envelope, indented as JSON below a line with its number, time and type.
+fn pretty(envelope: &Envelope, local: &mut LocalTime, emit: &mut dyn FnMut(Change)) {
+    let mut head = String::new();
+    local.push(&mut head, envelope.ts);
+    let seq = envelope.seq.map_or("-".to_owned(), |seq| seq.to_string());
+    let mut first = StyledText::plain(head, style_of(Tone::Dim));
+    first.push(&format!("{seq} "), style_of(Tone::Dim));
+    let name = one_line(envelope.event.type_name());
+    first.push(&name, Style::new().add_modifier(Modifier::BOLD));
+    emit(Change::Line(view_line(envelope, first, None)));
+    let json = serde_json::to_string_pretty(envelope).unwrap_or_default();
+    for row in json.lines() {
+        let mut text = StyledText::default();
+        let row = bounded(one_line(row));
+        match row.split_once("\": ") {
+            Some((key, value)) if row.trim_start().starts_with('"') => {
+                text.push(&format!("{key}\": "), Style::new().fg(Color::Cyan));
+                text.push(value, Style::new());
+            }
+            _ => text.push(&row, Style::new()),
+        }
+        emit(Change::Line(view_line(envelope, text, None)));
+    }
+}
+
+/// Returns the style of a tone.
+pub(super) fn style_of(tone: Tone) -> Style {
+    let style = Style::new();
+    match tone {
+        Tone::Plain => style,
+        Tone::Prompt => style.add_modifier(Modifier::BOLD),
+        Tone::Dim => style.add_modifier(Modifier::DIM),
+        Tone::Good => style.fg(Color::Green),
+        Tone::Caution => style.fg(Color::Magenta),
+        Tone::Alarm => style.fg(Color::Red).add_modifier(Modifier::BOLD),
+    }
+}
+
+/// Cuts a line that is too long to be drawn.
+fn bounded(mut text: String) -> String {
+    if text.len() > LINE_CHARS_MAX
+        && let Some((end, _)) = text.char_indices().nth(LINE_CHARS_MAX)
+    {
+        text.truncate(end);
+        text.push('…');
+    }
+    text
+}

@@ -1,0 +1,122 @@
+//! Puts text into cells (pure).
+
+use ratatui::buffer::Buffer;
+use ratatui::style::Style;
+use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
+
+use crate::face::tui::painted::StyledText;
+
+/// Puts safe text at a place, at most some columns of it; returns the columns that it takes.
+pub(super) fn put(
+    buffer: &mut Buffer,
+    x: u16,
+    y: u16,
+    columns: u16,
+    text: &str,
+    style: Style,
+) -> u16 {
+    let line = StyledText::plain(text.to_owned(), style);
+    put_line(buffer, (x, y), columns, &line, 0)
+}
+
+/// Puts a part of a line at a place: what begins at column `from`. Returns the columns that it takes.
+pub(super) fn put_line(
+    buffer: &mut Buffer,
+    (x, y): (u16, u16),
+    columns: u16,
+    line: &StyledText,
+    from: usize,
+) -> u16 {
+    let area = buffer.area;
+    if y >= area.bottom() || x >= area.right() {
+        return 0;
+    }
+    let columns = usize::from(columns.min(area.right() - x));
+    let mut runs = line.runs.iter().peekable();
+    let (mut column, mut last) = (0, None);
+    for (at, c) in line.text.char_indices() {
+        while runs.next_if(|(range, _)| range.end <= at).is_some() {}
+        let style = match runs.peek() {
+            Some((range, style)) if range.contains(&at) => *style,
+            _ => Style::new(),
+        };
+        let width = c.width().unwrap_or(0);
+        if width == 0 {
+            // It belongs to the character before it.
+            if let Some(last) = last {
+                let cell = &mut buffer[last];
+                let symbol = format!("{}{c}", cell.symbol());
+                cell.set_symbol(&symbol);
+            }
+            continue;
+        }
+        if column + width > from + columns {
+            break;
+        }
+        if column >= from {
+            let place = column - from;
+            // The columns of a screen fit into 16 bits.
+            let place = (x + u16::try_from(place).unwrap_or(u16::MAX), y);
+            buffer[place].set_char(c).set_style(style);
+            last = Some(place);
+            if width == 2 {
+                buffer[(place.0 + 1, y)].reset();
+            }
+        }
+        column += width;
+    }
+    u16::try_from(column.saturating_sub(from)).unwrap_or(u16::MAX)
+}
+
+/// Changes the style of a row of cells.
+pub(super) fn restyle(buffer: &mut Buffer, (x, y): (u16, u16), columns: u16, style: Style) {
+    let area = buffer.area;
+    for x in x..x.saturating_add(columns).min(area.right()) {
+        if y < area.bottom() {
+            buffer[(x, y)].set_style(style);
+        }
+    }
+}
+
+/// Returns a text cut to some columns, with an ellipsis where it is cut, and filled with blanks.
+pub(super) fn fitted(text: &str, columns: usize) -> String {
+    let mut out = String::new();
+    let mut used = 0;
+    let whole = text.width() <= columns;
+    for c in text.chars() {
+        let width = c.width().unwrap_or(0);
+        if used + width + usize::from(!whole) > columns {
+            break;
+        }
+        used += width;
+        out.push(c);
+    }
+    if !whole && columns > 0 {
+        out.push('…');
+        used += 1;
+    }
+    out.extend(std::iter::repeat_n(' ', columns.saturating_sub(used)));
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use ratatui::layout::Rect;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn text_stays_in_its_columns(text in "[a-z漢é\u{301}]{0,12}", x in 0_u16..12, columns in 0_u16..12, from in 0_usize..9) {
+            let mut buffer = Buffer::empty(Rect::new(0, 0, 10, 1));
+            let line = StyledText::plain(text.clone(), Style::new());
+            put_line(&mut buffer, (x, 0), columns, &line, from);
+            for at in 0..10 {
+                let is_inside = at >= x && at < x.saturating_add(columns);
+                prop_assert!(is_inside || buffer[(at, 0)].symbol() == " ");
+            }
+            prop_assert_eq!(fitted(&text, usize::from(columns)).width(), usize::from(columns));
+        }
+    }
+}

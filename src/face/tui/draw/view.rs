@@ -1,0 +1,159 @@
+//! Draws the lines of a view, with the line of the reader and what is searched for (pure).
+
+use ratatui::buffer::Buffer;
+use ratatui::layout::Rect;
+use ratatui::style::{Modifier, Style};
+use unicode_width::UnicodeWidthStr;
+
+use super::board::title_style;
+use super::cells::{fitted, put, put_line, restyle};
+use crate::board::Row;
+use crate::face::clean::one_line;
+use crate::face::tui::model::{Connection, Focus, Loading, Model};
+use crate::face::tui::painted::StyledText;
+use crate::face::tui::searching::ScanState;
+
+pub(super) fn draw(model: &Model, area: Rect, buffer: &mut Buffer) {
+    draw_title(model, area, buffer);
+    let Some(bottom) = area.height.checked_sub(1).filter(|rows| *rows > 0) else {
+        return;
+    };
+    let (top, columns) = (area.y + 1, usize::from(area.width).max(1));
+    let mut y = 0;
+    let mut index = model.top;
+    let is_reading = !model.is_following && model.focus == Focus::View;
+    while y < bottom
+        && let Some(line) = model.lines().get(index)
+    {
+        let line_style = Style::new().add_modifier(Modifier::REVERSED);
+        let text = marked(model, &line.text);
+        let height = model.height_of(index);
+        for part in 0..height {
+            if y >= bottom {
+                break;
+            }
+            let from = if model.wraps {
+                part * columns
+            } else {
+                model.left
+            };
+            put_line(buffer, (area.x, top + y), area.width, &text, from);
+            if is_reading && index == model.current() {
+                restyle(buffer, (area.x, top + y), area.width, line_style);
+            }
+            y += 1;
+        }
+        index += 1;
+    }
+    // What is being written has no end yet: its end is shown.
+    if model.is_following
+        && model.filter.is_none()
+        && y < bottom
+        && let Some(open) = model.window.open_line()
+    {
+        let from = open.text.width().saturating_sub(columns);
+        put_line(buffer, (area.x, top + y), area.width, &open, from);
+        y += 1;
+    }
+    if y == 0 {
+        let dim = Style::new().add_modifier(Modifier::DIM);
+        put(buffer, area.x, top, area.width, nothing(model), dim);
+    }
+}
+
+/// Says why there are no lines.
+fn nothing(model: &Model) -> &'static str {
+    match &model.filter {
+        _ if model.selected_row().is_none() => match model.connection {
+            Connection::Connected => "no row is selected",
+            _ => "",
+        },
+        Some(filter) if matches!(filter.state, ScanState::Reading(_)) => "searching the history…",
+        Some(_) => "no line matches the filter; Esc removes it",
+        None if model.loading == Loading::Whole => "",
+        None if model.at.is_some() => "nothing was recorded before this time",
+        None => "nothing yet",
+    }
+}
+
+/// Returns the line with the parts that are searched for.
+fn marked(model: &Model, line: &StyledText) -> StyledText {
+    let Some(pattern) = model.marked() else {
+        return line.clone();
+    };
+    let mut parts = pattern.parts(&line.text).peekable();
+    if parts.peek().is_none() {
+        return line.clone();
+    }
+    let mark = Style::new().add_modifier(Modifier::REVERSED | Modifier::BOLD);
+    let mut out = StyledText::default();
+    let mut at = 0;
+    let push_plain = |out: &mut StyledText, from: usize, to: usize| {
+        let mut at = from;
+        for (range, style) in &line.runs {
+            let (start, end) = (range.start.clamp(from, to), range.end.clamp(from, to));
+            if start < end {
+                out.push(&line.text[at..start], Style::new());
+                out.push(&line.text[start..end], *style);
+                at = end;
+            }
+        }
+        out.push(&line.text[at..to], Style::new());
+    };
+    for part in parts {
+        push_plain(&mut out, at, part.start);
+        out.push(&line.text[part.clone()], mark);
+        at = part.end;
+    }
+    push_plain(&mut out, at, line.text.len());
+    out
+}
+
+/// Draws the title: the view and its row, and where the reader is.
+pub(super) fn draw_title(model: &Model, area: Rect, buffer: &mut Buffer) {
+    let is_focused = model.focus == Focus::View;
+    let name = match model.selected_row() {
+        Some(row) => title_of(row),
+        None => String::new(),
+    };
+    let left = format!("{} {name}", model.view.name());
+    let right = match (model.view.has_lines(), model.lines().len()) {
+        (true, count) if count > 0 && !model.is_following => {
+            let before = if model.window.is_start { "" } else { "…" };
+            let after = if model.window.is_end { "" } else { "…" };
+            format!(" {before}{}/{count}{after}", model.current() + 1)
+        }
+        _ => String::new(),
+    };
+    let width = usize::from(area.width);
+    let text = format!(
+        "{}{right}",
+        fitted(&left, width.saturating_sub(right.width()))
+    );
+    put(
+        buffer,
+        area.x,
+        area.y,
+        area.width,
+        &text,
+        title_style(is_focused),
+    );
+}
+
+fn title_of(row: &Row) -> String {
+    let pane = row
+        .pane
+        .as_ref()
+        .map(|pane| format!(" {pane}"))
+        .unwrap_or_default();
+    let agent = row
+        .agent
+        .as_ref()
+        .map(|agent| format!(" · {agent}"))
+        .unwrap_or_default();
+    one_line(&format!(
+        "{}{pane}{agent} · {}",
+        row.name,
+        row.state.as_str()
+    ))
+}

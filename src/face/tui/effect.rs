@@ -1,0 +1,109 @@
+//! What the terminal UI asks of its threads, and what they report (pure).
+
+use std::collections::HashMap;
+
+use crossterm::event::KeyEvent;
+
+use super::model::{Connection, Screen};
+use super::searching::Scan;
+use super::timeline::Band;
+use super::window::EventPage;
+use crate::board::{Row, RowKey};
+use crate::event::{Envelope, PaneId};
+use crate::timestamp::Timestamp;
+
+/// A place in the log of a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Place {
+    Last,
+    /// Before the event with this number.
+    Before(u64),
+    /// After the event with this number.
+    After(u64),
+    /// At or before this time.
+    Until(Timestamp),
+}
+
+/// A request to a thread.
+#[derive(Debug)]
+pub(super) enum Effect {
+    /// Report the live events of the row's run.
+    Follow {
+        generation: u64,
+        row: Box<Row>,
+    },
+    /// Read a page of the row's log.
+    Load {
+        generation: u64,
+        row: Box<Row>,
+        place: Place,
+    },
+    /// Go through the row's history.
+    Scan(Box<Scan>),
+    /// Read the states of all rows since this time.
+    LoadTimeline {
+        since: Timestamp,
+    },
+    /// Capture the screen of this pane, or of none.
+    Capture {
+        generation: u64,
+        pane: Option<(RowKey, PaneId)>,
+    },
+    /// Read the last snapshot of the pane's screen at or before this time.
+    Snapshot {
+        generation: u64,
+        row: Box<Row>,
+        at: Timestamp,
+    },
+    /// Show the row's pane to the user.
+    Jump(Box<Row>),
+    /// Type into the row's pane.
+    Answer {
+        row: Box<Row>,
+        text: String,
+        presses_enter: bool,
+    },
+    Copy(String),
+    Suspend,
+    Quit,
+}
+
+/// What has happened.
+#[derive(Debug)]
+pub(super) enum Input {
+    Key(KeyEvent),
+    Paste(String),
+    Resize(u16, u16),
+    /// Time has passed.
+    Tick(Timestamp),
+    Board(Vec<Row>),
+    Connection(Connection),
+    /// The stream of live events has begun, or has begun again.
+    Followed {
+        generation: u64,
+    },
+    /// Live events of the row's run, after some that were too many.
+    Live {
+        generation: u64,
+        missed: u64,
+        events: Vec<Envelope>,
+    },
+    Page {
+        generation: u64,
+        place: Place,
+        page: EventPage,
+    },
+    /// The number of events that a scan has read.
+    Progress {
+        id: u64,
+        read: u64,
+    },
+    Scanned(Box<Scan>),
+    States(HashMap<RowKey, Vec<(Timestamp, Band)>>),
+    Screen {
+        generation: u64,
+        screen: Result<Box<Screen>, String>,
+    },
+    /// A line for the user, such as why something failed.
+    Message(String),
+}

@@ -1,0 +1,387 @@
+//! The threads that read from the observer: `td-tui-board` its board, `td-tui-live` the events of the
+//! selected row's run, `td-tui-screen` the screen of the selected pane.
+//!
+//! Each ends when its sender is dropped. Live events go through an inbox that holds the last ones and
+//! counts the others, so that a slow UI holds up nothing.
+
+use std::collections::VecDeque;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use crossbeam_channel::{Sender, select_biased};
+
+use super::effect::Input;
+use super::mailbox::Letters;
+use super::model::{Connection, Screen};
+use super::painted::StyledText;
+use super::window::{EVENTS_FOLLOWED, weight};
+use crate::api::{EventReader, NoItem, Streamed, get, percent_encoded};
+use crate::board::{Row, RowKey};
+use crate::clock::Clock;
+use crate::event::{Cursor, Envelope, PaneId, ScreenRow, Styles};
+use crate::face::clean::push_clean;
+use crate::face::line_styles::LineStyles;
+use crate::thread::{Stop, is_stopped};
+
+/// The time for which the observer holds a request for changes.
+const HOLD: Duration = Duration::from_secs(1);
+
+/// The pause between two boards: twenty rows that change all the time are drawn no more often.
+const BOARD_PAUSE: Duration = Duration::from_millis(100);
+
+/// The pause before another attempt to reach the observer.
+const RETRY: Duration = Duration::from_millis(200);
+
+/// The time without an observer after which the UI says so.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// The pause between two captures of a screen.
+const SCREEN_PAUSE: Duration = Duration::from_millis(250);
+
+/// The time in which the live thread notices another selection.
+const CHECK: Duration = Duration::from_millis(20);
+
+/// The most bytes of live events that wait for the UI: what it handles within a frame.
+const INBOX_BYTES_MAX: usize = 4 * 1024 * 1024;
+
+/// Live events that are older than this are skipped: the UI shows what happens now.
+const BEHIND_MICROS: i64 = 3_000_000;
+
+/// Finds the socket of the observer that runs; the error says why there is none.
+pub(super) type FindObserver = Arc<dyn Fn() -> Result<PathBuf, String> + Send + Sync>;
+
+/// What a feed needs.
+#[derive(Clone)]
+pub(super) struct Feed {
+    pub find: FindObserver,
+    pub clock: Clock,
+    pub stop: Stop,
+}
+
+impl Feed {
+    /// Waits; returns false if the UI ends.
+    fn pause(&self, time: Duration) -> bool {
+        select_biased! {
+            recv(self.stop) -> _ => false,
+            recv(self.clock.after(time)) -> _ => true,
+        }
+    }
+}
+
+/// Reports the board at each change.
+pub(super) fn read_board(feed: &Feed, inputs: &Sender<Input>) {
+    let mut etag: Option<String> = None;
+    let mut lost_since = None;
+    while !is_stopped(&feed.stop) {
+        let socket = (feed.find)();
+        let found = socket.map(|socket| {
+            let path = match &etag {
+                Some(_) => "/api/v1/board?wait=1",
+                None => "/api/v1/board",
+            };
+            get(&socket, path, etag.as_deref(), HOLD)
+        });
+        let why = match found {
+            Ok(Ok(answer)) if answer.status == 304 => {
+                lost_since = None;
+                continue;
+            }
+            Ok(Ok(answer)) if answer.status == 200 => {
+                lost_since = None;
+                match rows(&answer.body) {
+                    Ok(rows) => {
+                        etag = answer.etag;
+                        if inputs.send(Input::Board(rows)).is_err() || !feed.pause(BOARD_PAUSE) {
+                            return;
+                        }
+                        continue;
+                    }
+                    Err(why) => why,
+                }
+            }
+            Ok(Ok(answer)) => format!("the observer refuses: {}", answer.problem()),
+            Ok(Err(error)) if !error.is_gone() => error.to_string(),
+            Ok(Err(_)) => "the observer has ended: td-observe start begins another".to_owned(),
+            Err(why) => why,
+        };
+        etag = None;
+        let now = feed.clock.now();
+        let since = *lost_since.get_or_insert(now);
+        if now.saturating_duration_since(since) >= PATIENCE {
+            let lost = Input::Connection(Connection::Lost(why));
+            if inputs.send(lost).is_err() {
+                return;
+            }
+        }
+        if !feed.pause(RETRY) {
+            return;
+        }
+    }
+}
+
+fn rows(body: &[u8]) -> Result<Vec<Row>, String> {
+    let invalid =
+        |cause: serde_json::Error| format!("the observer's board is not readable: {cause}");
+    let rows: Vec<serde_json::Value> = serde_json::from_slice(body).map_err(invalid)?;
+    rows.iter()
+        .map(|row| Row::from_json(row).map_err(invalid))
+        .collect()
+}
+
+/// The selected run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Followed {
+    pub generation: u64,
+    pub execution: String,
+}
+
+/// Live events that the UI has not taken yet.
+#[derive(Debug, Default)]
+pub(super) struct Inbox(Mutex<Waiting>);
+
+#[derive(Debug, Default)]
+struct Waiting {
+    generation: u64,
+    events: VecDeque<Envelope>,
+    bytes: usize,
+    missed: u64,
+}
+
+impl Inbox {
+    /// Adds an event; the oldest ones are counted only where there are too many.
+    fn add(&self, generation: u64, envelope: Envelope) {
+        let mut waiting = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if waiting.generation != generation {
+            *waiting = Waiting {
+                generation,
+                ..Waiting::default()
+            };
+        }
+        waiting.bytes += weight(&envelope);
+        waiting.events.push_back(envelope);
+        while (waiting.events.len() > EVENTS_FOLLOWED || waiting.bytes > INBOX_BYTES_MAX)
+            && waiting.events.len() > 1
+            && let Some(dropped) = waiting.events.pop_front()
+        {
+            waiting.bytes -= weight(&dropped);
+            waiting.missed += dropped.n;
+        }
+    }
+
+    /// Takes everything as one input; `None` if nothing waits.
+    pub fn take(&self) -> Option<Input> {
+        let mut waiting = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let Waiting {
+            generation,
+            events,
+            missed,
+            ..
+        } = std::mem::take(&mut *waiting);
+        (!events.is_empty()).then(|| Input::Live {
+            generation,
+            missed,
+            events: events.into(),
+        })
+    }
+}
+
+/// Reports the live events of the run that was selected last.
+pub(super) fn read_live(
+    feed: &Feed,
+    selected: &Letters<Followed>,
+    inbox: &Inbox,
+    bell: &Sender<()>,
+    inputs: &Sender<Input>,
+) {
+    let mut current: Option<(Followed, Option<EventReader>, bool)> = None;
+    loop {
+        if is_stopped(&feed.stop) {
+            return;
+        }
+        if let Some(followed) = selected.take().pop_back() {
+            current = Some((followed, None, false));
+        }
+        let Some((followed, reader, is_reported)) = &mut current else {
+            select_biased! {
+                recv(feed.stop) -> _ => return,
+                recv(selected.bell) -> _ => continue,
+            }
+        };
+        let Some(open) = reader else {
+            match (feed.find)() {
+                Ok(socket) => {
+                    let path = format!(
+                        "/api/v1/events?execution={}",
+                        percent_encoded(&followed.execution)
+                    );
+                    *reader = Some(EventReader::new(&socket, path, &feed.clock));
+                }
+                Err(_) if !feed.pause(RETRY) => return,
+                Err(_) => {}
+            }
+            continue;
+        };
+        let next = open.next(feed.clock.now() + CHECK);
+        let is_open = matches!(next, Ok(_) | Err(NoItem::Timeout));
+        if is_open && !*is_reported {
+            *is_reported = true;
+            let generation = followed.generation;
+            if inputs.send(Input::Followed { generation }).is_err() {
+                return;
+            }
+        }
+        match next {
+            Ok(Streamed::Event(envelope)) => {
+                let behind = feed
+                    .clock
+                    .wall()
+                    .micros()
+                    .saturating_sub(envelope.ts.micros());
+                inbox.add(followed.generation, *envelope);
+                // A bell that rings already is enough.
+                let _ = bell.try_send(());
+                if behind > BEHIND_MICROS && *is_reported {
+                    // The events between are in the log, and the UI counts them by their numbers.
+                    (*reader, *is_reported) = (None, false);
+                }
+            }
+            // Their numbers are missing, which the UI notices.
+            Ok(Streamed::Missed(_)) | Err(NoItem::Timeout) => {}
+            Err(NoItem::Refused(why)) => {
+                if inputs
+                    .send(Input::Message(format!("the observer refuses: {why}")))
+                    .is_err()
+                {
+                    return;
+                }
+                current = None;
+            }
+            Err(NoItem::Broken(cause)) => {
+                log::debug!("the observer is gone: {cause}");
+                *is_reported = false;
+                match (feed.find)() {
+                    Ok(socket) => open.move_to(&socket),
+                    Err(why) => log::debug!("{why}"),
+                }
+                if !feed.pause(RETRY) {
+                    return;
+                }
+            }
+        }
+    }
+}
+
+/// The pane whose screen is shown.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Captured {
+    pub generation: u64,
+    pub pane: Option<(RowKey, PaneId)>,
+    /// The socket of its tmux server, if the run names it.
+    pub server: Option<String>,
+}
+
+/// Reports the screen of a pane again and again, while it is shown.
+pub(super) fn read_screen(feed: &Feed, wanted: &Letters<Captured>, inputs: &Sender<Input>) {
+    let mut current: Option<Captured> = None;
+    let mut last: Option<Screen> = None;
+    loop {
+        if let Some(captured) = wanted.take().pop_back() {
+            current = Some(captured).filter(|captured| captured.pane.is_some());
+            last = None;
+        }
+        let Some(captured) = &current else {
+            select_biased! {
+                recv(feed.stop) -> _ => return,
+                recv(wanted.bell) -> _ => continue,
+            }
+        };
+        let screen = capture(feed, captured);
+        let is_failed = screen.is_err();
+        if screen.as_ref().ok() != last.as_ref() || is_failed {
+            last = screen.as_ref().ok().cloned();
+            let input = Input::Screen {
+                generation: captured.generation,
+                screen: screen.map(Box::new),
+            };
+            if inputs.send(input).is_err() {
+                return;
+            }
+        }
+        if is_failed {
+            current = None;
+            continue;
+        }
+        select_biased! {
+            recv(feed.stop) -> _ => return,
+            recv(wanted.bell) -> _ => {}
+            recv(feed.clock.after(SCREEN_PAUSE)) -> _ => {}
+        }
+    }
+}
+
+fn capture(feed: &Feed, captured: &Captured) -> Result<Screen, String> {
+    let Some((_, pane)) = &captured.pane else {
+        return Err("there is no pane".to_owned());
+    };
+    let socket = (feed.find)()?;
+    let mut path = format!("/api/v1/panes/{}/screen", percent_encoded(pane.as_str()));
+    if let Some(server) = &captured.server {
+        path.push_str(&format!("?socket={}", percent_encoded(server)));
+    }
+    let answer = get(&socket, &path, None, Duration::ZERO).map_err(|error| error.to_string())?;
+    if answer.status != 200 {
+        return Err(answer.problem());
+    }
+    let screen: CapturedScreen = serde_json::from_slice(&answer.body)
+        .map_err(|cause| format!("the screen is not readable: {cause}"))?;
+    Ok(screen_of(
+        (screen.width, screen.height),
+        screen.cursor,
+        &screen.rows,
+        &screen.styles,
+    ))
+}
+
+/// The answer to a request for a screen.
+#[derive(serde::Deserialize)]
+struct CapturedScreen {
+    width: u32,
+    height: u32,
+    cursor: Cursor,
+    rows: Vec<ScreenRow>,
+    #[serde(default)]
+    styles: Styles,
+}
+
+/// Makes a screen of rows of text and their styles.
+pub(super) fn screen_of(
+    (width, height): (u32, u32),
+    cursor: Cursor,
+    rows: &[ScreenRow],
+    styles: &Styles,
+) -> Screen {
+    let small = |number: u32| u16::try_from(number).unwrap_or(u16::MAX);
+    let mut line_styles = LineStyles::default();
+    line_styles.set(0, i64::from(height), styles);
+    let mut lines = vec![StyledText::default(); usize::from(small(height)).min(1_000)];
+    for row in rows {
+        let Some(line) = lines.get_mut(row.row as usize) else {
+            continue;
+        };
+        *line = match line_styles.paint(i64::from(row.row), &row.text) {
+            Some(painted) => StyledText::painted(&painted),
+            None => {
+                let mut clean = String::new();
+                push_clean(&mut clean, &row.text);
+                StyledText::plain(clean, ratatui::style::Style::new())
+            }
+        };
+    }
+    Screen {
+        width: small(width),
+        height: small(height),
+        cursor: (small(cursor.x), small(cursor.y)),
+        rows: lines,
+    }
+}

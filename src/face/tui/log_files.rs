@@ -1,0 +1,291 @@
+//! The threads that read the logs of runs: `td-tui-pages` pages around the reader, `td-tui-scan` whole
+//! histories for searches, filters and the timeline.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use crossbeam_channel::{Sender, select_biased};
+
+use super::effect::{Input, Place};
+use super::feeds::screen_of;
+use super::mailbox::Letters;
+use super::searching::{Scan, ScanState};
+use super::timeline::BandHistory;
+use super::window::{BYTES_MAX, EVENTS_FOLLOWED, EventPage, is_of_row};
+use crate::board::{Board, Row};
+use crate::clock::Clock;
+use crate::error::Result;
+use crate::event::{Cursor, Envelope, EventKind, Styles, TdEvent};
+use crate::history::{DataDir, LogPages, LogReader, Page, PageQuery, Query};
+use crate::thread::{Stop, is_stopped};
+use crate::timestamp::Timestamp;
+
+/// The events of a page that is read ahead.
+const PAGE_EVENTS: usize = 500;
+
+/// The events between two checks of a scan.
+const SCAN_STEP: u64 = 20_000;
+
+/// A request for a part of a log.
+#[derive(Debug)]
+pub(super) enum PageRequest {
+    Page {
+        generation: u64,
+        row: Box<Row>,
+        place: Place,
+    },
+    Snapshot {
+        generation: u64,
+        row: Box<Row>,
+        at: Timestamp,
+    },
+}
+
+impl PageRequest {
+    fn generation(&self) -> u64 {
+        match self {
+            Self::Page { generation, .. } | Self::Snapshot { generation, .. } => *generation,
+        }
+    }
+}
+
+/// What the reading threads share.
+#[derive(Clone)]
+pub(super) struct Reading {
+    pub data: DataDir,
+    pub clock: Clock,
+    pub stop: Stop,
+    /// The latest generation: what belongs to earlier ones is not wanted any more.
+    pub wanted: Arc<AtomicU64>,
+}
+
+impl Reading {
+    fn is_over(&self, generation: u64) -> bool {
+        is_stopped(&self.stop) || self.wanted.load(Ordering::Relaxed) != generation
+    }
+}
+
+/// Reads pages as they are requested.
+pub(super) fn read_pages(
+    reading: &Reading,
+    requests: &Letters<PageRequest>,
+    inputs: &Sender<Input>,
+) {
+    loop {
+        for request in requests.take() {
+            let generation = request.generation();
+            if reading.is_over(generation) {
+                continue;
+            }
+            let input = match request {
+                PageRequest::Page { row, place, .. } => page(reading, generation, &row, place),
+                PageRequest::Snapshot { row, at, .. } => snapshot(reading, generation, &row, at),
+            };
+            if inputs.send(input).is_err() {
+                return;
+            }
+        }
+        select_biased! {
+            recv(reading.stop) -> _ => return,
+            recv(requests.bell) -> bell => if bell.is_err() {
+                return;
+            }
+        }
+    }
+}
+
+fn page(reading: &Reading, generation: u64, row: &Row, place: Place) -> Input {
+    let found = read_page(reading, generation, row, place);
+    let page = match found {
+        Ok(page) => EventPage {
+            events: page.events,
+            is_first: page.is_first,
+            is_last: page.is_last,
+            last_seq: page.last_seq,
+        },
+        // A run without a log has no history; what is live follows.
+        Err(error) => {
+            log::debug!("{error:?}");
+            EventPage {
+                is_first: true,
+                is_last: true,
+                ..EventPage::default()
+            }
+        }
+    };
+    Input::Page {
+        generation,
+        place,
+        page,
+    }
+}
+
+fn read_page(reading: &Reading, generation: u64, row: &Row, place: Place) -> Result<Page> {
+    let mut pages = LogPages::new(&reading.data.run(&row.execution_id));
+    let is_wanted = |envelope: &Envelope| {
+        is_of_row(row, &envelope.event) && envelope.event.kind() != EventKind::ScreenUpdate
+    };
+    let query = PageQuery {
+        records_max: match place {
+            Place::Last | Place::Until(_) => EVENTS_FOLLOWED,
+            Place::Before(_) | Place::After(_) => PAGE_EVENTS,
+        },
+        bytes_max: BYTES_MAX / 4,
+        selects: &is_wanted,
+        is_stopped: &|| reading.is_over(generation),
+    };
+    match place {
+        Place::Last => pages.last(&query),
+        Place::Before(seq) => pages.before(seq, &query),
+        Place::After(seq) => pages.after(seq, &query),
+        Place::Until(ts) => pages.until(ts, &query),
+    }
+}
+
+/// Returns the last screen of a pane that was kept at or before a time.
+fn snapshot(reading: &Reading, generation: u64, row: &Row, at: Timestamp) -> Input {
+    let mut pages = LogPages::new(&reading.data.run(&row.execution_id));
+    let is_wanted = |envelope: &Envelope| match &envelope.event {
+        TdEvent::ScreenSnapshot { pane, .. } => Some(pane) == row.pane.as_ref(),
+        _ => false,
+    };
+    let query = PageQuery {
+        records_max: 1,
+        bytes_max: BYTES_MAX / 4,
+        selects: &is_wanted,
+        is_stopped: &|| reading.is_over(generation),
+    };
+    let found = pages
+        .until(at, &query)
+        .map(|page| page.events.into_iter().next_back());
+    let screen = match found {
+        Ok(Some(envelope)) => match envelope.event {
+            TdEvent::ScreenSnapshot {
+                width,
+                height,
+                rows,
+                ..
+            } => Ok(Box::new(screen_of(
+                (width, height),
+                // A snapshot has no cursor: the last row is visible.
+                Cursor {
+                    x: 0,
+                    y: height.saturating_sub(1),
+                },
+                &rows,
+                &Styles::default(),
+            ))),
+            _ => Err("no screen is kept from this time".to_owned()),
+        },
+        Ok(None) => Err("no screen is kept from this time".to_owned()),
+        Err(error) => Err(error.to_string()),
+    };
+    Input::Screen { generation, screen }
+}
+
+/// A request to go through histories.
+#[derive(Debug)]
+pub(super) enum ScanRequest {
+    Lines(Box<Scan>),
+    Timeline { since: Timestamp },
+}
+
+/// Goes through histories as requested; a newer request of the same kind ends an older one.
+pub(super) fn scan(reading: &Reading, requests: &Letters<ScanRequest>, inputs: &Sender<Input>) {
+    let mut waiting = std::collections::VecDeque::new();
+    loop {
+        waiting.extend(requests.take());
+        let Some(request) = waiting.pop_front() else {
+            select_biased! {
+                recv(reading.stop) -> _ => return,
+                recv(requests.bell) -> bell => if bell.is_err() {
+                    return;
+                }
+            }
+            continue;
+        };
+        let input = match request {
+            ScanRequest::Lines(scan) => Input::Scanned(Box::new(lines(reading, *scan, inputs))),
+            ScanRequest::Timeline { since } => Input::States(states(reading, since).into_changes()),
+        };
+        if inputs.send(input).is_err() {
+            return;
+        }
+    }
+}
+
+fn lines(reading: &Reading, mut scan: Scan, inputs: &Sender<Input>) -> Scan {
+    let run = reading.data.run(&scan.row.execution_id);
+    let generation = reading.wanted.load(Ordering::Relaxed);
+    let log = match LogReader::open(&run, Query::all()) {
+        Ok(log) => log,
+        Err(error) => {
+            log::debug!("{error:?}");
+            scan.end(ScanState::Failed);
+            return scan;
+        }
+    };
+    for record in log {
+        scan.take(&record.envelope);
+        if scan.read.is_multiple_of(SCAN_STEP) {
+            if reading.is_over(generation) {
+                scan.end(ScanState::Failed);
+                return scan;
+            }
+            let (id, read) = (scan.id(), scan.read);
+            // The UI is busy: it shows the next number.
+            let _ = inputs.try_send(Input::Progress { id, read });
+        }
+    }
+    scan.end(ScanState::Done);
+    scan
+}
+
+/// The events that change the state of a row.
+const STATES: [EventKind; 14] = [
+    EventKind::AgentState,
+    EventKind::AgentRegistered,
+    EventKind::AgentCompleted,
+    EventKind::AgentFailed,
+    EventKind::TurnCompleted,
+    EventKind::SessionStarted,
+    EventKind::SessionEnded,
+    EventKind::PaneOpened,
+    EventKind::PaneClosed,
+    EventKind::ExecutionStarted,
+    EventKind::ExecutionCompleted,
+    EventKind::LoopStarted,
+    EventKind::LoopCompleted,
+    EventKind::Error,
+];
+
+/// Folds the states of all rows since a time.
+fn states(reading: &Reading, since: Timestamp) -> BandHistory {
+    let mut history = BandHistory::default();
+    let Ok(list) = reading.data.runs(reading.clock.wall()) else {
+        return history;
+    };
+    for run in list.runs {
+        if is_stopped(&reading.stop) {
+            break;
+        }
+        let query = (STATES.iter()).fold(Query::all(), |query, kind| query.kind(kind.as_str()));
+        let log = match LogReader::open(&run.directory, query.since(since)) {
+            Ok(log) => log,
+            Err(error) => {
+                log::debug!("{error:?}");
+                continue;
+            }
+        };
+        let mut board = Board::default();
+        for record in log {
+            let envelope = record.envelope;
+            for key in board.apply(&envelope) {
+                if let Some(row) = board.row(&key) {
+                    history.note(row, envelope.ts);
+                }
+            }
+        }
+    }
+    history
+}

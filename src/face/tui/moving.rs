@@ -1,0 +1,242 @@
+//! Moves through the board, the lines of a view and time (pure).
+
+use unicode_width::UnicodeWidthStr;
+
+use super::action::Motion;
+use super::effect::{Effect, Place};
+use super::line::Position;
+use super::model::{Focus, Loading, Model};
+use super::view::View;
+use crate::board::Attention;
+use crate::timestamp::Timestamp;
+
+/// The columns that a step to the side moves.
+const COLUMNS_STEP: usize = 20;
+
+impl Model {
+    /// Returns the position of the line on which the reader is.
+    pub(super) fn position(&self) -> Position {
+        let line = self.lines().get(self.current());
+        line.map_or_else(Position::default, |line| line.at)
+    }
+
+    /// Goes to the line at a position, or the one after it.
+    pub(super) fn go_to(&mut self, at: Position) {
+        self.is_following = false;
+        self.cursor = self.lines().find(at);
+        self.show_current();
+    }
+
+    /// Shows the last lines, and new ones as they come.
+    pub(super) fn follow_end(&mut self) {
+        self.is_following = true;
+        self.new_lines = 0;
+        self.left = 0;
+    }
+
+    /// Stops following: the view stays where it is.
+    fn pause(&mut self) {
+        if self.is_following {
+            self.is_following = false;
+            self.new_lines = 0;
+            self.cursor = self.lines().len().saturating_sub(1);
+            self.top = self.top_of_end();
+        }
+    }
+
+    /// Returns the rows that a line takes on the screen.
+    pub(super) fn height_of(&self, index: usize) -> usize {
+        let columns = self.view_size().0.max(1);
+        match self.lines().get(index) {
+            Some(line) if self.wraps => line.text.text.width().div_ceil(columns).max(1),
+            _ => 1,
+        }
+    }
+
+    /// Returns the first line that is visible when the last one is at the bottom.
+    pub(super) fn top_of_end(&self) -> usize {
+        let (_, rows) = self.view_size();
+        let open = usize::from(self.filter.is_none() && self.window.open_line().is_some());
+        let mut room = rows.saturating_sub(open);
+        let mut top = self.lines().len();
+        while top > 0 {
+            let height = self.height_of(top - 1);
+            if height > room {
+                break;
+            }
+            room -= height;
+            top -= 1;
+        }
+        top.min(self.lines().len().saturating_sub(1))
+    }
+
+    /// Scrolls so that the line of the reader is visible.
+    pub(super) fn show_current(&mut self) {
+        if self.is_following {
+            self.top = self.top_of_end();
+            return;
+        }
+        let last = self.lines().len().saturating_sub(1);
+        self.cursor = self.cursor.min(last);
+        self.top = self.top.min(self.cursor);
+        let (_, rows) = self.view_size();
+        let mut used: usize = 0;
+        // From the reader upwards, as many lines as the screen has room for.
+        let mut first = self.cursor + 1;
+        while first > self.top {
+            used += self.height_of(first - 1);
+            if used > rows && first <= self.cursor {
+                break;
+            }
+            first -= 1;
+        }
+        self.top = first.min(self.cursor);
+        // A screen that is not full shows earlier lines.
+        self.top = self.top.min(self.top_of_end());
+    }
+
+    /// Scrolls the board so that the selected row is visible.
+    pub(super) fn show_selected(&mut self) {
+        let Some(index) = self.selected_index() else {
+            return;
+        };
+        let rows = usize::from(self.layout().board.unwrap_or_default().height).saturating_sub(1);
+        let line = self.board_line_of(index);
+        // The heading of its group is shown with the first row.
+        let first = line.saturating_sub(1);
+        self.board_top = self
+            .board_top
+            .min(first)
+            .max((line + 1).saturating_sub(rows.max(1)));
+    }
+
+    /// Returns the line of a row on the board, between the headings of the groups.
+    pub(super) fn board_line_of(&self, index: usize) -> usize {
+        let mut headings = 0;
+        let mut group: Option<Attention> = None;
+        for row in self.rows.iter().take(index + 1) {
+            let attention = row.attention();
+            if group != Some(attention) {
+                headings += 1;
+                group = Some(attention);
+            }
+        }
+        index + headings
+    }
+
+    pub(super) fn move_by(&mut self, motion: Motion, effects: &mut Vec<Effect>) {
+        let is_board = self.focus == Focus::Board || self.view == View::Timeline;
+        match (is_board, motion) {
+            (_, Motion::Left | Motion::Right) => self.move_aside(motion),
+            (true, motion) => self.move_on_board(motion, effects),
+            (false, motion) => self.move_in_view(motion, effects),
+        }
+    }
+
+    fn move_aside(&mut self, motion: Motion) {
+        let wide = self.lines().iter().map(|line| line.text.text.len()).max();
+        let most = wide.unwrap_or(0).saturating_sub(COLUMNS_STEP);
+        self.left = match motion {
+            Motion::Left => self.left.saturating_sub(COLUMNS_STEP),
+            _ if self.wraps => 0,
+            _ => (self.left + COLUMNS_STEP).min(most),
+        };
+    }
+
+    fn move_on_board(&mut self, motion: Motion, effects: &mut Vec<Effect>) {
+        let rows = usize::from(self.size.1.saturating_sub(2)).max(1);
+        let last = self.rows.len().saturating_sub(1);
+        let at = self.selected_index().unwrap_or(0);
+        let to = moved(at, last, rows, motion);
+        let key = self.rows.get(to).map(crate::board::Row::key);
+        self.select(key, effects);
+    }
+
+    fn move_in_view(&mut self, motion: Motion, effects: &mut Vec<Effect>) {
+        if !self.view.has_lines() {
+            return;
+        }
+        match motion {
+            Motion::End => {
+                let is_past = self.at.take().is_some();
+                self.follow_end();
+                if is_past || !self.window.is_end {
+                    return self.reload(effects);
+                }
+            }
+            Motion::Start if !self.window.is_start && self.filter.is_none() => {
+                self.pause();
+                self.goal = Some(Position::default());
+                self.loading = Loading::Nothing;
+                return self.load(Loading::Whole, Place::After(0), effects);
+            }
+            motion => {
+                self.pause();
+                let (_, rows) = self.view_size();
+                let last = self.lines().len().saturating_sub(1);
+                let to = moved(self.cursor, last, rows.max(1), motion);
+                // Pages move the lines below the reader with them.
+                if matches!(
+                    motion,
+                    Motion::PageUp | Motion::HalfUp | Motion::PageDown | Motion::HalfDown
+                ) {
+                    let top = self.top + to;
+                    self.top = top.saturating_sub(self.cursor).min(last);
+                }
+                let is_at_end = to == last && motion != Motion::Up && self.window.is_end;
+                self.cursor = to;
+                if is_at_end && self.at.is_none() {
+                    self.follow_end();
+                }
+            }
+        }
+        self.show_current();
+        self.load_around(effects);
+    }
+
+    /// Moves the cursor through time; the views follow it.
+    pub(super) fn move_time(&mut self, cells: i64, effects: &mut Vec<Effect>) {
+        let step = self.timeline.span_micros() / i64::from(self.time_columns().max(1));
+        let at = self.at.unwrap_or(self.now).micros();
+        let to = at.saturating_add(step.saturating_mul(cells));
+        let to = Timestamp::from_micros(to);
+        self.set_time((to < self.now).then_some(to), effects);
+    }
+
+    /// Goes to a time, or back to now.
+    pub(super) fn set_time(&mut self, at: Option<Timestamp>, effects: &mut Vec<Effect>) {
+        if self.at != at {
+            self.at = at;
+            self.reload(effects);
+        }
+    }
+
+    /// Returns the columns of the timeline's bands.
+    pub(super) fn time_columns(&self) -> u16 {
+        let width = self.layout().view.unwrap_or_default().width;
+        width.saturating_sub(self.time_names() + 1)
+    }
+
+    /// Returns the columns of the names beside the bands.
+    pub(super) fn time_names(&self) -> u16 {
+        let width = self.layout().view.unwrap_or_default().width;
+        (width / 4).clamp(8, 24)
+    }
+}
+
+fn moved(at: usize, last: usize, rows: usize, motion: Motion) -> usize {
+    let page = rows.saturating_sub(1).max(1);
+    let half = (rows / 2).max(1);
+    let to = match motion {
+        Motion::Up => at.saturating_sub(1),
+        Motion::Down => at + 1,
+        Motion::HalfUp => at.saturating_sub(half),
+        Motion::HalfDown => at + half,
+        Motion::PageUp => at.saturating_sub(page),
+        Motion::PageDown => at + page,
+        Motion::Start => 0,
+        Motion::End => last,
+        Motion::Left | Motion::Right => at,
+    };
+    to.min(last)
+}

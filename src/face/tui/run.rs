@@ -1,0 +1,461 @@
+//! Runs the UI: starts its threads, hands them what is asked for, and draws.
+//!
+//! ```text
+//! td-tui-keys ──────────┐
+//! td-tui-board ─────────┤            ┌─> td-tui-pages, td-tui-scan: logs
+//! td-tui-live ─> inbox ─┼─> model ───┼─> td-tui-live, td-tui-screen: the observer
+//! td-tui-pages, -scan ──┤ (this      └─> td-tui-out: the terminal
+//! td-tui-screen ────────┘  thread)
+//! ```
+//!
+//! This thread alone changes the model and draws. It waits for none of the others: requests go through
+//! letter boxes, frames to a thread that has the terminal. All end when the UI does.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use crossbeam_channel::{Receiver, Sender, bounded, select_biased};
+
+use super::draw::draw;
+use super::effect::{Effect, Input};
+use super::feeds::{
+    Captured, Feed, FindObserver, Followed, Inbox, read_board, read_live, read_screen,
+};
+use super::keyboard::Keyboard;
+use super::log_files::{PageRequest, Reading, ScanRequest, read_pages, scan};
+use super::mailbox::{Mailbox, mailbox};
+use super::model::{About, Model};
+use super::pacer::Pacer;
+use super::terminal::{Terminal, leave};
+use super::theme::Theme;
+use crate::board::{Row, RowKey};
+use crate::clock::Clock;
+use crate::error::Result;
+use crate::event::PaneId;
+use crate::face::local_time::LocalTime;
+use crate::history::DataDir;
+use crate::thread::{self, Handle, Stop, StopGuard, stop_pair};
+use crate::tmux::{Server, Typing};
+
+/// The inputs that wait to be handled. Threads wait for room; a full queue is handled within a frame.
+const INPUTS_MAX: usize = 64;
+
+/// The time after which ages and times on the screen are drawn again.
+const TICK: Duration = Duration::from_secs(1);
+
+/// What the UI is given.
+pub(crate) struct TuiOptions {
+    /// Finds the socket of the observer.
+    pub find: FindObserver,
+    pub data: DataDir,
+    pub allows_input: bool,
+    pub theme: Theme,
+    /// The tmux server and the pane in which the UI runs.
+    pub own: Option<(PathBuf, PaneId)>,
+    /// The time after which the UI ends by itself.
+    pub longest: Option<Duration>,
+    pub clock: Clock,
+}
+
+/// Runs the UI until the user quits or a signal arrives.
+///
+/// # Errors
+/// If there is no terminal, or a thread cannot be started.
+pub(crate) fn run(options: TuiOptions, signals: &Receiver<i32>) -> Result<()> {
+    restore_on_panic();
+    let terminal = Terminal::enter()?;
+    let ui = Ui::start(options, terminal)?;
+    ui.run(signals)
+}
+
+/// Leaves the terminal before the message of a panic is printed.
+fn restore_on_panic() {
+    let before = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |info| {
+        leave();
+        before(info);
+    }));
+}
+
+struct Ui {
+    options: TuiOptions,
+    model: Model,
+    pacer: Pacer,
+    /// Read before the terminal is left.
+    keyboard: Keyboard,
+    terminal: Terminal,
+    threads: Threads,
+    is_over: bool,
+}
+
+/// The threads behind the UI, and the ways to them.
+struct Threads {
+    wanted: Arc<AtomicU64>,
+    inbox: Arc<Inbox>,
+    live: Mailbox<Followed>,
+    pages: Mailbox<PageRequest>,
+    scans: Mailbox<ScanRequest>,
+    screens: Mailbox<Captured>,
+    bell: Receiver<()>,
+    inputs: Receiver<Input>,
+    send: Sender<Input>,
+    stop: Stop,
+    /// Dropped first: it ends all.
+    running: Option<StopGuard>,
+    handles: Vec<Handle<()>>,
+}
+
+impl Threads {
+    fn start(options: &TuiOptions) -> Result<Self> {
+        let (running, stop) = stop_pair();
+        let (send, inputs) = bounded(INPUTS_MAX);
+        let (ring, bell) = bounded(1);
+        let feed = Feed {
+            find: options.find.clone(),
+            clock: options.clock.clone(),
+            stop: stop.clone(),
+        };
+        let wanted = Arc::new(AtomicU64::new(0));
+        let reading = Reading {
+            data: options.data.clone(),
+            clock: options.clock.clone(),
+            stop: stop.clone(),
+            wanted: wanted.clone(),
+        };
+        let inbox = Arc::new(Inbox::default());
+        let (live, followed) = mailbox();
+        let (pages, page_requests) = mailbox();
+        let (scans, scan_requests) = mailbox();
+        let (screens, captured) = mailbox();
+        let mut threads = Self {
+            wanted,
+            inbox: inbox.clone(),
+            live,
+            pages,
+            scans,
+            screens,
+            bell,
+            inputs,
+            send: send.clone(),
+            stop,
+            running: Some(running),
+            handles: Vec::new(),
+        };
+        let (of, to) = (feed.clone(), send.clone());
+        threads.spawn("td-tui-board", move || read_board(&of, &to))?;
+        let (of, to) = (feed.clone(), send.clone());
+        threads.spawn("td-tui-live", move || {
+            read_live(&of, &followed, &inbox, &ring, &to)
+        })?;
+        let to = send.clone();
+        threads.spawn("td-tui-screen", move || read_screen(&feed, &captured, &to))?;
+        let (of, to) = (reading.clone(), send.clone());
+        threads.spawn("td-tui-pages", move || read_pages(&of, &page_requests, &to))?;
+        threads.spawn("td-tui-scan", move || scan(&reading, &scan_requests, &send))?;
+        Ok(threads)
+    }
+
+    fn spawn(&mut self, name: &str, body: impl FnOnce() + Send + 'static) -> Result<()> {
+        self.handles.push(thread::spawn(name, body)?);
+        Ok(())
+    }
+
+    /// Returns true if a thread has ended although the UI runs: it has panicked.
+    fn has_failed(&self) -> bool {
+        self.handles.iter().any(Handle::is_finished)
+    }
+}
+
+impl Drop for Threads {
+    fn drop(&mut self) {
+        drop(self.running.take());
+        for handle in self.handles.drain(..) {
+            // A thread may wait for room.
+            while !handle.is_finished() {
+                while self.inputs.try_recv().is_ok() {}
+                thread::park(Some(Duration::from_millis(1)));
+            }
+            if let Err(panicked) = handle.join() {
+                log::error!("{panicked}");
+            }
+        }
+    }
+}
+
+impl Ui {
+    fn start(options: TuiOptions, terminal: Terminal) -> Result<Self> {
+        let threads = Threads::start(&options)?;
+        let about = About {
+            allows_input: options.allows_input,
+            data: options.data.path().display().to_string(),
+            local: LocalTime::of_system(),
+        };
+        let model = Model::new(about, Terminal::size(), options.clock.wall());
+        Ok(Self {
+            keyboard: Keyboard::start(&options.clock)?,
+            options,
+            model,
+            pacer: Pacer::default(),
+            terminal,
+            threads,
+            is_over: false,
+        })
+    }
+
+    fn run(mut self, signals: &Receiver<i32>) -> Result<()> {
+        let clock = self.options.clock.clone();
+        let mut tick = clock.after(TICK);
+        let end = match self.options.longest {
+            Some(longest) => clock.after(longest),
+            None => crossbeam_channel::never(),
+        };
+        let mut has_data = false;
+        self.draw();
+        while !self.is_over {
+            let (bell, inputs) = (self.threads.bell.clone(), self.threads.inputs.clone());
+            let frame = match has_data {
+                true => clock.at(self.pacer.due(false, clock.now())),
+                false => crossbeam_channel::never(),
+            };
+            select_biased! {
+                recv(signals) -> _ => break,
+                recv(end) -> _ => break,
+                recv(self.keyboard.keys) -> key => match key {
+                    Ok(key) => self.key(key)?,
+                    Err(_) => break,
+                },
+                recv(frame) -> _ => {
+                    has_data = false;
+                    self.take_live();
+                    self.draw();
+                }
+                recv(bell) -> _ => has_data = true,
+                recv(inputs) -> input => if let Ok(input) = input {
+                    self.handle(input)?;
+                    has_data = true;
+                },
+                recv(tick) -> _ => {
+                    tick = clock.after(TICK);
+                    self.handle(Input::Tick(clock.wall()))?;
+                    has_data = true;
+                    if self.threads.has_failed() {
+                        break;
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Handles a key, and those that wait behind it, and draws.
+    fn key(&mut self, key: Input) -> Result<()> {
+        self.handle(key)?;
+        let now = self.options.clock.now();
+        let due = self.pacer.due(true, now);
+        let frame = self.options.clock.at(due);
+        let keys = self.keyboard.keys.clone();
+        while !self.is_over {
+            select_biased! {
+                recv(keys) -> key => match key {
+                    Ok(key) => self.handle(key)?,
+                    Err(_) => self.is_over = true,
+                },
+                recv(frame) -> _ => break,
+            }
+        }
+        self.take_live();
+        self.draw();
+        Ok(())
+    }
+
+    fn take_live(&mut self) {
+        if let Some(live) = self.threads.inbox.take() {
+            let effects = self.model.update(live);
+            for effect in effects {
+                self.request(effect);
+            }
+        }
+    }
+
+    fn draw(&mut self) {
+        self.pacer.drawn(self.options.clock.now());
+        self.terminal.show(draw(&self.model, &self.options.theme));
+    }
+
+    fn handle(&mut self, input: Input) -> Result<()> {
+        for effect in self.model.update(input) {
+            match effect {
+                Effect::Quit => self.is_over = true,
+                Effect::Suspend => {
+                    let (keyboard, terminal) = (&self.keyboard, &self.terminal);
+                    keyboard.pause(|| {
+                        terminal.lend(|| {
+                            // It returns when the shell continues this process, or at once where no shell is.
+                            let _ = signal_hook::low_level::emulate_default_handler(
+                                signal_hook::consts::SIGTSTP,
+                            );
+                        })
+                    })?;
+                    self.resize();
+                }
+                Effect::Jump(row) => {
+                    if let Err(why) = self.jump(&row)? {
+                        self.model.message = Some(why);
+                    }
+                }
+                Effect::Copy(text) => self.copy(text),
+                effect => self.request(effect),
+            }
+        }
+        self.threads
+            .wanted
+            .store(self.model.generation, Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// Takes the size of a terminal that another program had meanwhile.
+    fn resize(&mut self) {
+        let (width, height) = Terminal::size();
+        let effects = self.model.update(Input::Resize(width, height));
+        for effect in effects {
+            self.request(effect);
+        }
+    }
+
+    /// Hands a request to the thread that fulfils it.
+    fn request(&mut self, effect: Effect) {
+        let threads = &self.threads;
+        threads
+            .wanted
+            .store(self.model.generation, Ordering::Relaxed);
+        match effect {
+            Effect::Follow { generation, row } => threads.live.replace(Followed {
+                generation,
+                execution: row.execution_id.to_string(),
+            }),
+            Effect::Load {
+                generation,
+                row,
+                place,
+            } => threads.pages.send(PageRequest::Page {
+                generation,
+                row,
+                place,
+            }),
+            Effect::Snapshot {
+                generation,
+                row,
+                at,
+            } => threads.pages.send(PageRequest::Snapshot {
+                generation,
+                row,
+                at,
+            }),
+            Effect::Scan(scan) => threads.scans.send(ScanRequest::Lines(scan)),
+            Effect::LoadTimeline { since } => threads.scans.send(ScanRequest::Timeline { since }),
+            Effect::Capture { generation, pane } => threads.screens.replace(Captured {
+                generation,
+                server: pane
+                    .as_ref()
+                    .and_then(|(key, _)| socket_of(&self.options.data, key)),
+                pane,
+            }),
+            Effect::Answer {
+                row,
+                text,
+                presses_enter,
+            } => self.answer(&row, text, presses_enter),
+            Effect::Quit | Effect::Suspend | Effect::Jump(_) | Effect::Copy(_) => {}
+        }
+    }
+
+    /// Shows a pane to the user. The inner error says why it cannot be shown.
+    fn jump(&mut self, row: &Row) -> Result<std::result::Result<(), String>> {
+        let (Some(pane), Some(socket)) = (&row.pane, socket_of(&self.options.data, &row.key()))
+        else {
+            return Ok(Err("the tmux server of this pane is not known".to_owned()));
+        };
+        let server = Server::socket(&socket);
+        let clock = &self.options.clock;
+        if let Some((own_socket, own)) = &self.options.own
+            && is_same_file(own_socket, Path::new(&socket))
+        {
+            let switched = server.switch_client(own, pane, clock);
+            return Ok(switched.map_err(|error| error.to_string()));
+        }
+        let (keyboard, terminal) = (&self.keyboard, &self.terminal);
+        let attached = keyboard.pause(|| terminal.lend(|| server.attach(pane, clock)))?;
+        self.resize();
+        Ok(match attached {
+            Ok(status) if status.success() => Ok(()),
+            Ok(status) => Err(format!("tmux attach-session ended with {status}")),
+            Err(error) => Err(error.to_string()),
+        })
+    }
+
+    /// Types an answer into a pane, in a thread: an agent needs a moment before it takes Enter.
+    fn answer(&self, row: &Row, text: String, presses_enter: bool) {
+        let send = self.threads.send.clone();
+        let report = move |text: String| {
+            // The UI may have ended.
+            let _ = send.send(Input::Message(text));
+        };
+        let (Some(pane), Some(socket)) =
+            (row.pane.clone(), socket_of(&self.options.data, &row.key()))
+        else {
+            // The queue is not full of answers: this thread does not wait for itself.
+            let text = "the tmux server of this pane is not known".to_owned();
+            let _ = self.threads.send.try_send(Input::Message(text));
+            return;
+        };
+        let (clock, stop) = (self.options.clock.clone(), self.threads.stop.clone());
+        let name = row.name.clone();
+        let typed = thread::spawn("td-tui-type", move || {
+            let server = Server::socket(&socket).until(stop.clone());
+            let typing = Typing::text(&text, presses_enter);
+            let sent = typing.and_then(|typing| {
+                typing.send(&server, std::slice::from_ref(&pane), &stop, &clock)
+            });
+            report(match sent {
+                Ok(pane) => format!("typed into {name} {pane}"),
+                Err(error) => format!("nothing was typed: {error}"),
+            });
+        });
+        if let Err(error) = typed {
+            log::error!("{error:?}");
+        }
+    }
+
+    /// Copies into the clipboard of the terminal, and into a buffer of tmux.
+    fn copy(&self, text: String) {
+        let mut bytes = Vec::new();
+        let command = crossterm::clipboard::CopyToClipboard::to_clipboard_from(&text);
+        // Writing to memory does not fail.
+        let _ = crossterm::queue!(bytes, command);
+        self.terminal.write(&bytes);
+        if let Some((socket, _)) = &self.options.own {
+            let (server, clock) = (Server::socket(socket), self.options.clock.clone());
+            let copied = thread::spawn("td-tui-copy", move || {
+                if let Err(error) = server.copy(&text, &clock) {
+                    log::debug!("{error:?}");
+                }
+            });
+            if let Err(error) = copied {
+                log::error!("{error:?}");
+            }
+        }
+    }
+}
+
+/// Returns the socket of the tmux server of a row's run.
+fn socket_of(data: &DataDir, key: &RowKey) -> Option<String> {
+    let metadata = data.run(&key.execution_id).metadata().ok().flatten()?;
+    Some(metadata.identity?.socket)
+}
+
+fn is_same_file(one: &Path, other: &Path) -> bool {
+    let real = |path: &Path| std::fs::canonicalize(path).ok();
+    one == other || real(one).is_some_and(|found| real(other) == Some(found))
+}

@@ -1,0 +1,282 @@
+//! The terminal: entered and left in order, and written to by a thread of its own, so that a slow
+//! terminal holds up nothing else.
+//!
+//! `td-tui-out` takes the newest drawn screen, writes what differs from the last one, and blocks where the
+//! terminal does. Frames that it has no time for are left out.
+
+use std::io::{self, IsTerminal, Write};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, TryLockError};
+use std::time::Duration;
+
+use crossterm::event::{DisableBracketedPaste, EnableBracketedPaste};
+use crossterm::terminal::{
+    BeginSynchronizedUpdate, Clear, ClearType, EndSynchronizedUpdate, EnterAlternateScreen,
+    LeaveAlternateScreen, disable_raw_mode, enable_raw_mode,
+};
+use crossterm::{cursor, queue};
+use ratatui::backend::{Backend, CrosstermBackend};
+use ratatui::buffer::Buffer;
+use ratatui::layout::Rect;
+
+use super::draw::Drawn;
+use super::mailbox::{Letters, Mailbox, mailbox};
+use crate::error::{Error, Result};
+use crate::thread::{self, Handle};
+
+/// The time to wait for a terminal that takes no more bytes, before it is left as it is.
+const PATIENCE: Duration = Duration::from_millis(500);
+const PAUSE: Duration = Duration::from_millis(5);
+
+/// The terminal is ours: it is in raw mode and shows the alternate screen. One process has one terminal.
+static IS_ENTERED: AtomicBool = AtomicBool::new(false);
+
+/// The terminal and the thread that writes to it.
+#[derive(Debug)]
+pub(super) struct Terminal {
+    frames: Option<Mailbox<Drawn>>,
+    shown: Arc<Mutex<Shown>>,
+    thread: Option<Handle<()>>,
+}
+
+/// What the terminal shows.
+#[derive(Debug, Default)]
+struct Shown {
+    /// `None` if it is unknown.
+    drawn: Option<Drawn>,
+    /// Frames are not written while another program has the terminal.
+    is_lent: bool,
+}
+
+impl Terminal {
+    /// Enters the terminal at standard output.
+    ///
+    /// # Errors
+    /// If standard output is no terminal, or cannot be set up.
+    pub fn enter() -> Result<Self> {
+        if !io::stdout().is_terminal() || !io::stdin().is_terminal() {
+            return Err(Error::invalid("standard input and output are no terminal"));
+        }
+        enter().map_err(|cause| Error::other("cannot set up the terminal").because(cause))?;
+        let (frames, letters) = mailbox();
+        let shown = Arc::new(Mutex::new(Shown::default()));
+        let writer = shown.clone();
+        let thread = match thread::spawn("td-tui-out", move || write_frames(&letters, &writer)) {
+            Ok(thread) => thread,
+            Err(error) => {
+                leave();
+                return Err(error);
+            }
+        };
+        Ok(Self {
+            frames: Some(frames),
+            shown,
+            thread: Some(thread),
+        })
+    }
+
+    /// Returns the columns and rows.
+    pub fn size() -> (u16, u16) {
+        crossterm::terminal::size().unwrap_or((80, 24))
+    }
+
+    /// Shows a drawn screen, as soon as the terminal has taken the last one.
+    pub fn show(&self, drawn: Drawn) {
+        if let Some(frames) = &self.frames {
+            frames.replace(drawn);
+        }
+    }
+
+    /// Writes bytes that are no part of the screen, such as a copied text.
+    pub fn write(&self, bytes: &[u8]) {
+        if let Some(_shown) = lock_soon(&self.shown) {
+            let mut out = io::stdout().lock();
+            // A terminal that is gone is noticed by its signal.
+            let _ = out.write_all(bytes).and_then(|()| out.flush());
+        }
+    }
+
+    /// Leaves the terminal, does something else there, and enters it again.
+    ///
+    /// # Errors
+    /// If the terminal cannot be entered again.
+    pub fn lend<T>(&self, other: impl FnOnce() -> T) -> Result<T> {
+        if let Some(mut shown) = lock_soon(&self.shown) {
+            shown.is_lent = true;
+            shown.drawn = None;
+        }
+        leave();
+        let done = other();
+        enter().map_err(|cause| Error::other("cannot set up the terminal").because(cause))?;
+        if let Some(mut shown) = lock_soon(&self.shown) {
+            shown.is_lent = false;
+        }
+        Ok(done)
+    }
+}
+
+impl Drop for Terminal {
+    fn drop(&mut self) {
+        drop(self.frames.take());
+        // The last frame is written first, unless the terminal takes no more.
+        let thread = self.thread.take();
+        let shown = lock_soon(&self.shown);
+        leave();
+        let is_stuck = shown.is_none();
+        drop(shown);
+        if let Some(thread) = thread
+            && !is_stuck
+            && let Err(panicked) = thread.join()
+        {
+            log::error!("{panicked}");
+        }
+    }
+}
+
+/// Locks, unless the writing thread holds the lock for long.
+fn lock_soon(shown: &Mutex<Shown>) -> Option<MutexGuard<'_, Shown>> {
+    let mut left = PATIENCE;
+    loop {
+        match shown.try_lock() {
+            Ok(guard) => return Some(guard),
+            Err(TryLockError::Poisoned(poisoned)) => return Some(poisoned.into_inner()),
+            Err(TryLockError::WouldBlock) => {
+                left = left.checked_sub(PAUSE)?;
+                thread::park(Some(PAUSE));
+            }
+        }
+    }
+}
+
+fn enter() -> io::Result<()> {
+    enable_raw_mode()?;
+    IS_ENTERED.store(true, Ordering::SeqCst);
+    let mut out = io::stdout().lock();
+    queue!(
+        out,
+        EnterAlternateScreen,
+        cursor::Hide,
+        EnableBracketedPaste,
+        Clear(ClearType::All)
+    )?;
+    out.flush()
+}
+
+/// Leaves the terminal as it was. Safe to call again, and from a panic.
+pub(super) fn leave() {
+    if !IS_ENTERED.swap(false, Ordering::SeqCst) {
+        return;
+    }
+    // The mode first: it needs no room in the terminal's buffer.
+    let _ = disable_raw_mode();
+    let mut out = io::stdout().lock();
+    // A terminal that is gone needs nothing more.
+    let _ = queue!(
+        out,
+        EndSynchronizedUpdate,
+        DisableBracketedPaste,
+        LeaveAlternateScreen,
+        cursor::Show
+    )
+    .and_then(|()| out.flush());
+}
+
+fn write_frames(letters: &Letters<Drawn>, shown: &Mutex<Shown>) {
+    let mut bytes = Vec::new();
+    while letters.bell.recv().is_ok() {
+        let Some(drawn) = letters.take().pop_back() else {
+            continue;
+        };
+        let mut shown = shown
+            .lock()
+            .unwrap_or_else(std::sync::PoisonError::into_inner);
+        if shown.is_lent
+            || !IS_ENTERED.load(Ordering::SeqCst)
+            || shown.drawn.as_ref() == Some(&drawn)
+        {
+            continue;
+        }
+        bytes.clear();
+        if frame(
+            &mut bytes,
+            shown.drawn.as_ref().map(|last| &last.buffer),
+            &drawn,
+        )
+        .is_err()
+        {
+            continue;
+        }
+        let mut out = io::stdout().lock();
+        match out.write_all(&bytes).and_then(|()| out.flush()) {
+            Ok(()) => shown.drawn = Some(drawn),
+            // What arrived is unknown.
+            Err(_) => shown.drawn = None,
+        }
+    }
+}
+
+/// Adds what turns one screen into another.
+fn frame(bytes: &mut Vec<u8>, last: Option<&Buffer>, drawn: &Drawn) -> io::Result<()> {
+    let last = last.filter(|last| last.area == drawn.buffer.area);
+    let empty;
+    let mut backend = CrosstermBackend::new(bytes);
+    queue!(backend, BeginSynchronizedUpdate)?;
+    let last = match last {
+        Some(last) => last,
+        None => {
+            queue!(backend, Clear(ClearType::All))?;
+            empty = Buffer::empty(Rect {
+                ..drawn.buffer.area
+            });
+            &empty
+        }
+    };
+    backend.draw(last.diff(&drawn.buffer).into_iter())?;
+    match drawn.cursor {
+        Some(at) => queue!(backend, cursor::MoveTo(at.x, at.y), cursor::Show)?,
+        None => queue!(backend, cursor::Hide)?,
+    }
+    queue!(backend, EndSynchronizedUpdate)
+}
+
+#[cfg(test)]
+mod tests {
+    use ratatui::style::{Color, Style};
+
+    use super::*;
+
+    #[test]
+    fn a_frame_writes_what_differs() {
+        let area = Rect::new(0, 0, 10, 2);
+        let mut first = Drawn {
+            buffer: Buffer::empty(area),
+            cursor: None,
+        };
+        first.buffer.set_string(0, 0, "hello", Style::new());
+        let mut second = first.clone();
+        second
+            .buffer
+            .set_string(2, 0, "LL", Style::new().fg(Color::Red));
+        let bytes = |last: Option<&Buffer>, drawn: &Drawn| {
+            let mut bytes = Vec::new();
+            frame(&mut bytes, last, drawn).unwrap();
+            String::from_utf8(bytes).unwrap()
+        };
+        assert!(bytes(None, &first).contains("hello"));
+        let change = bytes(Some(&first.buffer), &second);
+        assert!(
+            change.contains("LL") && !change.contains("he"),
+            "{change:?}"
+        );
+        let none = bytes(Some(&second.buffer), &second);
+        assert!(
+            !none.contains("LL") && !none.contains("\u{1b}[2J"),
+            "{none:?}"
+        );
+        let larger = Drawn {
+            buffer: Buffer::empty(Rect::new(0, 0, 20, 2)),
+            cursor: None,
+        };
+        assert!(bytes(Some(&second.buffer), &larger).contains("\u{1b}[2J"));
+    }
+}

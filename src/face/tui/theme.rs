@@ -1,0 +1,124 @@
+//! Fits a drawn screen to the terminal: without colours, with 16, or without UTF-8 (pure).
+
+use ratatui::buffer::Buffer;
+use ratatui::style::{Color, Style};
+
+use super::painted::in_16_colours;
+
+/// The colours that a terminal shows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Colours {
+    /// Bold, dim and reversed text only.
+    None,
+    /// The palette of the terminal, which suits a light or a dark one.
+    Sixteen,
+    /// All that programs in panes use.
+    All,
+}
+
+/// The abilities of the terminal.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Theme {
+    pub colours: Colours,
+    pub is_utf8: bool,
+}
+
+/// Characters of the UI, and what stands for them in ASCII.
+const ASCII: &[(char, char)] = &[
+    ('│', '|'),
+    ('─', '-'),
+    ('✓', '+'),
+    ('●', '*'),
+    ('·', '.'),
+    ('▸', '>'),
+    ('█', '#'),
+    ('▒', '='),
+    ('…', '~'),
+    ('←', '<'),
+    ('→', '>'),
+];
+
+impl Theme {
+    /// Reads the abilities from the environment: `NO_COLOR`, `TERM`, `COLORTERM` and the locale.
+    pub fn from_env(coloured: bool, variable: impl Fn(&str) -> Option<String>) -> Self {
+        let term = variable("TERM").unwrap_or_default();
+        let has_all = variable("COLORTERM").is_some_and(|value| !value.is_empty())
+            || ["256", "direct", "tmux", "kitty", "alacritty", "ghostty"]
+                .iter()
+                .any(|name| term.contains(name));
+        let is_mono = matches!(term.as_str(), "dumb" | "vt100" | "vt220") || term.ends_with("-m");
+        let colours = match (coloured && !is_mono, has_all) {
+            (false, _) => Colours::None,
+            (true, true) => Colours::All,
+            (true, false) => Colours::Sixteen,
+        };
+        // The first that is set decides, as for the C library.
+        let locale = ["LC_ALL", "LC_CTYPE", "LANG"]
+            .iter()
+            .find_map(|name| variable(name).filter(|value| !value.is_empty()));
+        let locale = locale.unwrap_or_default().to_ascii_lowercase();
+        Self {
+            colours,
+            is_utf8: locale.contains("utf-8") || locale.contains("utf8"),
+        }
+    }
+
+    /// Changes the cells to those that the terminal can show.
+    pub fn apply(&self, buffer: &mut Buffer) {
+        if self.colours == Colours::All && self.is_utf8 {
+            return;
+        }
+        for cell in &mut buffer.content {
+            match self.colours {
+                Colours::All => {}
+                Colours::Sixteen => {
+                    let style = in_16_colours(Style::new().fg(cell.fg).bg(cell.bg));
+                    cell.fg = style.fg.unwrap_or(Color::Reset);
+                    cell.bg = style.bg.unwrap_or(Color::Reset);
+                }
+                Colours::None => (cell.fg, cell.bg) = (Color::Reset, Color::Reset),
+            }
+            if !self.is_utf8 && !cell.symbol().is_ascii() {
+                let first = cell.symbol().chars().next().unwrap_or(' ');
+                let wide = unicode_width::UnicodeWidthStr::width(cell.symbol()) > 1;
+                let known = ASCII.iter().find(|(of, _)| *of == first);
+                match (known, wide) {
+                    (Some((_, ascii)), _) => cell.set_char(*ascii),
+                    (None, false) => cell.set_char('?'),
+                    (None, true) => cell.set_symbol("??"),
+                };
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_environment_tells_the_abilities() {
+        let theme = |coloured, variables: &[(&str, &str)]| {
+            let variables: Vec<(String, String)> = variables
+                .iter()
+                .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()))
+                .collect();
+            Theme::from_env(coloured, move |name| {
+                variables
+                    .iter()
+                    .find(|(of, _)| of == name)
+                    .map(|(_, value)| value.clone())
+            })
+        };
+        let usual = theme(true, &[("TERM", "xterm-256color"), ("LANG", "C.UTF-8")]);
+        assert!(usual.is_utf8 && usual.colours == Colours::All);
+        assert_eq!(theme(true, &[("TERM", "xterm")]).colours, Colours::Sixteen);
+        assert_eq!(
+            theme(false, &[("TERM", "xterm-256color")]).colours,
+            Colours::None
+        );
+        assert_eq!(theme(true, &[("TERM", "vt100")]).colours, Colours::None);
+        let posix = theme(true, &[("LC_ALL", "C"), ("LANG", "en_US.UTF-8")]);
+        assert!(!posix.is_utf8);
+    }
+}

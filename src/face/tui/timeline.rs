@@ -1,0 +1,216 @@
+//! The states of all rows over time, and the span of time that is shown (pure).
+
+use std::collections::HashMap;
+
+use crate::board::{Attention, Row, RowKey, RowState};
+use crate::timestamp::Timestamp;
+
+/// The most changes that are kept for a row. A busy agent has some hundred a day.
+const CHANGES_MAX: usize = 5_000;
+
+/// The spans that can be shown, in seconds.
+const SPANS: [i64; 8] = [
+    60,
+    300,
+    900,
+    3600,
+    4 * 3600,
+    12 * 3600,
+    24 * 3600,
+    7 * 24 * 3600,
+];
+
+/// The longest span: as much is read from the history.
+pub(super) const SPAN_MAX_MICROS: i64 = SPANS[SPANS.len() - 1] * 1_000_000;
+
+/// What a row was doing from a time on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Band {
+    NeedsYou,
+    Done,
+    Working,
+    Running,
+    Idle,
+    Ended,
+}
+
+impl Band {
+    pub fn of(row: &Row) -> Self {
+        match (row.attention(), &row.state) {
+            (_, RowState::Exited) => Self::Ended,
+            (Attention::NeedsYou, _) => Self::NeedsYou,
+            (_, RowState::Running) => Self::Running,
+            (Attention::Working, _) => Self::Working,
+            (Attention::Finished, _) => Self::Done,
+            (Attention::Quiet, RowState::Agent(state)) if state.as_str() == "done" => Self::Done,
+            (Attention::Quiet, _) => Self::Idle,
+        }
+    }
+}
+
+/// States over time.
+#[derive(Debug, Default)]
+pub(super) struct Timeline {
+    changes: HashMap<RowKey, Vec<(Timestamp, Band)>>,
+    /// The index of the span that is shown.
+    span: usize,
+    /// The history was read.
+    pub is_loaded: bool,
+    pub is_loading: bool,
+}
+
+impl Timeline {
+    pub fn new() -> Self {
+        Self {
+            span: 3,
+            ..Self::default()
+        }
+    }
+
+    /// Notes the state of a row as the board has it.
+    pub fn note(&mut self, row: &Row) {
+        let (band, since) = (Band::of(row), row.since);
+        let changes = self.changes.entry(row.key()).or_default();
+        push(changes, since, band);
+    }
+
+    /// Adds what the history has; the states that are known already remain.
+    pub fn add_history(&mut self, history: HashMap<RowKey, Vec<(Timestamp, Band)>>) {
+        self.is_loaded = true;
+        self.is_loading = false;
+        for (key, mut changes) in history {
+            for (ts, band) in self.changes.remove(&key).unwrap_or_default() {
+                push(&mut changes, ts, band);
+            }
+            self.changes.insert(key, changes);
+        }
+    }
+
+    /// Returns the span that is shown, in microseconds.
+    pub fn span_micros(&self) -> i64 {
+        SPANS[self.span] * 1_000_000
+    }
+
+    /// Shows a longer or a shorter span.
+    pub fn zoom(&mut self, is_longer: bool) {
+        self.span = match is_longer {
+            true => (self.span + 1).min(SPANS.len() - 1),
+            false => self.span.saturating_sub(1),
+        };
+    }
+
+    /// Returns the bands of a row in cells of equal time up to `end`; `None` before its first state. A cell
+    /// shows the most urgent state in it.
+    pub fn cells(&self, key: &RowKey, end: Timestamp, columns: usize) -> Vec<Option<Band>> {
+        let changes = self.changes.get(key).map_or(&[][..], Vec::as_slice);
+        let span = self.span_micros();
+        let start = end.micros().saturating_sub(span);
+        let columns_wide = i64::try_from(columns).unwrap_or(i64::MAX).max(1);
+        let edge = |cell: i64| start.saturating_add(span / columns_wide * cell);
+        let mut at = changes.partition_point(|(ts, _)| ts.micros() <= start);
+        let mut current = at.checked_sub(1).map(|at| changes[at].1);
+        let mut cells = Vec::with_capacity(columns);
+        for cell in 1..=columns_wide {
+            let mut shown = current;
+            let until = if cell == columns_wide {
+                end.micros()
+            } else {
+                edge(cell)
+            };
+            while let Some((_, band)) = changes.get(at).filter(|(ts, _)| ts.micros() <= until) {
+                current = Some(*band);
+                shown = Some(shown.map_or(*band, |shown| more_urgent(shown, *band)));
+                at += 1;
+            }
+            cells.push(shown);
+        }
+        cells
+    }
+}
+
+fn push(changes: &mut Vec<(Timestamp, Band)>, ts: Timestamp, band: Band) {
+    if let Some((last, known)) = changes.last_mut() {
+        if *known == band || ts < *last {
+            return;
+        }
+        if *last == ts {
+            *known = band;
+            return;
+        }
+    }
+    if changes.len() >= CHANGES_MAX {
+        changes.drain(..CHANGES_MAX / 2);
+    }
+    changes.push((ts, band));
+}
+
+fn more_urgent(one: Band, other: Band) -> Band {
+    let urgency = |band: Band| match band {
+        Band::NeedsYou => 5,
+        Band::Done => 4,
+        Band::Working => 3,
+        Band::Running => 2,
+        Band::Idle => 1,
+        Band::Ended => 0,
+    };
+    match urgency(other) >= urgency(one) {
+        true => other,
+        false => one,
+    }
+}
+
+/// Collects the states of rows from a board that folds the history.
+#[derive(Debug, Default)]
+pub(super) struct BandHistory(HashMap<RowKey, Vec<(Timestamp, Band)>>);
+
+impl BandHistory {
+    /// Notes a row after an event at a time.
+    pub fn note(&mut self, row: &Row, ts: Timestamp) {
+        let changes = self.0.entry(row.key()).or_default();
+        push(changes, ts, Band::of(row));
+    }
+
+    pub fn into_changes(self) -> HashMap<RowKey, Vec<(Timestamp, Band)>> {
+        self.0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(second: i64) -> Timestamp {
+        Timestamp::from_micros(second * 1_000_000)
+    }
+
+    #[test]
+    fn cells_show_the_most_urgent_state() {
+        let key = RowKey {
+            execution_id: "a".into(),
+            part: None,
+        };
+        let mut timeline = Timeline::new();
+        while timeline.span_micros() > 60_000_000 {
+            timeline.zoom(false);
+        }
+        let changes = vec![
+            (at(970), Band::Working),
+            (at(985), Band::NeedsYou),
+            (at(986), Band::Working),
+            (at(995), Band::Done),
+        ];
+        timeline.add_history([(key.clone(), changes)].into());
+        let cells = timeline.cells(&key, at(1000), 6);
+        assert_eq!(
+            cells,
+            [
+                None,
+                None,
+                Some(Band::Working),
+                Some(Band::Working),
+                Some(Band::NeedsYou),
+                Some(Band::Done)
+            ]
+        );
+    }
+}

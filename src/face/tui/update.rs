@@ -1,0 +1,369 @@
+//! Changes the state of the UI by what has happened, and says what is to be done (pure).
+
+use super::action::action;
+use super::effect::{Effect, Input, Place};
+use super::model::{Connection, Loading, Model};
+use super::searching::{Collected, LINES_MAX, Scan, ScanState};
+use super::view::View;
+use super::window::{EVENTS_FOLLOWED, EventPage, Live, Window, is_of_row};
+use crate::board::{Row, RowKey};
+use crate::event::Envelope;
+
+/// The lines before and after the reader that are loaded ahead.
+const LINES_AHEAD: usize = 200;
+
+impl Model {
+    /// Takes what has happened; returns what is to be done.
+    pub fn update(&mut self, input: Input) -> Vec<Effect> {
+        let mut effects = Vec::new();
+        match input {
+            Input::Key(key) => {
+                let action = action(key, self);
+                self.act(action, &mut effects);
+            }
+            Input::Paste(text) => self.paste(text),
+            Input::Resize(width, height) => {
+                self.size = (width, height);
+                self.show_current();
+            }
+            Input::Tick(now) => self.now = now,
+            Input::Board(rows) => self.set_rows(rows, &mut effects),
+            Input::Connection(connection) => self.connection = connection,
+            Input::Followed { generation } if generation == self.generation => {
+                // What came between the page and the stream is in the log.
+                self.load_rest(&mut effects);
+            }
+            Input::Live {
+                generation,
+                missed,
+                events,
+            } if generation == self.generation => self.live(missed, events, &mut effects),
+            Input::Page {
+                generation,
+                place,
+                page,
+            } if generation == self.generation => self.page(place, page, &mut effects),
+            Input::Progress { id, read } => self.progress(id, read),
+            Input::Scanned(scan) => self.scanned(*scan, &mut effects),
+            Input::States(states) => self.timeline.add_history(states),
+            Input::Screen { generation, screen } if generation == self.generation => match screen {
+                Ok(screen) => self.screen = Some(*screen),
+                Err(why) => {
+                    self.screen = None;
+                    self.message = Some(why);
+                }
+            },
+            Input::Message(text) => self.message = Some(text),
+            Input::Followed { .. }
+            | Input::Live { .. }
+            | Input::Page { .. }
+            | Input::Screen { .. } => {}
+        }
+        effects
+    }
+
+    /// Takes the rows of the board. The selected row stays, wherever it is.
+    fn set_rows(&mut self, rows: Vec<Row>, effects: &mut Vec<Effect>) {
+        self.connection = Connection::Connected;
+        for row in &rows {
+            self.timeline.note(row);
+        }
+        let index = self.selected_index();
+        let mut active = rows.iter().filter(|row| !row.has_ended());
+        let only = active.next().filter(|_| active.next().is_none());
+        let is_new = |row: &&Row| self.rows.iter().all(|known| known.key() != row.key());
+        // A new execution is followed if it is the only one, and the reader is not elsewhere.
+        let may_move = self.is_following && self.prompt.is_none() && self.at.is_none();
+        let only = only.filter(is_new).filter(|_| may_move).map(Row::key);
+        self.rows = rows;
+        let chosen = match (index, self.selected_index(), only) {
+            (_, _, Some(only)) => Some(only),
+            (_, Some(_), None) => return self.show_selected(),
+            // It is gone: its neighbour takes its place.
+            (Some(index), None, None) => {
+                let last = self.rows.len().saturating_sub(1);
+                self.rows.get(index.min(last)).map(Row::key)
+            }
+            (None, None, None) => self.rows.first().map(Row::key),
+        };
+        self.select(chosen, effects);
+    }
+
+    /// Selects a row, and loads its last events.
+    pub(super) fn select(&mut self, key: Option<RowKey>, effects: &mut Vec<Effect>) {
+        let is_same = self.selected == key;
+        self.selected = key;
+        self.show_selected();
+        if !is_same {
+            self.reload(effects);
+        }
+    }
+
+    /// Loads the selected row anew: its last events, or those at the time of the cursor.
+    pub(super) fn reload(&mut self, effects: &mut Vec<Effect>) {
+        self.generation += 1;
+        let view = match self.view.has_lines() {
+            true => self.view,
+            false => View::Output,
+        };
+        self.window = Window::new(view, self.about.local.clone());
+        self.pending.clear();
+        self.goal = None;
+        self.screen = None;
+        self.missed = 0;
+        self.follow_end();
+        let Some(row) = self.selected_row().cloned() else {
+            self.loading = Loading::Nothing;
+            return;
+        };
+        let generation = self.generation;
+        let row = Box::new(row);
+        let place = match self.at {
+            Some(at) => {
+                self.is_following = false;
+                Place::Until(at)
+            }
+            None => Place::Last,
+        };
+        effects.push(Effect::Follow {
+            generation,
+            row: row.clone(),
+        });
+        self.loading = Loading::Whole;
+        effects.push(Effect::Load {
+            generation,
+            row,
+            place,
+        });
+        self.scan_again(effects);
+        self.capture(effects);
+    }
+
+    /// Requests a page, unless one is on its way.
+    pub(super) fn load(&mut self, loading: Loading, place: Place, effects: &mut Vec<Effect>) {
+        if self.loading != Loading::Nothing {
+            return;
+        }
+        if let Some(row) = self.selected_row() {
+            effects.push(Effect::Load {
+                generation: self.generation,
+                row: Box::new(row.clone()),
+                place,
+            });
+            self.loading = loading;
+        }
+    }
+
+    /// Loads what the log has after the window.
+    fn load_rest(&mut self, effects: &mut Vec<Effect>) {
+        if self.window.is_end {
+            self.load(
+                Loading::After,
+                Place::After(self.window.last_seq()),
+                effects,
+            );
+        }
+    }
+
+    fn page(&mut self, place: Place, page: EventPage, effects: &mut Vec<Effect>) {
+        let loading = std::mem::replace(&mut self.loading, Loading::Nothing);
+        let at = self.position();
+        match (loading, place) {
+            (Loading::Nothing, _) => return,
+            (Loading::Whole, _) => {
+                let is_first = self.window.lines().len() == 0;
+                self.window.replace(page);
+                if self.at.is_some() || self.goal.is_some() {
+                    self.is_following = false;
+                    self.cursor = self.lines().len().saturating_sub(1);
+                } else if is_first && self.filter.is_none() {
+                    self.follow_end();
+                }
+            }
+            (Loading::Before, Place::Before(seq)) => {
+                if self.window.hole_before(at).is_some() {
+                    self.window.forget_until_hole(seq);
+                }
+                self.window.prepend(page);
+                self.go_to(at);
+            }
+            (Loading::After, _) => {
+                let is_whole = page.is_last;
+                self.window.append(page);
+                if !self.is_following {
+                    self.go_to(at);
+                }
+                if is_whole {
+                    self.take_pending(effects);
+                }
+            }
+            (Loading::Before, _) => {}
+        }
+        if loading == Loading::Whole && self.window.is_end {
+            self.take_pending(effects);
+        }
+        if let Some(goal) = self.goal.take() {
+            self.go_to(goal);
+        }
+        self.show_current();
+        self.load_around(effects);
+    }
+
+    /// Takes the live events that have waited for a page.
+    fn take_pending(&mut self, effects: &mut Vec<Effect>) {
+        let pending = std::mem::take(&mut self.pending);
+        self.live(0, pending.into(), effects);
+    }
+
+    fn live(&mut self, missed: u64, events: Vec<Envelope>, effects: &mut Vec<Effect>) {
+        let Some(row) = self.selected_row().cloned() else {
+            return;
+        };
+        if self.loading != Loading::Nothing && self.window.is_end {
+            // They come after the page. The last are enough: the log has the others.
+            self.missed += missed;
+            self.pending.extend(events);
+            while self.pending.len() > EVENTS_FOLLOWED {
+                self.pending.pop_front();
+            }
+            return;
+        }
+        let first = events
+            .iter()
+            .find_map(|envelope| envelope.seq.map(|seq| (seq, envelope.ts)));
+        if let Some((seq, ts)) = first
+            && missed > 0
+            && self.window.is_end
+        {
+            self.missed += missed;
+            self.window.missed(missed, seq, ts);
+        }
+        let mut events = events.into_iter();
+        while let Some(envelope) = events.next() {
+            let is_of_row = is_of_row(&row, &envelope.event);
+            let before = self.lines().len();
+            if is_of_row
+                && let Some(filter) = &mut self.filter
+                && filter.state == ScanState::Done
+                && envelope.seq.is_some_and(|seq| seq > filter.last_seq)
+            {
+                let bound = if self.is_following {
+                    LINES_MAX
+                } else {
+                    usize::MAX
+                };
+                // A reader who is elsewhere reads old lines, which must not go.
+                if self.is_following || filter.lines.len() < 2 * LINES_MAX {
+                    self.new_lines += filter.take(&envelope, bound);
+                }
+            }
+            let search = &mut self.search;
+            let is_filtered = self.filter.is_some();
+            let new_lines = &mut self.new_lines;
+            let live = self.window.live(
+                envelope.clone(),
+                is_of_row,
+                self.is_following,
+                &mut |line| {
+                    *new_lines += u64::from(!is_filtered);
+                    if let Some(search) = search
+                        && search.state == ScanState::Done
+                        && !is_filtered
+                    {
+                        search.take(line);
+                    }
+                },
+            );
+            match live {
+                Live::Taken => {}
+                // The reader sees neither these lines nor their number: the events are counted.
+                Live::Passed => {
+                    let is_beyond =
+                        !self.window.is_end && is_of_row && before == self.lines().len();
+                    self.new_lines += u64::from(is_beyond);
+                }
+                Live::Hole => {
+                    self.pending.push_back(envelope);
+                    self.pending.extend(events);
+                    return self.load_rest(effects);
+                }
+            }
+        }
+        if self.is_following {
+            self.new_lines = 0;
+        }
+        self.show_current();
+    }
+
+    fn progress(&mut self, id: u64, read: u64) {
+        if let Some(search) = self.search.as_mut().filter(|search| search.id == id) {
+            search.state = ScanState::Reading(read);
+        }
+        if let Some(filter) = self.filter.as_mut().filter(|filter| filter.id == id) {
+            filter.state = ScanState::Reading(read);
+        }
+    }
+
+    /// Takes what was found in the history, and then the events that have come since.
+    fn scanned(&mut self, scan: Scan, effects: &mut Vec<Effect>) {
+        let (last_seq, row) = (scan.last_seq, scan.row);
+        match scan.collected {
+            Collected::Filter(mut found) => {
+                if self
+                    .filter
+                    .as_ref()
+                    .is_none_or(|filter| filter.id != found.id)
+                {
+                    return;
+                }
+                found.last_seq = found.last_seq.max(last_seq);
+                let new = self.window.events_after(last_seq);
+                for envelope in new.filter(|envelope| is_of_row(&row, &envelope.event)) {
+                    found.take(envelope, LINES_MAX);
+                }
+                self.filter = Some(*found);
+                if !self.is_following {
+                    self.cursor = self.lines().len().saturating_sub(1);
+                }
+            }
+            Collected::Search(mut found) => {
+                if self
+                    .search
+                    .as_ref()
+                    .is_none_or(|search| search.id != found.id)
+                {
+                    return;
+                }
+                for line in self.lines().iter().filter(|line| line.at.seq > last_seq) {
+                    found.take(line);
+                }
+                let is_wanted = std::mem::take(&mut found.is_wanted);
+                self.search = Some(found);
+                if is_wanted {
+                    self.first_hit(effects);
+                }
+            }
+        }
+        self.show_current();
+    }
+
+    /// Loads lines before and after the reader, before they are reached.
+    pub(super) fn load_around(&mut self, effects: &mut Vec<Effect>) {
+        if self.is_following || self.filter.is_some() || !self.view.has_lines() {
+            return;
+        }
+        let after = self.lines().len().saturating_sub(self.cursor);
+        if let Some(next) = self.window.hole_before(self.position())
+            && self.cursor < self.lines().len()
+        {
+            return self.load(Loading::Before, Place::Before(next), effects);
+        }
+        let first = self.window.first_seq();
+        if let Some(first) = first.filter(|_| self.cursor < LINES_AHEAD && !self.window.is_start) {
+            self.load(Loading::Before, Place::Before(first), effects);
+        } else if after < LINES_AHEAD && !self.window.is_end {
+            let place = Place::After(self.window.last_seq());
+            self.load(Loading::After, place, effects);
+        }
+    }
+}

@@ -1,0 +1,46 @@
+//! The views of a row, and their keys (pure).
+
+/// A view of the selected row.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) enum View {
+    Output,
+    Logs,
+    Screen,
+    Timeline,
+    Events,
+}
+
+impl View {
+    pub const ALL: [Self; 5] = [
+        Self::Output,
+        Self::Logs,
+        Self::Screen,
+        Self::Timeline,
+        Self::Events,
+    ];
+
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Output => "output",
+            Self::Logs => "logs",
+            Self::Screen => "screen",
+            Self::Timeline => "timeline",
+            Self::Events => "events",
+        }
+    }
+
+    pub fn key(self) -> char {
+        match self {
+            Self::Output => 'o',
+            Self::Logs => 'l',
+            Self::Screen => 's',
+            Self::Timeline => 't',
+            Self::Events => 'e',
+        }
+    }
+
+    /// Returns true if the view consists of lines of events.
+    pub fn has_lines(self) -> bool {
+        matches!(self, Self::Output | Self::Logs | Self::Events)
+    }
+}

@@ -1,0 +1,342 @@
+//! The events of the selected row that are in memory: a part of its run without holes, and the lines that
+//! a view makes of them (pure).
+
+use std::collections::VecDeque;
+
+use super::content::{Change, Content};
+use super::line::{Position, ViewLine};
+use super::lines::Lines;
+use super::painted::StyledText;
+use super::view::View;
+use crate::board::{ExecutionKind, Row};
+use crate::event::{Envelope, TdEvent};
+use crate::face::local_time::LocalTime;
+use crate::timestamp::Timestamp;
+
+/// The events that a view holds while it follows.
+pub(super) const EVENTS_FOLLOWED: usize = 1_000;
+
+/// The events that it holds at most, while the reader moves through older ones.
+pub(super) const EVENTS_MAX: usize = 3_000;
+
+/// The most bytes of their texts. A chunk of a flood has up to 64 KiB.
+pub(super) const BYTES_MAX: usize = 6 * 1024 * 1024;
+
+/// Events that were read from the log of a run.
+#[derive(Debug, Default)]
+pub(super) struct EventPage {
+    pub events: Vec<Envelope>,
+    /// Nothing of the row precedes them.
+    pub is_first: bool,
+    /// Nothing of the row follows them.
+    pub is_last: bool,
+    /// The number of the last event that was read, of the row or not.
+    pub last_seq: Option<u64>,
+}
+
+/// What becomes of a live event.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Live {
+    /// It is in the window.
+    Taken,
+    /// The window has it already, or does not reach to it.
+    Passed,
+    /// Events between the window and this one are in the log alone.
+    Hole,
+}
+
+#[derive(Debug)]
+enum Entry {
+    Event(Box<Envelope>),
+    /// Events that were too many to be taken.
+    Missed(ViewLine),
+}
+
+/// The events in memory and their lines.
+#[derive(Debug)]
+pub(super) struct Window {
+    view: View,
+    local: LocalTime,
+    entries: VecDeque<Entry>,
+    bytes: usize,
+    /// Nothing precedes the first event.
+    pub is_start: bool,
+    /// New events are taken.
+    pub is_end: bool,
+    /// The number and time of the last event of the run that is taken or passed.
+    last: Option<(u64, Timestamp)>,
+    content: Content,
+    lines: Lines,
+}
+
+impl Window {
+    pub fn new(view: View, local: LocalTime) -> Self {
+        Self {
+            view,
+            content: Content::new(view, local.clone()),
+            local,
+            entries: VecDeque::new(),
+            bytes: 0,
+            is_start: false,
+            is_end: true,
+            last: None,
+            lines: Lines::default(),
+        }
+    }
+
+    pub fn lines(&self) -> &Lines {
+        &self.lines
+    }
+
+    /// Returns the line that has begun and is not ended.
+    pub fn open_line(&self) -> Option<StyledText> {
+        self.content.open_line().filter(|_| self.is_end)
+    }
+
+    /// Returns the number of the last event of the run that is known.
+    pub fn last_seq(&self) -> u64 {
+        self.last.map_or(0, |(seq, _)| seq)
+    }
+
+    /// Returns the number of the first event.
+    pub fn first_seq(&self) -> Option<u64> {
+        self.entries.front().map(Entry::seq)
+    }
+
+    /// Returns the events after a number.
+    pub fn events_after(&self, seq: u64) -> impl Iterator<Item = &Envelope> {
+        let events = self.entries.iter().filter_map(|entry| match entry {
+            Entry::Event(envelope) => Some(&**envelope),
+            Entry::Missed(_) => None,
+        });
+        events.filter(move |envelope| envelope.seq.is_none_or(|of| of > seq))
+    }
+
+    /// Returns the place of a hole at or before a position: the number of the event that follows it.
+    pub fn hole_before(&self, at: Position) -> Option<u64> {
+        self.entries.iter().rev().find_map(|entry| match entry {
+            Entry::Missed(line) if line.at <= at => Some(line.at.seq + 1),
+            _ => None,
+        })
+    }
+
+    /// Shows another view of the same events.
+    pub fn set_view(&mut self, view: View) {
+        if view != self.view && view.has_lines() {
+            self.view = view;
+            self.rebuild();
+        }
+    }
+
+    /// Holds a page instead of what was held.
+    pub fn replace(&mut self, page: EventPage) {
+        self.entries.clear();
+        self.bytes = 0;
+        self.is_start = page.is_first;
+        self.is_end = page.is_last;
+        self.last = None;
+        self.append(page);
+        self.rebuild();
+    }
+
+    /// Adds a page before the first event; the last events give way where there are too many.
+    pub fn prepend(&mut self, page: EventPage) {
+        self.is_start = page.is_first;
+        for envelope in page.events.into_iter().rev() {
+            self.bytes += weight(&envelope);
+            self.entries.push_front(Entry::Event(Box::new(envelope)));
+        }
+        while self.is_too_large(EVENTS_MAX)
+            && let Some(entry) = self.entries.pop_back()
+        {
+            self.bytes -= entry.weight();
+            self.is_end = false;
+            self.last = self.entries.back().map(|entry| (entry.seq(), entry.ts()));
+        }
+        self.rebuild();
+    }
+
+    /// Drops the events before a number, up to a hole that a page fills.
+    pub fn forget_until_hole(&mut self, next: u64) {
+        let before = self
+            .entries
+            .iter()
+            .take_while(|entry| entry.seq() < next)
+            .count();
+        for entry in self.entries.drain(..before) {
+            self.bytes -= entry.weight();
+        }
+        self.is_start = false;
+    }
+
+    /// Adds a page after the last event; the first events give way where there are too many.
+    pub fn append(&mut self, page: EventPage) {
+        for envelope in page.events {
+            let is_new = envelope.seq.is_none_or(|seq| seq > self.last_seq());
+            if is_new || self.last.is_none() {
+                self.take(envelope, &mut |_| {});
+            }
+        }
+        if let Some(seq) = page.last_seq
+            && seq >= self.last_seq()
+        {
+            let ts = self.last.map_or_else(Timestamp::default, |(_, ts)| ts);
+            self.last = Some((seq, ts));
+        }
+        self.is_end = page.is_last;
+        self.shrink(EVENTS_MAX);
+    }
+
+    /// Takes a live event of the run; `is_of_row` tells whether it belongs to the row. While the reader is
+    /// elsewhere, the window does not move.
+    pub fn live(
+        &mut self,
+        envelope: Envelope,
+        is_of_row: bool,
+        is_following: bool,
+        on_line: &mut dyn FnMut(&ViewLine),
+    ) -> Live {
+        if !self.is_end {
+            return Live::Passed;
+        }
+        if let (Some(seq), Some((last, last_ts))) = (envelope.seq, self.last) {
+            // A lower number at a later time follows a crash, after which numbers are assigned again.
+            if seq <= last && envelope.ts <= last_ts {
+                return Live::Passed;
+            }
+            if seq.saturating_sub(envelope.n) > last {
+                return Live::Hole;
+            }
+        }
+        if !is_of_row {
+            self.last = envelope.seq.map(|seq| (seq, envelope.ts)).or(self.last);
+            return Live::Taken;
+        }
+        if !is_following && self.is_too_large(EVENTS_MAX - 1) {
+            self.is_end = false;
+            return Live::Passed;
+        }
+        self.take(envelope, on_line);
+        if is_following {
+            self.shrink(EVENTS_FOLLOWED);
+        }
+        Live::Taken
+    }
+
+    /// Continues after events that were too many to be taken, before the event with this number.
+    pub fn missed(&mut self, count: u64, next: u64, ts: Timestamp) {
+        let at = Position {
+            seq: next.saturating_sub(1),
+            nth: u32::MAX,
+        };
+        let line = Content::missed(count, at, ts);
+        self.lines.push(line.clone());
+        self.entries.push_back(Entry::Missed(line));
+        self.last = Some((at.seq, ts));
+    }
+
+    fn take(&mut self, envelope: Envelope, on_line: &mut dyn FnMut(&ViewLine)) {
+        let lines = &mut self.lines;
+        self.content.push(&envelope, &mut |change: Change| {
+            if let Some(line) = lines.apply(change) {
+                on_line(line);
+            }
+        });
+        self.last = envelope.seq.map(|seq| (seq, envelope.ts)).or(self.last);
+        self.bytes += weight(&envelope);
+        self.entries.push_back(Entry::Event(Box::new(envelope)));
+    }
+
+    fn is_too_large(&self, events: usize) -> bool {
+        self.entries.len() > 1 && (self.entries.len() > events || self.bytes > BYTES_MAX)
+    }
+
+    /// Drops the first events beyond a number, and their lines.
+    fn shrink(&mut self, events: usize) {
+        while self.is_too_large(events)
+            && let Some(entry) = self.entries.pop_front()
+        {
+            self.bytes -= entry.weight();
+            self.is_start = false;
+            self.lines.forget_until(entry.seq());
+        }
+    }
+
+    /// Makes all lines anew.
+    fn rebuild(&mut self) {
+        self.content = Content::new(self.view, self.local.clone());
+        self.lines.clear();
+        for entry in &self.entries {
+            match entry {
+                Entry::Event(envelope) => {
+                    let lines = &mut self.lines;
+                    self.content.push(envelope, &mut |change| {
+                        lines.apply(change);
+                    });
+                }
+                Entry::Missed(line) => self.lines.push(line.clone()),
+            }
+        }
+    }
+}
+
+impl Entry {
+    fn seq(&self) -> u64 {
+        match self {
+            Self::Event(envelope) => envelope.seq.unwrap_or(0),
+            Self::Missed(line) => line.at.seq,
+        }
+    }
+
+    fn ts(&self) -> Timestamp {
+        match self {
+            Self::Event(envelope) => envelope.ts,
+            Self::Missed(line) => line.ts,
+        }
+    }
+
+    fn weight(&self) -> usize {
+        match self {
+            Self::Event(envelope) => weight(envelope),
+            Self::Missed(_) => 0,
+        }
+    }
+}
+
+/// Returns roughly the bytes of an event in memory, with its lines.
+pub(super) fn weight(envelope: &Envelope) -> usize {
+    let text = match &envelope.event {
+        TdEvent::OutputUpdate { chunk, styles, .. } => chunk.len() + 64 * styles.as_slice().len(),
+        TdEvent::OutputRevised { text, .. } | TdEvent::ExecutionOutput { text, .. } => text.len(),
+        TdEvent::TokenReceived { token, .. } => token.len(),
+        TdEvent::ValidationOutput { line, .. } => line.len(),
+        TdEvent::ScreenUpdate { rows, .. } | TdEvent::ScreenSnapshot { rows, .. } => {
+            rows.iter().map(|row| row.text.len() + 32).sum()
+        }
+        _ => 256,
+    };
+    // A line in memory takes more than its text.
+    512 + 4 * text
+}
+
+/// Returns true if an event of a row's run belongs to the row.
+pub(super) fn is_of_row(row: &Row, event: &TdEvent) -> bool {
+    match row.kind {
+        ExecutionKind::Pane => event
+            .pane()
+            .is_none_or(|pane| Some(pane) == row.pane.as_ref()),
+        ExecutionKind::Agent => agent_of(event).is_none_or(|agent| agent == row.name),
+        _ => true,
+    }
+}
+
+fn agent_of(event: &TdEvent) -> Option<&str> {
+    match event {
+        TdEvent::AgentRegistered { agent_id, .. }
+        | TdEvent::AgentCompleted { agent_id, .. }
+        | TdEvent::AgentFailed { agent_id, .. } => Some(agent_id),
+        TdEvent::AgentState { agent_id, .. } => agent_id.as_deref(),
+        TdEvent::TurnCompleted { agent_id, .. } => agent_id.as_deref().map(String::as_str),
+        _ => None,
+    }
+}

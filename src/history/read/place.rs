@@ -1,0 +1,300 @@
+//! A place in a log, by a number or a time, found by bisection over its files and then over the positions in
+//! one file.
+
+use std::ops::{ControlFlow, Range};
+
+use super::seek::{Indexes, IsStopped, Key, SeekFile, Stopped, key_of};
+use crate::error::{Error, Result};
+use crate::event::Envelope;
+use crate::history::dir::RunDirectory;
+use crate::history::dir_handle::{DirHandle, EVENTS};
+use crate::history::rotate::ClosedFile;
+use crate::history::run_files::{RunFiles, open_closed};
+use crate::timestamp::Timestamp;
+
+/// The bytes that are searched line by line.
+const GRAIN_BYTES: u64 = 32 * 1024;
+/// The bytes in which the next record is searched first; most records are shorter.
+const PROBE_BYTES: u64 = 4 * 1024;
+
+/// A place between two records.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Place {
+    /// Right before the first record with this number or a higher one.
+    Before(u64),
+    /// Right after the last record with this number or a lower one.
+    After(u64),
+    /// Right before the first record of a later time.
+    Until(Timestamp),
+}
+
+impl Place {
+    /// Returns `true` for a record before the place, `false` for one after it, and `None` for a record
+    /// that does not tell, because it has no number.
+    fn is_behind(self, (seq, ts): Key) -> Option<bool> {
+        match self {
+            Self::Before(place) => seq.map(|seq| seq < place),
+            Self::After(place) => seq.map(|seq| seq <= place),
+            Self::Until(place) => Some(ts <= place),
+        }
+    }
+
+    /// Returns `true` if a record may be in a page that ends or begins at the place. Where numbers were
+    /// assigned again, this keeps a reader that turns pages from turning in a circle.
+    pub(super) fn admits(self, envelope: &Envelope, is_before: bool) -> bool {
+        match self {
+            Self::Until(_) => true,
+            _ => (self.is_behind(key_of(envelope))).is_none_or(|is_behind| is_behind == is_before),
+        }
+    }
+}
+
+/// A position in a file of a log.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Position {
+    /// The file, counted from the oldest. The number of files is the end of the log.
+    pub(super) file: usize,
+    pub(super) offset: u64,
+}
+
+/// The files of a log at one moment.
+pub(super) struct LogFiles {
+    dir: DirHandle,
+    closed: Vec<ClosedFile>,
+    newest: Option<(std::fs::File, u64)>,
+}
+
+impl LogFiles {
+    pub(super) fn list(run: &RunDirectory) -> Result<Self> {
+        let dir = run.open_dir()?;
+        let failed = |cause| Error::file("cannot read the log in", run.path(), cause);
+        let RunFiles { closed, newest } = RunFiles::list(&dir).map_err(failed)?;
+        let newest = match newest {
+            Some(file) => {
+                let len = file.metadata().map_err(failed)?.len();
+                Some((file, len))
+            }
+            None => None,
+        };
+        Ok(Self {
+            dir,
+            closed,
+            newest,
+        })
+    }
+
+    pub(super) fn count(&self) -> usize {
+        self.closed.len() + usize::from(self.newest.is_some())
+    }
+
+    /// Returns the end of the log.
+    pub(super) fn end(&self) -> Position {
+        Position {
+            file: self.count(),
+            offset: 0,
+        }
+    }
+
+    /// Opens a file; `None` for one that does not exist any more or cannot be read.
+    pub(super) fn open(&self, number: usize) -> Option<SeekFile> {
+        let opened = match (self.closed.get(number), &self.newest) {
+            (Some(closed), _) => {
+                open_closed(&self.dir, closed.number).and_then(|(file, closed)| {
+                    let len = file.metadata()?.len();
+                    SeekFile::new(file, self.dir.join(&closed.name()), len)
+                })
+            }
+            (None, Some((file, len))) if number == self.closed.len() => file
+                .try_clone()
+                .and_then(|file| SeekFile::new(file, self.dir.join(EVENTS), *len)),
+            (None, _) => return None,
+        };
+        let cannot = |cause| log::warn!("cannot read a file of {:?}: {cause}", self.dir.path());
+        opened.map_err(cannot).ok()
+    }
+
+    /// Opens a file whose length is known then.
+    pub(super) fn open_indexed(
+        &self,
+        number: usize,
+        indexes: &mut Indexes,
+        is_stopped: IsStopped<'_>,
+    ) -> Result<Option<SeekFile>, Stopped> {
+        let mut file = self.open(number);
+        if let Some(file) = &mut file {
+            file.index(indexes, is_stopped)?;
+        }
+        Ok(file)
+    }
+
+    /// Finds the position of a place.
+    ///
+    /// Numbers and times grow along a log. Where they do not, several positions may fit; the result is
+    /// one of them.
+    pub(super) fn find(
+        &self,
+        place: Place,
+        indexes: &mut Indexes,
+        is_stopped: IsStopped<'_>,
+    ) -> Result<Position, Stopped> {
+        // The file behind the last one whose first record is before the place.
+        let files = narrow(0..self.count() as u64, 0, |range| {
+            for number in range {
+                let file = self.open(number as usize);
+                let first = match file {
+                    Some(file) => first_of(&file, 0..u64::MAX, place, is_stopped)?,
+                    None => None,
+                };
+                if let Some((_, is_behind)) = first {
+                    return Ok(Some((number..number + 1, is_behind)));
+                }
+            }
+            Ok(None)
+        })?;
+        let mut position = Position::default();
+        if let Some(number) = (files.behind as usize).checked_sub(1)
+            && let Some(file) = self.open_indexed(number, indexes, is_stopped)?
+        {
+            let found = find_in(&file, place, is_stopped)?;
+            position = Position {
+                file: number,
+                offset: found.behind,
+            };
+            if let (Some(offset), false) = (found.ahead, matches!(place, Place::After(_))) {
+                return Ok(Position {
+                    file: number,
+                    offset,
+                });
+            }
+        }
+        if matches!(place, Place::After(_)) {
+            return Ok(position);
+        }
+        // Records without a number may precede the first one after the place.
+        let number = files.ahead as usize;
+        let first = match self.open(number) {
+            Some(file) => first_of(&file, 0..u64::MAX, place, is_stopped)?,
+            None => None,
+        };
+        Ok(Position {
+            file: number,
+            offset: first.map_or(0, |(at, _)| at.start),
+        })
+    }
+}
+
+/// A place in a file.
+#[derive(Debug, Default)]
+struct Found {
+    /// The end of the last record before the place, or the start of the file.
+    behind: u64,
+    /// The start of the first record after it.
+    ahead: Option<u64>,
+}
+
+fn find_in(file: &SeekFile, place: Place, is_stopped: IsStopped<'_>) -> Result<Found, Stopped> {
+    let narrowed = match file.known_index() {
+        Some(index) => {
+            let entry = |number: u64| index.records.get(number as usize);
+            let blocks = narrow(0..index.records.len() as u64, 0, |mut range| {
+                Ok(range.find_map(|number| {
+                    let (_, key) = entry(number)?;
+                    Some((number..number + 1, place.is_behind(*key)?))
+                }))
+            })?;
+            let start = |number| entry(number).map(|(place, _)| place.start);
+            Narrowed {
+                behind: blocks.behind.checked_sub(1).and_then(start).unwrap_or(0),
+                top: start(blocks.ahead).unwrap_or(file.len()),
+                ahead: start(blocks.ahead).unwrap_or(file.len()),
+            }
+        }
+        None => narrow(0..file.len(), GRAIN_BYTES, |range| {
+            first_of(file, range, place, is_stopped)
+        })?,
+    };
+    let mut found = Found {
+        behind: narrowed.behind,
+        ahead: (narrowed.ahead < file.len()).then_some(narrowed.ahead),
+    };
+    file.each_record(
+        narrowed.behind..narrowed.top,
+        is_stopped,
+        &mut |envelope, at| {
+            match place.is_behind(key_of(&envelope)) {
+                Some(true) => found.behind = at.end,
+                Some(false) => {
+                    found.ahead = Some(at.start);
+                    return ControlFlow::Break(());
+                }
+                None => {}
+            }
+            ControlFlow::Continue(())
+        },
+    )?;
+    Ok(found)
+}
+
+/// Returns the first record in a range that tells on which side of a place it is.
+fn first_of(
+    file: &SeekFile,
+    range: Range<u64>,
+    place: Place,
+    is_stopped: IsStopped<'_>,
+) -> Result<Option<(Range<u64>, bool)>, Stopped> {
+    let mut first = None;
+    let probe = range.end.min(range.start.saturating_add(PROBE_BYTES));
+    for part in [range.start..probe, probe..range.end] {
+        if first.is_none() && !part.is_empty() {
+            file.each_record(part, is_stopped, &mut |envelope, at| {
+                first = place
+                    .is_behind(key_of(&envelope))
+                    .map(|is_behind| (at, is_behind));
+                match first {
+                    Some(_) => ControlFlow::Break(()),
+                    None => ControlFlow::Continue(()),
+                }
+            })?;
+        }
+    }
+    Ok(first)
+}
+
+/// The part of a range that is left of a bisection.
+#[derive(Debug, PartialEq, Eq)]
+struct Narrowed {
+    /// The end of the last element that is known to be behind, or the start of the range.
+    behind: u64,
+    /// The end of what is left.
+    top: u64,
+    /// The start of the first element that is known not to be behind, or the end of the range. Nothing
+    /// between it and `top` tells on which side it is.
+    ahead: u64,
+}
+
+/// Narrows a range to at most some units by bisection. `first` returns the place of the first element of a
+/// part of the range that tells on which side it is, and its side.
+fn narrow(
+    range: Range<u64>,
+    grain: u64,
+    mut first: impl FnMut(Range<u64>) -> Result<Option<(Range<u64>, bool)>, Stopped>,
+) -> Result<Narrowed, Stopped> {
+    let mut left = Narrowed {
+        behind: range.start,
+        top: range.end,
+        ahead: range.end,
+    };
+    while left.top.saturating_sub(left.behind) > grain {
+        let middle = left.behind + (left.top - left.behind) / 2;
+        match first(middle..left.top)? {
+            Some((at, true)) => left.behind = at.end,
+            found => {
+                left.top = middle;
+                if let Some((at, false)) = found {
+                    left.ahead = at.start;
+                }
+            }
+        }
+    }
+    Ok(left)
+}

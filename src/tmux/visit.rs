@@ -1,0 +1,83 @@
+//! Shows a pane to the user: in the client that shows this program, or in a client of its own. Copies text
+//! into the buffers of tmux.
+
+use std::io;
+use std::process::{Command, ExitStatus};
+
+use super::server::Server;
+use crate::clock::Clock;
+use crate::error::{Error, Result};
+use crate::event::PaneId;
+
+/// The fields of a client: the session that it shows, the time of its last key, its name.
+const CLIENT: &str = "#{session_id} #{client_activity} #{client_name}";
+
+impl Server {
+    /// Shows a pane in the client that shows this program's own pane. `prefix L` goes back.
+    ///
+    /// # Errors
+    /// As for [`Server::run`], or if no client shows the own pane.
+    pub(crate) fn switch_client(&self, own: &PaneId, pane: &PaneId, clock: &Clock) -> Result<()> {
+        let session = self.run(["display-message", "-p", "-t", own, "#{session_id}"], clock)?;
+        let session = session.trim();
+        let clients = self.run(["list-clients", "-F", CLIENT], clock)?;
+        let clients = clients.lines().filter_map(|line| {
+            let mut fields = line.splitn(3, ' ');
+            let (shown, activity) = (fields.next()?, fields.next()?);
+            let activity: u64 = activity.parse().ok()?;
+            (shown == session).then_some((activity, fields.next()?))
+        });
+        // The key came from the client that was used last.
+        let (_, client) = clients
+            .max()
+            .ok_or_else(|| Error::other(format!("no client of {self} shows this terminal")))?;
+        self.run(["switch-client", "-c", client, "-t", pane], clock)?;
+        let text = "td-observe: prefix L goes back";
+        // The message is an extra.
+        let _ = self.run(["display-message", "-c", client, text], clock);
+        Ok(())
+    }
+
+    /// Attaches a client at this terminal to the session of a pane, until the user detaches it.
+    ///
+    /// # Errors
+    /// As for [`Server::run`]; also if tmux cannot be started.
+    pub(crate) fn attach(&self, pane: &PaneId, clock: &Clock) -> Result<ExitStatus> {
+        self.run(["select-window", "-t", pane], clock)?;
+        self.run(["select-pane", "-t", pane], clock)?;
+        let mut command = Command::new("tmux");
+        // Within another tmux, the client is one on purpose. It shares the terminal with this program, and so
+        // its process group.
+        command
+            .args(self.address_args())
+            .args(["attach-session", "-t", pane])
+            .env_remove("TMUX");
+        command.status().map_err(|cause| {
+            let is_missing = cause.kind() == io::ErrorKind::NotFound;
+            let what = if is_missing {
+                "tmux is missing"
+            } else {
+                "cannot start tmux"
+            };
+            Error::other(what).because(cause)
+        })
+    }
+
+    /// Copies a text into a new buffer of the server, and where it can into the clipboard.
+    ///
+    /// # Errors
+    /// As for [`Server::run`].
+    pub(crate) fn copy(&self, text: &str, clock: &Clock) -> Result<()> {
+        let args = ["load-buffer", "-w", "-"].map(Into::into).to_vec();
+        let finished = self.start(args, text.as_bytes().to_vec(), clock)?;
+        let status = finished.status;
+        let output = self.output(finished)?;
+        match status.success() {
+            true => Ok(()),
+            false => Err(Error::other(format!(
+                "{self}: {}",
+                output.complaints.trim()
+            ))),
+        }
+    }
+}
