@@ -17,9 +17,11 @@ use crate::history::{Change, DataDir, Follower, RunChanges, RunDirectory, RunMet
 use crate::thread::{self, Handle, Panicked};
 use crate::timestamp::Timestamp;
 
-/// The most runs that are followed at once, because each takes two descriptors. Others have their turn when
-/// these have ended.
+/// The most runs that are followed at once, because each takes two descriptors.
 const FOLLOWED_MAX: usize = 128;
+
+/// The most runs that wait until one of these has ended; the next look at all runs finds others.
+const WAITING_MAX: usize = 10_000;
 
 /// The events that are read of a run before it is the next one's turn.
 const BATCH_MAX: usize = 1024;
@@ -61,6 +63,7 @@ impl Others {
             servers: servers.iter().map(|socket| real(socket)).collect(),
             host: host(),
             followed: BTreeMap::new(),
+            waiting: BTreeMap::new(),
             is_full: false,
             clock: clock.clone(),
         };
@@ -85,6 +88,7 @@ struct OthersFollower {
     servers: Vec<PathBuf>,
     host: String,
     followed: BTreeMap<ExecutionId, FollowedRun>,
+    waiting: BTreeMap<ExecutionId, RunDirectory>,
     /// The user has been warned of runs that wait for their turn.
     is_full: bool,
     clock: Clock,
@@ -99,7 +103,7 @@ struct FollowedRun {
     last: Timestamp,
 }
 
-/// What was read of a run.
+/// The progress of reading a run.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Progress {
     /// There may be more.
@@ -193,6 +197,9 @@ impl OthersFollower {
                     "{FOLLOWED_MAX} runs of other processes are on the board; others come when these have ended"
                 );
             }
+            if self.waiting.len() < WAITING_MAX {
+                self.waiting.insert(id.clone(), run);
+            }
             return;
         }
         // Before it is read, so that nothing is missed in between.
@@ -247,6 +254,12 @@ impl OthersFollower {
             }
             !is_over
         });
+        while self.followed.len() < FOLLOWED_MAX
+            && let Some((_, run)) = self.waiting.pop_first()
+        {
+            is_behind = true;
+            self.consider(run);
+        }
         is_behind
     }
 }

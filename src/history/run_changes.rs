@@ -20,7 +20,7 @@ pub(crate) struct RunChanges {
     watched: HashMap<ExecutionId, i32>,
 }
 
-/// What a wait has found.
+/// The result of a wait.
 #[derive(Debug)]
 pub(crate) enum Change {
     /// Runs that were opened; those that are watched may have changed, too.

@@ -1,4 +1,4 @@
-//! What faces do beside an observer, and when it ends: `status`, `log`, `watch`, `service`.
+//! Faces beside an observer, and when it ends: `status`, `log`, `watch`, `service`.
 
 use std::io::{BufRead, BufReader};
 use std::os::unix::fs::PermissionsExt;
