@@ -56,6 +56,49 @@ impl Block {
     }
 }
 
+/// The bytes of lines; as text, if they are known to be UTF-8.
+#[derive(Debug)]
+pub(super) enum LineBytes {
+    Unchecked(Vec<u8>),
+    Text(String),
+}
+
+impl LineBytes {
+    /// Checks the lines of a block.
+    pub(super) fn checked(mut block: Block) -> Self {
+        // The end of an earlier line may begin within a character.
+        block
+            .bytes
+            .iter_mut()
+            .take(block.skip)
+            .for_each(|byte| *byte = b' ');
+        match String::from_utf8(block.bytes) {
+            Ok(text) => Self::Text(text),
+            Err(error) => Self::Unchecked(error.into_bytes()),
+        }
+    }
+
+    pub(super) fn as_bytes(&self) -> &[u8] {
+        match self {
+            Self::Unchecked(bytes) => bytes,
+            Self::Text(text) => text.as_bytes(),
+        }
+    }
+
+    /// Returns the memory for the next block, unless it is large: the memory of a line that was
+    /// long returns to the system.
+    pub(super) fn into_memory(self) -> Vec<u8> {
+        let memory = match self {
+            Self::Unchecked(bytes) => bytes,
+            Self::Text(text) => text.into_bytes(),
+        };
+        match memory.capacity() <= 2 * BLOCK_BYTES {
+            true => memory,
+            false => Vec::new(),
+        }
+    }
+}
+
 /// Reads all lines that begin in a part of a file. `len` is the end of the file for this reader.
 pub(super) fn read_part(
     file: &File,
