@@ -38,9 +38,8 @@ pub(super) fn push_string(out: &mut Vec<u8>, text: &str) {
     out.push(b'"');
 }
 
-#[inline(always)]
-pub(super) fn is_special(byte: u8) -> bool {
-    (byte < 0x20) | (byte == b'"') | (byte == b'\\')
+fn is_special(byte: u8) -> bool {
+    byte < 0x20 || byte == b'"' || byte == b'\\'
 }
 
 /// Marks bytes that need an escape by their highest bit. Bytes above the lowest mark may be marked

@@ -6,7 +6,7 @@
 use serde::de::DeserializeOwned;
 
 use super::ids::{ExecutionId, PaneId};
-use super::json::{is_special, special_in};
+use super::json::special_in;
 
 /// The number of ids that a decoder keeps: a log has one execution and a few busy panes.
 const IDS_MAX: usize = 8;
@@ -16,9 +16,6 @@ const ID_BYTES_MAX: usize = 256;
 
 /// The largest buffer that is kept for the next text; a larger one returns to the system.
 const BUFFER_BYTES_MAX: usize = 64 * 1024;
-
-/// The number of bytes that are examined in one step.
-const WIDE: usize = 16;
 
 /// The memory of a decoder between lines: ids that are shared, and a buffer.
 #[derive(Clone, Debug, Default)]
@@ -190,14 +187,6 @@ impl<'a> Scan<'a> {
 #[inline(always)]
 fn plain_bytes(text: &[u8]) -> usize {
     let mut at = 0;
-    // Most texts are long and plain: the compiler compares all of these bytes at once.
-    while let Some(wide) = text.get(at..).and_then(<[u8]>::first_chunk::<WIDE>) {
-        let is_special = |special, &byte: &u8| special | is_special(byte);
-        if wide.iter().fold(false, is_special) {
-            break;
-        }
-        at += WIDE;
-    }
     while let Some(eight) = text.get(at..).and_then(<[u8]>::first_chunk::<8>) {
         let marks = special_in(u64::from_le_bytes(*eight));
         if marks != 0 {
@@ -206,8 +195,8 @@ fn plain_bytes(text: &[u8]) -> usize {
         at += 8;
     }
     let rest = text.get(at..).unwrap_or_default();
-    let special = rest.iter().position(|&byte| is_special(byte));
-    at + special.unwrap_or(rest.len())
+    let is_special = |&byte: &u8| byte < 0x20 || byte == b'"' || byte == b'\\';
+    at + rest.iter().position(is_special).unwrap_or(rest.len())
 }
 
 /// Returns the character that a backslash and this byte mean.

@@ -13,6 +13,9 @@ pub(super) const BLOCK_BYTES: usize = 256 * 1024;
 /// by what is read.
 const DOUBLING_BYTES_MAX: usize = 8 * BLOCK_BYTES;
 
+/// The largest memory that is used again: a block and its last line, whose memory has doubled.
+const MEMORY_BYTES_MAX: usize = 4 * BLOCK_BYTES;
+
 /// The bytes read beyond the end of a part to complete its last line.
 const REST_BYTES: usize = 64 * 1024;
 
@@ -92,7 +95,7 @@ impl LineBytes {
             Self::Unchecked(bytes) => bytes,
             Self::Text(text) => text.into_bytes(),
         };
-        match memory.capacity() <= 2 * BLOCK_BYTES {
+        match memory.capacity() <= MEMORY_BYTES_MAX {
             true => memory,
             false => Vec::new(),
         }
