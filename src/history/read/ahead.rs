@@ -16,7 +16,7 @@ use super::source::LogFiles;
 use crate::error::{Error, Result};
 use crate::thread::{self, Handle};
 
-/// The number of blocks that wait for the reader: one is enough, unless it is short.
+/// The number of blocks that wait for the reader: a second one bridges the time that a slow one takes.
 const BLOCKS_MAX: usize = 2;
 
 /// Lines and their file.

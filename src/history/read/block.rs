@@ -344,6 +344,26 @@ mod tests {
     }
 
     #[test]
+    fn lines_are_text_wherever_a_part_begins() {
+        let text = "a\u{1f980}\nb\u{e9}\n";
+        let (file, len) = (file_with(text.as_bytes()), text.len() as u64);
+        for start in 0..len {
+            let mut block = Block::default();
+            read_part(&file, start..len, len, &mut block).unwrap();
+            let lines = block.lines().to_vec();
+            let LineBytes::Text(checked) = LineBytes::checked(block) else {
+                panic!("from {start}")
+            };
+            assert!(checked.as_bytes().ends_with(&lines), "from {start}");
+        }
+        let block = Block::in_memory(b"\xff\n".to_vec());
+        let LineBytes::Unchecked(bytes) = LineBytes::checked(block) else {
+            panic!("this is no text")
+        };
+        assert_eq!(bytes, b"\xff\n");
+    }
+
+    #[test]
     fn a_shortened_file_ends_early() {
         let file = file_with(b"one\ntwo\n");
         let mut block = Block::default();
