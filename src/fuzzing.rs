@@ -10,6 +10,13 @@ use crate::api::{EventReader, Head, NoItem, Request, StreamCursor, Streamed, rea
 use crate::clock::Clock;
 use crate::redact::Rules;
 use crate::timestamp::Timestamp;
+use crate::tmux::{CaptureResult, CaptureSpec, Listing, parse_captures, parse_listing};
+
+/// The mark of tmux's output; real ones are random.
+const MARK: &str = "NN";
+
+/// The process of the tmux server.
+const SERVER_PID: u32 = 42;
 
 /// The wait for the rest of a stream.
 const WAIT: Duration = Duration::from_millis(1);
@@ -121,4 +128,14 @@ pub fn stream_items(pieces: &[&[u8]]) -> io::Result<Vec<String>> {
 fn has_head(pieces: &[&[u8]]) -> bool {
     let bytes = pieces.concat();
     bytes.windows(4).any(|four| four == b"\r\n\r\n")
+}
+
+/// Returns the results of captures in the output of a tmux server, one for each.
+pub fn captures(output: &str, specs: &[CaptureSpec]) -> Vec<CaptureResult> {
+    parse_captures(MARK, SERVER_PID, output, specs)
+}
+
+/// Returns the listing in the output of a tmux server, and the one that a refresh makes of it.
+pub fn listing(output: &str, refresh: &str) -> Option<(Listing, Option<Listing>)> {
+    parse_listing(MARK, output, refresh)
 }

@@ -19,17 +19,28 @@ impl LineDecoder {
     /// The error of serde, if the line is not an envelope.
     #[inline]
     pub(crate) fn decode(&mut self, line: &[u8]) -> Result<Envelope, serde_json::Error> {
+        match simdutf8::basic::from_utf8(line) {
+            Ok(text) => self.decode_text(text),
+            Err(_) => serde_json::from_slice(line.trim_ascii_end()),
+        }
+    }
+
+    /// Decodes a line that is known to be UTF-8.
+    ///
+    /// # Errors
+    /// The same as [`LineDecoder::decode`].
+    #[inline]
+    pub(crate) fn decode_text(&mut self, line: &str) -> Result<Envelope, serde_json::Error> {
         let line = line.trim_ascii_end();
         match self.scan(line) {
             Some(envelope) => Ok(envelope),
-            None => serde_json::from_slice(line),
+            None => serde_json::from_str(line),
         }
     }
 
     /// Returns the envelope if the line has the form in which this crate writes it.
     #[inline]
-    fn scan(&mut self, line: &[u8]) -> Option<Envelope> {
-        let line = simdutf8::basic::from_utf8(line).ok()?;
+    fn scan(&mut self, line: &str) -> Option<Envelope> {
         let mut scan = Scan::new(line, &mut self.memory);
         scan.skip(r#"{"seq":"#)?;
         let seq = scan.number()?;

@@ -260,6 +260,21 @@ fn parse(
         .collect()
 }
 
+/// Parses output with this mark as captures of the server with this process, for the fuzz targets.
+#[cfg(feature = "cli")]
+pub(crate) fn parse_with_mark(
+    mark: &str,
+    pid: u32,
+    output: &str,
+    specs: &[CaptureSpec],
+) -> Vec<CaptureResult> {
+    let known = ServerIdentity {
+        pid,
+        ..ServerIdentity::default()
+    };
+    parse(&Nonce::fixed(mark), &known, output, specs)
+}
+
 /// Parses the sections of one pane; `None` when they do not belong to this capture.
 fn parse_one(
     spec: &CaptureSpec,
@@ -301,7 +316,7 @@ fn parse_one(
     let depth = spec.depth.min(CAPTURE_ROWS_MAX).min(state.history_size);
     let (screen, _) = split_lines(split_lines(text, depth as usize)?.1, state.height as usize)?;
     let screen = screen.into();
-    let (rows, joined) = split_lines(text, (depth + state.height) as usize)?;
+    let (rows, joined) = split_lines(text, depth.saturating_add(state.height) as usize)?;
     let rows = joined::rows(chomp(rows), chomp(joined), state.width);
     let saved = match saved.filter(|_| state.alternate) {
         Some((rows, joined)) => Some(SavedScreen {

@@ -273,6 +273,18 @@ fn parse(nonce: &Nonce, output: &str) -> Option<Listing> {
     matches!(sections, [(b'z', _)]).then_some(listing)
 }
 
+/// Parses output with this mark, and then the output of a refresh, for the fuzz targets.
+#[cfg(feature = "cli")]
+pub(crate) fn parse_with_mark(
+    mark: &str,
+    output: &str,
+    refresh: &str,
+) -> Option<(Listing, Option<Listing>)> {
+    let listing = parse(&Nonce::fixed(mark), output)?;
+    let refreshed = listing.refreshed(refresh);
+    Some((listing, refreshed))
+}
+
 #[cfg(test)]
 pub(crate) mod tests {
     use super::super::state::tests::state;

@@ -85,4 +85,7 @@ pub(crate) use listing::tests::listing_of;
 pub(crate) use observers::observer_panes;
 pub(crate) use pipe::{DrainMessage, DrainOutput, Drains, DroppedBytes, PipeToken};
 #[cfg(feature = "cli")]
-pub(crate) use {screen::PaneScreen, typing::Typing};
+pub(crate) use {
+    capture::parse_with_mark as parse_captures, listing::parse_with_mark as parse_listing,
+    screen::PaneScreen, typing::Typing,
+};

@@ -18,7 +18,7 @@ impl Nonce {
         Self(format!("td{:016x}{:016x}", half(), half()))
     }
 
-    #[cfg(test)]
+    #[cfg(any(test, feature = "cli"))]
     pub(super) fn fixed(text: &str) -> Self {
         Self(text.to_owned())
     }

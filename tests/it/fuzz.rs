@@ -31,6 +31,8 @@ mod redact;
 mod stream;
 #[path = "../fuzz/bodies/target.rs"]
 mod target;
+#[path = "../fuzz/bodies/tmux.rs"]
+mod tmux;
 #[path = "../fuzz/bodies/tracker.rs"]
 mod tracker;
 
@@ -320,6 +322,39 @@ proptest! {
     fn redact_on_any_bytes(how in any::<[u8; 3]>(), text in any::<String>(), bytes in any::<Vec<u8>>()) {
         redact::run(&[&how, text.as_bytes()].concat());
         redact::run(&[&how[..], &bytes].concat());
+    }
+}
+
+/// Parts of what tmux prints for captures and listings; the marks are fixed.
+const TMUX: &[&str] = &[
+    "NNh%7 $3 @2 9 0 0 1 1 5 2 1 2000 2 1 0   0 0   1 0 5 0",
+    "NNh%7 $3 @2 9 0 0 1 1 4294967295 4294967295 4294967295 1 9 9 1 4294967295 4294967295 0 1 3  1 1 5 1",
+    "NNr42 1768989600\n",
+    "NNr42\n12345\n67\n\n1234567\n\n",
+    "NNs\nab\nNNt\nab\n",
+    "NNm0 0 1\nNNc\n\\033[3\nNNp0\n",
+    "NNs42 1768989600 3.5a 1768989601NNk/tmp/s\nNNe\n",
+    "NNp%1 $0 @0 9 0 0 1 1 80 24 0 2000 0 0 0   0 0   1 0 5 0NNnaNNwbNNccNNtd\nNNe\n",
+    "NNp%1 $1 @0 9 0 0 1 1 80 24 0 2000 0 0 0   0 0   1 0 5 0NNnaNNwbNNccNNtd\nNNe\n",
+    "NNz\n",
+    "\0",
+    "42 1768989600 1768989602\n",
+    "%1 $0 90 24 7 1 2 0 1 3  11 6 0 a title\n",
+    "漢\u{301}\n",
+    " ",
+    "\n",
+    "NN",
+];
+
+proptest! {
+    #![proptest_config(cases(3000))]
+
+    #[test]
+    fn tmux_on_parts_of_output(how in any::<[u8; 2]>(), parts in vec(prop_oneof![
+        8 => proptest::sample::select(TMUX).prop_map(str::to_owned),
+        1 => any::<String>(),
+    ], 0..10)) {
+        tmux::run(&[&how, parts.concat().as_bytes()].concat());
     }
 }
 

@@ -15,6 +15,9 @@ pub(super) const BLOCK_BYTES: usize = 256 * 1024;
 /// by what is read.
 const DOUBLING_BYTES_MAX: usize = 8 * BLOCK_BYTES;
 
+/// The largest memory that is used again: a block and its last line, whose memory has doubled.
+const MEMORY_BYTES_MAX: usize = 4 * BLOCK_BYTES;
+
 /// The bytes read beyond the end of a part to complete its last line: few at first, because most lines are
 /// short, and twice as many each time up to the larger number.
 const REST_BYTES_MIN: usize = 4 * 1024;
@@ -65,6 +68,49 @@ impl Block {
     fn skip(&mut self, bytes: usize) {
         self.skip += bytes;
         self.offset += bytes as u64;
+    }
+}
+
+/// The bytes of lines; as text, if they are known to be UTF-8.
+#[derive(Debug)]
+pub(super) enum LineBytes {
+    Unchecked(Vec<u8>),
+    Text(String),
+}
+
+impl LineBytes {
+    /// Checks the lines of a block.
+    pub(super) fn checked(mut block: Block) -> Self {
+        // The end of an earlier line may begin within a character.
+        block
+            .bytes
+            .iter_mut()
+            .take(block.skip)
+            .for_each(|byte| *byte = b' ');
+        match String::from_utf8(block.bytes) {
+            Ok(text) => Self::Text(text),
+            Err(error) => Self::Unchecked(error.into_bytes()),
+        }
+    }
+
+    pub(super) fn as_bytes(&self) -> &[u8] {
+        match self {
+            Self::Unchecked(bytes) => bytes,
+            Self::Text(text) => text.as_bytes(),
+        }
+    }
+
+    /// Returns the memory for the next block, unless it is large: the memory of a line that was
+    /// long returns to the system.
+    pub(super) fn into_memory(self) -> Vec<u8> {
+        let memory = match self {
+            Self::Unchecked(bytes) => bytes,
+            Self::Text(text) => text.into_bytes(),
+        };
+        match memory.capacity() <= MEMORY_BYTES_MAX {
+            true => memory,
+            false => Vec::new(),
+        }
     }
 }
 
@@ -321,6 +367,26 @@ mod tests {
             }
             prop_assert_eq!(all, text);
         }
+    }
+
+    #[test]
+    fn lines_are_text_wherever_a_part_begins() {
+        let text = "a\u{1f980}\nb\u{e9}\n";
+        let (file, len) = (file_with(text.as_bytes()), text.len() as u64);
+        for start in 0..len {
+            let mut block = Block::default();
+            read_part(&file, start..len, len, &mut block).unwrap();
+            let lines = block.lines().to_vec();
+            let LineBytes::Text(checked) = LineBytes::checked(block) else {
+                panic!("from {start}")
+            };
+            assert!(checked.as_bytes().ends_with(&lines), "from {start}");
+        }
+        let block = Block::in_memory(b"\xff\n".to_vec());
+        let LineBytes::Unchecked(bytes) = LineBytes::checked(block) else {
+            panic!("this is no text")
+        };
+        assert_eq!(bytes, b"\xff\n");
     }
 
     #[test]

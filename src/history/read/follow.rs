@@ -7,9 +7,10 @@ use std::sync::Arc;
 
 use super::block::BLOCK_BYTES;
 use super::parse::{BlockParser, LogRecord, ParsedRecords};
-use super::pool::{BlockBuffer, BlockSource};
+use super::pool::BlockBuffer;
 use super::query::Query;
 use super::reader::{LogReader, ReadReport};
+use super::source::BlockSource;
 use crate::error::{Error, Result};
 use crate::history::dir::RunDirectory;
 use crate::history::dir_handle::{DirHandle, EVENTS, FileId};

@@ -5,7 +5,9 @@
 //! line_filter, json_regex (pure):  skip lines by their bytes
 //! block:                           whole lines from parts of files and from compressed files
 //! parse (pure):                    a block ─> the selected events
-//! pool (td-read-N):                many blocks at once
+//! source:                          the files of a log ─> blocks to read
+//! pool (td-read-N):                many blocks at once, if few lines are wanted
+//! ahead (td-ahead):                the next blocks, if all lines are wanted
 //! reader:                          all files of a run as one iterator
 //! merged:                          several logs as one iterator, by time
 //! follow:                          the same, and then what is appended
@@ -21,7 +23,9 @@ mod line_filter;
 
 mod block;
 mod parse;
+mod source;
 
+mod ahead;
 mod pool;
 mod reader;
 

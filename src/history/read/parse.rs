@@ -4,7 +4,7 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::vec;
 
-use super::block::{BLOCK_BYTES, Block};
+use super::block::{Block, LineBytes};
 use super::line_filter::LineFilter;
 use super::query::Query;
 use crate::event::{Envelope, LineDecoder, TdEvent};
@@ -17,7 +17,7 @@ pub struct LogRecord {
     pub envelope: Envelope,
     /// The event matches the query; otherwise it is context ([`Query::context`]).
     pub is_wanted: bool,
-    lines: Option<Arc<Vec<u8>>>,
+    lines: Option<Arc<LineBytes>>,
     place: Range<usize>,
 }
 
@@ -27,7 +27,7 @@ impl LogRecord {
     pub fn line(&self) -> &[u8] {
         let lines = self.lines.as_deref();
         lines
-            .and_then(|lines| lines.get(self.place.clone()))
+            .and_then(|lines| lines.as_bytes().get(self.place.clone()))
             .unwrap_or_default()
     }
 }
@@ -37,7 +37,7 @@ impl LogRecord {
 pub(super) struct ParsedBlock {
     pub(super) found: Vec<(Envelope, bool, Range<usize>)>,
     /// The lines of the records, if they are kept.
-    pub(super) lines: Option<Arc<Vec<u8>>>,
+    pub(super) lines: Option<Arc<LineBytes>>,
     /// The number of parsed lines that are not events.
     pub(super) invalid: u64,
     /// The position of the first of them, in bytes from the start of the file.
@@ -76,7 +76,7 @@ impl ParsedBlock {
 #[derive(Debug, Default)]
 pub(super) struct ParsedRecords {
     found: vec::IntoIter<(Envelope, bool, Range<usize>)>,
-    lines: Option<Arc<Vec<u8>>>,
+    lines: Option<Arc<LineBytes>>,
 }
 
 impl Iterator for ParsedRecords {
@@ -97,22 +97,35 @@ impl Iterator for ParsedRecords {
 /// the core's cache.
 #[derive(Debug)]
 pub(super) struct BlockLines {
-    bytes: Arc<Vec<u8>>,
+    lines: Arc<LineBytes>,
     next: usize,
     /// The position of the first byte in the file.
     offset: u64,
+    /// The counts of lines that are not in the block.
+    pub(super) too_long: ParsedBlock,
     is_torn: bool,
     keeps_lines: bool,
 }
 
 impl BlockLines {
-    pub(super) fn of(block: Block, keeps_lines: bool) -> Self {
+    pub(super) fn unchecked(block: Block, keeps_lines: bool) -> Self {
+        let bytes = |block: Block| LineBytes::Unchecked(block.bytes);
+        Self::new(block, keeps_lines, bytes)
+    }
+
+    /// Checks all lines at once, which makes parsing them cheaper.
+    pub(super) fn checked(block: Block, keeps_lines: bool) -> Self {
+        Self::new(block, keeps_lines, LineBytes::checked)
+    }
+
+    fn new(block: Block, keeps_lines: bool, lines: fn(Block) -> LineBytes) -> Self {
         let next = block.bytes.len() - block.lines().len();
         Self {
             next,
-            offset: block.offset - next as u64,
+            offset: block.offset.saturating_sub(next as u64),
+            too_long: ParsedBlock::too_long(&block),
             is_torn: block.is_torn,
-            bytes: Arc::new(block.bytes),
+            lines: Arc::new(lines(block)),
             keeps_lines,
         }
     }
@@ -126,37 +139,48 @@ impl BlockLines {
 
     /// Returns the memory of the block, unless records keep their lines in it.
     pub(super) fn into_memory(self) -> Vec<u8> {
-        let memory = Arc::into_inner(self.bytes).unwrap_or_default();
-        // The memory of a line that was long returns to the system.
-        match memory.capacity() <= BLOCK_BYTES {
-            true => memory,
-            false => Vec::new(),
-        }
+        let lines = Arc::into_inner(self.lines);
+        lines.map(LineBytes::into_memory).unwrap_or_default()
     }
 
-    /// Returns the next event and counts invalid lines in `noted`.
+    /// Returns the next event. Notes lines that are not events.
     pub(super) fn next(
         &mut self,
         decoder: &mut LineDecoder,
-        noted: &mut ParsedBlock,
+        noted: &mut Option<ParsedBlock>,
     ) -> Option<LogRecord> {
-        while let Some(rest) = self.bytes.get(self.next..).filter(|rest| !rest.is_empty()) {
+        let bytes = self.lines.as_bytes();
+        while let Some(rest) = bytes.get(self.next..).filter(|rest| !rest.is_empty()) {
             let start = self.next;
             let len = memchr::memchr(b'\n', rest).unwrap_or(rest.len());
             self.next = start + len + 1;
+            let place = start..start + len;
             let line = rest.get(..len).unwrap_or_default();
-            match decoder.decode(line) {
+            let decoded = match &*self.lines {
+                // Line feeds are whole characters.
+                LineBytes::Text(text) => {
+                    decoder.decode_text(text.get(place.clone()).unwrap_or_default())
+                }
+                LineBytes::Unchecked(_) => decoder.decode(line),
+            };
+            match decoded {
                 Ok(envelope) if matches!(envelope.event, TdEvent::LogOpened { .. }) => {}
                 Ok(envelope) => {
                     return Some(LogRecord {
                         envelope,
                         is_wanted: true,
-                        lines: self.keeps_lines.then(|| Arc::clone(&self.bytes)),
-                        place: start..start + len,
+                        lines: self.keeps_lines.then(|| Arc::clone(&self.lines)),
+                        place,
                     });
                 }
-                Err(_) if self.is_torn && start + len == self.bytes.len() => noted.is_torn = true,
-                Err(_) => noted.add_invalid(line, self.offset + start as u64),
+                Err(_) => {
+                    let noted = noted.get_or_insert_default();
+                    if self.is_torn && place.end == bytes.len() {
+                        noted.is_torn = true;
+                    } else {
+                        noted.add_invalid(line, self.offset + start as u64);
+                    }
+                }
             }
         }
         None
@@ -220,7 +244,9 @@ impl BlockParser {
                 parsed.found.push((envelope, is_wanted, start..lines.len()));
             }
         });
-        parsed.lines = self.keeps_lines.then(|| Arc::new(lines));
+        parsed.lines = self
+            .keeps_lines
+            .then(|| Arc::new(LineBytes::Unchecked(lines)));
         parsed
     }
 }

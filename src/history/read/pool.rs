@@ -4,32 +4,18 @@
 //! the jobs. Both queues are bounded by [`ReaderPool::ahead`]. A thread blocks on the queue of jobs
 //! and on the disk. It ends when the reader drops the pool, which joins it.
 
-use std::fs::File;
 use std::io;
-use std::ops::Range;
 use std::sync::Arc;
 
 use crossbeam_channel::{Receiver, Sender, bounded};
 
 use super::block::{Block, read_part};
 use super::parse::{BlockParser, ParsedBlock};
+use super::source::BlockSource;
 use crate::thread::{self, Handle};
 
 /// More threads would wait for the memory.
 const THREADS_MAX: usize = 8;
-
-/// The origin of a block.
-#[derive(Debug)]
-pub(super) enum BlockSource {
-    /// The lines that begin in a part of a file.
-    Part {
-        file: Arc<File>,
-        part: Range<u64>,
-        len: u64,
-    },
-    /// Lines that are read already.
-    Block(Block),
-}
 
 /// Memory for reuse.
 #[derive(Debug, Default)]
@@ -47,20 +33,6 @@ impl BlockBuffer {
                 Ok(parser.parse(&self.0))
             }
             BlockSource::Block(block) => Ok(parser.parse(&block)),
-        }
-    }
-}
-
-impl BlockSource {
-    /// Reads the lines, if necessary into this memory.
-    pub(super) fn read(self, memory: Vec<u8>) -> io::Result<Block> {
-        match self {
-            Self::Part { file, part, len } => {
-                let mut block = Block::in_memory(memory);
-                read_part(&file, part, len, &mut block)?;
-                Ok(block)
-            }
-            Self::Block(block) => Ok(block),
         }
     }
 }

@@ -3,24 +3,22 @@
 use std::collections::VecDeque;
 use std::fs::File;
 use std::io;
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
 
 use crossbeam_channel::Receiver;
 use rustix::fs::{Mode, OFlags};
 
-use super::block::{BLOCK_BYTES, Block, BlockStream, is_gzip};
+use super::ahead::ReadAhead;
 use super::parse::{BlockLines, BlockParser, LogRecord, ParsedBlock, ParsedRecords};
-use super::pool::{BlockBuffer, BlockSource, ReaderPool};
+use super::pool::{BlockBuffer, ReaderPool};
 use super::query::Query;
+use super::source::{LogFile, LogFiles, unread};
 use crate::error::{Error, Result};
 use crate::event::LineDecoder;
 use crate::history::dir::RunDirectory;
 use crate::history::dir_handle::{DirHandle, EVENTS};
-use crate::history::run_files::{RunFiles, open_closed};
-use crate::timestamp::Timestamp;
+use crate::history::run_files::RunFiles;
 
 /// A smaller log is read before threads would have started.
 const SEQUENTIAL_BYTES_MAX: u64 = 2 * 1024 * 1024;
@@ -28,10 +26,6 @@ const SEQUENTIAL_BYTES_MAX: u64 = 2 * 1024 * 1024;
 /// The size of a block that one thread parses and returns: the block and its events stay in the
 /// core's cache.
 const SEQUENTIAL_BLOCK_BYTES: u64 = 32 * 1024;
-
-/// The tolerance for skipping a file by the time of its last write: events are written some seconds
-/// after they happen, and the clock may have been changed.
-const WRITTEN_SLACK: Duration = Duration::from_secs(3600);
 
 /// The most problems in a report.
 const PROBLEMS_MAX: usize = 16;
@@ -54,21 +48,22 @@ const PROBLEMS_MAX: usize = 16;
 /// ```
 #[derive(Debug)]
 pub struct LogReader {
-    inputs: VecDeque<LogFile>,
-    /// The directory of closed files.
-    dir: Option<DirHandle>,
-    current: CurrentFile,
+    files: LogFiles,
     parser: Arc<BlockParser>,
-    /// The size of a block.
-    block_bytes: u64,
-    /// Parses blocks in parallel; `None` for a small log and where all events are wanted.
+    /// Other threads may help: the log is large.
+    is_parallel: bool,
+    /// Parses blocks in parallel; `None` for a small log, and where all events are wanted.
     pool: Option<ReaderPool>,
-    buffer: BlockBuffer,
     /// The results of queued jobs, in order, with the file of each.
     pending: VecDeque<(Receiver<io::Result<ParsedBlock>>, Arc<Path>)>,
     ready: ParsedRecords,
+    /// Reads the files if all events of a large log are wanted.
+    ahead: Option<ReadAhead>,
     /// The lines that are being parsed if all are wanted, and their file.
     lines: Option<(BlockLines, Arc<Path>)>,
+    /// The memory of the previous lines.
+    memory: Vec<u8>,
+    buffer: BlockBuffer,
     decoder: LineDecoder,
     report: ReadReport,
 }
@@ -85,31 +80,6 @@ pub struct ReadReport {
     pub torn: u64,
     /// The errors of files, or parts of them, that could not be read.
     pub problems: Vec<Error>,
-}
-
-#[derive(Debug)]
-enum LogFile {
-    Closed(u32),
-    /// A file and the length to read.
-    Open(File, PathBuf, u64),
-}
-
-/// The file that is being read.
-enum CurrentFile {
-    None,
-    File {
-        file: Arc<File>,
-        path: Arc<Path>,
-        next: u64,
-        len: u64,
-    },
-    Stream(BlockStream, Arc<Path>),
-}
-
-impl std::fmt::Debug for CurrentFile {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("CurrentFile")
-    }
 }
 
 impl LogReader {
@@ -135,15 +105,14 @@ impl LogReader {
     /// The same as [`LogReader::open`].
     pub fn open_last(run: &RunDirectory, files: usize, query: Query) -> Result<Self> {
         let mut reader = Self::new(run, query, false)?;
-        let early = reader.inputs.len().saturating_sub(files);
-        reader.inputs.drain(..early);
+        reader.files.keep_last(files);
         Ok(reader)
     }
 
     /// Reads with this thread alone, in blocks of this size.
     pub(super) fn in_blocks_of(mut self, bytes: usize) -> Self {
-        self.pool = None;
-        self.block_bytes = bytes as u64;
+        (self.pool, self.is_parallel) = (None, false);
+        self.files.in_blocks_of(bytes as u64);
         self
     }
 
@@ -212,31 +181,28 @@ impl LogReader {
     }
 
     fn over(inputs: VecDeque<LogFile>, dir: Option<DirHandle>, parser: Arc<BlockParser>) -> Self {
-        let is_small = match (inputs.len(), inputs.front()) {
-            (1, Some(LogFile::Open(_, _, len))) => *len <= SEQUENTIAL_BYTES_MAX,
-            (count, _) => count == 0,
+        let mut files = LogFiles::new(inputs, dir, parser.since());
+        let is_parallel = !files.are_within(SEQUENTIAL_BYTES_MAX);
+        // Threads that parse pay where they skip lines. Parsed events move to another core, which
+        // costs more than it saves when all of them are wanted.
+        let pool = match is_parallel && !parser.wants_all() {
+            true => ReaderPool::start(&parser),
+            false => None,
         };
-        // Threads pay where they skip lines. Parsed events move to another core, which costs more
-        // than it saves when all of them are wanted.
-        let pool = match is_small || parser.wants_all() {
-            true => None,
-            false => ReaderPool::start(&parser),
-        };
-        let block_bytes = match pool {
-            Some(_) => BLOCK_BYTES as u64,
-            None => SEQUENTIAL_BLOCK_BYTES,
-        };
+        if pool.is_none() {
+            files.in_blocks_of(SEQUENTIAL_BLOCK_BYTES);
+        }
         Self {
-            block_bytes,
-            inputs,
-            dir,
-            current: CurrentFile::None,
+            files,
             parser,
+            is_parallel,
             pool,
-            buffer: BlockBuffer::default(),
             pending: VecDeque::new(),
             ready: ParsedRecords::default(),
+            ahead: None,
             lines: None,
+            memory: Vec::new(),
+            buffer: BlockBuffer::default(),
             decoder: LineDecoder::default(),
             report: ReadReport::default(),
         }
@@ -253,116 +219,76 @@ impl LogReader {
     }
 
     /// Returns the events of the next block.
-    fn next_parsed(&mut self) -> Option<(io::Result<ParsedBlock>, Arc<Path>)> {
+    fn next_parsed(&mut self) -> Option<Result<(ParsedBlock, Arc<Path>)>> {
         let Some(jobs_max) = self.pool.as_ref().map(ReaderPool::ahead) else {
-            let (source, path) = self.next_source()?;
-            return Some((self.buffer.parse(source, &self.parser), path));
+            let next = self.files.next()?;
+            return Some(next.and_then(|(source, path)| {
+                let parsed = self.buffer.parse(source, &self.parser);
+                Ok((parsed.map_err(|cause| unread(&path, cause))?, path))
+            }));
         };
         while self.pending.len() < jobs_max
-            && let Some((source, path)) = self.next_source()
+            && let Some(next) = self.files.next()
         {
-            if let Some(pool) = &self.pool {
-                self.pending.push_back((pool.parse(source), path));
+            match (next, &self.pool) {
+                (Ok((source, path)), Some(pool)) => {
+                    self.pending.push_back((pool.parse(source), path));
+                }
+                (Ok(_), None) => {}
+                (Err(error), _) => self.report.problem(error),
             }
         }
         let (result, path) = self.pending.pop_front()?;
         let gone = || io::Error::other("the thread that read it has panicked");
-        Some((result.recv().unwrap_or_else(|_| Err(gone())), path))
+        let parsed = result.recv().unwrap_or_else(|_| Err(gone()));
+        let parsed = parsed.map_err(|cause| unread(&path, cause));
+        Some(parsed.map(|parsed| (parsed, path)))
     }
 
-    /// Returns the next block, if necessary of the next file.
-    fn next_source(&mut self) -> Option<(BlockSource, Arc<Path>)> {
+    /// Returns the next lines if all are wanted.
+    fn next_lines(&mut self) -> Option<Result<(BlockLines, Arc<Path>)>> {
+        let keeps_lines = self.parser.keeps_lines();
+        if std::mem::take(&mut self.is_parallel) {
+            self.ahead = ReadAhead::start(&mut self.files, keeps_lines);
+        }
+        if let Some(ahead) = &mut self.ahead {
+            return ahead.next();
+        }
+        let next = self.files.next()?;
+        Some(next.and_then(|(source, path)| {
+            let block = source.read(std::mem::take(&mut self.memory), &path)?;
+            Ok((BlockLines::unchecked(block, keeps_lines), path))
+        }))
+    }
+
+    /// Returns the next event if all are wanted.
+    fn next_of_all(&mut self) -> Option<LogRecord> {
         loop {
-            match &mut self.current {
-                CurrentFile::None => {
-                    let input = self.inputs.pop_front()?;
-                    match self.begin(input) {
-                        Ok(current) => self.current = current,
-                        Err(error) => self.report.problem(error),
-                    }
+            if let Some((lines, path)) = &mut self.lines {
+                let mut noted = None;
+                let record = lines.next(&mut self.decoder, &mut noted);
+                if let Some(noted) = noted {
+                    self.report.account(&noted, path);
                 }
-                CurrentFile::File {
-                    file,
-                    path,
-                    next,
-                    len,
-                } => {
-                    if *next < *len {
-                        let part = *next..*next + self.block_bytes;
-                        *next = part.end;
-                        let (file, len) = (Arc::clone(file), *len);
-                        return Some((BlockSource::Part { file, part, len }, Arc::clone(path)));
-                    }
-                    self.current = CurrentFile::None;
+                if record.is_some() {
+                    return record;
                 }
-                CurrentFile::Stream(stream, path) => {
-                    let mut block = Block::default();
-                    match stream.next(&mut block) {
-                        Ok(true) => return Some((BlockSource::Block(block), Arc::clone(path))),
-                        Ok(false) => {}
-                        Err(cause) => {
-                            let error = Error::file("cannot read the rest of", path, cause);
-                            self.report.problem(error);
-                        }
-                    }
-                    self.current = CurrentFile::None;
+            }
+            if let Some((lines, _)) = self.lines.take() {
+                let memory = lines.into_memory();
+                match &self.ahead {
+                    Some(ahead) => ahead.reuse(memory),
+                    None => self.memory = memory,
                 }
+            }
+            match self.next_lines()? {
+                Ok((lines, path)) => {
+                    self.report.account(&lines.too_long, &path);
+                    self.lines = Some((lines, path));
+                }
+                Err(error) => self.report.problem(error),
             }
         }
-    }
-
-    fn begin(&self, input: LogFile) -> Result<CurrentFile> {
-        let (file, path, len) = match input {
-            LogFile::Open(file, path, len) => {
-                let written = file.metadata().ok().filter(|_| self.dir.is_some());
-                if written.is_some_and(|metadata| self.is_too_old(metadata.mtime())) {
-                    return Ok(CurrentFile::None);
-                }
-                (file, path, len)
-            }
-            LogFile::Closed(number) => {
-                // Only a run's directory has closed files.
-                let Some(dir) = &self.dir else {
-                    return Ok(CurrentFile::None);
-                };
-                let name = |cause| {
-                    let name = crate::history::rotate::ClosedFile::plain(number).name();
-                    Error::file("cannot read", &dir.join(&name), cause)
-                };
-                let (file, closed) = open_closed(dir, number).map_err(name)?;
-                let metadata = file.metadata().map_err(name)?;
-                if self.is_too_old(metadata.mtime()) {
-                    return Ok(CurrentFile::None);
-                }
-                (file, dir.join(&closed.name()), metadata.len())
-            }
-        };
-        let path = path.into();
-        if is_gzip(&file) {
-            // At most a block.
-            let read_bytes = (self.block_bytes as usize).min(BLOCK_BYTES);
-            let block_bytes = match self.pool {
-                Some(_) => BLOCK_BYTES,
-                None => read_bytes,
-            };
-            let stream = BlockStream::unpack(file, read_bytes, block_bytes);
-            return Ok(CurrentFile::Stream(stream, path));
-        }
-        Ok(CurrentFile::File {
-            file: Arc::new(file),
-            path,
-            next: 0,
-            len,
-        })
-    }
-
-    /// Returns `true` if a file that was last written in this second contains no event of the
-    /// wanted time.
-    fn is_too_old(&self, written_s: i64) -> bool {
-        self.parser.since().is_some_and(|since: Timestamp| {
-            let slack_s = i64::try_from(WRITTEN_SLACK.as_secs()).unwrap_or(i64::MAX);
-            written_s.saturating_add(slack_s) < since.micros() / 1_000_000
-        })
     }
 }
 
@@ -383,36 +309,6 @@ impl ReadReport {
     }
 }
 
-impl LogReader {
-    /// Returns the next event if all are wanted.
-    fn next_of_all(&mut self) -> Option<LogRecord> {
-        loop {
-            if let Some((lines, path)) = &mut self.lines {
-                let mut noted = ParsedBlock::default();
-                let record = lines.next(&mut self.decoder, &mut noted);
-                self.report.account(&noted, path);
-                if record.is_some() {
-                    return record;
-                }
-            }
-            let used = self.lines.take().map(|(lines, _)| lines.into_memory());
-            let (source, path) = self.next_source()?;
-            match source.read(used.unwrap_or_default()) {
-                Ok(block) => {
-                    let noted = ParsedBlock::too_long(&block);
-                    self.report.account(&noted, &path);
-                    let keeps_lines = self.parser.keeps_lines();
-                    self.lines = Some((BlockLines::of(block, keeps_lines), path));
-                }
-                Err(cause) => {
-                    let error = Error::file("cannot read a part of", &path, cause);
-                    self.report.problem(error);
-                }
-            }
-        }
-    }
-}
-
 impl Iterator for LogReader {
     type Item = LogRecord;
 
@@ -425,14 +321,11 @@ impl Iterator for LogReader {
                 return Some(record);
             }
             match self.next_parsed()? {
-                (Ok(parsed), path) => {
+                Ok((parsed, path)) => {
                     self.report.account(&parsed, &path);
                     self.ready = parsed.into_records();
                 }
-                (Err(cause), path) => {
-                    self.report
-                        .problem(Error::file("cannot read a part of", &path, cause));
-                }
+                Err(error) => self.report.problem(error),
             }
         }
     }

@@ -11,7 +11,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use super::block::{BLOCK_BYTES, Block, BlockStream, is_gzip, read_part};
-use super::parse::{BlockLines, ParsedBlock};
+use super::parse::BlockLines;
 use crate::event::{Envelope, LineDecoder};
 use crate::history::dir_handle::FileId;
 use crate::timestamp::Timestamp;
@@ -122,8 +122,8 @@ impl SeekFile {
         let mut blocks = self.blocks(0..u64::MAX);
         while let Some(block) = self.next_block(&mut blocks, Vec::new(), is_stopped)? {
             index.len = block.end();
-            let mut lines = BlockLines::of(block, false);
-            if let Some(record) = lines.next(&mut decoder, &mut ParsedBlock::default()) {
+            let mut lines = BlockLines::unchecked(block, false);
+            if let Some(record) = lines.next(&mut decoder, &mut None) {
                 let place = lines.place_of(&record);
                 index.records.push((place, key_of(&record.envelope)));
             }
@@ -174,8 +174,8 @@ impl SeekFile {
                 memory = block.bytes;
                 continue;
             }
-            let mut lines = BlockLines::of(block, false);
-            while let Some(record) = lines.next(&mut decoder, &mut ParsedBlock::default()) {
+            let mut lines = BlockLines::unchecked(block, false);
+            while let Some(record) = lines.next(&mut decoder, &mut None) {
                 let place = lines.place_of(&record);
                 if place.start >= range.end {
                     return Ok(());

@@ -1,0 +1,105 @@
+//! The thread `td-ahead` reads, decompresses and checks the next blocks of a log while the reader
+//! turns the lines before them into events.
+//!
+//! Events are not made in this thread: memory that one thread takes and another one returns costs
+//! more than parsing. It blocks on the disk and on the queue of blocks, which is bounded. It ends
+//! at the end of the log, or when the reader is dropped, which joins it.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use crossbeam_channel::{Receiver, Sender, bounded};
+
+use super::block::BLOCK_BYTES;
+use super::parse::BlockLines;
+use super::source::LogFiles;
+use crate::error::{Error, Result};
+use crate::thread::{self, Handle};
+
+/// The number of blocks that wait for the reader: a second one bridges the time that a slow one takes.
+const BLOCKS_MAX: usize = 2;
+
+/// Lines and their file.
+type Lines = Result<(BlockLines, Arc<Path>)>;
+
+/// The thread that reads ahead.
+#[derive(Debug)]
+pub(super) struct ReadAhead {
+    /// Dropped to end the thread.
+    lines: Option<Receiver<Lines>>,
+    /// Memory of blocks that are used up.
+    used: Sender<Vec<u8>>,
+    thread: Option<Handle<()>>,
+}
+
+impl ReadAhead {
+    /// Starts the thread, which takes the files. Returns `None` for a single core, or if the thread
+    /// cannot be started.
+    pub(super) fn start(files: &mut LogFiles, keeps_lines: bool) -> Option<Self> {
+        if thread::cores() < 2 {
+            return None;
+        }
+        let (sender, lines) = bounded(BLOCKS_MAX);
+        let (used, memory) = bounded(BLOCKS_MAX);
+        // Handed over later, so that they are not lost with a thread that does not start.
+        let (give, given) = bounded(1);
+        let thread = thread::spawn("td-ahead", move || {
+            if let Ok(files) = given.recv() {
+                serve(files, keeps_lines, &memory, &sender);
+            }
+        });
+        let thread = Some(thread.ok()?);
+        let mut files = std::mem::take(files);
+        files.in_blocks_of(BLOCK_BYTES as u64);
+        // The thread waits for them.
+        let _ = give.send(files);
+        Some(Self {
+            lines: Some(lines),
+            used,
+            thread,
+        })
+    }
+
+    /// Waits for the next lines. Returns `None` at the end, and an error for what cannot be read.
+    pub(super) fn next(&mut self) -> Option<Lines> {
+        if let Some(lines) = self.lines.as_ref().and_then(|lines| lines.recv().ok()) {
+            return Some(lines);
+        }
+        let panicked = self.thread.take()?.join().err()?;
+        let error = Error::other("cannot read the rest of the log").because(panicked);
+        Some(Err(error))
+    }
+
+    /// Takes back the memory of lines.
+    pub(super) fn reuse(&self, memory: Vec<u8>) {
+        // Memory that finds no place returns to the system.
+        let _ = self.used.try_send(memory);
+    }
+}
+
+impl Drop for ReadAhead {
+    fn drop(&mut self) {
+        self.lines = None;
+        if let Some(Err(panicked)) = self.thread.take().map(Handle::join) {
+            log::error!("{panicked}");
+        }
+    }
+}
+
+fn serve(
+    mut files: LogFiles,
+    keeps_lines: bool,
+    memory: &Receiver<Vec<u8>>,
+    sender: &Sender<Lines>,
+) {
+    while let Some(next) = files.next() {
+        let lines = next.and_then(|(source, path)| {
+            let block = source.read(memory.try_recv().unwrap_or_default(), &path)?;
+            Ok((BlockLines::checked(block, keeps_lines), path))
+        });
+        if sender.send(lines).is_err() {
+            // The reader is gone.
+            return;
+        }
+    }
+}

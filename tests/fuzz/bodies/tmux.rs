@@ -1,0 +1,59 @@
+//! Any text as what tmux prints: each capture has a result, of the pane that was asked for, and each pane of a
+//! listing one owner. The first two bytes select captures; a zero byte begins the output of a refresh.
+
+use std::collections::HashSet;
+
+use td_observe::fuzzing::{captures, listing};
+use td_observe::tmux::{CaptureResult, CaptureSpec, ResyncSpec};
+
+pub fn run(bytes: &[u8]) {
+    let Some((&[how, depth], output)) = bytes.split_first_chunk() else {
+        return;
+    };
+    let output = String::from_utf8_lossy(output);
+    let spec = |pane: &str, bits: u8| CaptureSpec {
+        pane: pane.into(),
+        depth: if bits & 4 == 0 {
+            depth.into()
+        } else {
+            u32::MAX
+        },
+        saved: bits & 1 != 0,
+        resync: (bits & 2 != 0).then_some(ResyncSpec { open_pipe: None }),
+    };
+    let specs = [spec("%7", how), spec("%7", how >> 3), spec("%1", how >> 5)];
+    let results = captures(&output, &specs);
+    assert_eq!(results.len(), specs.len());
+    for (result, spec) in results.iter().zip(&specs) {
+        if let CaptureResult::Captured(pane) = result {
+            assert_eq!(pane.state.pane(), spec.pane);
+            assert_eq!(pane.resync.is_some(), spec.resync.is_some());
+            assert!(pane.capture.saved.is_none() || spec.saved);
+            // A row is at least a line feed.
+            assert!(pane.capture.rows.len() <= output.len() + 1);
+        }
+    }
+    let (output, refresh) = output.split_once('\0').unwrap_or((&output, ""));
+    let Some((listed, refreshed)) = listing(output, refresh) else {
+        return;
+    };
+    let mut owned = HashSet::new();
+    for state in listed.panes.iter().filter(|state| state.owned) {
+        assert!(owned.insert(state.pane()), "two owners");
+    }
+    assert!(
+        listed
+            .panes
+            .iter()
+            .all(|state| owned.contains(&state.pane()))
+    );
+    if let Some(refreshed) = refreshed {
+        let places = |listed: &td_observe::tmux::Listing| -> Vec<_> {
+            let panes = listed.panes.iter();
+            panes
+                .map(|state| (state.pane(), state.session_id, state.owned))
+                .collect()
+        };
+        assert_eq!(places(&refreshed), places(&listed));
+    }
+}
