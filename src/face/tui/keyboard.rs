@@ -1,11 +1,14 @@
 //! `td-tui-keys`: reads keys, pasted text and sizes from the terminal.
 
+use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use crossbeam_channel::{Receiver, Sender, bounded};
 use crossterm::event::{Event, KeyEventKind, poll, read};
+use rustix::event::{PollFd, PollFlags, Timespec};
+use rustix::io::retry_on_intr;
 
 use super::effect::Input;
 use crate::error::Result;
@@ -16,6 +19,7 @@ const KEYS_MAX: usize = 64;
 
 /// The time in which the thread notices that it is to pause or to end.
 const CHECK: Duration = Duration::from_millis(100);
+const PAUSE: Duration = Duration::from_millis(5);
 
 /// The thread that reads the terminal.
 #[derive(Debug)]
@@ -50,6 +54,8 @@ impl Keyboard {
 
     /// Reads nothing while something else does.
     pub fn pause<T>(&self, other: impl FnOnce() -> T) -> T {
+        // The thread reports a pause more than once; earlier reports are of earlier pauses.
+        while self.paused.try_recv().is_ok() {}
         self.state.is_paused.store(true, Ordering::SeqCst);
         // The thread may have ended, or wait for room; either way it does not read.
         let waker = self.paused.recv_timeout(3 * CHECK).ok();
@@ -65,27 +71,56 @@ impl Keyboard {
 impl Drop for Keyboard {
     fn drop(&mut self) {
         self.state.is_over.store(true, Ordering::SeqCst);
-        // It may wait for room.
-        while self.keys.try_recv().is_ok() {}
-        if let Some(thread) = self.thread.take()
-            && let Err(panicked) = thread.join()
-        {
+        let Some(thread) = self.thread.take() else {
+            return;
+        };
+        let mut left = 3 * CHECK;
+        while !thread.is_finished() {
+            // It may wait for room.
+            while self.keys.try_recv().is_ok() {}
+            // crossterm does not return from a terminal that is closed while it reads.
+            let Some(less) = left.checked_sub(PAUSE) else {
+                return log::debug!("the terminal is still being read");
+            };
+            left = less;
+            thread::park(Some(PAUSE));
+        }
+        if let Err(panicked) = thread.join() {
             log::error!("{panicked}");
         }
     }
 }
 
+/// Reads an event; `None` if there is none for a while.
+fn next_event() -> io::Result<Option<Event>> {
+    if !poll(Duration::ZERO)? {
+        // crossterm would wait as well, but would not return when the terminal is closed.
+        let stdin = rustix::stdio::stdin();
+        let mut polled = [PollFd::new(&stdin, PollFlags::IN)];
+        let check = Timespec::try_from(CHECK).ok();
+        retry_on_intr(|| rustix::event::poll(&mut polled, check.as_ref()))?;
+        let gone = PollFlags::HUP | PollFlags::ERR | PollFlags::NVAL;
+        if polled[0].revents().intersects(gone) {
+            return Err(io::Error::from(io::ErrorKind::UnexpectedEof));
+        }
+        if !poll(Duration::ZERO)? {
+            return Ok(None);
+        }
+    }
+    read().map(Some)
+}
+
 fn read_keys(state: &State, keys: &Sender<Input>, pausing: &Sender<Waker>) {
     while !state.is_over.load(Ordering::SeqCst) {
         if state.is_paused.load(Ordering::SeqCst) {
-            // An earlier waker that nobody took is as good.
+            // One that was not taken yet is as good.
             let _ = pausing.try_send(Waker::current());
             thread::park(Some(CHECK));
             continue;
         }
-        let event = match poll(CHECK) {
-            Ok(true) => read(),
-            Ok(false) => continue,
+        let event = match next_event() {
+            Ok(Some(event)) => Ok(event),
+            Ok(None) => continue,
             Err(cause) => Err(cause),
         };
         let input = match event {
