@@ -162,7 +162,7 @@ impl Stage {
     }
 
     fn files_left(&self) -> Vec<String> {
-        let places = ["tmp", "run"].map(|name| self.home.directory().join(name));
+        let places = ["tmp", "run/td-observe"].map(|name| self.home.directory().join(name));
         let found = |place: PathBuf| fs::read_dir(place).into_iter().flatten().flatten();
         let files = places.into_iter().flat_map(found);
         files

@@ -8,7 +8,7 @@ use super::Stage;
 use crate::cli::PROGRAM;
 use crate::observer::{Home, signal};
 use crate::process::pane::Typed;
-use crate::support::{CEILING, wait_for};
+use crate::support::{CEILING, TmuxServer, wait_for};
 
 /// Starts the UI with an observer of its own, of one session.
 #[track_caller]
@@ -44,10 +44,13 @@ fn a_terminal_that_is_closed_ends_it() {
 #[test]
 fn it_can_be_suspended() {
     let mut typed = Typed::new(120, 30);
-    let observed = crate::support::TmuxServer::new();
+    let observed = TmuxServer::new();
     observed.new_session("job", 80, 24, "exec cat");
     let socket = observed.socket().display().to_string();
-    typed.line(&format!("td-observe tui -S {socket}; echo code=$?"));
+    // The whole job stops, also a script around the program.
+    typed.line(&format!(
+        "sh -c 'td-observe tui -S {socket}; echo over'; echo code=$?"
+    ));
     for _ in 0..5 {
         typed.shows("output job %0");
         typed.key("C-z");
@@ -60,7 +63,7 @@ fn it_can_be_suspended() {
     typed.key("l");
     typed.shows("logs job %0");
     typed.key("q");
-    typed.shows("end=0");
+    typed.shows("\nover\nend=0");
     typed.is_at_the_prompt();
     assert_eq!(typed.format("#{alternate_on} #{cursor_flag}"), "0 1");
 }
@@ -81,7 +84,7 @@ fn it_ends_although_its_pane_is_left_attached() {
     stage.left_nothing();
 }
 
-/// A terminal that nobody reads, such as that of a lost connection.
+/// A terminal that is not read, such as that of a lost connection.
 #[test]
 fn a_terminal_that_takes_no_more_does_not_hold_up_the_end() {
     let home = Home::new();

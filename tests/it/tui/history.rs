@@ -34,12 +34,12 @@ fn a_late_start_shows_what_was_recorded() {
     stage.types("g");
     stage.until("its output", |screen| {
         let view = view_of(screen);
-        view.contains("output build") && view.contains("out 40")
+        view.starts_with("output sh -c ") && view.contains("out 40")
     });
     stage.types("l");
     stage.until("its logs", |screen| {
         let view = view_of(screen);
-        view.contains("logs build") && view.contains("went wrong")
+        view.starts_with("logs sh -c ") && view.contains("went wrong")
     });
     // What came before and what comes now, each once: typed and printed.
     stage.types("oG");

@@ -32,7 +32,7 @@ fn a_session_from_start_to_quit() {
     stage.types("l");
     stage.until("logs", |screen| {
         let view = view_of(screen);
-        view.contains("logs job %0") && view.contains("SessionStarted")
+        view.contains("logs job %0") && view.contains("[pane %0 opened: ")
     });
     stage.types("s");
     stage.until("the screen", |screen| {
@@ -57,10 +57,11 @@ fn a_session_from_start_to_quit() {
     stage.keys(&["Enter"]);
     stage.shows("/line 5 11 of 11");
     stage.types("n");
-    stage.shows("/line 5 1 of 11");
     stage.shows("from the beginning again");
+    stage.types("n");
+    stage.shows("/line 5 2 of 11");
     stage.types("N");
-    stage.shows("/line 5 11 of 11");
+    stage.shows("/line 5 1 of 11");
     stage.keys(&["Escape"]);
     stage.shows_no("/line 5");
     stage.types("fline 5");

@@ -30,7 +30,7 @@ fn without_a_terminal_there_is_one_line() {
     ] {
         let mut stage = Stage::new();
         let script = format!(
-            "cd $HOME; bash -c 'set -o pipefail; {line} 2> complaints'; echo code=$?; echo over; exec cat"
+            "cd $HOME; bash -c 'exec 2> complaints; set -o pipefail; {line}'; echo code=$?; echo over; exec cat"
         );
         fs::write(stage.home.directory().join("script.sh"), script).unwrap();
         stage.run((120, 30), environment, "");
