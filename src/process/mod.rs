@@ -70,4 +70,6 @@ pub(crate) use self::os::{
 pub(crate) use self::pane_jobs::{ForegroundGroup, JOB_REPORT_AGE, PaneJobEvent, PaneJobs};
 pub(crate) use self::record_splitter::{RecordPart, RecordSplitter};
 pub(crate) use self::run::{observe_command, run_with_listener};
+#[cfg(feature = "tui")]
+pub(crate) use self::terminal::stop_own_group;
 pub(crate) use self::validation::validate_until_stopped;

@@ -119,6 +119,18 @@ fn without_signal<T>(signal: NixSignal, act: impl FnOnce() -> T) -> T {
     result
 }
 
+/// Stops this program and its process group, as Ctrl-Z does. Returns when a shell continues them, or at once
+/// where no shell could.
+pub(crate) fn stop_own_group() {
+    // The signal goes to the whole group, as from the terminal, and to this thread, so that it does
+    // not continue before the stop. The thread's own signal is blocked until both are sent:
+    // continuing after either discards the other, so the program does not stop twice.
+    without_signal(NixSignal::SIGTSTP, || {
+        let _ = raise(NixSignal::SIGTSTP);
+        let _ = kill_current_process_group(Signal::TSTP);
+    });
+}
+
 /// Lets this thread, and those that it starts afterwards, write to the terminal while a command is its
 /// foreground, even with `stty tostop`. For programs that run commands with
 /// [`Stdin::Inherited`](super::Stdin::Inherited).
@@ -188,13 +200,7 @@ impl ForegroundLoan {
                 let _ = set_modes(&self.terminal, &modes);
             }
         }
-        // The signal goes to the whole group, as from the terminal, and to this thread, so that it does
-        // not continue before the stop. The thread's own signal is blocked until both are sent:
-        // continuing after either discards the other, so the program does not stop twice.
-        without_signal(NixSignal::SIGTSTP, || {
-            let _ = raise(NixSignal::SIGTSTP);
-            let _ = kill_current_process_group(Signal::TSTP);
-        });
+        stop_own_group();
         if self.is_foreground(self.own_group) {
             if self.modes.modes().is_none() {
                 // This is the first loan. Modes that cannot be read are not restored.

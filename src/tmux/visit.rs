@@ -1,13 +1,19 @@
 //! Shows a pane to the user: in the client that shows this program, or in a client of its own. Copies text
 //! into the buffers of tmux.
 
+use std::convert::Infallible;
 use std::io;
-use std::process::{Command, ExitStatus};
+use std::process::{Command, ExitStatus, Stdio};
+
+use crossbeam_channel::{Receiver, bounded, select_biased};
+use rustix::io::retry_on_intr;
+use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, waitid};
 
 use super::server::Server;
 use crate::clock::Clock;
 use crate::error::{Error, Result};
 use crate::event::PaneId;
+use crate::thread;
 
 /// The fields of a client: the session that it shows, the time of its last key, its name.
 const CLIENT: &str = "#{session_id} #{client_activity} #{client_name}";
@@ -38,21 +44,29 @@ impl Server {
         Ok(())
     }
 
-    /// Attaches a client at this terminal to the session of a pane, until the user detaches it.
+    /// Attaches a client at this terminal to the session of a pane, until the user detaches it. A signal that
+    /// ends this program ends the client: then there is no status.
     ///
     /// # Errors
     /// As for [`Server::run`]; also if tmux cannot be started.
-    pub(crate) fn attach(&self, pane: &PaneId, clock: &Clock) -> Result<ExitStatus> {
+    pub(crate) fn attach(
+        &self,
+        pane: &PaneId,
+        clock: &Clock,
+        signals: &Receiver<i32>,
+    ) -> Result<Option<ExitStatus>> {
         self.run(["select-window", "-t", pane], clock)?;
         self.run(["select-pane", "-t", pane], clock)?;
         let mut command = Command::new("tmux");
         // Within another tmux, the client is one on purpose. It shares the terminal with this program, and so
         // its process group.
+        // tmux tells there that it has detached, which the user knows.
         command
             .args(self.address_args())
             .args(["attach-session", "-t", pane])
-            .env_remove("TMUX");
-        command.status().map_err(|cause| {
+            .env_remove("TMUX")
+            .stdout(Stdio::null());
+        let mut client = command.spawn().map_err(|cause| {
             let is_missing = cause.kind() == io::ErrorKind::NotFound;
             let what = if is_missing {
                 "tmux is missing"
@@ -60,7 +74,34 @@ impl Server {
                 "cannot start tmux"
             };
             Error::other(what).because(cause)
-        })
+        })?;
+        let pid = Pid::from_child(&client);
+        let (done, ended) = bounded::<Infallible>(0);
+        // It leaves the process to be reaped here: until then, the process id is that of the client.
+        let waiting = thread::spawn("td-visit", move || {
+            let options = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
+            // Whatever it returns, reaping shows the end.
+            let _ = retry_on_intr(|| waitid(WaitId::Pid(pid), options));
+            drop(done);
+        });
+        let mut is_interrupted = false;
+        if waiting.is_ok() {
+            select_biased! {
+                recv(signals) -> _ => {
+                    is_interrupted = true;
+                    // It restores the terminal and ends.
+                    let _ = kill_process(pid, Signal::TERM);
+                }
+                recv(ended) -> _ => {}
+            }
+        }
+        let status = client
+            .wait()
+            .map_err(|cause| Error::other("cannot wait for tmux").because(cause))?;
+        if let Err(panicked) = waiting?.join() {
+            log::error!("{panicked}");
+        }
+        Ok((!is_interrupted).then_some(status))
     }
 
     /// Copies a text into a new buffer of the server, and where it can into the clipboard.

@@ -15,7 +15,7 @@ use crate::support::{CEILING, TmuxServer, wait_for};
 /// The lines of an output that are checked against the schema; a flood has more of the same.
 const CHECKED_MAX: usize = 5_000;
 
-const PROGRAM: &str = env!("CARGO_BIN_EXE_td-observe");
+pub const PROGRAM: &str = env!("CARGO_BIN_EXE_td-observe");
 
 pub fn program(args: &[&str], data: &Path) -> Command {
     let mut command = Command::new(PROGRAM);

@@ -65,6 +65,8 @@ mod stream_recordings;
 mod stream_resizes;
 mod tmux;
 mod tmux_gateway;
+#[cfg(feature = "tui")]
+mod tui;
 mod turns;
 mod versions;
 mod wait;

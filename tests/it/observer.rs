@@ -28,7 +28,7 @@ use crate::support::{CEILING, TmuxServer, wait_for};
 /// A home for one observer. What runs in it ends with it.
 pub struct Home {
     directory: tempfile::TempDir,
-    server: TmuxServer,
+    pub server: TmuxServer,
 }
 
 impl Home {
@@ -37,6 +37,10 @@ impl Home {
             directory: tempfile::tempdir().unwrap(),
             server: TmuxServer::new(),
         }
+    }
+
+    pub fn directory(&self) -> &Path {
+        self.directory.path()
     }
 
     pub fn data(&self) -> PathBuf {

@@ -1,5 +1,6 @@
 //! `td-tui-keys`: reads keys, pasted text and sizes from the terminal.
 
+use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -7,9 +8,9 @@ use std::time::Duration;
 use crossbeam_channel::{Receiver, Sender, bounded};
 use crossterm::event::{Event, KeyEventKind, poll, read};
 use rustix::event::{PollFd, PollFlags, Timespec};
+use rustix::io::retry_on_intr;
 
 use super::effect::Input;
-use crate::clock::Clock;
 use crate::error::Result;
 use crate::thread::{self, Handle, Waker};
 
@@ -18,14 +19,7 @@ const KEYS_MAX: usize = 64;
 
 /// The time in which the thread notices that it is to pause or to end.
 const CHECK: Duration = Duration::from_millis(100);
-
-const CHECK_SPEC: Timespec = Timespec {
-    tv_sec: 0,
-    tv_nsec: 100_000_000,
-};
-
-/// The time that the thread has to end.
-const END: Duration = Duration::from_millis(500);
+const PAUSE: Duration = Duration::from_millis(5);
 
 /// The thread that reads the terminal.
 #[derive(Debug)]
@@ -35,7 +29,6 @@ pub(super) struct Keyboard {
     state: Arc<State>,
     paused: Receiver<Waker>,
     thread: Option<Handle<()>>,
-    clock: Clock,
 }
 
 #[derive(Debug, Default)]
@@ -45,7 +38,7 @@ struct State {
 }
 
 impl Keyboard {
-    pub fn start(clock: &Clock) -> Result<Self> {
+    pub fn start() -> Result<Self> {
         let (sender, keys) = bounded(KEYS_MAX);
         let (pausing, paused) = bounded(1);
         let state = Arc::new(State::default());
@@ -56,12 +49,13 @@ impl Keyboard {
             state,
             paused,
             thread: Some(thread),
-            clock: clock.clone(),
         })
     }
 
     /// Reads nothing while something else does.
     pub fn pause<T>(&self, other: impl FnOnce() -> T) -> T {
+        // The thread reports a pause more than once; earlier reports are of earlier pauses.
+        while self.paused.try_recv().is_ok() {}
         self.state.is_paused.store(true, Ordering::SeqCst);
         // The thread may have ended, or wait for room; either way it does not read.
         let waker = self.paused.recv_timeout(3 * CHECK).ok();
@@ -77,50 +71,64 @@ impl Keyboard {
 impl Drop for Keyboard {
     fn drop(&mut self) {
         self.state.is_over.store(true, Ordering::SeqCst);
-        // It may wait for room.
-        while self.keys.try_recv().is_ok() {}
         let Some(thread) = self.thread.take() else {
             return;
         };
-        match thread.join_deadline(self.clock.now() + END) {
-            Ok(Ok(())) => {}
-            Ok(Err(panicked)) => log::error!("{panicked}"),
-            // It waits for a terminal that has just been closed, and ends with the process.
-            Err(_) => log::warn!("the thread that reads the terminal does not end"),
+        let mut left = 3 * CHECK;
+        while !thread.is_finished() {
+            // It may wait for room.
+            while self.keys.try_recv().is_ok() {}
+            // crossterm does not return from a terminal that is closed while it reads.
+            let Some(less) = left.checked_sub(PAUSE) else {
+                return log::debug!("the terminal is still being read");
+            };
+            left = less;
+            thread::park(Some(PAUSE));
+        }
+        if let Err(panicked) = thread.join() {
+            log::error!("{panicked}");
         }
     }
 }
 
-/// Waits for keys for a moment. Returns true if the terminal has been closed: crossterm would wait for it
-/// for ever, busily. New sizes are noticed after the moment.
-fn is_gone() -> bool {
-    let stdin = rustix::stdio::stdin();
-    let mut fds = [PollFd::new(&stdin, PollFlags::IN)];
-    match rustix::event::poll(&mut fds, Some(&CHECK_SPEC)) {
-        Ok(_) => {
-            let seen = fds[0].revents();
-            seen.intersects(PollFlags::HUP | PollFlags::ERR | PollFlags::NVAL)
+/// Reads an event; `None` if there is none for a while.
+fn next_event() -> io::Result<Option<Event>> {
+    check_terminal(Duration::ZERO)?;
+    // crossterm may have read more than one event.
+    if !poll(Duration::ZERO)? {
+        check_terminal(CHECK)?;
+        if !poll(Duration::ZERO)? {
+            return Ok(None);
         }
-        Err(rustix::io::Errno::INTR) => false,
-        Err(_) => true,
+    }
+    read().map(Some)
+}
+
+/// Waits until there is something to read, at most for some time. Fails if the terminal is closed:
+/// crossterm would wait for it for ever, busily.
+fn check_terminal(time: Duration) -> io::Result<()> {
+    let stdin = rustix::stdio::stdin();
+    let mut polled = [PollFd::new(&stdin, PollFlags::IN)];
+    let time = Timespec::try_from(time).ok();
+    retry_on_intr(|| rustix::event::poll(&mut polled, time.as_ref()))?;
+    let gone = PollFlags::HUP | PollFlags::ERR | PollFlags::NVAL;
+    match polled[0].revents().intersects(gone) {
+        true => Err(io::ErrorKind::UnexpectedEof.into()),
+        false => Ok(()),
     }
 }
 
 fn read_keys(state: &State, keys: &Sender<Input>, pausing: &Sender<Waker>) {
     while !state.is_over.load(Ordering::SeqCst) {
         if state.is_paused.load(Ordering::SeqCst) {
-            // A waker that is there already is as good.
+            // One that was not taken yet is as good.
             let _ = pausing.try_send(Waker::current());
             thread::park(Some(CHECK));
             continue;
         }
-        if is_gone() {
-            log::debug!("the terminal is gone");
-            return;
-        }
-        let event = match poll(Duration::ZERO) {
-            Ok(true) => read(),
-            Ok(false) => continue,
+        let event = match next_event() {
+            Ok(Some(event)) => Ok(event),
+            Ok(None) => continue,
             Err(cause) => Err(cause),
         };
         let input = match event {

@@ -28,14 +28,15 @@ use super::log_files::{PageRequest, Reading, ScanRequest, read_pages, scan};
 use super::mailbox::{Mailbox, mailbox};
 use super::model::{About, Model};
 use super::pacer::Pacer;
-use super::terminal::{Terminal, leave};
+use super::terminal::{Terminal, leave_on_panic};
 use super::theme::Theme;
 use crate::board::{Row, RowKey};
 use crate::clock::Clock;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::event::PaneId;
 use crate::face::local_time::LocalTime;
 use crate::history::DataDir;
+use crate::process::stop_own_group;
 use crate::thread::{self, Handle, Stop, StopGuard, stop_pair};
 use crate::tmux::{Server, Typing};
 
@@ -64,19 +65,9 @@ pub(crate) struct TuiOptions {
 /// # Errors
 /// If there is no terminal, or a thread cannot be started.
 pub(crate) fn run(options: TuiOptions, signals: &Receiver<i32>) -> Result<()> {
-    restore_on_panic();
+    leave_on_panic();
     let terminal = Terminal::enter()?;
-    let ui = Ui::start(options, terminal)?;
-    ui.run(signals)
-}
-
-/// Leaves the terminal before the message of a panic is printed.
-fn restore_on_panic() {
-    let before = std::panic::take_hook();
-    std::panic::set_hook(Box::new(move |info| {
-        leave();
-        before(info);
-    }));
+    Ui::start(options, terminal, signals.clone())?.run()
 }
 
 struct Ui {
@@ -87,6 +78,7 @@ struct Ui {
     keyboard: Keyboard,
     terminal: Terminal,
     threads: Threads,
+    signals: Receiver<i32>,
     is_over: bool,
 }
 
@@ -185,7 +177,7 @@ impl Drop for Threads {
 }
 
 impl Ui {
-    fn start(options: TuiOptions, terminal: Terminal) -> Result<Self> {
+    fn start(options: TuiOptions, terminal: Terminal, signals: Receiver<i32>) -> Result<Self> {
         let threads = Threads::start(&options)?;
         let about = About {
             allows_input: options.allows_input,
@@ -194,17 +186,18 @@ impl Ui {
         };
         let model = Model::new(about, Terminal::size(), options.clock.wall());
         Ok(Self {
-            keyboard: Keyboard::start(&options.clock)?,
+            keyboard: Keyboard::start()?,
             options,
             model,
             pacer: Pacer::default(),
             terminal,
             threads,
+            signals,
             is_over: false,
         })
     }
 
-    fn run(mut self, signals: &Receiver<i32>) -> Result<()> {
+    fn run(mut self) -> Result<()> {
         let clock = self.options.clock.clone();
         let mut tick = clock.after(TICK);
         let end = match self.options.longest {
@@ -220,7 +213,7 @@ impl Ui {
                 false => crossbeam_channel::never(),
             };
             select_biased! {
-                recv(signals) -> _ => break,
+                recv(self.signals) -> _ => break,
                 recv(end) -> _ => break,
                 recv(self.keyboard.keys) -> key => match key {
                     Ok(key) => self.key(key)?,
@@ -240,8 +233,9 @@ impl Ui {
                     tick = clock.after(TICK);
                     self.handle(Input::Tick(clock.wall()))?;
                     has_data = true;
-                    if self.threads.has_failed() {
-                        break;
+                    // A panic of any thread, also of the observer's, leaves the terminal.
+                    if self.threads.has_failed() || !Terminal::is_entered() {
+                        return Err(Error::other("the terminal UI has failed: see the message above"));
                     }
                 }
             }
@@ -290,14 +284,7 @@ impl Ui {
                 Effect::Quit => self.is_over = true,
                 Effect::Suspend => {
                     let (keyboard, terminal) = (&self.keyboard, &self.terminal);
-                    keyboard.pause(|| {
-                        terminal.lend(|| {
-                            // It returns when the shell continues this process, or at once where no shell is.
-                            let _ = signal_hook::low_level::emulate_default_handler(
-                                signal_hook::consts::SIGTSTP,
-                            );
-                        })
-                    })?;
+                    keyboard.pause(|| terminal.lend(stop_own_group))?;
                     self.resize();
                 }
                 Effect::Jump(row) => {
@@ -385,12 +372,16 @@ impl Ui {
             let switched = server.switch_client(own, pane, clock);
             return Ok(switched.map_err(|error| error.to_string()));
         }
-        let (keyboard, terminal) = (&self.keyboard, &self.terminal);
-        let attached = keyboard.pause(|| terminal.lend(|| server.attach(pane, clock)))?;
+        let (keyboard, terminal, signals) = (&self.keyboard, &self.terminal, &self.signals);
+        let attached = keyboard.pause(|| terminal.lend(|| server.attach(pane, clock, signals)))?;
         self.resize();
         Ok(match attached {
-            Ok(status) if status.success() => Ok(()),
-            Ok(status) => Err(format!("tmux attach-session ended with {status}")),
+            Ok(None) => {
+                self.is_over = true;
+                Ok(())
+            }
+            Ok(Some(status)) if status.success() => Ok(()),
+            Ok(Some(status)) => Err(format!("tmux attach-session ended with {status}")),
             Err(error) => Err(error.to_string()),
         })
     }

@@ -4,7 +4,7 @@
 //! `td-tui-out` takes the newest drawn screen, writes what differs from the last one, and blocks where the
 //! terminal does. Frames that it has no time for are left out.
 
-use std::io::{self, IsTerminal, Write};
+use std::io::{self, IsTerminal};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, TryLockError};
 use std::time::Duration;
@@ -18,6 +18,7 @@ use crossterm::{cursor, queue};
 use ratatui::backend::{Backend, CrosstermBackend};
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::draw::Drawn;
 use super::mailbox::{Letters, Mailbox, mailbox};
@@ -30,6 +31,10 @@ const PAUSE: Duration = Duration::from_millis(5);
 
 /// The terminal is ours: it is in raw mode and shows the alternate screen. One process has one terminal.
 static IS_ENTERED: AtomicBool = AtomicBool::new(false);
+
+/// Held while bytes are written. Unlike the lock of `io::stdout`, it can be given up when the terminal takes
+/// no more.
+static WRITING: Mutex<()> = Mutex::new(());
 
 /// The terminal and the thread that writes to it.
 #[derive(Debug)]
@@ -89,11 +94,15 @@ impl Terminal {
 
     /// Writes bytes that are no part of the screen, such as a copied text.
     pub fn write(&self, bytes: &[u8]) {
-        if let Some(_shown) = lock_soon(&self.shown) {
-            let mut out = io::stdout().lock();
+        if let Some(_writing) = lock_soon(&WRITING) {
             // A terminal that is gone is noticed by its signal.
-            let _ = out.write_all(bytes).and_then(|()| out.flush());
+            let _ = write_to_terminal(bytes);
         }
+    }
+
+    /// Returns true while the terminal is ours; a panic leaves it.
+    pub fn is_entered() -> bool {
+        IS_ENTERED.load(Ordering::SeqCst)
     }
 
     /// Leaves the terminal, does something else there, and enters it again.
@@ -134,10 +143,10 @@ impl Drop for Terminal {
 }
 
 /// Locks, unless the writing thread holds the lock for long.
-fn lock_soon(shown: &Mutex<Shown>) -> Option<MutexGuard<'_, Shown>> {
+fn lock_soon<T>(mutex: &Mutex<T>) -> Option<MutexGuard<'_, T>> {
     let mut left = PATIENCE;
     loop {
-        match shown.try_lock() {
+        match mutex.try_lock() {
             Ok(guard) => return Some(guard),
             Err(TryLockError::Poisoned(poisoned)) => return Some(poisoned.into_inner()),
             Err(TryLockError::WouldBlock) => {
@@ -151,34 +160,69 @@ fn lock_soon(shown: &Mutex<Shown>) -> Option<MutexGuard<'_, Shown>> {
 fn enter() -> io::Result<()> {
     enable_raw_mode()?;
     IS_ENTERED.store(true, Ordering::SeqCst);
-    let mut out = io::stdout().lock();
+    let mut bytes = Vec::new();
     queue!(
-        out,
+        bytes,
         EnterAlternateScreen,
         cursor::Hide,
         EnableBracketedPaste,
         Clear(ClearType::All)
     )?;
-    out.flush()
+    write_to_terminal(&bytes)
 }
 
 /// Leaves the terminal as it was. Safe to call again, and from a panic.
-pub(super) fn leave() {
+fn leave() {
     if !IS_ENTERED.swap(false, Ordering::SeqCst) {
         return;
     }
     // The mode first: it needs no room in the terminal's buffer.
     let _ = disable_raw_mode();
-    let mut out = io::stdout().lock();
-    // A terminal that is gone needs nothing more.
+    let mut bytes = Vec::new();
+    // Writing to memory does not fail.
     let _ = queue!(
-        out,
+        bytes,
         EndSynchronizedUpdate,
         DisableBracketedPaste,
         LeaveAlternateScreen,
         cursor::Show
-    )
-    .and_then(|()| out.flush());
+    );
+    // A terminal that takes no more is left as it is: a write would not return.
+    if let Some(_writing) = lock_soon(&WRITING)
+        && has_room()
+    {
+        // A terminal that is gone needs nothing more.
+        let _ = write_to_terminal(&bytes);
+    }
+}
+
+/// Leaves the terminal before the message of a panic is printed.
+pub(super) fn leave_on_panic() {
+    let before = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |info| {
+        leave();
+        before(info);
+    }));
+}
+
+/// Waits until the terminal takes bytes; returns false if it does not soon.
+fn has_room() -> bool {
+    let stdout = rustix::stdio::stdout();
+    let mut polled = [PollFd::new(&stdout, PollFlags::OUT)];
+    let patience = Timespec::try_from(PATIENCE).ok();
+    poll(&mut polled, patience.as_ref()).is_ok_and(|ready| ready > 0)
+}
+
+/// Writes without the buffer of `io::stdout`, which keeps what the terminal does not take.
+fn write_to_terminal(mut bytes: &[u8]) -> io::Result<()> {
+    while !bytes.is_empty() {
+        match rustix::io::write(rustix::stdio::stdout(), bytes) {
+            Ok(written) => bytes = &bytes[written..],
+            Err(rustix::io::Errno::INTR) => {}
+            Err(cause) => return Err(cause.into()),
+        }
+    }
+    Ok(())
 }
 
 fn write_frames(letters: &Letters<Drawn>, shown: &Mutex<Shown>) {
@@ -190,10 +234,7 @@ fn write_frames(letters: &Letters<Drawn>, shown: &Mutex<Shown>) {
         let mut shown = shown
             .lock()
             .unwrap_or_else(std::sync::PoisonError::into_inner);
-        if shown.is_lent
-            || !IS_ENTERED.load(Ordering::SeqCst)
-            || shown.drawn.as_ref() == Some(&drawn)
-        {
+        if shown.is_lent || shown.drawn.as_ref() == Some(&drawn) {
             continue;
         }
         bytes.clear();
@@ -206,8 +247,14 @@ fn write_frames(letters: &Letters<Drawn>, shown: &Mutex<Shown>) {
         {
             continue;
         }
-        let mut out = io::stdout().lock();
-        match out.write_all(&bytes).and_then(|()| out.flush()) {
+        let _writing = WRITING
+            .lock()
+            .unwrap_or_else(std::sync::PoisonError::into_inner);
+        // With the lock: a terminal that is left gets nothing after its last bytes.
+        if !IS_ENTERED.load(Ordering::SeqCst) {
+            continue;
+        }
+        match write_to_terminal(&bytes) {
             Ok(()) => shown.drawn = Some(drawn),
             // What arrived is unknown.
             Err(_) => shown.drawn = None,
@@ -238,6 +285,9 @@ fn frame(bytes: &mut Vec<u8>, last: Option<&Buffer>, drawn: &Drawn) -> io::Resul
     }
     queue!(backend, EndSynchronizedUpdate)
 }
+
+#[cfg(test)]
+mod panic_tests;
 
 #[cfg(test)]
 mod tests {

@@ -37,7 +37,7 @@ mod live;
 #[cfg(feature = "cli")]
 mod own_terminal;
 #[cfg(feature = "cli")]
-mod pane;
+pub mod pane;
 #[cfg(feature = "cli")]
 mod passed;
 #[cfg(feature = "cli")]

@@ -59,6 +59,13 @@ impl Typed {
         self.server.screen(&self.pane)
     }
 
+    /// Returns what tmux tells of the pane.
+    #[track_caller]
+    pub fn format(&self, format: &str) -> String {
+        self.server
+            .tmux(&["display-message", "-p", "-t", &self.pane, format])
+    }
+
     pub fn resize(&self, columns: u32, rows: u32) {
         let (columns, rows) = (columns.to_string(), rows.to_string());
         self.server

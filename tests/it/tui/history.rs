@@ -1,0 +1,68 @@
+//! The UI beside an observer that runs, and what was recorded before both.
+
+use super::{Stage, view_of};
+use crate::cli::assert_code;
+
+#[test]
+fn a_late_start_shows_what_was_recorded() {
+    let mut stage = Stage::new();
+    let home = &stage.home;
+    let job = home.server.new_session("job", 80, 24, "exec cat");
+    let script = "seq -f 'out %g' 1 40; echo 'went wrong' >&2; exit 3";
+    let args = [
+        "run",
+        "-q",
+        "--execution-id",
+        "build@1",
+        "--",
+        "sh",
+        "-c",
+        script,
+    ];
+    assert_code(&home.run(&args), 3);
+    home.start();
+    home.server
+        .tmux(&["send-keys", "-t", &job, "early", "Enter"]);
+    home.wait_for_row("job", |row| row["last_line"] == "early");
+
+    stage.start((120, 30), "");
+    stage.shows("2 rows");
+    let server = &stage.home.server;
+    stage.until("the finished run first", |screen| {
+        screen.contains("FINISHED 1") && screen.contains("WORKING 1")
+    });
+    stage.types("g");
+    stage.until("its output", |screen| {
+        let view = view_of(screen);
+        view.starts_with("output sh -c ") && view.contains("out 40")
+    });
+    stage.types("l");
+    stage.until("its logs", |screen| {
+        let view = view_of(screen);
+        view.starts_with("logs sh -c ") && view.contains("went wrong")
+    });
+    // What came before and what comes now, each once: typed and printed.
+    stage.types("oG");
+    stage.until("the line before", |screen| {
+        let view = view_of(screen);
+        view.contains("output job") && view.contains("early")
+    });
+    server.tmux(&["send-keys", "-t", &job, "late", "Enter"]);
+    let both = stage.until("the line after", |screen| {
+        view_of(screen).matches("late").count() == 2
+    });
+    let view = view_of(&both);
+    let lines: Vec<&str> = view.lines().skip(1).map(str::trim).collect();
+    let end = lines.iter().position(|line| line.is_empty());
+    let lines = &lines[..end.unwrap_or(lines.len())];
+    assert_eq!(lines, ["early", "early", "late", "late"], "{both}");
+
+    // The observer stays.
+    let observer = stage.home.pid();
+    stage.types("q");
+    stage.ended(0);
+    assert_eq!(stage.home.pid(), observer);
+    assert_eq!(stage.home.rows().len(), 2);
+    assert_code(&stage.home.run(&["stop"]), 0);
+    stage.left_nothing();
+}
