@@ -72,6 +72,7 @@
 //! | `td-hub`: the board; `td-api`, `td-api-N`: clients of the API | `api/hub.rs`, `api/server.rs` | `cli/observer/foreground.rs` |
 //! | `td-others`: runs of other processes | `api/others.rs` | `cli/observer/foreground.rs` |
 //! | `td-tui-…`: the terminal UI's keys, board, live events, pages, scans, screen and output | `face/tui/run.rs` | the UI's thread |
+//! | `td-visit`: the end of the tmux client that shows a pane instead of the UI | `tmux/visit.rs` | the UI's thread |
 //! | `td-observer`: the observer of a terminal UI | `cli/observer/private.rs` | `cli/tui.rs` |
 //! | `td-api-wait`: states and hang-ups during a wait of the API | `api/wait.rs` | the client's `td-api-N` |
 //! | `td-wait-ask`: a wait's question to the observer | `cli/wait_observer.rs` | `cli/wait_targets.rs` |
