@@ -2,12 +2,13 @@
 
 use super::action::Action;
 use super::commands::{self, Command};
-use super::effect::{Effect, Place};
-use super::line::{Pattern, Position};
-use super::model::{Focus, Help, Loading, Model};
+use super::effect::Effect;
+use super::layout::Focus;
+use super::line::Pattern;
+use super::model::{Help, Model};
 use super::prompt::{Edit, Prompt, PromptKind};
-use super::searching::{Collected, Filtered, Scan, ScanState, Search};
-use super::view::View;
+use super::searching::Search;
+use super::view::ViewKind;
 use crate::board::{Attention, Row};
 
 impl Model {
@@ -39,7 +40,7 @@ impl Model {
                 };
                 if matches!(kind, PromptKind::Search | PromptKind::Filter) && !self.view.has_lines()
                 {
-                    self.show(View::Output, effects);
+                    self.show(ViewKind::Output, effects);
                 }
                 self.prompt = Some(Prompt::new(kind, &typed));
             }
@@ -47,7 +48,7 @@ impl Model {
             Action::InvertFilter => self.invert_filter(effects),
             Action::CopyLine => {
                 let text = match self.view {
-                    View::Screen | View::Timeline => self.view_text(),
+                    ViewKind::Screen | ViewKind::Timeline => self.view_text(),
                     _ => self.current_text(),
                 };
                 self.copy(text, effects);
@@ -70,25 +71,26 @@ impl Model {
             }
             Action::ToggleHelp => self.help = Some(Help::default()),
             Action::Time { cells } => {
-                if self.view != View::Timeline {
-                    self.show(View::Timeline, effects);
+                if self.view != ViewKind::Timeline {
+                    self.show(ViewKind::Timeline, effects);
                 }
                 self.move_time(cells, effects);
             }
-            Action::TimeSpan { is_longer } if self.view == View::Timeline => {
+            Action::TimeSpan { is_longer } if self.view == ViewKind::Timeline => {
                 self.timeline.zoom(is_longer);
             }
-            Action::TimeSpan { .. } => self.unknown("+ and - are for the timeline (t)"),
+            Action::TimeSpan { .. } => self.say("+ and - are for the timeline (t)"),
             Action::Edit(edit) => self.edit(edit),
             Action::Accept => self.accept(effects),
             Action::Complete => self.complete(),
             Action::Unknown(key) => {
-                self.unknown(&format!("{key} has no meaning here; ? shows the keys"))
+                self.say(&format!("{key} has no meaning here; ? shows the keys"))
             }
         }
     }
 
-    fn unknown(&mut self, text: &str) {
+    /// Shows a line at the bottom until the next key.
+    pub(super) fn say(&mut self, text: &str) {
         self.message = Some(text.to_owned());
     }
 
@@ -110,7 +112,7 @@ impl Model {
         self.show_current();
     }
 
-    pub(super) fn show(&mut self, view: View, effects: &mut Vec<Effect>) {
+    pub(super) fn show(&mut self, view: ViewKind, effects: &mut Vec<Effect>) {
         let has_changed = self.view != view;
         self.view = view;
         if self.layout().is_narrow {
@@ -126,7 +128,7 @@ impl Model {
                 false => self.go_to(at),
             }
         }
-        if view == View::Timeline && !self.timeline.is_loaded && !self.timeline.is_loading {
+        if view == ViewKind::Timeline && !self.timeline.is_loaded && !self.timeline.is_loading {
             self.timeline.is_loading = true;
             let since = self
                 .now
@@ -141,7 +143,9 @@ impl Model {
     /// Requests captures of the selected pane while its screen is shown, and ends them otherwise.
     pub(super) fn capture(&mut self, effects: &mut Vec<Effect>) {
         let generation = self.generation;
-        let row = self.selected_row().filter(|_| self.view == View::Screen);
+        let row = self
+            .selected_row()
+            .filter(|_| self.view == ViewKind::Screen);
         let pane = row.and_then(|row| Some((row.key(), row.pane.clone()?)));
         match (row, self.at) {
             (Some(row), Some(at)) if pane.is_some() => {
@@ -190,7 +194,7 @@ impl Model {
                 let key = self.rows[*index].key();
                 self.select(Some(key), effects);
             }
-            None => self.unknown("nothing needs you"),
+            None => self.say("nothing needs you"),
         }
     }
 
@@ -199,8 +203,8 @@ impl Model {
             self.focus = Focus::View;
             return self.show_current();
         }
-        if self.view == View::Timeline && self.at.is_some() {
-            return self.show(View::Output, effects);
+        if self.view == ViewKind::Timeline && self.at.is_some() {
+            return self.show(ViewKind::Output, effects);
         }
         match self.selected_row() {
             Some(row) if row.pane.is_some() && !row.has_ended() => {
@@ -222,20 +226,20 @@ impl Model {
 
     fn begin_answer(&mut self) {
         let Some(row) = self.selected_row().cloned() else {
-            return self.unknown("no row is selected");
+            return self.say("no row is selected");
         };
         if !self.about.allows_input {
-            return self.unknown("answers are off: start td-observe tui with --allow-input");
+            return self.say("answers are off: start td-observe tui with --allow-input");
         }
         if row.pane.is_none() || row.has_ended() {
-            return self.unknown("there is no pane to type into");
+            return self.say("there is no pane to type into");
         }
         if row.attention() != Attention::NeedsYou {
             let text = format!(
                 "{} does not wait for an answer; Enter goes to its pane",
                 row.name
             );
-            return self.unknown(&text);
+            return self.say(&text);
         }
         self.prompt = Some(Prompt::new(PromptKind::Answer, ""));
         self.answered = Some((row, false));
@@ -294,7 +298,7 @@ impl Model {
         // Without a prompt, a paste is an accident: its letters would be keys.
         match self.prompt.is_some() {
             true => self.edit(Edit::Insert(text)),
-            false => self.unknown("pasted text is ignored; / searches, : takes commands"),
+            false => self.say("pasted text is ignored; / searches, : takes commands"),
         }
     }
 
@@ -348,152 +352,6 @@ impl Model {
         }
     }
 
-    fn set_filter(&mut self, pattern: Option<Pattern>, effects: &mut Vec<Effect>) {
-        let Some(pattern) = pattern else {
-            if self.filter.take().is_some() {
-                self.filter_is_over(effects);
-            }
-            return;
-        };
-        let id = self.fresh_id();
-        let (view, local) = (self.view, self.about.local.clone());
-        self.filter = Some(Filtered::new(id, pattern, view, local));
-        self.focus = Focus::View;
-        self.cursor = 0;
-        self.scan_filter(effects);
-        self.scan_search(effects);
-        self.show_current();
-    }
-
-    fn filter_is_over(&mut self, effects: &mut Vec<Effect>) {
-        self.cursor = self.cursor.min(self.lines().len().saturating_sub(1));
-        self.scan_search(effects);
-    }
-
-    fn invert_filter(&mut self, effects: &mut Vec<Effect>) {
-        let Some(filter) = &self.filter else {
-            return self.unknown("there is no filter: f sets one");
-        };
-        let typed = &filter.pattern.typed;
-        let inverted = match typed.strip_prefix('!') {
-            Some(pattern) => pattern.to_owned(),
-            None => format!("!{typed}"),
-        };
-        self.set_filter(Pattern::new(&inverted), effects);
-    }
-
-    /// Looks again for what is searched for, in another row or view.
-    pub(super) fn scan_again(&mut self, effects: &mut Vec<Effect>) {
-        if let Some(filter) = self.filter.take() {
-            let id = self.fresh_id();
-            let local = self.about.local.clone();
-            self.filter = Some(Filtered::new(id, filter.pattern, self.view, local));
-            self.scan_filter(effects);
-        }
-        if let Some(search) = self.search.take() {
-            let id = self.fresh_id();
-            let mut search = Search::new(id, search.pattern);
-            search.is_wanted = false;
-            self.search = Some(search);
-            self.scan_search(effects);
-        }
-    }
-
-    fn scan_filter(&mut self, effects: &mut Vec<Effect>) {
-        let Some(filter) = self.filter.as_ref() else {
-            return;
-        };
-        let local = self.about.local.clone();
-        let found = Filtered::new(filter.id, filter.pattern.clone(), self.view, local);
-        self.scan(Collected::Filter(Box::new(found)), effects);
-    }
-
-    fn scan_search(&mut self, effects: &mut Vec<Effect>) {
-        let id = self.fresh_id();
-        let Some(search) = self.search.as_mut() else {
-            return;
-        };
-        search.id = id;
-        search.state = ScanState::Reading(0);
-        let mut found = Search::new(id, search.pattern.clone());
-        found.is_wanted = search.is_wanted;
-        self.scan(Collected::Search(found), effects);
-    }
-
-    fn scan(&mut self, collected: Collected, effects: &mut Vec<Effect>) {
-        let Some(row) = self.selected_row() else {
-            return;
-        };
-        let within = self.filter.as_ref().map(|filter| filter.pattern.clone());
-        let view = (self.view, self.about.local.clone());
-        let scan = Scan::new(row.clone(), collected, within, view);
-        effects.push(Effect::Scan(Box::new(scan)));
-    }
-
-    fn fresh_id(&mut self) -> u64 {
-        self.scans += 1;
-        self.scans
-    }
-
-    /// Goes to the match nearest to the reader.
-    pub(super) fn first_hit(&mut self, effects: &mut Vec<Effect>) {
-        let at = self.position();
-        let Some(search) = &self.search else {
-            return;
-        };
-        let before = search.index_of(at).map(|index| search.hits[index]);
-        match before.or(search.hits.first().copied()) {
-            Some(hit) => self.go_to_hit(hit, effects),
-            None => {
-                let text = format!("no line has {}", search.pattern.typed);
-                self.unknown(&text);
-            }
-        }
-    }
-
-    fn next_hit(&mut self, is_forward: bool, effects: &mut Vec<Effect>) {
-        let at = self.position();
-        let Some(search) = &mut self.search else {
-            return self.unknown("nothing is searched for: / begins a search");
-        };
-        match search.next(at, is_forward) {
-            Some(hit) => {
-                let is_wrapped = if is_forward { hit <= at } else { hit >= at };
-                if is_wrapped {
-                    self.message = Some(match is_forward {
-                        true => "from the beginning again".to_owned(),
-                        false => "from the end again".to_owned(),
-                    });
-                }
-                self.go_to_hit(hit, effects);
-            }
-            None if matches!(search.state, ScanState::Reading(_)) => search.is_wanted = true,
-            None => {
-                let text = format!("no line has {}", search.pattern.typed);
-                self.unknown(&text);
-            }
-        }
-    }
-
-    fn go_to_hit(&mut self, hit: Position, effects: &mut Vec<Effect>) {
-        self.focus = Focus::View;
-        let is_held = self
-            .lines()
-            .iter()
-            .next()
-            .is_some_and(|line| line.at <= hit)
-            && self.lines().last().is_some_and(|line| line.at >= hit);
-        if is_held || self.filter.is_some() {
-            self.go_to(hit);
-            return self.load_around(effects);
-        }
-        self.is_following = false;
-        self.goal = Some(hit);
-        self.loading = Loading::Nothing;
-        let place = Place::Before(hit.seq.saturating_add(1));
-        self.load(Loading::Whole, place, effects);
-    }
-
     fn current_text(&self) -> String {
         let line = self.lines().get(self.current());
         line.map_or_else(String::new, |line| line.text.text.clone())
@@ -506,7 +364,7 @@ impl Model {
             rows.join("\n")
         };
         match (&self.view, &self.screen) {
-            (View::Screen, Some(screen)) => {
+            (ViewKind::Screen, Some(screen)) => {
                 join(screen.rows.iter().map(|row| row.text.as_str()).collect())
             }
             _ => {
@@ -519,7 +377,7 @@ impl Model {
 
     fn copy(&mut self, text: String, effects: &mut Vec<Effect>) {
         if text.trim().is_empty() {
-            return self.unknown("there is nothing to copy");
+            return self.say("there is nothing to copy");
         }
         let lines = text.lines().count();
         self.message = Some(match lines {

@@ -4,9 +4,9 @@ use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
 use super::model::Model;
 use super::prompt::{Edit, PromptKind};
-use super::view::View;
+use super::view::ViewKind;
 
-/// What the user asks for.
+/// A request of the user.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Action {
     Quit,
@@ -14,7 +14,7 @@ pub(super) enum Action {
     /// Leaves the innermost of what was opened: help, search, filter, time, view.
     Back,
     SwitchFocus,
-    Show(View),
+    Show(ViewKind),
     Move(Motion),
     /// To the row that needs the user, after or before this one.
     NextWaiting {
@@ -166,7 +166,7 @@ fn typing(key: KeyEvent, is_control: bool, model: &Model) -> Action {
 }
 
 fn normal(key: KeyEvent, is_control: bool, model: &Model) -> Action {
-    let is_timeline = model.view == View::Timeline;
+    let is_timeline = model.view == ViewKind::Timeline;
     match key.code {
         KeyCode::Char('d') if is_control => Action::Move(Motion::HalfDown),
         KeyCode::Char('u') if is_control => Action::Move(Motion::HalfUp),
@@ -207,7 +207,7 @@ fn normal(key: KeyEvent, is_control: bool, model: &Model) -> Action {
         KeyCode::Char('w') => Action::ToggleWrap,
         KeyCode::Char('z') => Action::ToggleZoom,
         KeyCode::Char('?') | KeyCode::F(1) => Action::ToggleHelp,
-        KeyCode::Char(c) => match View::ALL.into_iter().find(|view| view.key() == c) {
+        KeyCode::Char(c) => match ViewKind::ALL.into_iter().find(|view| view.key() == c) {
             Some(view) => Action::Show(view),
             None => unknown(key.code, false),
         },

@@ -5,10 +5,10 @@ use jiff::tz::TimeZone;
 
 use super::action::Action;
 use super::prompt::PromptKind;
-use super::view::View;
+use super::view::ViewKind;
 use crate::timestamp::Timestamp;
 
-/// What a command means.
+/// The meaning of a command.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Command {
     Act(Action),
@@ -38,7 +38,7 @@ pub(super) fn parse(typed: &str, now: Timestamp) -> Result<Option<Command>, Stri
         return Ok(None);
     }
     let act = |action| Ok(Some(Command::Act(action)));
-    if let Some(view) = View::ALL
+    if let Some(view) = ViewKind::ALL
         .into_iter()
         .find(|view| is_short_for(name, view.name()))
     {
@@ -130,7 +130,10 @@ mod tests {
         for (typed, expected) in [
             ("", Ok(None)),
             ("q", Ok(Some(Command::Act(Action::Quit)))),
-            ("out", Ok(Some(Command::Act(Action::Show(View::Output))))),
+            (
+                "out",
+                Ok(Some(Command::Act(Action::Show(ViewKind::Output)))),
+            ),
             ("filter !a b", Ok(Some(Command::Filter("!a b".into())))),
             ("at 10m", before(600)),
             ("at 2d", before(2 * 86_400)),

@@ -6,7 +6,7 @@ use ratatui::style::{Color, Modifier, Style};
 
 use super::line::{Position, ViewLine};
 use super::painted::StyledText;
-use super::view::View;
+use super::view::ViewKind;
 use crate::event::{Envelope, OutputStream, PaneId, ScreenRow, TdEvent, lines_in};
 use crate::face::clean::{one_line, push_clean};
 use crate::face::conversation::conversation_lines;
@@ -20,7 +20,7 @@ use crate::timestamp::Timestamp;
 /// The longest line; the rest of a longer one is left out of the view, and is in the log.
 const LINE_CHARS_MAX: usize = 16 * 1024;
 
-/// What an event changes in the lines of a view.
+/// A change that an event makes in the lines of a view.
 #[derive(Debug)]
 pub(super) enum Change {
     /// A line follows.
@@ -32,7 +32,7 @@ pub(super) enum Change {
 /// The state in which the lines of one view are made, event by event.
 #[derive(Debug)]
 pub(super) struct Content {
-    view: View,
+    view: ViewKind,
     streams: StreamLines,
     styles: LineStyles,
     local: LocalTime,
@@ -43,7 +43,7 @@ pub(super) struct Content {
 }
 
 impl Content {
-    pub fn new(view: View, local: LocalTime) -> Self {
+    pub fn new(view: ViewKind, local: LocalTime) -> Self {
         Self {
             view,
             streams: StreamLines::default(),
@@ -65,10 +65,10 @@ impl Content {
             emit(change);
         };
         match self.view {
-            View::Output => self.output(envelope, emit),
-            View::Logs => self.logs(envelope, emit),
-            View::Events => pretty(envelope, &mut self.local, emit),
-            View::Screen | View::Timeline => {}
+            ViewKind::Output => self.output(envelope, emit),
+            ViewKind::Logs => self.logs(envelope, emit),
+            ViewKind::Events => pretty(envelope, &mut self.local, emit),
+            ViewKind::Screen | ViewKind::Timeline => {}
         }
     }
 
@@ -85,7 +85,10 @@ impl Content {
 
     /// Returns the line that has begun and is not ended, such as a model's answer.
     pub fn open_line(&self) -> Option<StyledText> {
-        let live = self.streams.live().filter(|_| self.view == View::Output)?;
+        let live = self
+            .streams
+            .live()
+            .filter(|_| self.view == ViewKind::Output)?;
         let mut text = String::new();
         live.push_open(&mut text, true);
         (!text.is_empty()).then(|| StyledText::painted(&bounded(text)))

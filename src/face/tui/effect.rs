@@ -1,4 +1,4 @@
-//! What the terminal UI asks of its threads, and what they report (pure).
+//! The requests of the terminal UI to its threads, and their reports (pure).
 
 use std::collections::HashMap;
 
@@ -68,7 +68,7 @@ pub(super) enum Effect {
     Quit,
 }
 
-/// What has happened.
+/// An input, a report of a thread, or time that has passed.
 #[derive(Debug)]
 pub(super) enum Input {
     Key(KeyEvent),

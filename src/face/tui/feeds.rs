@@ -51,7 +51,7 @@ const BEHIND_MICROS: i64 = 3_000_000;
 /// Finds the socket of the observer that runs; the error says why there is none.
 pub(super) type FindObserver = Arc<dyn Fn() -> Result<PathBuf, String> + Send + Sync>;
 
-/// What a feed needs.
+/// The way to the observer, and the end.
 #[derive(Clone)]
 pub(super) struct Feed {
     pub find: FindObserver,

@@ -2,7 +2,12 @@
 
 use ratatui::layout::Rect;
 
-use super::model::Focus;
+/// The part that keys act on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Focus {
+    Board,
+    View,
+}
 
 /// Below this width, the board and the view have the whole screen in turn.
 const COLUMNS_FOR_TWO: u16 = 100;

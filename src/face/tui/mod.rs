@@ -1,8 +1,8 @@
 //! The terminal UI: the board, and one view of the selected row.
 //!
-//! What is shown is a pure function ([`draw`]) of the [`model`] and a size; what a key means is a pure
-//! function ([`action`]) of the key and the model; what happens changes the model ([`update`]) and names
-//! what is to be done ([`effect`]). [`run`] has the threads around these, the terminal and the log.
+//! Drawing is a pure function ([`draw`]) of the [`model`] and a size; the meaning of a key is a pure
+//! function ([`action`]) of the key and the model; inputs change the model ([`update`]) and name the requests
+//! that follow ([`effect`]). [`run`] has the threads around these, the terminal and the log.
 
 mod view;
 
@@ -26,6 +26,7 @@ mod commands;
 mod effect;
 
 mod acting;
+mod finding;
 mod moving;
 mod update;
 

@@ -2,26 +2,19 @@
 
 use std::collections::VecDeque;
 
-use super::layout::Layout;
+use super::layout::{Focus, Layout};
 use super::line::{Pattern, Position};
 use super::lines::Lines;
 use super::painted::StyledText;
 use super::prompt::Prompt;
 use super::searching::{Filtered, Search};
 use super::timeline::Timeline;
-use super::view::View;
+use super::view::ViewKind;
 use super::window::Window;
 use crate::board::{Row, RowKey};
 use crate::event::Envelope;
 use crate::face::local_time::LocalTime;
 use crate::timestamp::Timestamp;
-
-/// The part that keys act on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Focus {
-    Board,
-    View,
-}
 
 /// The state of the connection to the observer.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -59,7 +52,7 @@ pub(super) struct About {
     pub local: LocalTime,
 }
 
-/// What is waited for from the log of the selected run.
+/// The part of the selected run's log that is on its way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Loading {
     Nothing,
@@ -84,7 +77,7 @@ pub(super) struct Model {
     pub board_top: usize,
 
     pub focus: Focus,
-    pub view: View,
+    pub view: ViewKind,
     pub wraps: bool,
     pub is_zoomed: bool,
 
@@ -137,11 +130,11 @@ impl Model {
             selected: None,
             board_top: 0,
             focus: Focus::Board,
-            view: View::Output,
+            view: ViewKind::Output,
             wraps: false,
             is_zoomed: false,
             generation: 0,
-            window: Window::new(View::Output, about.local.clone()),
+            window: Window::new(ViewKind::Output, about.local.clone()),
             loading: Loading::Nothing,
             pending: VecDeque::new(),
             goal: None,

@@ -4,9 +4,10 @@ use unicode_width::UnicodeWidthStr;
 
 use super::action::Motion;
 use super::effect::{Effect, Place};
+use super::layout::Focus;
 use super::line::Position;
-use super::model::{Focus, Loading, Model};
-use super::view::View;
+use super::model::{Loading, Model};
+use super::view::ViewKind;
 use crate::board::Attention;
 use crate::timestamp::Timestamp;
 
@@ -125,7 +126,7 @@ impl Model {
     }
 
     pub(super) fn move_by(&mut self, motion: Motion, effects: &mut Vec<Effect>) {
-        let is_board = self.focus == Focus::Board || self.view == View::Timeline;
+        let is_board = self.focus == Focus::Board || self.view == ViewKind::Timeline;
         match (is_board, motion) {
             (_, Motion::Left | Motion::Right) => self.move_aside(motion),
             (true, motion) => self.move_on_board(motion, effects),

@@ -5,7 +5,7 @@ use unicode_width::UnicodeWidthChar;
 /// The longest input. tmux takes an answer in parts of 4 KiB.
 const CHARS_MAX: usize = 4_000;
 
-/// What the input is for.
+/// The purpose of the input.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum PromptKind {
     Search,

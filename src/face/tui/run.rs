@@ -24,13 +24,15 @@ use super::feeds::{
     Captured, Feed, FindObserver, Followed, Inbox, read_board, read_live, read_screen,
 };
 use super::keyboard::Keyboard;
-use super::log_files::{PageRequest, Reading, ScanRequest, read_pages, scan};
+use super::log_files::{
+    PageRequest, Reading, ScanRequest, is_same_file, read_pages, scan, socket_of,
+};
 use super::mailbox::{Mailbox, mailbox};
 use super::model::{About, Model};
 use super::pacer::Pacer;
 use super::terminal::{Terminal, leave_on_panic};
 use super::theme::Theme;
-use crate::board::{Row, RowKey};
+use crate::board::Row;
 use crate::clock::Clock;
 use crate::error::{Error, Result};
 use crate::event::PaneId;
@@ -46,7 +48,7 @@ const INPUTS_MAX: usize = 64;
 /// The time after which ages and times on the screen are drawn again.
 const TICK: Duration = Duration::from_secs(1);
 
-/// What the UI is given.
+/// The surroundings of the UI.
 pub(crate) struct TuiOptions {
     /// Finds the socket of the observer.
     pub find: FindObserver,
@@ -438,15 +440,4 @@ impl Ui {
             }
         }
     }
-}
-
-/// Returns the socket of the tmux server of a row's run.
-fn socket_of(data: &DataDir, key: &RowKey) -> Option<String> {
-    let metadata = data.run(&key.execution_id).metadata().ok().flatten()?;
-    Some(metadata.identity?.socket)
-}
-
-fn is_same_file(one: &Path, other: &Path) -> bool {
-    let real = |path: &Path| std::fs::canonicalize(path).ok();
-    one == other || real(one).is_some_and(|found| real(other) == Some(found))
 }

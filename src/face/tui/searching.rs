@@ -1,9 +1,9 @@
-//! What a search and a filter have found in the history of the selected row, and since (pure).
+//! The finds of a search and of a filter, in the history of the selected row and since (pure).
 
 use super::content::Content;
 use super::line::{Pattern, Position, ViewLine};
 use super::lines::Lines;
-use super::view::View;
+use super::view::ViewKind;
 use super::window::is_of_row;
 use crate::board::Row;
 use crate::event::Envelope;
@@ -113,7 +113,7 @@ pub(super) struct Filtered {
 }
 
 impl Filtered {
-    pub fn new(id: u64, pattern: Pattern, view: View, local: LocalTime) -> Self {
+    pub fn new(id: u64, pattern: Pattern, view: ViewKind, local: LocalTime) -> Self {
         Self {
             id,
             pattern,
@@ -149,9 +149,9 @@ impl Filtered {
     }
 }
 
-/// What a scan through the history collects.
+/// The finds of a scan through the history.
 #[derive(Debug)]
-pub(super) enum Collected {
+pub(super) enum Finds {
     Search(Search),
     Filter(Box<Filtered>),
 }
@@ -160,7 +160,7 @@ pub(super) enum Collected {
 #[derive(Debug)]
 pub(super) struct Scan {
     pub row: Row,
-    pub collected: Collected,
+    pub collected: Finds,
     content: Content,
     /// Lines that a filter leaves out are not searched.
     within: Option<Pattern>,
@@ -171,9 +171,9 @@ pub(super) struct Scan {
 impl Scan {
     pub fn new(
         row: Row,
-        collected: Collected,
+        collected: Finds,
         within: Option<Pattern>,
-        (view, local): (View, LocalTime),
+        (view, local): (ViewKind, LocalTime),
     ) -> Self {
         Self {
             row,
@@ -187,8 +187,8 @@ impl Scan {
 
     pub fn id(&self) -> u64 {
         match &self.collected {
-            Collected::Search(search) => search.id,
-            Collected::Filter(filter) => filter.id,
+            Finds::Search(search) => search.id,
+            Finds::Filter(filter) => filter.id,
         }
     }
 
@@ -200,10 +200,10 @@ impl Scan {
             return;
         }
         match &mut self.collected {
-            Collected::Filter(filter) => {
+            Finds::Filter(filter) => {
                 filter.take(envelope, LINES_MAX);
             }
-            Collected::Search(search) => {
+            Finds::Search(search) => {
                 let within = &self.within;
                 self.content.push(envelope, &mut |change| {
                     if let super::content::Change::Line(line) = change
@@ -219,8 +219,8 @@ impl Scan {
     /// Ends, with all or with a part of the history read.
     pub fn end(&mut self, state: ScanState) {
         match &mut self.collected {
-            Collected::Search(search) => search.state = state,
-            Collected::Filter(filter) => filter.state = state,
+            Finds::Search(search) => search.state = state,
+            Finds::Filter(filter) => filter.state = state,
         }
     }
 }

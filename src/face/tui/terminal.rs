@@ -20,7 +20,7 @@ use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
-use super::draw::Drawn;
+use super::draw::Frame;
 use super::mailbox::{Letters, Mailbox, mailbox};
 use crate::error::{Error, Result};
 use crate::thread::{self, Handle};
@@ -39,16 +39,16 @@ static WRITING: Mutex<()> = Mutex::new(());
 /// The terminal and the thread that writes to it.
 #[derive(Debug)]
 pub(super) struct Terminal {
-    frames: Option<Mailbox<Drawn>>,
+    frames: Option<Mailbox<Frame>>,
     shown: Arc<Mutex<Shown>>,
     thread: Option<Handle<()>>,
 }
 
-/// What the terminal shows.
+/// The screen that the terminal shows.
 #[derive(Debug, Default)]
 struct Shown {
     /// `None` if it is unknown.
-    drawn: Option<Drawn>,
+    drawn: Option<Frame>,
     /// Frames are not written while another program has the terminal.
     is_lent: bool,
 }
@@ -86,7 +86,7 @@ impl Terminal {
     }
 
     /// Shows a drawn screen, as soon as the terminal has taken the last one.
-    pub fn show(&self, drawn: Drawn) {
+    pub fn show(&self, drawn: Frame) {
         if let Some(frames) = &self.frames {
             frames.replace(drawn);
         }
@@ -225,7 +225,7 @@ fn write_to_terminal(mut bytes: &[u8]) -> io::Result<()> {
     Ok(())
 }
 
-fn write_frames(letters: &Letters<Drawn>, shown: &Mutex<Shown>) {
+fn write_frames(letters: &Letters<Frame>, shown: &Mutex<Shown>) {
     let mut bytes = Vec::new();
     while letters.bell.recv().is_ok() {
         let Some(drawn) = letters.take().pop_back() else {
@@ -263,7 +263,7 @@ fn write_frames(letters: &Letters<Drawn>, shown: &Mutex<Shown>) {
 }
 
 /// Adds what turns one screen into another.
-fn frame(bytes: &mut Vec<u8>, last: Option<&Buffer>, drawn: &Drawn) -> io::Result<()> {
+fn frame(bytes: &mut Vec<u8>, last: Option<&Buffer>, drawn: &Frame) -> io::Result<()> {
     let last = last.filter(|last| last.area == drawn.buffer.area);
     let empty;
     let mut backend = CrosstermBackend::new(bytes);
@@ -298,7 +298,7 @@ mod tests {
     #[test]
     fn a_frame_writes_what_differs() {
         let area = Rect::new(0, 0, 10, 2);
-        let mut first = Drawn {
+        let mut first = Frame {
             buffer: Buffer::empty(area),
             cursor: None,
         };
@@ -307,7 +307,7 @@ mod tests {
         second
             .buffer
             .set_string(2, 0, "LL", Style::new().fg(Color::Red));
-        let bytes = |last: Option<&Buffer>, drawn: &Drawn| {
+        let bytes = |last: Option<&Buffer>, drawn: &Frame| {
             let mut bytes = Vec::new();
             frame(&mut bytes, last, drawn).unwrap();
             String::from_utf8(bytes).unwrap()
@@ -323,7 +323,7 @@ mod tests {
             !none.contains("LL") && !none.contains("\u{1b}[2J"),
             "{none:?}"
         );
-        let larger = Drawn {
+        let larger = Frame {
             buffer: Buffer::empty(Rect::new(0, 0, 20, 2)),
             cursor: None,
         };

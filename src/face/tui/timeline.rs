@@ -23,7 +23,7 @@ const SPANS: [i64; 8] = [
 /// The longest span: as much is read from the history.
 pub(super) const SPAN_MAX_MICROS: i64 = SPANS[SPANS.len() - 1] * 1_000_000;
 
-/// What a row was doing from a time on.
+/// The activity of a row from a time on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Band {
     NeedsYou,

@@ -1,12 +1,14 @@
 //! Changes the state of the UI by what has happened, and says what is to be done (pure).
 
+use std::collections::HashMap;
+
 use super::action::action;
 use super::effect::{Effect, Input, Place};
 use super::model::{Connection, Loading, Model};
-use super::searching::{Collected, LINES_MAX, Scan, ScanState};
-use super::view::View;
+use super::searching::{Finds, LINES_MAX, Scan, ScanState};
+use super::view::ViewKind;
 use super::window::{EVENTS_FOLLOWED, EventPage, Live, Window, is_of_row};
-use crate::board::{Row, RowKey};
+use crate::board::{Attention, Row, RowKey};
 use crate::event::Envelope;
 
 /// The lines before and after the reader that are loaded ahead.
@@ -69,6 +71,7 @@ impl Model {
             self.timeline.note(row);
         }
         let index = self.selected_index();
+        let rows = in_stable_order(&self.rows, rows);
         let mut active = rows.iter().filter(|row| !row.has_ended());
         let only = active.next().filter(|_| active.next().is_none());
         let is_new = |row: &&Row| self.rows.iter().all(|known| known.key() != row.key());
@@ -104,7 +107,7 @@ impl Model {
         self.generation += 1;
         let view = match self.view.has_lines() {
             true => self.view,
-            false => View::Output,
+            false => ViewKind::Output,
         };
         self.window = Window::new(view, self.about.local.clone());
         self.pending.clear();
@@ -282,7 +285,7 @@ impl Model {
                         !self.window.is_end && is_of_row && before == self.lines().len();
                     self.new_lines += u64::from(is_beyond);
                 }
-                Live::Hole => {
+                Live::Apart => {
                     self.pending.push_back(envelope);
                     self.pending.extend(events);
                     return self.load_rest(effects);
@@ -308,7 +311,7 @@ impl Model {
     fn scanned(&mut self, scan: Scan, effects: &mut Vec<Effect>) {
         let (last_seq, row) = (scan.last_seq, scan.row);
         match scan.collected {
-            Collected::Filter(mut found) => {
+            Finds::Filter(mut found) => {
                 if self
                     .filter
                     .as_ref()
@@ -326,7 +329,7 @@ impl Model {
                     self.cursor = self.lines().len().saturating_sub(1);
                 }
             }
-            Collected::Search(mut found) => {
+            Finds::Search(mut found) => {
                 if self
                     .search
                     .as_ref()
@@ -366,4 +369,24 @@ impl Model {
             self.load(Loading::After, place, effects);
         }
     }
+}
+
+/// Returns the rows in the order of the board, except that rows which stay in their group keep their places:
+/// two that print in turn would change places under the reader's keys.
+fn in_stable_order(before: &[Row], mut rows: Vec<Row>) -> Vec<Row> {
+    let places: HashMap<RowKey, (Attention, usize)> = (0..)
+        .zip(before)
+        .map(|(place, row)| (row.key(), (row.attention(), place)))
+        .collect();
+    rows.sort_by_cached_key(|row| {
+        let attention = row.attention();
+        let known = places.get(&row.key());
+        let place = known.filter(|(group, _)| *group == attention);
+        // The longest in need comes first, which does not change. New rows come before the others.
+        match attention {
+            Attention::NeedsYou => (attention, 0),
+            _ => (attention, place.map_or(0, |(_, place)| place + 1)),
+        }
+    });
+    rows
 }

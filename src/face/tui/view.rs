@@ -2,7 +2,7 @@
 
 /// A view of the selected row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) enum View {
+pub(super) enum ViewKind {
     Output,
     Logs,
     Screen,
@@ -10,7 +10,7 @@ pub(super) enum View {
     Events,
 }
 
-impl View {
+impl ViewKind {
     pub const ALL: [Self; 5] = [
         Self::Output,
         Self::Logs,

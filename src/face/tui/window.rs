@@ -7,7 +7,7 @@ use super::content::{Change, Content};
 use super::line::{Position, ViewLine};
 use super::lines::Lines;
 use super::painted::StyledText;
-use super::view::View;
+use super::view::ViewKind;
 use crate::board::{ExecutionKind, Row};
 use crate::event::{Envelope, TdEvent};
 use crate::face::local_time::LocalTime;
@@ -34,7 +34,7 @@ pub(super) struct EventPage {
     pub last_seq: Option<u64>,
 }
 
-/// What becomes of a live event.
+/// The fate of a live event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Live {
     /// It is in the window.
@@ -42,7 +42,7 @@ pub(super) enum Live {
     /// The window has it already, or does not reach to it.
     Passed,
     /// Events between the window and this one are in the log alone.
-    Hole,
+    Apart,
 }
 
 #[derive(Debug)]
@@ -55,7 +55,7 @@ enum Entry {
 /// The events in memory and their lines.
 #[derive(Debug)]
 pub(super) struct Window {
-    view: View,
+    view: ViewKind,
     local: LocalTime,
     entries: VecDeque<Entry>,
     bytes: usize,
@@ -70,7 +70,7 @@ pub(super) struct Window {
 }
 
 impl Window {
-    pub fn new(view: View, local: LocalTime) -> Self {
+    pub fn new(view: ViewKind, local: LocalTime) -> Self {
         Self {
             view,
             content: Content::new(view, local.clone()),
@@ -121,7 +121,7 @@ impl Window {
     }
 
     /// Shows another view of the same events.
-    pub fn set_view(&mut self, view: View) {
+    pub fn set_view(&mut self, view: ViewKind) {
         if view != self.view && view.has_lines() {
             self.view = view;
             self.rebuild();
@@ -205,7 +205,7 @@ impl Window {
                 return Live::Passed;
             }
             if seq.saturating_sub(envelope.n) > last {
-                return Live::Hole;
+                return Live::Apart;
             }
         }
         if !is_of_row {

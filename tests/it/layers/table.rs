@@ -99,6 +99,7 @@ pub const PURE: &[&str] = &[
     "src/face/tui/commands.rs",
     "src/face/tui/content.rs",
     "src/face/tui/effect.rs",
+    "src/face/tui/finding.rs",
     "src/face/tui/layout.rs",
     "src/face/tui/line.rs",
     "src/face/tui/lines.rs",

@@ -8,7 +8,8 @@ use super::cells::{fitted, put, restyle};
 use crate::board::{Attention, Row};
 use crate::face::age_of;
 use crate::face::clean::one_line;
-use crate::face::tui::model::{Connection, Focus, Model};
+use crate::face::tui::layout::Focus;
+use crate::face::tui::model::{Connection, Model};
 
 pub(super) fn draw(model: &Model, area: Rect, buffer: &mut Buffer) {
     let title = match model.rows.len() {

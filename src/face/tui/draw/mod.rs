@@ -14,18 +14,18 @@ use ratatui::style::{Modifier, Style};
 
 use super::model::Model;
 use super::theme::Theme;
-use super::view::View;
+use super::view::ViewKind;
 
 /// A drawn screen.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Drawn {
+pub(super) struct Frame {
     pub buffer: Buffer,
     /// The cursor of the input line.
     pub cursor: Option<Position>,
 }
 
 /// Draws everything.
-pub(super) fn draw(model: &Model, theme: &Theme) -> Drawn {
+pub(super) fn draw(model: &Model, theme: &Theme) -> Frame {
     let (width, height) = model.size;
     let mut buffer = Buffer::empty(Rect::new(0, 0, width, height));
     let layout = model.layout();
@@ -43,15 +43,17 @@ pub(super) fn draw(model: &Model, theme: &Theme) -> Drawn {
         }
         if let Some(area) = layout.view {
             match model.view {
-                View::Screen => screen::draw(model, area, &mut buffer),
-                View::Timeline => timeline::draw(model, area, &mut buffer),
-                View::Output | View::Logs | View::Events => view::draw(model, area, &mut buffer),
+                ViewKind::Screen => screen::draw(model, area, &mut buffer),
+                ViewKind::Timeline => timeline::draw(model, area, &mut buffer),
+                ViewKind::Output | ViewKind::Logs | ViewKind::Events => {
+                    view::draw(model, area, &mut buffer)
+                }
             }
         }
     }
     let cursor = status::draw(model, layout.status, &mut buffer);
     theme.apply(&mut buffer);
-    Drawn { buffer, cursor }
+    Frame { buffer, cursor }
 }
 
 #[cfg(test)]

@@ -10,7 +10,7 @@ use crate::face::clean::one_line;
 use crate::face::tui::model::{Connection, Model};
 use crate::face::tui::prompt::{Prompt, PromptKind};
 use crate::face::tui::searching::ScanState;
-use crate::face::tui::view::View;
+use crate::face::tui::view::ViewKind;
 
 /// Draws the line; returns the place of the cursor in the input.
 pub(super) fn draw(model: &Model, area: Rect, buffer: &mut Buffer) -> Option<Position> {
@@ -169,7 +169,7 @@ fn details(model: &Model) -> Vec<String> {
             details.push(format!("errors {}", row.errors));
         }
     }
-    if model.left > 0 && model.view != View::Timeline {
+    if model.left > 0 && model.view != ViewKind::Timeline {
         details.push(format!("from column {}", model.left + 1));
     }
     details

@@ -176,7 +176,7 @@ fn press(model: &mut Model, keys: &str) -> Vec<Effect> {
 }
 
 /// The text of a screen, and its styles in words where there are any.
-fn text(drawn: &Drawn) -> String {
+fn text(drawn: &Frame) -> String {
     let area = drawn.buffer.area;
     let mut out = String::new();
     for y in 0..area.height {

@@ -7,7 +7,8 @@ use ratatui::style::{Color, Modifier, Style};
 use super::board::title_style;
 use super::cells::{fitted, put, restyle};
 use crate::face::clean::one_line;
-use crate::face::tui::model::{Focus, Model};
+use crate::face::tui::layout::Focus;
+use crate::face::tui::model::Model;
 use crate::face::tui::timeline::Band;
 use crate::timestamp::Timestamp;
 

@@ -9,7 +9,8 @@ use super::board::title_style;
 use super::cells::{fitted, put, put_line, restyle};
 use crate::board::Row;
 use crate::face::clean::one_line;
-use crate::face::tui::model::{Connection, Focus, Loading, Model};
+use crate::face::tui::layout::Focus;
+use crate::face::tui::model::{Connection, Loading, Model};
 use crate::face::tui::painted::StyledText;
 use crate::face::tui::searching::ScanState;
 

@@ -64,7 +64,7 @@ fn panic_in_the_ui() -> ! {
         let text = format!("frame {number}");
         buffer.set_string(0, 0, text, ratatui::style::Style::new());
         let cursor = None;
-        terminal.show(Drawn { buffer, cursor });
+        terminal.show(Frame { buffer, cursor });
     };
     (0..100).for_each(show);
     let panics = thread::spawn("td-tui-board", || panic!("on purpose")).unwrap();
