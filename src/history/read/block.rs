@@ -15,9 +15,6 @@ pub(super) const BLOCK_BYTES: usize = 256 * 1024;
 /// by what is read.
 const DOUBLING_BYTES_MAX: usize = 8 * BLOCK_BYTES;
 
-/// The largest memory that is used again: a block and its last line, whose memory has doubled.
-const MEMORY_BYTES_MAX: usize = 4 * BLOCK_BYTES;
-
 /// The bytes read beyond the end of a part to complete its last line: few at first, because most lines are
 /// short, and twice as many each time up to the larger number.
 const REST_BYTES_MIN: usize = 4 * 1024;
@@ -31,7 +28,7 @@ const GZIP_MAGIC: [u8; 2] = [0x1f, 0x8b];
 pub(super) struct Block {
     pub(super) bytes: Vec<u8>,
     /// Bytes at the start that belong to an earlier line.
-    skip: usize,
+    pub(super) skip: usize,
     /// The position of the first line in the uncompressed file, in bytes.
     pub(super) offset: u64,
     /// The last line of the file has no line feed.
@@ -68,49 +65,6 @@ impl Block {
     fn skip(&mut self, bytes: usize) {
         self.skip += bytes;
         self.offset += bytes as u64;
-    }
-}
-
-/// The bytes of lines; as text, if they are known to be UTF-8.
-#[derive(Debug)]
-pub(super) enum LineBytes {
-    Unchecked(Vec<u8>),
-    Text(String),
-}
-
-impl LineBytes {
-    /// Checks the lines of a block.
-    pub(super) fn checked(mut block: Block) -> Self {
-        // The end of an earlier line may begin within a character.
-        block
-            .bytes
-            .iter_mut()
-            .take(block.skip)
-            .for_each(|byte| *byte = b' ');
-        match String::from_utf8(block.bytes) {
-            Ok(text) => Self::Text(text),
-            Err(error) => Self::Unchecked(error.into_bytes()),
-        }
-    }
-
-    pub(super) fn as_bytes(&self) -> &[u8] {
-        match self {
-            Self::Unchecked(bytes) => bytes,
-            Self::Text(text) => text.as_bytes(),
-        }
-    }
-
-    /// Returns the memory for the next block, unless it is large: the memory of a line that was
-    /// long returns to the system.
-    pub(super) fn into_memory(self) -> Vec<u8> {
-        let memory = match self {
-            Self::Unchecked(bytes) => bytes,
-            Self::Text(text) => text.into_bytes(),
-        };
-        match memory.capacity() <= MEMORY_BYTES_MAX {
-            true => memory,
-            false => Vec::new(),
-        }
     }
 }
 
@@ -314,6 +268,7 @@ mod tests {
 
     use proptest::prelude::*;
 
+    use super::super::line_bytes::LineBytes;
     use super::*;
 
     fn file_with(bytes: &[u8]) -> File {

@@ -4,7 +4,8 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::vec;
 
-use super::block::{Block, LineBytes};
+use super::block::Block;
+use super::line_bytes::LineBytes;
 use super::line_filter::LineFilter;
 use super::query::Query;
 use crate::event::{Envelope, LineDecoder, TdEvent};
@@ -260,8 +261,10 @@ mod tests {
         let text = "{\"seq\":0,\"ts\":\"2026-01-21T10:00:01Z\",\"event\":{\"type\":\"LogOpened\",\"execution_id\":\"a\",\"schema\":1,\"version\":\"0\",\"host\":\"h\",\"pid\":1,\"first_seq\":1}}\n\
             {\"seq\":1,\"ts\":\"2026-01-21T10:00:01Z\",\"event\":{\"type\":\"X\",\"execution_id\":\"a\"}}\n\
             \0\0\0\n\n \r\nbroken\n{\"seq\":2,\"ts\":\"20";
-        let mut block = Block::default();
-        block.bytes = text.as_bytes().to_vec();
+        let block = Block {
+            bytes: text.as_bytes().to_vec(),
+            ..Block::default()
+        };
         (block.offset, block.is_torn) = (1000, true);
         let parsed = BlockParser::new(Query::all(), true).parse(&block);
         assert_eq!(parsed.invalid, 2);
