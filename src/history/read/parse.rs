@@ -263,9 +263,10 @@ mod tests {
             \0\0\0\n\n \r\nbroken\n{\"seq\":2,\"ts\":\"20";
         let block = Block {
             bytes: text.as_bytes().to_vec(),
+            offset: 1000,
+            is_torn: true,
             ..Block::default()
         };
-        (block.offset, block.is_torn) = (1000, true);
         let parsed = BlockParser::new(Query::all(), true).parse(&block);
         assert_eq!(parsed.invalid, 2);
         assert_eq!(
