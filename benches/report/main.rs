@@ -34,6 +34,8 @@ mod processes;
 mod disks;
 mod memory;
 
+mod tui;
+
 use std::process::ExitCode;
 
 use common::table::Table;
@@ -56,6 +58,7 @@ const SECTIONS: &[Section] = &[
     ("loops", loops::run),
     ("memory", memory::run),
     ("disks", disks::run),
+    ("tui", tui::run),
 ];
 
 fn main() -> ExitCode {

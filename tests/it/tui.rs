@@ -2,6 +2,7 @@
 
 mod endings;
 mod history;
+mod live;
 mod session;
 mod without;
 

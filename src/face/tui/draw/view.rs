@@ -73,6 +73,9 @@ fn nothing(model: &Model) -> &'static str {
         Some(_) => "no line matches the filter; Esc removes it",
         None if model.loading == Loading::Whole => "",
         None if model.at.is_some() => "nothing was recorded before this time",
+        None if model.selected_row().is_some_and(|row| row.pane.is_some()) => {
+            "nothing was printed since it is observed; s shows its screen"
+        }
         None => "nothing yet",
     }
 }

@@ -1,0 +1,284 @@
+//! The terminal UI through a pty: its first frame, a key while panes flood, rest, memory.
+//!
+//! The screen is what an emulator makes of the bytes, so that a frame counts when a user would see it.
+
+use std::fs;
+use std::io::{Read, Write};
+use std::process::Command as Process;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use pty_process::blocking::{Command, Pty, open};
+use td_observe::history::Rotation;
+
+use crate::common::cpu::whole_ms;
+use crate::common::mixed::write_run;
+use crate::common::panes::server;
+use crate::common::program::Program;
+use crate::common::resources::Held;
+use crate::common::stats::{median, percentile};
+use crate::common::support::{CEILING, TmuxServer};
+use crate::common::table::{Bar, Row, Table};
+
+const PROGRAM: &str = env!("CARGO_BIN_EXE_td-observe");
+const SIZE: (u16, u16) = (200, 50);
+const PANES: usize = 100;
+const HISTORY_BYTES: u64 = 1_000_000_000;
+const STARTS: usize = 9;
+const FLOODING: usize = 10;
+const KEYS: usize = 300;
+/// A fast typist, not in step with the frames.
+const KEY_PAUSE: Duration = Duration::from_millis(137);
+const REST: Duration = Duration::from_secs(20);
+/// Begins each frame: synchronized output.
+const FRAME: &[u8] = b"\x1b[?2026h";
+
+/// The section.
+pub fn run(table: &mut Table) {
+    start_rows(table);
+    flood_rows(table);
+    rest_row(table);
+}
+
+/// An observer in the background.
+struct Observer {
+    data: tempfile::TempDir,
+}
+
+impl Observer {
+    fn of(data: tempfile::TempDir, server: &TmuxServer) -> Self {
+        let observer = Self { data };
+        let socket = server.socket().display().to_string();
+        assert!(
+            observer
+                .command(&["start", "-S", &socket])
+                .status()
+                .unwrap()
+                .success()
+        );
+        observer
+    }
+
+    fn start(server: &TmuxServer) -> Self {
+        Self::of(tempfile::tempdir().unwrap(), server)
+    }
+
+    fn command(&self, args: &[&str]) -> Process {
+        let mut command = Process::new(PROGRAM);
+        command.args(args).env("TD_DATA_DIR", self.data.path());
+        for name in ["TMUX", "TMUX_PANE", "XDG_RUNTIME_DIR", "RUST_LOG"] {
+            command.env_remove(name);
+        }
+        command
+    }
+}
+
+impl Drop for Observer {
+    fn drop(&mut self) {
+        assert!(self.command(&["stop"]).status().unwrap().success());
+    }
+}
+
+/// The UI in a terminal, and what it shows.
+struct Ui {
+    child: std::process::Child,
+    pty: Pty,
+    output: Receiver<(Instant, Vec<u8>)>,
+    screen: avt::Terminal,
+    frames: Vec<Instant>,
+}
+
+impl Ui {
+    fn start(observer: &Observer) -> Self {
+        let (pty, end) = open().unwrap();
+        pty.resize(pty_process::Size::new(SIZE.1, SIZE.0)).unwrap();
+        let mut command = Command::new(PROGRAM).arg("tui");
+        command = command.env("TD_DATA_DIR", observer.data.path());
+        command = command.env("TERM", "xterm-256color").env("LANG", "C.UTF-8");
+        for name in [
+            "TMUX",
+            "TMUX_PANE",
+            "XDG_RUNTIME_DIR",
+            "RUST_LOG",
+            "NO_COLOR",
+        ] {
+            command = command.env_remove(name);
+        }
+        let child = command.spawn(end).unwrap();
+        let (send, output) = channel();
+        let copy = rustix::io::dup(&pty).unwrap();
+        let mut reading = fs::File::from(copy);
+        thread::spawn(move || {
+            let mut bytes = vec![0; 64 * 1024];
+            while let Ok(count @ 1..) = reading.read(&mut bytes) {
+                if send
+                    .send((Instant::now(), bytes[..count].to_vec()))
+                    .is_err()
+                {
+                    return;
+                }
+            }
+        });
+        Self {
+            child,
+            pty,
+            output,
+            screen: avt::Terminal::new(usize::from(SIZE.0), usize::from(SIZE.1)).unwrap(),
+            frames: Vec::new(),
+        }
+    }
+
+    fn type_keys(&mut self, keys: &[u8]) {
+        self.pty.write_all(keys).unwrap();
+    }
+
+    /// Takes output until the screen is so; returns when it was.
+    fn until(&mut self, is_so: impl Fn(&str) -> bool) -> Instant {
+        let deadline = Instant::now() + CEILING;
+        loop {
+            let left = deadline.saturating_duration_since(Instant::now());
+            let (at, bytes) = match self.output.recv_timeout(left) {
+                Ok(output) => output,
+                Err(error) => panic!("{error}: {}", self.text()),
+            };
+            self.take(at, &bytes);
+            if is_so(&self.text()) {
+                return at;
+            }
+        }
+    }
+
+    /// Takes output for some time.
+    fn pass(&mut self, time: Duration) {
+        let deadline = Instant::now() + time;
+        loop {
+            let left = deadline.saturating_duration_since(Instant::now());
+            match self.output.recv_timeout(left) {
+                Ok((at, bytes)) => self.take(at, &bytes),
+                Err(RecvTimeoutError::Timeout) => return,
+                Err(error) => panic!("{error}"),
+            }
+        }
+    }
+
+    fn take(&mut self, at: Instant, bytes: &[u8]) {
+        let count = bytes
+            .windows(FRAME.len())
+            .filter(|part| *part == FRAME)
+            .count();
+        self.frames.extend(std::iter::repeat_n(at, count));
+        self.screen.feed(String::from_utf8_lossy(bytes).as_ref());
+    }
+
+    fn text(&self) -> String {
+        let screen = self.screen.screen();
+        let lines = (0..usize::from(SIZE.1)).filter_map(|row| screen.line(row));
+        lines
+            .map(|line| line.text())
+            .collect::<Vec<String>>()
+            .join("\n")
+    }
+
+    fn quit(mut self) {
+        self.type_keys(b"q");
+        assert!(self.child.wait().unwrap().success());
+    }
+}
+
+fn start_rows(table: &mut Table) {
+    let server = server(PANES, PANES / 2);
+    let data = tempfile::tempdir().unwrap();
+    write_run(data.path(), HISTORY_BYTES, Rotation::NEVER);
+    let observer = Observer::of(data, &server);
+    let (mut first, mut board) = (Vec::new(), Vec::new());
+    for _ in 0..STARTS {
+        let begun = Instant::now();
+        let mut ui = Ui::start(&observer);
+        let frame = ui.until(|text| text.contains("help"));
+        let rows = ui.until(|text| text.contains("WORKING"));
+        first.push((frame - begun).as_secs_f64() * 1e3);
+        board.push((rows - begun).as_secs_f64() * 1e3);
+        ui.quit();
+    }
+    let (first, board) = (median(first), median(board));
+    table.row(&Row {
+        what: "terminal UI beside an observer of 100 panes, 1 GB of history: first frame, board",
+        ours: format!("{first:.0} ms, {board:.0} ms"),
+        instead: String::new(),
+        ratio: None,
+        bar: Bar::Says("≤ 100 ms", board <= 100.0),
+    });
+}
+
+fn flood_rows(table: &mut Table) {
+    let server = TmuxServer::new();
+    for pane in 0..FLOODING {
+        server.new_session(&format!("s{pane}"), 120, 40, &Program::Flood.command());
+    }
+    let observer = Observer::start(&server);
+    let mut ui = Ui::start(&observer);
+    ui.until(|text| text.contains("xxxx"));
+    ui.pass(Duration::from_secs(2));
+    let mut late = Vec::new();
+    for key in 0..KEYS {
+        ui.pass(KEY_PAUSE);
+        // Help appears, and goes again.
+        let begun = Instant::now();
+        let is_help = key % 2 == 0;
+        ui.type_keys(b"?");
+        let shown = ui.until(|text| text.contains("type to search") == is_help);
+        late.push((shown - begun).as_secs_f64() * 1e3);
+    }
+    let held = Held::by(ui.child.id()).unwrap();
+    let frames = most_in_a_second(&ui.frames);
+    ui.quit();
+    let (p99, most) = (
+        percentile(&late, 0.99),
+        late.iter().copied().fold(0.0, f64::max),
+    );
+    table.row(&Row {
+        what: "terminal UI while 10 panes flood: key to frame, median, p99, latest",
+        ours: format!("{:.1}, {p99:.1}, {most:.1} ms", median(late)),
+        instead: String::new(),
+        ratio: None,
+        bar: Bar::Says("p99 ≤ 33, all ≤ 200 ms", p99 <= 33.0 && most <= 200.0),
+    });
+    table.row(&Row {
+        what: "terminal UI while 10 panes flood: frames in a second, at most; memory",
+        ours: format!("{frames}, {} MB", held.rss_kb / 1024),
+        instead: String::new(),
+        ratio: None,
+        bar: Bar::Says("≤ 30, ≤ 64 MB", frames <= 30 && held.rss_kb <= 64 * 1024),
+    });
+}
+
+fn most_in_a_second(frames: &[Instant]) -> usize {
+    let second = Duration::from_secs(1);
+    let counts = (0..frames.len()).map(|from| {
+        let within = frames[from..]
+            .iter()
+            .take_while(|at| **at - frames[from] < second);
+        within.count()
+    });
+    counts.max().unwrap_or(0)
+}
+
+fn rest_row(table: &mut Table) {
+    let server = server(PANES, 0);
+    let observer = Observer::start(&server);
+    let mut ui = Ui::start(&observer);
+    ui.until(|text| text.contains("100 rows"));
+    ui.pass(Duration::from_secs(3));
+    let before = whole_ms(ui.child.id());
+    ui.pass(REST);
+    let share = (whole_ms(ui.child.id()) - before) / REST.as_secs_f64() / 10.0;
+    ui.quit();
+    table.row(&Row {
+        what: "terminal UI, 100 panes at rest: share of a core",
+        ours: format!("{share:.2} %"),
+        instead: String::new(),
+        ratio: None,
+        bar: Bar::Says("≤ 1 %", share <= 1.0),
+    });
+}
