@@ -23,7 +23,7 @@ use super::watch_args::TypedWatch;
 
 const EXAMPLES: &str = "\
 Examples:
-  td-observe                          on a terminal: who needs you, and all the rest
+  td-observe tui                      who needs you, and all the rest; td-observe alone
   td-observe demo                     see it work, on a tmux server of its own
   td-observe watch                    all sessions of your tmux server
   td-observe watch build agent:1      one session, and one window of another

@@ -9,7 +9,7 @@ use super::watch_args::SourceKind;
 
 const EXAMPLES: &str = "\
 Examples:
-  td-observe                      on a terminal, the same as td-observe tui
+  td-observe tui                  on a terminal, td-observe alone does the same
   td-observe tui --allow-input    r answers agents that wait
   td-observe tui -L work          of the tmux server that tmux -L work uses
   td-observe demo                 see it at work, on a tmux server of its own
