@@ -1,9 +1,15 @@
 //! Timestamps as they are written: UTC with microseconds, RFC 3339 (pure).
 
+#[cfg(feature = "cli")]
+mod typed;
+
 use std::fmt;
 use std::str::FromStr;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
+
+#[cfg(feature = "cli")]
+pub(crate) use typed::{ago, local_time};
 
 /// A wall-clock time in whole microseconds since 1970-01-01T00:00:00Z.
 ///

@@ -16,7 +16,7 @@ use crate::clock::Clock;
 use crate::event::{EventKind, StreamEvent};
 use crate::history::{DataDir, Query};
 use crate::thread::{Stop, is_stopped};
-use crate::timestamp::Timestamp;
+use crate::timestamp::{Timestamp, ago};
 
 /// The query for the events of one run.
 #[derive(Debug)]
@@ -88,26 +88,8 @@ pub(super) fn time_of(text: &str, now: Timestamp) -> Result<Timestamp, String> {
     if let Ok(at) = text.parse::<Timestamp>() {
         return Ok(at);
     }
-    let unit = text.chars().last().and_then(|unit| {
-        let seconds = match unit {
-            's' => 1,
-            'm' => 60,
-            'h' => 3600,
-            'd' => 86_400,
-            _ => return None,
-        };
-        let count: i64 = text.strip_suffix(unit)?.parse().ok()?;
-        count.checked_mul(seconds)?.checked_mul(1_000_000)
-    });
-    match unit {
-        Some(micros) => {
-            let now = now.micros();
-            Ok(Timestamp::from_micros(now.saturating_sub(micros)))
-        }
-        None => Err(format!(
-            "since: {text:?} is no time; give 10m, 2h or 2026-01-21T10:00:00Z"
-        )),
-    }
+    ago(text, now)
+        .ok_or_else(|| format!("since: {text:?} is no time; give 10m, 2h or 2026-01-21T10:00:00Z"))
 }
 
 /// Opens the stream that a request asks for.

@@ -2,9 +2,8 @@
 
 use std::time::Duration;
 
-use super::local_point::local_time;
 use crate::clock::Clock;
-use crate::timestamp::Timestamp;
+use crate::timestamp::{Timestamp, local_time};
 use crate::tmux::{AdaptivePolling, PollSchedule};
 
 /// Longer than any user waits here, and far from the durations that clocks cannot add.

@@ -51,7 +51,6 @@ mod history;
 mod history_args;
 mod keeping;
 mod keys;
-mod local_point;
 mod rule_files;
 
 mod export;

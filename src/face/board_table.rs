@@ -30,10 +30,8 @@ impl BoardTable {
         if rows.is_empty() {
             return "nothing is observed\n".to_owned();
         }
-        let servers = server_names(rows);
-        let cells = rows.iter().zip(&servers);
-        let cells = cells.map(|(row, server)| self.cells(row, server.as_deref()));
-        let cells: Vec<[String; 5]> = cells.collect();
+        let cells = rows.iter().zip(row_names(rows));
+        let cells: Vec<[String; 5]> = cells.map(|(row, name)| self.cells(row, name)).collect();
         let head = ["NAME", "AGENT", "STATE", "FOR", "LAST"].map(str::to_owned);
         let maxima = [NAME_WIDTH_MAX, AGENT_WIDTH_MAX, 10, 5];
         let mut widths = [0; 4];
@@ -65,23 +63,13 @@ impl BoardTable {
         }
     }
 
-    fn cells(&self, row: &Row, server: Option<&str>) -> [String; 5] {
-        let name = match (&row.pane, server) {
-            (Some(pane), Some(server)) => format!("{server}:{} {pane}", row.name),
-            (Some(pane), None) => format!("{} {pane}", row.name),
-            (None, _) => row.name.clone(),
-        };
-        let state = match (row.state.as_str(), row.exit_status) {
-            ("exited", Some(status)) => format!("exited {status}"),
-            (state, _) => state.to_owned(),
-        };
-        let micros = self.now.micros().saturating_sub(row.since.micros());
+    fn cells(&self, row: &Row, name: String) -> [String; 5] {
         let last = row.asks.as_deref().unwrap_or(&row.last_line);
         [
-            one_line(&name),
+            name,
             one_line(row.agent.as_deref().unwrap_or("-")),
-            one_line(&state),
-            age(micros / 1_000_000),
+            state_in_words(row),
+            age_of(row.since, self.now),
             one_line(last).trim().to_owned(),
         ]
     }
@@ -103,6 +91,25 @@ impl BoardTable {
             true => format!("{style}{line}{style:#}\n"),
             false => line + "\n",
         }
+    }
+}
+
+/// Returns the names of rows: with the pane, and with its tmux server where there are several.
+pub(super) fn row_names(rows: &[Row]) -> Vec<String> {
+    let named = rows.iter().zip(server_names(rows));
+    let names = named.map(|(row, server)| match (&row.pane, server) {
+        (Some(pane), Some(server)) => format!("{server}:{} {pane}", row.name),
+        (Some(pane), None) => format!("{} {pane}", row.name),
+        (None, _) => row.name.clone(),
+    });
+    names.map(|name| one_line(&name)).collect()
+}
+
+/// Returns the state of a row, with its exit status if it has one.
+pub(super) fn state_in_words(row: &Row) -> String {
+    match row.exit_status {
+        Some(status) if row.has_ended() => format!("exited {status}"),
+        _ => one_line(row.state.as_str()),
     }
 }
 
@@ -152,7 +159,6 @@ fn counts(rows: &[Row]) -> String {
 }
 
 /// Returns the time since a point, in its largest unit.
-#[cfg(feature = "tui")]
 pub(super) fn age_of(since: Timestamp, now: Timestamp) -> String {
     age(now.micros().saturating_sub(since.micros()) / 1_000_000)
 }

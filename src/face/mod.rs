@@ -57,9 +57,9 @@ pub(crate) mod tui;
 mod samples;
 
 pub(crate) use asciicast::{AsciicastExport, AsciicastOptions};
-#[cfg(feature = "tui")]
-use board_table::age_of;
 pub(crate) use board_table::{BoardTable, server_names};
+#[cfg(feature = "tui")]
+use board_table::{age_of, row_names, state_in_words};
 pub(crate) use clean::one_line;
 pub(crate) use console::{BaselineLines, Console, ConsoleOptions};
 pub(crate) use event_writer::{EventWriter, Renderer, unless_broken_pipe};

@@ -3,6 +3,8 @@
 
 mod server;
 
+#[cfg(feature = "tui")]
+use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -67,13 +69,18 @@ pub(super) fn run_ui(options: &Options, config: &Config) -> Result<ExitCode, Fai
         .data_dir
         .clone()
         .unwrap_or_else(|| directory.data_path());
-    let socket = directory.socket();
     let server = PrivateServer::start(directory, &[&SESSIONS[..], &[QUESTION]].concat(), &clock)?;
     // What has ended can still be looked at. The scripts run for seconds.
     server
         .server()
         .run(["set-option", "-g", "remain-on-exit", "on"], &clock)?;
-    super::tui::run_demo(&socket, &data, options.coloured, config.longest)
+    let socket = (server.server()).run(["display-message", "-p", "#{socket_path}"], &clock)?;
+    super::tui::run_demo(
+        Path::new(socket.trim_end()),
+        &data,
+        options.coloured,
+        config.longest,
+    )
 }
 
 /// Runs the demo to the end of its sessions, or of its time.

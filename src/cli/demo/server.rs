@@ -62,16 +62,6 @@ impl DemoDirectory {
         Server::named(self.name.as_str()).with_env("TMUX_TMPDIR", self.directory.path())
     }
 
-    /// Returns the path of the server's socket.
-    #[cfg(feature = "tui")]
-    pub fn socket(&self) -> PathBuf {
-        let uid = rustix::process::getuid().as_raw();
-        self.directory
-            .path()
-            .join(format!("tmux-{uid}"))
-            .join(&self.name)
-    }
-
     /// Ends the server and removes the directory.
     pub fn clear(&self) {
         match self.server().run(["kill-server"], &Clock::system()) {

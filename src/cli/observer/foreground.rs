@@ -53,6 +53,7 @@ pub(super) fn run(options: &Options, typed: &TypedStart) -> Result<ExitCode, Fai
 
 /// Observes for one face, which finds the API at a socket of its own, until `ended` has a message or is
 /// closed. Another observer may observe at the same time: locks divide the runs.
+#[cfg(feature = "tui")]
 pub(super) fn run_privately(
     options: &Options,
     typed: &TypedStart,

@@ -2,7 +2,7 @@
 
 use super::action::Action;
 use super::commands::{self, Command};
-use super::effect::Effect;
+use super::effect::{CapturedPane, Effect};
 use super::layout::Focus;
 use super::line::Pattern;
 use super::model::{Help, Model};
@@ -146,30 +146,27 @@ impl Model {
         let row = self
             .selected_row()
             .filter(|_| self.view == ViewKind::Screen);
-        let pane = row.and_then(|row| Some((row.key(), row.pane.clone()?)));
-        match (row, self.at) {
-            (Some(row), Some(at)) if pane.is_some() => {
-                let row = Box::new(row.clone());
-                effects.push(Effect::Snapshot {
-                    generation,
-                    row,
-                    at,
-                });
-                effects.push(Effect::Capture {
-                    generation,
-                    pane: None,
-                });
-            }
-            (Some(row), None) if row.has_ended() && pane.is_some() => {
-                let (row, at) = (Box::new(row.clone()), self.now);
-                effects.push(Effect::Snapshot {
-                    generation,
-                    row,
-                    at,
-                });
-            }
-            _ => effects.push(Effect::Capture { generation, pane }),
+        let pane = row.and_then(|row| {
+            Some(CapturedPane {
+                pane: row.pane.clone()?,
+                server: row.server.clone(),
+            })
+        });
+        // A time in the past, or a pane that is gone, has the screen that was kept.
+        let at = match row {
+            Some(row) if pane.is_some() => self.at.or(row.has_ended().then_some(self.now)),
+            _ => None,
+        };
+        if let (Some(row), Some(at)) = (row, at) {
+            let row = Box::new(row.clone());
+            effects.push(Effect::Snapshot {
+                generation,
+                row,
+                at,
+            });
         }
+        let pane = pane.filter(|_| at.is_none());
+        effects.push(Effect::Capture { generation, pane });
     }
 
     fn next_waiting(&mut self, is_forward: bool, effects: &mut Vec<Effect>) {

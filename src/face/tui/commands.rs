@@ -1,12 +1,9 @@
 //! The commands of the input line that begins with a colon (pure).
 
-use jiff::civil::Time;
-use jiff::tz::TimeZone;
-
 use super::action::Action;
 use super::prompt::PromptKind;
 use super::view::ViewKind;
-use crate::timestamp::Timestamp;
+use crate::timestamp::{Timestamp, ago, local_time};
 
 /// The meaning of a command.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -56,7 +53,7 @@ pub(super) fn parse(typed: &str, now: Timestamp) -> Result<Option<Command>, Stri
         "filter" => Ok(Some(Command::Filter(rest.to_owned()))),
         "search" => Ok(Some(Command::Search(rest.to_owned()))),
         "now" => Ok(Some(Command::At(None))),
-        "at" => match time(rest, now) {
+        "at" => match ago(rest, now).or_else(|| local_time(rest, now)) {
             Some(at) => Ok(Some(Command::At(Some(at)))),
             None => Err(format!(
                 "at {rest}: give 10m, 2h, 13:14 or 2026-11-23 13:14"
@@ -71,49 +68,6 @@ pub(super) fn parse(typed: &str, now: Timestamp) -> Result<Option<Command>, Stri
 /// A view can be named by its first letters.
 fn is_short_for(typed: &str, name: &str) -> bool {
     !matches!(typed, "h" | "q") && name.starts_with(typed)
-}
-
-/// Reads a time: a duration before now, a time of the last 24 hours, or a date and time, in local time.
-fn time(text: &str, now: Timestamp) -> Option<Timestamp> {
-    if let Some((at, unit)) = text.char_indices().last()
-        && let Ok(count) = text[..at].parse::<i64>()
-    {
-        let seconds = match unit {
-            's' => 1,
-            'm' => 60,
-            'h' => 3600,
-            'd' => 86_400,
-            _ => return None,
-        };
-        let micros = count.checked_mul(seconds)?.checked_mul(1_000_000)?;
-        return Some(Timestamp::from_micros(now.micros().checked_sub(micros)?));
-    }
-    let zone = TimeZone::try_system().unwrap_or(TimeZone::UTC);
-    let today = jiff::Timestamp::from_microsecond(now.micros())
-        .ok()?
-        .to_zoned(zone.clone());
-    if let Ok(time) = text.parse::<Time>() {
-        let at = today
-            .datetime()
-            .date()
-            .to_datetime(time)
-            .to_zoned(zone.clone())
-            .ok()?;
-        let at = match at > today {
-            true => at
-                .yesterday()
-                .ok()?
-                .date()
-                .to_datetime(time)
-                .to_zoned(zone)
-                .ok()?,
-            false => at,
-        };
-        return Some(Timestamp::from_micros(at.timestamp().as_microsecond()));
-    }
-    let at: jiff::civil::DateTime = text.parse().ok()?;
-    let at = at.to_zoned(zone).ok()?;
-    Some(Timestamp::from_micros(at.timestamp().as_microsecond()))
 }
 
 #[cfg(test)]

@@ -24,6 +24,14 @@ pub(super) enum Place {
     Until(Timestamp),
 }
 
+/// A pane whose screen is captured.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct CapturedPane {
+    pub pane: PaneId,
+    /// The socket of its tmux server; `None` if the observer does not name it.
+    pub server: Option<String>,
+}
+
 /// A request to a thread.
 #[derive(Debug)]
 pub(super) enum Effect {
@@ -47,7 +55,7 @@ pub(super) enum Effect {
     /// Capture the screen of this pane, or of none.
     Capture {
         generation: u64,
-        pane: Option<(RowKey, PaneId)>,
+        pane: Option<CapturedPane>,
     },
     /// Read the last snapshot of the pane's screen at or before this time.
     Snapshot {

@@ -11,15 +11,15 @@ use std::time::Duration;
 
 use crossbeam_channel::{Sender, select_biased};
 
-use super::effect::Input;
+use super::effect::{CapturedPane, Input};
 use super::mailbox::Letters;
 use super::model::{Connection, Screen};
 use super::painted::StyledText;
 use super::window::{EVENTS_FOLLOWED, weight};
 use crate::api::{EventReader, NoItem, Streamed, get, percent_encoded};
-use crate::board::{Row, RowKey};
+use crate::board::Row;
 use crate::clock::Clock;
-use crate::event::{Cursor, Envelope, PaneId, ScreenRow, Styles};
+use crate::event::{Cursor, Envelope, ScreenRow, Styles};
 use crate::face::clean::push_clean;
 use crate::face::line_styles::LineStyles;
 use crate::thread::{Stop, is_stopped};
@@ -276,9 +276,7 @@ pub(super) fn read_live(
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Captured {
     pub generation: u64,
-    pub pane: Option<(RowKey, PaneId)>,
-    /// The socket of its tmux server, if the run names it.
-    pub server: Option<String>,
+    pub pane: Option<CapturedPane>,
 }
 
 /// Reports the screen of a pane again and again, while it is shown.
@@ -321,12 +319,12 @@ pub(super) fn read_screen(feed: &Feed, wanted: &Letters<Captured>, inputs: &Send
 }
 
 fn capture(feed: &Feed, captured: &Captured) -> Result<Screen, String> {
-    let Some((_, pane)) = &captured.pane else {
+    let Some(CapturedPane { pane, server }) = &captured.pane else {
         return Err("there is no pane".to_owned());
     };
     let socket = (feed.find)()?;
     let mut path = format!("/api/v1/panes/{}/screen", percent_encoded(pane.as_str()));
-    if let Some(server) = &captured.server {
+    if let Some(server) = server {
         path.push_str(&format!("?socket={}", percent_encoded(server)));
     }
     let answer = get(&socket, &path, None, Duration::ZERO).map_err(|error| error.to_string())?;

@@ -1,7 +1,6 @@
 //! The threads that read the logs of runs: `td-tui-pages` pages around the reader, `td-tui-scan` whole
 //! histories for searches, filters and the timeline.
 
-use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -13,7 +12,7 @@ use super::mailbox::Letters;
 use super::searching::{Scan, ScanState};
 use super::timeline::BandHistory;
 use super::window::{BYTES_MAX, EVENTS_FOLLOWED, EventPage, is_of_row};
-use crate::board::{Board, Row, RowKey};
+use crate::board::{Board, Row};
 use crate::clock::Clock;
 use crate::error::Result;
 use crate::event::{Cursor, Envelope, EventKind, Styles, TdEvent};
@@ -289,15 +288,4 @@ fn states(reading: &Reading, since: Timestamp) -> BandHistory {
         }
     }
     history
-}
-
-/// Returns the socket of the tmux server of a row's run.
-pub(super) fn socket_of(data: &DataDir, key: &RowKey) -> Option<String> {
-    let metadata = data.run(&key.execution_id).metadata().ok().flatten()?;
-    Some(metadata.identity?.socket)
-}
-
-pub(super) fn is_same_file(one: &Path, other: &Path) -> bool {
-    let real = |path: &Path| std::fs::canonicalize(path).ok();
-    one == other || real(one).is_some_and(|found| real(other) == Some(found))
 }

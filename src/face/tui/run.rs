@@ -24,9 +24,7 @@ use super::feeds::{
     Captured, Feed, FindObserver, Followed, Inbox, read_board, read_live, read_screen,
 };
 use super::keyboard::Keyboard;
-use super::log_files::{
-    PageRequest, Reading, ScanRequest, is_same_file, read_pages, scan, socket_of,
-};
+use super::log_files::{PageRequest, Reading, ScanRequest, read_pages, scan};
 use super::mailbox::{Mailbox, mailbox};
 use super::model::{About, Model};
 use super::pacer::Pacer;
@@ -344,13 +342,9 @@ impl Ui {
             }),
             Effect::Scan(scan) => threads.scans.send(ScanRequest::Lines(scan)),
             Effect::LoadTimeline { since } => threads.scans.send(ScanRequest::Timeline { since }),
-            Effect::Capture { generation, pane } => threads.screens.replace(Captured {
-                generation,
-                server: pane
-                    .as_ref()
-                    .and_then(|(key, _)| socket_of(&self.options.data, key)),
-                pane,
-            }),
+            Effect::Capture { generation, pane } => {
+                threads.screens.replace(Captured { generation, pane });
+            }
             Effect::Answer {
                 row,
                 text,
@@ -362,11 +356,10 @@ impl Ui {
 
     /// Shows a pane to the user. The inner error says why it cannot be shown.
     fn jump(&mut self, row: &Row) -> Result<std::result::Result<(), String>> {
-        let (Some(pane), Some(socket)) = (&row.pane, socket_of(&self.options.data, &row.key()))
-        else {
+        let (Some(pane), Some(socket)) = (&row.pane, &row.server) else {
             return Ok(Err("the tmux server of this pane is not known".to_owned()));
         };
-        let server = Server::socket(&socket);
+        let server = Server::socket(socket);
         let clock = &self.options.clock;
         if let Some((own_socket, own)) = &self.options.own
             && is_same_file(own_socket, Path::new(&socket))
@@ -395,9 +388,7 @@ impl Ui {
             // The UI may have ended.
             let _ = send.send(Input::Message(text));
         };
-        let (Some(pane), Some(socket)) =
-            (row.pane.clone(), socket_of(&self.options.data, &row.key()))
-        else {
+        let (Some(pane), Some(socket)) = (row.pane.clone(), row.server.clone()) else {
             // The queue is not full of answers: this thread does not wait for itself.
             let text = "the tmux server of this pane is not known".to_owned();
             let _ = self.threads.send.try_send(Input::Message(text));
@@ -440,4 +431,9 @@ impl Ui {
             }
         }
     }
+}
+
+fn is_same_file(one: &Path, other: &Path) -> bool {
+    let real = |path: &Path| std::fs::canonicalize(path).ok();
+    one == other || real(one).is_some_and(|found| real(other) == Some(found))
 }

@@ -18,7 +18,7 @@ pub(super) const LINES_MAX: usize = 2_000;
 /// The progress of reading the history.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ScanState {
-    /// So many events have been read.
+    /// The number of events that have been read so far.
     Reading(u64),
     Done,
     /// It could not be read.

@@ -132,7 +132,7 @@ impl BlockLines {
     }
 
     /// Returns the place of the line of a record of this block in the file, with its line feed.
-    #[cfg(feature = "cli")]
+    #[cfg(feature = "tui")]
     pub(super) fn place_of(&self, record: &LogRecord) -> Range<u64> {
         let Range { start, end } = record.place;
         self.offset + start as u64..self.offset + end as u64 + 1

@@ -4,12 +4,12 @@ use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::style::{Color, Modifier, Style};
 
-use super::cells::{fitted, put, restyle};
+use super::cells::{fitted, put, put_title, restyle};
 use crate::board::{Attention, Row};
-use crate::face::age_of;
 use crate::face::clean::one_line;
 use crate::face::tui::layout::Focus;
 use crate::face::tui::model::{Connection, Model};
+use crate::face::{age_of, row_names, state_in_words};
 
 pub(super) fn draw(model: &Model, area: Rect, buffer: &mut Buffer) {
     let title = match model.rows.len() {
@@ -21,18 +21,12 @@ pub(super) fn draw(model: &Model, area: Rect, buffer: &mut Buffer) {
         count => format!("{count} rows"),
     };
     let is_focused = model.focus == Focus::Board;
-    put(
-        buffer,
-        area.x,
-        area.y,
-        area.width,
-        &title,
-        title_style(is_focused),
-    );
+    put_title(buffer, area, &title, is_focused);
     let rows = usize::from(area.height.saturating_sub(1));
     let (mut line, mut group) = (0, None);
     let selected = model.selected_index();
-    for (index, row) in model.rows.iter().enumerate() {
+    let named = model.rows.iter().zip(row_names(&model.rows));
+    for (index, (row, name)) in named.enumerate() {
         let attention = row.attention();
         if group != Some(attention) {
             group = Some(attention);
@@ -56,7 +50,7 @@ pub(super) fn draw(model: &Model, area: Rect, buffer: &mut Buffer) {
         }
         if let Some(y) = place(line, model.board_top, rows) {
             let at = (area.x, area.y + 1 + y);
-            draw_row(model, row, at, area.width, buffer);
+            draw_row(model, (row, &name), at, area.width, buffer);
             if selected == Some(index) {
                 put(
                     buffer,
@@ -102,27 +96,25 @@ fn place(line: usize, top: usize, rows: usize) -> Option<u16> {
     u16::try_from(y).ok()
 }
 
-fn draw_row(model: &Model, row: &Row, (x, y): (u16, u16), width: u16, buffer: &mut Buffer) {
+fn draw_row(
+    model: &Model,
+    (row, name): (&Row, &str),
+    (x, y): (u16, u16),
+    width: u16,
+    buffer: &mut Buffer,
+) {
     let attention = row.attention();
-    let name = match &row.pane {
-        Some(pane) => format!("{} {pane}", row.name),
-        None => row.name.clone(),
-    };
-    let state = match row.exit_status {
-        Some(status) if row.has_ended() => format!("exited {status}"),
-        _ => row.state.as_str().to_owned(),
-    };
     let width = usize::from(width);
     let names = (width / 3).clamp(8, 28);
     let agents = if width >= 60 { 9 } else { 0 };
-    let mut text = format!("  {} {}", mark(row), fitted(&one_line(&name), names));
+    let mut text = format!("  {} {}", mark(row), fitted(name, names));
     if agents > 0 {
         let agent = row.agent.as_deref().unwrap_or("-");
         text.push(' ');
         text.push_str(&fitted(&one_line(agent), agents));
     }
     let age = age_of(row.since, model.now);
-    text.push_str(&format!(" {} {age:>4}  ", fitted(&one_line(&state), 9)));
+    text.push_str(&format!(" {} {age:>4}  ", fitted(&state_in_words(row), 9)));
     let last = row.asks.as_deref().unwrap_or(&row.last_line);
     text.push_str(one_line(last).trim());
     put(
@@ -162,13 +154,5 @@ pub(super) fn style(attention: Attention) -> Style {
         Attention::Finished => Style::new().fg(Color::Green),
         Attention::Working => Style::new(),
         Attention::Quiet => Style::new().add_modifier(Modifier::DIM),
-    }
-}
-
-/// Returns the style of the title of a part.
-pub(super) fn title_style(is_focused: bool) -> Style {
-    match is_focused {
-        true => Style::new().add_modifier(Modifier::BOLD | Modifier::REVERSED),
-        false => Style::new().add_modifier(Modifier::BOLD),
     }
 }

@@ -1,7 +1,8 @@
 //! Puts text into cells (pure).
 
 use ratatui::buffer::Buffer;
-use ratatui::style::Style;
+use ratatui::layout::Rect;
+use ratatui::style::{Modifier, Style};
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
 use crate::face::tui::painted::StyledText;
@@ -68,6 +69,16 @@ pub(super) fn put_line(
     u16::try_from(column.saturating_sub(from)).unwrap_or(u16::MAX)
 }
 
+/// Puts the title of a part into its first row.
+pub(super) fn put_title(buffer: &mut Buffer, area: Rect, text: &str, is_focused: bool) {
+    let style = match is_focused {
+        true => Style::new().add_modifier(Modifier::BOLD | Modifier::REVERSED),
+        false => Style::new().add_modifier(Modifier::BOLD),
+    };
+    let text = fitted(text, usize::from(area.width));
+    put(buffer, area.x, area.y, area.width, &text, style);
+}
+
 /// Changes the style of a row of cells.
 pub(super) fn restyle(buffer: &mut Buffer, (x, y): (u16, u16), columns: u16, style: Style) {
     let area = buffer.area;
@@ -102,7 +113,6 @@ pub(super) fn fitted(text: &str, columns: usize) -> String {
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
-    use ratatui::layout::Rect;
 
     use super::*;
 

@@ -3,8 +3,7 @@
 use ratatui::buffer::Buffer;
 use ratatui::style::{Modifier, Style};
 
-use super::board::title_style;
-use super::cells::{fitted, put};
+use super::cells::{put, put_title};
 use crate::face::tui::action::{BINDINGS, Binding};
 use crate::face::tui::model::Model;
 
@@ -20,8 +19,7 @@ pub(super) fn draw(model: &Model, buffer: &mut Buffer) {
             crate::face::clean::one_line(&help.typed)
         ),
     };
-    let title = fitted(&title, usize::from(area.width));
-    put(buffer, 0, 0, area.width, &title, title_style(true));
+    put_title(buffer, area, &title, true);
     let wanted = help.typed.to_lowercase();
     let is_wanted = |of: &&Binding| {
         let text = format!("{} {}", of.keys, of.meaning).to_lowercase();

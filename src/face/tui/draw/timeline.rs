@@ -4,9 +4,8 @@ use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::style::{Color, Modifier, Style};
 
-use super::board::title_style;
-use super::cells::{fitted, put, restyle};
-use crate::face::clean::one_line;
+use super::cells::{fitted, put, put_title, restyle};
+use crate::face::row_names;
 use crate::face::tui::layout::Focus;
 use crate::face::tui::model::Model;
 use crate::face::tui::timeline::Band;
@@ -26,15 +25,7 @@ pub(super) fn draw(model: &Model, area: Rect, buffer: &mut Buffer) {
         ""
     };
     let title = format!("timeline · {span}{at}{loading}");
-    let title = fitted(&title, usize::from(area.width));
-    put(
-        buffer,
-        area.x,
-        area.y,
-        area.width,
-        &title,
-        title_style(is_focused),
-    );
+    put_title(buffer, area, &title, is_focused);
     let (names, columns) = (model.time_names(), model.time_columns());
     if area.height < 3 || columns == 0 {
         return;
@@ -53,14 +44,9 @@ pub(super) fn draw(model: &Model, area: Rect, buffer: &mut Buffer) {
     let selected = model.selected_index();
     // The selected row stays visible.
     let first = selected.map_or(0, |index| (index + 1).saturating_sub(rows));
-    for (y, (index, row)) in
-        (area.y + 2..).zip(model.rows.iter().enumerate().skip(first).take(rows))
-    {
-        let name = match &row.pane {
-            Some(pane) => format!("{} {pane}", row.name),
-            None => row.name.clone(),
-        };
-        let name = fitted(&one_line(&name), usize::from(names));
+    let named = model.rows.iter().zip(row_names(&model.rows)).enumerate();
+    for (y, (index, (row, name))) in (area.y + 2..).zip(named.skip(first).take(rows)) {
+        let name = fitted(&name, usize::from(names));
         let style = match selected == Some(index) {
             true => Style::new().add_modifier(Modifier::REVERSED),
             false => Style::new(),

@@ -5,8 +5,7 @@ use ratatui::layout::Rect;
 use ratatui::style::{Modifier, Style};
 use unicode_width::UnicodeWidthStr;
 
-use super::board::title_style;
-use super::cells::{fitted, put, put_line, restyle};
+use super::cells::{fitted, put, put_line, put_title, restyle};
 use crate::board::Row;
 use crate::face::clean::one_line;
 use crate::face::tui::layout::Focus;
@@ -134,14 +133,7 @@ pub(super) fn draw_title(model: &Model, area: Rect, buffer: &mut Buffer) {
         "{}{right}",
         fitted(&left, width.saturating_sub(right.width()))
     );
-    put(
-        buffer,
-        area.x,
-        area.y,
-        area.width,
-        &text,
-        title_style(is_focused),
-    );
+    put_title(buffer, area, &text, is_focused);
 }
 
 fn title_of(row: &Row) -> String {

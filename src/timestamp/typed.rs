@@ -1,4 +1,5 @@
-//! Points in local time as people type them: `13:14`, `yesterday`, `2026-11-23 13:14` (pure, but for the zone).
+//! Points in time as people type them: `10m` ago, or in local time `13:14`, `yesterday`, `2026-11-23 13:14` (pure,
+//! but for the zone).
 
 use jiff::civil::{Date, DateTime, Time};
 use jiff::tz::TimeZone;
@@ -6,8 +7,25 @@ use jiff::{ToSpan, Zoned};
 
 use crate::timestamp::Timestamp;
 
+/// Reads the time before now as `10s`, `10m`, `2h` or `1d`; `None` for other text.
+pub(crate) fn ago(text: &str, now: Timestamp) -> Option<Timestamp> {
+    let (count, unit) = text.split_at_checked(text.len().checked_sub(1)?)?;
+    let seconds = match unit {
+        "s" => 1,
+        "m" => 60,
+        "h" => 3600,
+        "d" => 86_400,
+        _ => return None,
+    };
+    // Numbers with a sign are none that a person means.
+    let is_number = count.bytes().all(|byte| byte.is_ascii_digit());
+    let count: i64 = count.parse().ok().filter(|_| is_number)?;
+    let micros = count.checked_mul(seconds)?.checked_mul(1_000_000)?;
+    Some(Timestamp::from_micros(now.micros().saturating_sub(micros)))
+}
+
 /// Reads a point in local time; `None` for text that is none.
-pub(super) fn local_time(text: &str, now: Timestamp) -> Option<Timestamp> {
+pub(crate) fn local_time(text: &str, now: Timestamp) -> Option<Timestamp> {
     local_time_in(text, now, &TimeZone::try_system().unwrap_or(TimeZone::UTC))
 }
 
@@ -103,6 +121,33 @@ mod tests {
             read("2026-11-23 13:14:05.123").as_deref(),
             Some("2026-11-23T11:14:05.123000Z")
         );
+    }
+
+    #[test]
+    fn times_before_now_have_a_unit() {
+        let now: Timestamp = NOW.parse().unwrap();
+        for (text, seconds) in [
+            ("0s", Some(0)),
+            ("10m", Some(600)),
+            ("2h", Some(7200)),
+            ("1d", Some(86_400)),
+        ] {
+            let ago_s = ago(text, now).map(|at| (now.micros() - at.micros()) / 1_000_000);
+            assert_eq!(ago_s, seconds, "{text}");
+        }
+        for text in [
+            "",
+            "m",
+            "10",
+            "-5m",
+            "+5m",
+            "5 m",
+            "5ü",
+            "99999999999999d",
+            "13:14",
+        ] {
+            assert_eq!(ago(text, now), None, "{text}");
+        }
     }
 
     #[test]
