@@ -42,7 +42,7 @@ const SCREEN_PAUSE: Duration = Duration::from_millis(250);
 /// The time in which the live thread notices another selection.
 const CHECK: Duration = Duration::from_millis(20);
 
-/// The most bytes of live events that wait for the UI: what it handles within a frame.
+/// The most bytes of live events that wait for the UI.
 const INBOX_BYTES_MAX: usize = 4 * 1024 * 1024;
 
 /// Live events that are older than this are skipped: the UI shows what happens now.
@@ -169,19 +169,22 @@ impl Inbox {
         }
     }
 
-    /// Takes everything as one input; `None` if nothing waits.
-    pub fn take(&self) -> Option<Input> {
+    /// Takes the oldest events, about `bytes` of them, as one input; `None` if nothing waits.
+    pub fn take(&self, bytes: usize) -> Option<Input> {
         let mut waiting = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let Waiting {
-            generation,
-            events,
-            missed,
-            ..
-        } = std::mem::take(&mut *waiting);
+        let mut taken = 0;
+        let is_taken = |envelope: &&Envelope| {
+            let has_room = taken < bytes;
+            taken += weight(envelope);
+            has_room
+        };
+        let count = waiting.events.iter().take_while(is_taken).count();
+        let events: Vec<Envelope> = waiting.events.drain(..count).collect();
+        waiting.bytes -= events.iter().map(weight).sum::<usize>();
         (!events.is_empty()).then(|| Input::Live {
-            generation,
-            missed,
-            events: events.into(),
+            generation: waiting.generation,
+            missed: std::mem::take(&mut waiting.missed),
+            events,
         })
     }
 }

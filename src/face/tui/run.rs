@@ -46,6 +46,13 @@ const INPUTS_MAX: usize = 64;
 /// The time after which ages and times on the screen are drawn again.
 const TICK: Duration = Duration::from_secs(1);
 
+/// The bytes of live events that are handled in one go, about a millisecond's worth.
+const LIVE_BYTES: usize = 64 * 1024;
+
+/// The time that live events may take before each frame. A key waits no longer; the rest waits for the next
+/// frame, or is counted as missed.
+const LIVE_TIME: Duration = Duration::from_millis(8);
+
 /// The surroundings of the UI.
 pub(crate) struct TuiOptions {
     /// Finds the socket of the observer.
@@ -216,12 +223,11 @@ impl Ui {
                 recv(self.signals) -> _ => break,
                 recv(end) -> _ => break,
                 recv(self.keyboard.keys) -> key => match key {
-                    Ok(key) => self.key(key)?,
+                    Ok(key) => has_data |= self.key(key)?,
                     Err(_) => break,
                 },
                 recv(frame) -> _ => {
-                    has_data = false;
-                    self.take_live();
+                    has_data = self.take_live();
                     self.draw();
                 }
                 recv(bell) -> _ => has_data = true,
@@ -243,8 +249,8 @@ impl Ui {
         Ok(())
     }
 
-    /// Handles a key, and those that wait behind it, and draws.
-    fn key(&mut self, key: Input) -> Result<()> {
+    /// Handles a key, and those that wait behind it, and draws. Returns true if live events are left.
+    fn key(&mut self, key: Input) -> Result<bool> {
         self.handle(key)?;
         let now = self.options.clock.now();
         let due = self.pacer.due(true, now);
@@ -259,18 +265,24 @@ impl Ui {
                 recv(frame) -> _ => break,
             }
         }
-        self.take_live();
+        let has_data = self.take_live();
         self.draw();
-        Ok(())
+        Ok(has_data)
     }
 
-    fn take_live(&mut self) {
-        if let Some(live) = self.threads.inbox.take() {
+    /// Handles live events, as far as the time allows. Returns true if some are left.
+    fn take_live(&mut self) -> bool {
+        let deadline = self.options.clock.now() + LIVE_TIME;
+        while let Some(live) = self.threads.inbox.take(LIVE_BYTES) {
             let effects = self.model.update(live);
             for effect in effects {
                 self.request(effect);
             }
+            if self.options.clock.now() >= deadline {
+                return true;
+            }
         }
+        false
     }
 
     fn draw(&mut self) {
