@@ -166,6 +166,9 @@ pub mod process;
 
 mod observe;
 
+#[cfg(feature = "kernel")]
+pub mod kernel;
+
 pub mod agent_loop;
 
 pub mod wait;

@@ -90,6 +90,19 @@ impl Fold<'_> {
             }
             TdEvent::ExecutionOutput { text, .. } => self.text(id, None, text),
             TdEvent::ExecutionStarted {
+                pane: None,
+                cell: Some(_),
+                ..
+            } => {
+                // Cells come and go: the row is named after the kernel.
+                let (label, _) = id.as_str().rsplit_once('@').unwrap_or((id.as_str(), ""));
+                self.name_if_new(id, label);
+                self.execution(id, ExecutionKind::Kernel, |row, at| {
+                    row.exit_status = None;
+                    row.enter(RowState::Running, at);
+                });
+            }
+            TdEvent::ExecutionStarted {
                 command,
                 pane: None,
                 ..
@@ -105,10 +118,15 @@ impl Fold<'_> {
                 exit_code,
                 signal,
                 pane: None,
+                cell,
                 ..
             } => {
                 let status = exit_code.or_else(|| signal.map(|signal| 128 + signal));
-                self.execution(id, ExecutionKind::Command, |row, at| row.end(status, at));
+                let kind = match cell {
+                    Some(_) => ExecutionKind::Kernel,
+                    None => ExecutionKind::Command,
+                };
+                self.execution(id, kind, |row, at| row.end(status, at));
             }
             TdEvent::ExecutionStarted {
                 command,

@@ -33,19 +33,28 @@ pub enum ExecutionKind {
     Loop,
     /// A background agent.
     Agent,
+    /// A kernel.
+    Kernel,
 }
 
 impl ExecutionKind {
     /// Every kind.
-    pub const ALL: [Self; 4] = [Self::Pane, Self::Command, Self::Loop, Self::Agent];
+    pub const ALL: [Self; 5] = [
+        Self::Pane,
+        Self::Command,
+        Self::Loop,
+        Self::Agent,
+        Self::Kernel,
+    ];
 
-    /// Returns the name: `pane`, `command`, `loop` or `agent`.
+    /// Returns the name: `pane`, `command`, `loop`, `agent` or `kernel`.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Pane => "pane",
             Self::Command => "command",
             Self::Loop => "loop",
             Self::Agent => "agent",
+            Self::Kernel => "kernel",
         }
     }
 }

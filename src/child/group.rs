@@ -194,7 +194,7 @@ impl ProcessGroup {
     }
 
     /// Returns the descriptor that becomes readable at the child's end.
-    pub(super) fn exit_fd(&self) -> Option<PollFd<'_>> {
+    pub(crate) fn exit_fd(&self) -> Option<PollFd<'_>> {
         let exit = self.exit.as_ref()?;
         Some(PollFd::new(exit, PollFlags::IN))
     }

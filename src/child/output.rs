@@ -45,7 +45,7 @@ impl OutputReader {
 
     /// Returns the descriptor to wait for. A hung-up terminal has none: it is always ready, so it is
     /// read once per round instead.
-    pub(super) fn waits_for(&self) -> Option<PollFd<'_>> {
+    pub(crate) fn waits_for(&self) -> Option<PollFd<'_>> {
         let source = self.source.as_ref().filter(|_| !self.is_hung_up)?;
         Some(PollFd::from_borrowed_fd(source.as_fd(), PollFlags::IN))
     }
@@ -62,7 +62,7 @@ impl OutputReader {
 
     /// Reads what is available and passes it to `handle`; returns the number of bytes. Stops soon after
     /// `bytes_max`, because the writer may never pause.
-    pub(super) fn read(
+    pub(crate) fn read(
         &mut self,
         buffer: &mut [u8],
         bytes_max: usize,

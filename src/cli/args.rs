@@ -13,6 +13,8 @@ use super::completers::{self, Shell};
 use super::history_args::{TypedExport, TypedLog, TypedReplay, TypedRuns};
 use super::loop_args::TypedLoop;
 use super::observer::{TypedService, TypedStart, TypedStop};
+#[cfg(feature = "kernel")]
+use super::kernel_args::TypedKernel;
 use super::run_args::TypedRun;
 use super::schema::TypedSchema;
 use super::status_args::TypedStatus;
@@ -127,6 +129,9 @@ pub(super) enum Command {
     Watch(TypedWatch),
     /// Run a command, show and keep its output, and exit with its code
     Run(TypedRun),
+    /// Run code on a Jupyter kernel, or show what its clients run
+    #[cfg(feature = "kernel")]
+    Kernel(Box<TypedKernel>),
     /// Repeat an agent until a check passes
     Loop(Box<TypedLoop>),
     /// Report the end of background agents from the files they write

@@ -26,6 +26,8 @@ const MEANINGLESS: &[(&str, &[&str])] = &[
     ("demo", &SERVER),
     ("watch", &[]),
     ("run", &SERVER),
+    #[cfg(feature = "kernel")]
+    ("kernel", &SERVER),
     ("loop", &SERVER),
     ("agents", &SERVER),
     (

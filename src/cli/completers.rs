@@ -83,6 +83,14 @@ fn runs_of(typed: &OsStr, kind: Option<&'static str>) -> Vec<CompletionCandidate
     candidates(&typed.to_string_lossy(), names)
 }
 
+/// Offers the connection files of kernels that run.
+#[cfg(feature = "kernel")]
+pub(super) fn connections() -> Vec<CompletionCandidate> {
+    let names = crate::kernel::running_kernels();
+    let names = names.iter().filter_map(|path| path.file_name());
+    names.map(CompletionCandidate::new).collect()
+}
+
 /// Offers the formats of agents' output.
 pub(super) fn formats() -> Vec<CompletionCandidate> {
     let formats = Format::ALL.iter();

@@ -24,6 +24,15 @@ mod notes;
 mod pass_through;
 mod run;
 mod run_args;
+
+#[cfg(feature = "kernel")]
+mod kernel;
+#[cfg(feature = "kernel")]
+mod kernel_args;
+#[cfg(feature = "kernel")]
+mod kernel_notebook;
+#[cfg(feature = "kernel")]
+mod kernel_question;
 mod schema;
 mod states;
 mod wait;
@@ -170,6 +179,8 @@ fn dispatch(args: Args) -> Result<ExitCode, Failure> {
         Command::Demo(typed) => demo::run(&options, demo::Config::from_typed(&typed)),
         Command::Watch(typed) => watch::run(&options, watch::Config::from_typed(typed)?),
         Command::Run(typed) => run::run(&options, run::Config::from_typed(typed, &options)?),
+        #[cfg(feature = "kernel")]
+        Command::Kernel(typed) => kernel::run(&options, kernel::Config::from_typed(*typed)?),
         Command::Loop(typed) => loops::run(&options, loops::Config::from_typed(*typed, &options)?),
         Command::Agents(typed) => agents::run(&options, agents::Config::from_typed(typed)?),
         Command::Hooks(typed) => agent_hooks::run(&typed),

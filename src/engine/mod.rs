@@ -340,6 +340,18 @@ impl Engine {
         self.attach_job(loop_job(name, engine, extra))
     }
 
+    /// Runs code on a kernel, or listens to it, on its own thread.
+    ///
+    /// # Errors
+    /// If threads cannot be started. [`JobHandle::wait`] reports a kernel that cannot be used.
+    #[cfg(all(feature = "cli", feature = "kernel"))]
+    pub(crate) fn run_kernel(
+        &mut self,
+        task: crate::kernel::KernelTask,
+    ) -> Result<JobHandle<crate::kernel::KernelOutcome, crate::kernel::TaskControl>> {
+        self.attach_job(crate::kernel::kernel_job(task))
+    }
+
     /// Adds data to the metadata of an open run, in place of earlier data with the same names.
     #[cfg(feature = "cli")]
     pub(crate) fn add_metadata(&self, id: &ExecutionId, extra: Map<String, Value>) {

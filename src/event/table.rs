@@ -269,7 +269,7 @@ macro_rules! event_table {
                 /// The number of the last dropped event.
                 last_seq: u64,
             }
-            /// A child process starts; with a pane, a job in it: a program that the pane's shell
+            /// A child process starts, or code in a kernel; with a pane, a job in it: a program that the pane's shell
             /// has started in the foreground, as the kernel or the shell itself (OSC 133) reports.
             ExecutionStarted execution_started lifecycle {
                 /// The command line.
@@ -280,15 +280,17 @@ macro_rules! event_table {
                 pane: Option<PaneId>,
                 /// The process id, if it is known.
                 pid: Option<u32>,
+                /// The number of a kernel's cell: of code that a kernel runs.
+                cell: Option<u32>,
             }
-            /// A child process printed text.
+            /// A child process or a cell printed text.
             ExecutionOutput execution_output text {
                 /// The stream of the text.
                 stream: EnumOrUnknown<OutputStream>,
                 /// Several lines, or a part of one.
                 text: String,
             }
-            /// A child process, or a job in a pane, has ended.
+            /// A child process, code in a kernel, or a job in a pane, has ended.
             ExecutionCompleted execution_completed lifecycle {
                 /// The exit code, if the process exited and the code is known.
                 exit_code: Option<i32>,
@@ -300,6 +302,8 @@ macro_rules! event_table {
                 pane: Option<PaneId>,
                 /// The process id, if it is known.
                 pid: Option<u32>,
+                /// The number of a kernel's cell, whose exit code is 1 after an exception.
+                cell: Option<u32>,
             }
             /// An agent finished its turn.
             TurnCompleted turn_completed lifecycle {

@@ -30,6 +30,8 @@ mod glob;
 mod line;
 mod name;
 mod ownership;
+#[cfg(any(feature = "cli", feature = "kernel"))]
+mod trusted_file;
 mod replay_pace;
 mod rotate;
 
@@ -77,6 +79,8 @@ pub(crate) use name::fnv1a;
 pub use notice::{LogNotice, LogNoticeKind, LogReport, LostRun};
 #[cfg(feature = "cli")]
 pub(crate) use ownership::TrustedOwner;
+#[cfg(any(feature = "cli", feature = "kernel"))]
+pub(crate) use trusted_file::read_trusted_file;
 pub use prune::{Pruned, Retention};
 pub use read::{Follower, LogReader, LogRecord, LogSource, Merged, MergedLogs, Query, ReadReport};
 #[cfg(feature = "tui")]

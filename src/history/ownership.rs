@@ -16,7 +16,7 @@ pub(crate) enum TrustedOwner {
     /// Only the user that runs the program: what it writes must be its own.
     User,
     /// The user, or root: what an administrator installs for everyone.
-    #[cfg(feature = "cli")]
+    #[cfg(any(feature = "cli", feature = "kernel"))]
     UserOrRoot,
 }
 
@@ -33,7 +33,7 @@ impl TrustedOwner {
     fn check_for(self, user: u32, path: &Path, owner: u32, mode: u32) -> Result<()> {
         let is_trusted = match self {
             Self::User => owner == user,
-            #[cfg(feature = "cli")]
+            #[cfg(any(feature = "cli", feature = "kernel"))]
             Self::UserOrRoot => owner == user || owner == 0,
         };
         if !is_trusted {
@@ -89,7 +89,7 @@ mod tests {
         }
     }
 
-    #[cfg(feature = "cli")]
+    #[cfg(any(feature = "cli", feature = "kernel"))]
     #[test]
     fn files_of_root_are_accepted_where_an_administrator_may_install_them() {
         let check = |owner, mode| {

@@ -54,6 +54,7 @@ impl CommandEvent {
                 cwd,
                 pane,
                 pid,
+                cell: None,
             },
             Self::Completed {
                 pid,
@@ -67,6 +68,7 @@ impl CommandEvent {
                 duration_ms: u64::try_from(took.as_millis()).unwrap_or(u64::MAX),
                 pane,
                 pid,
+                cell: None,
             },
         }
     }

@@ -96,12 +96,17 @@ impl<S: TextSink> OutputBatcher<S> {
     /// Passes on everything at the end of the output; returns the sink and the number of lines beyond
     /// the limit.
     pub fn finish(mut self, now: Instant) -> (S, u64) {
+        self.end_lines(now);
+        (self.sink, self.limit.lost())
+    }
+
+    /// Passes on everything, open lines included. Text that follows begins new lines.
+    pub fn end_lines(&mut self, now: Instant) {
         for stream in OutputStream::ALL {
             self.flush(now);
             self.lines[stream.index()].finish(now);
         }
         self.flush(now);
-        (self.sink, self.limit.lost())
     }
 
     fn has_text(&self) -> bool {

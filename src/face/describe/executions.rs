@@ -8,8 +8,9 @@ use crate::face::tone::Tone;
 pub(super) fn describe(event: &TdEvent) -> Option<Description> {
     let labelled = Description::labelled;
     Some(match event {
-        TdEvent::ExecutionStarted { command, .. } => {
-            labelled("command", Tone::Plain, command.clone())
+        TdEvent::ExecutionStarted { command, cell, .. } => {
+            let label = if cell.is_some() { "code" } else { "command" };
+            labelled(label, Tone::Plain, command.clone())
         }
         TdEvent::ExecutionCompleted {
             exit_code,

@@ -1,0 +1,347 @@
+//! `td-observe kernel`: code on a Jupyter kernel, shown while it prints, or what other clients run there.
+
+use std::io::{self, IsTerminal, Read};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use crossbeam_channel::{never, select_biased};
+use serde_json::{Map, Value};
+
+use super::failure::Failure;
+use super::history_args::TypedKeeping;
+use super::keeping;
+use super::kernel_args::TypedKernel;
+use super::kernel_notebook::NotebookCopy;
+use super::kernel_question;
+use super::live;
+use super::notes::Notes;
+use super::options::Options;
+use super::output::say;
+use super::pass_through::{self, PassOptions};
+use super::signals::Signals;
+use crate::clock::Clock;
+use crate::kernel::{
+    CodeCell, ConnectionInfo, KernelChoice, KernelOutcome, KernelSpec, KernelTask, Notebook,
+    TaskControl, running_kernels,
+};
+use crate::observe::{JobHandle, RunName};
+
+/// The most bytes of code or of a notebook.
+const CODE_BYTES_MAX: u64 = 256 * 1024 * 1024;
+
+/// Interrupted.
+const INTERRUPTED: u8 = 130;
+
+/// The code of `kernel`.
+#[derive(Debug)]
+enum Code {
+    /// None: the kernel is listened to.
+    None,
+    Text(String),
+    Notebook(Box<Notebook>, Option<PathBuf>),
+}
+
+/// The configuration of `kernel`.
+#[derive(Debug)]
+pub(super) struct Config {
+    kernel: KernelChoice,
+    code: Code,
+    label: String,
+    extra: Map<String, Value>,
+    allow_errors: bool,
+    max_lines: Option<u64>,
+    execution_id: Option<String>,
+    has_timestamps: bool,
+    keeping: TypedKeeping,
+}
+
+impl Config {
+    pub fn from_typed(mut typed: TypedKernel) -> Result<Self, Failure> {
+        if typed.execution_id.as_ref().is_some_and(String::is_empty) {
+            return Err(Failure::usage("--execution-id: the id is empty"));
+        }
+        // `--save NOTEBOOK` names the notebook.
+        if typed.file.is_none() && typed.code.is_none() {
+            typed.file = typed.save.as_mut().and_then(Option::take);
+        }
+        let code = code(&typed)?;
+        let mut extra = Map::new();
+        let mut note = |name: &str, value: String| extra.insert(name.to_owned(), value.into());
+        let kernel = match (&typed.connection, &code) {
+            (Some(connection), _) => {
+                let path = connection_file(connection)?;
+                note("connection", path.display().to_string());
+                KernelChoice::Connect(ConnectionInfo::read(&path)?)
+            }
+            (None, Code::None) if typed.kernel.is_none() => return Err(nothing_to_do()),
+            (None, code) => {
+                let of_notebook = match code {
+                    Code::Notebook(notebook, _) => notebook.kernel_name(),
+                    _ => None,
+                };
+                let name = typed.kernel.as_deref().or(of_notebook).unwrap_or("python3");
+                let spec = KernelSpec::find(name)?;
+                note("kernel", spec.name().to_owned());
+                KernelChoice::Start(spec)
+            }
+        };
+        if let Code::Text(text) = &code {
+            note("command", text.lines().next().unwrap_or_default().to_owned());
+        }
+        let label = match (&typed.file, &typed.connection, &kernel) {
+            (Some(file), ..) if file.as_os_str() != "-" => file_name(file),
+            (_, Some(connection), _) => {
+                let path = Path::new(connection);
+                path.file_stem().unwrap_or_default().to_string_lossy().into_owned()
+            }
+            (.., KernelChoice::Start(spec)) => spec.name().to_owned(),
+            (.., KernelChoice::Connect(_)) => "kernel".to_owned(),
+        };
+        Ok(Self {
+            kernel,
+            code,
+            label,
+            extra,
+            allow_errors: typed.allow_errors,
+            max_lines: typed.max_lines,
+            execution_id: typed.execution_id,
+            has_timestamps: typed.timestamps,
+            keeping: typed.keeping,
+        })
+    }
+}
+
+fn code(typed: &TypedKernel) -> Result<Code, Failure> {
+    let is_notebook = |file: &Path| file.extension().is_some_and(|it| it.eq_ignore_ascii_case("ipynb"));
+    let code = match (&typed.code, &typed.file) {
+        (Some(code), _) => Code::Text(code.clone()),
+        (None, None) => Code::None,
+        (None, Some(file)) if is_notebook(file) => {
+            let notebook = Notebook::read(&read_code(file)?)
+                .map_err(|error| Failure::usage(format!("cannot use {file:?}: {error}")))?;
+            let copy = typed.save.clone().map(|copy| copy.unwrap_or_else(|| copy_of(file)));
+            if copy.as_ref().is_some_and(|copy| is_same(copy, file)) {
+                return Err(Failure::usage(format!(
+                    "--save {file:?}: that is the notebook itself, which is left as it is; name another file"
+                )));
+            }
+            return Ok(Code::Notebook(Box::new(notebook), copy));
+        }
+        (None, Some(file)) => Code::Text(read_code(file)?),
+    };
+    if typed.save.is_some() {
+        return Err(Failure::usage("--save writes a notebook: give a file that ends in .ipynb"));
+    }
+    Ok(code)
+}
+
+fn is_same(one: &Path, other: &Path) -> bool {
+    let real = |path: &Path| std::fs::canonicalize(path).ok();
+    one == other || real(one).is_some_and(|path| real(other) == Some(path))
+}
+
+fn copy_of(notebook: &Path) -> PathBuf {
+    notebook.with_extension("executed.ipynb")
+}
+
+fn read_code(file: &Path) -> Result<String, Failure> {
+    let is_stdin = file.as_os_str() == "-";
+    let failed = |cause: io::Error| match is_stdin {
+        true => Failure::usage(format!("cannot read standard input: {cause}")),
+        false => Failure::usage(format!("cannot read {file:?}: {cause}")),
+    };
+    let source: Box<dyn Read> = match is_stdin {
+        true => Box::new(io::stdin()),
+        false => Box::new(std::fs::File::open(file).map_err(failed)?),
+    };
+    let mut text = String::new();
+    source
+        .take(CODE_BYTES_MAX)
+        .read_to_string(&mut text)
+        .map_err(failed)?;
+    Ok(text)
+}
+
+fn file_name(file: &Path) -> String {
+    file.file_name().unwrap_or_default().to_string_lossy().into_owned()
+}
+
+/// Returns the connection file with this path, or with this name among those of running kernels.
+fn connection_file(typed: &str) -> Result<PathBuf, Failure> {
+    let path = Path::new(typed);
+    if typed.contains('/') || path.exists() {
+        return Ok(path.to_owned());
+    }
+    let running = running_kernels();
+    let is_named = |path: &&PathBuf| {
+        let name = file_name(path);
+        let stem = name.strip_suffix(".json").unwrap_or(&name);
+        name == typed || stem == typed || stem.strip_prefix("kernel-") == Some(typed)
+    };
+    running.iter().find(is_named).cloned().ok_or_else(|| {
+        Failure::usage(format!(
+            "there is no connection file {typed:?}, here or in Jupyter's runtime directory{}",
+            listed(&running)
+        ))
+    })
+}
+
+fn nothing_to_do() -> Failure {
+    Failure::usage(format!(
+        "nothing to run and nothing to listen to: give -c CODE or a file, or --connection FILE{}",
+        listed(&running_kernels())
+    ))
+}
+
+fn listed(running: &[PathBuf]) -> String {
+    const NAMES_MAX: usize = 5;
+    match running {
+        [] => String::new(),
+        running => {
+            let names: Vec<String> = running.iter().take(NAMES_MAX).map(|it| file_name(it)).collect();
+            format!("; the latest there: {}", names.join(", "))
+        }
+    }
+}
+
+/// Runs the code to its end, or listens until the kernel ends or a signal arrives.
+pub(super) fn run(options: &Options, config: Config) -> Result<ExitCode, Failure> {
+    let control: std::sync::Arc<std::sync::OnceLock<TaskControl>> = Default::default();
+    let last_act = {
+        let control = control.clone();
+        move || {
+            if let Some(control) = control.get() {
+                control.kill();
+            }
+        }
+    };
+    let signals = Signals::catch(last_act)?;
+    let clock = Clock::system();
+    let (builder, rules) = keeping::builder(options, &config.keeping, &clock)?;
+    keeping::check_id(&rules, config.execution_id.as_deref())?;
+    let mut engine = builder.start().map_err(keeping::unusable)?;
+    let is_passed = !options.json && !options.quiet && !io::stdout().is_terminal();
+    let (mut printing, mut passing, mut notes) = (None, None, None);
+    let mut byte_sink: Option<Box<dyn crate::process::ByteSink>> = None;
+    if is_passed {
+        let pass = PassOptions {
+            has_timestamps: config.has_timestamps,
+            lines_max: config.max_lines,
+        };
+        let (sink, begun) = pass_through::start(&pass, &clock)?;
+        byte_sink = Some(Box::new(sink));
+        (passing, notes) = (Some(begun), Some(Notes::start(&engine)));
+    } else {
+        printing = live::print_one(&engine, options, config.has_timestamps, &clock)?;
+    }
+    let seconds = clock.wall().micros().div_euclid(1_000_000);
+    let name = match config.execution_id {
+        Some(id) => RunName::Exact(id.into()),
+        None => RunName::Labelled(format!("{}@{seconds}", config.label)),
+    };
+    let (cells, copy) = match config.code {
+        Code::None => (None, None),
+        Code::Text(code) => {
+            let cell = CodeCell { number: 1, code, may_fail: config.allow_errors };
+            (Some(vec![cell]), None)
+        }
+        Code::Notebook(notebook, copy) => {
+            let mut cells = notebook.code_cells();
+            cells.iter_mut().for_each(|cell| cell.may_fail |= config.allow_errors);
+            let copy = copy.map(|path| NotebookCopy::create(*notebook, path)).transpose()?;
+            (Some(cells), copy)
+        }
+    };
+    let is_listening = cells.is_none();
+    let can_ask = !is_listening && !options.json && kernel_question::has_user();
+    let task = KernelTask {
+        kernel: config.kernel,
+        cells,
+        name,
+        label: config.label,
+        extra: config.extra,
+        lines_max: config.max_lines,
+        ask: can_ask.then(kernel_question::ask),
+        byte_sink,
+        recorder: copy.map(|copy| Box::new(copy) as _),
+        on_connected: is_listening.then(|| Box::new(tell_connection) as _),
+    };
+    let job = engine.run_kernel(task)?;
+    let _ = control.set(job.control().clone());
+    let mut interrupted = wait(&mut engine, &job, is_listening, &signals);
+    // A source that waits for a kernel ends with the engine.
+    let is_over = interrupted;
+    live::finish(engine, printing, is_over, &signals, &clock);
+    let ended = job.wait();
+    let deadline = is_over.then(|| clock.now() + live::PRINT_REST);
+    if let Some(passing) = passing {
+        passing.finish(deadline, live::PRINT_REST, &signals, &clock);
+    }
+    if let Some(notes) = notes {
+        notes.tell();
+    }
+    // A listener that is stopped has done what it was for.
+    interrupted &= !is_listening;
+    exit(ended, interrupted, is_over)
+}
+
+fn exit(
+    ended: crate::Result<KernelOutcome>,
+    interrupted: bool,
+    is_over: bool,
+) -> Result<ExitCode, Failure> {
+    match ended {
+        _ if interrupted => Ok(ExitCode::from(INTERRUPTED)),
+        // It was stopped before the kernel was connected.
+        Err(_) if is_over => Ok(ExitCode::SUCCESS),
+        Err(error) => Err(error.into()),
+        Ok(outcome) => {
+            if outcome.lost_lines > 0 {
+                say(&format!(
+                    "{} more lines were read and not kept: see --max-lines",
+                    outcome.lost_lines
+                ));
+            }
+            Ok(live::code(outcome.has_failed))
+        }
+    }
+}
+
+/// Waits until the job has ended, its reader has gone, or a signal arrives. Returns true after a signal, which
+/// interrupts the code first.
+fn wait(
+    engine: &mut crate::Engine,
+    job: &JobHandle<KernelOutcome, TaskControl>,
+    is_listening: bool,
+    signals: &Signals,
+) -> bool {
+    let done = engine.done();
+    select_biased! {
+        recv(signals.first()) -> _ => {
+            if !is_listening && job.control().interrupt() {
+                // Code that does not end is killed by the second Ctrl-C.
+                let _ = done.recv();
+            }
+            true
+        }
+        recv(done) -> _ => false,
+        recv(never::<()>()) -> _ => false,
+    }
+}
+
+/// Tells where other clients find a kernel that was started to be listened to.
+fn tell_connection(connection_file: Option<&Path>) {
+    if let Some(path) = connection_file {
+        say(&format!("listening; other clients connect with {}", path.display()));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_copy_stands_beside_its_notebook() {
+        assert_eq!(copy_of(Path::new("a/b.ipynb")), Path::new("a/b.executed.ipynb"));
+    }
+}

@@ -1,0 +1,58 @@
+//! The copy of a notebook that gets the new outputs: written after each cell, so that a crash keeps the
+//! finished ones.
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use super::failure::Failure;
+use crate::error::{Error, Result};
+use crate::kernel::{CellOutput, CellOutputs, CellRecorder, Notebook};
+
+/// A copy that is being written.
+pub(super) struct NotebookCopy {
+    notebook: Notebook,
+    outputs: CellOutputs,
+    path: PathBuf,
+}
+
+impl NotebookCopy {
+    /// Writes the notebook without outputs: whether the file can be written is known before any code runs.
+    pub fn create(mut notebook: Notebook, path: PathBuf) -> std::result::Result<Self, Failure> {
+        notebook.clear_outputs();
+        let copy = Self {
+            notebook,
+            outputs: CellOutputs::default(),
+            path,
+        };
+        copy.write()
+            .map_err(|error| Failure::usage(format!("--save: {error:?}")))?;
+        Ok(copy)
+    }
+
+    /// Replaces the file in one step.
+    fn write(&self) -> Result<()> {
+        let failed = |cause| Error::file("cannot write", &self.path, cause);
+        let parent = self.path.parent().filter(|parent| !parent.as_os_str().is_empty());
+        let directory = parent.unwrap_or(Path::new("."));
+        let mut file = tempfile::Builder::new()
+            .prefix(".td-observe-")
+            .tempfile_in(directory)
+            .map_err(failed)?;
+        file.write_all(self.notebook.text()?.as_bytes()).map_err(failed)?;
+        file.persist(&self.path)
+            .map_err(|error| failed(error.error))?;
+        Ok(())
+    }
+}
+
+impl CellRecorder for NotebookCopy {
+    fn output(&mut self, output: &CellOutput) {
+        self.outputs.push(output);
+    }
+
+    fn end(&mut self, cell: u32, count: Option<u32>) -> Result<()> {
+        let outputs = std::mem::take(&mut self.outputs).finish();
+        self.notebook.set_outputs(cell, count, outputs);
+        self.write()
+    }
+}

@@ -1,0 +1,247 @@
+//! One request for execution, from its messages to its outputs and its end (pure).
+//!
+//! A cell has ended when the kernel is idle again and has replied. The two come on different sockets, in
+//! any order.
+
+use super::content::{
+    ClearContent, DisplayContent, ErrorContent, InputContent, LogLine, QuestionContent,
+    ReplyContent, StatusContent, StreamContent,
+};
+use super::wire::{Channel, Message};
+use crate::event::OutputStream;
+
+/// The type of display data that are lines of a log.
+const LOG_TYPE: &str = "application/vnd.td-observe.log+json";
+
+/// One output of a cell.
+#[derive(Clone, Debug)]
+pub(crate) enum CellOutput {
+    /// Printed text.
+    Text { stream: OutputStream, text: String },
+    /// A value that is shown.
+    Display(DisplayContent),
+    /// The value of the last expression.
+    Result(DisplayContent),
+    /// A new form of a value that was shown.
+    Update(DisplayContent),
+    /// An exception.
+    Error(ErrorContent),
+    /// The output so far is replaced, at once or by the next output.
+    Clear { wait: bool },
+}
+
+/// The meaning of a message for a cell.
+#[derive(Debug)]
+pub(crate) enum CellStep {
+    /// The kernel runs this code.
+    Begins { code: String, count: Option<u32> },
+    Output(CellOutput),
+    /// The code asks the user.
+    Question(QuestionContent),
+    /// Nothing to show.
+    Nothing,
+}
+
+/// The end of a cell's code.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum CellStatus {
+    /// The code ran to its end.
+    #[default]
+    Ok,
+    /// The code raised an exception.
+    Error {
+        /// The name of the exception, such as `ValueError`.
+        name: String,
+        /// The exception's message.
+        message: String,
+    },
+    /// The kernel did not run the code, because code before it had failed or was interrupted.
+    Aborted,
+}
+
+impl CellStatus {
+    /// Returns true if the code ran to its end.
+    pub fn is_ok(&self) -> bool {
+        *self == Self::Ok
+    }
+}
+
+/// The messages of one request.
+#[derive(Debug, Default)]
+pub(crate) struct Cell {
+    pub count: Option<u32>,
+    status: CellStatus,
+    /// An exception was shown already: the reply repeats it.
+    has_error: bool,
+    has_reply: bool,
+    is_idle: bool,
+}
+
+impl Cell {
+    /// Takes a message that belongs to this request.
+    pub fn take(&mut self, message: &Message) -> CellStep {
+        match (message.channel, message.msg_type.as_str()) {
+            (Channel::Iopub, _) => self.published(message),
+            (Channel::Shell, "execute_reply") => {
+                self.has_reply = true;
+                self.replied(message.content().unwrap_or_default())
+            }
+            (Channel::Stdin, "input_request") => {
+                CellStep::Question(message.content().unwrap_or_default())
+            }
+            _ => CellStep::Nothing,
+        }
+    }
+
+    /// Returns true when the kernel has replied to the request.
+    pub fn has_reply(&self) -> bool {
+        self.has_reply
+    }
+
+    /// Returns true when all outputs of the cell have come.
+    pub fn is_idle(&self) -> bool {
+        self.is_idle
+    }
+
+    /// Returns the end of the code.
+    pub fn status(&self) -> &CellStatus {
+        &self.status
+    }
+
+    fn published(&mut self, message: &Message) -> CellStep {
+        let output = match message.msg_type.as_str() {
+            "status" => {
+                let status: StatusContent = message.content().unwrap_or_default();
+                self.is_idle |= status.execution_state == "idle";
+                return CellStep::Nothing;
+            }
+            "execute_input" => {
+                let input: InputContent = message.content().unwrap_or_default();
+                self.count = input.execution_count.or(self.count);
+                return CellStep::Begins {
+                    code: input.code,
+                    count: self.count,
+                };
+            }
+            "stream" => {
+                let content: StreamContent = message.content().unwrap_or_default();
+                CellOutput::Text {
+                    stream: match content.name.as_str() {
+                        "stderr" => OutputStream::Stderr,
+                        _ => OutputStream::Stdout,
+                    },
+                    text: content.text,
+                }
+            }
+            "display_data" => CellOutput::Display(message.content().unwrap_or_default()),
+            "update_display_data" => CellOutput::Update(message.content().unwrap_or_default()),
+            "execute_result" => CellOutput::Result(message.content().unwrap_or_default()),
+            "clear_output" => {
+                let content: ClearContent = message.content().unwrap_or_default();
+                CellOutput::Clear { wait: content.wait }
+            }
+            "error" => {
+                let content: ErrorContent = message.content().unwrap_or_default();
+                self.failed(content.ename.clone(), content.evalue.clone());
+                self.has_error = true;
+                CellOutput::Error(content)
+            }
+            _ => return CellStep::Nothing,
+        };
+        CellStep::Output(output)
+    }
+
+    fn replied(&mut self, reply: ReplyContent) -> CellStep {
+        self.count = reply.execution_count.or(self.count);
+        match reply.status.as_str() {
+            "error" => {
+                self.failed(reply.ename.clone(), reply.evalue.clone());
+                if self.has_error || (reply.ename.is_empty() && reply.traceback.is_empty()) {
+                    return CellStep::Nothing;
+                }
+                // A kernel that could not publish the exception still replies with it.
+                self.has_error = true;
+                CellStep::Output(CellOutput::Error(ErrorContent {
+                    ename: reply.ename,
+                    evalue: reply.evalue,
+                    traceback: reply.traceback,
+                }))
+            }
+            "aborted" | "abort" => {
+                self.status = CellStatus::Aborted;
+                CellStep::Nothing
+            }
+            _ => CellStep::Nothing,
+        }
+    }
+
+    fn failed(&mut self, name: String, message: String) {
+        self.status = CellStatus::Error { name, message };
+    }
+}
+
+impl CellOutput {
+    /// Returns the line of a log, if the output is one.
+    pub fn log_line(&self) -> Option<LogLine> {
+        let (Self::Display(content) | Self::Update(content)) = self else {
+            return None;
+        };
+        serde_json::from_value(content.data.get(LOG_TYPE)?.clone()).ok()
+    }
+
+    /// Returns the output as text for a stream; `None` if it has no form as text.
+    pub fn text(&self) -> Option<(OutputStream, String)> {
+        match self {
+            Self::Text { stream, text } => Some((*stream, text.clone())),
+            Self::Display(content) | Self::Result(content) | Self::Update(content) => {
+                Some((OutputStream::Stdout, plain_text(content)?))
+            }
+            Self::Error(error) => Some((OutputStream::Stderr, error_text(error))),
+            // The next text overwrites a line that has not ended.
+            Self::Clear { .. } => Some((OutputStream::Stdout, "\r".to_owned())),
+        }
+    }
+
+    /// Returns the number of bytes that it occupies, roughly.
+    pub fn size(&self) -> usize {
+        match self {
+            Self::Text { text, .. } => text.len(),
+            Self::Display(content) | Self::Result(content) | Self::Update(content) => content
+                .data
+                .values()
+                .map(|value| value.as_str().map_or(64, str::len))
+                .sum(),
+            Self::Error(error) => error.traceback.iter().map(String::len).sum(),
+            Self::Clear { .. } => 0,
+        }
+    }
+}
+
+fn plain_text(content: &DisplayContent) -> Option<String> {
+    let mut text = match content.data.get("text/plain")? {
+        serde_json::Value::String(text) => text.clone(),
+        // Notebooks store texts as lists of lines.
+        serde_json::Value::Array(lines) => lines.iter().filter_map(|line| line.as_str()).collect(),
+        _ => return None,
+    };
+    if !text.ends_with('\n') {
+        text.push('\n');
+    }
+    Some(text)
+}
+
+fn error_text(error: &ErrorContent) -> String {
+    let mut text = match error.traceback.as_slice() {
+        [] => format!("{}: {}", error.ename, error.evalue),
+        lines => lines.join("\n"),
+    };
+    if !text.ends_with('\n') {
+        text.push('\n');
+    }
+    text
+}
+
+#[cfg(test)]
+#[path = "cell_tests.rs"]
+mod tests;

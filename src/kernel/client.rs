@@ -1,0 +1,414 @@
+//! A kernel, as a client sees it: connected or started, asked to run code, interrupted, restarted, ended.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use crossbeam_channel::{never, select_biased};
+use serde_json::json;
+
+use super::cell::{Cell, CellOutput, CellStatus, CellStep};
+use super::connection::ConnectionInfo;
+use super::content::KernelInfoContent;
+use super::feed::{Incoming, MissedOutputs};
+use super::kernelspec::{InterruptMode, KernelSpec};
+use super::link::{Link, Order};
+use super::process::KernelStart;
+use super::session::{KernelControl, Session};
+use super::start::prepare_start;
+use super::wire::{Channel, Message, Signer};
+use crate::clock::Clock;
+use crate::error::{Error, Result};
+use crate::thread::Stop;
+
+/// The time in which a kernel answers its first request, unless it is seen to be busy.
+const ANSWER_WITHIN: Duration = Duration::from_secs(10);
+
+/// The pause between two first requests: a subscription takes effect a moment after the connection.
+const ASK_AGAIN: Duration = Duration::from_millis(200);
+
+/// The time for the last outputs of a cell whose request was answered.
+const LAST_OUTPUTS: Duration = Duration::from_secs(5);
+
+/// The time for an interrupted cell to end when the engine stops.
+const STOP_GRACE: Duration = Duration::from_secs(2);
+
+/// Makes the streams of a Python kernel pass on text after 20 ms instead of 200 ms.
+const PROMPT_OUTPUT: &str = r#"exec("import sys\nfor stream in (sys.stdout, sys.stderr):\n    if hasattr(stream, 'flush_interval'):\n        stream.flush_interval = 0.02", {})"#;
+
+/// What a caller does with what a cell reports.
+pub(crate) trait CellListener {
+    /// Receives an output.
+    fn output(&mut self, output: &CellOutput);
+
+    /// Receives the number of outputs that the caller was too slow for.
+    fn missed(&mut self, missed: MissedOutputs);
+
+    /// Returns the answer to a question of the code; `None` if there is none.
+    fn answer(&mut self, prompt: &str, is_password: bool) -> Option<String>;
+
+    /// Returns true if the code may ask.
+    fn allows_questions(&self) -> bool;
+
+    /// Called at least at the returned time.
+    fn tick(&mut self, now: Instant) -> Option<Instant>;
+}
+
+/// The end of a cell.
+#[derive(Clone, Debug)]
+pub(crate) struct CellEnd {
+    pub status: CellStatus,
+    pub count: Option<u32>,
+}
+
+/// A kernel of Jupyter.
+///
+/// ```no_run
+/// use td_observe::kernel::{Kernel, KernelSpec};
+///
+/// # fn main() -> td_observe::Result<()> {
+/// let mut kernel = Kernel::start(&KernelSpec::find("python3")?)?;
+/// let result = kernel.execute("for i in range(3): print(i)", |stream, text| {
+///     print!("[{}] {text}", stream.as_str());
+/// })?;
+/// assert_eq!(result.stdout, "0\n1\n2\n");
+/// # Ok(())
+/// # }
+/// ```
+///
+/// Dropping it ends a kernel that this program started, and leaves any other alone.
+pub struct Kernel {
+    link: Link,
+    control: KernelControl,
+    clock: Clock,
+    /// Closed when the caller is to stop.
+    stop: Stop,
+    spec: Option<KernelSpec>,
+    connection_file: Option<PathBuf>,
+    /// The first request was answered.
+    is_ready: bool,
+    /// The interval at which callbacks get text.
+    pub(super) interval: Duration,
+    /// The most bytes of each stream that a result keeps.
+    pub(super) collected_bytes: usize,
+}
+
+impl Kernel {
+    /// Connects to a kernel that runs.
+    ///
+    /// # Errors
+    /// `is_gone()` if the kernel does not listen; the protocol's errors, such as encryption.
+    pub fn connect(info: &ConnectionInfo) -> Result<Self> {
+        Self::open(info, None, Clock::system(), never())
+    }
+
+    /// Starts a kernel on this host and connects to it.
+    ///
+    /// # Errors
+    /// If its program cannot be started, or it ends before it answers.
+    pub fn start(spec: &KernelSpec) -> Result<Self> {
+        Self::launch(spec, Clock::system(), never())
+    }
+
+    pub(super) fn launch(spec: &KernelSpec, clock: Clock, stop: Stop) -> Result<Self> {
+        let (info, start) = prepare_start(spec)?;
+        Self::open(&info, Some(start), clock, stop)
+    }
+
+    /// Connects; waits end when `stop` is closed.
+    pub(super) fn open(
+        info: &ConnectionInfo,
+        start: Option<KernelStart>,
+        clock: Clock,
+        stop: Stop,
+    ) -> Result<Self> {
+        let signer = Signer::new(info.key.as_bytes());
+        let session = Session::new(signer.clone(), clock.clone())?;
+        let spec = start.as_ref().map(|start| start.spec.clone());
+        let mode = spec.as_ref().map_or(InterruptMode::Message, |it| it.interrupt_mode);
+        let connection_file = start.as_ref().map(|start| start.connection_file.clone());
+        let own = start.as_ref().map(|start| (start.kill_handle.clone(), start.connection_file.clone()));
+        let identity = session.identity();
+        let link = Link::start(info, start, signer, identity, clock.clone())?;
+        let control = KernelControl {
+            session,
+            orders: link.orders().clone(),
+            mode,
+            interrupts: Arc::default(),
+            own,
+        };
+        let mut kernel = Self {
+            link,
+            control,
+            clock,
+            stop,
+            spec,
+            connection_file,
+            is_ready: false,
+            interval: Duration::ZERO,
+            collected_bytes: super::result::COLLECTED_BYTES,
+        };
+        kernel.connected()?;
+        Ok(kernel)
+    }
+
+    /// Returns the connection file of a kernel that this program started. Other clients connect with it.
+    pub fn connection_file(&self) -> Option<&Path> {
+        self.connection_file.as_deref()
+    }
+
+    /// Returns the control that interrupts the kernel from another thread.
+    pub fn control(&self) -> KernelControl {
+        self.control.clone()
+    }
+
+    /// Returns true if this program started the kernel.
+    pub(crate) fn is_own(&self) -> bool {
+        self.spec.is_some()
+    }
+
+    /// Starts the kernel again, with nothing defined. A kernel that has died comes back.
+    ///
+    /// # Errors
+    /// `is_invalid_input()` if this program did not start it; the errors of [`Kernel::start`].
+    pub fn restart(&mut self) -> Result<()> {
+        if !self.is_own() {
+            return Err(Error::invalid(
+                "this kernel was started by another program, which alone can restart it",
+            ));
+        }
+        let shutdown = self.control.session.shutdown(true);
+        self.link.orders().send(Order::Restart { shutdown });
+        self.is_ready = false;
+        // Reports of the old kernel precede the connection to the new one.
+        loop {
+            match self.receive(None)? {
+                Some(Incoming::Connected) => return self.ready(),
+                Some(Incoming::Gone(error)) => return Err(error),
+                _ => {}
+            }
+        }
+    }
+
+    /// Waits until all sockets are connected.
+    fn connected(&mut self) -> Result<()> {
+        loop {
+            match self.receive(None)? {
+                Some(Incoming::Connected) => return Ok(()),
+                Some(Incoming::Gone(error)) => return Err(error),
+                _ => {}
+            }
+        }
+    }
+
+    /// Waits until the kernel answers and its outputs arrive. Those of the first moments after a connection
+    /// would be lost.
+    pub(crate) fn ready(&mut self) -> Result<()> {
+        if self.is_ready {
+            return Ok(());
+        }
+        let began = self.clock.now();
+        let (mut ask_at, mut ids) = (began, Vec::new());
+        let (mut has_reply, mut is_heard, mut is_busy) = (false, false, false);
+        let mut info = KernelInfoContent::default();
+        while !(has_reply && is_heard) {
+            let now = self.clock.now();
+            if !is_busy && now >= began + ANSWER_WITHIN {
+                return Err(Error::timeout(format!(
+                    "the kernel has not answered for {} s: it runs other code, or the key of the \
+                     connection file is not its key",
+                    ANSWER_WITHIN.as_secs()
+                )));
+            }
+            if now >= ask_at && ids.len() < 64 {
+                // A kernel that runs code answers on its control socket only.
+                for channel in [Channel::Shell, Channel::Control] {
+                    if channel == Channel::Shell && !ids.is_empty() {
+                        continue;
+                    }
+                    ids.push(self.send(channel, "kernel_info_request", &json!({})));
+                }
+                ask_at = now + ASK_AGAIN;
+            }
+            let Some(incoming) = self.receive(Some(ask_at.max(now + Duration::from_millis(1))))? else {
+                continue;
+            };
+            match incoming {
+                Incoming::Message(message) => {
+                    let is_ours = ids.contains(&message.parent_id);
+                    if message.channel == Channel::Iopub {
+                        is_busy |= message.parent_type == "execute_request";
+                        is_heard |= is_ours;
+                    } else if is_ours && message.msg_type == "kernel_info_reply" {
+                        has_reply = true;
+                        info = message.content().unwrap_or_default();
+                    }
+                }
+                Incoming::Gone(error) => return Err(error),
+                Incoming::Beating(false) if !self.is_own() => return Err(silent()),
+                _ => {}
+            }
+        }
+        self.is_ready = true;
+        log::debug!(
+            "kernel: {} {}, {} {}, protocol {}",
+            info.implementation,
+            info.implementation_version,
+            info.language_info.name,
+            info.language_info.version,
+            info.protocol_version
+        );
+        let is_python = self.spec.as_ref().is_some_and(|spec| spec.is_python);
+        if is_python {
+            // Only a kernel of our own is changed.
+            self.run_silently(PROMPT_OUTPUT)?;
+        }
+        Ok(())
+    }
+
+    fn run_silently(&mut self, code: &str) -> Result<()> {
+        let content = json!({
+            "code": code, "silent": true, "store_history": false, "user_expressions": {},
+            "allow_stdin": false, "stop_on_error": false,
+        });
+        let id = self.send(Channel::Shell, "execute_request", &content);
+        let mut cell = Cell::default();
+        while !(cell.has_reply() && cell.is_idle()) {
+            match self.receive(None)? {
+                Some(Incoming::Message(message)) if message.parent_id == id => {
+                    cell.take(&message);
+                }
+                Some(Incoming::Gone(error)) => return Err(error),
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// Runs code and reports what it does until it has ended.
+    pub(crate) fn run(&mut self, code: &str, listener: &mut dyn CellListener) -> Result<CellEnd> {
+        self.ready()?;
+        let content = json!({
+            "code": code, "silent": false, "store_history": true, "user_expressions": {},
+            "allow_stdin": listener.allows_questions(), "stop_on_error": true,
+        });
+        let id = self.send(Channel::Shell, "execute_request", &content);
+        let mut cell = Cell::default();
+        // The time at which missing outputs are given up, after the reply.
+        let mut until = None;
+        let mut is_stopping = false;
+        loop {
+            let now = self.clock.now();
+            let tick = listener.tick(now);
+            if until.is_some_and(|until| now >= until) {
+                if is_stopping {
+                    return Err(Error::gone("the code was stopped"));
+                }
+                log::warn!("the kernel has replied and did not report that it is idle");
+                break;
+            }
+            let incoming = match self.receive(tick.into_iter().chain(until).min()) {
+                Ok(Some(incoming)) => incoming,
+                Ok(None) => continue,
+                Err(stopped) if is_stopping => return Err(stopped),
+                Err(_) => {
+                    is_stopping = true;
+                    self.stop = never();
+                    self.control.interrupt();
+                    until = Some(now + STOP_GRACE);
+                    continue;
+                }
+            };
+            match incoming {
+                Incoming::Message(message) if message.parent_id == id => {
+                    self.step(&mut cell, &message, listener);
+                    if cell.has_reply() && cell.is_idle() {
+                        break;
+                    }
+                    if cell.has_reply() && until.is_none() {
+                        until = Some(now + LAST_OUTPUTS);
+                    }
+                }
+                Incoming::Message(_) | Incoming::Beating(true) | Incoming::Connected => {}
+                Incoming::Missed(missed) => listener.missed(missed),
+                // A kernel of our own is known to live, or its end is reported.
+                Incoming::Beating(false) if self.is_own() => log::warn!("{}", silent()),
+                Incoming::Beating(false) => return Err(silent()),
+                Incoming::Disconnected if self.is_own() => {}
+                Incoming::Disconnected => {
+                    self.is_ready = false;
+                    return Err(Error::gone(
+                        "the kernel closed its connections while the code ran: it ended or was restarted",
+                    ));
+                }
+                Incoming::Gone(error) => {
+                    self.is_ready = false;
+                    return Err(error);
+                }
+            }
+        }
+        Ok(CellEnd {
+            status: cell.status().clone(),
+            count: cell.count,
+        })
+    }
+
+    fn step(&self, cell: &mut Cell, message: &Message, listener: &mut dyn CellListener) {
+        match cell.take(message) {
+            CellStep::Output(output) => listener.output(&output),
+            CellStep::Question(question) => {
+                if let Some(value) = listener.answer(&question.prompt, question.password) {
+                    self.send(Channel::Stdin, "input_reply", &json!({ "value": value }));
+                }
+            }
+            CellStep::Begins { .. } | CellStep::Nothing => {}
+        }
+    }
+
+    fn send(&self, channel: Channel, msg_type: &str, content: &serde_json::Value) -> String {
+        let (id, frames) = self.control.session.request(msg_type, content);
+        self.link.orders().send(Order::Send(channel, frames));
+        id
+    }
+
+    /// Returns the next report; `None` at the deadline.
+    ///
+    /// # Errors
+    /// `is_gone()` if the caller is to stop.
+    pub(super) fn receive(&self, deadline: Option<Instant>) -> Result<Option<Incoming>> {
+        let timer = deadline.map_or_else(never, |at| self.clock.at(at));
+        let incoming = select_biased! {
+            recv(self.stop) -> _ => return Err(Error::gone("stopped")),
+            recv(self.link.feed.channel()) -> incoming => incoming,
+            recv(timer) -> _ => return Ok(None),
+        };
+        let incoming = incoming.map_err(|_| Error::gone("the connection to the kernel has failed"))?;
+        self.link.feed.taken(&incoming);
+        Ok(Some(incoming))
+    }
+
+    pub(super) fn clock(&self) -> &Clock {
+        &self.clock
+    }
+}
+
+fn silent() -> Error {
+    Error::gone("the kernel has not answered its heartbeat for 3 s: it is stopped or dead")
+}
+
+impl Drop for Kernel {
+    fn drop(&mut self) {
+        let shutdown = self.control.session.shutdown(false);
+        self.link.close(shutdown);
+    }
+}
+
+impl fmt::Debug for Kernel {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Kernel")
+            .field("spec", &self.spec.as_ref().map(KernelSpec::name))
+            .field("is_ready", &self.is_ready)
+            .finish_non_exhaustive()
+    }
+}

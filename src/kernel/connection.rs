@@ -1,0 +1,208 @@
+//! Connection files: where a kernel's sockets are, and the key that signs its messages.
+//!
+//! Source: <https://jupyter-client.readthedocs.io/en/stable/kernels.html#connection-files>.
+
+use std::fmt;
+use std::fs::OpenOptions;
+use std::io::Write;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use super::wire::Channel;
+use crate::error::{Error, Result};
+use crate::history::read_trusted_file;
+
+/// The most bytes of a connection file: real ones have about 400.
+const FILE_BYTES_MAX: u64 = 64 * 1024;
+
+/// The only scheme of signatures.
+const SCHEME: &str = "hmac-sha256";
+
+/// The transport of a kernel's sockets.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Transport {
+    /// TCP: [`ConnectionInfo::ip`] is an address or a name, and each port is a TCP port.
+    #[default]
+    Tcp,
+    /// Unix sockets: [`ConnectionInfo::ip`] is a path, and the socket of port 3 is `PATH-3`.
+    Ipc,
+}
+
+/// The content of a connection file. A container's kernel has one with mapped ports.
+///
+/// ```no_run
+/// # fn main() -> td_observe::Result<()> {
+/// let mut info = td_observe::kernel::ConnectionInfo::read("kernel-1234.json")?;
+/// // The ports of a container, as they are mapped on this host.
+/// info.ip = "127.0.0.1".to_owned();
+/// info.iopub_port = 12346;
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct ConnectionInfo {
+    /// The port for requests.
+    pub shell_port: u16,
+    /// The port of what is published: output and states.
+    pub iopub_port: u16,
+    /// The port of the kernel's questions.
+    pub stdin_port: u16,
+    /// The port for interrupts and shutdown.
+    pub control_port: u16,
+    /// The port of the heartbeat.
+    pub hb_port: u16,
+    /// The address, the name of the host, or the beginning of the sockets' paths.
+    pub ip: String,
+    /// The key that signs messages; empty if they are not signed. A program that has it can run code.
+    pub key: String,
+    /// The transport.
+    #[serde(default)]
+    pub transport: Transport,
+    /// The scheme of the signatures: `hmac-sha256`.
+    #[serde(default)]
+    pub signature_scheme: String,
+    /// The name of the kernel's specification, such as `python3`, if it is known.
+    #[serde(default)]
+    pub kernel_name: String,
+    /// Present if the sockets are encrypted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    curve_publickey: Option<String>,
+}
+
+impl ConnectionInfo {
+    /// Reads a connection file.
+    ///
+    /// # Errors
+    /// `is_invalid_input()` if the file does not exist, is no connection file, requires encryption or another
+    /// scheme of signatures, or if a user other than this one and root owns it or can write to it.
+    pub fn read(path: impl AsRef<Path>) -> Result<Self> {
+        let path = path.as_ref();
+        let text = read_trusted_file(path, FILE_BYTES_MAX)?
+            .ok_or_else(|| Error::invalid("there is no connection file").at(path))?;
+        let info: Self = serde_json::from_str(&text)
+            .map_err(|error| Error::invalid("cannot use the connection file").at(path).because(error))?;
+        info.check().map_err(|problem| {
+            Error::invalid(format!("cannot use the connection file, because {problem}:")).at(path)
+        })?;
+        Ok(info)
+    }
+
+    /// Creates the content of a connection file for a kernel that is to be started.
+    pub(super) fn new(ip: String, ports: [u16; 5], key: String, kernel_name: String) -> Self {
+        let [shell_port, iopub_port, stdin_port, control_port, hb_port] = ports;
+        Self {
+            shell_port,
+            iopub_port,
+            stdin_port,
+            control_port,
+            hb_port,
+            ip,
+            key,
+            transport: Transport::Tcp,
+            signature_scheme: SCHEME.to_owned(),
+            kernel_name,
+            curve_publickey: None,
+        }
+    }
+
+    /// Writes a connection file that only this user reads. It must not exist yet.
+    ///
+    /// # Errors
+    /// The system's errors for writing it.
+    pub fn write(&self, path: impl AsRef<Path>) -> Result<()> {
+        let path = path.as_ref();
+        let failed = |cause| Error::file("cannot write the connection file", path, cause);
+        let mut options = OpenOptions::new();
+        let file = options.write(true).create_new(true).mode(0o600).open(path);
+        // Numbers and strings can be written as JSON.
+        let text = serde_json::to_string_pretty(self).map_err(|error| failed(error.into()))?;
+        file.and_then(|mut file| file.write_all(text.as_bytes()))
+            .map_err(failed)
+    }
+
+    fn check(&self) -> Result<(), String> {
+        if self.curve_publickey.is_some() {
+            return Err("the kernel's sockets are encrypted with CURVE, which is not supported; \
+                        start the kernel with transport_encryption = \"disabled\""
+                .to_owned());
+        }
+        if !self.key.is_empty() && ![SCHEME, ""].contains(&self.signature_scheme.as_str()) {
+            return Err(format!(
+                "it names the signature scheme {:?}, and {SCHEME} is supported",
+                self.signature_scheme
+            ));
+        }
+        if self.ip.is_empty() || self.ip.contains('\0') {
+            return Err("its ip is empty or no address".to_owned());
+        }
+        for channel in Channel::ALL {
+            if self.port(channel) == 0 {
+                return Err(format!("{}_port is 0", channel.as_str()));
+            }
+        }
+        Ok(())
+    }
+
+    fn port(&self, channel: Channel) -> u16 {
+        match channel {
+            Channel::Shell => self.shell_port,
+            Channel::Iopub => self.iopub_port,
+            Channel::Stdin => self.stdin_port,
+            Channel::Control => self.control_port,
+            Channel::Heartbeat => self.hb_port,
+        }
+    }
+
+    /// Returns the address of a socket.
+    pub(super) fn endpoint(&self, channel: Channel) -> Endpoint {
+        let port = self.port(channel);
+        match self.transport {
+            Transport::Ipc => Endpoint::Path(PathBuf::from(format!("{}-{port}", self.ip))),
+            Transport::Tcp => {
+                let host = match self.ip.as_str() {
+                    // A kernel that listens on all addresses is reached on this host.
+                    "*" | "0.0.0.0" => "127.0.0.1",
+                    "::" => "::1",
+                    host => host,
+                };
+                Endpoint::Tcp(host.to_owned(), port)
+            }
+        }
+    }
+}
+
+/// Keys are secret.
+impl fmt::Debug for ConnectionInfo {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ConnectionInfo")
+            .field("transport", &self.transport)
+            .field("ip", &self.ip)
+            .field("iopub_port", &self.iopub_port)
+            .field("kernel_name", &self.kernel_name)
+            .finish_non_exhaustive()
+    }
+}
+
+/// The address of one socket.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Endpoint {
+    Tcp(String, u16),
+    Path(PathBuf),
+}
+
+impl fmt::Display for Endpoint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Tcp(host, port) => write!(f, "{host}:{port}"),
+            Self::Path(path) => write!(f, "{path:?}"),
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "connection_tests.rs"]
+mod tests;

@@ -1,0 +1,117 @@
+//! The contents of the messages that a client of a kernel reads (pure).
+//!
+//! Every field has a default: a kernel of another version may leave it out.
+
+use serde::Deserialize;
+use serde_json::{Map, Value};
+
+/// `stream`: printed text.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct StreamContent {
+    pub name: String,
+    pub text: String,
+}
+
+/// `status`: `busy`, `idle` or `starting`.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct StatusContent {
+    pub execution_state: String,
+}
+
+/// `execute_input`: the code that a client runs.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct InputContent {
+    pub code: String,
+    pub execution_count: Option<u32>,
+}
+
+/// `display_data`, `update_display_data` and `execute_result`: a value in several forms.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct DisplayContent {
+    pub data: Map<String, Value>,
+    pub metadata: Map<String, Value>,
+    pub transient: Map<String, Value>,
+    pub execution_count: Option<u32>,
+}
+
+impl DisplayContent {
+    /// Returns the id by which the output is replaced later.
+    pub fn display_id(&self) -> Option<&str> {
+        self.transient.get("display_id")?.as_str()
+    }
+}
+
+/// `clear_output`: the output so far is replaced.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct ClearContent {
+    /// True if the next output replaces it, and nothing before.
+    pub wait: bool,
+}
+
+/// `error`: an exception.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct ErrorContent {
+    pub ename: String,
+    pub evalue: String,
+    /// Lines with ANSI colours.
+    pub traceback: Vec<String>,
+}
+
+/// `execute_reply`: the end of a request.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct ReplyContent {
+    /// `ok`, `error` or `aborted`.
+    pub status: String,
+    pub execution_count: Option<u32>,
+    pub ename: String,
+    pub evalue: String,
+    pub traceback: Vec<String>,
+}
+
+/// `input_request`: a question.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct QuestionContent {
+    pub prompt: String,
+    pub password: bool,
+}
+
+/// `kernel_info_reply`: what the kernel is.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct KernelInfoContent {
+    pub implementation: String,
+    pub implementation_version: String,
+    pub protocol_version: String,
+    pub language_info: LanguageInfo,
+}
+
+/// The language of a kernel.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct LanguageInfo {
+    pub name: String,
+    pub version: String,
+}
+
+/// `shutdown_reply`, on iopub: the kernel ends.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct ShutdownContent {
+    pub restart: bool,
+}
+
+/// The data of the type `application/vnd.td-observe.log+json`: a line of a log.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default)]
+pub(crate) struct LogLine {
+    pub level: String,
+    pub message: String,
+}

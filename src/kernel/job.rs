@@ -1,0 +1,357 @@
+//! A kernel as a source of an engine: cells become executions, what they print becomes events.
+
+use std::collections::HashMap;
+use std::path::Path;
+use std::sync::{Arc, OnceLock};
+use std::time::{Duration, Instant};
+
+use serde_json::{Map, Value};
+
+use super::cell::CellOutput;
+use super::client::{CellListener, Kernel};
+use super::connection::ConnectionInfo;
+use super::feed::MissedOutputs;
+use super::kernelspec::KernelSpec;
+use super::listening::{Heard, Listening};
+use super::output_events::OutputEvents;
+use super::session::KernelControl;
+use crate::bus::EventEmitter;
+use crate::error::Result;
+use crate::event::TdEvent;
+use crate::history::{RunInfo, RunState};
+use crate::observe::{Job, JobHandle, RunName, Source, SourceContext};
+use crate::process::ByteSink;
+use crate::thread;
+
+/// Code to run.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct CodeCell {
+    /// Its number among the cells with code, from 1.
+    pub number: u32,
+    pub code: String,
+    /// An exception does not stop the cells that follow.
+    pub may_fail: bool,
+}
+
+/// The kernel that a job uses.
+#[derive(Debug)]
+pub(crate) enum KernelChoice {
+    /// One that runs.
+    Connect(ConnectionInfo),
+    /// A new one, which ends with the job.
+    Start(KernelSpec),
+}
+
+/// Answers questions of code. Returns `None` when `is_over()`.
+pub(crate) type Ask = Box<dyn FnMut(&Question<'_>, &dyn Fn() -> bool) -> Option<String> + Send>;
+
+/// A question of code, such as `input("name: ")`.
+#[derive(Debug)]
+pub(crate) struct Question<'a> {
+    pub prompt: &'a str,
+    /// The answer is a secret.
+    pub is_password: bool,
+}
+
+/// Called with each output of a cell, and with its end.
+pub(crate) trait CellRecorder: Send {
+    fn output(&mut self, output: &CellOutput);
+    fn end(&mut self, cell: u32, count: Option<u32>) -> Result<()>;
+}
+
+/// What a job does with a kernel.
+pub(crate) struct KernelTask {
+    pub kernel: KernelChoice,
+    /// The code to run; without any, the job listens.
+    pub cells: Option<Vec<CodeCell>>,
+    pub name: RunName,
+    /// The name of the run, without its time.
+    pub label: String,
+    /// More of the run's metadata.
+    pub extra: Map<String, Value>,
+    pub lines_max: Option<u64>,
+    pub ask: Option<Ask>,
+    pub byte_sink: Option<Box<dyn ByteSink>>,
+    pub recorder: Option<Box<dyn CellRecorder>>,
+    /// Called when the kernel is connected, with the connection file of one that was started.
+    pub on_connected: Option<Box<dyn FnOnce(Option<&Path>) + Send>>,
+}
+
+/// The end of a job.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct KernelOutcome {
+    /// A cell failed that may not fail.
+    pub has_failed: bool,
+    /// Lines beyond the limit.
+    pub lost_lines: u64,
+}
+
+/// Interrupts the code of a job from another thread.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct TaskControl(Arc<OnceLock<KernelControl>>);
+
+impl TaskControl {
+    /// Interrupts the code; returns false if no kernel is connected yet.
+    pub fn interrupt(&self) -> bool {
+        let control = self.0.get();
+        control.inspect(|control| control.interrupt()).is_some()
+    }
+
+    /// Kills a kernel that the job started.
+    pub fn kill(&self) {
+        if let Some(control) = self.0.get() {
+            control.kill();
+        }
+    }
+}
+
+/// Creates the job.
+pub(crate) fn kernel_job(
+    task: KernelTask,
+) -> (impl Source, JobHandle<KernelOutcome, TaskControl>) {
+    let control = TaskControl::default();
+    let thread = format!("td-cells {}", task.label);
+    let own = control.clone();
+    Job::new(thread, control, move |context: &SourceContext| {
+        run(task, &own, context)
+    })
+}
+
+fn run(
+    mut task: KernelTask,
+    control: &TaskControl,
+    context: &SourceContext,
+) -> Result<KernelOutcome> {
+    let stop = context.stop.clone();
+    let clock = context.clock.clone();
+    let mut kernel = match &task.kernel {
+        KernelChoice::Connect(info) => Kernel::open(info, None, clock, stop)?,
+        KernelChoice::Start(spec) => Kernel::launch(spec, clock, stop)?,
+    };
+    let _ = control.0.set(kernel.control());
+    if task.cells.is_some() {
+        kernel.ready()?;
+    }
+    if let Some(on_connected) = task.on_connected.take() {
+        on_connected(kernel.connection_file());
+    }
+    let info = RunInfo {
+        kind: "kernel".to_owned(),
+        label: task.label.clone(),
+        identity: None,
+        extra: std::mem::take(&mut task.extra),
+    };
+    let emitter = context.runs.open(task.name.clone(), info)?.emitter;
+    let id = emitter.execution_id().clone();
+    let ran = match task.cells.take() {
+        Some(cells) => run_cells(&mut kernel, cells, task, &emitter, context),
+        None => listen(&kernel, task, &emitter, context),
+    };
+    let (state, status) = match &ran {
+        Ok(None) => (RunState::Detached, None),
+        Ok(Some(outcome)) if outcome.has_failed => (RunState::Failed, Some(1)),
+        Ok(Some(_)) => (RunState::Completed, Some(0)),
+        Err(error) => {
+            emitter.error("kernel", &format!("{error:?}"));
+            (RunState::Failed, None)
+        }
+    };
+    context.runs.close(&id, state, status);
+    ran.map(Option::unwrap_or_default)
+}
+
+/// Runs cells until one fails. Returns `None` if the engine stopped.
+fn run_cells(
+    kernel: &mut Kernel,
+    cells: Vec<CodeCell>,
+    mut task: KernelTask,
+    emitter: &EventEmitter,
+    context: &SourceContext,
+) -> Result<Option<KernelOutcome>> {
+    let control = kernel.control();
+    let mut reporter = CellReporter {
+        outputs: OutputEvents::new(emitter, task.lines_max, task.byte_sink.take(), context),
+        ask: task.ask.take(),
+        recorder: task.recorder.take(),
+        interrupts: control.interrupts(),
+        control,
+    };
+    let mut has_failed = false;
+    for cell in cells {
+        let began = context.clock.now();
+        let number = Some(cell.number);
+        emit_started(emitter, &cell.code, number);
+        let ran = kernel.run(&cell.code, &mut reporter);
+        let now = context.clock.now();
+        reporter.outputs.end_lines(now);
+        let duration = now.saturating_duration_since(began);
+        let end = match ran {
+            Ok(end) => end,
+            Err(error) => {
+                emit_completed(emitter, None, number, duration);
+                return match thread::is_stopped(&context.stop) {
+                    true => Ok(None),
+                    false => Err(error),
+                };
+            }
+        };
+        emit_completed(emitter, Some(i32::from(!end.status.is_ok())), number, duration);
+        if let Some(recorder) = &mut reporter.recorder {
+            recorder.end(cell.number, end.count)?;
+        }
+        let is_interrupted = reporter.control.interrupts() > reporter.interrupts;
+        has_failed = !end.status.is_ok() && (!cell.may_fail || is_interrupted);
+        if has_failed {
+            break;
+        }
+    }
+    let lost_lines = reporter.outputs.finish(context.clock.now());
+    Ok(Some(KernelOutcome {
+        has_failed,
+        lost_lines,
+    }))
+}
+
+/// Shows what the clients of a kernel run until it ends or the engine stops.
+fn listen(
+    kernel: &Kernel,
+    mut task: KernelTask,
+    emitter: &EventEmitter,
+    context: &SourceContext,
+) -> Result<Option<KernelOutcome>> {
+    let mut listening = Listening::default();
+    let byte_sink = task.byte_sink.take();
+    let mut outputs = OutputEvents::new(emitter, task.lines_max, byte_sink, context);
+    let mut began: HashMap<String, (Instant, u32)> = HashMap::new();
+    let mut number = 0;
+    loop {
+        let now = context.clock.now();
+        let due = outputs.tick(now);
+        let heard = listening.next(kernel, due, &mut |heard| {
+            let now = context.clock.now();
+            match heard {
+                Heard::Begins { cell, code, count } => {
+                    number = count.unwrap_or(number + 1);
+                    began.insert(cell.to_owned(), (now, number));
+                    outputs.end_lines(now);
+                    emit_started(emitter, code, Some(number));
+                }
+                Heard::Output { output } => outputs.push(&output, now),
+                Heard::Ends { cell, end } => {
+                    outputs.end_lines(now);
+                    if let Some((at, number)) = began.remove(cell) {
+                        let code = Some(i32::from(!end.status.is_ok()));
+                        let duration = now.saturating_duration_since(at);
+                        emit_completed(emitter, code, Some(number), duration);
+                    }
+                }
+                Heard::Missed(missed) => outputs.missed(missed),
+                Heard::Beating(false) => {
+                    emitter.warning("kernel", "the kernel has not answered its heartbeat for 3 s");
+                }
+                Heard::Beating(true) => {
+                    emitter.warning("kernel", "the kernel answers its heartbeat again");
+                }
+                Heard::Restarted => {
+                    emitter.warning("kernel", "the kernel was restarted");
+                }
+                Heard::Nothing => {}
+            }
+        });
+        match heard {
+            Ok(true) => {}
+            ended => {
+                let lost_lines = outputs.finish(context.clock.now());
+                return match ended {
+                    Ok(_) => Ok(Some(KernelOutcome {
+                        has_failed: false,
+                        lost_lines,
+                    })),
+                    Err(_) if thread::is_stopped(&context.stop) => Ok(None),
+                    Err(error) => Err(error),
+                };
+            }
+        }
+    }
+}
+
+fn emit_started(emitter: &EventEmitter, code: &str, cell: Option<u32>) {
+    let directory = std::env::current_dir().unwrap_or_default();
+    emitter.emit(TdEvent::ExecutionStarted {
+        execution_id: emitter.execution_id().clone(),
+        command: code.trim_end().to_owned(),
+        cwd: directory.display().to_string(),
+        pane: None,
+        pid: None,
+        cell,
+    });
+}
+
+fn emit_completed(
+    emitter: &EventEmitter,
+    exit_code: Option<i32>,
+    cell: Option<u32>,
+    duration: Duration,
+) {
+    emitter.emit(TdEvent::ExecutionCompleted {
+        execution_id: emitter.execution_id().clone(),
+        exit_code,
+        signal: None,
+        duration_ms: u64::try_from(duration.as_millis()).unwrap_or(u64::MAX),
+        pane: None,
+        pid: None,
+        cell,
+    });
+}
+
+/// What a running cell reports, as events.
+struct CellReporter {
+    outputs: OutputEvents,
+    ask: Option<Ask>,
+    recorder: Option<Box<dyn CellRecorder>>,
+    control: KernelControl,
+    /// The number of interrupts before the first cell.
+    interrupts: u64,
+}
+
+impl CellListener for CellReporter {
+    fn output(&mut self, output: &CellOutput) {
+        let now = self.outputs.now();
+        self.outputs.push(output, now);
+        if let Some(recorder) = &mut self.recorder {
+            recorder.output(output);
+        }
+        if self.outputs.is_closed() {
+            // The reader of what is passed on has gone, as with a broken pipe.
+            self.control.interrupt();
+        }
+    }
+
+    fn missed(&mut self, missed: MissedOutputs) {
+        self.outputs.missed(missed);
+    }
+
+    fn answer(&mut self, prompt: &str, is_password: bool) -> Option<String> {
+        let ask = self.ask.as_mut()?;
+        // The prompt follows everything that was printed.
+        self.outputs.end_lines(self.outputs.now());
+        let (control, before) = (&self.control, self.control.interrupts());
+        let question = Question {
+            prompt,
+            is_password,
+        };
+        let answer = ask(&question, &|| control.interrupts() > before)?;
+        // The history has the question and what was answered, but no password.
+        let shown = if is_password { "" } else { &answer };
+        self.outputs.text(&format!("{prompt}{shown}\n"));
+        Some(answer)
+    }
+
+    fn allows_questions(&self) -> bool {
+        self.ask.is_some()
+    }
+
+    fn tick(&mut self, now: Instant) -> Option<Instant> {
+        self.outputs.tick(now)
+    }
+}

@@ -1,0 +1,95 @@
+//! The directories of Jupyter: where specifications of kernels are installed, and where running kernels
+//! have their connection files.
+//!
+//! Source: <https://docs.jupyter.org/en/latest/use/jupyter-directories.html>.
+
+use std::env;
+use std::ffi::OsString;
+use std::fs;
+use std::path::PathBuf;
+
+/// The variables that decide where the directories are.
+#[derive(Clone, Debug)]
+pub(super) struct JupyterDirs {
+    var: fn(&str) -> Option<OsString>,
+}
+
+impl JupyterDirs {
+    /// Returns the directories of this process.
+    pub fn of_environment() -> Self {
+        Self {
+            var: |name| env::var_os(name).filter(|value| !value.is_empty()),
+        }
+    }
+
+    fn path(&self, name: &str) -> Option<PathBuf> {
+        (self.var)(name).map(PathBuf::from)
+    }
+
+    /// Returns the user's data directory.
+    fn data(&self) -> Option<PathBuf> {
+        self.path("JUPYTER_DATA_DIR").or_else(|| {
+            let data = self.path("XDG_DATA_HOME");
+            let data = data.or_else(|| Some(self.path("HOME")?.join(".local/share")))?;
+            Some(data.join("jupyter"))
+        })
+    }
+
+    /// Returns the directory of connection files.
+    pub fn runtime(&self) -> Option<PathBuf> {
+        let named = self.path("JUPYTER_RUNTIME_DIR");
+        named.or_else(|| Some(self.data()?.join("runtime")))
+    }
+
+    /// Returns the directories that may have specifications of kernels, in the order in which they are
+    /// searched: named ones, those of the Python environment, the user's, those of the system.
+    pub fn kernels(&self) -> Vec<PathBuf> {
+        let named = (self.var)("JUPYTER_PATH");
+        let named: Vec<PathBuf> = named.iter().flat_map(env::split_paths).collect();
+        let prefixes = ["VIRTUAL_ENV", "CONDA_PREFIX"].map(|name| self.path(name));
+        let prefixes = prefixes.into_iter().flatten().chain(self.prefixes_of_path());
+        let environments = prefixes.map(|prefix| prefix.join("share/jupyter"));
+        let system = ["/usr/local/share/jupyter", "/usr/share/jupyter"].map(PathBuf::from);
+        let mut found: Vec<PathBuf> = Vec::new();
+        let all = named.into_iter().chain(environments);
+        for directory in all.chain(self.data()).chain(system) {
+            let directory = directory.join("kernels");
+            if !found.contains(&directory) {
+                found.push(directory);
+            }
+        }
+        found
+    }
+
+    /// Returns the prefixes of the programs `jupyter` and `python3` of `PATH`: an environment need not be
+    /// activated to be used.
+    fn prefixes_of_path(&self) -> Vec<PathBuf> {
+        let path = (self.var)("PATH");
+        let directories: Vec<PathBuf> = path.iter().flat_map(env::split_paths).collect();
+        let first = |program: &str| {
+            let mut candidates = directories.iter().map(|directory| directory.join(program));
+            candidates.find(|candidate| candidate.is_file())
+        };
+        let programs = ["jupyter", "python3"].map(first);
+        let prefix = |program: PathBuf| Some(program.parent()?.parent()?.to_owned());
+        programs.into_iter().flatten().filter_map(prefix).collect()
+    }
+}
+
+/// Returns the connection files of kernels in Jupyter's runtime directory, the latest first. Those of
+/// kernels that have died may be among them.
+pub(crate) fn running_kernels() -> Vec<PathBuf> {
+    let directory = JupyterDirs::of_environment().runtime();
+    let is_connection = |path: &PathBuf| {
+        let name = path.file_name().map(|name| name.to_string_lossy());
+        name.is_some_and(|name| name.starts_with("kernel-") && name.ends_with(".json"))
+    };
+    let entries = directory.and_then(|directory| fs::read_dir(directory).ok());
+    let paths = entries.into_iter().flatten().flatten().map(|entry| entry.path());
+    let mut files: Vec<_> = paths
+        .filter(is_connection)
+        .map(|path| (path.metadata().and_then(|it| it.modified()).ok(), path))
+        .collect();
+    files.sort_by(|(a, _), (b, _)| b.cmp(a));
+    files.into_iter().map(|(_, path)| path).collect()
+}

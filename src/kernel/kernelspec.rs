@@ -1,0 +1,173 @@
+//! Specifications of kernels: how a kernel is started.
+//!
+//! Source: <https://jupyter-client.readthedocs.io/en/stable/kernels.html#kernel-specs>.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use serde::Deserialize;
+
+use super::jupyter_dirs::JupyterDirs;
+use crate::error::{Error, Result};
+use crate::history::read_trusted_file;
+
+/// The most bytes of a specification: real ones have about 500.
+const FILE_BYTES_MAX: u64 = 1024 * 1024;
+
+/// The way in which a kernel is interrupted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum InterruptMode {
+    /// By the signal `INT`.
+    #[default]
+    Signal,
+    /// By a message.
+    Message,
+}
+
+/// How a kernel is started: a `kernel.json`, found by name.
+#[derive(Clone, Debug)]
+pub struct KernelSpec {
+    pub(super) name: String,
+    pub(super) argv: Vec<String>,
+    pub(super) env: BTreeMap<String, String>,
+    pub(super) interrupt_mode: InterruptMode,
+    pub(super) is_python: bool,
+    /// The directory of the specification; `None` for the one that needs no file.
+    directory: Option<PathBuf>,
+}
+
+#[derive(Debug, Deserialize)]
+struct SpecFile {
+    argv: Vec<String>,
+    #[serde(default)]
+    env: BTreeMap<String, String>,
+    #[serde(default)]
+    interrupt_mode: InterruptMode,
+    #[serde(default)]
+    language: String,
+}
+
+impl KernelSpec {
+    /// Finds the specification with this name, such as `python3`, where Jupyter finds it; or reads the one
+    /// in this directory, if the name contains a `/`.
+    ///
+    /// # Errors
+    /// `is_invalid_input()` if there is none, which names those that exist, or if it cannot be used.
+    pub fn find(name: &str) -> Result<Self> {
+        Self::find_in(name, &JupyterDirs::of_environment())
+    }
+
+    fn find_in(name: &str, dirs: &JupyterDirs) -> Result<Self> {
+        if name.contains('/') {
+            let directory = Path::new(name);
+            let spec = Self::read(directory)?;
+            return spec.ok_or_else(|| Error::invalid("there is no kernel.json in").at(directory));
+        }
+        let directories = dirs.kernels();
+        for kernels in &directories {
+            // Names are compared without regard to case, as Jupyter does.
+            let found = names_in(kernels).find(|(found, _)| found.eq_ignore_ascii_case(name));
+            if let Some((_, directory)) = found
+                && let Some(spec) = Self::read(&directory)?
+            {
+                return Ok(spec);
+            }
+        }
+        if name == "python3" {
+            return Ok(Self::python());
+        }
+        let mut names: Vec<String> = directories.iter().flat_map(|it| names_in(it)).map(|(name, _)| name).collect();
+        names.push("python3".to_owned());
+        names.sort();
+        names.dedup();
+        Err(Error::invalid(format!(
+            "there is no kernel named {name:?}; there are: {}",
+            names.join(", ")
+        )))
+    }
+
+    /// Returns what starts the kernel of `python3` where no specification is installed.
+    fn python() -> Self {
+        let argv = ["python3", "-m", "ipykernel_launcher", "-f", "{connection_file}"];
+        Self {
+            name: "python3".to_owned(),
+            argv: argv.map(str::to_owned).to_vec(),
+            env: BTreeMap::new(),
+            interrupt_mode: InterruptMode::Signal,
+            is_python: true,
+            directory: None,
+        }
+    }
+
+    /// Reads the specification in a directory; `None` if there is none.
+    fn read(directory: &Path) -> Result<Option<Self>> {
+        let path = directory.join("kernel.json");
+        let Some(text) = read_trusted_file(&path, FILE_BYTES_MAX)? else {
+            return Ok(None);
+        };
+        let unusable = || Error::invalid("cannot use the specification of a kernel").at(&path);
+        let file: SpecFile = serde_json::from_str(&text).map_err(|error| unusable().because(error))?;
+        if file.argv.is_empty() {
+            return Err(Error::invalid("argv is empty in the specification of a kernel").at(&path));
+        }
+        let name = directory.file_name().unwrap_or_default().to_string_lossy();
+        Ok(Some(Self {
+            name: name.into_owned(),
+            argv: file.argv,
+            env: file.env,
+            interrupt_mode: file.interrupt_mode,
+            is_python: file.language.eq_ignore_ascii_case("python"),
+            directory: Some(directory.to_owned()),
+        }))
+    }
+
+    /// Returns the name of the specification.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Returns the program and its arguments.
+    pub(super) fn command(&self, connection_file: &Path) -> Vec<OsString> {
+        let resources = self.directory.clone().unwrap_or_default();
+        let replace = |arg: &String| {
+            // Only paths without invalid UTF-8 can stand in arguments of JSON; others stay what they are.
+            let arg = arg.replace("{connection_file}", &connection_file.to_string_lossy());
+            OsString::from(arg.replace("{resource_dir}", &resources.to_string_lossy()))
+        };
+        let mut command: Vec<OsString> = self.argv.iter().map(replace).collect();
+        if let Some(program) = command.first_mut()
+            && (program == "python" || program == "python3")
+            && let Some(python) = self.python_of_environment()
+        {
+            *program = python.into_os_string();
+        }
+        command
+    }
+
+    /// Returns the Python of the environment that a specification is installed in: `PREFIX/bin/python` for
+    /// `PREFIX/share/jupyter/kernels/NAME`.
+    fn python_of_environment(&self) -> Option<PathBuf> {
+        let prefix = self.directory.as_ref()?.ancestors().nth(4)?;
+        let python = prefix.join("bin/python");
+        (prefix != Path::new("/usr") && python.is_file()).then_some(python)
+    }
+}
+
+/// Returns the names and directories of the specifications in a directory.
+fn names_in(kernels: &Path) -> impl Iterator<Item = (String, PathBuf)> + use<> {
+    let entries = fs::read_dir(kernels).into_iter().flatten().flatten();
+    let mut found: Vec<_> = entries
+        .map(|entry| entry.path())
+        .filter(|path| path.join("kernel.json").is_file())
+        .filter_map(|path| Some((path.file_name()?.to_str()?.to_owned(), path)))
+        .collect();
+    found.sort();
+    found.into_iter()
+}
+
+#[cfg(test)]
+#[path = "kernelspec_tests.rs"]
+mod tests;

@@ -1,0 +1,50 @@
+//! Jupyter kernels: connected or started, asked to run code, and listened to, while they print.
+//!
+//! ```text
+//! caller: Kernel ──orders──> td-kernel: five sockets, the process ──> kernel
+//!           ^                   │
+//!           └──feed, bounded────┘
+//! ```
+//!
+//! `zmtp.rs` is ZeroMQ's protocol, `wire.rs` are Jupyter's messages, `cell.rs` is one request for execution:
+//! these are pure. `link.rs` and `sockets.rs` own the thread that talks to a kernel; `client.rs` runs code with
+//! it, `listening.rs` follows other clients, `job.rs` turns both into events. `notebook.rs` reads and writes
+//! notebooks.
+
+mod batcher;
+mod cell;
+mod client;
+mod connection;
+mod content;
+mod feed;
+mod job;
+mod jupyter_dirs;
+mod kernelspec;
+mod line;
+mod link;
+mod listening;
+mod notebook;
+mod output_events;
+mod process;
+mod result;
+mod session;
+mod socket;
+mod sockets;
+mod start;
+mod wire;
+mod zmtp;
+
+pub use cell::CellStatus;
+pub use client::Kernel;
+pub use connection::{ConnectionInfo, Transport};
+pub use feed::MissedOutputs;
+pub use kernelspec::KernelSpec;
+pub use result::ExecutionResult;
+pub use session::KernelControl;
+pub(crate) use cell::CellOutput;
+pub(crate) use job::{
+    Ask, CellRecorder, CodeCell, KernelChoice, KernelOutcome, KernelTask, TaskControl,
+    kernel_job,
+};
+pub(crate) use jupyter_dirs::running_kernels;
+pub(crate) use notebook::{CellOutputs, Notebook};

@@ -1,0 +1,240 @@
+//! Notebooks: their code cells, and a copy with new outputs (pure).
+//!
+//! Source: the notebook format, version 4, <https://nbformat.readthedocs.io/en/stable/format_description.html>.
+
+use serde_json::{Map, Value, json};
+
+use super::cell::CellOutput;
+use super::content::DisplayContent;
+use super::job::CodeCell;
+use crate::error::{Error, Result};
+
+/// The most bytes of outputs that one cell keeps in a copy.
+const OUTPUT_BYTES_MAX: usize = 64 * 1024 * 1024;
+
+/// The tag of cells that may raise an exception.
+const MAY_FAIL: &str = "raises-exception";
+
+/// A notebook in memory.
+#[derive(Clone, Debug)]
+pub(crate) struct Notebook(Map<String, Value>);
+
+impl Notebook {
+    /// Reads a notebook.
+    ///
+    /// # Errors
+    /// `is_invalid_input()` if it is no notebook of format 4.
+    pub fn read(text: &str) -> Result<Self> {
+        let invalid = |problem: String| Error::invalid(format!("it is no notebook: {problem}"));
+        let notebook: Value =
+            serde_json::from_str(text).map_err(|error| invalid(error.to_string()))?;
+        let Value::Object(notebook) = notebook else {
+            return Err(invalid("it is no JSON object".to_owned()));
+        };
+        match notebook.get("nbformat").and_then(Value::as_u64) {
+            Some(4) => {}
+            Some(other) => {
+                return Err(invalid(format!(
+                    "it has format {other}, and format 4 is read; jupyter nbconvert --to notebook converts it"
+                )));
+            }
+            None => return Err(invalid("it has no nbformat".to_owned())),
+        }
+        if !notebook.get("cells").is_some_and(Value::is_array) {
+            return Err(invalid("it has no cells".to_owned()));
+        }
+        Ok(Self(notebook))
+    }
+
+    /// Returns the name of the kernel that it was written for.
+    pub fn kernel_name(&self) -> Option<&str> {
+        self.0.get("metadata")?.get("kernelspec")?.get("name")?.as_str()
+    }
+
+    fn cells(&self) -> impl Iterator<Item = &Value> {
+        self.0.get("cells").and_then(Value::as_array).into_iter().flatten()
+    }
+
+    /// Returns the cells with code, numbered from 1 among all code cells. Blank ones are left out, as Jupyter
+    /// leaves them out.
+    pub fn code_cells(&self) -> Vec<CodeCell> {
+        let code = self.cells().filter(|cell| is_code(cell));
+        let code = code.zip(1..).map(|(cell, number)| CodeCell {
+            number,
+            code: joined(cell.get("source")),
+            may_fail: has_tag(cell, MAY_FAIL),
+        });
+        code.filter(|cell| !cell.code.trim().is_empty()).collect()
+    }
+
+    /// Removes the outputs of all code cells, before they run again.
+    pub fn clear_outputs(&mut self) {
+        for cell in self.code_cells_mut() {
+            cell.insert("outputs".to_owned(), json!([]));
+            cell.insert("execution_count".to_owned(), Value::Null);
+        }
+    }
+
+    /// Stores the outputs of a code cell.
+    pub fn set_outputs(&mut self, number: u32, count: Option<u32>, outputs: Vec<Value>) {
+        let index = usize::try_from(number).unwrap_or(usize::MAX).wrapping_sub(1);
+        if let Some(cell) = self.code_cells_mut().nth(index) {
+            cell.insert("outputs".to_owned(), Value::Array(outputs));
+            cell.insert("execution_count".to_owned(), json!(count));
+        }
+    }
+
+    fn code_cells_mut(&mut self) -> impl Iterator<Item = &mut Map<String, Value>> {
+        let cells = self.0.get_mut("cells").and_then(Value::as_array_mut);
+        let code = cells.into_iter().flatten().filter(|cell| is_code(cell));
+        code.filter_map(Value::as_object_mut)
+    }
+
+    /// Returns the notebook as Jupyter writes it: sorted keys, an indent of one space.
+    ///
+    /// # Errors
+    /// If it cannot be written as JSON.
+    pub fn text(&self) -> Result<String> {
+        use serde::Serialize;
+
+        let mut bytes = Vec::new();
+        let formatter = serde_json::ser::PrettyFormatter::with_indent(b" ");
+        let mut serializer = serde_json::Serializer::with_formatter(&mut bytes, formatter);
+        let unwritable = |cause: serde_json::Error| Error::other("cannot write the notebook").because(cause);
+        self.0.serialize(&mut serializer).map_err(unwritable)?;
+        bytes.push(b'\n');
+        String::from_utf8(bytes).map_err(|cause| Error::other("cannot write the notebook").because(cause))
+    }
+}
+
+fn is_code(cell: &Value) -> bool {
+    cell.get("cell_type").and_then(Value::as_str) == Some("code")
+}
+
+fn has_tag(cell: &Value, tag: &str) -> bool {
+    let tags = cell.get("metadata").and_then(|it| it.get("tags")).and_then(Value::as_array);
+    tags.is_some_and(|tags| tags.iter().any(|it| it.as_str() == Some(tag)))
+}
+
+/// Returns a text that notebooks store as one string or as a list of lines.
+fn joined(source: Option<&Value>) -> String {
+    match source {
+        Some(Value::String(text)) => text.clone(),
+        Some(Value::Array(lines)) => lines.iter().filter_map(Value::as_str).collect(),
+        _ => String::new(),
+    }
+}
+
+/// The outputs of one cell, as a notebook stores them.
+#[derive(Debug, Default)]
+pub(crate) struct CellOutputs {
+    outputs: Vec<Value>,
+    bytes: usize,
+    /// The next output replaces the others.
+    is_cleared: bool,
+    is_full: bool,
+}
+
+impl CellOutputs {
+    /// Takes an output.
+    pub fn push(&mut self, output: &CellOutput) {
+        if let CellOutput::Clear { wait } = output {
+            self.is_cleared = true;
+            if !wait {
+                self.clear_if_due();
+            }
+            return;
+        }
+        if let CellOutput::Update(content) = output {
+            self.update(content);
+            return;
+        }
+        self.clear_if_due();
+        if self.bytes + output.size() > OUTPUT_BYTES_MAX {
+            if !std::mem::replace(&mut self.is_full, true) {
+                self.outputs.push(stream("stderr", "td-observe: more outputs than 64 MiB are not kept\n"));
+            }
+            return;
+        }
+        self.bytes += output.size();
+        match output {
+            CellOutput::Text { stream: of, text } => self.text(of.as_str(), text),
+            CellOutput::Display(content) => self.outputs.push(display(content)),
+            CellOutput::Result(content) => self.outputs.push(json!({
+                "output_type": "execute_result",
+                "data": content.data,
+                "metadata": content.metadata,
+                "execution_count": content.execution_count,
+            })),
+            CellOutput::Error(error) => self.outputs.push(json!({
+                "output_type": "error",
+                "ename": error.ename,
+                "evalue": error.evalue,
+                "traceback": error.traceback,
+            })),
+            CellOutput::Update(_) | CellOutput::Clear { .. } => {}
+        }
+    }
+
+    /// Returns the outputs. The ids that updates refer to are no part of a notebook.
+    pub fn finish(mut self) -> Vec<Value> {
+        for output in self.outputs.iter_mut().filter_map(Value::as_object_mut) {
+            output.remove("transient");
+            if output.get("output_type").and_then(Value::as_str) == Some("stream") {
+                let text = joined(output.get("text"));
+                let lines: Vec<&str> = text.split_inclusive('\n').collect();
+                output.insert("text".to_owned(), json!(lines));
+            }
+        }
+        self.outputs
+    }
+
+    fn clear_if_due(&mut self) {
+        if std::mem::take(&mut self.is_cleared) {
+            self.outputs.clear();
+            (self.bytes, self.is_full) = (0, false);
+        }
+    }
+
+    /// Adds text. Text of one stream is one output.
+    fn text(&mut self, name: &str, text: &str) {
+        if let Some(Value::Object(last)) = self.outputs.last_mut()
+            && last.get("name").and_then(Value::as_str) == Some(name)
+            && let Some(Value::String(all)) = last.get_mut("text")
+        {
+            all.push_str(text);
+        } else {
+            self.outputs.push(stream(name, text));
+        }
+    }
+
+    fn update(&mut self, content: &DisplayContent) {
+        let Some(id) = content.display_id() else {
+            return;
+        };
+        for output in self.outputs.iter_mut().filter_map(Value::as_object_mut) {
+            let of = output.get("transient").and_then(|it| it.get("display_id"));
+            if of.and_then(Value::as_str) == Some(id) {
+                output.insert("data".to_owned(), json!(content.data));
+                output.insert("metadata".to_owned(), json!(content.metadata));
+            }
+        }
+    }
+}
+
+fn stream(name: &str, text: &str) -> Value {
+    json!({ "output_type": "stream", "name": name, "text": text })
+}
+
+fn display(content: &DisplayContent) -> Value {
+    json!({
+        "output_type": "display_data",
+        "data": content.data,
+        "metadata": content.metadata,
+        "transient": content.transient,
+    })
+}
+
+#[cfg(test)]
+#[path = "notebook_tests.rs"]
+mod tests;

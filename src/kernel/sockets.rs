@@ -1,0 +1,466 @@
+//! The thread `td-kernel`: it connects a kernel's five sockets, reads and writes them, keeps the heartbeat,
+//! and owns the kernel's process, if this program started it.
+
+use std::io;
+use std::os::fd::AsFd;
+use std::os::unix::net::UnixStream;
+use std::time::{Duration, Instant};
+
+use crossbeam_channel::Receiver;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::Signal;
+
+use super::connection::ConnectionInfo;
+use super::feed::{FeedSender, Incoming};
+use super::line::Line;
+use super::link::Order;
+use super::process::{KernelProcess, KernelStart, end_in_words, remove_connection_file};
+use super::socket::Socket;
+use super::wire::{Channel, Message, Signer};
+use crate::clock::Clock;
+use crate::error::{Error, Result};
+
+/// The time for one attempt to connect.
+const CONNECT: Duration = Duration::from_secs(2);
+
+/// The pause between two attempts.
+const CONNECT_AGAIN: Duration = Duration::from_millis(50);
+
+/// The time in which a kernel that runs answers the handshake, or comes back after a restart.
+const CONNECTED_WITHIN: Duration = Duration::from_secs(4);
+
+/// The time in which a kernel that was started listens. Jupyter waits as long.
+const STARTED_WITHIN: Duration = Duration::from_secs(60);
+
+/// The pause between two heartbeats.
+const BEAT_EVERY: Duration = Duration::from_secs(1);
+
+/// The time after which a kernel that does not answer a heartbeat counts as dead. Kernels answer in a thread
+/// of their own, however busy they are.
+const BEAT_WITHIN: Duration = Duration::from_secs(3);
+
+/// The time for a kernel to end by itself, and the same after `TERM`.
+const GRACE: Duration = Duration::from_secs(2);
+
+/// The most bytes that are read from one socket before the others get their turn.
+const TURN_BYTES: usize = 1024 * 1024;
+
+const READ_BYTES: usize = 64 * 1024;
+
+/// The heartbeat.
+#[derive(Debug, Default)]
+struct Beat {
+    /// When the next one is sent.
+    next_at: Option<Instant>,
+    /// When the last one was sent, until it is answered.
+    sent_at: Option<Instant>,
+    is_silent: bool,
+}
+
+/// What the thread begins with.
+pub(super) struct SocketsOptions {
+    pub info: ConnectionInfo,
+    /// The kernel to start; `None` for one that runs.
+    pub start: Option<KernelStart>,
+    pub signer: Signer,
+    pub identity: Vec<u8>,
+    pub orders: Receiver<Order>,
+    /// Becomes readable when an order comes.
+    pub woken: UnixStream,
+    pub feed: FeedSender,
+    pub clock: Clock,
+}
+
+/// The state of the thread.
+pub(super) struct Sockets {
+    options: SocketsOptions,
+    lines: [Line; 5],
+    process: Option<KernelProcess>,
+    state: State,
+    beat: Beat,
+}
+
+/// The state of all sockets together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    /// The kernel is gone, or was never there.
+    Idle,
+    /// Sockets are connected until this time. A kernel that `is_expected` may not listen yet.
+    Connecting { until: Instant, is_expected: bool },
+    Connected,
+}
+
+/// The reason to stop serving.
+enum End {
+    Ordered(Order),
+    Gone(Error),
+}
+
+impl From<Error> for End {
+    fn from(error: Error) -> Self {
+        Self::Gone(error)
+    }
+}
+
+impl Sockets {
+    pub fn new(options: SocketsOptions) -> Self {
+        let line = |channel| Line::new(channel, options.info.endpoint(channel), &options.identity);
+        Self {
+            lines: Channel::ALL.map(line),
+            options,
+            process: None,
+            state: State::Idle,
+            beat: Beat::default(),
+        }
+    }
+
+    /// Serves orders until the kernel is closed.
+    pub fn run(&mut self) {
+        let mut next = self.serve();
+        loop {
+            let order = match next {
+                End::Ordered(order) => order,
+                End::Gone(error) => {
+                    self.end_kernel(&[]);
+                    self.options.feed.report(Incoming::Gone(error));
+                    match self.options.orders.recv() {
+                        Ok(order) => order,
+                        Err(_) => return,
+                    }
+                }
+            };
+            next = match order {
+                Order::Restart { shutdown } => {
+                    self.end_kernel(&shutdown);
+                    self.serve()
+                }
+                Order::Close { shutdown } => {
+                    self.end_kernel(&shutdown);
+                    if let Some(start) = &self.options.start {
+                        remove_connection_file(&start.connection_file);
+                    }
+                    return;
+                }
+                // The kernel is gone, which was reported.
+                Order::Send(..) | Order::Signal(_) => match self.options.orders.recv() {
+                    Ok(order) => End::Ordered(order),
+                    Err(_) => return,
+                },
+            };
+        }
+    }
+
+    /// Starts the kernel, if that is wanted, and serves its sockets until an order or an error ends that.
+    fn serve(&mut self) -> End {
+        match self.serve_until_end() {
+            Ok(never) => match never {},
+            Err(end) => end,
+        }
+    }
+
+    fn serve_until_end(&mut self) -> Result<std::convert::Infallible, End> {
+        let now = self.options.clock.now();
+        self.state = match &self.options.start {
+            Some(start) => {
+                self.process = Some(KernelProcess::start(start)?);
+                State::Connecting {
+                    until: now + STARTED_WITHIN,
+                    is_expected: true,
+                }
+            }
+            None => State::Connecting {
+                until: now + CONNECTED_WITHIN,
+                is_expected: false,
+            },
+        };
+        let mut buffer = vec![0; READ_BYTES];
+        loop {
+            self.take_orders()?;
+            let now = self.options.clock.now();
+            self.connect(now)?;
+            self.beat(now);
+            if !self.lines.iter_mut().all(Line::write) {
+                self.disconnect(now);
+            }
+            self.sleep(now)?;
+            for index in 0..self.lines.len() {
+                if !self.read(index, &mut buffer, TURN_BYTES)? {
+                    self.disconnect(now);
+                }
+            }
+            self.check_process(&mut buffer)?;
+            self.check_connected();
+            self.check_beat();
+        }
+    }
+
+    fn take_orders(&mut self) -> Result<(), End> {
+        while let Ok(order) = self.options.orders.try_recv() {
+            match order {
+                Order::Send(channel, frames) => {
+                    let peer = &mut self.lines[channel as usize].peer;
+                    peer.send(frames.iter().map(Vec::as_slice));
+                }
+                Order::Signal(signal) => {
+                    if let Some(process) = &self.process {
+                        process.signal(signal);
+                    }
+                }
+                order => return Err(End::Ordered(order)),
+            }
+        }
+        Ok(())
+    }
+
+    /// Connects the sockets that are not connected.
+    fn connect(&mut self, now: Instant) -> Result<(), End> {
+        let State::Connecting { until, is_expected } = self.state else {
+            return Ok(());
+        };
+        for line in &mut self.lines {
+            if line.socket.is_some() {
+                continue;
+            }
+            match Socket::connect(&line.endpoint, CONNECT) {
+                Ok(socket) => line.socket = Some(socket),
+                // The other sockets are not there either.
+                Err(_) if is_expected && now < until => return Ok(()),
+                Err(cause) => {
+                    let message = format!(
+                        "cannot connect to the kernel's {} socket at {}: it may have ended",
+                        line.channel.as_str(),
+                        line.endpoint
+                    );
+                    return Err(Error::gone(message).because(cause).into());
+                }
+            }
+        }
+        if now < until {
+            return Ok(());
+        }
+        let silent = self.lines.iter().find(|line| !line.is_ready());
+        let endpoint = silent.map(|line| line.endpoint.to_string());
+        let endpoint = endpoint.unwrap_or_default();
+        Err(Error::gone(format!("the kernel does not answer at {endpoint}")).into())
+    }
+
+    /// Sends a heartbeat when it is due.
+    fn beat(&mut self, now: Instant) {
+        let is_due = self.beat.next_at.is_none_or(|at| now >= at);
+        if self.state == State::Connected && is_due && self.beat.sent_at.is_none() {
+            let peer = &mut self.lines[Channel::Heartbeat as usize].peer;
+            peer.send([b"" as &[u8], b"ping"]);
+            self.beat.sent_at = Some(now);
+            self.beat.next_at = Some(now + BEAT_EVERY);
+        }
+    }
+
+    fn check_beat(&mut self) {
+        let late = |sent_at| self.options.clock.now() >= sent_at + BEAT_WITHIN;
+        if self.state == State::Connected
+            && !self.beat.is_silent
+            && self.beat.sent_at.is_some_and(late)
+        {
+            self.beat.is_silent = true;
+            self.options.feed.report(Incoming::Beating(false));
+        }
+    }
+
+    /// Closes all sockets, to connect them again: the kernel may be about to restart.
+    fn disconnect(&mut self, now: Instant) {
+        for line in &mut self.lines {
+            line.close(&self.options.identity);
+        }
+        self.beat = Beat::default();
+        if self.state == State::Connected {
+            self.options.feed.report(Incoming::Disconnected);
+        }
+        if !matches!(self.state, State::Connecting { is_expected: true, .. }) {
+            self.state = State::Connecting {
+                until: now + CONNECTED_WITHIN,
+                is_expected: true,
+            };
+        }
+    }
+
+    fn check_connected(&mut self) {
+        if matches!(self.state, State::Connecting { .. }) && self.lines.iter().all(Line::is_ready) {
+            self.state = State::Connected;
+            self.options.feed.report(Incoming::Connected);
+        }
+    }
+
+    /// Sleeps until a socket, the process, an order or a deadline needs attention.
+    fn sleep(&mut self, now: Instant) -> Result<(), End> {
+        let wait = match self.state {
+            State::Connected => {
+                let late = self.beat.sent_at.map(|at| at + BEAT_WITHIN);
+                let late = late.filter(|_| !self.beat.is_silent);
+                let next = self.beat.next_at.filter(|_| self.beat.sent_at.is_none());
+                let due = late.into_iter().chain(next).min();
+                due.map_or(BEAT_EVERY, |due| due.saturating_duration_since(now))
+            }
+            _ => CONNECT_AGAIN,
+        };
+        let mut polled = vec![PollFd::new(&self.options.woken, PollFlags::IN)];
+        for line in &self.lines {
+            let Some(socket) = &line.socket else {
+                continue;
+            };
+            let mut flags = PollFlags::IN;
+            flags.set(PollFlags::OUT, !line.peer.output().is_empty());
+            polled.push(PollFd::from_borrowed_fd(socket.as_fd(), flags));
+        }
+        polled.extend(self.process.iter().flat_map(KernelProcess::waits_for));
+        // Waits are a few seconds at most.
+        let wait = Timespec::try_from(wait).unwrap_or_default();
+        match poll(&mut polled, Some(&wait)) {
+            Ok(_) | Err(rustix::io::Errno::INTR) => {}
+            Err(cause) => {
+                return Err(Error::other("cannot wait for the kernel's sockets")
+                    .because(io::Error::from(cause))
+                    .into());
+            }
+        }
+        drop(polled);
+        // These bytes only wake.
+        let mut woken = [0; 64];
+        while rustix::io::read(&self.options.woken, &mut woken).is_ok_and(|count| count == woken.len()) {}
+        Ok(())
+    }
+
+    /// Reads a socket, about `bytes_max` bytes. Returns false if its peer has gone.
+    fn read(&mut self, index: usize, buffer: &mut [u8], bytes_max: usize) -> Result<bool, End> {
+        let mut total = 0;
+        while total < bytes_max {
+            let line = &mut self.lines[index];
+            let Some(socket) = &mut line.socket else {
+                break;
+            };
+            match socket.read(buffer) {
+                Ok(Some(0)) => return Ok(false),
+                Ok(Some(count)) => {
+                    total += count;
+                    line.peer.receive(&buffer[..count]);
+                    self.take_messages(index)?;
+                    if count < buffer.len() {
+                        break;
+                    }
+                }
+                Ok(None) => break,
+                Err(cause) => {
+                    log::debug!("{}: {cause}", line.endpoint);
+                    return Ok(false);
+                }
+            }
+        }
+        Ok(true)
+    }
+
+    fn take_messages(&mut self, index: usize) -> Result<(), End> {
+        loop {
+            let line = &mut self.lines[index];
+            let unusable = |problem: String| {
+                let channel = line.channel.as_str();
+                let endpoint = &line.endpoint;
+                Error::other(format!(
+                    "cannot use the kernel's {channel} socket at {endpoint}: {problem}"
+                ))
+            };
+            let frames = match line.peer.next() {
+                Ok(Some(frames)) => frames,
+                Ok(None) => return Ok(()),
+                Err(error) => return Err(unusable(error.to_string()).into()),
+            };
+            if line.channel == Channel::Heartbeat {
+                self.beat.sent_at = None;
+                if std::mem::take(&mut self.beat.is_silent) {
+                    self.options.feed.report(Incoming::Beating(true));
+                }
+                continue;
+            }
+            let message = Message::read(line.channel, &frames, &self.options.signer)
+                .map_err(|error| unusable(error.to_string()))?;
+            self.options.feed.message(message)?;
+        }
+    }
+
+    /// Notices the end of the kernel that this program started. What it sent before is read first.
+    fn check_process(&mut self, buffer: &mut [u8]) -> Result<(), End> {
+        let Some(process) = &mut self.process else {
+            return Ok(());
+        };
+        process.read();
+        let status = process.ended().map_err(|cause| {
+            End::Gone(Error::other("cannot wait for the kernel").because(cause))
+        })?;
+        let Some(status) = status else {
+            return Ok(());
+        };
+        process.read();
+        let text = end_in_words(status, process.last_words());
+        for index in 0..self.lines.len() {
+            self.read(index, buffer, usize::MAX)?;
+        }
+        Err(Error::gone(text).into())
+    }
+
+    /// Ends the kernel that this program started, in order if it can, and closes the sockets.
+    fn end_kernel(&mut self, shutdown: &[Vec<u8>]) {
+        if let Some(mut process) = self.process.take() {
+            let control = &mut self.lines[Channel::Control as usize];
+            let is_asked = control.is_ready() && !shutdown.is_empty();
+            if is_asked {
+                control.peer.send(shutdown.iter().map(Vec::as_slice));
+            }
+            let mut has_ended = is_asked && self.await_end(&mut process);
+            if !has_ended {
+                process.signal(Signal::TERM);
+                has_ended = self.await_end(&mut process);
+            }
+            if !has_ended {
+                log::info!("the kernel does not end: it is killed");
+            }
+            process.kill();
+        }
+        for line in &mut self.lines {
+            line.close(&self.options.identity);
+        }
+        self.beat = Beat::default();
+        self.state = State::Idle;
+    }
+
+    /// Waits for the end of a kernel that was asked to end; returns false if it does not.
+    fn await_end(&mut self, process: &mut KernelProcess) -> bool {
+        let until = self.options.clock.now() + GRACE;
+        let mut buffer = vec![0; READ_BYTES];
+        loop {
+            process.read();
+            match process.ended() {
+                Ok(None) => {}
+                Ok(Some(_)) => return true,
+                Err(_) => return false,
+            }
+            let now = self.options.clock.now();
+            if now >= until {
+                return false;
+            }
+            // What it still sends is read and dropped: it may not end before.
+            for line in &mut self.lines {
+                let is_open = line.write();
+                let read = |socket: &mut Socket| socket.read(&mut buffer);
+                let is_empty = |read: io::Result<Option<usize>>| matches!(read, Ok(Some(0)) | Err(_));
+                if !is_open || line.socket.as_mut().map(read).is_some_and(is_empty) {
+                    line.socket = None;
+                }
+            }
+            let sockets = self.lines.iter().filter_map(|line| line.socket.as_ref());
+            let sockets = sockets.map(|it| PollFd::from_borrowed_fd(it.as_fd(), PollFlags::IN));
+            let mut polled: Vec<_> = process.waits_for().chain(sockets).collect();
+            let wait = Timespec::try_from(until - now).unwrap_or_default();
+            if poll(&mut polled, Some(&wait)).is_err_and(|errno| errno != rustix::io::Errno::INTR) {
+                return false;
+            }
+        }
+    }
+}
