@@ -11,10 +11,10 @@ use super::agent_hooks::TypedHooks;
 use super::chapters;
 use super::completers::{self, Shell};
 use super::history_args::{TypedExport, TypedLog, TypedReplay, TypedRuns};
-use super::loop_args::TypedLoop;
-use super::observer::{TypedService, TypedStart, TypedStop};
 #[cfg(feature = "kernel")]
 use super::kernel_args::TypedKernel;
+use super::loop_args::TypedLoop;
+use super::observer::{TypedService, TypedStart, TypedStop};
 use super::run_args::TypedRun;
 use super::schema::TypedSchema;
 use super::status_args::TypedStatus;

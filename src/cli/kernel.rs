@@ -86,13 +86,19 @@ impl Config {
             }
         };
         if let Code::Text(text) = &code {
-            note("command", text.lines().next().unwrap_or_default().to_owned());
+            note(
+                "command",
+                text.lines().next().unwrap_or_default().to_owned(),
+            );
         }
         let label = match (&typed.file, &typed.connection, &kernel) {
             (Some(file), ..) if file.as_os_str() != "-" => file_name(file),
             (_, Some(connection), _) => {
                 let path = Path::new(connection);
-                path.file_stem().unwrap_or_default().to_string_lossy().into_owned()
+                path.file_stem()
+                    .unwrap_or_default()
+                    .to_string_lossy()
+                    .into_owned()
             }
             (.., KernelChoice::Start(spec)) => spec.name().to_owned(),
             (.., KernelChoice::Connect(_)) => "kernel".to_owned(),
@@ -112,14 +118,20 @@ impl Config {
 }
 
 fn code(typed: &TypedKernel) -> Result<Code, Failure> {
-    let is_notebook = |file: &Path| file.extension().is_some_and(|it| it.eq_ignore_ascii_case("ipynb"));
+    let is_notebook = |file: &Path| {
+        file.extension()
+            .is_some_and(|it| it.eq_ignore_ascii_case("ipynb"))
+    };
     let code = match (&typed.code, &typed.file) {
         (Some(code), _) => Code::Text(code.clone()),
         (None, None) => Code::None,
         (None, Some(file)) if is_notebook(file) => {
             let notebook = Notebook::read(&read_code(file)?)
                 .map_err(|error| Failure::usage(format!("cannot use {file:?}: {error}")))?;
-            let copy = typed.save.clone().map(|copy| copy.unwrap_or_else(|| copy_of(file)));
+            let copy = typed
+                .save
+                .clone()
+                .map(|copy| copy.unwrap_or_else(|| copy_of(file)));
             if copy.as_ref().is_some_and(|copy| is_same(copy, file)) {
                 return Err(Failure::usage(format!(
                     "--save {file:?}: that is the notebook itself, which is left as it is; name another file"
@@ -130,7 +142,9 @@ fn code(typed: &TypedKernel) -> Result<Code, Failure> {
         (None, Some(file)) => Code::Text(read_code(file)?),
     };
     if typed.save.is_some() {
-        return Err(Failure::usage("--save writes a notebook: give a file that ends in .ipynb"));
+        return Err(Failure::usage(
+            "--save writes a notebook: give a file that ends in .ipynb",
+        ));
     }
     Ok(code)
 }
@@ -163,7 +177,10 @@ fn read_code(file: &Path) -> Result<String, Failure> {
 }
 
 fn file_name(file: &Path) -> String {
-    file.file_name().unwrap_or_default().to_string_lossy().into_owned()
+    file.file_name()
+        .unwrap_or_default()
+        .to_string_lossy()
+        .into_owned()
 }
 
 /// Returns the connection file with this path, or with this name among those of running kernels.
@@ -198,7 +215,11 @@ fn listed(running: &[PathBuf]) -> String {
     match running {
         [] => String::new(),
         running => {
-            let names: Vec<String> = running.iter().take(NAMES_MAX).map(|it| file_name(it)).collect();
+            let names: Vec<String> = running
+                .iter()
+                .take(NAMES_MAX)
+                .map(|it| file_name(it))
+                .collect();
             format!("; the latest there: {}", names.join(", "))
         }
     }
@@ -242,13 +263,21 @@ pub(super) fn run(options: &Options, config: Config) -> Result<ExitCode, Failure
     let (cells, copy) = match config.code {
         Code::None => (None, None),
         Code::Text(code) => {
-            let cell = CodeCell { number: 1, code, may_fail: config.allow_errors };
+            let cell = CodeCell {
+                number: 1,
+                code,
+                may_fail: config.allow_errors,
+            };
             (Some(vec![cell]), None)
         }
         Code::Notebook(notebook, copy) => {
             let mut cells = notebook.code_cells();
-            cells.iter_mut().for_each(|cell| cell.may_fail |= config.allow_errors);
-            let copy = copy.map(|path| NotebookCopy::create(*notebook, path)).transpose()?;
+            cells
+                .iter_mut()
+                .for_each(|cell| cell.may_fail |= config.allow_errors);
+            let copy = copy
+                .map(|path| NotebookCopy::create(*notebook, path))
+                .transpose()?;
             (Some(cells), copy)
         }
     };
@@ -332,7 +361,10 @@ fn wait(
 /// Tells where other clients find a kernel that was started to be listened to.
 fn tell_connection(connection_file: Option<&Path>) {
     if let Some(path) = connection_file {
-        say(&format!("listening; other clients connect with {}", path.display()));
+        say(&format!(
+            "listening; other clients connect with {}",
+            path.display()
+        ));
     }
 }
 
@@ -342,6 +374,9 @@ mod tests {
 
     #[test]
     fn a_copy_stands_beside_its_notebook() {
-        assert_eq!(copy_of(Path::new("a/b.ipynb")), Path::new("a/b.executed.ipynb"));
+        assert_eq!(
+            copy_of(Path::new("a/b.ipynb")),
+            Path::new("a/b.executed.ipynb")
+        );
     }
 }

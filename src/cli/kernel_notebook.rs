@@ -32,13 +32,17 @@ impl NotebookCopy {
     /// Replaces the file in one step.
     fn write(&self) -> Result<()> {
         let failed = |cause| Error::file("cannot write", &self.path, cause);
-        let parent = self.path.parent().filter(|parent| !parent.as_os_str().is_empty());
+        let parent = self
+            .path
+            .parent()
+            .filter(|parent| !parent.as_os_str().is_empty());
         let directory = parent.unwrap_or(Path::new("."));
         let mut file = tempfile::Builder::new()
             .prefix(".td-observe-")
             .tempfile_in(directory)
             .map_err(failed)?;
-        file.write_all(self.notebook.text()?.as_bytes()).map_err(failed)?;
+        file.write_all(self.notebook.text()?.as_bytes())
+            .map_err(failed)?;
         file.persist(&self.path)
             .map_err(|error| failed(error.error))?;
         Ok(())

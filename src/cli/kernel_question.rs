@@ -1,6 +1,6 @@
 //! Questions of code (`input()`), asked on the terminal.
 
-use std::io::{self, IsTerminal, Write};
+use std::io::{self, IsTerminal};
 use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -48,10 +48,17 @@ pub(super) fn ask() -> Ask {
     })
 }
 
+/// Writes without the lock of `io::stdout`, which the printing thread holds.
 fn write(text: &str) {
-    let mut stdout = io::stdout().lock();
-    // A terminal that is gone is noticed by its signal.
-    let _ = stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush());
+    let mut bytes = text.as_bytes();
+    while !bytes.is_empty() {
+        match rustix::io::write(rustix::stdio::stdout(), bytes) {
+            Ok(count) => bytes = &bytes[count..],
+            Err(rustix::io::Errno::INTR) => {}
+            // A terminal that is gone is noticed by its signal.
+            Err(_) => return,
+        }
+    }
 }
 
 /// Reads a line of the terminal; `None` if the question is over.

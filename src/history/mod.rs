@@ -30,10 +30,10 @@ mod glob;
 mod line;
 mod name;
 mod ownership;
-#[cfg(any(feature = "cli", feature = "kernel"))]
-mod trusted_file;
 mod replay_pace;
 mod rotate;
+#[cfg(any(feature = "cli", feature = "kernel"))]
+mod trusted_file;
 
 #[cfg(feature = "cli")]
 mod events_after;
@@ -79,8 +79,6 @@ pub(crate) use name::fnv1a;
 pub use notice::{LogNotice, LogNoticeKind, LogReport, LostRun};
 #[cfg(feature = "cli")]
 pub(crate) use ownership::TrustedOwner;
-#[cfg(any(feature = "cli", feature = "kernel"))]
-pub(crate) use trusted_file::read_trusted_file;
 pub use prune::{Pruned, Retention};
 pub use read::{Follower, LogReader, LogRecord, LogSource, Merged, MergedLogs, Query, ReadReport};
 #[cfg(feature = "tui")]
@@ -93,6 +91,8 @@ pub use runs::{RunList, RunStatus, RunSummary};
 pub use sync::SyncPolicy;
 #[doc(hidden)]
 pub use tail::read_tail;
+#[cfg(any(feature = "cli", feature = "kernel"))]
+pub(crate) use trusted_file::read_trusted_file;
 
 // The engine's side of the module; public for tests and benchmarks only.
 #[doc(hidden)]

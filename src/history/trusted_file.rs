@@ -17,7 +17,9 @@ use crate::error::{Error, Result};
 /// and root owns it or can write to it; the system's errors for reading it.
 pub(crate) fn read_trusted_file(path: &Path, bytes_max: u64) -> Result<Option<String>> {
     let failed = |cause: io::Error| match cause.kind() {
-        io::ErrorKind::InvalidData => Error::invalid("refused, because it is no text in UTF-8:").at(path),
+        io::ErrorKind::InvalidData => {
+            Error::invalid("refused, because it is no text in UTF-8:").at(path)
+        }
         _ => Error::file("cannot read", path, cause),
     };
     // Without waiting for the peer of a named pipe. The flags fit into an `i32`, as `open` has them.
@@ -38,7 +40,10 @@ pub(crate) fn read_trusted_file(path: &Path, bytes_max: u64) -> Result<Option<St
         .read_to_string(&mut text)
         .map_err(failed)?;
     if text.len() as u64 > bytes_max {
-        return Err(Error::invalid(format!("refused, because it is longer than {bytes_max} bytes:")).at(path));
+        return Err(Error::invalid(format!(
+            "refused, because it is longer than {bytes_max} bytes:"
+        ))
+        .at(path));
     }
     Ok(Some(text))
 }

@@ -34,7 +34,10 @@ pub(crate) enum CellOutput {
 #[derive(Debug)]
 pub(crate) enum CellStep {
     /// The kernel runs this code.
-    Begins { code: String, count: Option<u32> },
+    Begins {
+        code: String,
+        count: Option<u32>,
+    },
     Output(CellOutput),
     /// The code asks the user.
     Question(QuestionContent),

@@ -126,9 +126,13 @@ impl Kernel {
         let signer = Signer::new(info.key.as_bytes());
         let session = Session::new(signer.clone(), clock.clone())?;
         let spec = start.as_ref().map(|start| start.spec.clone());
-        let mode = spec.as_ref().map_or(InterruptMode::Message, |it| it.interrupt_mode);
+        let mode = spec
+            .as_ref()
+            .map_or(InterruptMode::Message, |it| it.interrupt_mode);
         let connection_file = start.as_ref().map(|start| start.connection_file.clone());
-        let own = start.as_ref().map(|start| (start.kill_handle.clone(), start.connection_file.clone()));
+        let own = start
+            .as_ref()
+            .map(|start| (start.kill_handle.clone(), start.connection_file.clone()));
         let identity = session.identity();
         let link = Link::start(info, start, signer, identity, clock.clone())?;
         let control = KernelControl {
@@ -231,7 +235,8 @@ impl Kernel {
                 }
                 ask_at = now + ASK_AGAIN;
             }
-            let Some(incoming) = self.receive(Some(ask_at.max(now + Duration::from_millis(1))))? else {
+            let Some(incoming) = self.receive(Some(ask_at.max(now + Duration::from_millis(1))))?
+            else {
                 continue;
             };
             match incoming {
@@ -383,7 +388,8 @@ impl Kernel {
             recv(self.link.feed.channel()) -> incoming => incoming,
             recv(timer) -> _ => return Ok(None),
         };
-        let incoming = incoming.map_err(|_| Error::gone("the connection to the kernel has failed"))?;
+        let incoming =
+            incoming.map_err(|_| Error::gone("the connection to the kernel has failed"))?;
         self.link.feed.taken(&incoming);
         Ok(Some(incoming))
     }

@@ -83,10 +83,16 @@ impl ConnectionInfo {
         let path = path.as_ref();
         let text = read_trusted_file(path, FILE_BYTES_MAX)?
             .ok_or_else(|| Error::invalid("there is no connection file").at(path))?;
-        let info: Self = serde_json::from_str(&text)
-            .map_err(|error| Error::invalid("cannot use the connection file").at(path).because(error))?;
+        let info: Self = serde_json::from_str(&text).map_err(|error| {
+            Error::invalid("cannot use the connection file")
+                .at(path)
+                .because(error)
+        })?;
         info.check().map_err(|problem| {
-            Error::invalid(format!("cannot use the connection file, because {problem}:")).at(path)
+            Error::invalid(format!(
+                "cannot use the connection file, because {problem}:"
+            ))
+            .at(path)
         })?;
         Ok(info)
     }
@@ -126,9 +132,11 @@ impl ConnectionInfo {
 
     fn check(&self) -> Result<(), String> {
         if self.curve_publickey.is_some() {
-            return Err("the kernel's sockets are encrypted with CURVE, which is not supported; \
+            return Err(
+                "the kernel's sockets are encrypted with CURVE, which is not supported; \
                         start the kernel with transport_encryption = \"disabled\""
-                .to_owned());
+                    .to_owned(),
+            );
         }
         if !self.key.is_empty() && ![SCHEME, ""].contains(&self.signature_scheme.as_str()) {
             return Err(format!(

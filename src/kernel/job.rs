@@ -106,9 +106,7 @@ impl TaskControl {
 }
 
 /// Creates the job.
-pub(crate) fn kernel_job(
-    task: KernelTask,
-) -> (impl Source, JobHandle<KernelOutcome, TaskControl>) {
+pub(crate) fn kernel_job(task: KernelTask) -> (impl Source, JobHandle<KernelOutcome, TaskControl>) {
     let control = TaskControl::default();
     let thread = format!("td-cells {}", task.label);
     let own = control.clone();
@@ -195,7 +193,12 @@ fn run_cells(
                 };
             }
         };
-        emit_completed(emitter, Some(i32::from(!end.status.is_ok())), number, duration);
+        emit_completed(
+            emitter,
+            Some(i32::from(!end.status.is_ok())),
+            number,
+            duration,
+        );
         if let Some(recorder) = &mut reporter.recorder {
             recorder.end(cell.number, end.count)?;
         }
@@ -247,7 +250,10 @@ fn listen(
                 }
                 Heard::Missed(missed) => outputs.missed(missed),
                 Heard::Beating(false) => {
-                    emitter.warning("kernel", "the kernel has not answered its heartbeat for 3 s");
+                    emitter.warning(
+                        "kernel",
+                        "the kernel has not answered its heartbeat for 3 s",
+                    );
                 }
                 Heard::Beating(true) => {
                     emitter.warning("kernel", "the kernel answers its heartbeat again");

@@ -47,7 +47,10 @@ impl JupyterDirs {
         let named = (self.var)("JUPYTER_PATH");
         let named: Vec<PathBuf> = named.iter().flat_map(env::split_paths).collect();
         let prefixes = ["VIRTUAL_ENV", "CONDA_PREFIX"].map(|name| self.path(name));
-        let prefixes = prefixes.into_iter().flatten().chain(self.prefixes_of_path());
+        let prefixes = prefixes
+            .into_iter()
+            .flatten()
+            .chain(self.prefixes_of_path());
         let environments = prefixes.map(|prefix| prefix.join("share/jupyter"));
         let system = ["/usr/local/share/jupyter", "/usr/share/jupyter"].map(PathBuf::from);
         let mut found: Vec<PathBuf> = Vec::new();
@@ -85,7 +88,11 @@ pub(crate) fn running_kernels() -> Vec<PathBuf> {
         name.is_some_and(|name| name.starts_with("kernel-") && name.ends_with(".json"))
     };
     let entries = directory.and_then(|directory| fs::read_dir(directory).ok());
-    let paths = entries.into_iter().flatten().flatten().map(|entry| entry.path());
+    let paths = entries
+        .into_iter()
+        .flatten()
+        .flatten()
+        .map(|entry| entry.path());
     let mut files: Vec<_> = paths
         .filter(is_connection)
         .map(|path| (path.metadata().and_then(|it| it.modified()).ok(), path))

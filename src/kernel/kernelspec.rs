@@ -79,7 +79,11 @@ impl KernelSpec {
         if name == "python3" {
             return Ok(Self::python());
         }
-        let mut names: Vec<String> = directories.iter().flat_map(|it| names_in(it)).map(|(name, _)| name).collect();
+        let mut names: Vec<String> = directories
+            .iter()
+            .flat_map(|it| names_in(it))
+            .map(|(name, _)| name)
+            .collect();
         names.push("python3".to_owned());
         names.sort();
         names.dedup();
@@ -91,7 +95,13 @@ impl KernelSpec {
 
     /// Returns what starts the kernel of `python3` where no specification is installed.
     fn python() -> Self {
-        let argv = ["python3", "-m", "ipykernel_launcher", "-f", "{connection_file}"];
+        let argv = [
+            "python3",
+            "-m",
+            "ipykernel_launcher",
+            "-f",
+            "{connection_file}",
+        ];
         Self {
             name: "python3".to_owned(),
             argv: argv.map(str::to_owned).to_vec(),
@@ -109,7 +119,8 @@ impl KernelSpec {
             return Ok(None);
         };
         let unusable = || Error::invalid("cannot use the specification of a kernel").at(&path);
-        let file: SpecFile = serde_json::from_str(&text).map_err(|error| unusable().because(error))?;
+        let file: SpecFile =
+            serde_json::from_str(&text).map_err(|error| unusable().because(error))?;
         if file.argv.is_empty() {
             return Err(Error::invalid("argv is empty in the specification of a kernel").at(&path));
         }

@@ -23,9 +23,13 @@ pub(super) enum Order {
     /// Sends the signal of an interrupt to the kernel's processes.
     Signal(Signal),
     /// Ends the kernel that this program started and starts it again. `shutdown` is sent to it first.
-    Restart { shutdown: Vec<Vec<u8>> },
+    Restart {
+        shutdown: Vec<Vec<u8>>,
+    },
     /// Ends the kernel that this program started, and closes the sockets.
-    Close { shutdown: Vec<Vec<u8>> },
+    Close {
+        shutdown: Vec<Vec<u8>>,
+    },
 }
 
 /// The handle of the thread.

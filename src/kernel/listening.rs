@@ -21,9 +21,18 @@ const ENDED_MAX: usize = 64;
 #[derive(Debug)]
 pub(crate) enum Heard<'a> {
     /// A client runs code; empty if it began before.
-    Begins { cell: &'a str, code: &'a str, count: Option<u32> },
-    Output { output: CellOutput },
-    Ends { cell: &'a str, end: CellEnd },
+    Begins {
+        cell: &'a str,
+        code: &'a str,
+        count: Option<u32>,
+    },
+    Output {
+        output: CellOutput,
+    },
+    Ends {
+        cell: &'a str,
+        end: CellEnd,
+    },
     Missed(MissedOutputs),
     /// The kernel has not answered its heartbeat, or answers again.
     Beating(bool),
@@ -68,7 +77,10 @@ impl Listening {
                 self.was_disconnected = true;
                 // Their ends do not come any more.
                 for (id, cell) in self.cells.drain() {
-                    let end = CellEnd { status: CellStatus::Aborted, count: cell.count };
+                    let end = CellEnd {
+                        status: CellStatus::Aborted,
+                        count: cell.count,
+                    };
                     hear(Heard::Ends { cell: &id, end });
                 }
             }
@@ -103,17 +115,28 @@ impl Listening {
         }
         let cell = self.cells.entry(id.to_owned()).or_default();
         match cell.take(message) {
-            CellStep::Begins { code, count } => hear(Heard::Begins { cell: id, code: &code, count }),
+            CellStep::Begins { code, count } => hear(Heard::Begins {
+                cell: id,
+                code: &code,
+                count,
+            }),
             CellStep::Output(output) => {
                 if is_new {
-                    hear(Heard::Begins { cell: id, code: "", count: None });
+                    hear(Heard::Begins {
+                        cell: id,
+                        code: "",
+                        count: None,
+                    });
                 }
                 hear(Heard::Output { output });
             }
             CellStep::Question(_) | CellStep::Nothing => {}
         }
         if cell.is_idle() {
-            let end = CellEnd { status: cell.status().clone(), count: cell.count };
+            let end = CellEnd {
+                status: cell.status().clone(),
+                count: cell.count,
+            };
             self.cells.remove(id);
             self.ended.push_back(id.to_owned());
             if self.ended.len() > ENDED_MAX {
@@ -124,4 +147,3 @@ impl Listening {
         true
     }
 }
-

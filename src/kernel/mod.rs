@@ -34,17 +34,16 @@ mod start;
 mod wire;
 mod zmtp;
 
+pub(crate) use cell::CellOutput;
 pub use cell::CellStatus;
 pub use client::Kernel;
 pub use connection::{ConnectionInfo, Transport};
 pub use feed::MissedOutputs;
-pub use kernelspec::KernelSpec;
-pub use result::ExecutionResult;
-pub use session::KernelControl;
-pub(crate) use cell::CellOutput;
 pub(crate) use job::{
-    Ask, CellRecorder, CodeCell, KernelChoice, KernelOutcome, KernelTask, TaskControl,
-    kernel_job,
+    Ask, CellRecorder, CodeCell, KernelChoice, KernelOutcome, KernelTask, TaskControl, kernel_job,
 };
 pub(crate) use jupyter_dirs::running_kernels;
+pub use kernelspec::KernelSpec;
 pub(crate) use notebook::{CellOutputs, Notebook};
+pub use result::ExecutionResult;
+pub use session::KernelControl;

@@ -48,11 +48,19 @@ impl Notebook {
 
     /// Returns the name of the kernel that it was written for.
     pub fn kernel_name(&self) -> Option<&str> {
-        self.0.get("metadata")?.get("kernelspec")?.get("name")?.as_str()
+        self.0
+            .get("metadata")?
+            .get("kernelspec")?
+            .get("name")?
+            .as_str()
     }
 
     fn cells(&self) -> impl Iterator<Item = &Value> {
-        self.0.get("cells").and_then(Value::as_array).into_iter().flatten()
+        self.0
+            .get("cells")
+            .and_then(Value::as_array)
+            .into_iter()
+            .flatten()
     }
 
     /// Returns the cells with code, numbered from 1 among all code cells. Blank ones are left out, as Jupyter
@@ -77,7 +85,9 @@ impl Notebook {
 
     /// Stores the outputs of a code cell.
     pub fn set_outputs(&mut self, number: u32, count: Option<u32>, outputs: Vec<Value>) {
-        let index = usize::try_from(number).unwrap_or(usize::MAX).wrapping_sub(1);
+        let index = usize::try_from(number)
+            .unwrap_or(usize::MAX)
+            .wrapping_sub(1);
         if let Some(cell) = self.code_cells_mut().nth(index) {
             cell.insert("outputs".to_owned(), Value::Array(outputs));
             cell.insert("execution_count".to_owned(), json!(count));
@@ -100,10 +110,12 @@ impl Notebook {
         let mut bytes = Vec::new();
         let formatter = serde_json::ser::PrettyFormatter::with_indent(b" ");
         let mut serializer = serde_json::Serializer::with_formatter(&mut bytes, formatter);
-        let unwritable = |cause: serde_json::Error| Error::other("cannot write the notebook").because(cause);
+        let unwritable =
+            |cause: serde_json::Error| Error::other("cannot write the notebook").because(cause);
         self.0.serialize(&mut serializer).map_err(unwritable)?;
         bytes.push(b'\n');
-        String::from_utf8(bytes).map_err(|cause| Error::other("cannot write the notebook").because(cause))
+        String::from_utf8(bytes)
+            .map_err(|cause| Error::other("cannot write the notebook").because(cause))
     }
 }
 
@@ -112,7 +124,10 @@ fn is_code(cell: &Value) -> bool {
 }
 
 fn has_tag(cell: &Value, tag: &str) -> bool {
-    let tags = cell.get("metadata").and_then(|it| it.get("tags")).and_then(Value::as_array);
+    let tags = cell
+        .get("metadata")
+        .and_then(|it| it.get("tags"))
+        .and_then(Value::as_array);
     tags.is_some_and(|tags| tags.iter().any(|it| it.as_str() == Some(tag)))
 }
 
@@ -152,7 +167,10 @@ impl CellOutputs {
         self.clear_if_due();
         if self.bytes + output.size() > OUTPUT_BYTES_MAX {
             if !std::mem::replace(&mut self.is_full, true) {
-                self.outputs.push(stream("stderr", "td-observe: more outputs than 64 MiB are not kept\n"));
+                self.outputs.push(stream(
+                    "stderr",
+                    "td-observe: more outputs than 64 MiB are not kept\n",
+                ));
             }
             return;
         }

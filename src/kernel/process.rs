@@ -50,7 +50,13 @@ impl KernelProcess {
         let mut command = Command::new(words.next().unwrap_or_default());
         command
             .args(words)
-            .envs(start.spec.env.iter().map(|(name, value)| (name, expanded(value))))
+            .envs(
+                start
+                    .spec
+                    .env
+                    .iter()
+                    .map(|(name, value)| (name, expanded(value))),
+            )
             .env("JPY_PARENT_PID", std::process::id().to_string())
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
@@ -121,7 +127,9 @@ fn guard(path: Option<&OsStr>) -> Vec<OsString> {
     let mut directories = path.into_iter().flat_map(env::split_paths);
     let is_there = |directory: PathBuf| directory.join("setpriv").is_file();
     match cfg!(target_os = "linux") && directories.any(is_there) {
-        true => ["setpriv", "--pdeathsig", "KILL", "--"].map(OsString::from).to_vec(),
+        true => ["setpriv", "--pdeathsig", "KILL", "--"]
+            .map(OsString::from)
+            .to_vec(),
         false => Vec::new(),
     }
 }

@@ -98,10 +98,14 @@ impl<F: FnMut(OutputStream, &str)> CellListener for Collector<F> {
         };
         let room = self.bytes_max.saturating_sub(collected.len());
         let up_to = (0..=room.min(text.len())).rev();
-        let kept = up_to.into_iter().find(|at| text.is_char_boundary(*at)).unwrap_or(0);
+        let kept = up_to
+            .into_iter()
+            .find(|at| text.is_char_boundary(*at))
+            .unwrap_or(0);
         collected.push_str(&text[..kept]);
         self.result.lost_bytes += (text.len() - kept) as u64;
-        self.batcher.push(stream, &text, self.clock.now(), &mut self.on_output);
+        self.batcher
+            .push(stream, &text, self.clock.now(), &mut self.on_output);
     }
 
     fn missed(&mut self, missed: MissedOutputs) {

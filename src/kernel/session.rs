@@ -62,7 +62,8 @@ impl Session {
 
     /// Returns the request that ends a kernel.
     pub fn shutdown(&self, restart: bool) -> Vec<Vec<u8>> {
-        self.request("shutdown_request", &json!({ "restart": restart })).1
+        self.request("shutdown_request", &json!({ "restart": restart }))
+            .1
     }
 }
 
@@ -116,6 +117,8 @@ impl KernelControl {
 
 impl std::fmt::Debug for KernelControl {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("KernelControl").field("mode", &self.mode).finish_non_exhaustive()
+        f.debug_struct("KernelControl")
+            .field("mode", &self.mode)
+            .finish_non_exhaustive()
     }
 }

@@ -86,7 +86,10 @@ enum State {
     /// The kernel is gone, or was never there.
     Idle,
     /// Sockets are connected until this time. A kernel that `is_expected` may not listen yet.
-    Connecting { until: Instant, is_expected: bool },
+    Connecting {
+        until: Instant,
+        is_expected: bool,
+    },
     Connected,
 }
 
@@ -275,7 +278,13 @@ impl Sockets {
         if self.state == State::Connected {
             self.options.feed.report(Incoming::Disconnected);
         }
-        if !matches!(self.state, State::Connecting { is_expected: true, .. }) {
+        if !matches!(
+            self.state,
+            State::Connecting {
+                is_expected: true,
+                ..
+            }
+        ) {
             self.state = State::Connecting {
                 until: now + CONNECTED_WITHIN,
                 is_expected: true,
@@ -325,7 +334,9 @@ impl Sockets {
         drop(polled);
         // These bytes only wake.
         let mut woken = [0; 64];
-        while rustix::io::read(&self.options.woken, &mut woken).is_ok_and(|count| count == woken.len()) {}
+        while rustix::io::read(&self.options.woken, &mut woken)
+            .is_ok_and(|count| count == woken.len())
+        {}
         Ok(())
     }
 
@@ -381,6 +392,7 @@ impl Sockets {
             }
             let message = Message::read(line.channel, &frames, &self.options.signer)
                 .map_err(|error| unusable(error.to_string()))?;
+            log::trace!("kernel: {} {}", message.channel.as_str(), message.msg_type);
             self.options.feed.message(message)?;
         }
     }
@@ -449,7 +461,8 @@ impl Sockets {
             for line in &mut self.lines {
                 let is_open = line.write();
                 let read = |socket: &mut Socket| socket.read(&mut buffer);
-                let is_empty = |read: io::Result<Option<usize>>| matches!(read, Ok(Some(0)) | Err(_));
+                let is_empty =
+                    |read: io::Result<Option<usize>>| matches!(read, Ok(Some(0)) | Err(_));
                 if !is_open || line.socket.as_mut().map(read).is_some_and(is_empty) {
                     line.socket = None;
                 }

@@ -16,7 +16,9 @@ use crate::error::{Error, Result};
 /// Writes the connection file of a kernel that is to be started, where Jupyter's programs find it.
 pub(super) fn prepare_start(spec: &KernelSpec) -> Result<(ConnectionInfo, KernelStart)> {
     let directory = JupyterDirs::of_environment().runtime().ok_or_else(|| {
-        Error::invalid("there is no directory for connection files: set HOME or JUPYTER_RUNTIME_DIR")
+        Error::invalid(
+            "there is no directory for connection files: set HOME or JUPYTER_RUNTIME_DIR",
+        )
     })?;
     DirBuilder::new()
         .recursive(true)

@@ -140,11 +140,7 @@ impl Message {
     ///
     /// # Errors
     /// If its signature is wrong, or it is malformed.
-    pub fn read(
-        channel: Channel,
-        frames: &Multipart,
-        signer: &Signer,
-    ) -> Result<Self, WireError> {
+    pub fn read(channel: Channel, frames: &Multipart, signer: &Signer) -> Result<Self, WireError> {
         let mut frames = frames.frames().skip_while(|frame| *frame != DELIMITER);
         let missing = || WireError::Malformed("frames are missing".to_owned());
         frames.next().ok_or_else(missing)?;

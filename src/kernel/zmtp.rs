@@ -254,8 +254,7 @@ impl Peer {
 
     fn command(&mut self, body: Range<usize>) -> Result<(), ZmtpError> {
         let body = &self.input[body];
-        let (name, rest) =
-            split_short(body).ok_or(ZmtpError::Frame("a command has no name"))?;
+        let (name, rest) = split_short(body).ok_or(ZmtpError::Frame("a command has no name"))?;
         match (name, self.state) {
             (b"READY", State::Handshake) => {
                 let peer = properties(rest)?
@@ -373,7 +372,10 @@ fn push_frame(out: &mut Vec<u8>, flags: u8, body: &[u8]) {
 /// Returns at most 40 characters of foreign bytes, fit for a message.
 fn shown(bytes: &[u8]) -> String {
     let text = String::from_utf8_lossy(bytes);
-    text.chars().take(40).flat_map(char::escape_default).collect()
+    text.chars()
+        .take(40)
+        .flat_map(char::escape_default)
+        .collect()
 }
 
 #[cfg(test)]

@@ -8,10 +8,10 @@ use crate::face::tone::Tone;
 pub(super) fn describe(event: &TdEvent) -> Option<Description> {
     let labelled = Description::labelled;
     Some(match event {
-        TdEvent::ExecutionStarted { command, cell, .. } => {
-            let label = if cell.is_some() { "code" } else { "command" };
-            labelled(label, Tone::Plain, command.clone())
-        }
+        TdEvent::ExecutionStarted { command, cell, .. } => match cell {
+            Some(_) => labelled("code", Tone::Plain, first_line(command)),
+            None => labelled("command", Tone::Plain, command.clone()),
+        },
         TdEvent::ExecutionCompleted {
             exit_code,
             signal,
@@ -42,4 +42,15 @@ pub(super) fn describe(event: &TdEvent) -> Option<Description> {
         }
         _ => return None,
     })
+}
+
+/// Returns the first line of code, and how many follow.
+fn first_line(code: &str) -> String {
+    let mut lines = code.lines().skip_while(|line| line.trim().is_empty());
+    let first = lines.next().unwrap_or_default().trim_end();
+    match lines.count() {
+        0 => first.to_owned(),
+        1 => format!("{first} (and 1 more line)"),
+        more => format!("{first} (and {more} more lines)"),
+    }
 }
