@@ -6,6 +6,7 @@ use std::process::ExitCode;
 
 use crossbeam_channel::{never, select_biased};
 use serde_json::{Map, Value};
+use signal_hook::consts::SIGINT;
 
 use super::failure::Failure;
 use super::history_args::TypedKeeping;
@@ -346,8 +347,8 @@ fn wait(
 ) -> bool {
     let done = engine.done();
     select_biased! {
-        recv(signals.first()) -> _ => {
-            if !is_listening && job.control().interrupt() {
+        recv(signals.first()) -> signal => {
+            if signal == Ok(SIGINT) && !is_listening && job.control().interrupt() {
                 // Code that does not end is killed by the second Ctrl-C.
                 let _ = done.recv();
             }

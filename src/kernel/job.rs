@@ -77,10 +77,10 @@ pub(crate) struct KernelTask {
     pub on_connected: Option<Box<dyn FnOnce(Option<&Path>) + Send>>,
 }
 
-/// The end of a job.
+/// The end of a job whose kernel could be used.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct KernelOutcome {
-    /// A cell failed that may not fail.
+    /// A cell failed that may not fail, or the kernel ended.
     pub has_failed: bool,
     /// Lines beyond the limit.
     pub lost_lines: u64,
@@ -155,7 +155,14 @@ fn run(
         }
     };
     context.runs.close(&id, state, status);
-    ran.map(Option::unwrap_or_default)
+    // The end of a kernel is an event of the run.
+    Ok(ran.map_or_else(
+        |_| KernelOutcome {
+            has_failed: true,
+            ..KernelOutcome::default()
+        },
+        Option::unwrap_or_default,
+    ))
 }
 
 /// Runs cells until one fails. Returns `None` if the engine stopped.
@@ -342,11 +349,12 @@ impl CellListener for CellReporter {
         // The prompt follows everything that was printed.
         self.outputs.end_lines(self.outputs.now());
         let (control, before) = (&self.control, self.control.interrupts());
+        let outputs = &self.outputs;
         let question = Question {
             prompt,
             is_password,
         };
-        let answer = ask(&question, &|| control.interrupts() > before)?;
+        let answer = ask(&question, &|| control.interrupts() > before || outputs.is_stopped())?;
         // The history has the question and what was answered, but no password.
         let shown = if is_password { "" } else { &answer };
         self.outputs.text(&format!("{prompt}{shown}\n"));

@@ -40,6 +40,11 @@ impl OutputEvents {
         }
     }
 
+    /// Returns true if the engine stops.
+    pub fn is_stopped(&self) -> bool {
+        is_stopped(&self.stop)
+    }
+
     pub fn now(&self) -> Instant {
         self.clock.now()
     }

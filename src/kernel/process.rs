@@ -103,6 +103,11 @@ impl KernelProcess {
         self.group.try_wait()
     }
 
+    /// Forgets what it has printed so far: its remarks at the start say nothing about its end.
+    pub fn forget_output(&mut self) {
+        self.tail.clear();
+    }
+
     /// Returns the last line that it printed itself.
     pub fn last_words(&self) -> Option<String> {
         let text = String::from_utf8_lossy(&self.tail);

@@ -295,6 +295,10 @@ impl Sockets {
     fn check_connected(&mut self) {
         if matches!(self.state, State::Connecting { .. }) && self.lines.iter().all(Line::is_ready) {
             self.state = State::Connected;
+            if let Some(process) = &mut self.process {
+                process.read();
+                process.forget_output();
+            }
             self.options.feed.report(Incoming::Connected);
         }
     }
