@@ -11,7 +11,10 @@ use crate::kernel::{CellOutput, CellOutputs, CellRecorder, Notebook};
 /// A copy that is being written.
 pub(super) struct NotebookCopy {
     notebook: Notebook,
+    /// The outputs of the cell that runs.
     outputs: CellOutputs,
+    /// Those of the cells before it: number, count, outputs.
+    ended: Vec<(u32, Option<u32>, CellOutputs)>,
     path: PathBuf,
 }
 
@@ -22,6 +25,7 @@ impl NotebookCopy {
         let copy = Self {
             notebook,
             outputs: CellOutputs::default(),
+            ended: Vec::new(),
             path,
         };
         copy.write()
@@ -52,11 +56,19 @@ impl NotebookCopy {
 impl CellRecorder for NotebookCopy {
     fn output(&mut self, output: &CellOutput) {
         self.outputs.push(output);
+        if let CellOutput::Update(content) = output {
+            for (cell, count, outputs) in &mut self.ended {
+                if outputs.update(content) {
+                    self.notebook.set_outputs(*cell, *count, outputs.stored());
+                }
+            }
+        }
     }
 
     fn end(&mut self, cell: u32, count: Option<u32>) -> Result<()> {
-        let outputs = std::mem::take(&mut self.outputs).finish();
-        self.notebook.set_outputs(cell, count, outputs);
+        let outputs = std::mem::take(&mut self.outputs);
+        self.notebook.set_outputs(cell, count, outputs.stored());
+        self.ended.push((cell, count, outputs));
         self.write()
     }
 }

@@ -15,6 +15,9 @@ const OUTPUT_BYTES_MAX: usize = 64 * 1024 * 1024;
 /// The tag of cells that may raise an exception.
 const MAY_FAIL: &str = "raises-exception";
 
+/// The tag of cells that are not to be run; nbclient has the same ones.
+const SKIPPED: &str = "skip-execution";
+
 /// A notebook in memory.
 #[derive(Clone, Debug)]
 pub(crate) struct Notebook(Map<String, Value>);
@@ -64,10 +67,11 @@ impl Notebook {
     }
 
     /// Returns the cells with code, numbered from 1 among all code cells. Blank ones are left out, as Jupyter
-    /// leaves them out.
+    /// leaves them out, and so are those with the tag `skip-execution`.
     pub fn code_cells(&self) -> Vec<CodeCell> {
-        let code = self.cells().filter(|cell| is_code(cell));
-        let code = code.zip(1..).map(|(cell, number)| CodeCell {
+        let code = self.cells().filter(|cell| is_code(cell)).zip(1..);
+        let code = code.filter(|(cell, _)| !has_tag(cell, SKIPPED));
+        let code = code.map(|(cell, number)| CodeCell {
             number,
             code: joined(cell.get("source")),
             may_fail: has_tag(cell, MAY_FAIL),
@@ -183,6 +187,7 @@ impl CellOutputs {
                 "data": content.data,
                 "metadata": content.metadata,
                 "execution_count": content.execution_count,
+                "transient": content.transient,
             })),
             CellOutput::Error(error) => self.outputs.push(json!({
                 "output_type": "error",
@@ -195,8 +200,9 @@ impl CellOutputs {
     }
 
     /// Returns the outputs. The ids that updates refer to are no part of a notebook.
-    pub fn finish(mut self) -> Vec<Value> {
-        for output in self.outputs.iter_mut().filter_map(Value::as_object_mut) {
+    pub fn stored(&self) -> Vec<Value> {
+        let mut outputs = self.outputs.clone();
+        for output in outputs.iter_mut().filter_map(Value::as_object_mut) {
             output.remove("transient");
             if output.get("output_type").and_then(Value::as_str) == Some("stream") {
                 let text = joined(output.get("text"));
@@ -204,7 +210,7 @@ impl CellOutputs {
                 output.insert("text".to_owned(), json!(lines));
             }
         }
-        self.outputs
+        outputs
     }
 
     fn clear_if_due(&mut self) {
@@ -226,17 +232,22 @@ impl CellOutputs {
         }
     }
 
-    fn update(&mut self, content: &DisplayContent) {
+    /// Replaces what was shown with this id; returns true if there was something. A later cell may update what
+    /// an earlier one has shown.
+    pub fn update(&mut self, content: &DisplayContent) -> bool {
         let Some(id) = content.display_id() else {
-            return;
+            return false;
         };
+        let mut has_changed = false;
         for output in self.outputs.iter_mut().filter_map(Value::as_object_mut) {
             let of = output.get("transient").and_then(|it| it.get("display_id"));
             if of.and_then(Value::as_str) == Some(id) {
                 output.insert("data".to_owned(), json!(content.data));
                 output.insert("metadata".to_owned(), json!(content.metadata));
+                has_changed = true;
             }
         }
+        has_changed
     }
 }
 
