@@ -32,6 +32,7 @@ mod loops;
 mod processes;
 
 mod disks;
+mod kernel;
 mod memory;
 
 mod tui;
@@ -59,6 +60,7 @@ const SECTIONS: &[Section] = &[
     ("memory", memory::run),
     ("disks", disks::run),
     ("tui", tui::run),
+    ("kernel", kernel::run),
 ];
 
 fn main() -> ExitCode {

@@ -24,6 +24,7 @@ pub(super) const CHAPTERS: &[Chapter] = chapters! {
     "tui": "the terminal UI: views, keys, answers",
     "waiting": "wait for a line, an end, silence or a signal",
     "running": "run a command and keep what it prints",
+    "kernels": "run code on Jupyter kernels, and listen to them",
     "loops": "repeat an agent until a check passes",
     "agents": "agents in panes, background agents, states, hooks",
     "history": "runs: read, search, replay, export, prune",

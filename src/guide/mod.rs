@@ -15,6 +15,10 @@ pub mod waiting {}
 #[doc = include_str!("running.md")]
 pub mod running {}
 
+#[cfg(feature = "kernel")]
+#[doc = include_str!("kernels.md")]
+pub mod kernels {}
+
 #[doc = include_str!("loops.md")]
 pub mod loops {}
 

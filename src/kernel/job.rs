@@ -265,6 +265,9 @@ fn listen(
                 Heard::Beating(true) => {
                     emitter.warning("kernel", "the kernel answers its heartbeat again");
                 }
+                Heard::Disconnected => {
+                    emitter.warning("kernel", "the kernel has closed its connections");
+                }
                 Heard::Restarted => {
                     emitter.warning("kernel", "the kernel was restarted");
                 }
@@ -354,7 +357,9 @@ impl CellListener for CellReporter {
             prompt,
             is_password,
         };
-        let answer = ask(&question, &|| control.interrupts() > before || outputs.is_stopped())?;
+        let answer = ask(&question, &|| {
+            control.interrupts() > before || outputs.is_stopped()
+        })?;
         // The history has the question and what was answered, but no password.
         let shown = if is_password { "" } else { &answer };
         self.outputs.text(&format!("{prompt}{shown}\n"));

@@ -36,6 +36,8 @@ pub(crate) enum Heard<'a> {
     Missed(MissedOutputs),
     /// The kernel has not answered its heartbeat, or answers again.
     Beating(bool),
+    /// The kernel has closed its connections: it has ended, or restarts.
+    Disconnected,
     /// The kernel was restarted.
     Restarted,
     Nothing,
@@ -75,6 +77,7 @@ impl Listening {
             Some(Incoming::Beating(is_beating)) => hear(Heard::Beating(is_beating)),
             Some(Incoming::Disconnected) => {
                 self.was_disconnected = true;
+                hear(Heard::Disconnected);
                 // Their ends do not come any more.
                 for (id, cell) in self.cells.drain() {
                     let end = CellEnd {

@@ -26,8 +26,11 @@ const CONNECT: Duration = Duration::from_secs(2);
 /// The pause between two attempts.
 const CONNECT_AGAIN: Duration = Duration::from_millis(50);
 
-/// The time in which a kernel that runs answers the handshake, or comes back after a restart.
+/// The time in which a kernel that runs answers the handshake.
 const CONNECTED_WITHIN: Duration = Duration::from_secs(4);
+
+/// The time in which a kernel of another program comes back, if it restarts.
+const BACK_WITHIN: Duration = Duration::from_secs(10);
 
 /// The time in which a kernel that was started listens. Jupyter waits as long.
 const STARTED_WITHIN: Duration = Duration::from_secs(60);
@@ -286,7 +289,7 @@ impl Sockets {
             }
         ) {
             self.state = State::Connecting {
-                until: now + CONNECTED_WITHIN,
+                until: now + BACK_WITHIN,
                 is_expected: true,
             };
         }

@@ -1,0 +1,325 @@
+//! Code on a real kernel of Python, from the library and from the program.
+
+use std::fs;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+use td_observe::kernel::{CellStatus, ConnectionInfo, Kernel};
+use td_observe::process::OutputStream;
+
+use super::{KernelHome, python};
+use crate::cli::{Running, assert_code, text};
+use crate::support::{CEILING, wait_for};
+
+/// A dead kernel is reported within this time.
+const DEAD: Duration = Duration::from_secs(5);
+
+/// A kernel that another program started, with its connection file.
+pub struct Foreign {
+    pub child: std::process::Child,
+    pub file: std::path::PathBuf,
+}
+
+impl Foreign {
+    pub fn start(home: &KernelHome, python: &std::path::Path) -> Self {
+        let file = home.runtime().join("kernel-foreign.json");
+        fs::create_dir_all(home.runtime()).unwrap();
+        let child = Command::new(python)
+            .args(["-m", "ipykernel_launcher", "-f"])
+            .arg(&file)
+            .env("IPYTHONDIR", home.directory.path().join("ipython"))
+            .stdout(std::process::Stdio::null())
+            .stderr(std::process::Stdio::null())
+            .spawn()
+            .unwrap();
+        // The file is there before the kernel listens.
+        wait_for("the kernel", CEILING, || {
+            let info = ConnectionInfo::read(&file).map_err(|error| error.to_string())?;
+            std::net::TcpStream::connect(("127.0.0.1", info.hb_port))
+                .map_err(|error| error.to_string())
+        });
+        Self { child, file }
+    }
+
+    pub fn connection(&self) -> &str {
+        self.file.to_str().unwrap()
+    }
+}
+
+impl Drop for Foreign {
+    fn drop(&mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+}
+
+/// Each line is there before the next one is printed: the code waits for the reader's sign.
+#[test]
+fn lines_are_shown_while_the_code_runs() {
+    let Some(python) = python() else { return };
+    let home = KernelHome::new(python);
+    let code = "
+import os, time
+for i in range(5):
+    print(f'Progress: {i+1}/5')
+    while not os.path.exists(f'seen-{i}'): time.sleep(0.01)
+";
+    let mut running = Running::start(home.on_new(&["--json", "-c", code]));
+    for number in 0..5 {
+        running.wait_for(&format!("Progress: {}/5", number + 1));
+        fs::write(home.directory.path().join(format!("seen-{number}")), "").unwrap();
+    }
+    let output = running.end();
+    assert_code(&output, 0);
+    assert!(home.processes().is_empty() && home.connections().is_empty());
+}
+
+#[test]
+fn outputs_of_every_kind_become_text_and_events() {
+    let Some(python) = python() else { return };
+    let home = KernelHome::new(python);
+    let code = "
+import sys
+from IPython.display import display
+print('out'); print('err', file=sys.stderr)
+display({'application/vnd.td-observe.log+json': {'level': 'warning', 'message': 'careful'}}, raw=True)
+display({'application/vnd.td-observe.log+json': {'level': 'info', 'message': 'fine'}}, raw=True)
+{'a': 1}";
+    let output = Running::start(home.on_new(&["--json", "-c", code])).end();
+    assert_code(&output, 0);
+    let events: Vec<Value> = text(&output.stdout)
+        .lines()
+        .map(|line| serde_json::from_str::<Value>(line).unwrap()["event"].clone())
+        .collect();
+    let kinds: Vec<&str> = events
+        .iter()
+        .map(|event| event["type"].as_str().unwrap())
+        .collect();
+    assert_eq!(kinds[..2], ["StreamOpened", "ExecutionStarted"]);
+    assert_eq!(kinds.last(), Some(&"ExecutionCompleted"));
+    assert_eq!(
+        (&events[1]["cell"], &events[1]["command"]),
+        (&1.into(), &code.trim_end().into())
+    );
+    let of = |stream: &str| -> String {
+        let texts = events.iter().filter(|event| event["stream"] == stream);
+        texts.map(|event| event["text"].as_str().unwrap()).collect()
+    };
+    assert_eq!(of("stdout"), "out\n[info] fine\n{'a': 1}\n");
+    assert_eq!(of("stderr"), "err\n");
+    let warning = events
+        .iter()
+        .find(|event| event["type"] == "Warning")
+        .unwrap();
+    assert_eq!(warning["message"], "careful");
+    // Without a terminal the outputs are passed on, and the history has the run.
+    let failed = Running::start(home.on_new(&["-c", "print('x' * 3)\n1/0"])).end();
+    assert_code(&failed, 1);
+    assert_eq!(text(&failed.stdout), "xxx\n");
+    assert!(text(&failed.stderr).contains("ZeroDivisionError"));
+    let runs = crate::cli::run(&["runs", "--json"], &home.data());
+    let states: Vec<(Value, Value)> = text(&runs.stdout)
+        .lines()
+        .map(|line| serde_json::from_str::<Value>(line).unwrap())
+        .map(|run| (run["kind"].clone(), run["state"].clone()))
+        .collect();
+    assert!(
+        states.contains(&("kernel".into(), "failed".into())),
+        "{states:?}"
+    );
+    assert!(
+        states.contains(&("kernel".into(), "completed".into())),
+        "{states:?}"
+    );
+}
+
+/// The law: what the callback got, together, is the result, and both are what was printed.
+#[test]
+fn of_many_lines_none_is_lost_or_doubled() {
+    let Some(python) = python() else { return };
+    let home = KernelHome::new(python);
+    let mut kernel = start(&home);
+    for (lines, flush) in [(1_000_000, "False"), (20_000, "True")] {
+        let code = format!("for i in range({lines}): print(i, flush={flush})");
+        let mut got = String::new();
+        let result = kernel.execute(&code, |stream, text| {
+            assert_eq!(stream, OutputStream::Stdout);
+            got.push_str(text);
+        });
+        let result = result.unwrap();
+        assert_eq!(result.status, CellStatus::Ok);
+        assert!(result.missed.is_empty() && result.lost_bytes == 0);
+        assert!(got == result.stdout, "the callback and the result differ");
+        let mut expected = String::new();
+        (0..lines).for_each(|line| expected.push_str(&format!("{line}\n")));
+        assert!(
+            got == expected,
+            "{} bytes instead of {}",
+            got.len(),
+            expected.len()
+        );
+    }
+    // Both streams in their order, batched.
+    kernel.batch_outputs(Duration::from_millis(100));
+    let code = "import sys\nfor i in range(50):\n    print(i, flush=True)\n    print(-i, file=sys.stderr, flush=True)";
+    let (mut out, mut err) = (String::new(), String::new());
+    let result = kernel.execute(code, |stream, text| match stream {
+        OutputStream::Stdout => out.push_str(text),
+        _ => err.push_str(text),
+    });
+    let result = result.unwrap();
+    assert_eq!((result.stdout, result.stderr), (out, err));
+}
+
+fn start(home: &KernelHome) -> Kernel {
+    // The library has no variables of its own: the runtime directory is Jupyter's.
+    Kernel::start(&home.find()).unwrap()
+}
+
+#[test]
+fn a_kernel_is_interrupted_restarted_and_ended() {
+    let Some(python) = python() else { return };
+    let home = KernelHome::new(python);
+    let mut kernel = start(&home);
+    let file = kernel.connection_file().unwrap().to_owned();
+    kernel.execute("x = 1", |_, _| {}).unwrap();
+    let control = kernel.control();
+    // The code's own sign tells when it runs.
+    let result = kernel.execute(
+        "import time\nprint('go', flush=True)\ntime.sleep(100)",
+        |_, text| {
+            if text.contains("go") {
+                control.interrupt();
+            }
+        },
+    );
+    let interrupted = result.unwrap();
+    assert!(
+        matches!(interrupted.status, CellStatus::Error { ref name, .. } if name == "KeyboardInterrupt")
+    );
+    // It is usable, and knows what it knew.
+    assert_eq!(kernel.execute("print(x)", |_, _| {}).unwrap().stdout, "1\n");
+    kernel.restart().unwrap();
+    let gone = kernel.execute("print(x)", |_, _| {}).unwrap();
+    assert!(matches!(gone.status, CellStatus::Error { ref name, .. } if name == "NameError"));
+    // It dies, and comes back.
+    let died = kernel
+        .execute("import os; os._exit(3)", |_, _| {})
+        .unwrap_err();
+    assert!(
+        died.is_gone() && died.to_string().contains("exit status: 3"),
+        "{died}"
+    );
+    kernel.restart().unwrap();
+    assert_eq!(kernel.execute("print(2)", |_, _| {}).unwrap().stdout, "2\n");
+    assert!(file.exists());
+    drop(kernel);
+    assert!(!file.exists());
+    assert!(home.processes().is_empty());
+}
+
+#[test]
+fn a_dead_kernel_of_another_program_is_reported() {
+    let Some(python) = python() else { return };
+    let home = KernelHome::new(python);
+    for (signal, words) in [
+        (Signal::KILL, "closed its connections"),
+        (Signal::STOP, "heartbeat"),
+    ] {
+        let foreign = Foreign::start(&home, python);
+        let info = ConnectionInfo::read(&foreign.file).unwrap();
+        let mut kernel = Kernel::connect(&info).unwrap();
+        let pid = Pid::from_child(&foreign.child);
+        let mut since = None;
+        let error = kernel
+            .execute(
+                "import time\nprint('go', flush=True)\ntime.sleep(100)",
+                |_, text| {
+                    if text.contains("go") {
+                        kill_process(pid, signal).unwrap();
+                        since = Some(Instant::now());
+                    }
+                },
+            )
+            .unwrap_err();
+        assert!(
+            error.is_gone() && error.to_string().contains(words),
+            "{error}"
+        );
+        let took = since.unwrap().elapsed();
+        // The load of other tests counts as well.
+        assert!(took < DEAD + Duration::from_secs(3), "{took:?}");
+        if signal == Signal::STOP {
+            kill_process(pid, Signal::CONT).unwrap();
+        }
+        drop(foreign);
+        fs::remove_file(home.runtime().join("kernel-foreign.json")).unwrap();
+    }
+}
+
+#[test]
+fn whatever_ends_the_program_its_kernel_ends_too() {
+    let Some(python) = python() else { return };
+    let home = KernelHome::new(python);
+    for signal in [Signal::KILL, Signal::TERM, Signal::HUP, Signal::INT] {
+        let code = "import time\nprint('go', flush=True)\ntime.sleep(100)";
+        // Only a process that is killed leaves its connection file.
+        let before = home.connections();
+        let mut running = Running::start(home.on_new(&["--json", "-c", code]));
+        running.wait_for("\"text\":\"go");
+        running.signal(signal);
+        let output = running.end();
+        if signal != Signal::KILL {
+            assert_code(&output, 130);
+            assert_eq!(home.connections(), before);
+        }
+        wait_for("the kernel's end", CEILING, || {
+            match home.processes().as_slice() {
+                [] => Ok(()),
+                left => Err(left.to_vec()),
+            }
+        });
+    }
+}
+
+#[test]
+fn what_cannot_be_used_is_one_clear_line() {
+    let home = KernelHome::new(std::path::Path::new("/no/such/python"));
+    for (args, code, words) in [
+        (
+            vec!["-c", "1", "--kernel", "cobol"],
+            2,
+            "no kernel named \"cobol\"",
+        ),
+        (
+            vec!["-c", "1", "--connection", "absent"],
+            2,
+            "no connection file \"absent\"",
+        ),
+        (vec![], 2, "nothing to run and nothing to listen to"),
+        (vec!["absent.py"], 2, "cannot read \"absent.py\""),
+        (
+            vec!["-c", "1", "--save"],
+            2,
+            "give a file that ends in .ipynb",
+        ),
+        (vec!["-c", "1", "--execution-id", ""], 2, "the id is empty"),
+    ] {
+        let output = Running::start(home.command(&args)).end();
+        assert_code(&output, code);
+        let said = text(&output.stderr);
+        assert!(
+            said.contains(words) && said.lines().count() == 1,
+            "{args:?}: {said}"
+        );
+    }
+    let output = Running::start(home.on_new(&["-c", "1"])).end();
+    let said = text(&output.stderr);
+    assert!(
+        said.contains("/no/such/python") && said.lines().count() == 1,
+        "{said}"
+    );
+    assert_eq!(home.connections(), Vec::<std::path::PathBuf>::new());
+}
