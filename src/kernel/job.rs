@@ -8,7 +8,8 @@ use std::time::{Duration, Instant};
 use serde_json::{Map, Value};
 
 use super::cell::CellOutput;
-use super::client::{CellListener, Kernel};
+use super::cell_listener::CellListener;
+use super::client::Kernel;
 use super::connection::ConnectionInfo;
 use super::feed::MissedOutputs;
 use super::kernelspec::KernelSpec;
@@ -354,7 +355,9 @@ impl CellListener for CellReporter {
             prompt,
             is_password,
         };
-        let answer = ask(&question, &|| control.interrupts() > before || outputs.is_stopped())?;
+        let answer = ask(&question, &|| {
+            control.interrupts() > before || outputs.is_stopped()
+        })?;
         // The history has the question and what was answered, but no password.
         let shown = if is_password { "" } else { &answer };
         self.outputs.text(&format!("{prompt}{shown}\n"));

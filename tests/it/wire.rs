@@ -244,12 +244,12 @@ fn samples(kind: EventKind) -> Vec<TdEvent> {
         K::LogGap => one(E::LogGap { execution_id, first_seq: 1, last_seq: u64::MAX }),
         K::ExecutionStarted => [None, Some(pane)].map(|pane| E::ExecutionStarted {
             execution_id: execution_id.clone(), command: s("make"), cwd: s("/tmp"),
-            pid: pane.is_some().then_some(4_000_000), pane,
+            pid: pane.is_some().then_some(4_000_000), cell: pane.is_none().then_some(3), pane,
         }).into(),
         K::ExecutionOutput => one(E::ExecutionOutput { execution_id, stream: "stdout".into(), text: s("x\n") }),
         K::ExecutionCompleted => [(None, Some(9)), (Some(0), None)].map(|(exit_code, signal)| E::ExecutionCompleted {
             execution_id: execution_id.clone(), exit_code, signal, duration_ms: 5,
-            pane: signal.map(|_| pane.clone()), pid: signal.map(|_| 7),
+            pane: signal.map(|_| pane.clone()), pid: signal.map(|_| 7), cell: exit_code.map(|_| 3),
         }).into(),
         K::TurnCompleted => [(None, None), (Some(pane), Some("inferred".into()))].map(|(pane, evidence)| E::TurnCompleted {
             execution_id: execution_id.clone(), marker: s("DONE"), summary: s("s"), agent_id: pane.is_none().then(|| Box::new(s("a1"))), pane, evidence,
