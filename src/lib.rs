@@ -45,6 +45,7 @@
 //! | [`tmux`] | the only module that knows tmux | `tmux/gateway.rs`, `tmux/scheduler.rs`: queries for all pollers; `tmux/server.rs`: one tmux process and its deadline; `tmux/capture.rs`: the commands of a capture; `tmux/listing.rs`, `tmux/target.rs`; `tmux/pipe/drain.rs`: the process at a pane's pipe; `tmux/pipe/drains.rs`: our end of it |
 //! | [`process`] | commands that this program runs, and jobs of others; knows no tmux | `process/start.rs`, `process/run.rs`; `process/line_assembler.rs`: output as lines; `process/pane_jobs.rs`: jobs in panes; `process/os/exits.rs`: exits of processes that are not children |
 //! | `observe` | panes, commands and background agents under observation | `observe/coordinator/mod.rs`: which sessions; `observe/poller/mod.rs`: one session's thread; `observe/poller/panes.rs`: its panes; `observe/poller/panes/streams.rs`: opens and closes pipes; `observe/pane_observer/mod.rs`: one pane; `observe/pane_observer/pipe_policy.rs`: stream or poll; `observe/resume_point.rs`: after a restart; `observe/pane_output.rs`: changes as events; `observe/conversation/reader.rs`: agents' transcripts; `observe/agents/registry.rs`: background agents |
+//! | `kernel` | Jupyter kernels, behind the feature `kernel` | `kernel/client.rs`: runs code; `kernel/listening.rs`: follows other clients; `kernel/sockets.rs`: the thread; `kernel/zmtp.rs`, `kernel/wire.rs`: the protocols; `kernel/feed.rs`: from the thread to the caller, bounded; `kernel/job.rs`: cells as executions; `kernel/notebook.rs` |
 //! | [`agent_loop`] | the agentic loop; knows no tmux | `agent_loop/engine.rs`: phases and iterations; `agent_loop/attempt.rs`: one iteration; `agent_loop/model/http/mod.rs`; `agent_loop/spec.rs` |
 //! | [`wait`] | waiting for a line, an end, silence or a signal; knows no bus | `wait/waiter.rs`, `wait/started_wait.rs`; `wait/matcher.rs`: which lines match |
 //! | [`board`] | who needs the user: one row for each pane, command, loop and agent (pure) | `board/fold.rs`: what an event means; `board/row.rs`: a row and its place; `board/schema.rs`: the JSON Schema |
@@ -76,6 +77,8 @@
 //! | `td-observer`: the observer of a terminal UI | `cli/observer/private.rs` | `cli/tui.rs` |
 //! | `td-api-wait`: states and hang-ups during a wait of the API | `api/wait.rs` | the client's `td-api-N` |
 //! | `td-wait-ask`: a wait's question to the observer | `cli/wait_observer.rs` | `cli/wait_targets.rs` |
+//! | `td-kernel`: a kernel's sockets and process | `kernel/sockets.rs` | `kernel/link.rs` |
+//! | `td-cells NAME`: code that a kernel runs, or listening to it | `kernel/job.rs` | `engine/mod.rs` |
 //! | a command's or a loop's source | `child/supervisor.rs`, `agent_loop/source.rs` | `engine/mod.rs` |
 //!
 //! Subscribers filter and receive in their own thread; no code of an embedder runs in the fan-out.
@@ -122,6 +125,7 @@
 //! | --- | --- | --- |
 //! | `cli` | yes | the program `td-observe`: arguments, console, completions, manual pages |
 //! | `http` | yes | models over HTTP for loops: `agent_loop::HttpClient` for the APIs of Anthropic and OpenAI |
+//! | `kernel` | yes | Jupyter kernels: `kernel::Kernel`, and `td-observe kernel` of the program |
 //! | `tui` | yes | the terminal UI of the program: `td-observe tui` |
 //!
 //! Without features, the library has the engine: sources, bus, history, waits, and loops with the

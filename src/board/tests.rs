@@ -273,6 +273,7 @@ fn commands_loops_and_background_agents_have_rows() {
                 cwd: "/".into(),
                 pane: None,
                 pid: Some(7),
+                cell: None,
             },
         ),
         at(
@@ -292,6 +293,7 @@ fn commands_loops_and_background_agents_have_rows() {
                 duration_ms: 2000,
                 pane: None,
                 pid: Some(7),
+                cell: None,
             },
         ),
         at(

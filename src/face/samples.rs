@@ -153,6 +153,7 @@ pub(super) fn started(command: &str) -> TdEvent {
         cwd: "/".into(),
         pane: None,
         pid: None,
+        cell: None,
     }
 }
 
@@ -172,6 +173,7 @@ pub(super) fn completed(exit_code: Option<i32>, signal: Option<i32>) -> TdEvent 
         duration_ms: 1_500,
         pane: None,
         pid: None,
+        cell: None,
     }
 }
 

@@ -200,6 +200,7 @@ mod tests {
             cwd: "/".into(),
             pane: None,
             pid: None,
+            cell: None,
         });
         let label = labels.label("make@17", None);
         assert_eq!(label.text, "make@17");

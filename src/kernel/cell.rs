@@ -75,8 +75,10 @@ impl CellStatus {
 pub(crate) struct Cell {
     pub count: Option<u32>,
     status: CellStatus,
-    /// An exception was shown already: the reply repeats it.
+    /// An exception was published: the reply repeats it.
     has_error: bool,
+    /// The exception of the reply, until the kernel is idle: it may still be published.
+    replied_error: Option<ErrorContent>,
     has_reply: bool,
     is_idle: bool,
 }
@@ -107,6 +109,12 @@ impl Cell {
         self.is_idle
     }
 
+    /// Gives up waiting for the kernel to be idle; returns what waited for it.
+    pub fn give_up(&mut self) -> CellStep {
+        self.is_idle = true;
+        self.unpublished_error()
+    }
+
     /// Returns the end of the code.
     pub fn status(&self) -> &CellStatus {
         &self.status
@@ -117,7 +125,7 @@ impl Cell {
             "status" => {
                 let status: StatusContent = message.content().unwrap_or_default();
                 self.is_idle |= status.execution_state == "idle";
-                return CellStep::Nothing;
+                return self.unpublished_error();
             }
             "execute_input" => {
                 let input: InputContent = message.content().unwrap_or_default();
@@ -160,22 +168,29 @@ impl Cell {
         match reply.status.as_str() {
             "error" => {
                 self.failed(reply.ename.clone(), reply.evalue.clone());
-                if self.has_error || (reply.ename.is_empty() && reply.traceback.is_empty()) {
-                    return CellStep::Nothing;
+                if !(reply.ename.is_empty() && reply.traceback.is_empty()) {
+                    self.replied_error = Some(ErrorContent {
+                        ename: reply.ename,
+                        evalue: reply.evalue,
+                        traceback: reply.traceback,
+                    });
                 }
-                // A kernel that could not publish the exception still replies with it.
-                self.has_error = true;
-                CellStep::Output(CellOutput::Error(ErrorContent {
-                    ename: reply.ename,
-                    evalue: reply.evalue,
-                    traceback: reply.traceback,
-                }))
+                self.unpublished_error()
             }
             "aborted" | "abort" => {
                 self.status = CellStatus::Aborted;
                 CellStep::Nothing
             }
             _ => CellStep::Nothing,
+        }
+    }
+
+    /// Returns the exception of the reply if the kernel is idle and has not published it: some cannot.
+    fn unpublished_error(&mut self) -> CellStep {
+        let error = self.replied_error.take_if(|_| self.is_idle);
+        match error.filter(|_| !self.has_error) {
+            Some(error) => CellStep::Output(CellOutput::Error(error)),
+            None => CellStep::Nothing,
         }
     }
 

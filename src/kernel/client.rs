@@ -8,19 +8,21 @@ use std::time::{Duration, Instant};
 use crossbeam_channel::{never, select_biased};
 use serde_json::json;
 
-use super::cell::{Cell, CellOutput, CellStatus, CellStep};
+use super::cell::{Cell, CellStep};
+use super::cell_listener::{CellEnd, CellListener};
 use super::connection::ConnectionInfo;
 use super::content::KernelInfoContent;
-use super::feed::{Incoming, MissedOutputs};
+use super::feed::Incoming;
 use super::kernelspec::{InterruptMode, KernelSpec};
-use super::link::{Link, Order};
+use super::link::Link;
+use super::orders::Order;
 use super::process::KernelStart;
 use super::session::{KernelControl, Session};
 use super::start::prepare_start;
 use super::wire::{Channel, Message, Signer};
 use crate::clock::Clock;
 use crate::error::{Error, Result};
-use crate::thread::Stop;
+use crate::thread::{Stop, is_stopped};
 
 /// The time in which a kernel answers its first request, unless it is seen to be busy.
 const ANSWER_WITHIN: Duration = Duration::from_secs(10);
@@ -28,39 +30,17 @@ const ANSWER_WITHIN: Duration = Duration::from_secs(10);
 /// The pause between two first requests: a subscription takes effect a moment after the connection.
 const ASK_AGAIN: Duration = Duration::from_millis(200);
 
-/// The time for the last outputs of a cell whose request was answered.
+/// The time for the next output of a cell whose request was answered.
 const LAST_OUTPUTS: Duration = Duration::from_secs(5);
+
+/// The most bytes of each stream that a result keeps, unless the caller sets another limit.
+const COLLECTED_BYTES: usize = 256 * 1024 * 1024;
 
 /// The time for an interrupted cell to end when the engine stops.
 const STOP_GRACE: Duration = Duration::from_secs(2);
 
 /// Makes the streams of a Python kernel pass on text after 20 ms instead of 200 ms.
 const PROMPT_OUTPUT: &str = r#"exec("import sys\nfor stream in (sys.stdout, sys.stderr):\n    if hasattr(stream, 'flush_interval'):\n        stream.flush_interval = 0.02", {})"#;
-
-/// What a caller does with what a cell reports.
-pub(crate) trait CellListener {
-    /// Receives an output.
-    fn output(&mut self, output: &CellOutput);
-
-    /// Receives the number of outputs that the caller was too slow for.
-    fn missed(&mut self, missed: MissedOutputs);
-
-    /// Returns the answer to a question of the code; `None` if there is none.
-    fn answer(&mut self, prompt: &str, is_password: bool) -> Option<String>;
-
-    /// Returns true if the code may ask.
-    fn allows_questions(&self) -> bool;
-
-    /// Called at least at the returned time.
-    fn tick(&mut self, now: Instant) -> Option<Instant>;
-}
-
-/// The end of a cell.
-#[derive(Clone, Debug)]
-pub(crate) struct CellEnd {
-    pub status: CellStatus,
-    pub count: Option<u32>,
-}
 
 /// A kernel of Jupyter.
 ///
@@ -151,7 +131,7 @@ impl Kernel {
             connection_file,
             is_ready: false,
             interval: Duration::ZERO,
-            collected_bytes: super::result::COLLECTED_BYTES,
+            collected_bytes: COLLECTED_BYTES,
         };
         kernel.connected()?;
         Ok(kernel)
@@ -185,14 +165,9 @@ impl Kernel {
         let shutdown = self.control.session.shutdown(true);
         self.link.orders().send(Order::Restart { shutdown });
         self.is_ready = false;
-        // Reports of the old kernel precede the connection to the new one.
-        loop {
-            match self.receive(None)? {
-                Some(Incoming::Connected) => return self.ready(),
-                Some(Incoming::Gone(error)) => return Err(error),
-                _ => {}
-            }
-        }
+        while !matches!(self.receive(None)?, Some(Incoming::Restarting)) {}
+        self.connected()?;
+        self.ready()
     }
 
     /// Waits until all sockets are connected.
@@ -272,6 +247,30 @@ impl Kernel {
         Ok(())
     }
 
+    /// Takes the reports since the last cell: what is over is no concern of the next one.
+    fn catch_up(&mut self) -> Result<()> {
+        let mut is_beating = true;
+        while let Some(incoming) = self.link.feed.take() {
+            match incoming {
+                Incoming::Beating(now) => is_beating = now,
+                Incoming::Disconnected => {
+                    self.is_ready = false;
+                    self.connected()?;
+                    is_beating = true;
+                }
+                Incoming::Gone(error) => {
+                    self.is_ready = false;
+                    return Err(error);
+                }
+                _ => {}
+            }
+        }
+        match is_beating || self.is_own() {
+            true => Ok(()),
+            false => Err(silent()),
+        }
+    }
+
     fn run_silently(&mut self, code: &str) -> Result<()> {
         let content = json!({
             "code": code, "silent": true, "store_history": false, "user_expressions": {},
@@ -293,6 +292,7 @@ impl Kernel {
 
     /// Runs code and reports what it does until it has ended.
     pub(crate) fn run(&mut self, code: &str, listener: &mut dyn CellListener) -> Result<CellEnd> {
+        self.catch_up()?;
         self.ready()?;
         let content = json!({
             "code": code, "silent": false, "store_history": true, "user_expressions": {},
@@ -311,6 +311,9 @@ impl Kernel {
                     return Err(Error::gone("the code was stopped"));
                 }
                 log::warn!("the kernel has replied and did not report that it is idle");
+                if let CellStep::Output(output) = cell.give_up() {
+                    listener.output(&output);
+                }
                 break;
             }
             let incoming = match self.receive(tick.into_iter().chain(until).min()) {
@@ -331,11 +334,15 @@ impl Kernel {
                     if cell.has_reply() && cell.is_idle() {
                         break;
                     }
-                    if cell.has_reply() && until.is_none() {
-                        until = Some(now + LAST_OUTPUTS);
+                    // Outputs may still come, and the listener may be slow.
+                    if cell.has_reply() && !is_stopping {
+                        until = Some(self.clock.now() + LAST_OUTPUTS);
                     }
                 }
-                Incoming::Message(_) | Incoming::Beating(true) | Incoming::Connected => {}
+                Incoming::Message(_)
+                | Incoming::Beating(true)
+                | Incoming::Connected
+                | Incoming::Restarting => {}
                 Incoming::Missed(missed) => listener.missed(missed),
                 // A kernel of our own is known to live, or its end is reported.
                 Incoming::Beating(false) if self.is_own() => log::warn!("{}", silent()),
@@ -383,15 +390,23 @@ impl Kernel {
     /// `is_gone()` if the caller is to stop.
     pub(super) fn receive(&self, deadline: Option<Instant>) -> Result<Option<Incoming>> {
         let timer = deadline.map_or_else(never, |at| self.clock.at(at));
-        let incoming = select_biased! {
-            recv(self.stop) -> _ => return Err(Error::gone("stopped")),
-            recv(self.link.feed.channel()) -> incoming => incoming,
-            recv(timer) -> _ => return Ok(None),
-        };
-        let incoming =
-            incoming.map_err(|_| Error::gone("the connection to the kernel has failed"))?;
-        self.link.feed.taken(&incoming);
-        Ok(Some(incoming))
+        loop {
+            if is_stopped(&self.stop) {
+                return Err(Error::gone("stopped"));
+            }
+            if let Some(incoming) = self.link.feed.take() {
+                return Ok(Some(incoming));
+            }
+            select_biased! {
+                recv(self.stop) -> _ => {}
+                recv(self.link.feed.bell()) -> rung => if rung.is_err() {
+                    // It may have reported something after it was asked above.
+                    let last = self.link.feed.take();
+                    return last.map(Some).ok_or_else(|| Error::gone("the connection to the kernel has failed"));
+                },
+                recv(timer) -> _ => return Ok(None),
+            }
+        }
     }
 
     pub(super) fn clock(&self) -> &Clock {

@@ -1,10 +1,10 @@
 //! The way from the thread that reads a kernel's sockets to the caller: bounded by bytes, with an exact
 //! count of what a slow caller misses.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use crossbeam_channel::{Receiver, Sender, unbounded};
+use crossbeam_channel::{Receiver, Sender, bounded};
 
 use super::wire::{Channel, Message};
 use crate::error::Error;
@@ -13,8 +13,8 @@ use crate::error::Error;
 /// paused the sockets would make the kernel drop them uncounted.
 const WAITING_BYTES_MAX: usize = 64 * 1024 * 1024;
 
-/// The most bytes, with messages that cannot be left out.
-const HELD_BYTES_MAX: usize = 4 * WAITING_BYTES_MAX;
+/// The multiple of that with messages that cannot be left out.
+const HELD_TIMES_MAX: usize = 4;
 
 /// Outputs that the caller was too slow for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -49,29 +49,57 @@ pub(super) enum Incoming {
     Disconnected,
     /// The kernel has not answered its heartbeat, or answers again.
     Beating(bool),
-    /// The kernel cannot be used any more. Nothing follows.
+    /// The kernel cannot be used any more, unless it is restarted.
     Gone(Error),
+    /// The kernel was ended, to be started again. What precedes this is of the old one.
+    Restarting,
+}
+
+/// What waits for the caller.
+#[derive(Debug)]
+struct Waiting {
+    reports: VecDeque<Incoming>,
+    /// The size of all messages.
+    bytes: usize,
+    bytes_max: usize,
+    /// Dropped since the last message that was passed on.
+    missed: MissedOutputs,
+}
+
+impl Waiting {
+    fn add_missed(&mut self) {
+        if !self.missed.is_empty() {
+            let missed = std::mem::take(&mut self.missed);
+            self.reports.push_back(Incoming::Missed(missed));
+        }
+    }
 }
 
 /// Creates the two ends.
 pub(super) fn feed() -> (FeedSender, FeedReceiver) {
-    let (sender, receiver) = unbounded();
-    let waiting = Arc::new(AtomicUsize::new(0));
-    let sender = FeedSender {
-        sender,
-        waiting: Arc::clone(&waiting),
-        missed: MissedOutputs::default(),
-    };
-    (sender, FeedReceiver { receiver, waiting })
+    feed_of(WAITING_BYTES_MAX)
 }
 
-/// The thread's end.
+fn feed_of(bytes_max: usize) -> (FeedSender, FeedReceiver) {
+    let waiting = Arc::new(Mutex::new(Waiting {
+        reports: VecDeque::new(),
+        bytes: 0,
+        bytes_max,
+        missed: MissedOutputs::default(),
+    }));
+    let (ring, bell) = bounded(1);
+    let sender = FeedSender {
+        waiting: Arc::clone(&waiting),
+        bell: ring,
+    };
+    (sender, FeedReceiver { waiting, bell })
+}
+
+/// The thread's end, which never waits.
 #[derive(Debug)]
 pub(super) struct FeedSender {
-    sender: Sender<Incoming>,
-    waiting: Arc<AtomicUsize>,
-    /// Dropped since the last message that was passed on.
-    missed: MissedOutputs,
+    waiting: Arc<Mutex<Waiting>>,
+    bell: Sender<()>,
 }
 
 impl FeedSender {
@@ -81,37 +109,35 @@ impl FeedSender {
     /// If messages that cannot be left out fill the memory.
     pub fn message(&mut self, message: Message) -> Result<(), Error> {
         let size = message.size();
-        let waiting = self.waiting.load(Ordering::Acquire);
-        if waiting > 0 && waiting + size > WAITING_BYTES_MAX {
+        let mut waiting = lock(&self.waiting);
+        if waiting.bytes > 0 && waiting.bytes + size > waiting.bytes_max {
             if is_output(&message) {
-                self.missed.messages += 1;
-                self.missed.bytes += size as u64;
+                waiting.missed.messages += 1;
+                waiting.missed.bytes += size as u64;
                 return Ok(());
             }
-            if waiting + size > HELD_BYTES_MAX {
+            if waiting.bytes + size > waiting.bytes_max.saturating_mul(HELD_TIMES_MAX) {
                 return Err(Error::other(
                     "the kernel sends more messages than are read, and none that can be left out",
                 ));
             }
         }
-        self.report_missed();
-        self.waiting.fetch_add(size, Ordering::AcqRel);
-        let _ = self.sender.send(Incoming::Message(message));
+        waiting.bytes += size;
+        self.push(waiting, Incoming::Message(message));
         Ok(())
     }
 
     /// Passes on a report.
     pub fn report(&mut self, incoming: Incoming) {
-        self.report_missed();
-        // The caller has gone: the thread ends soon.
-        let _ = self.sender.send(incoming);
+        self.push(lock(&self.waiting), incoming);
     }
 
-    fn report_missed(&mut self) {
-        if !self.missed.is_empty() {
-            let missed = std::mem::take(&mut self.missed);
-            let _ = self.sender.send(Incoming::Missed(missed));
-        }
+    fn push(&self, mut waiting: MutexGuard<'_, Waiting>, incoming: Incoming) {
+        waiting.add_missed();
+        waiting.reports.push_back(incoming);
+        drop(waiting);
+        // A bell that rings already is enough.
+        let _ = self.bell.try_send(());
     }
 }
 
@@ -127,21 +153,33 @@ fn is_output(message: &Message) -> bool {
 /// The caller's end.
 #[derive(Debug)]
 pub(super) struct FeedReceiver {
-    receiver: Receiver<Incoming>,
-    waiting: Arc<AtomicUsize>,
+    waiting: Arc<Mutex<Waiting>>,
+    bell: Receiver<()>,
 }
 
 impl FeedReceiver {
-    /// Returns the channel, for a selection among several. What is received from it is passed to
-    /// [`FeedReceiver::taken`].
-    pub fn channel(&self) -> &Receiver<Incoming> {
-        &self.receiver
+    /// Returns the next report that waits.
+    pub fn take(&self) -> Option<Incoming> {
+        let mut waiting = lock(&self.waiting);
+        let incoming = waiting.reports.pop_front();
+        if let Some(Incoming::Message(message)) = &incoming {
+            waiting.bytes -= message.size();
+        }
+        incoming
     }
 
-    /// Counts what was received.
-    pub fn taken(&self, incoming: &Incoming) {
-        if let Incoming::Message(message) = incoming {
-            self.waiting.fetch_sub(message.size(), Ordering::AcqRel);
-        }
+    /// Returns the channel that receives a message when [`FeedReceiver::take`] has more. It is disconnected
+    /// when the thread has ended.
+    pub fn bell(&self) -> &Receiver<()> {
+        &self.bell
     }
 }
+
+fn lock(waiting: &Mutex<Waiting>) -> MutexGuard<'_, Waiting> {
+    // The reports are whole whatever happened to the other thread.
+    waiting.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+#[path = "feed_tests.rs"]
+mod tests;

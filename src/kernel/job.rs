@@ -8,7 +8,8 @@ use std::time::{Duration, Instant};
 use serde_json::{Map, Value};
 
 use super::cell::CellOutput;
-use super::client::{CellListener, Kernel};
+use super::cell_listener::CellListener;
+use super::client::Kernel;
 use super::connection::ConnectionInfo;
 use super::feed::MissedOutputs;
 use super::kernelspec::KernelSpec;

@@ -9,17 +9,22 @@ use std::fs;
 use std::path::PathBuf;
 
 /// The variables that decide where the directories are.
-#[derive(Clone, Debug)]
-pub(super) struct JupyterDirs {
-    var: fn(&str) -> Option<OsString>,
+pub(super) struct JupyterDirs<'a> {
+    var: &'a dyn Fn(&str) -> Option<OsString>,
 }
 
-impl JupyterDirs {
+impl<'a> JupyterDirs<'a> {
     /// Returns the directories of this process.
     pub fn of_environment() -> Self {
         Self {
-            var: |name| env::var_os(name).filter(|value| !value.is_empty()),
+            var: &|name| env::var_os(name).filter(|value| !value.is_empty()),
         }
+    }
+
+    /// Returns the directories for the values of these variables.
+    #[cfg(test)]
+    pub fn with(var: &'a dyn Fn(&str) -> Option<OsString>) -> Self {
+        Self { var }
     }
 
     fn path(&self, name: &str) -> Option<PathBuf> {
@@ -99,4 +104,52 @@ pub(crate) fn running_kernels() -> Vec<PathBuf> {
         .collect();
     files.sort_by(|(a, _), (b, _)| b.cmp(a));
     files.into_iter().map(|(_, path)| path).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn dirs<'a>(vars: &'a [(&'a str, &'a str)]) -> impl Fn(&str) -> Option<OsString> + 'a {
+        move |name| {
+            let found = vars.iter().find(|(known, _)| *known == name);
+            found.map(|(_, value)| value.into())
+        }
+    }
+
+    #[test]
+    fn specifications_are_searched_in_jupyters_order() {
+        let vars = dirs(&[
+            ("HOME", "/h"),
+            ("JUPYTER_PATH", "/a:/b"),
+            ("VIRTUAL_ENV", "/v"),
+            ("CONDA_PREFIX", "/v"),
+        ]);
+        let found = JupyterDirs::with(&vars).kernels();
+        let expected = [
+            "/a/kernels",
+            "/b/kernels",
+            "/v/share/jupyter/kernels",
+            "/h/.local/share/jupyter/kernels",
+            "/usr/local/share/jupyter/kernels",
+            "/usr/share/jupyter/kernels",
+        ];
+        assert_eq!(found, expected.map(PathBuf::from));
+    }
+
+    #[test]
+    fn each_variable_moves_the_runtime_directory() {
+        let mut vars = vec![("HOME", "/h")];
+        for (name, value, expected) in [
+            ("", "", "/h/.local/share/jupyter/runtime"),
+            ("XDG_DATA_HOME", "/x", "/x/jupyter/runtime"),
+            ("JUPYTER_DATA_DIR", "/d", "/d/runtime"),
+            ("JUPYTER_RUNTIME_DIR", "/r", "/r"),
+        ] {
+            vars.push((name, value));
+            let vars = dirs(&vars);
+            assert_eq!(JupyterDirs::with(&vars).runtime(), Some(expected.into()));
+        }
+        assert_eq!(JupyterDirs::with(&|_| None).runtime(), None);
+    }
 }

@@ -60,7 +60,7 @@ impl KernelSpec {
         Self::find_in(name, &JupyterDirs::of_environment())
     }
 
-    fn find_in(name: &str, dirs: &JupyterDirs) -> Result<Self> {
+    fn find_in(name: &str, dirs: &JupyterDirs<'_>) -> Result<Self> {
         if name.contains('/') {
             let directory = Path::new(name);
             let spec = Self::read(directory)?;

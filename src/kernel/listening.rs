@@ -4,7 +4,8 @@ use std::collections::{HashMap, VecDeque};
 use std::time::Instant;
 
 use super::cell::{Cell, CellOutput, CellStatus, CellStep};
-use super::client::{CellEnd, Kernel};
+use super::cell_listener::CellEnd;
+use super::client::Kernel;
 use super::content::ShutdownContent;
 use super::feed::{Incoming, MissedOutputs};
 use super::wire::{Channel, Message};
@@ -65,7 +66,8 @@ impl Listening {
         hear: &mut dyn FnMut(Heard<'_>),
     ) -> Result<bool> {
         match kernel.receive(deadline)? {
-            None | Some(Incoming::Connected) => {
+            None | Some(Incoming::Restarting) => hear(Heard::Nothing),
+            Some(Incoming::Connected) => {
                 if std::mem::take(&mut self.was_disconnected) {
                     hear(Heard::Restarted);
                 } else {
@@ -150,3 +152,7 @@ impl Listening {
         true
     }
 }
+
+#[cfg(test)]
+#[path = "listening_tests.rs"]
+mod tests;

@@ -7,15 +7,19 @@
 //! ```
 //!
 //! `zmtp.rs` is ZeroMQ's protocol, `wire.rs` are Jupyter's messages, `cell.rs` is one request for execution:
-//! these are pure. `link.rs` and `sockets.rs` own the thread that talks to a kernel; `client.rs` runs code with
+//! these are pure. `link.rs` and `sockets.rs` own the thread that talks to a kernel, `orders.rs` and
+//! `feed.rs` are its queues; `client.rs` runs code with
 //! it, `listening.rs` follows other clients, `job.rs` turns both into events. `notebook.rs` reads and writes
 //! notebooks.
 
 mod batcher;
+mod beat;
 mod cell;
+mod cell_listener;
 mod client;
 mod connection;
 mod content;
+mod ending;
 mod feed;
 mod job;
 mod jupyter_dirs;
@@ -24,9 +28,12 @@ mod line;
 mod link;
 mod listening;
 mod notebook;
+mod orders;
 mod output_events;
 mod process;
 mod result;
+#[cfg(test)]
+mod samples;
 mod session;
 mod socket;
 mod sockets;

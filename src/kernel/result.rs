@@ -4,14 +4,12 @@ use std::time::{Duration, Instant};
 
 use super::batcher::TextBatcher;
 use super::cell::{CellOutput, CellStatus};
-use super::client::{CellListener, Kernel};
+use super::cell_listener::CellListener;
+use super::client::Kernel;
 use super::feed::MissedOutputs;
 use crate::clock::Clock;
 use crate::error::Result;
 use crate::event::OutputStream;
-
-/// The default limit of each collected stream.
-pub(super) const COLLECTED_BYTES: usize = 256 * 1024 * 1024;
 
 /// The end of code that a kernel ran, and everything that it printed.
 #[derive(Clone, Debug, Default)]

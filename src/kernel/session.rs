@@ -10,7 +10,7 @@ use rustix::process::Signal;
 use serde_json::{Value, json};
 
 use super::kernelspec::InterruptMode;
-use super::link::{Order, Orders};
+use super::orders::{Order, Orders};
 use super::process::remove_connection_file;
 use super::wire::{Channel, Request, Signer};
 use crate::child::KillHandle;

@@ -8,12 +8,13 @@ use std::time::{Duration, Instant};
 
 use crossbeam_channel::Receiver;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::process::Signal;
 
+use super::beat::Beat;
 use super::connection::ConnectionInfo;
+use super::ending::end;
 use super::feed::{FeedSender, Incoming};
 use super::line::Line;
-use super::link::Order;
+use super::orders::Order;
 use super::process::{KernelProcess, KernelStart, end_in_words, remove_connection_file};
 use super::socket::Socket;
 use super::wire::{Channel, Message, Signer};
@@ -35,30 +36,10 @@ const BACK_WITHIN: Duration = Duration::from_secs(10);
 /// The time in which a kernel that was started listens. Jupyter waits as long.
 const STARTED_WITHIN: Duration = Duration::from_secs(60);
 
-/// The pause between two heartbeats.
-const BEAT_EVERY: Duration = Duration::from_secs(1);
-
-/// The time after which a kernel that does not answer a heartbeat counts as dead. Kernels answer in a thread
-/// of their own, however busy they are.
-const BEAT_WITHIN: Duration = Duration::from_secs(3);
-
-/// The time for a kernel to end by itself, and the same after `TERM`.
-const GRACE: Duration = Duration::from_secs(2);
-
 /// The most bytes that are read from one socket before the others get their turn.
 const TURN_BYTES: usize = 1024 * 1024;
 
 const READ_BYTES: usize = 64 * 1024;
-
-/// The heartbeat.
-#[derive(Debug, Default)]
-struct Beat {
-    /// When the next one is sent.
-    next_at: Option<Instant>,
-    /// When the last one was sent, until it is answered.
-    sent_at: Option<Instant>,
-    is_silent: bool,
-}
 
 /// What the thread begins with.
 pub(super) struct SocketsOptions {
@@ -80,6 +61,8 @@ pub(super) struct Sockets {
     lines: [Line; 5],
     process: Option<KernelProcess>,
     state: State,
+    /// The next attempt to connect is not before this time.
+    connect_at: Option<Instant>,
     beat: Beat,
 }
 
@@ -116,43 +99,47 @@ impl Sockets {
             options,
             process: None,
             state: State::Idle,
+            connect_at: None,
             beat: Beat::default(),
         }
     }
 
     /// Serves orders until the kernel is closed.
     pub fn run(&mut self) {
-        let mut next = self.serve();
+        let mut is_gone = false;
         loop {
-            let order = match next {
-                End::Ordered(order) => order,
+            let end = match is_gone {
+                false => self.serve(),
+                true => match self.options.orders.recv() {
+                    Ok(order) => End::Ordered(order),
+                    Err(_) => return,
+                },
+            };
+            match end {
                 End::Gone(error) => {
                     self.end_kernel(&[]);
                     self.options.feed.report(Incoming::Gone(error));
-                    match self.options.orders.recv() {
-                        Ok(order) => order,
-                        Err(_) => return,
-                    }
+                    is_gone = true;
                 }
-            };
-            next = match order {
-                Order::Restart { shutdown } => {
+                End::Ordered(Order::Restart { shutdown }) => {
                     self.end_kernel(&shutdown);
-                    self.serve()
+                    self.options.feed.report(Incoming::Restarting);
+                    is_gone = false;
                 }
-                Order::Close { shutdown } => {
+                End::Ordered(Order::Close { shutdown }) => {
                     self.end_kernel(&shutdown);
                     if let Some(start) = &self.options.start {
                         remove_connection_file(&start.connection_file);
                     }
                     return;
                 }
-                // The kernel is gone, which was reported.
-                Order::Send(..) | Order::Signal(_) => match self.options.orders.recv() {
-                    Ok(order) => End::Ordered(order),
-                    Err(_) => return,
-                },
-            };
+                // A request after the end has no answer but this.
+                End::Ordered(Order::Send(..)) => {
+                    let error = Error::gone("the connection to the kernel has ended");
+                    self.options.feed.report(Incoming::Gone(error));
+                }
+                End::Ordered(Order::Signal(_)) => {}
+            }
         }
     }
 
@@ -223,6 +210,9 @@ impl Sockets {
         let State::Connecting { until, is_expected } = self.state else {
             return Ok(());
         };
+        if self.connect_at.is_some_and(|at| now < at) {
+            return Ok(());
+        }
         for line in &mut self.lines {
             if line.socket.is_some() {
                 continue;
@@ -252,22 +242,14 @@ impl Sockets {
 
     /// Sends a heartbeat when it is due.
     fn beat(&mut self, now: Instant) {
-        let is_due = self.beat.next_at.is_none_or(|at| now >= at);
-        if self.state == State::Connected && is_due && self.beat.sent_at.is_none() {
+        if self.state == State::Connected && self.beat.is_due(now) {
             let peer = &mut self.lines[Channel::Heartbeat as usize].peer;
             peer.send([b"" as &[u8], b"ping"]);
-            self.beat.sent_at = Some(now);
-            self.beat.next_at = Some(now + BEAT_EVERY);
         }
     }
 
     fn check_beat(&mut self) {
-        let late = |sent_at| self.options.clock.now() >= sent_at + BEAT_WITHIN;
-        if self.state == State::Connected
-            && !self.beat.is_silent
-            && self.beat.sent_at.is_some_and(late)
-        {
-            self.beat.is_silent = true;
+        if self.state == State::Connected && self.beat.is_late(self.options.clock.now()) {
             self.options.feed.report(Incoming::Beating(false));
         }
     }
@@ -278,6 +260,8 @@ impl Sockets {
             line.close(&self.options.identity);
         }
         self.beat = Beat::default();
+        // A peer that accepts and closes is not asked without a pause.
+        self.connect_at = Some(now + CONNECT_AGAIN);
         if self.state == State::Connected {
             self.options.feed.report(Incoming::Disconnected);
         }
@@ -309,14 +293,11 @@ impl Sockets {
     /// Sleeps until a socket, the process, an order or a deadline needs attention.
     fn sleep(&mut self, now: Instant) -> Result<(), End> {
         let wait = match self.state {
-            State::Connected => {
-                let late = self.beat.sent_at.map(|at| at + BEAT_WITHIN);
-                let late = late.filter(|_| !self.beat.is_silent);
-                let next = self.beat.next_at.filter(|_| self.beat.sent_at.is_none());
-                let due = late.into_iter().chain(next).min();
-                due.map_or(BEAT_EVERY, |due| due.saturating_duration_since(now))
-            }
-            _ => CONNECT_AGAIN,
+            State::Connected => self
+                .beat
+                .deadline()
+                .map(|due| due.saturating_duration_since(now)),
+            _ => Some(CONNECT_AGAIN),
         };
         let mut polled = vec![PollFd::new(&self.options.woken, PollFlags::IN)];
         for line in &self.lines {
@@ -329,8 +310,8 @@ impl Sockets {
         }
         polled.extend(self.process.iter().flat_map(KernelProcess::waits_for));
         // Waits are a few seconds at most.
-        let wait = Timespec::try_from(wait).unwrap_or_default();
-        match poll(&mut polled, Some(&wait)) {
+        let wait = wait.map(|wait| Timespec::try_from(wait).unwrap_or_default());
+        match poll(&mut polled, wait.as_ref()) {
             Ok(_) | Err(rustix::io::Errno::INTR) => {}
             Err(cause) => {
                 return Err(Error::other("cannot wait for the kernel's sockets")
@@ -391,8 +372,7 @@ impl Sockets {
                 Err(error) => return Err(unusable(error.to_string()).into()),
             };
             if line.channel == Channel::Heartbeat {
-                self.beat.sent_at = None;
-                if std::mem::take(&mut self.beat.is_silent) {
+                if self.beat.is_back() {
                     self.options.feed.report(Incoming::Beating(true));
                 }
                 continue;
@@ -426,61 +406,13 @@ impl Sockets {
 
     /// Ends the kernel that this program started, in order if it can, and closes the sockets.
     fn end_kernel(&mut self, shutdown: &[Vec<u8>]) {
-        if let Some(mut process) = self.process.take() {
-            let control = &mut self.lines[Channel::Control as usize];
-            let is_asked = control.is_ready() && !shutdown.is_empty();
-            if is_asked {
-                control.peer.send(shutdown.iter().map(Vec::as_slice));
-            }
-            let mut has_ended = is_asked && self.await_end(&mut process);
-            if !has_ended {
-                process.signal(Signal::TERM);
-                has_ended = self.await_end(&mut process);
-            }
-            if !has_ended {
-                log::info!("the kernel does not end: it is killed");
-            }
-            process.kill();
+        if let Some(process) = self.process.take() {
+            end(process, &mut self.lines, shutdown, &self.options.clock);
         }
         for line in &mut self.lines {
             line.close(&self.options.identity);
         }
         self.beat = Beat::default();
         self.state = State::Idle;
-    }
-
-    /// Waits for the end of a kernel that was asked to end; returns false if it does not.
-    fn await_end(&mut self, process: &mut KernelProcess) -> bool {
-        let until = self.options.clock.now() + GRACE;
-        let mut buffer = vec![0; READ_BYTES];
-        loop {
-            process.read();
-            match process.ended() {
-                Ok(None) => {}
-                Ok(Some(_)) => return true,
-                Err(_) => return false,
-            }
-            let now = self.options.clock.now();
-            if now >= until {
-                return false;
-            }
-            // What it still sends is read and dropped: it may not end before.
-            for line in &mut self.lines {
-                let is_open = line.write();
-                let read = |socket: &mut Socket| socket.read(&mut buffer);
-                let is_empty =
-                    |read: io::Result<Option<usize>>| matches!(read, Ok(Some(0)) | Err(_));
-                if !is_open || line.socket.as_mut().map(read).is_some_and(is_empty) {
-                    line.socket = None;
-                }
-            }
-            let sockets = self.lines.iter().filter_map(|line| line.socket.as_ref());
-            let sockets = sockets.map(|it| PollFd::from_borrowed_fd(it.as_fd(), PollFlags::IN));
-            let mut polled: Vec<_> = process.waits_for().chain(sockets).collect();
-            let wait = Timespec::try_from(until - now).unwrap_or_default();
-            if poll(&mut polled, Some(&wait)).is_err_and(|errno| errno != rustix::io::Errno::INTR) {
-                return false;
-            }
-        }
     }
 }

@@ -132,7 +132,6 @@ pub(crate) struct Message {
     /// The type of that request.
     pub parent_type: String,
     content: Box<RawValue>,
-    metadata: Box<RawValue>,
 }
 
 impl Message {
@@ -158,8 +157,9 @@ impl Message {
             serde_json::from_slice(header).map_err(|error| malformed("header", error))?;
         let parent: Header =
             serde_json::from_slice(parent).map_err(|error| malformed("parent header", error))?;
-        let metadata =
-            serde_json::from_slice(metadata).map_err(|error| malformed("metadata", error))?;
+        // Of no concern here, but a message whose metadata are no JSON is damaged.
+        serde_json::from_slice::<&RawValue>(metadata)
+            .map_err(|error| malformed("metadata", error))?;
         let content =
             serde_json::from_slice(content).map_err(|error| malformed("content", error))?;
         Ok(Self {
@@ -168,7 +168,6 @@ impl Message {
             parent_id: parent.msg_id,
             parent_type: parent.msg_type,
             content,
-            metadata,
         })
     }
 
@@ -177,15 +176,10 @@ impl Message {
         serde_json::from_str(self.content.get()).ok()
     }
 
-    /// Returns the metadata; `None` if they are no object.
-    pub fn metadata(&self) -> Option<serde_json::Map<String, serde_json::Value>> {
-        serde_json::from_str(self.metadata.get()).ok()
-    }
-
     /// Returns the number of bytes that it occupies, roughly.
     pub fn size(&self) -> usize {
         const FIXED: usize = 256;
-        FIXED + self.content.get().len() + self.metadata.get().len()
+        FIXED + self.content.get().len()
     }
 }
 

@@ -20,6 +20,12 @@ const COMMAND_BYTES_MAX: usize = 64 * 1024;
 /// The most bytes that are read ahead of the messages that have been taken.
 const CONSUMED_BYTES: usize = 64 * 1024;
 
+/// The most memory that an empty buffer of received bytes keeps.
+const INPUT_BYTES_KEPT: usize = 1024 * 1024;
+
+/// The most bytes that wait to be written when a `PING` is answered. A peer that does not read needs no answer.
+const PONG_OUTPUT_MAX: usize = 64 * 1024;
+
 const MORE: u8 = 1;
 const LONG: u8 = 2;
 const COMMAND: u8 = 4;
@@ -222,6 +228,8 @@ impl Peer {
         let input = &self.input[self.consumed..];
         let Some(&flags) = input.first() else {
             self.input.clear();
+            // One large message does not keep its memory for ever.
+            self.input.shrink_to(INPUT_BYTES_KEPT);
             self.consumed = 0;
             return Ok(None);
         };
@@ -237,13 +245,13 @@ impl Peer {
         let Some(size) = size else {
             return Ok(None);
         };
-        let size_max = if flags & COMMAND == 0 {
-            MESSAGE_BYTES_MAX
+        let (size_max, too_long) = if flags & COMMAND == 0 {
+            (MESSAGE_BYTES_MAX, "a frame is longer than 256 MiB")
         } else {
-            COMMAND_BYTES_MAX
+            (COMMAND_BYTES_MAX, "a command is longer than 64 KiB")
         };
         let size = usize::try_from(size).ok().filter(|size| *size <= size_max);
-        let size = size.ok_or(ZmtpError::Frame("a frame is longer than 256 MiB"))?;
+        let size = size.ok_or(ZmtpError::Frame(too_long))?;
         if input.len() < head + size {
             return Ok(None);
         }
@@ -274,7 +282,7 @@ impl Peer {
                 let reason = split_short(rest).map_or(rest, |(reason, _)| reason);
                 return Err(ZmtpError::Refused(shown(reason)));
             }
-            (b"PING", State::Ready) => {
+            (b"PING", State::Ready) if self.output.len() < PONG_OUTPUT_MAX => {
                 // Two bytes of time to live, then the context that comes back.
                 let context = rest.get(2..).unwrap_or_default().to_vec();
                 push_command(&mut self.output, "PONG", &context);

@@ -1,0 +1,92 @@
+//! The heartbeat of a kernel: when it is sent, and when its answer is late (pure).
+
+use std::time::{Duration, Instant};
+
+/// The pause between two heartbeats.
+const EVERY: Duration = Duration::from_secs(1);
+
+/// The time after which a kernel that does not answer a heartbeat counts as dead. Kernels answer in a thread
+/// of their own, however busy they are.
+const ANSWER_WITHIN: Duration = Duration::from_secs(3);
+
+/// One heartbeat after the other. A new one begins a connection.
+#[derive(Debug, Default)]
+pub(super) struct Beat {
+    /// The time of the next one.
+    next_at: Option<Instant>,
+    /// The time of the last one, until it is answered.
+    sent_at: Option<Instant>,
+    is_silent: bool,
+}
+
+impl Beat {
+    /// Returns true if a heartbeat is to be sent now, and counts it as sent.
+    pub fn is_due(&mut self, now: Instant) -> bool {
+        let is_due = self.sent_at.is_none() && self.next_at.is_none_or(|at| now >= at);
+        if is_due {
+            self.sent_at = Some(now);
+            self.next_at = Some(now + EVERY);
+        }
+        is_due
+    }
+
+    /// Takes an answer; returns true if the kernel was silent before.
+    pub fn is_back(&mut self) -> bool {
+        self.sent_at = None;
+        std::mem::take(&mut self.is_silent)
+    }
+
+    /// Returns true once when an answer is late.
+    pub fn is_late(&mut self, now: Instant) -> bool {
+        let is_late = !self.is_silent && self.sent_at.is_some_and(|at| now >= at + ANSWER_WITHIN);
+        self.is_silent |= is_late;
+        is_late
+    }
+
+    /// Returns the time at which a heartbeat is due or an answer is late; `None` while a silent kernel is
+    /// waited for.
+    pub fn deadline(&self) -> Option<Instant> {
+        match self.sent_at {
+            Some(_) if self.is_silent => None,
+            Some(sent_at) => Some(sent_at + ANSWER_WITHIN),
+            None => self.next_at,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        /// Beats are at least a second apart, none follows one without an answer, and a silence is reported
+        /// once, three seconds after the beat, when the caller comes at each deadline.
+        #[test]
+        fn beats_and_silences(answers in prop::collection::vec(0_u64..8_000, 1..20)) {
+            let mut now = Instant::now();
+            let mut beat = Beat::default();
+            prop_assert_eq!(beat.deadline(), None);
+            for wait in answers {
+                prop_assert!(beat.is_due(now));
+                prop_assert!(!beat.is_due(now + Duration::from_secs(60)), "one at a time");
+                let (sent, answered) = (now, now + Duration::from_millis(wait));
+                let late = sent + Duration::from_secs(3);
+                prop_assert_eq!(beat.deadline(), Some(late));
+                prop_assert!(!beat.is_late(late - Duration::from_millis(1)));
+                let is_silent = answered >= late;
+                if is_silent {
+                    prop_assert!(beat.is_late(late));
+                    prop_assert!(!beat.is_late(answered), "reported once");
+                    prop_assert_eq!(beat.deadline(), None);
+                }
+                prop_assert_eq!(beat.is_back(), is_silent);
+                let next = sent + Duration::from_secs(1);
+                prop_assert_eq!(beat.deadline(), Some(next));
+                prop_assert!(answered >= next || !beat.is_due(answered));
+                now = answered.max(next);
+            }
+        }
+    }
+}

@@ -1,0 +1,31 @@
+//! What a caller does with a running cell, and what it gets at its end.
+
+use std::time::Instant;
+
+use super::cell::{CellOutput, CellStatus};
+use super::feed::MissedOutputs;
+
+/// What a caller does with what a cell reports.
+pub(crate) trait CellListener {
+    /// Receives an output.
+    fn output(&mut self, output: &CellOutput);
+
+    /// Receives the number of outputs that the caller was too slow for.
+    fn missed(&mut self, missed: MissedOutputs);
+
+    /// Returns the answer to a question of the code; `None` if there is none.
+    fn answer(&mut self, prompt: &str, is_password: bool) -> Option<String>;
+
+    /// Returns true if the code may ask.
+    fn allows_questions(&self) -> bool;
+
+    /// Called at least at the returned time.
+    fn tick(&mut self, now: Instant) -> Option<Instant>;
+}
+
+/// The end of a cell.
+#[derive(Clone, Debug)]
+pub(crate) struct CellEnd {
+    pub status: CellStatus,
+    pub count: Option<u32>,
+}
