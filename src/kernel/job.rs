@@ -54,6 +54,9 @@ pub(crate) struct Question<'a> {
     pub is_password: bool,
 }
 
+/// Called when a kernel is connected, with the connection file of one that was started.
+pub(crate) type OnConnected = Box<dyn FnOnce(Option<&Path>) + Send>;
+
 /// Called with each output of a cell, and with its end.
 pub(crate) trait CellRecorder: Send {
     fn output(&mut self, output: &CellOutput);
@@ -74,8 +77,7 @@ pub(crate) struct KernelTask {
     pub ask: Option<Ask>,
     pub byte_sink: Option<Box<dyn ByteSink>>,
     pub recorder: Option<Box<dyn CellRecorder>>,
-    /// Called when the kernel is connected, with the connection file of one that was started.
-    pub on_connected: Option<Box<dyn FnOnce(Option<&Path>) + Send>>,
+    pub on_connected: Option<OnConnected>,
 }
 
 /// The end of a job whose kernel could be used.
