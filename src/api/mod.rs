@@ -62,4 +62,6 @@ pub(crate) use routes::Routes;
 pub(crate) use server::Server;
 pub(crate) use slots::Slots;
 pub(crate) use socket::socket_path;
+#[cfg(feature = "tui")]
+pub(crate) use summary::ended_rows;
 pub(crate) use summary::{Unobserved, board_of_history, summary_of};

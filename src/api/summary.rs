@@ -9,7 +9,11 @@ use super::hub::Summary;
 use super::journal::Numbers;
 use crate::agent::StateRules;
 use crate::board::{Board, Row};
+#[cfg(feature = "tui")]
+use crate::board::{ExecutionKind, RowKey};
 use crate::error::Result;
+#[cfg(feature = "tui")]
+use crate::history::RunSummary;
 use crate::history::{DataDir, RunDirectory, RunStatus};
 use crate::timestamp::Timestamp;
 
@@ -101,6 +105,36 @@ fn add_run(board: &mut Board, run: &RunDirectory) -> Result<u64> {
         seq = envelope.seq.unwrap_or(seq);
     })?;
     Ok(seq)
+}
+
+/// Returns the rows of a run that has ended, as its metadata have them: its log is not read.
+#[cfg(feature = "tui")]
+pub(crate) fn ended_rows(run: &RunSummary) -> Vec<Row> {
+    let mut board = Board::default();
+    // A run whose metadata cannot be read has a row nevertheless.
+    let metadata = run.directory.metadata().unwrap_or_default();
+    let stored = metadata.as_ref().and_then(|of| of.extra.get(FIELD));
+    for row in stored.and_then(rows_of).unwrap_or_default() {
+        board.restore(row);
+    }
+    if board.rows().next().is_none() {
+        let key = RowKey {
+            execution_id: run.execution_id.clone(),
+            part: None,
+        };
+        let name = match run.label.as_str() {
+            "" => run.execution_id.to_string(),
+            label => label.to_owned(),
+        };
+        let kind = match run.kind.as_str() {
+            "tmux" => ExecutionKind::Pane,
+            "loop" => ExecutionKind::Loop,
+            _ => ExecutionKind::Command,
+        };
+        board.restore(Row::new(&key, name, kind, run.started));
+    }
+    board.end(&run.execution_id, run.exit_status, run.last_event);
+    board.rows().cloned().collect()
 }
 
 /// Reads the rows of a summary; `None` if one is damaged, or of a later version.

@@ -138,7 +138,7 @@ pub(super) struct AgentBefore {
 }
 
 impl Row {
-    pub(super) fn new(key: &RowKey, name: String, kind: ExecutionKind, at: Timestamp) -> Self {
+    pub(crate) fn new(key: &RowKey, name: String, kind: ExecutionKind, at: Timestamp) -> Self {
         let pane = key.part.as_deref().filter(|_| kind == ExecutionKind::Pane);
         Self {
             execution_id: key.execution_id.clone(),

@@ -12,13 +12,52 @@ pub(super) fn failure(error: &clap::Error) -> Failure {
             format!("no subcommand is given: {}", subcommands(error))
         }
         ErrorKind::InvalidSubcommand => {
-            let text = folded(error);
+            let mut text = folded(error);
+            if let Some(meant) = meant_by(error) {
+                text.truncate(text.find("; did you mean").unwrap_or(text.len()));
+                text.push_str(&format!("; did you mean {meant}?"));
+            }
             let end = if text.ends_with('?') { "" } else { ";" };
             format!("{text}{end} there are: {}", subcommands(error))
         }
         _ => folded(error),
     };
     Failure::usage(format!("{text}; see td-observe --help"))
+}
+
+/// Words for a subcommand that other programs use, and the subcommand here.
+const OTHER_WORDS: [(&[&str], &str); 3] = [
+    (&["list", "ls", "history"], "runs"),
+    (&["grep", "search"], "log"),
+    (&["ui", "top", "attach"], "tui"),
+];
+
+/// Returns the subcommand of this program that another program's word means.
+fn meant_by(error: &clap::Error) -> Option<&'static str> {
+    let Some(ContextValue::String(typed)) = error.get(ContextKind::InvalidSubcommand) else {
+        return None;
+    };
+    // Below a subcommand, the words have other meanings.
+    let is_first = subcommands(error).contains("runs");
+    let mut words = OTHER_WORDS.iter().filter(|_| is_first);
+    let found = words.find(|(words, _)| words.contains(&typed.as_str()));
+    found.map(|(_, meant)| *meant)
+}
+
+/// The minimum similarity of an option to the one that is offered for it, from 0 to 1. Most options are long,
+/// and clap offers any that shares letters.
+const SIMILAR_OPTION: f64 = 0.85;
+
+/// Returns true if an option is like the one that was typed.
+fn is_like(meant: &str, error: &clap::Error) -> bool {
+    let Some(ContextValue::String(typed)) = error.get(ContextKind::InvalidArg) else {
+        return true;
+    };
+    let bare = |option: &str| {
+        let name = option.trim_start_matches('-');
+        name.split('=').next().unwrap_or_default().to_owned()
+    };
+    strsim::jaro(&bare(typed), &bare(meant)) > SIMILAR_OPTION
 }
 
 /// The names of the subcommands that can follow where one is missing or unknown: the usage shows the place.
@@ -62,7 +101,9 @@ fn folded(error: &clap::Error) -> String {
             Some(ContextValue::Strings(all)) if !all.is_empty() => &all[all.len() - 1],
             _ => continue,
         };
-        text.push_str(&format!("; did you mean {meant}?"));
+        if kind != ContextKind::SuggestedArg || is_like(meant, error) {
+            text.push_str(&format!("; did you mean {meant}?"));
+        }
     }
     text
 }
@@ -81,6 +122,13 @@ mod tests {
             (
                 &["td-observe", "wacth"],
                 "did you mean watch? there are: demo, watch, run",
+            ),
+            (&["td-observe", "list"], "did you mean runs? there are"),
+            (&["td-observe", "grep"], "did you mean log? there are"),
+            (&["td-observe", "attach"], "did you mean tui? there are"),
+            (
+                &["td-observe", "tui", "--allow-inptu"],
+                "did you mean --allow-input?",
             ),
             (&["td-observe", "hooks", "shwo"], "there are: show; see"),
             (
@@ -114,6 +162,27 @@ mod tests {
             assert_eq!(failure.exit_code(), Failure::usage("").exit_code());
             assert!(failure.text().contains(expected), "{typed:?}: {failure:?}");
             assert!(!failure.text().contains("Usage:"), "{failure:?}");
+        }
+    }
+
+    #[test]
+    fn what_is_not_alike_is_not_offered() {
+        for typed in [
+            &["td-observe", "tui", "--all"][..],
+            &["td-observe", "hooks", "list"],
+            &["td-observe", "xyzzy"],
+        ] {
+            let failure = super::failure(&Args::try_parse_from(typed).unwrap_err());
+            assert!(!failure.text().contains("did you mean"), "{failure:?}");
+        }
+        for (word, meant) in OTHER_WORDS
+            .iter()
+            .flat_map(|(words, meant)| words.iter().map(move |word| (*word, *meant)))
+        {
+            let failure = super::failure(&Args::try_parse_from(["td-observe", word]).unwrap_err());
+            let expected = format!("did you mean {meant}? there are");
+            assert!(failure.text().contains(&expected), "{word}: {failure:?}");
+            assert_eq!(failure.text().matches("did you mean").count(), 1);
         }
     }
 }

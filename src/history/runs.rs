@@ -103,7 +103,7 @@ impl DataDir {
     }
 
     /// The same until `is_cancelled` returns `true`, which may leave the list incomplete.
-    pub(super) fn runs_unless_cancelled(
+    pub(crate) fn runs_unless_cancelled(
         &self,
         now: Timestamp,
         is_cancelled: &dyn Fn() -> bool,

@@ -18,6 +18,9 @@ use crate::thread;
 /// The fields of a client: the session that it shows, the time of its last key, its name.
 const CLIENT: &str = "#{session_id} #{client_activity} #{client_name}";
 
+/// The time in ms for which the hint of how to come back stays, unless a key is pressed.
+const HINT_MS: &str = "5000";
+
 impl Server {
     /// Shows a pane in the client that shows this program's own pane. `prefix L` goes back.
     ///
@@ -38,14 +41,26 @@ impl Server {
             .max()
             .ok_or_else(|| Error::other(format!("no client of {self} shows this terminal")))?;
         self.run(["switch-client", "-c", client, "-t", pane], clock)?;
-        let text = "td-observe: prefix L goes back";
+        let text = format!("td-observe: {} L goes back", self.prefix(pane, clock));
         // The message is an extra.
-        let _ = self.run(["display-message", "-c", client, text], clock);
+        let _ = self.run(["display-message", "-c", client, &text], clock);
         Ok(())
     }
 
-    /// Attaches a client at this terminal to the session of a pane, until the user detaches it. A signal that
-    /// ends this program ends the client: then there is no status.
+    /// Returns the prefix key of a pane's session, as people write it: `Ctrl-b`. The text is safe in a format.
+    fn prefix(&self, pane: &PaneId, clock: &Clock) -> String {
+        let key = self.run(["display-message", "-p", "-t", pane, "#{prefix}"], clock);
+        // Without it, the hint is less exact.
+        let key = key.unwrap_or_default().trim().replace('#', "##");
+        match key.strip_prefix("C-") {
+            Some(letter) => format!("Ctrl-{letter}"),
+            None if key.is_empty() || key == "None" => "prefix".to_owned(),
+            None => key,
+        }
+    }
+
+    /// Attaches a client at this terminal to the session of a pane, until the user detaches it, and shows there
+    /// how. The pane keeps its size. A signal that ends this program ends the client: then there is no status.
     ///
     /// # Errors
     /// As for [`Server::run`]; also if tmux cannot be started.
@@ -57,13 +72,15 @@ impl Server {
     ) -> Result<Option<ExitStatus>> {
         self.run(["select-window", "-t", pane], clock)?;
         self.run(["select-pane", "-t", pane], clock)?;
+        let hint = format!("td-observe: {} d comes back", self.prefix(pane, clock));
         let mut command = Command::new("tmux");
         // Within another tmux, the client is one on purpose. It shares the terminal with this program, and so
         // its process group.
         // tmux tells there that it has detached, which the user knows.
         command
             .args(self.address_args())
-            .args(["attach-session", "-t", pane])
+            .args(["attach-session", "-f", "ignore-size", "-t", pane, ";"])
+            .args(["display-message", "-d", HINT_MS, &hint])
             .env_remove("TMUX")
             .stdout(Stdio::null());
         let mut client = command.spawn().map_err(|cause| {

@@ -263,7 +263,7 @@ fn a_name_is_exact_and_the_watch_ends_with_it() {
         !shown.contains(|c: char| c.is_control() && c != '\n'),
         "{shown:?}"
     );
-    assert!(shown.contains("[ended: closed]"), "{shown}");
+    assert!(shown.contains("[ended: the session was closed]"), "{shown}");
 }
 
 #[test]

@@ -305,7 +305,7 @@ fn a_name_follows_what_had_it() {
     write!(terminal, "both\r\n").unwrap();
     watch.wait_for("new | both");
     server.tmux(&["kill-session", "-t", "=old"]);
-    watch.wait_for("old | [ended: closed]");
+    watch.wait_for("old | [ended: the session was closed]");
     write!(terminal, "still\r\n").unwrap();
     watch.wait_for("new | still");
     server.tmux(&["kill-session", "-t", "=new"]);

@@ -2,7 +2,7 @@
 
 use super::description::Description;
 use super::phrases::{HUNG_UP, count, failed_status};
-use crate::event::{GapEvidence, TdEvent};
+use crate::event::{GapEvidence, PaneCloseReason, PaneViewer, SessionEndReason, TdEvent};
 use crate::face::tone::Tone;
 use crate::observe::PIPE_CONTEXT;
 
@@ -49,10 +49,18 @@ pub(super) fn describe(event: &TdEvent) -> Option<Description> {
             reason,
             exit_status,
             ..
-        } => match failed_status(*exit_status) {
-            None => statement(Tone::Dim, format!("ended: {reason}")),
-            Some(status) => statement(Tone::Alarm, format!("ended: {reason}{status}")),
-        },
+        } => {
+            let why = match reason.known() {
+                Some(SessionEndReason::Closed) => "the session was closed",
+                Some(SessionEndReason::ServerGone) => "the tmux server has gone",
+                Some(SessionEndReason::Detached) => "it is no longer observed",
+                None => reason.as_str(),
+            };
+            match failed_status(*exit_status) {
+                None => statement(Tone::Dim, format!("ended: {why}")),
+                Some(status) => statement(Tone::Alarm, format!("ended: {why}{status}")),
+            }
+        }
         TdEvent::PaneOpened {
             pane,
             width,
@@ -66,7 +74,14 @@ pub(super) fn describe(event: &TdEvent) -> Option<Description> {
             height,
             ..
         } => detail(format!("pane {pane} is {width}x{height} now")),
-        TdEvent::PaneSeen { pane, by, .. } => detail(format!("pane {pane} was looked at: {by}")),
+        TdEvent::PaneSeen { pane, by, .. } => {
+            let place = match by.known() {
+                Some(PaneViewer::Client) => "in tmux",
+                Some(PaneViewer::Face) => "here",
+                None => by.as_str(),
+            };
+            detail(format!("pane {pane} was looked at {place}"))
+        }
         TdEvent::PaneClosed {
             pane,
             reason,
@@ -74,7 +89,12 @@ pub(super) fn describe(event: &TdEvent) -> Option<Description> {
             ..
         } => {
             let status = failed_status(*exit_status).unwrap_or_default();
-            detail(format!("pane {pane} {reason}{status}"))
+            let why = match reason.known() {
+                Some(PaneCloseReason::Closed) => "was closed",
+                Some(PaneCloseReason::Moved) => "has moved to another session",
+                None => reason.as_str(),
+            };
+            detail(format!("pane {pane} {why}{status}"))
         }
         TdEvent::PollerRestarted { source, cause, .. } => statement(
             Tone::Alarm,
@@ -94,4 +114,33 @@ pub(super) fn describe(event: &TdEvent) -> Option<Description> {
         TdEvent::Unknown(_) => statement(Tone::Dim, event.type_name().to_owned()),
         _ => return None,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reasons_are_said_in_words() {
+        let ended = |reason: &str| TdEvent::SessionEnded {
+            execution_id: "a".into(),
+            session: "a".into(),
+            reason: reason.into(),
+            exit_status: None,
+        };
+        let seen = |by: &str| TdEvent::PaneSeen {
+            execution_id: "a".into(),
+            pane: "%3".into(),
+            by: by.into(),
+        };
+        for (event, words) in [
+            (ended("server_gone"), "[ended: the tmux server has gone]"),
+            (ended("closed"), "[ended: the session was closed]"),
+            (ended("another"), "[ended: another]"),
+            (seen("face"), "[pane %3 was looked at here]"),
+            (seen("client"), "[pane %3 was looked at in tmux]"),
+        ] {
+            assert_eq!(describe(&event).unwrap().marked(), words);
+        }
+    }
 }

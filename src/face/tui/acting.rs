@@ -1,23 +1,20 @@
 //! Does what the user asks for: views, prompts, searches, filters, answers, copies (pure).
 
-use super::action::Action;
-use super::commands::{self, Command};
+use super::action::{Action, Motion};
+use super::bindings::{help_lines, help_rows};
 use super::effect::{CapturedPane, Effect};
 use super::layout::Focus;
-use super::line::Pattern;
 use super::model::{Help, Model};
-use super::prompt::{Edit, Prompt, PromptKind};
-use super::searching::Search;
+use super::prompt::PromptKind;
 use super::view::ViewKind;
 use crate::board::{Attention, Row};
 
 impl Model {
     pub(super) fn act(&mut self, action: Action, effects: &mut Vec<Effect>) {
-        let message = self.message.take();
+        self.message = None;
         match action {
             Action::Quit => effects.push(Effect::Quit),
             Action::Suspend => effects.push(Effect::Suspend),
-            Action::Back if message.is_some() && self.prompt.is_none() && self.help.is_none() => {}
             Action::Back => self.back(effects),
             Action::SwitchFocus => {
                 self.focus = match self.focus {
@@ -33,17 +30,7 @@ impl Model {
             Action::NextWaiting { is_forward } => self.next_waiting(is_forward, effects),
             Action::Enter => self.enter(effects),
             Action::Ask(PromptKind::Answer) => self.begin_answer(),
-            Action::Ask(kind) => {
-                let typed = match (kind, &self.filter) {
-                    (PromptKind::Filter, Some(filter)) => filter.pattern.typed.clone(),
-                    _ => String::new(),
-                };
-                if matches!(kind, PromptKind::Search | PromptKind::Filter) && !self.view.has_lines()
-                {
-                    self.show(ViewKind::Output, effects);
-                }
-                self.prompt = Some(Prompt::new(kind, &typed));
-            }
+            Action::Ask(kind) => self.ask(kind),
             Action::NextHit { is_forward } => self.next_hit(is_forward, effects),
             Action::InvertFilter => self.invert_filter(effects),
             Action::CopyLine => {
@@ -97,13 +84,22 @@ impl Model {
     fn back(&mut self, effects: &mut Vec<Effect>) {
         if self.prompt.take().is_some() {
             self.answered = None;
-        } else if self.help.take().is_some() || self.search.take().is_some() {
+            return self.show_current();
+        } else if self.help.take().is_some() {
+            return self.show_current();
+        }
+        // A search that is not shown ends with what is.
+        let shown = self.shown_search().is_some();
+        let searched_from = self.searched_from.take();
+        self.search = None;
+        if shown {
+            self.focus = searched_from.unwrap_or(self.focus);
         } else if self.filter.take().is_some() {
             self.filter_is_over(effects);
         } else if self.at.is_some() {
             self.set_time(None, effects);
-        } else if !self.is_following && self.focus == Focus::View && self.view.has_lines() {
-            self.move_by(super::action::Motion::End, effects);
+        } else if !self.is_following && self.view.has_lines() && self.layout().view.is_some() {
+            self.follow(effects);
         } else if self.is_zoomed {
             self.is_zoomed = false;
         } else if self.focus == Focus::View {
@@ -203,149 +199,22 @@ impl Model {
         if self.view == ViewKind::Timeline && self.at.is_some() {
             return self.show(ViewKind::Output, effects);
         }
-        match self.selected_row() {
-            Some(row) if row.pane.is_some() && !row.has_ended() => {
-                effects.push(Effect::Jump(Box::new(row.clone())));
-            }
-            Some(row) if row.has_ended() => {
-                self.message = Some(format!("{} has ended: there is no pane to go to", row.name));
-            }
-            Some(row) => {
-                let kind = row.kind.as_str();
-                self.message = Some(format!(
-                    "{} is a {kind}: there is no pane to go to",
-                    row.name
-                ));
-            }
-            None => {}
-        }
-    }
-
-    fn begin_answer(&mut self) {
-        let Some(row) = self.selected_row().cloned() else {
-            return self.say("no row is selected");
-        };
-        if !self.about.allows_input {
-            return self.say("answers are off: start td-observe tui with --allow-input");
-        }
-        if row.pane.is_none() || row.has_ended() {
-            return self.say("there is no pane to type into");
-        }
-        if row.attention() != Attention::NeedsYou {
-            let text = format!(
-                "{} does not wait for an answer; Enter goes to its pane",
-                row.name
-            );
-            return self.say(&text);
-        }
-        self.prompt = Some(Prompt::new(PromptKind::Answer, ""));
-        self.answered = Some((row, false));
-    }
-
-    /// Sends the answer, unless what it answers has changed: then a second Enter sends it.
-    fn answer(&mut self, prompt: Prompt, effects: &mut Vec<Effect>) {
-        let Some((row, is_confirmed)) = self.answered.take() else {
+        let Some(row) = self.selected_row() else {
             return;
         };
-        let now = self.rows.iter().find(|now| now.key() == row.key());
-        let is_same = now.is_some_and(|now| now.state == row.state && now.asks == row.asks);
-        if !is_same && !is_confirmed {
-            self.message =
-                Some("the question has changed meanwhile: Enter sends nevertheless".to_owned());
-            self.prompt = Some(prompt);
-            self.answered = Some((row, true));
-            return;
-        }
-        effects.push(Effect::Answer {
-            row: Box::new(row),
-            presses_enter: prompt.presses_enter,
-            text: prompt.text(),
-        });
-    }
-
-    fn edit(&mut self, edit: Edit) {
-        if let Some(help) = &mut self.help {
-            match edit {
-                Edit::Insert(text) => help.typed.push_str(&text),
-                Edit::Backspace => {
-                    help.typed.pop();
-                }
-                Edit::Clear | Edit::Word => help.typed.clear(),
-                _ => {}
-            }
-            help.top = 0;
-        } else if let Some(prompt) = &mut self.prompt {
-            let was_empty = prompt.text().is_empty();
-            if was_empty && edit == Edit::Backspace {
-                self.prompt = None;
-                self.answered = None;
-                return;
-            }
-            prompt.edit(edit);
-            // A single letter or digit chooses in the dialogue of an agent; Enter would answer the next one.
-            let is_choice = self.answered.as_ref().is_some_and(|(row, _)| {
-                row.asks.is_some() && row.agent.as_deref().is_some_and(|agent| agent != "shell")
-            });
-            let is_single = prompt.text().chars().count() == 1;
-            prompt.presses_enter = !(is_choice && is_single);
-        }
-    }
-
-    pub(super) fn paste(&mut self, text: String) {
-        // Without a prompt, a paste is an accident: its letters would be keys.
-        match self.prompt.is_some() {
-            true => self.edit(Edit::Insert(text)),
-            false => self.say("pasted text is ignored; / searches, : takes commands"),
-        }
-    }
-
-    fn complete(&mut self) {
-        let Some(prompt) = &mut self.prompt else {
-            return;
-        };
-        match prompt.kind {
-            PromptKind::Answer => prompt.presses_enter = !prompt.presses_enter,
-            PromptKind::Command => {
-                if let Some(name) = commands::complete(&prompt.text()) {
-                    prompt.set(name);
-                }
-            }
-            PromptKind::Search | PromptKind::Filter => {}
-        }
-    }
-
-    fn accept(&mut self, effects: &mut Vec<Effect>) {
-        let Some(prompt) = self.prompt.take() else {
-            return;
-        };
-        let text = prompt.text();
-        match prompt.kind {
-            PromptKind::Answer => self.answer(prompt, effects),
-            PromptKind::Filter => self.set_filter(Pattern::new(&text), effects),
-            PromptKind::Search => match Pattern::new(&text) {
-                Some(pattern) => {
-                    let id = self.fresh_id();
-                    self.search = Some(Search::new(id, pattern));
-                    self.focus = Focus::View;
-                    self.scan_search(effects);
-                }
-                None => self.next_hit(true, effects),
-            },
-            PromptKind::Command => self.command(&text, effects),
-        }
-    }
-
-    fn command(&mut self, text: &str, effects: &mut Vec<Effect>) {
-        match commands::parse(text, self.now) {
-            Ok(None) => {}
-            Ok(Some(Command::Act(action))) => self.act(action, effects),
-            Ok(Some(Command::Filter(text))) => self.set_filter(Pattern::new(&text), effects),
-            Ok(Some(Command::Search(text))) => {
-                self.prompt = Some(Prompt::new(PromptKind::Search, &text));
-                self.accept(effects);
-            }
-            Ok(Some(Command::At(at))) => self.set_time(at, effects),
-            Err(why) => self.message = Some(why),
+        if row.pane.is_some() && !row.has_ended() {
+            effects.push(Effect::Jump(Box::new(row.clone())));
+        } else if (self.focus, self.view) != (Focus::View, ViewKind::Output) {
+            // There is no pane to go to: what it has printed is what there is.
+            self.focus = Focus::View;
+            self.show(ViewKind::Output, effects);
+            self.show_current();
+        } else if row.has_ended() {
+            self.message = Some(format!("{} has ended: there is no pane to go to", row.name));
+        } else {
+            let kind = row.kind.as_str();
+            let text = format!("{} is a {kind}: there is no pane to go to", row.name);
+            self.message = Some(text);
         }
     }
 
@@ -384,20 +253,19 @@ impl Model {
         effects.push(Effect::Copy(text));
     }
 
-    fn move_in_help(&mut self, motion: super::action::Motion) {
-        use super::action::Motion;
-        let rows = usize::from(self.size.1.saturating_sub(3)).max(1);
+    fn move_in_help(&mut self, motion: Motion) {
+        let (width, height) = self.size;
+        let rows = help_rows(height).max(1);
         if let Some(help) = &mut self.help {
-            help.top = match motion {
+            let top = match motion {
                 Motion::Up => help.top.saturating_sub(1),
                 Motion::Down => help.top + 1,
                 Motion::PageUp => help.top.saturating_sub(rows),
                 Motion::PageDown => help.top + rows,
                 _ => help.top,
             };
-            help.top = help
-                .top
-                .min(super::action::BINDINGS.len().saturating_sub(1));
+            let count = help_lines(&help.typed, width).len();
+            help.top = top.min(count.saturating_sub(rows));
         }
     }
 }

@@ -2,9 +2,11 @@
 
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
+use super::layout::Focus;
 use super::model::Model;
 use super::prompt::{Edit, PromptKind};
 use super::view::ViewKind;
+use crate::board::{Attention, Row};
 
 /// A request of the user.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -63,62 +65,6 @@ pub(super) enum Motion {
     Left,
     Right,
 }
-
-/// A line of the help: keys and their meaning.
-pub(super) struct Binding {
-    pub keys: &'static str,
-    pub meaning: &'static str,
-}
-
-const fn binding(keys: &'static str, meaning: &'static str) -> Binding {
-    Binding { keys, meaning }
-}
-
-/// All keys, for the help.
-pub(super) const BINDINGS: &[Binding] = &[
-    binding("j k, arrows", "move down and up"),
-    binding("g G", "to the first line; to the last, and follow"),
-    binding("Ctrl-d Ctrl-u", "half a page down and up"),
-    binding("PgDn PgUp, Space", "a page down and up"),
-    binding(
-        "h, arrows",
-        "left and right, where lines are cut; through time in the timeline",
-    ),
-    binding("Tab", "switch between board and view"),
-    binding("] [", "to the next and previous row that needs you"),
-    binding(
-        "Enter",
-        "jump to the pane; on a narrow screen first into the view",
-    ),
-    binding("Esc", "back: leave help, search, filter, time, view"),
-    binding(
-        "o",
-        "view output: lines, answers and tool calls as they come",
-    ),
-    binding("l", "view logs: checks, errors, warnings, gaps, with times"),
-    binding("s", "view screen: the pane as it is now"),
-    binding(
-        "t",
-        "view timeline: the states of all rows; other views follow its cursor",
-    ),
-    binding("e", "view events: everything that was recorded"),
-    binding("+ -", "timeline: a shorter and a longer time"),
-    binding("/", "search in the whole history of the row"),
-    binding("n N", "to the next and previous match"),
-    binding(
-        "f",
-        "filter: show matching lines only; with ! before it, the others",
-    ),
-    binding("!", "invert the filter"),
-    binding("r", "answer a waiting agent (with --allow-input)"),
-    binding("y Y", "copy the line; copy what the view shows"),
-    binding("w", "wrap long lines"),
-    binding("z", "zoom the view"),
-    binding(":", "type a command: quit, output, at 13:14, …"),
-    binding("?", "this help; type to search in it"),
-    binding("Ctrl-z", "suspend; fg comes back"),
-    binding("q, Ctrl-c", "quit; nothing that is observed stops"),
-];
 
 /// Returns what a key means in the state of the UI.
 pub(super) fn action(key: KeyEvent, model: &Model) -> Action {
@@ -188,8 +134,9 @@ fn normal(key: KeyEvent, is_control: bool, model: &Model) -> Action {
         KeyCode::Char('>') => Action::Time { cells: 10 },
         KeyCode::Char('+' | '=') => Action::TimeSpan { is_longer: false },
         KeyCode::Char('-') => Action::TimeSpan { is_longer: true },
-        KeyCode::Char('h') | KeyCode::Left => Action::Move(Motion::Left),
-        KeyCode::Right => Action::Move(Motion::Right),
+        KeyCode::Char('h') if model.focus == Focus::View => Action::Move(Motion::Left),
+        KeyCode::Left if model.layout().view.is_some() => Action::Move(Motion::Left),
+        KeyCode::Right if model.layout().view.is_some() => Action::Move(Motion::Right),
         KeyCode::Tab | KeyCode::BackTab => Action::SwitchFocus,
         KeyCode::Enter => Action::Enter,
         KeyCode::Esc => Action::Back,
@@ -199,6 +146,10 @@ fn normal(key: KeyEvent, is_control: bool, model: &Model) -> Action {
         KeyCode::Char('f') => Action::Ask(PromptKind::Filter),
         KeyCode::Char(':') => Action::Ask(PromptKind::Command),
         KeyCode::Char('r') => Action::Ask(PromptKind::Answer),
+        // The first letter of what is to be done there.
+        KeyCode::Char('a') if model.selected_row().is_some_and(needs_you) => {
+            Action::Ask(PromptKind::Answer)
+        }
         KeyCode::Char('n') => Action::NextHit { is_forward: true },
         KeyCode::Char('N') => Action::NextHit { is_forward: false },
         KeyCode::Char('!') => Action::InvertFilter,
@@ -213,6 +164,10 @@ fn normal(key: KeyEvent, is_control: bool, model: &Model) -> Action {
         },
         code => unknown(code, is_control),
     }
+}
+
+fn needs_you(row: &Row) -> bool {
+    row.attention() == Attention::NeedsYou
 }
 
 fn unknown(code: KeyCode, is_control: bool) -> Action {

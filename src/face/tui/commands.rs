@@ -13,17 +13,42 @@ pub(super) enum Command {
     Search(String),
     /// Go to a time; `None` is now.
     At(Option<Timestamp>),
+    /// Go to the row or run with a name.
+    Open(String),
 }
 
 /// The commands, in the order in which they are completed.
-const NAMES: [&str; 17] = [
-    "answer", "at ", "copy", "events", "filter ", "follow", "help", "jump", "logs", "now",
-    "output", "quit", "screen", "search ", "timeline", "wrap", "zoom",
+pub(super) const NAMES: [&str; 18] = [
+    "open ", "answer", "at ", "now", "search ", "filter ", "output", "logs", "screen", "timeline",
+    "events", "follow", "jump", "copy", "wrap", "zoom", "help", "quit",
 ];
 
-/// Returns the first command that begins so.
-pub(super) fn complete(typed: &str) -> Option<&'static str> {
-    NAMES.into_iter().find(|name| name.starts_with(typed))
+/// The forms of a time.
+const TIMES: &str = "10m, 2h ago, -1d, 13:14, yesterday, yesterday 13:14 or 2026-11-23 13:14";
+
+/// Returns the commands that begin so; after `open`, with the names of rows that do.
+pub(super) fn complete(typed: &str, rows: &[String]) -> Vec<String> {
+    let begins = |name: &str, typed: &str| name.to_lowercase().starts_with(&typed.to_lowercase());
+    match typed.strip_prefix("open ") {
+        Some(of) => {
+            let rows = rows.iter().filter(|name| begins(name, of.trim_start()));
+            rows.map(|name| format!("open {name}")).collect()
+        }
+        None => {
+            let names = NAMES.iter().filter(|name| begins(name, typed));
+            names.map(|name| (*name).to_owned()).collect()
+        }
+    }
+}
+
+/// Reads a time as people write it.
+fn time(typed: &str, now: Timestamp) -> Option<Timestamp> {
+    let bare = typed.strip_suffix("ago").map(str::trim_end);
+    let bare = bare.or_else(|| typed.strip_prefix('-').map(str::trim_start));
+    match bare {
+        Some(bare) => ago(bare, now),
+        None => ago(typed, now).or_else(|| local_time(typed, now)),
+    }
 }
 
 /// Reads a command; the error says what is wrong.
@@ -53,11 +78,10 @@ pub(super) fn parse(typed: &str, now: Timestamp) -> Result<Option<Command>, Stri
         "filter" => Ok(Some(Command::Filter(rest.to_owned()))),
         "search" => Ok(Some(Command::Search(rest.to_owned()))),
         "now" => Ok(Some(Command::At(None))),
-        "at" => match ago(rest, now).or_else(|| local_time(rest, now)) {
+        "open" => Ok(Some(Command::Open(rest.to_owned()))),
+        "at" => match time(rest, now) {
             Some(at) => Ok(Some(Command::At(Some(at)))),
-            None => Err(format!(
-                "at {rest}: give 10m, 2h, 13:14 or 2026-11-23 13:14"
-            )),
+            None => Err(format!("at {rest}: give {TIMES}")),
         },
         _ => Err(format!(
             "{name} is no command; Tab completes, ? shows the keys"
@@ -91,12 +115,31 @@ mod tests {
             ("filter !a b", Ok(Some(Command::Filter("!a b".into())))),
             ("at 10m", before(600)),
             ("at 2d", before(2 * 86_400)),
+            ("at 1h ago", before(3600)),
+            ("at -1h", before(3600)),
+            ("open a b", Ok(Some(Command::Open("a b".into())))),
             ("now", Ok(Some(Command::At(None)))),
         ] {
             assert_eq!(parse(typed, now), expected, "{typed}");
         }
-        for wrong in ["at", "at x", "at 99999999999999d", "rm"] {
+        for wrong in [
+            "at",
+            "at x",
+            "at 99999999999999d",
+            "at --1h",
+            "at ago",
+            "rm",
+        ] {
             assert!(parse(wrong, now).is_err(), "{wrong}");
+        }
+        // Each form that the error names is one.
+        let error = parse("at x", now).unwrap_err();
+        let forms = error
+            .strip_prefix("at x: give ")
+            .unwrap()
+            .replace(" or ", ", ");
+        for form in forms.split(", ") {
+            assert!(parse(&format!("at {form}"), now).is_ok(), "{form}");
         }
         // A time of day is that of the last 24 hours, in any zone.
         let Ok(Some(Command::At(Some(at)))) = parse("at 13:14", now) else {
@@ -104,6 +147,13 @@ mod tests {
         };
         let ago = now.micros() - at.micros();
         assert!((0..=25 * 3_600_000_000).contains(&ago), "{ago}");
-        assert_eq!(complete("f"), Some("filter "));
+        assert_eq!(complete("f", &[]), ["filter ", "follow"]);
+        assert_eq!(complete("", &[]).len(), NAMES.len());
+        let rows = ["build %0", "nightly", "Build all"].map(str::to_owned);
+        assert_eq!(
+            complete("open bu", &rows),
+            ["open build %0", "open Build all"]
+        );
+        assert_eq!(complete("open ", &rows).len(), 3);
     }
 }

@@ -85,6 +85,8 @@ pub(super) enum Input {
     /// Time has passed.
     Tick(Timestamp),
     Board(Vec<Row>),
+    /// The rows of the runs in the history, the latest first.
+    History(Vec<Row>),
     Connection(Connection),
     /// The stream of live events has begun, or has begun again.
     Followed {

@@ -5,6 +5,7 @@ use super::layout::Focus;
 use super::line::{Pattern, Position};
 use super::model::{Loading, Model};
 use super::searching::{Filtered, Finds, Scan, ScanState, Search};
+use crate::face::clean::one_line;
 
 impl Model {
     pub(super) fn set_filter(&mut self, pattern: Option<Pattern>, effects: &mut Vec<Effect>) {
@@ -51,7 +52,7 @@ impl Model {
         }
         if let Some(search) = self.search.take() {
             let id = self.fresh_id();
-            let mut search = Search::new(id, search.pattern);
+            let mut search = Search::new(id, search.pattern, search.row);
             search.is_wanted = false;
             self.search = Some(search);
             self.scan_search(effects);
@@ -74,7 +75,7 @@ impl Model {
         };
         search.id = id;
         search.state = ScanState::Reading(0);
-        let mut found = Search::new(id, search.pattern.clone());
+        let mut found = Search::new(id, search.pattern.clone(), search.row.clone());
         found.is_wanted = search.is_wanted;
         self.scan(Finds::Search(found), effects);
     }
@@ -103,11 +104,35 @@ impl Model {
         let before = search.index_of(at).map(|index| search.hits[index]);
         match before.or(search.hits.first().copied()) {
             Some(hit) => self.go_to_hit(hit, effects),
-            None => {
-                let text = format!("no line has {}", search.pattern.typed);
-                self.say(&text);
-            }
+            None => self.say_no_line(),
         }
+    }
+
+    /// Says where nothing was found.
+    fn say_no_line(&mut self) {
+        let (Some(search), Some(row)) = (&self.search, self.selected_row()) else {
+            return;
+        };
+        let (name, view) = (one_line(&row.name), self.view.name());
+        let within = match &self.filter {
+            Some(filter) => format!(" that the filter {} leaves", filter.pattern.typed),
+            None => String::new(),
+        };
+        let typed = &search.pattern.typed;
+        let verb = if search.pattern.is_inverted {
+            "is without"
+        } else {
+            "has"
+        };
+        let typed = typed.strip_prefix('!').unwrap_or(typed);
+        let text = format!("no line in {name}'s {view}{within} {verb} {typed}");
+        self.say(&text);
+    }
+
+    /// Returns the search, unless it was for another row and this one has none of it.
+    pub(super) fn shown_search(&self) -> Option<&Search> {
+        let search = self.search.as_ref()?;
+        Some(search).filter(|search| search.count > 0 || search.row == self.selected)
     }
 
     pub(super) fn next_hit(&mut self, is_forward: bool, effects: &mut Vec<Effect>) {
@@ -127,10 +152,7 @@ impl Model {
                 self.go_to_hit(hit, effects);
             }
             None if matches!(search.state, ScanState::Reading(_)) => search.is_wanted = true,
-            None => {
-                let text = format!("no line has {}", search.pattern.typed);
-                self.say(&text);
-            }
+            None => self.say_no_line(),
         }
     }
 
@@ -143,7 +165,7 @@ impl Model {
             .is_some_and(|line| line.at <= hit)
             && self.lines().last().is_some_and(|line| line.at >= hit);
         if is_held || self.filter.is_some() {
-            self.go_to(hit);
+            self.go_to_with_context(hit);
             return self.load_around(effects);
         }
         self.is_following = false;

@@ -7,6 +7,7 @@
 mod view;
 
 mod painted;
+mod wrapping;
 
 mod line;
 mod lines;
@@ -14,6 +15,7 @@ mod lines;
 mod content;
 mod window;
 
+mod bindings;
 mod prompt;
 mod searching;
 mod timeline;
@@ -26,8 +28,11 @@ mod commands;
 mod effect;
 
 mod acting;
+mod answering;
+mod board_rows;
 mod finding;
 mod moving;
+mod typing;
 mod update;
 
 mod theme;
@@ -39,9 +44,12 @@ mod pacer;
 
 mod feeds;
 mod log_files;
+mod older_runs;
 
 mod keyboard;
 mod terminal;
+
+mod threads;
 
 mod run;
 

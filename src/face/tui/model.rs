@@ -42,13 +42,22 @@ pub(super) struct Help {
     pub top: usize,
 }
 
+/// A row that is being answered.
+#[derive(Clone, Debug)]
+pub(super) struct Answered {
+    /// The row, with its question when the answer was begun.
+    pub row: Row,
+    /// The user knows that the question has changed.
+    pub is_confirmed: bool,
+    /// The user knows that nothing is typed but Enter.
+    pub is_enter_meant: bool,
+}
+
 /// Facts that do not change while the UI runs.
 #[derive(Clone, Debug)]
 pub(super) struct About {
     /// Answers may be typed into panes.
     pub allows_input: bool,
-    /// The directory of the runs.
-    pub data: String,
     pub local: LocalTime,
 }
 
@@ -70,8 +79,12 @@ pub(super) struct Model {
     pub now: Timestamp,
     pub connection: Connection,
 
-    /// The rows in the order of the board.
+    /// The rows in the order of the board, then those of older runs.
     pub rows: Vec<Row>,
+    /// The number of rows that are on the board.
+    pub on_board: usize,
+    /// The rows of the runs in the history, the latest first.
+    pub history: Vec<Row>,
     pub selected: Option<RowKey>,
     /// The first line of the board that is visible.
     pub board_top: usize,
@@ -107,14 +120,15 @@ pub(super) struct Model {
     pub scans: u64,
     pub filter: Option<Filtered>,
     pub search: Option<Search>,
+    /// The part that had the keys before the search.
+    pub searched_from: Option<Focus>,
     pub screen: Option<Screen>,
     pub timeline: Timeline,
     /// The time at which the views are, instead of now.
     pub at: Option<Timestamp>,
 
     pub prompt: Option<Prompt>,
-    /// The row that is answered, and its question when the answer was begun.
-    pub answered: Option<(Row, bool)>,
+    pub answered: Option<Answered>,
     pub help: Option<Help>,
     /// A line at the bottom until the next key.
     pub message: Option<String>,
@@ -127,6 +141,8 @@ impl Model {
             now,
             connection: Connection::Connecting,
             rows: Vec::new(),
+            on_board: 0,
+            history: Vec::new(),
             selected: None,
             board_top: 0,
             focus: Focus::Board,
@@ -147,6 +163,7 @@ impl Model {
             scans: 0,
             filter: None,
             search: None,
+            searched_from: None,
             screen: None,
             timeline: Timeline::new(),
             at: None,

@@ -8,11 +8,13 @@ use super::layout::Focus;
 use super::line::Position;
 use super::model::{Loading, Model};
 use super::view::ViewKind;
-use crate::board::Attention;
 use crate::timestamp::Timestamp;
 
 /// The columns that a step to the side moves.
 const COLUMNS_STEP: usize = 20;
+
+/// The lines around a match that are shown with it.
+const CONTEXT_LINES: usize = 5;
 
 impl Model {
     /// Returns the position of the line on which the reader is.
@@ -25,6 +27,18 @@ impl Model {
     pub(super) fn go_to(&mut self, at: Position) {
         self.is_following = false;
         self.cursor = self.lines().find(at);
+        self.show_current();
+    }
+
+    /// Goes to the line at a position, with some lines before and after it.
+    pub(super) fn go_to_with_context(&mut self, at: Position) {
+        self.is_following = false;
+        self.cursor = self.lines().find(at);
+        let (_, rows) = self.view_size();
+        let around = (rows / 4).min(CONTEXT_LINES);
+        self.top = self.top.min(self.cursor.saturating_sub(around));
+        let bottom = (self.cursor + 1 + around).saturating_sub(rows);
+        self.top = self.top.max(bottom).min(self.cursor);
         self.show_current();
     }
 
@@ -58,7 +72,7 @@ impl Model {
     pub(super) fn top_of_end(&self) -> usize {
         let (_, rows) = self.view_size();
         let open = usize::from(self.filter.is_none() && self.window.open_line().is_some());
-        let mut room = rows.saturating_sub(open);
+        let mut room = rows.saturating_sub(open + self.question_in_view().len());
         let mut top = self.lines().len();
         while top > 0 {
             let height = self.height_of(top - 1);
@@ -69,6 +83,23 @@ impl Model {
             top -= 1;
         }
         top.min(self.lines().len().saturating_sub(1))
+    }
+
+    /// Returns the time since which the row is observed, for a line above the first line of its output. Where
+    /// the lines fill the screen, the reader sees it at the beginning.
+    pub(super) fn observed_since(&self) -> Option<Timestamp> {
+        let is_output = self.view == ViewKind::Output && self.filter.is_none() && self.top == 0;
+        let row = self.selected_row().filter(|_| is_output)?;
+        let since = self.window.observed_since(row.pane.as_ref()?)?;
+        let (_, rows) = self.view_size();
+        let height = |lines: usize| -> usize {
+            let lines = (0..lines.min(rows + 1)).map(|index| self.height_of(index));
+            lines.sum::<usize>() + 1
+        };
+        let all = height(self.lines().len());
+        let fits = all + self.question_in_view().len() <= rows;
+        let is_begun = !self.is_following && all > rows + 1 && height(self.cursor + 1) <= rows;
+        Some(since).filter(|_| fits || is_begun)
     }
 
     /// Scrolls so that the line of the reader is visible.
@@ -96,35 +127,6 @@ impl Model {
         self.top = self.top.min(self.top_of_end());
     }
 
-    /// Scrolls the board so that the selected row is visible.
-    pub(super) fn show_selected(&mut self) {
-        let Some(index) = self.selected_index() else {
-            return;
-        };
-        let rows = usize::from(self.layout().board.unwrap_or_default().height).saturating_sub(1);
-        let line = self.board_line_of(index);
-        // The heading of its group is shown with the first row.
-        let first = line.saturating_sub(1);
-        self.board_top = self
-            .board_top
-            .min(first)
-            .max((line + 1).saturating_sub(rows.max(1)));
-    }
-
-    /// Returns the line of a row on the board, between the headings of the groups.
-    pub(super) fn board_line_of(&self, index: usize) -> usize {
-        let mut headings = 0;
-        let mut group: Option<Attention> = None;
-        for row in self.rows.iter().take(index + 1) {
-            let attention = row.attention();
-            if group != Some(attention) {
-                headings += 1;
-                group = Some(attention);
-            }
-        }
-        index + headings
-    }
-
     pub(super) fn move_by(&mut self, motion: Motion, effects: &mut Vec<Effect>) {
         let is_board = self.focus == Focus::Board || self.view == ViewKind::Timeline;
         match (is_board, motion) {
@@ -147,25 +149,23 @@ impl Model {
     fn move_on_board(&mut self, motion: Motion, effects: &mut Vec<Effect>) {
         let rows = usize::from(self.size.1.saturating_sub(2)).max(1);
         let last = self.rows.len().saturating_sub(1);
-        let at = self.selected_index().unwrap_or(0);
-        let to = moved(at, last, rows, motion);
+        let to = match self.selected_index() {
+            Some(at) => moved(at, last, rows, motion),
+            None => 0,
+        };
         let key = self.rows.get(to).map(crate::board::Row::key);
         self.select(key, effects);
     }
 
     fn move_in_view(&mut self, motion: Motion, effects: &mut Vec<Effect>) {
         if !self.view.has_lines() {
-            return;
+            return self.say("the screen does not scroll; o shows the output");
         }
         match motion {
-            Motion::End => {
-                let is_past = self.at.take().is_some();
-                self.follow_end();
-                if is_past || !self.window.is_end {
-                    return self.reload(effects);
-                }
-            }
-            Motion::Start if !self.window.is_start && self.filter.is_none() => {
+            Motion::End => return self.follow(effects),
+            Motion::Start
+                if !self.window.is_start && self.filter.is_none() && self.lines().len() > 0 =>
+            {
                 self.pause();
                 self.goal = Some(Position::default());
                 self.loading = Loading::Nothing;
@@ -190,6 +190,17 @@ impl Model {
                     self.follow_end();
                 }
             }
+        }
+        self.show_current();
+        self.load_around(effects);
+    }
+
+    /// Goes to the end, and to now.
+    pub(super) fn follow(&mut self, effects: &mut Vec<Effect>) {
+        let is_past = self.at.take().is_some();
+        self.follow_end();
+        if is_past || !self.window.is_end {
+            return self.reload(effects);
         }
         self.show_current();
         self.load_around(effects);

@@ -50,6 +50,8 @@ pub(super) struct Prompt {
     cursor: usize,
     /// Enter is pressed after an answer.
     pub presses_enter: bool,
+    /// The text that is being completed, and the number of the completion that is shown.
+    completed: Option<(String, usize)>,
 }
 
 impl Prompt {
@@ -60,6 +62,7 @@ impl Prompt {
             cursor: chars.len(),
             chars,
             presses_enter: true,
+            completed: None,
         }
     }
 
@@ -87,12 +90,24 @@ impl Prompt {
         (shown, width(&self.chars[start..self.cursor]))
     }
 
-    pub fn set(&mut self, text: &str) {
-        self.chars = text.chars().collect();
+    /// Shows the next completion of what was typed, of those that `complete` returns for it.
+    pub fn complete(&mut self, complete: impl Fn(&str) -> Vec<String>) {
+        let (typed, next) = match self.completed.take() {
+            Some((typed, shown)) => (typed, shown + 1),
+            None => (self.text(), 0),
+        };
+        let completions = complete(&typed);
+        if completions.is_empty() {
+            return;
+        }
+        let next = next % completions.len();
+        self.chars = completions[next].chars().take(CHARS_MAX).collect();
         self.cursor = self.chars.len();
+        self.completed = Some((typed, next));
     }
 
     pub fn edit(&mut self, edit: Edit) {
+        self.completed = None;
         match edit {
             Edit::Insert(text) => {
                 // A line end in a paste would be a key of its own.

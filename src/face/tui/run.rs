@@ -5,31 +5,29 @@
 //! td-tui-board ─────────┤            ┌─> td-tui-pages, td-tui-scan: logs
 //! td-tui-live ─> inbox ─┼─> model ───┼─> td-tui-live, td-tui-screen: the observer
 //! td-tui-pages, -scan ──┤ (this      └─> td-tui-out: the terminal
-//! td-tui-screen ────────┘  thread)
+//! td-tui-screen ────────┤  thread)
+//! td-tui-history ───────┘
 //! ```
 //!
 //! This thread alone changes the model and draws. It waits for none of the others: requests go through
 //! letter boxes, frames to a thread that has the terminal. All end when the UI does.
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use crossbeam_channel::{Receiver, Sender, bounded, select_biased};
+use crossbeam_channel::{Receiver, select_biased};
 
 use super::draw::draw;
 use super::effect::{Effect, Input};
-use super::feeds::{
-    Captured, Feed, FindObserver, Followed, Inbox, read_board, read_live, read_screen,
-};
+use super::feeds::{Captured, FindObserver, Followed};
 use super::keyboard::Keyboard;
-use super::log_files::{PageRequest, Reading, ScanRequest, read_pages, scan};
-use super::mailbox::{Mailbox, mailbox};
+use super::log_files::{PageRequest, ScanRequest};
 use super::model::{About, Model};
 use super::pacer::Pacer;
 use super::terminal::{Terminal, leave_on_panic};
 use super::theme::Theme;
+use super::threads::Threads;
 use crate::board::Row;
 use crate::clock::Clock;
 use crate::error::{Error, Result};
@@ -37,11 +35,8 @@ use crate::event::PaneId;
 use crate::face::local_time::LocalTime;
 use crate::history::DataDir;
 use crate::process::stop_own_group;
-use crate::thread::{self, Handle, Stop, StopGuard, stop_pair};
+use crate::thread;
 use crate::tmux::{Server, Typing};
-
-/// The inputs that wait to be handled. Threads wait for room; a full queue is handled within a frame.
-const INPUTS_MAX: usize = 64;
 
 /// The time after which ages and times on the screen are drawn again.
 const TICK: Duration = Duration::from_secs(1);
@@ -89,106 +84,12 @@ struct Ui {
     is_over: bool,
 }
 
-/// The threads behind the UI, and the ways to them.
-struct Threads {
-    wanted: Arc<AtomicU64>,
-    inbox: Arc<Inbox>,
-    live: Mailbox<Followed>,
-    pages: Mailbox<PageRequest>,
-    scans: Mailbox<ScanRequest>,
-    screens: Mailbox<Captured>,
-    bell: Receiver<()>,
-    inputs: Receiver<Input>,
-    send: Sender<Input>,
-    stop: Stop,
-    /// Dropped first: it ends all.
-    running: Option<StopGuard>,
-    handles: Vec<Handle<()>>,
-}
-
-impl Threads {
-    fn start(options: &TuiOptions) -> Result<Self> {
-        let (running, stop) = stop_pair();
-        let (send, inputs) = bounded(INPUTS_MAX);
-        let (ring, bell) = bounded(1);
-        let feed = Feed {
-            find: options.find.clone(),
-            clock: options.clock.clone(),
-            stop: stop.clone(),
-        };
-        let wanted = Arc::new(AtomicU64::new(0));
-        let reading = Reading {
-            data: options.data.clone(),
-            clock: options.clock.clone(),
-            stop: stop.clone(),
-            wanted: wanted.clone(),
-        };
-        let inbox = Arc::new(Inbox::default());
-        let (live, followed) = mailbox();
-        let (pages, page_requests) = mailbox();
-        let (scans, scan_requests) = mailbox();
-        let (screens, captured) = mailbox();
-        let mut threads = Self {
-            wanted,
-            inbox: inbox.clone(),
-            live,
-            pages,
-            scans,
-            screens,
-            bell,
-            inputs,
-            send: send.clone(),
-            stop,
-            running: Some(running),
-            handles: Vec::new(),
-        };
-        let (of, to) = (feed.clone(), send.clone());
-        threads.spawn("td-tui-board", move || read_board(&of, &to))?;
-        let (of, to) = (feed.clone(), send.clone());
-        threads.spawn("td-tui-live", move || {
-            read_live(&of, &followed, &inbox, &ring, &to)
-        })?;
-        let to = send.clone();
-        threads.spawn("td-tui-screen", move || read_screen(&feed, &captured, &to))?;
-        let (of, to) = (reading.clone(), send.clone());
-        threads.spawn("td-tui-pages", move || read_pages(&of, &page_requests, &to))?;
-        threads.spawn("td-tui-scan", move || scan(&reading, &scan_requests, &send))?;
-        Ok(threads)
-    }
-
-    fn spawn(&mut self, name: &str, body: impl FnOnce() + Send + 'static) -> Result<()> {
-        self.handles.push(thread::spawn(name, body)?);
-        Ok(())
-    }
-
-    /// Returns true if a thread has ended although the UI runs: it has panicked.
-    fn has_failed(&self) -> bool {
-        self.handles.iter().any(Handle::is_finished)
-    }
-}
-
-impl Drop for Threads {
-    fn drop(&mut self) {
-        drop(self.running.take());
-        for handle in self.handles.drain(..) {
-            // A thread may wait for room.
-            while !handle.is_finished() {
-                while self.inputs.try_recv().is_ok() {}
-                thread::park(Some(Duration::from_millis(1)));
-            }
-            if let Err(panicked) = handle.join() {
-                log::error!("{panicked}");
-            }
-        }
-    }
-}
-
 impl Ui {
     fn start(options: TuiOptions, terminal: Terminal, signals: Receiver<i32>) -> Result<Self> {
-        let threads = Threads::start(&options)?;
+        let (data, clock) = (options.data.clone(), options.clock.clone());
+        let threads = Threads::start(options.find.clone(), data, clock)?;
         let about = About {
             allows_input: options.allows_input,
-            data: options.data.path().display().to_string(),
             local: LocalTime::of_system(),
         };
         let model = Model::new(about, Terminal::size(), options.clock.wall());

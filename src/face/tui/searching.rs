@@ -5,7 +5,7 @@ use super::line::{Pattern, Position, ViewLine};
 use super::lines::Lines;
 use super::view::ViewKind;
 use super::window::is_of_row;
-use crate::board::Row;
+use crate::board::{Row, RowKey};
 use crate::event::Envelope;
 use crate::face::local_time::LocalTime;
 
@@ -31,6 +31,8 @@ pub(super) struct Search {
     /// Tells its scan from others.
     pub id: u64,
     pub pattern: Pattern,
+    /// The row in which the search began.
+    pub row: Option<RowKey>,
     /// The places of matching lines, in order.
     pub hits: Vec<Position>,
     /// The number of matching lines.
@@ -41,10 +43,11 @@ pub(super) struct Search {
 }
 
 impl Search {
-    pub fn new(id: u64, pattern: Pattern) -> Self {
+    pub fn new(id: u64, pattern: Pattern, row: Option<RowKey>) -> Self {
         Self {
             id,
             pattern,
+            row,
             hits: Vec::new(),
             count: 0,
             state: ScanState::Reading(0),

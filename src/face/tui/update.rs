@@ -1,14 +1,11 @@
 //! Changes the state of the UI by what has happened, and says what is to be done (pure).
 
-use std::collections::HashMap;
-
 use super::action::action;
 use super::effect::{Effect, Input, Place};
-use super::model::{Connection, Loading, Model};
+use super::model::{Loading, Model};
 use super::searching::{Finds, LINES_MAX, Scan, ScanState};
 use super::view::ViewKind;
 use super::window::{EVENTS_FOLLOWED, EventPage, Live, Window, is_of_row};
-use crate::board::{Attention, Row, RowKey};
 use crate::event::Envelope;
 
 /// The lines before and after the reader that are loaded ahead.
@@ -27,9 +24,11 @@ impl Model {
             Input::Resize(width, height) => {
                 self.size = (width, height);
                 self.show_current();
+                self.show_selected();
             }
             Input::Tick(now) => self.now = now,
             Input::Board(rows) => self.set_rows(rows, &mut effects),
+            Input::History(rows) => self.set_history(rows),
             Input::Connection(connection) => self.connection = connection,
             Input::Followed { generation } if generation == self.generation => {
                 // What came between the page and the stream is in the log.
@@ -64,44 +63,6 @@ impl Model {
         effects
     }
 
-    /// Takes the rows of the board. The selected row stays, wherever it is.
-    fn set_rows(&mut self, rows: Vec<Row>, effects: &mut Vec<Effect>) {
-        self.connection = Connection::Connected;
-        for row in &rows {
-            self.timeline.note(row);
-        }
-        let index = self.selected_index();
-        let rows = in_stable_order(&self.rows, rows);
-        let mut active = rows.iter().filter(|row| !row.has_ended());
-        let only = active.next().filter(|_| active.next().is_none());
-        let is_new = |row: &&Row| self.rows.iter().all(|known| known.key() != row.key());
-        // A new execution is followed if it is the only one, and the reader is not elsewhere.
-        let may_move = self.is_following && self.prompt.is_none() && self.at.is_none();
-        let only = only.filter(is_new).filter(|_| may_move).map(Row::key);
-        self.rows = rows;
-        let chosen = match (index, self.selected_index(), only) {
-            (_, _, Some(only)) => Some(only),
-            (_, Some(_), None) => return self.show_selected(),
-            // It is gone: its neighbour takes its place.
-            (Some(index), None, None) => {
-                let last = self.rows.len().saturating_sub(1);
-                self.rows.get(index.min(last)).map(Row::key)
-            }
-            (None, None, None) => self.rows.first().map(Row::key),
-        };
-        self.select(chosen, effects);
-    }
-
-    /// Selects a row, and loads its last events.
-    pub(super) fn select(&mut self, key: Option<RowKey>, effects: &mut Vec<Effect>) {
-        let is_same = self.selected == key;
-        self.selected = key;
-        self.show_selected();
-        if !is_same {
-            self.reload(effects);
-        }
-    }
-
     /// Loads the selected row anew: its last events, or those at the time of the cursor.
     pub(super) fn reload(&mut self, effects: &mut Vec<Effect>) {
         self.generation += 1;
@@ -128,10 +89,13 @@ impl Model {
             }
             None => Place::Last,
         };
-        effects.push(Effect::Follow {
-            generation,
-            row: row.clone(),
-        });
+        let is_older = self.selected_index() >= Some(self.on_board);
+        if !is_older {
+            effects.push(Effect::Follow {
+                generation,
+                row: row.clone(),
+            });
+        }
         self.loading = Loading::Whole;
         effects.push(Effect::Load {
             generation,
@@ -159,7 +123,7 @@ impl Model {
 
     /// Loads what the log has after the window.
     fn load_rest(&mut self, effects: &mut Vec<Effect>) {
-        if self.window.is_end {
+        if self.window.is_end && self.at.is_none() {
             self.load(
                 Loading::After,
                 Place::After(self.window.last_seq()),
@@ -206,7 +170,7 @@ impl Model {
             self.take_pending(effects);
         }
         if let Some(goal) = self.goal.take() {
-            self.go_to(goal);
+            self.go_to_with_context(goal);
         }
         self.show_current();
         self.load_around(effects);
@@ -219,7 +183,9 @@ impl Model {
     }
 
     fn live(&mut self, missed: u64, events: Vec<Envelope>, effects: &mut Vec<Effect>) {
-        let Some(row) = self.selected_row().cloned() else {
+        // At a time in the past, nothing follows.
+        let row = self.selected_row().filter(|_| self.at.is_none());
+        let Some(row) = row.cloned() else {
             return;
         };
         if self.loading != Loading::Nothing && self.window.is_end {
@@ -355,6 +321,10 @@ impl Model {
         if self.is_following || self.filter.is_some() || !self.view.has_lines() {
             return;
         }
+        if self.at.is_some() && self.lines().len() == 0 {
+            // What follows was recorded after the time.
+            return;
+        }
         let after = self.lines().len().saturating_sub(self.cursor);
         if let Some(next) = self.window.hole_before(self.position())
             && self.cursor < self.lines().len()
@@ -369,24 +339,4 @@ impl Model {
             self.load(Loading::After, place, effects);
         }
     }
-}
-
-/// Returns the rows in the order of the board, except that rows which stay in their group keep their places:
-/// two that print in turn would change places under the reader's keys.
-fn in_stable_order(before: &[Row], mut rows: Vec<Row>) -> Vec<Row> {
-    let places: HashMap<RowKey, (Attention, usize)> = (0..)
-        .zip(before)
-        .map(|(place, row)| (row.key(), (row.attention(), place)))
-        .collect();
-    rows.sort_by_cached_key(|row| {
-        let attention = row.attention();
-        let known = places.get(&row.key());
-        let place = known.filter(|(group, _)| *group == attention);
-        // The longest in need comes first, which does not change. New rows come before the others.
-        match attention {
-            Attention::NeedsYou => (attention, 0),
-            _ => (attention, place.map_or(0, |(_, place)| place + 1)),
-        }
-    });
-    rows
 }

@@ -9,7 +9,7 @@ use super::lines::Lines;
 use super::painted::StyledText;
 use super::view::ViewKind;
 use crate::board::{ExecutionKind, Row};
-use crate::event::{Envelope, TdEvent};
+use crate::event::{Envelope, PaneId, TdEvent};
 use crate::face::local_time::LocalTime;
 use crate::timestamp::Timestamp;
 
@@ -101,6 +101,19 @@ impl Window {
     /// Returns the number of the first event.
     pub fn first_seq(&self) -> Option<u64> {
         self.entries.front().map(Entry::seq)
+    }
+
+    /// Returns the time at which the observation of a pane that was there already begins, if that is the first
+    /// event of the run.
+    pub fn observed_since(&self, pane: &PaneId) -> Option<Timestamp> {
+        let first = self.entries.front().filter(|_| self.is_start)?;
+        match first {
+            Entry::Event(envelope) => match &envelope.event {
+                TdEvent::SessionStarted { panes, .. } if panes.contains(pane) => Some(envelope.ts),
+                _ => None,
+            },
+            Entry::Missed(_) => None,
+        }
     }
 
     /// Returns the events after a number.
@@ -322,9 +335,11 @@ pub(super) fn weight(envelope: &Envelope) -> usize {
 /// Returns true if an event of a row's run belongs to the row.
 pub(super) fn is_of_row(row: &Row, event: &TdEvent) -> bool {
     match row.kind {
-        ExecutionKind::Pane => event
-            .pane()
-            .is_none_or(|pane| Some(pane) == row.pane.as_ref()),
+        // A row of an older run may stand for all its panes.
+        ExecutionKind::Pane => event.pane().is_none_or(|pane| {
+            let own = row.pane.as_ref();
+            own.is_none_or(|own| own == pane)
+        }),
         ExecutionKind::Agent => agent_of(event).is_none_or(|agent| agent == row.name),
         _ => true,
     }

@@ -156,7 +156,10 @@ fn twenty_failed_jobs_are_reported_as_failed() {
         let id = runs[&names[0]]["execution_id"].as_str().unwrap();
         let log = run(&["log", id], &server.directory().join("data"));
         let log = text(&log.stdout);
-        assert!(log.contains("[ended: closed, exit status 101]"), "{log}");
+        assert!(
+            log.contains("[ended: the session was closed, exit status 101]"),
+            "{log}"
+        );
     }
 }
 

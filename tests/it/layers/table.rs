@@ -106,6 +106,9 @@ pub const PURE: &[&str] = &[
     "src/face/tui/draw/",
     "src/face/tui/acting.rs",
     "src/face/tui/action.rs",
+    "src/face/tui/answering.rs",
+    "src/face/tui/bindings.rs",
+    "src/face/tui/board_rows.rs",
     "src/face/tui/commands.rs",
     "src/face/tui/content.rs",
     "src/face/tui/effect.rs",
@@ -121,9 +124,11 @@ pub const PURE: &[&str] = &[
     "src/face/tui/searching.rs",
     "src/face/tui/theme.rs",
     "src/face/tui/timeline.rs",
+    "src/face/tui/typing.rs",
     "src/face/tui/update.rs",
     "src/face/tui/view.rs",
     "src/face/tui/window.rs",
+    "src/face/tui/wrapping.rs",
     "src/timestamp.rs",
 ];
 

@@ -73,7 +73,7 @@ fn it_ends_although_its_pane_is_left_attached() {
     let stage = shown();
     stage.keys(&["Enter"]);
     stage.until("the pane of job", |screen| {
-        screen.contains("[job]") && !screen.contains("output job")
+        screen.contains("comes back") && !screen.contains("output job")
     });
     stage.signal(Signal::TERM);
     wait_for("the end of the client", CEILING, || {

@@ -1,5 +1,7 @@
 //! The UI beside an observer that runs, and what was recorded before both.
 
+use std::fs;
+
 use super::{Stage, view_of};
 use crate::cli::assert_code;
 
@@ -55,6 +57,8 @@ fn a_late_start_shows_what_was_recorded() {
     let lines: Vec<&str> = view.lines().skip(1).map(str::trim).collect();
     let end = lines.iter().position(|line| line.is_empty());
     let lines = &lines[..end.unwrap_or(lines.len())];
+    let (since, lines) = lines.split_first().unwrap();
+    assert!(since.starts_with("observed since "), "{both}");
     assert_eq!(lines, ["early", "early", "late", "late"], "{both}");
 
     // The observer stays.
@@ -64,5 +68,53 @@ fn a_late_start_shows_what_was_recorded() {
     assert_eq!(stage.home.pid(), observer);
     assert_eq!(stage.home.rows().len(), 2);
     assert_code(&stage.home.run(&["stop"]), 0);
+    stage.left_nothing();
+}
+
+#[test]
+fn a_run_that_has_left_the_board_is_shown() {
+    let mut stage = Stage::new();
+    let home = &stage.home;
+    home.server.new_session("job", 80, 24, "exec cat");
+    let script = "echo what it said; exit 3";
+    let run = ["run", "-q", "--execution-id", "nightly@1"];
+    let command = ["--", "sh", "-c", script];
+    assert_code(&home.run(&[&run[..], &command].concat()), 3);
+    // Long ago.
+    let directory = home.data().join("runs").join("nightly@1");
+    for entry in fs::read_dir(&directory).unwrap().flatten() {
+        if let Ok(text) = fs::read_to_string(entry.path()) {
+            let year = &text[text.find("\"20").unwrap_or(0)..];
+            let year = year.get(1..5).unwrap_or_default().to_owned();
+            let text = text.replace(&format!("\"{year}-"), "\"2024-");
+            fs::write(entry.path(), text).unwrap();
+        }
+    }
+    stage.start((120, 30), "");
+    let screen = stage.until("the group of older runs", |screen| {
+        screen.contains("OLDER 1") && screen.contains("output job %0")
+    });
+    let row = screen
+        .lines()
+        .find(|line| line.contains("nightly"))
+        .unwrap();
+    assert!(
+        row.contains("x nightly") && row.contains("failed 3"),
+        "{screen}"
+    );
+    assert!(screen.starts_with("1 row "), "{screen}");
+    stage.types(":open sh");
+    stage.keys(&["Tab", "Enter"]);
+    stage.until("its output", |screen| {
+        let view = view_of(screen);
+        view.starts_with("output sh -c") && view.contains("what it said")
+    });
+    stage.types("g:open nightly");
+    stage.keys(&["Enter"]);
+    stage.types("/said");
+    stage.keys(&["Enter"]);
+    stage.shows("/said 1 of 1");
+    stage.types("q");
+    stage.ended(0);
     stage.left_nothing();
 }

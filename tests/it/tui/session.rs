@@ -87,15 +87,30 @@ fn a_session_from_start_to_quit() {
         screen.contains("following") && view_of(screen).contains("brand new")
     });
 
-    stage.types("]r");
+    stage.types("]");
+    stage.until("the question below the output", |screen| {
+        view_of(screen).contains("asks: Continue? [y/N]")
+    });
+    stage.types("r");
     stage.shows("to ask %1, typed + Enter:");
+    stage.shows("ask asks: Continue? [y/N]");
     stage.types("y");
     stage.keys(&["Enter"]);
     server.wait_for_text(&ask, "got y");
     stage.shows("typed into ask %1");
 
-    // The pane itself, and back.
+    // The pane itself in its own size, and back.
+    let size = [
+        "display-message",
+        "-p",
+        "-t",
+        &ask,
+        "#{window_width}x#{window_height}",
+    ];
+    assert_eq!(server.tmux(&size), "80x24");
     stage.keys(&["Enter"]);
+    stage.shows("td-observe: Ctrl-b d comes back");
+    stage.keys(&["Space"]);
     stage.until("the pane of ask", |screen| {
         screen.contains("[ask]") && screen.contains("got y") && !screen.contains("output ask")
     });
@@ -103,6 +118,7 @@ fn a_session_from_start_to_quit() {
     server.wait_for_text(&ask, "by hand");
     stage.keys(&["C-b", "d"]);
     stage.shows("output ask %1");
+    assert_eq!(stage.home.server.tmux(&size), "80x24");
     stage.types("q");
     stage.ended(0);
     stage.left_nothing();

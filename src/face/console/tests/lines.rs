@@ -66,7 +66,7 @@ fn each_event_has_its_line() {
                 revised(2, "Deploy? "),
                 session_ended("job"),
             ],
-            "job | [watching 1 pane]\njob | a\njob | Deploy? \njob | [ended: closed]\n",
+            "job | [watching 1 pane]\njob | a\njob | Deploy? \njob | [ended: the session was closed]\n",
         ),
     ] {
         let events = [session_started("job", &["%1"])].into_iter().chain(events);

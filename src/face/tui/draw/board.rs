@@ -3,16 +3,20 @@
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::style::{Color, Modifier, Style};
+use unicode_width::UnicodeWidthStr;
 
 use super::cells::{fitted, put, put_title, restyle};
 use crate::board::{Attention, Row};
 use crate::face::clean::one_line;
+use crate::face::tui::answering::question_of;
+use crate::face::tui::board_rows::Group;
 use crate::face::tui::layout::Focus;
 use crate::face::tui::model::{Connection, Model};
 use crate::face::{age_of, row_names, state_in_words};
+use crate::timestamp::Timestamp;
 
 pub(super) fn draw(model: &Model, area: Rect, buffer: &mut Buffer) {
-    let title = match model.rows.len() {
+    let title = match model.on_board {
         0 => match &model.connection {
             Connection::Connecting => "starting…".to_owned(),
             _ => "nothing is observed".to_owned(),
@@ -26,31 +30,26 @@ pub(super) fn draw(model: &Model, area: Rect, buffer: &mut Buffer) {
     let (mut line, mut group) = (0, None);
     let selected = model.selected_index();
     let named = model.rows.iter().zip(row_names(&model.rows));
+    let columns = Columns::new(model, usize::from(area.width));
     for (index, (row, name)) in named.enumerate() {
-        let attention = row.attention();
-        if group != Some(attention) {
-            group = Some(attention);
+        let of = model.group_of(index);
+        if let Some(of) = of.filter(|of| group != Some(*of)) {
+            group = Some(of);
             if let Some(y) = place(line, model.board_top, rows) {
-                let count = model
-                    .rows
-                    .iter()
-                    .filter(|row| row.attention() == attention)
-                    .count();
-                let text = format!("{} {count}", heading(attention));
-                put(
-                    buffer,
-                    area.x,
-                    area.y + 1 + y,
-                    area.width,
-                    &text,
-                    style(attention).add_modifier(Modifier::BOLD),
-                );
+                let text = format!("{} {}", heading(of), model.count_of(of));
+                let style = style_of(of).add_modifier(Modifier::BOLD);
+                put(buffer, area.x, area.y + 1 + y, area.width, &text, style);
             }
             line += 1;
         }
         if let Some(y) = place(line, model.board_top, rows) {
             let at = (area.x, area.y + 1 + y);
-            draw_row(model, (row, &name), at, area.width, buffer);
+            let text = fitted(
+                &columns.text(row, &name, of, model.now),
+                usize::from(area.width),
+            );
+            let style = of.map_or(Style::new(), style_of);
+            put(buffer, at.0, at.1, area.width, &text, style);
             if selected == Some(index) {
                 put(
                     buffer,
@@ -96,58 +95,99 @@ fn place(line: usize, top: usize, rows: usize) -> Option<u16> {
     u16::try_from(y).ok()
 }
 
-fn draw_row(
-    model: &Model,
-    (row, name): (&Row, &str),
-    (x, y): (u16, u16),
-    width: u16,
-    buffer: &mut Buffer,
-) {
-    let attention = row.attention();
-    let width = usize::from(width);
-    let names = (width / 3).clamp(8, 28);
-    let agents = if width >= 60 { 9 } else { 0 };
-    let mut text = format!("  {} {}", mark(row), fitted(name, names));
-    if agents > 0 {
-        let agent = row.agent.as_deref().unwrap_or("-");
-        text.push(' ');
-        text.push_str(&fitted(&one_line(agent), agents));
+/// The columns of the board: as wide as needed, so that there is room for what is asked.
+struct Columns {
+    names: usize,
+    agents: usize,
+    states: usize,
+    /// There is no room for the state beside a question.
+    is_narrow: bool,
+}
+
+impl Columns {
+    fn new(model: &Model, width: usize) -> Self {
+        let widest = |texts: &mut dyn Iterator<Item = String>, most: usize| {
+            texts.map(|text| text.width()).max().unwrap_or(0).min(most)
+        };
+        let rows = || model.rows.iter();
+        let is_narrow = width < 60;
+        let names = &mut row_names(&model.rows).into_iter();
+        let agents = &mut rows().map(agent_of);
+        let states = &mut (0..)
+            .zip(rows())
+            .map(|(at, row)| state_of(row, model.group_of(at)));
+        Self {
+            names: widest(names, (width / 3).clamp(8, 28)),
+            agents: if is_narrow { 0 } else { widest(agents, 9) },
+            states: widest(states, 10),
+            is_narrow,
+        }
     }
-    let age = age_of(row.since, model.now);
-    text.push_str(&format!(" {} {age:>4}  ", fitted(&state_in_words(row), 9)));
-    let last = row.asks.as_deref().unwrap_or(&row.last_line);
-    text.push_str(one_line(last).trim());
-    put(
-        buffer,
-        x,
-        y,
-        u16::try_from(width).unwrap_or(u16::MAX),
-        &fitted(&text, width),
-        style(attention),
-    );
+
+    fn text(&self, row: &Row, name: &str, group: Option<Group>, now: Timestamp) -> String {
+        let mut text = format!("  {} {}", mark(row, group), fitted(name, self.names));
+        if self.agents > 0 {
+            text.push(' ');
+            text.push_str(&fitted(&agent_of(row), self.agents));
+        }
+        let question = question_of(row);
+        // The group of a row with a question says that it waits.
+        if !self.is_narrow || question.is_none() {
+            text.push(' ');
+            text.push_str(&fitted(&state_of(row, group), self.states));
+        }
+        text.push_str(&format!(" {:>4}  ", age_of(row.since, now)));
+        let last = question.unwrap_or_else(|| {
+            let last = row.asks.as_deref().unwrap_or(&row.last_line);
+            one_line(last).trim().to_owned()
+        });
+        text.push_str(&last);
+        text
+    }
+}
+
+fn agent_of(row: &Row) -> String {
+    one_line(row.agent.as_deref().unwrap_or("-"))
+}
+
+/// Returns the state of a row in words. Of an older run, only the failure matters.
+fn state_of(row: &Row, group: Option<Group>) -> String {
+    match row.exit_status {
+        Some(status) if status != 0 && group == Some(Group::Older) => format!("failed {status}"),
+        _ => state_in_words(row),
+    }
 }
 
 /// Returns the mark of a row, which tells its state without colours.
-fn mark(row: &Row) -> char {
-    match row.attention() {
-        Attention::NeedsYou => '!',
-        Attention::Finished if row.exit_status.is_some_and(|status| status != 0) => 'x',
-        Attention::Finished => '✓',
-        Attention::Working => '●',
-        Attention::Quiet => '·',
+fn mark(row: &Row, group: Option<Group>) -> char {
+    let has_failed = row.exit_status.is_some_and(|status| status != 0);
+    match group {
+        Some(Group::Board(Attention::NeedsYou)) => '!',
+        Some(Group::Board(Attention::Finished) | Group::Older) if has_failed => 'x',
+        Some(Group::Board(Attention::Finished)) => '✓',
+        Some(Group::Board(Attention::Working)) => '●',
+        Some(Group::Board(Attention::Quiet) | Group::Older) | None => '·',
     }
 }
 
-fn heading(attention: Attention) -> &'static str {
-    match attention {
-        Attention::NeedsYou => "NEEDS YOU",
-        Attention::Finished => "FINISHED",
-        Attention::Working => "WORKING",
-        Attention::Quiet => "QUIET",
+fn heading(group: Group) -> &'static str {
+    match group {
+        Group::Board(Attention::NeedsYou) => "NEEDS YOU",
+        Group::Board(Attention::Finished) => "FINISHED",
+        Group::Board(Attention::Working) => "WORKING",
+        Group::Board(Attention::Quiet) => "QUIET",
+        Group::Older => "OLDER",
     }
 }
 
-/// Returns the style of a group. Its colours are readable on a light and on a dark terminal.
+fn style_of(group: Group) -> Style {
+    match group {
+        Group::Board(attention) => style(attention),
+        Group::Older => style(Attention::Quiet),
+    }
+}
+
+/// Returns the style of a group of the board. Its colours are readable on a light and on a dark terminal.
 pub(super) fn style(attention: Attention) -> Style {
     match attention {
         Attention::NeedsYou => Style::new().fg(Color::Red).add_modifier(Modifier::BOLD),

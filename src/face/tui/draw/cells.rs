@@ -75,7 +75,10 @@ pub(super) fn put_title(buffer: &mut Buffer, area: Rect, text: &str, is_focused:
         true => Style::new().add_modifier(Modifier::BOLD | Modifier::REVERSED),
         false => Style::new().add_modifier(Modifier::BOLD),
     };
-    let text = fitted(text, usize::from(area.width));
+    // The part that has the keys is marked without attributes, too.
+    let mark = if is_focused { " ◂" } else { "  " };
+    let room = usize::from(area.width).saturating_sub(mark.width());
+    let text = fitted(text, room) + mark;
     put(buffer, area.x, area.y, area.width, &text, style);
 }
 

@@ -2,9 +2,11 @@
 
 use ratatui::buffer::Buffer;
 use ratatui::style::{Modifier, Style};
+use unicode_width::UnicodeWidthStr;
 
-use super::cells::{put, put_title};
-use crate::face::tui::action::{BINDINGS, Binding};
+use super::cells::{fitted, put, put_title};
+use crate::face::clean::one_line;
+use crate::face::tui::bindings::{help_lines, help_rows, key_columns};
 use crate::face::tui::model::Model;
 
 pub(super) fn draw(model: &Model, buffer: &mut Buffer) {
@@ -12,66 +14,41 @@ pub(super) fn draw(model: &Model, buffer: &mut Buffer) {
         return;
     };
     let area = buffer.area;
+    let lines = help_lines(&help.typed, area.width);
+    let rows = help_rows(area.height);
     let title = match help.typed.is_empty() {
         true => "keys · type to search · Esc leaves".to_owned(),
-        false => format!(
-            "keys · {} · Esc leaves",
-            crate::face::clean::one_line(&help.typed)
-        ),
+        false => format!("keys · {} · Esc leaves", one_line(&help.typed)),
     };
-    put_title(buffer, area, &title, true);
-    let wanted = help.typed.to_lowercase();
-    let is_wanted = |of: &&Binding| {
-        let text = format!("{} {}", of.keys, of.meaning).to_lowercase();
-        text.contains(&wanted)
+    let more = match lines.len().saturating_sub(help.top + rows) {
+        0 if help.top > 0 => "↑ more above".to_owned(),
+        0 => String::new(),
+        count => format!("↓ {count} more below"),
     };
-    let keys = if area.width < 60 { 10 } else { 20 };
-    let mut y = 1;
-    for of in BINDINGS.iter().filter(is_wanted).skip(help.top) {
-        // Long meanings continue below.
-        let columns = usize::from(area.width.saturating_sub(keys)).max(8);
-        let bold = Style::new().add_modifier(Modifier::BOLD);
-        for (part, row) in wrapped(of.meaning, columns).into_iter().enumerate() {
-            if y + 1 >= area.height {
-                return;
+    let room = usize::from(area.width).saturating_sub(more.width() + 2);
+    put_title(
+        buffer,
+        area,
+        &format!("{}{more}", fitted(&title, room)),
+        true,
+    );
+    let keys = key_columns(area.width);
+    let bold = Style::new().add_modifier(Modifier::BOLD);
+    for (y, line) in (1..).zip(lines.iter().skip(help.top).take(rows)) {
+        match line.is_heading {
+            true => {
+                let style = bold.add_modifier(Modifier::UNDERLINED);
+                put(buffer, 0, y, area.width, line.keys, style);
             }
-            if part == 0 {
-                put(buffer, 0, y, keys.saturating_sub(1), of.keys, bold);
+            false => {
+                put(buffer, 0, y, keys.saturating_sub(1), line.keys, bold);
+                let columns = area.width.saturating_sub(keys);
+                put(buffer, keys, y, columns, &line.meaning, Style::new());
             }
-            put(
-                buffer,
-                keys,
-                y,
-                area.width.saturating_sub(keys),
-                &row,
-                Style::new(),
-            );
-            y += 1;
         }
     }
-    if y == 1 {
-        put(
-            buffer,
-            0,
-            1,
-            area.width,
-            "no key has this; Backspace removes a letter",
-            Style::new(),
-        );
+    if lines.is_empty() {
+        let text = "no key has this; Backspace removes a letter";
+        put(buffer, 0, 1, area.width, text, Style::new());
     }
-}
-
-fn wrapped(text: &str, columns: usize) -> Vec<String> {
-    let mut rows = vec![String::new()];
-    for word in text.split(' ') {
-        match rows.last_mut() {
-            Some(row) if row.is_empty() => row.push_str(word),
-            Some(row) if row.len() + 1 + word.len() <= columns => {
-                row.push(' ');
-                row.push_str(word);
-            }
-            _ => rows.push(word.to_owned()),
-        }
-    }
-    rows
 }

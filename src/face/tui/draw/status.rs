@@ -6,8 +6,11 @@ use ratatui::style::{Color, Modifier, Style};
 use unicode_width::UnicodeWidthStr;
 
 use super::cells::{fitted, put};
+use crate::board::Attention;
 use crate::face::clean::one_line;
-use crate::face::tui::model::{Connection, Model};
+use crate::face::tui::commands;
+use crate::face::tui::layout::Focus;
+use crate::face::tui::model::{Answered, Connection, Model};
 use crate::face::tui::prompt::{Prompt, PromptKind};
 use crate::face::tui::searching::ScanState;
 use crate::face::tui::view::ViewKind;
@@ -29,13 +32,15 @@ pub(super) fn draw(model: &Model, area: Rect, buffer: &mut Buffer) -> Option<Pos
     }
     let (left, style) = place(model);
     let details = details(model);
-    let right = format!("{}  ? help", model.about.data);
     let mut text = [vec![left], details].concat().join("  ");
+    let mut hints = hints(model);
+    // The last of them, the help, is the last to go.
+    while hints.len() > 1 && text.width() + 2 + hints.join("  ").width() > width {
+        hints.remove(hints.len() - 2);
+    }
+    let right = hints.join("  ");
     if text.width() + 2 + right.width() <= width {
-        let columns = width - right.width();
-        text = format!("{}{right}", fitted(&text, columns));
-    } else if text.width() + 8 <= width {
-        text = format!("{}? help", fitted(&text, width - 6));
+        text = format!("{}{right}", fitted(&text, width - right.width()));
     }
     put(
         buffer,
@@ -56,7 +61,7 @@ fn draw_prompt(
 ) -> Option<Position> {
     let bold = Style::new().add_modifier(Modifier::BOLD);
     let mark = match (&model.answered, prompt.kind) {
-        (Some((row, _)), PromptKind::Answer) => {
+        (Some(Answered { row, .. }), PromptKind::Answer) => {
             let pane = row
                 .pane
                 .as_ref()
@@ -85,27 +90,33 @@ fn draw_prompt(
         &shown,
         Style::new(),
     );
-    if let (PromptKind::Answer, Some((row, _))) = (prompt.kind, &model.answered)
-        && let Some(asks) = &row.asks
-    {
-        // What is answered stands above.
-        let y = area.y.saturating_sub(1);
-        let text = fitted(
-            &format!("asks: {}", one_line(asks)),
-            usize::from(area.width),
-        );
-        put(
-            buffer,
-            area.x,
-            y,
-            area.width,
-            &text,
-            bold.add_modifier(Modifier::REVERSED),
-        );
+    if prompt.kind == PromptKind::Command && prompt.text().is_empty() {
+        let names = commands::NAMES.map(str::trim_end).join(" ");
+        let dim = Style::new().add_modifier(Modifier::DIM);
+        let names = fitted(&names, usize::from(room));
+        put(buffer, area.x + used + 1, area.y, room, &names, dim);
     }
+    draw_above(model, area, buffer);
     let cursor = u16::try_from(cursor).unwrap_or(0);
     let x = (area.x + used + cursor).min(area.right().saturating_sub(1));
     Some(Position::new(x, area.y))
+}
+
+/// Draws what the user has to know of the input: the question that is answered, and above it a message.
+fn draw_above(model: &Model, area: Rect, buffer: &mut Buffer) {
+    let bold = Style::new().add_modifier(Modifier::BOLD);
+    let width = usize::from(area.width);
+    let question = model.question_in_prompt();
+    let question = question.iter().map(|row| fitted(row, width));
+    let question = question.map(|row| (row, bold.add_modifier(Modifier::REVERSED)));
+    let message = model.message.as_deref();
+    let message = message.map(|text| (fitted(&one_line(text), width), bold));
+    let rows: Vec<_> = message.into_iter().chain(question).collect();
+    for (above, (row, style)) in (1..).zip(rows.iter().rev()) {
+        if let Some(y) = area.y.checked_sub(above) {
+            put(buffer, area.x, y, area.width, row, *style);
+        }
+    }
 }
 
 /// Like `one_line`, with the blank at the end.
@@ -141,6 +152,26 @@ fn place(model: &Model) -> (String, Style) {
     }
 }
 
+/// Returns the keys that are the most useful here.
+fn hints(model: &Model) -> Vec<&'static str> {
+    let row = model.selected_row();
+    let is_waiting = row.is_some_and(|row| row.attention() == Attention::NeedsYou);
+    let has_pane = row.is_some_and(|row| row.pane.is_some() && !row.has_ended());
+    let goes_in = model.layout().is_narrow && model.focus == Focus::Board;
+    let enter = match has_pane && !goes_in {
+        true => "Enter jump",
+        false => "Enter open",
+    };
+    let mut hints = match is_waiting {
+        true => vec!["r answer", enter, "] next", "/ search", "? help"],
+        false => vec![enter, "/ search", "f filter", "t timeline", "? help"],
+    };
+    if !model.about.allows_input {
+        hints.retain(|hint| *hint != "r answer");
+    }
+    hints
+}
+
 fn details(model: &Model) -> Vec<String> {
     let mut details = Vec::new();
     if let Some(filter) = &model.filter {
@@ -154,7 +185,7 @@ fn details(model: &Model) -> Vec<String> {
             one_line(&filter.pattern.typed)
         ));
     }
-    if let Some(search) = &model.search {
+    if let Some(search) = model.shown_search() {
         let progress = search.progress(model.position());
         details.push(format!("/{} {progress}", one_line(&search.pattern.typed)));
     }

@@ -5,6 +5,10 @@ use jiff::tz::TimeZone;
 use ratatui::style::{Color, Modifier};
 use serde_json::json;
 
+mod answers;
+mod older;
+mod stranger;
+
 use super::*;
 use crate::board::Row;
 use crate::event::{Envelope, Style as EventStyle, Styles, TdEvent};
@@ -124,7 +128,6 @@ fn events() -> Vec<Envelope> {
 fn model(size: (u16, u16)) -> Model {
     let about = About {
         allows_input: true,
-        data: "/home/me/.taskdaemon".to_owned(),
         local: LocalTime::in_zone(TimeZone::UTC),
     };
     let mut model = Model::new(about, size, at(0));
@@ -157,6 +160,9 @@ fn press(model: &mut Model, keys: &str) -> Vec<Effect> {
             '\n' => KeyCode::Enter,
             '\t' => KeyCode::Tab,
             '\u{1b}' => KeyCode::Esc,
+            '↓' => KeyCode::Down,
+            '↑' => KeyCode::Up,
+            '←' => KeyCode::Left,
             c => KeyCode::Char(c),
         };
         let more = model.update(Input::Key(KeyEvent::new(code, KeyModifiers::NONE)));
@@ -195,6 +201,11 @@ fn text(drawn: &Frame) -> String {
         out.push('\n');
     }
     out
+}
+
+/// The screen of a model, as text.
+fn shown(model: &Model) -> String {
+    text(&draw(model, &ALL))
 }
 
 fn snapshot(name: &str, keys: &str, prepare: impl Fn(&mut Model)) {

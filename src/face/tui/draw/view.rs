@@ -5,8 +5,9 @@ use ratatui::layout::Rect;
 use ratatui::style::{Modifier, Style};
 use unicode_width::UnicodeWidthStr;
 
+use super::board;
 use super::cells::{fitted, put, put_line, put_title, restyle};
-use crate::board::Row;
+use crate::board::{Attention, Row};
 use crate::face::clean::one_line;
 use crate::face::tui::layout::Focus;
 use crate::face::tui::model::{Connection, Loading, Model};
@@ -19,7 +20,18 @@ pub(super) fn draw(model: &Model, area: Rect, buffer: &mut Buffer) {
         return;
     };
     let (top, columns) = (area.y + 1, usize::from(area.width).max(1));
+    let dim = Style::new().add_modifier(Modifier::DIM);
     let mut y = 0;
+    if let Some(since) = model.observed_since() {
+        let mut local = model.about.local.clone();
+        // `2026-11-23 13:14:05`: the day only where it is another.
+        let (now, since) = (local.second(model.now).to_owned(), local.second(since));
+        let is_today = now.get(..10) == since.get(..10);
+        let since = since.get(11..19).filter(|_| is_today).unwrap_or(since);
+        let text = format!("observed since {since}; earlier output was not recorded");
+        put(buffer, area.x, top, area.width, &text, dim);
+        y += 1;
+    }
     let mut index = model.top;
     let is_reading = !model.is_following && model.focus == Focus::View;
     while y < bottom
@@ -55,9 +67,19 @@ pub(super) fn draw(model: &Model, area: Rect, buffer: &mut Buffer) {
         put_line(buffer, (area.x, top + y), area.width, &open, from);
         y += 1;
     }
-    if y == 0 {
-        let dim = Style::new().add_modifier(Modifier::DIM);
-        put(buffer, area.x, top, area.width, nothing(model), dim);
+    let is_empty = model.lines().len() == 0 && model.window.open_line().is_none();
+    if is_empty && y < bottom {
+        put(buffer, area.x, top + y, area.width, nothing(model), dim);
+        y += 1;
+    }
+    if index >= model.lines().len() {
+        let style = board::style(Attention::NeedsYou).add_modifier(Modifier::UNDERLINED);
+        for row in model.question_in_view() {
+            if y < bottom {
+                put(buffer, area.x, top + y, area.width, &row, style);
+                y += 1;
+            }
+        }
     }
 }
 
@@ -88,7 +110,9 @@ fn marked(model: &Model, line: &StyledText) -> StyledText {
     if parts.peek().is_none() {
         return line.clone();
     }
-    let mark = Style::new().add_modifier(Modifier::REVERSED | Modifier::BOLD);
+    // The line of the reader is reversed as a whole.
+    let mark = Modifier::REVERSED | Modifier::BOLD | Modifier::UNDERLINED;
+    let mark = Style::new().add_modifier(mark);
     let mut out = StyledText::default();
     let mut at = 0;
     let push_plain = |out: &mut StyledText, from: usize, to: usize| {
@@ -131,7 +155,7 @@ pub(super) fn draw_title(model: &Model, area: Rect, buffer: &mut Buffer) {
     let width = usize::from(area.width);
     let text = format!(
         "{}{right}",
-        fitted(&left, width.saturating_sub(right.width()))
+        fitted(&left, width.saturating_sub(right.width() + 2))
     );
     put_title(buffer, area, &text, is_focused);
 }

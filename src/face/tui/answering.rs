@@ -1,0 +1,114 @@
+//! Shows the question of a row that waits, and answers it (pure).
+
+use super::effect::Effect;
+use super::model::{Answered, Model};
+use super::prompt::{Prompt, PromptKind};
+use super::view::ViewKind;
+use super::wrapping::wrapped_to;
+use crate::board::{Attention, Row, RowState};
+use crate::event::AgentState;
+use crate::face::clean::one_line;
+
+/// The lines that a question takes on the screen. Dialogues are a sentence or two.
+const LINES_MAX: usize = 3;
+
+/// Returns the question of a row that waits: the agent's, or else the line that it printed last.
+pub(super) fn question_of(row: &Row) -> Option<String> {
+    let is_waiting = row.state == RowState::Agent(AgentState::Waiting.into());
+    let asks = row.asks.as_deref().unwrap_or(&row.last_line);
+    let asks = one_line(asks).trim().to_owned();
+    Some(asks).filter(|asks| is_waiting && !asks.is_empty())
+}
+
+impl Model {
+    /// Returns the question below the output of a row that waits, in lines of the view.
+    pub(super) fn question_in_view(&self) -> Vec<String> {
+        let is_end = self.view == ViewKind::Output
+            && self.at.is_none()
+            && self.filter.is_none()
+            && self.window.is_end;
+        let row = self.selected_row().filter(|_| is_end);
+        let Some(question) = row.and_then(question_of) else {
+            return Vec::new();
+        };
+        // A line that is printed with its end is there already.
+        let last = self.lines().last().map(|line| line.text.text.trim());
+        if last == Some(&question) {
+            return Vec::new();
+        }
+        let (columns, rows) = self.view_size();
+        let lines_max = LINES_MAX.min(rows / 2);
+        match lines_max {
+            0 => Vec::new(),
+            lines_max => wrapped_to(&format!("asks: {question}"), columns, lines_max),
+        }
+    }
+
+    /// Returns the question that is answered in the input line, for the lines above it.
+    pub(super) fn question_in_prompt(&self) -> Vec<String> {
+        let answered = self.answered.as_ref().filter(|_| self.prompt.is_some());
+        let asked = answered.and_then(|of| Some((&of.row.name, question_of(&of.row)?)));
+        let Some((name, question)) = asked else {
+            return Vec::new();
+        };
+        let (width, height) = (usize::from(self.size.0), usize::from(self.size.1));
+        let text = format!("{} asks: {question}", one_line(name));
+        let lines_max = LINES_MAX.min(height.saturating_sub(1));
+        wrapped_to(&text, width, lines_max)
+    }
+
+    pub(super) fn begin_answer(&mut self) {
+        let Some(row) = self.selected_row().cloned() else {
+            return self.say("no row is selected");
+        };
+        if !self.about.allows_input {
+            return self.say("answers are off: start td-observe tui with --allow-input");
+        }
+        if row.pane.is_none() || row.has_ended() {
+            return self.say("there is no pane to type into");
+        }
+        if row.attention() != Attention::NeedsYou {
+            let text = format!(
+                "{} does not wait for an answer; Enter goes to its pane",
+                row.name
+            );
+            return self.say(&text);
+        }
+        self.prompt = Some(Prompt::new(PromptKind::Answer, ""));
+        self.answered = Some(Answered {
+            row,
+            is_confirmed: false,
+            is_enter_meant: false,
+        });
+    }
+
+    /// Sends the answer. If what it answers has changed, or nothing was typed, a second Enter sends it.
+    pub(super) fn answer(&mut self, mut prompt: Prompt, effects: &mut Vec<Effect>) {
+        let Some(mut answered) = self.answered.take() else {
+            return;
+        };
+        let is_empty = prompt.text().is_empty();
+        let now = self.rows.iter().find(|now| now.key() == answered.row.key());
+        let is_same = now.is_some_and(|now| {
+            (&now.state, &now.asks) == (&answered.row.state, &answered.row.asks)
+        });
+        let why = if is_empty && !answered.is_enter_meant {
+            answered.is_enter_meant = true;
+            "nothing was sent: type an answer, or Esc; Enter again sends just Enter"
+        } else if !is_same && !answered.is_confirmed {
+            answered.is_confirmed = true;
+            "the question has changed meanwhile: Enter sends nevertheless"
+        } else {
+            prompt.presses_enter |= is_empty;
+            effects.push(Effect::Answer {
+                row: Box::new(answered.row),
+                presses_enter: prompt.presses_enter,
+                text: prompt.text(),
+            });
+            return;
+        };
+        self.say(why);
+        self.prompt = Some(prompt);
+        self.answered = Some(answered);
+    }
+}

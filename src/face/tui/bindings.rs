@@ -1,0 +1,144 @@
+//! All keys in words, for the help: in groups, the most useful first (pure).
+
+use super::wrapping::wrapped;
+
+/// A line of the help: keys and their meaning.
+struct Binding {
+    keys: &'static str,
+    meaning: &'static str,
+}
+
+const fn binding(keys: &'static str, meaning: &'static str) -> Binding {
+    Binding { keys, meaning }
+}
+
+/// The keys, below a heading each.
+const GROUPS: &[(&str, &[Binding])] = &[
+    (
+        "Who needs you",
+        &[
+            binding("] [", "to the next and previous row that needs you"),
+            binding(
+                "r",
+                "answer a waiting agent (with --allow-input); so does a",
+            ),
+        ],
+    ),
+    (
+        "Move",
+        &[
+            binding("j k, arrows", "move down and up"),
+            binding("Tab", "switch between board and view"),
+            binding("Esc", "back: leave help, search, filter, time, view"),
+            binding("g G", "to the first line; to the last, and follow"),
+            binding("PgDn PgUp, Space", "a page down and up"),
+            binding("Ctrl-d Ctrl-u", "half a page down and up"),
+            binding(
+                "h, arrows",
+                "left and right, where lines of the view are cut",
+            ),
+        ],
+    ),
+    (
+        "Views",
+        &[
+            binding("o", "output: lines, answers and tool calls as they come"),
+            binding("l", "logs: checks, errors, warnings, gaps, with times"),
+            binding("s", "screen: the pane as it is now"),
+            binding("t", "timeline: the states of all rows"),
+            binding("e", "events: everything that was recorded"),
+            binding("w", "wrap long lines"),
+            binding("z", "zoom the view"),
+        ],
+    ),
+    (
+        "Search",
+        &[
+            binding("/", "search in the whole history of the row"),
+            binding("n N", "to the next and previous match"),
+            binding(
+                "f",
+                "filter: show matching lines only; with ! before it, the others",
+            ),
+            binding("!", "invert the filter"),
+        ],
+    ),
+    (
+        "Jump",
+        &[binding(
+            "Enter",
+            "jump to the pane; into the view on a narrow screen, and of what has ended",
+        )],
+    ),
+    (
+        "Time",
+        &[
+            binding(
+                "t, < >, arrows",
+                "move a cursor through time; the other views follow it",
+            ),
+            binding("+ -", "timeline: a shorter and a longer time"),
+            binding(":at 13:14", "go to a time; :at 10m, :at yesterday; :now"),
+        ],
+    ),
+    (
+        "Other",
+        &[
+            binding(":", "type a command; Tab shows them in turn"),
+            binding(":open NAME", "go to a row or to an older run"),
+            binding("y Y", "copy the line; copy what the view shows"),
+            binding("?", "this help; type to search in it"),
+            binding("Ctrl-z", "suspend; fg comes back"),
+            binding("q, Ctrl-c", "quit; nothing that is observed stops"),
+        ],
+    ),
+];
+
+/// A line of the help as it is shown.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct HelpLine {
+    pub is_heading: bool,
+    /// The keys, or the heading; empty where a meaning continues.
+    pub keys: &'static str,
+    pub meaning: String,
+}
+
+/// Returns the columns of the keys on a screen.
+pub(super) fn key_columns(width: u16) -> u16 {
+    if width < 60 { 10 } else { 20 }
+}
+
+/// Returns the lines of the keys whose keys or meaning have what was typed.
+pub(super) fn help_lines(typed: &str, width: u16) -> Vec<HelpLine> {
+    let wanted = typed.to_lowercase();
+    let columns = usize::from(width.saturating_sub(key_columns(width))).max(8);
+    let mut lines = Vec::new();
+    for (heading, bindings) in GROUPS {
+        let is_wanted = |of: &&Binding| {
+            let text = format!("{heading} {} {}", of.keys, of.meaning).to_lowercase();
+            text.contains(&wanted)
+        };
+        let mut heading = Some(heading).filter(|_| wanted.is_empty());
+        for of in bindings.iter().filter(is_wanted) {
+            lines.extend(heading.take().map(|heading| HelpLine {
+                is_heading: true,
+                keys: heading,
+                meaning: String::new(),
+            }));
+            let rows = wrapped(of.meaning, columns).into_iter().enumerate();
+            lines.extend(rows.map(|(part, meaning)| HelpLine {
+                is_heading: false,
+                // Long meanings continue below.
+                keys: if part == 0 { of.keys } else { "" },
+                meaning,
+            }));
+        }
+    }
+    lines
+}
+
+/// Returns the lines of the help that fit on a screen of this height: below the title, above the line at the
+/// bottom.
+pub(super) fn help_rows(height: u16) -> usize {
+    usize::from(height.saturating_sub(2))
+}

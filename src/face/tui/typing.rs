@@ -1,0 +1,164 @@
+//! Takes what is typed into the input line and the help, and does what it says (pure).
+
+use super::action::Action;
+use super::commands::{self, Command};
+use super::effect::Effect;
+use super::layout::Focus;
+use super::line::Pattern;
+use super::model::Model;
+use super::prompt::{Edit, Prompt, PromptKind};
+use super::searching::Search;
+use super::view::ViewKind;
+use crate::board::Row;
+use crate::face::row_names;
+
+impl Model {
+    /// Begins an input.
+    pub(super) fn ask(&mut self, kind: PromptKind) {
+        let typed = match (kind, &self.filter) {
+            (PromptKind::Filter, Some(filter)) => filter.pattern.typed.clone(),
+            _ => String::new(),
+        };
+        self.prompt = Some(Prompt::new(kind, &typed));
+    }
+
+    pub(super) fn edit(&mut self, edit: Edit) {
+        if let Some(help) = &mut self.help {
+            match edit {
+                Edit::Insert(text) => help.typed.push_str(&text),
+                Edit::Backspace => {
+                    help.typed.pop();
+                }
+                Edit::Clear | Edit::Word => help.typed.clear(),
+                _ => {}
+            }
+            help.top = 0;
+        } else if let Some(prompt) = &mut self.prompt {
+            let was_empty = prompt.text().is_empty();
+            if was_empty && edit == Edit::Backspace {
+                self.prompt = None;
+                self.answered = None;
+                return;
+            }
+            prompt.edit(edit);
+            if let Some(answered) = &mut self.answered {
+                answered.is_enter_meant = false;
+            }
+            // A single letter or digit chooses in the dialogue of an agent; Enter would answer the next one.
+            let is_choice = self.answered.as_ref().is_some_and(|of| {
+                of.row.asks.is_some()
+                    && of
+                        .row
+                        .agent
+                        .as_deref()
+                        .is_some_and(|agent| agent != "shell")
+            });
+            let is_single = prompt.text().chars().count() == 1;
+            prompt.presses_enter = !(is_choice && is_single);
+        }
+    }
+
+    pub(super) fn paste(&mut self, text: String) {
+        // Without a prompt, a paste is an accident: its letters would be keys.
+        match self.prompt.is_some() {
+            true => self.edit(Edit::Insert(text)),
+            false => self.say("pasted text is ignored; / searches, : takes commands"),
+        }
+    }
+
+    pub(super) fn complete(&mut self) {
+        let names = self.names();
+        let Some(prompt) = &mut self.prompt else {
+            return;
+        };
+        match prompt.kind {
+            PromptKind::Answer => prompt.presses_enter = !prompt.presses_enter,
+            PromptKind::Command => prompt.complete(|typed| commands::complete(typed, &names)),
+            PromptKind::Search | PromptKind::Filter => {}
+        }
+    }
+
+    /// Returns the names of all rows, as `:open` takes them.
+    fn names(&self) -> Vec<String> {
+        let mut names = row_names(&self.rows);
+        names.dedup();
+        names
+    }
+
+    pub(super) fn accept(&mut self, effects: &mut Vec<Effect>) {
+        let Some(prompt) = self.prompt.take() else {
+            return;
+        };
+        let text = prompt.text();
+        match prompt.kind {
+            PromptKind::Answer => self.answer(prompt, effects),
+            PromptKind::Filter => {
+                self.show_lines(effects);
+                self.set_filter(Pattern::new(&text), effects);
+            }
+            PromptKind::Search => match Pattern::new(&text) {
+                Some(pattern) => {
+                    self.searched_from = self.searched_from.or(Some(self.focus));
+                    self.show_lines(effects);
+                    let id = self.fresh_id();
+                    self.search = Some(Search::new(id, pattern, self.selected.clone()));
+                    self.focus = Focus::View;
+                    self.scan_search(effects);
+                }
+                None => self.next_hit(true, effects),
+            },
+            PromptKind::Command => self.command(&text, effects),
+        }
+    }
+
+    /// Shows a view that has lines to search in.
+    fn show_lines(&mut self, effects: &mut Vec<Effect>) {
+        if !self.view.has_lines() {
+            self.show(ViewKind::Output, effects);
+        }
+    }
+
+    fn command(&mut self, text: &str, effects: &mut Vec<Effect>) {
+        match commands::parse(text, self.now) {
+            Ok(None) => {}
+            Ok(Some(Command::Act(action))) => self.act(action, effects),
+            Ok(Some(Command::Filter(text))) => {
+                self.show_lines(effects);
+                self.set_filter(Pattern::new(&text), effects);
+            }
+            Ok(Some(Command::Search(text))) => {
+                self.prompt = Some(Prompt::new(PromptKind::Search, &text));
+                self.accept(effects);
+            }
+            Ok(Some(Command::At(at))) => self.set_time(at, effects),
+            Ok(Some(Command::Open(name))) => self.open(&name, effects),
+            Err(why) => self.message = Some(why),
+        }
+    }
+
+    /// Goes to the row or run with a name: with its pane, or without, or that begins so.
+    fn open(&mut self, name: &str, effects: &mut Vec<Effect>) {
+        let named: Vec<(&Row, String)> = self.rows.iter().zip(row_names(&self.rows)).collect();
+        let wanted = name.to_lowercase();
+        let is_exact = |(row, full): &&(&Row, String)| {
+            full == name || row.name == name || *row.execution_id == *name
+        };
+        let begins = |(row, full): &&(&Row, String)| {
+            let mut names = [full, &*row.execution_id].into_iter();
+            names.any(|of| of.to_lowercase().starts_with(&wanted))
+        };
+        let found = named.iter().find(is_exact);
+        let found = found.or_else(|| named.iter().find(begins));
+        match found.map(|(row, _)| row.key()).filter(|_| !name.is_empty()) {
+            Some(key) => {
+                self.select(Some(key), effects);
+                self.act(Action::Show(ViewKind::Output), effects);
+                self.focus = Focus::View;
+            }
+            None if name.is_empty() => self.say("open: give the name of a row; Tab completes"),
+            None => self.say(&format!(
+                "open {name}: no row and no older run is called so"
+            )),
+        }
+    }
+}

@@ -1,0 +1,64 @@
+//! Wraps text into lines of some columns (pure).
+
+use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
+
+/// Wraps safe text at its blanks; words that are too long are cut into pieces.
+pub(super) fn wrapped(text: &str, columns: usize) -> Vec<String> {
+    // A wide character takes two columns.
+    let columns = columns.max(2);
+    let mut rows = vec![String::new()];
+    for word in text.split(' ') {
+        let used = rows.last().map_or(0, |row| row.width());
+        let blank = usize::from(used > 0);
+        if used + blank + word.width() > columns && used > 0 {
+            rows.push(String::new());
+        } else if blank > 0
+            && let Some(row) = rows.last_mut()
+        {
+            row.push(' ');
+        }
+        for c in word.chars() {
+            let width = c.width().unwrap_or(0);
+            if rows.last().is_some_and(|row| row.width() + width > columns) {
+                rows.push(String::new());
+            }
+            if let Some(row) = rows.last_mut() {
+                row.push(c);
+            }
+        }
+    }
+    rows
+}
+
+/// Wraps safe text into a number of lines; an ellipsis ends what is cut.
+pub(super) fn wrapped_to(text: &str, columns: usize, lines_max: usize) -> Vec<String> {
+    let mut rows = wrapped(text, columns);
+    if rows.len() > lines_max {
+        rows.truncate(lines_max);
+        if let Some(row) = rows.last_mut() {
+            while row.width() + 1 > columns && row.pop().is_some() {}
+            row.push('…');
+        }
+    }
+    rows
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn no_word_is_lost_and_no_row_too_long(text in "[a-z漢 ]{0,60}", columns in 2_usize..20, lines in 1_usize..5) {
+            let rows = wrapped(&text, columns);
+            prop_assert!(rows.iter().all(|row| row.width() <= columns), "{rows:?}");
+            let letters = |text: &str| text.replace(' ', "");
+            prop_assert_eq!(letters(&rows.concat()), letters(&text));
+            let cut = wrapped_to(&text, columns, lines);
+            prop_assert!(cut.len() <= lines && cut.iter().all(|row| row.width() <= columns), "{cut:?}");
+            prop_assert_eq!(cut.concat().ends_with('…'), rows.len() > lines);
+        }
+    }
+}
