@@ -72,7 +72,7 @@
 //! | `td-agents`: agents' files and transcripts | `observe/agents/registry.rs`, `observe/conversation/reader.rs` | its handle |
 //! | `td-hub`: the board; `td-api`, `td-api-N`: clients of the API | `api/hub.rs`, `api/server.rs` | `cli/observer/foreground.rs` |
 //! | `td-others`: runs of other processes | `api/others.rs` | `cli/observer/foreground.rs` |
-//! | `td-tui-…`: the terminal UI's keys, board, live events, pages, scans, screen and output | `face/tui/run.rs` | the UI's thread |
+//! | `td-tui-…`: the terminal UI's keys, board, live events, pages, scans, older runs, screen and output | `face/tui/threads.rs` | the UI's thread |
 //! | `td-visit`: the end of the tmux client that shows a pane instead of the UI | `tmux/visit.rs` | the UI's thread |
 //! | `td-observer`: the observer of a terminal UI | `cli/observer/private.rs` | `cli/tui.rs` |
 //! | `td-api-wait`: states and hang-ups during a wait of the API | `api/wait.rs` | the client's `td-api-N` |
@@ -100,7 +100,7 @@
 //! | `Lagged` | `bus/lossy_lane.rs`, read in `bus/subscription.rs` |
 //! | views of a pane by clients, `PaneSeen` | `observe/pane_observer/views.rs`; `board/fold.rs` |
 //! | a client of the API that comes back | `api/cursor.rs` is where it was, `api/stream.rs` goes back there |
-//! | a key of the terminal UI | `face/tui/action.rs`; what it does: `face/tui/acting.rs`, `face/tui/moving.rs` |
+//! | a key of the terminal UI | `face/tui/action.rs`; what it does: `face/tui/acting.rs`, `face/tui/moving.rs`, `face/tui/typing.rs`, `face/tui/answering.rs` |
 //! | a child that ignores SIGTERM | `child/supervisor.rs` escalates, `child/group.rs` kills the group |
 //!
 //! A polled line passes these files, and a chunk of a stream those in the second column:

@@ -72,6 +72,49 @@ impl Server {
     ) -> Result<Option<ExitStatus>> {
         self.run(["select-window", "-t", pane], clock)?;
         self.run(["select-pane", "-t", pane], clock)?;
+        let kept = self.keep_size(pane, clock);
+        let status = self.attach_client(pane, clock, signals);
+        if let Some(kept) = kept {
+            self.free_size(pane, &kept, clock);
+        }
+        status
+    }
+
+    /// Keeps the size of a pane's window where no other client does: tmux ignores the size of a client only
+    /// beside others. Returns the window's own option that is to be set again; it may be empty.
+    fn keep_size(&self, pane: &PaneId, clock: &Clock) -> Option<String> {
+        let format = "#{session_attached} #{window_width} #{window_height}";
+        let window = self.run(["display-message", "-p", "-t", pane, format], clock);
+        let window = window.unwrap_or_default();
+        let (width, height) = window.trim().strip_prefix("0 ")?.split_once(' ')?;
+        let option = ["show-options", "-wqv", "-t", pane, "window-size"];
+        let option = self.run(option, clock).ok()?;
+        let resize = ["resize-window", "-t", pane, "-x", width, "-y", height];
+        self.run(resize, clock).ok()?;
+        Some(option.trim().to_owned())
+    }
+
+    /// Lets the clients to come decide on the size, as before.
+    fn free_size(&self, pane: &PaneId, option: &str, clock: &Clock) {
+        let freed = match option {
+            "" => self.run(["set-option", "-wu", "-t", pane, "window-size"], clock),
+            option => self.run(
+                ["set-option", "-w", "-t", pane, "window-size", option],
+                clock,
+            ),
+        };
+        // The window may have closed meanwhile.
+        if let Err(error) = freed {
+            log::debug!("{error:?}");
+        }
+    }
+
+    fn attach_client(
+        &self,
+        pane: &PaneId,
+        clock: &Clock,
+        signals: &Receiver<i32>,
+    ) -> Result<Option<ExitStatus>> {
         let hint = format!("td-observe: {} d comes back", self.prefix(pane, clock));
         let mut command = Command::new("tmux");
         // Within another tmux, the client is one on purpose. It shares the terminal with this program, and so

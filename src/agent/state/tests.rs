@@ -147,6 +147,17 @@ fn the_shell_is_the_fallback() {
     ] {
         assert_eq!(detected_name(screen), expected, "{screen}");
     }
+    for (screen, asks) in [
+        ("Remove it? [y/N] ", Some("Remove it? [y/N]")),
+        (
+            "a\n[sudo] password for me: ",
+            Some("[sudo] password for me:"),
+        ),
+        ("(END)", None),
+    ] {
+        let detected = detect(screen).unwrap();
+        assert_eq!(detected.asks.as_deref(), asks, "{screen}");
+    }
     let rows = ["me@host:~$ ", "the rest of another program"];
     let detected = StateRules::builtin().detect(&AgentScreen {
         cursor: Some(Cursor { x: 11, y: 0 }),

@@ -74,7 +74,7 @@ fn a_session_from_start_to_quit() {
         screen.contains("(50 lines)") && view.contains("line 49") && !view.contains("line 50")
     });
     stage.keys(&["Escape"]);
-    stage.shows_no("filter ");
+    stage.shows_no("(50 lines)");
 
     // A reader is not moved by new lines.
     stage.types("Gk");
@@ -116,9 +116,13 @@ fn a_session_from_start_to_quit() {
     });
     stage.types("by hand");
     server.wait_for_text(&ask, "by hand");
+    assert_eq!(server.tmux(&size), "80x24");
     stage.keys(&["C-b", "d"]);
     stage.shows("output ask %1");
-    assert_eq!(stage.home.server.tmux(&size), "80x24");
+    assert_eq!(server.tmux(&size), "80x24");
+    // Its window's size is as free as before.
+    let option = ["show-options", "-wqv", "-t", &ask, "window-size"];
+    assert_eq!(server.tmux(&option), "");
     stage.types("q");
     stage.ended(0);
     stage.left_nothing();
