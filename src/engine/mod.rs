@@ -23,6 +23,8 @@ use crate::clock::Clock;
 use crate::error::{Error, Result};
 use crate::event::ExecutionId;
 use crate::history::{DataDir, LogOptions, Retention, Rotation, RunDirectory, RunInfo, SyncPolicy};
+#[cfg(all(feature = "cli", feature = "kernel"))]
+use crate::kernel::{KernelHandle, KernelTask, kernel_job};
 use crate::observe::{
     AgentWatch, AgentsReport, Coordinator, JobHandle, RunName, Source, SourceContext, Watch,
     agents_job, command_job, request_poll,
@@ -340,16 +342,10 @@ impl Engine {
         self.attach_job(loop_job(name, engine, extra))
     }
 
-    /// Runs code on a kernel, or listens to it, on its own thread.
-    ///
-    /// # Errors
-    /// If threads cannot be started. [`JobHandle::wait`] reports a kernel that cannot be used.
+    /// Runs code on a kernel, or listens to it, on its own thread, as [`Engine::execute`] does.
     #[cfg(all(feature = "cli", feature = "kernel"))]
-    pub(crate) fn run_kernel(
-        &mut self,
-        task: crate::kernel::KernelTask,
-    ) -> Result<JobHandle<crate::kernel::KernelOutcome, crate::kernel::TaskControl>> {
-        self.attach_job(crate::kernel::kernel_job(task))
+    pub(crate) fn run_kernel(&mut self, task: KernelTask) -> Result<KernelHandle> {
+        self.attach_job(kernel_job(task))
     }
 
     /// Adds data to the metadata of an open run, in place of earlier data with the same names.

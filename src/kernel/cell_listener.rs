@@ -1,11 +1,11 @@
-//! What a caller does with a running cell, and what it gets at its end.
+//! The listener of a running cell, and the cell's end.
 
 use std::time::Instant;
 
 use super::cell::{CellOutput, CellStatus};
 use super::feed::MissedOutputs;
 
-/// What a caller does with what a cell reports.
+/// Receives what a cell reports.
 pub(crate) trait CellListener {
     /// Receives an output.
     fn output(&mut self, output: &CellOutput);

@@ -1,3 +1,5 @@
+//! Tests of a cell from its messages.
+
 use proptest::prelude::*;
 use serde_json::{Value, json};
 

@@ -68,6 +68,8 @@ pub struct Kernel {
     connection_file: Option<PathBuf>,
     /// The first request was answered.
     is_ready: bool,
+    /// The last heartbeat was not answered.
+    is_silent: bool,
     /// The interval at which callbacks get text.
     pub(super) interval: Duration,
     /// The most bytes of each stream that a result keeps.
@@ -130,6 +132,7 @@ impl Kernel {
             spec,
             connection_file,
             is_ready: false,
+            is_silent: false,
             interval: Duration::ZERO,
             collected_bytes: COLLECTED_BYTES,
         };
@@ -164,7 +167,7 @@ impl Kernel {
         }
         let shutdown = self.control.session.shutdown(true);
         self.link.orders().send(Order::Restart { shutdown });
-        self.is_ready = false;
+        (self.is_ready, self.is_silent) = (false, false);
         while !matches!(self.receive(None)?, Some(Incoming::Restarting)) {}
         self.connected()?;
         self.ready()
@@ -226,7 +229,7 @@ impl Kernel {
                     }
                 }
                 Incoming::Gone(error) => return Err(error),
-                Incoming::Beating(false) if !self.is_own() => return Err(silent()),
+                Incoming::Beating(is_beating) => self.beats(is_beating)?,
                 _ => {}
             }
         }
@@ -249,14 +252,12 @@ impl Kernel {
 
     /// Takes the reports since the last cell: what is over is no concern of the next one.
     fn catch_up(&mut self) -> Result<()> {
-        let mut is_beating = true;
         while let Some(incoming) = self.link.feed.take() {
             match incoming {
-                Incoming::Beating(now) => is_beating = now,
+                Incoming::Beating(is_beating) => self.is_silent = !is_beating,
                 Incoming::Disconnected => {
-                    self.is_ready = false;
+                    (self.is_ready, self.is_silent) = (false, false);
                     self.connected()?;
-                    is_beating = true;
                 }
                 Incoming::Gone(error) => {
                     self.is_ready = false;
@@ -265,9 +266,22 @@ impl Kernel {
                 _ => {}
             }
         }
-        match is_beating || self.is_own() {
-            true => Ok(()),
-            false => Err(silent()),
+        self.beats(!self.is_silent)
+    }
+
+    /// Notes that the kernel answers its heartbeat, or does not.
+    ///
+    /// # Errors
+    /// `is_gone()` if it does not. A kernel of our own is known to live, or its end is reported.
+    fn beats(&mut self, is_beating: bool) -> Result<()> {
+        self.is_silent = !is_beating;
+        match (is_beating, self.is_own()) {
+            (true, _) => Ok(()),
+            (false, true) => {
+                log::warn!("{}", silent());
+                Ok(())
+            }
+            (false, false) => Err(silent()),
         }
     }
 
@@ -339,17 +353,12 @@ impl Kernel {
                         until = Some(self.clock.now() + LAST_OUTPUTS);
                     }
                 }
-                Incoming::Message(_)
-                | Incoming::Beating(true)
-                | Incoming::Connected
-                | Incoming::Restarting => {}
+                Incoming::Message(_) | Incoming::Connected | Incoming::Restarting => {}
                 Incoming::Missed(missed) => listener.missed(missed),
-                // A kernel of our own is known to live, or its end is reported.
-                Incoming::Beating(false) if self.is_own() => log::warn!("{}", silent()),
-                Incoming::Beating(false) => return Err(silent()),
+                Incoming::Beating(is_beating) => self.beats(is_beating)?,
                 Incoming::Disconnected if self.is_own() => {}
                 Incoming::Disconnected => {
-                    self.is_ready = false;
+                    (self.is_ready, self.is_silent) = (false, false);
                     return Err(Error::gone(
                         "the kernel closed its connections while the code ran: it ended or was restarted",
                     ));

@@ -1,3 +1,5 @@
+//! Tests of connection files.
+
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
 

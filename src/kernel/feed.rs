@@ -37,7 +37,7 @@ impl MissedOutputs {
     }
 }
 
-/// What the thread reports.
+/// A report of the thread.
 #[derive(Debug)]
 pub(super) enum Incoming {
     Message(Message),
@@ -55,7 +55,7 @@ pub(super) enum Incoming {
     Restarting,
 }
 
-/// What waits for the caller.
+/// The reports that wait for the caller.
 #[derive(Debug)]
 struct Waiting {
     reports: VecDeque<Incoming>,

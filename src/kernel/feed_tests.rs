@@ -1,3 +1,5 @@
+//! Tests of the bounded way to the caller.
+
 use proptest::prelude::*;
 use serde_json::json;
 
@@ -24,7 +26,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
 }
 
 proptest! {
-    /// What is passed on and what is reported as missed is what was sent, in order, and memory is bounded.
+    /// All that was sent is passed on or reported as missed, in order, and memory is bounded.
     #[test]
     fn passed_on_plus_missed_is_sent(steps in steps(), bytes_max in 1_usize..20_000) {
         let (mut sender, receiver) = feed_of(bytes_max);

@@ -63,7 +63,7 @@ pub(crate) trait CellRecorder: Send {
     fn end(&mut self, cell: u32, count: Option<u32>) -> Result<()>;
 }
 
-/// What a job does with a kernel.
+/// The work of a job on a kernel.
 pub(crate) struct KernelTask {
     pub kernel: KernelChoice,
     /// The code to run; without any, the job listens.
@@ -107,6 +107,9 @@ impl TaskControl {
         }
     }
 }
+
+/// Waits for a job on a kernel.
+pub(crate) type KernelHandle = JobHandle<KernelOutcome, TaskControl>;
 
 /// Creates the job.
 pub(crate) fn kernel_job(task: KernelTask) -> (impl Source, JobHandle<KernelOutcome, TaskControl>) {
@@ -323,7 +326,7 @@ fn emit_completed(
     });
 }
 
-/// What a running cell reports, as events.
+/// Turns the reports of a running cell into events.
 struct CellReporter {
     outputs: OutputEvents,
     ask: Option<Ask>,

@@ -27,7 +27,7 @@ pub(super) enum InterruptMode {
     Message,
 }
 
-/// How a kernel is started: a `kernel.json`, found by name.
+/// The specification of a kernel, which starts it: a `kernel.json`, found by name.
 #[derive(Clone, Debug)]
 pub struct KernelSpec {
     pub(super) name: String,

@@ -1,3 +1,5 @@
+//! Tests of finding and reading specifications.
+
 use std::ffi::OsString;
 
 use serde_json::{Value, json};

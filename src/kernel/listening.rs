@@ -18,7 +18,7 @@ const CELLS_MAX: usize = 256;
 /// The most ended cells whose late outputs are passed on.
 const ENDED_MAX: usize = 64;
 
-/// What the clients of a kernel do, as one that only listens sees it.
+/// An act of a kernel's clients, as one that only listens sees it.
 #[derive(Debug)]
 pub(crate) enum Heard<'a> {
     /// A client runs code; empty if it began before.

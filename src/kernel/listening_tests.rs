@@ -1,3 +1,5 @@
+//! Tests of cells of other clients.
+
 use serde_json::{Value, json};
 
 use super::*;
@@ -8,7 +10,7 @@ fn input(id: &str, code: &str) -> Message {
     message(Channel::Iopub, "execute_input", id, content)
 }
 
-/// What is heard in these messages, in short words.
+/// Returns what is heard in these messages, in short words.
 fn heard(listening: &mut Listening, messages: &[Message]) -> Vec<String> {
     let mut words = Vec::new();
     for message in messages {

@@ -47,7 +47,8 @@ pub use client::Kernel;
 pub use connection::{ConnectionInfo, Transport};
 pub use feed::MissedOutputs;
 pub(crate) use job::{
-    Ask, CellRecorder, CodeCell, KernelChoice, KernelOutcome, KernelTask, TaskControl, kernel_job,
+    Ask, CellRecorder, CodeCell, KernelChoice, KernelHandle, KernelOutcome, KernelTask,
+    TaskControl, kernel_job,
 };
 pub(crate) use jupyter_dirs::running_kernels;
 pub use kernelspec::KernelSpec;

@@ -1,3 +1,5 @@
+//! Tests of notebooks and their outputs.
+
 use proptest::prelude::*;
 
 use super::*;

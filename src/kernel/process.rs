@@ -23,7 +23,7 @@ const TAIL_BYTES: usize = 4096;
 /// The size of one read.
 const READ_BYTES: usize = 16 * 1024;
 
-/// How a kernel is started, and started again.
+/// The start of a kernel, now and after its end.
 #[derive(Clone, Debug)]
 pub(super) struct KernelStart {
     pub spec: KernelSpec,

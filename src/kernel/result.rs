@@ -15,13 +15,13 @@ use crate::event::OutputStream;
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct ExecutionResult {
-    /// How the code ended.
+    /// The end of the code.
     pub status: CellStatus,
     /// The kernel's number of the execution, if it counted it.
     pub execution_count: Option<u32>,
-    /// What was printed on standard output, with values as text.
+    /// The text printed on standard output, with values as text.
     pub stdout: String,
-    /// What was printed on standard error, with tracebacks.
+    /// The text printed on standard error, with tracebacks.
     pub stderr: String,
     /// The bytes beyond [`Kernel::collect_at_most`]; the callback got them.
     pub lost_bytes: u64,

@@ -41,7 +41,7 @@ const TURN_BYTES: usize = 1024 * 1024;
 
 const READ_BYTES: usize = 64 * 1024;
 
-/// What the thread begins with.
+/// The thread's surroundings.
 pub(super) struct SocketsOptions {
     pub info: ConnectionInfo,
     /// The kernel to start; `None` for one that runs.
@@ -272,8 +272,13 @@ impl Sockets {
                 ..
             }
         ) {
+            let until = match self.state {
+                // A peer that hangs up at once is no kernel that restarts.
+                State::Connecting { until, .. } => until,
+                _ => now + BACK_WITHIN,
+            };
             self.state = State::Connecting {
-                until: now + BACK_WITHIN,
+                until,
                 is_expected: true,
             };
         }

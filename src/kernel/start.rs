@@ -1,4 +1,4 @@
-//! What a kernel needs before it starts: ports, a key, and a connection file.
+//! The preparation of a kernel's start: ports, a key, and a connection file.
 
 use std::fs::DirBuilder;
 use std::io;

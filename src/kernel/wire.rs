@@ -23,7 +23,7 @@ const VERSION: &str = "5.3";
 pub(crate) enum Channel {
     /// Requests for execution.
     Shell,
-    /// What all clients see: output and states.
+    /// Output and states, for all clients.
     Iopub,
     /// The kernel's questions.
     Stdin,

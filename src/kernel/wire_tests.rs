@@ -1,3 +1,5 @@
+//! Tests of signed messages.
+
 use proptest::prelude::*;
 use serde_json::json;
 

@@ -1,3 +1,5 @@
+//! Tests of the protocol of ZeroMQ.
+
 use proptest::collection::vec;
 use proptest::prelude::*;
 

@@ -1,5 +1,9 @@
 //! Jupyter kernels: real ones of Python, where one is installed, and hostile ones.
 
+mod fake;
+mod fake_wire;
+mod hostile;
+mod hostile_cells;
 mod real;
 mod real_notebooks;
 mod real_terminal;

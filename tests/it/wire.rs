@@ -90,6 +90,7 @@ enum Wire {
         execution_id: String, command: String, cwd: String,
         #[serde(skip_serializing_if = "Option::is_none")] pane: Option<String>,
         #[serde(skip_serializing_if = "Option::is_none")] pid: Option<u32>,
+        #[serde(skip_serializing_if = "Option::is_none")] cell: Option<u32>,
     },
     ExecutionOutput { execution_id: String, stream: String, text: String },
     ExecutionCompleted {
@@ -99,6 +100,7 @@ enum Wire {
         duration_ms: u64,
         #[serde(skip_serializing_if = "Option::is_none")] pane: Option<String>,
         #[serde(skip_serializing_if = "Option::is_none")] pid: Option<u32>,
+        #[serde(skip_serializing_if = "Option::is_none")] cell: Option<u32>,
     },
     TurnCompleted {
         execution_id: String, marker: String, summary: String,

@@ -137,7 +137,7 @@ fn wait_until_heard(client: &mut JupyterClient, listening: &mut Running) -> u32 
     panic!("nothing is heard");
 }
 
-/// A listener of a kernel that ends is told so, and the run has an end.
+/// A listener reports the end of its kernel, and the run has an end.
 #[test]
 fn the_end_of_a_kernel_that_is_listened_to() {
     let Some(python) = python() else { return };

@@ -175,8 +175,14 @@ pub const ONLY_IN: &[(&[&str], &[&str], &str)] = &[
     ),
     (
         &["process::Command"],
-        &["src/child.rs", "src/child/", "src/tmux/", "src/process/"],
-        "only child, tmux and process start processes",
+        &[
+            "src/child.rs",
+            "src/child/",
+            "src/tmux/",
+            "src/process/",
+            "src/kernel/process.rs",
+        ],
+        "only child, tmux, process and kernel start processes",
     ),
     (
         &[
