@@ -179,6 +179,9 @@ fn after_rapid_switching_the_view_has_lines_of_its_row_alone() {
         stage.types("jkjkjkjkjkj");
         stage.types("kkjkjkjkjkj");
     }
+    // All keys have been handled when the last one has.
+    stage.types("x");
+    stage.shows("x has no meaning here");
     for name in ["alpha", "beta", "alpha"] {
         select(&stage, name);
         // It prints on.
