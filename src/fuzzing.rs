@@ -130,6 +130,30 @@ fn has_head(pieces: &[&[u8]]) -> bool {
     bytes.windows(4).any(|four| four == b"\r\n\r\n")
 }
 
+/// Returns the outputs in what a kernel publishes in pieces, as text, and as a notebook stores them.
+#[cfg(feature = "kernel")]
+pub fn kernel_published(pieces: &[&[u8]]) -> (Vec<String>, Vec<serde_json::Value>) {
+    crate::kernel::fuzzed::published(pieces)
+}
+
+/// Returns the bytes of a kernel's socket: its handshake, and a message of these frames.
+#[cfg(feature = "kernel")]
+pub fn kernel_socket(frames: &[&[u8]]) -> Vec<u8> {
+    crate::kernel::fuzzed::socket_bytes(frames)
+}
+
+/// Returns an address in a connection file.
+#[cfg(feature = "kernel")]
+pub fn kernel_connection(text: &str) -> Option<String> {
+    crate::kernel::fuzzed::connection(text)
+}
+
+/// Returns a notebook without its outputs.
+#[cfg(feature = "kernel")]
+pub fn kernel_notebook(text: &str) -> Option<String> {
+    crate::kernel::fuzzed::notebook(text)
+}
+
 /// Returns the results of captures in the output of a tmux server, one for each.
 pub fn captures(output: &str, specs: &[CaptureSpec]) -> Vec<CaptureResult> {
     parse_captures(MARK, SERVER_PID, output, specs)

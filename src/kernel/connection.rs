@@ -83,16 +83,17 @@ impl ConnectionInfo {
         let path = path.as_ref();
         let text = read_trusted_file(path, FILE_BYTES_MAX)?
             .ok_or_else(|| Error::invalid("there is no connection file").at(path))?;
-        let info: Self = serde_json::from_str(&text).map_err(|error| {
-            Error::invalid("cannot use the connection file")
-                .at(path)
-                .because(error)
-        })?;
+        Self::parse(&text).map_err(|error| error.at(path))
+    }
+
+    /// Reads the text of a connection file. The file's path is to follow the errors' texts.
+    pub(super) fn parse(text: &str) -> Result<Self> {
+        let info: Self = serde_json::from_str(text)
+            .map_err(|error| Error::invalid("cannot use the connection file").because(error))?;
         info.check().map_err(|problem| {
             Error::invalid(format!(
                 "cannot use the connection file, because {problem}:"
             ))
-            .at(path)
         })?;
         Ok(info)
     }

@@ -21,6 +21,8 @@ mod connection;
 mod content;
 mod ending;
 mod feed;
+#[cfg(feature = "cli")]
+pub(crate) mod fuzzed;
 mod job;
 mod jupyter_dirs;
 mod kernelspec;

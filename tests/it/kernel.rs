@@ -2,6 +2,7 @@
 
 mod fake;
 mod fake_wire;
+mod fuzzed;
 mod hostile;
 mod hostile_cells;
 mod real;

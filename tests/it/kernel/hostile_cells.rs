@@ -87,8 +87,14 @@ fn a_kernel_that_closes_in_the_middle_of_a_cell() {
     );
     // It is there again.
     assert!(kernel.execute("code", |_, _| {}).unwrap().status.is_ok());
-    // What ends between two cells is no concern of the next one.
+    // The same between two cells. The next one may begin before that is noticed.
     fake.close_all();
+    if let Err(error) = kernel.execute("code", |_, _| {}) {
+        assert!(
+            text_of(&error).contains("closed its connections"),
+            "{error}"
+        );
+    }
     assert!(kernel.execute("code", |_, _| {}).unwrap().status.is_ok());
     // A kernel that is gone is so at once, again and again.
     drop(fake);

@@ -40,17 +40,17 @@ fn diagnostics_are_rotated() {
             let text = fs::read_to_string(&older).unwrap_or_default();
             text.contains(round).then_some(()).ok_or(text.len())
         });
-        for path in [&log, &older] {
-            let found = fs::metadata(path).unwrap();
-            assert!(found.len() <= BYTES_MAX, "{path:?}: {}", found.len());
-            assert_eq!(found.permissions().mode() & 0o777, 0o600, "{path:?}");
-        }
         // The line that made the file too long is written after the files have changed places.
         wait_for("the line after the rotation", CEILING, || {
             let text = fs::read_to_string(&log).unwrap_or_default();
             let is_new = !text.contains(round) && text.contains("is gone");
             is_new.then_some(()).ok_or(text.len())
         });
+        for path in [&log, &older] {
+            let found = fs::metadata(path).unwrap();
+            assert!(found.len() <= BYTES_MAX, "{path:?}: {}", found.len());
+            assert_eq!(found.permissions().mode() & 0o777, 0o600, "{path:?}");
+        }
     }
     let mut files = fs::read_dir(home.data()).unwrap();
     assert_eq!(

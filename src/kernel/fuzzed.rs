@@ -1,0 +1,60 @@
+//! The messages and the files of kernels as functions of bytes, for the fuzz target.
+
+use super::cell::{Cell, CellStep};
+use super::connection::ConnectionInfo;
+use super::notebook::{CellOutputs, Notebook};
+use super::wire::{Channel, Message, Signer};
+use super::zmtp::{Peer, SocketType};
+
+/// Returns the outputs in what an iopub socket sends in pieces, as text, and as a notebook stores them.
+pub(crate) fn published(pieces: &[&[u8]]) -> (Vec<String>, Vec<serde_json::Value>) {
+    let (mut peer, signer) = (Peer::new(SocketType::Sub, b""), Signer::new(b""));
+    let (mut cell, mut outputs, mut texts) = (Cell::default(), CellOutputs::default(), Vec::new());
+    for piece in pieces {
+        peer.receive(piece);
+        while let Ok(Some(frames)) = peer.next() {
+            let Ok(message) = Message::read(Channel::Iopub, &frames, &signer) else {
+                return (texts, outputs.stored());
+            };
+            if let CellStep::Output(output) = cell.take(&message) {
+                texts.extend(output.text().map(|(_, text)| text));
+                texts.extend(output.log_line().map(|line| line.message));
+                outputs.push(&output);
+            }
+        }
+    }
+    (texts, outputs.stored())
+}
+
+/// Returns the bytes of a socket that publishes, up to its first message, and those of a message with these
+/// parts.
+pub(crate) fn socket_bytes(parts: &[&[u8]]) -> Vec<u8> {
+    let mut bytes = vec![0xff, 0, 0, 0, 0, 0, 0, 0, 0, 0x7f, 3, 0];
+    bytes.extend_from_slice(b"NULL");
+    bytes.resize(64, 0);
+    bytes.extend_from_slice(b"\x04\x19\x05READY\x0bSocket-Type\x00\x00\x00\x03PUB");
+    for (at, part) in parts.iter().enumerate() {
+        let more = u8::from(at + 1 < parts.len());
+        bytes.push(more | 2);
+        bytes.extend_from_slice(&(part.len() as u64).to_be_bytes());
+        bytes.extend_from_slice(part);
+    }
+    bytes
+}
+
+/// Reads a text as a connection file, and returns its address of the heartbeat.
+pub(crate) fn connection(text: &str) -> Option<String> {
+    let info = ConnectionInfo::parse(text).ok()?;
+    Some(info.endpoint(Channel::Heartbeat).to_string())
+}
+
+/// Reads a text as a notebook, and returns it without outputs.
+pub(crate) fn notebook(text: &str) -> Option<String> {
+    let mut notebook = Notebook::read(text).ok()?;
+    let cells = notebook.code_cells();
+    notebook.clear_outputs();
+    for cell in &cells {
+        notebook.set_outputs(cell.number, Some(cell.number), Vec::new());
+    }
+    notebook.text().ok()
+}

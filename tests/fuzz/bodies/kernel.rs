@@ -1,0 +1,35 @@
+//! Any bytes as what a kernel publishes, in pieces that the second byte decides, and any text as its files. The
+//! first byte decides what stands before: nothing, a handshake, or a handshake and the frame of a message.
+
+use td_observe::fuzzing::{kernel_connection, kernel_notebook, kernel_published, kernel_socket};
+
+#[path = "cut.rs"]
+mod cut;
+
+pub fn run(bytes: &[u8]) {
+    let Some((&[how, cuts], rest)) = bytes.split_first_chunk() else {
+        return;
+    };
+    let sent = match how % 3 {
+        0 => rest.to_vec(),
+        1 => [kernel_socket(&[]), rest.to_vec()].concat(),
+        _ => {
+            // Two lines: the type of the message, and its content.
+            let mut lines = rest.splitn(2, |byte| *byte == b'\n');
+            let kind = String::from_utf8_lossy(lines.next().unwrap_or_default()).into_owned();
+            let header = serde_json::json!({ "msg_id": "1", "msg_type": kind }).to_string();
+            let content = lines.next().unwrap_or_default();
+            kernel_socket(&[b"<IDS|MSG>", b"", header.as_bytes(), b"{}", b"{}", content])
+        }
+    };
+    let whole = kernel_published(&[&sent]);
+    // It does not matter where the bytes are cut.
+    assert_eq!(kernel_published(&cut::cut(&sent, cuts)), whole);
+    assert!(whole.0.iter().map(String::len).sum::<usize>() <= 16 * sent.len());
+    let text = String::from_utf8_lossy(rest);
+    kernel_connection(&text);
+    if let Some(notebook) = kernel_notebook(&text) {
+        // A notebook that was written is read as the same one.
+        assert_eq!(kernel_notebook(&notebook), Some(notebook.clone()));
+    }
+}

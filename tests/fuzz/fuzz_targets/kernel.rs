@@ -1,0 +1,7 @@
+//! libFuzzer's way into `bodies/kernel.rs`.
+#![no_main]
+
+#[path = "../bodies/kernel.rs"]
+mod body;
+
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| body::run(bytes));
