@@ -14,7 +14,7 @@ mod api;
 #[path = "../fuzz/bodies/config.rs"]
 mod config;
 #[path = "../fuzz/bodies/cut.rs"]
-mod cut;
+pub mod cut;
 #[path = "../fuzz/bodies/envelope.rs"]
 mod envelope;
 #[path = "../fuzz/bodies/hook.rs"]

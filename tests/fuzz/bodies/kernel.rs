@@ -1,10 +1,8 @@
 //! Any bytes as what a kernel publishes, in pieces that the second byte decides, and any text as its files. The
 //! first byte decides what stands before: nothing, a handshake, or a handshake and the frame of a message.
 
+use super::cut::cut;
 use td_observe::fuzzing::{kernel_connection, kernel_notebook, kernel_published, kernel_socket};
-
-#[path = "cut.rs"]
-mod cut;
 
 pub fn run(bytes: &[u8]) {
     let Some((&[how, cuts], rest)) = bytes.split_first_chunk() else {
@@ -24,7 +22,7 @@ pub fn run(bytes: &[u8]) {
     };
     let whole = kernel_published(&[&sent]);
     // It does not matter where the bytes are cut.
-    assert_eq!(kernel_published(&cut::cut(&sent, cuts)), whole);
+    assert_eq!(kernel_published(&cut(&sent, cuts)), whole);
     assert!(whole.0.iter().map(String::len).sum::<usize>() <= 16 * sent.len());
     let text = String::from_utf8_lossy(rest);
     kernel_connection(&text);

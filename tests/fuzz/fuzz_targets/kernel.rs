@@ -3,5 +3,7 @@
 
 #[path = "../bodies/kernel.rs"]
 mod body;
+#[path = "../bodies/cut.rs"]
+mod cut;
 
 libfuzzer_sys::fuzz_target!(|bytes: &[u8]| body::run(bytes));

@@ -6,6 +6,8 @@ use std::path::Path;
 use proptest::collection::vec;
 use proptest::prelude::*;
 
+use crate::fuzz::cut;
+
 #[path = "../../fuzz/bodies/kernel.rs"]
 mod body;
 
