@@ -12,6 +12,9 @@
 //! it, `listening.rs` follows other clients, `job.rs` turns both into events. `notebook.rs` reads and writes
 //! notebooks.
 
+// Listening, notebooks and events of kernels are for the program; what they alone use is unused without it.
+#![cfg_attr(not(feature = "cli"), allow(dead_code))]
+
 mod batcher;
 mod beat;
 mod cell;
@@ -23,14 +26,18 @@ mod ending;
 mod feed;
 #[cfg(feature = "cli")]
 pub(crate) mod fuzzed;
+#[cfg(feature = "cli")]
 mod job;
 mod jupyter_dirs;
 mod kernelspec;
 mod line;
 mod link;
+#[cfg(feature = "cli")]
 mod listening;
+#[cfg(feature = "cli")]
 mod notebook;
 mod orders;
+#[cfg(feature = "cli")]
 mod output_events;
 mod process;
 mod result;
@@ -43,17 +50,21 @@ mod start;
 mod wire;
 mod zmtp;
 
+#[cfg(feature = "cli")]
 pub(crate) use cell::CellOutput;
 pub use cell::CellStatus;
 pub use client::Kernel;
 pub use connection::{ConnectionInfo, Transport};
 pub use feed::MissedOutputs;
+#[cfg(feature = "cli")]
 pub(crate) use job::{
     Ask, CellRecorder, CodeCell, KernelChoice, KernelHandle, KernelOutcome, KernelTask,
     TaskControl, kernel_job,
 };
+#[cfg(feature = "cli")]
 pub(crate) use jupyter_dirs::running_kernels;
 pub use kernelspec::KernelSpec;
+#[cfg(feature = "cli")]
 pub(crate) use notebook::{CellOutputs, Notebook};
 pub use result::ExecutionResult;
 pub use session::KernelControl;

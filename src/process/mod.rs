@@ -43,7 +43,7 @@ mod outcome;
 mod start;
 
 mod run;
-#[cfg(feature = "kernel")]
+#[cfg(all(feature = "cli", feature = "kernel"))]
 mod text_events;
 
 mod validation;
@@ -63,7 +63,7 @@ pub use self::writer::OutputWriter;
 pub use crate::child::OutputStream;
 
 pub(crate) use self::agents::RunningAgent;
-#[cfg(any(feature = "cli", feature = "kernel"))]
+#[cfg(feature = "cli")]
 pub(crate) use self::byte_sink::ByteSink;
 pub(crate) use self::foreground::{Program, foreground};
 pub(crate) use self::os::{
@@ -74,6 +74,6 @@ pub(crate) use self::record_splitter::{RecordPart, RecordSplitter};
 pub(crate) use self::run::{observe_command, run_with_listener};
 #[cfg(feature = "tui")]
 pub(crate) use self::terminal::stop_own_group;
-#[cfg(feature = "kernel")]
+#[cfg(all(feature = "cli", feature = "kernel"))]
 pub(crate) use self::text_events::TextEvents;
 pub(crate) use self::validation::validate_until_stopped;
