@@ -58,6 +58,8 @@ pub(super) struct Answered {
 pub(super) struct About {
     /// Answers may be typed into panes.
     pub allows_input: bool,
+    /// The directory of the runs.
+    pub data: String,
     pub local: LocalTime,
 }
 

@@ -90,6 +90,7 @@ impl Ui {
         let threads = Threads::start(options.find.clone(), data, clock)?;
         let about = About {
             allows_input: options.allows_input,
+            data: options.data.path().display().to_string(),
             local: LocalTime::of_system(),
         };
         let model = Model::new(about, Terminal::size(), options.clock.wall());

@@ -38,7 +38,12 @@ pub(super) fn draw(model: &Model, area: Rect, buffer: &mut Buffer) -> Option<Pos
     while hints.len() > 1 && text.width() + 2 + hints.join("  ").width() > width {
         hints.remove(hints.len() - 2);
     }
-    let right = hints.join("  ");
+    let mut right = hints.join("  ");
+    // The place of the log, where there is room beside the keys.
+    let with_log = format!("{}  {right}", one_line(&model.about.data));
+    if text.width() + 2 + with_log.width() <= width {
+        right = with_log;
+    }
     if text.width() + 2 + right.width() <= width {
         text = format!("{}{right}", fitted(&text, width - right.width()));
     }

@@ -127,6 +127,7 @@ fn events() -> Vec<Envelope> {
 /// The UI after its first page.
 fn model(size: (u16, u16)) -> Model {
     let about = About {
+        data: "/home/me/.taskdaemon".to_owned(),
         allows_input: true,
         local: LocalTime::in_zone(TimeZone::UTC),
     };
