@@ -148,6 +148,12 @@ pub fn kernel_connection(text: &str) -> Option<String> {
     crate::kernel::fuzzed::connection(text)
 }
 
+/// Returns the number of words of the command in a specification of a kernel.
+#[cfg(feature = "kernel")]
+pub fn kernel_spec_words(text: &str) -> Option<usize> {
+    crate::kernel::fuzzed::spec_words(text)
+}
+
 /// Returns a notebook without its outputs.
 #[cfg(feature = "kernel")]
 pub fn kernel_notebook(text: &str) -> Option<String> {

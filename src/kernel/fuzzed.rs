@@ -1,7 +1,10 @@
 //! The messages and the files of kernels as functions of bytes, for the fuzz target.
 
+use std::path::Path;
+
 use super::cell::{Cell, CellStep};
 use super::connection::ConnectionInfo;
+use super::kernelspec::KernelSpec;
 use super::notebook::{CellOutputs, Notebook};
 use super::wire::{Channel, Message, Signer};
 use super::zmtp::{Peer, SocketType};
@@ -10,11 +13,17 @@ use super::zmtp::{Peer, SocketType};
 pub(crate) fn published(pieces: &[&[u8]]) -> (Vec<String>, Vec<serde_json::Value>) {
     let (mut peer, signer) = (Peer::new(SocketType::Sub, b""), Signer::new(b""));
     let (mut cell, mut outputs, mut texts) = (Cell::default(), CellOutputs::default(), Vec::new());
-    for piece in pieces {
+    'pieces: for piece in pieces {
         peer.receive(piece);
-        while let Ok(Some(frames)) = peer.next() {
+        loop {
+            let frames = match peer.next() {
+                Ok(Some(frames)) => frames,
+                Ok(None) => break,
+                // The connection is closed: what follows is not read.
+                Err(_) => break 'pieces,
+            };
             let Ok(message) = Message::read(Channel::Iopub, &frames, &signer) else {
-                return (texts, outputs.stored());
+                break 'pieces;
             };
             if let CellStep::Output(output) = cell.take(&message) {
                 texts.extend(output.text().map(|(_, text)| text));
@@ -46,6 +55,12 @@ pub(crate) fn socket_bytes(parts: &[&[u8]]) -> Vec<u8> {
 pub(crate) fn connection(text: &str) -> Option<String> {
     let info = ConnectionInfo::parse(text).ok()?;
     Some(info.endpoint(Channel::Heartbeat).to_string())
+}
+
+/// Reads a text as a specification, and returns the number of words of its command.
+pub(crate) fn spec_words(text: &str) -> Option<usize> {
+    let spec = KernelSpec::parse(text, Path::new("/k/share/jupyter/kernels/x")).ok()?;
+    Some(spec.command(Path::new("/run/kernel-1.json")).len())
 }
 
 /// Reads a text as a notebook, and returns it without outputs.

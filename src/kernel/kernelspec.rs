@@ -118,21 +118,29 @@ impl KernelSpec {
         let Some(text) = read_trusted_file(&path, FILE_BYTES_MAX)? else {
             return Ok(None);
         };
-        let unusable = || Error::invalid("cannot use the specification of a kernel").at(&path);
-        let file: SpecFile =
-            serde_json::from_str(&text).map_err(|error| unusable().because(error))?;
+        let spec = Self::parse(&text, directory).map_err(|error| error.at(&path))?;
+        Ok(Some(spec))
+    }
+
+    /// Reads the text of a specification in a directory.
+    pub(super) fn parse(text: &str, directory: &Path) -> Result<Self> {
+        let file: SpecFile = serde_json::from_str(text).map_err(|error| {
+            Error::invalid("cannot use the specification of a kernel").because(error)
+        })?;
         if file.argv.is_empty() {
-            return Err(Error::invalid("argv is empty in the specification of a kernel").at(&path));
+            return Err(Error::invalid(
+                "argv is empty in the specification of a kernel",
+            ));
         }
         let name = directory.file_name().unwrap_or_default().to_string_lossy();
-        Ok(Some(Self {
+        Ok(Self {
             name: name.into_owned(),
             argv: file.argv,
             env: file.env,
             interrupt_mode: file.interrupt_mode,
             is_python: file.language.eq_ignore_ascii_case("python"),
             directory: Some(directory.to_owned()),
-        }))
+        })
     }
 
     /// Returns the name of the specification.

@@ -1,8 +1,11 @@
 //! Any bytes as what a kernel publishes, in pieces that the second byte decides, and any text as its files. The
 //! first byte decides what stands before: nothing, a handshake, or a handshake and the frame of a message.
 
+use td_observe::fuzzing::{
+    kernel_connection, kernel_notebook, kernel_published, kernel_socket, kernel_spec_words,
+};
+
 use super::cut::cut;
-use td_observe::fuzzing::{kernel_connection, kernel_notebook, kernel_published, kernel_socket};
 
 pub fn run(bytes: &[u8]) {
     let Some((&[how, cuts], rest)) = bytes.split_first_chunk() else {
@@ -26,6 +29,11 @@ pub fn run(bytes: &[u8]) {
     assert!(whole.0.iter().map(String::len).sum::<usize>() <= 16 * sent.len());
     let text = String::from_utf8_lossy(rest);
     kernel_connection(&text);
+    assert_ne!(
+        kernel_spec_words(&text),
+        Some(0),
+        "a command without a program"
+    );
     if let Some(notebook) = kernel_notebook(&text) {
         // A notebook that was written is read as the same one.
         assert_eq!(kernel_notebook(&notebook), Some(notebook.clone()));
