@@ -310,7 +310,9 @@ impl Kernel {
         self.ready()?;
         let content = json!({
             "code": code, "silent": false, "store_history": true, "user_expressions": {},
-            "allow_stdin": listener.allows_questions(), "stop_on_error": true,
+            "allow_stdin": listener.allows_questions(),
+            // The next request is sent when this one has ended; older kernels would abort it.
+            "stop_on_error": false,
         });
         let id = self.send(Channel::Shell, "execute_request", &content);
         let mut cell = Cell::default();

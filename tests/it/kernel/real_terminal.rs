@@ -60,7 +60,7 @@ print(len(getpass.getpass('secret? ')))
     server.wait_for_text(&pane, "code 1");
     let screen = server.screen(&pane);
     assert!(
-        screen.contains("│   your name? Ada") && !screen.contains("xyzzy"),
+        screen.contains("your name? Ada") && !screen.contains("xyzzy"),
         "{screen}"
     );
     assert!(
