@@ -22,10 +22,11 @@ use super::pass_through::{self, PassOptions};
 use super::signals::Signals;
 use crate::clock::Clock;
 use crate::kernel::{
-    CodeCell, ConnectionInfo, KernelChoice, KernelOutcome, KernelSpec, KernelTask, Notebook,
+    CodeCell, ConnectionInfo, KernelChoice, KernelHandle, KernelSpec, KernelTask, Notebook,
     TaskControl, running_kernels,
 };
-use crate::observe::{JobHandle, RunName};
+use crate::observe::RunName;
+use crate::thread::Stop;
 
 /// The most bytes of code or of a notebook.
 const CODE_BYTES_MAX: u64 = 256 * 1024 * 1024;
@@ -228,14 +229,10 @@ fn listed(running: &[PathBuf]) -> String {
 
 /// Runs the code to its end, or listens until the kernel ends or a signal arrives.
 pub(super) fn run(options: &Options, config: Config) -> Result<ExitCode, Failure> {
-    let control: std::sync::Arc<std::sync::OnceLock<TaskControl>> = Default::default();
+    let control = TaskControl::default();
     let last_act = {
         let control = control.clone();
-        move || {
-            if let Some(control) = control.get() {
-                control.kill();
-            }
-        }
+        move || control.kill()
     };
     let signals = Signals::catch(last_act)?;
     let clock = Clock::system();
@@ -285,6 +282,7 @@ pub(super) fn run(options: &Options, config: Config) -> Result<ExitCode, Failure
     let is_listening = cells.is_none();
     let can_ask = !is_listening && !options.json && kernel_question::has_user();
     let task = KernelTask {
+        control,
         kernel: config.kernel,
         cells,
         name,
@@ -297,10 +295,10 @@ pub(super) fn run(options: &Options, config: Config) -> Result<ExitCode, Failure
         on_connected: is_listening.then(|| Box::new(tell_connection) as _),
     };
     let job = engine.run_kernel(task)?;
-    let _ = control.set(job.control().clone());
-    let mut interrupted = wait(&mut engine, &job, is_listening, &signals);
+    let reader_gone = printing.as_ref().map_or_else(never, |it| it.ended());
+    let end = wait(&mut engine, &job, is_listening, &reader_gone, &signals);
     // A source that waits for a kernel ends with the engine.
-    let is_over = interrupted;
+    let is_over = end == End::Signalled;
     live::finish(engine, printing, is_over, &signals, &clock);
     let ended = job.wait();
     let deadline = is_over.then(|| clock.now() + live::PRINT_REST);
@@ -310,22 +308,12 @@ pub(super) fn run(options: &Options, config: Config) -> Result<ExitCode, Failure
     if let Some(notes) = notes {
         notes.tell();
     }
-    // A listener that is stopped has done what it was for.
-    interrupted &= !is_listening;
-    exit(ended, interrupted, is_over)
-}
-
-fn exit(
-    ended: crate::Result<KernelOutcome>,
-    interrupted: bool,
-    is_over: bool,
-) -> Result<ExitCode, Failure> {
-    match ended {
-        _ if interrupted => Ok(ExitCode::from(INTERRUPTED)),
-        // It was stopped before the kernel was connected.
-        Err(_) if is_over => Ok(ExitCode::SUCCESS),
-        Err(error) => Err(error.into()),
-        Ok(outcome) => {
+    match (end, ended) {
+        (End::Signalled, _) if !is_listening => Ok(ExitCode::from(INTERRUPTED)),
+        // A listener that is stopped has done what it was for; what has no reader is not asked for.
+        (End::Signalled | End::Unread, _) => Ok(ExitCode::SUCCESS),
+        (End::Done, Err(error)) => Err(error.into()),
+        (End::Done, Ok(outcome)) => {
             if outcome.lost_lines > 0 {
                 say(&format!(
                     "{} more lines were read and not kept: see --max-lines",
@@ -337,25 +325,44 @@ fn exit(
     }
 }
 
-/// Waits until the job has ended, its reader has gone, or a signal arrives. Returns true after a signal, which
-/// interrupts the code first.
+/// The end of a wait for a job.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum End {
+    /// The job has ended.
+    Done,
+    /// A signal arrived.
+    Signalled,
+    /// The reader of the output has gone.
+    Unread,
+}
+
+/// Waits for the end. Ctrl-C, and a reader that has gone, interrupt the code first.
 fn wait(
     engine: &mut crate::Engine,
-    job: &JobHandle<KernelOutcome, TaskControl>,
+    job: &KernelHandle,
     is_listening: bool,
+    reader_gone: &Stop,
     signals: &Signals,
-) -> bool {
+) -> End {
     let done = engine.done();
+    let interrupt = || {
+        if !is_listening && job.control().interrupt() {
+            // Code that does not end is killed by the second Ctrl-C.
+            let _ = done.recv();
+        }
+    };
     select_biased! {
         recv(signals.first()) -> signal => {
-            if signal == Ok(SIGINT) && !is_listening && job.control().interrupt() {
-                // Code that does not end is killed by the second Ctrl-C.
-                let _ = done.recv();
+            if signal == Ok(SIGINT) {
+                interrupt();
             }
-            true
+            End::Signalled
         }
-        recv(done) -> _ => false,
-        recv(never::<()>()) -> _ => false,
+        recv(done) -> _ => End::Done,
+        recv(reader_gone) -> _ => {
+            interrupt();
+            End::Unread
+        }
     }
 }
 

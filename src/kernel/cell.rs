@@ -59,7 +59,7 @@ pub enum CellStatus {
         /// The exception's message.
         message: String,
     },
-    /// The kernel did not run the code, because code before it had failed or was interrupted.
+    /// The kernel did not run the code to its end, because code before it had failed or it was interrupted.
     Aborted,
 }
 
@@ -109,9 +109,12 @@ impl Cell {
         self.is_idle
     }
 
-    /// Gives up waiting for the kernel to be idle; returns what waited for it.
+    /// Gives up waiting for what is missing; returns an exception that waited for it.
     pub fn give_up(&mut self) -> CellStep {
         self.is_idle = true;
+        if !self.has_reply && self.status.is_ok() {
+            self.status = CellStatus::Aborted;
+        }
         self.unpublished_error()
     }
 

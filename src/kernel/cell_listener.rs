@@ -23,6 +23,27 @@ pub(crate) trait CellListener {
     fn tick(&mut self, now: Instant) -> Option<Instant>;
 }
 
+/// The listener of code whose outputs are of no interest.
+pub(super) struct Unheard;
+
+impl CellListener for Unheard {
+    fn output(&mut self, _: &CellOutput) {}
+
+    fn missed(&mut self, _: MissedOutputs) {}
+
+    fn answer(&mut self, _: &str, _: bool) -> Option<String> {
+        None
+    }
+
+    fn allows_questions(&self) -> bool {
+        false
+    }
+
+    fn tick(&mut self, _: Instant) -> Option<Instant> {
+        None
+    }
+}
+
 /// The end of a cell.
 #[derive(Clone, Debug)]
 pub(crate) struct CellEnd {

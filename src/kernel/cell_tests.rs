@@ -156,6 +156,11 @@ fn replies_have_a_status() {
         CellStep::Output(CellOutput::Error(_))
     ));
     assert!(matches!(cell.give_up(), CellStep::Nothing));
+    assert!(matches!(cell.status(), CellStatus::Error { .. }));
+    // Without a reply, nothing tells that the code ran to its end.
+    let mut cell = Cell::default();
+    assert!(matches!(cell.give_up(), CellStep::Nothing));
+    assert_eq!(cell.status(), &CellStatus::Aborted);
 }
 
 #[test]

@@ -9,7 +9,7 @@ use crossbeam_channel::{never, select_biased};
 use serde_json::json;
 
 use super::cell::{Cell, CellStep};
-use super::cell_listener::{CellEnd, CellListener};
+use super::cell_listener::{CellEnd, CellListener, Unheard};
 use super::connection::ConnectionInfo;
 use super::content::KernelInfoContent;
 use super::feed::Incoming;
@@ -30,7 +30,7 @@ const ANSWER_WITHIN: Duration = Duration::from_secs(10);
 /// The pause between two first requests: a subscription takes effect a moment after the connection.
 const ASK_AGAIN: Duration = Duration::from_millis(200);
 
-/// The time for the next output of a cell whose request was answered.
+/// The time for the next message of a cell whose request was answered, or whose kernel is idle.
 const LAST_OUTPUTS: Duration = Duration::from_secs(5);
 
 /// The most bytes of each stream that a result keeps, unless the caller sets another limit.
@@ -290,18 +290,7 @@ impl Kernel {
             "code": code, "silent": true, "store_history": false, "user_expressions": {},
             "allow_stdin": false, "stop_on_error": false,
         });
-        let id = self.send(Channel::Shell, "execute_request", &content);
-        let mut cell = Cell::default();
-        while !(cell.has_reply() && cell.is_idle()) {
-            match self.receive(None)? {
-                Some(Incoming::Message(message)) if message.parent_id == id => {
-                    cell.take(&message);
-                }
-                Some(Incoming::Gone(error)) => return Err(error),
-                _ => {}
-            }
-        }
-        Ok(())
+        self.request(&content, &mut Unheard).map(drop)
     }
 
     /// Runs code and reports what it does until it has ended.
@@ -314,9 +303,18 @@ impl Kernel {
             // The next request is sent when this one has ended; older kernels would abort it.
             "stop_on_error": false,
         });
-        let id = self.send(Channel::Shell, "execute_request", &content);
+        self.request(&content, listener)
+    }
+
+    /// Requests an execution and waits for its end.
+    fn request(
+        &mut self,
+        content: &serde_json::Value,
+        listener: &mut dyn CellListener,
+    ) -> Result<CellEnd> {
+        let id = self.send(Channel::Shell, "execute_request", content);
         let mut cell = Cell::default();
-        // The time at which missing outputs are given up, after the reply.
+        // The time at which the rest is given up: of the reply and the idle state, one has come.
         let mut until = None;
         let mut is_stopping = false;
         loop {
@@ -326,7 +324,14 @@ impl Kernel {
                 if is_stopping {
                     return Err(Error::gone("the code was stopped"));
                 }
-                log::warn!("the kernel has replied and did not report that it is idle");
+                log::warn!(
+                    "the kernel {}",
+                    match cell.has_reply() {
+                        true => "has replied and did not report that it is idle",
+                        // Python's kernel, when an interrupt arrives after the code and before the reply.
+                        false => "is idle and has not replied",
+                    }
+                );
                 if let CellStep::Output(output) = cell.give_up() {
                     listener.output(&output);
                 }
@@ -351,7 +356,7 @@ impl Kernel {
                         break;
                     }
                     // Outputs may still come, and the listener may be slow.
-                    if cell.has_reply() && !is_stopping {
+                    if (cell.has_reply() || cell.is_idle()) && !is_stopping {
                         until = Some(self.clock.now() + LAST_OUTPUTS);
                     }
                 }

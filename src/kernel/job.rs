@@ -65,6 +65,7 @@ pub(crate) trait CellRecorder: Send {
 
 /// The work of a job on a kernel.
 pub(crate) struct KernelTask {
+    pub control: TaskControl,
     pub kernel: KernelChoice,
     /// The code to run; without any, the job listens.
     pub cells: Option<Vec<CodeCell>>,
@@ -113,26 +114,21 @@ pub(crate) type KernelHandle = JobHandle<KernelOutcome, TaskControl>;
 
 /// Creates the job.
 pub(crate) fn kernel_job(task: KernelTask) -> (impl Source, JobHandle<KernelOutcome, TaskControl>) {
-    let control = TaskControl::default();
     let thread = format!("td-cells {}", task.label);
-    let own = control.clone();
+    let control = task.control.clone();
     Job::new(thread, control, move |context: &SourceContext| {
-        run(task, &own, context)
+        run(task, context)
     })
 }
 
-fn run(
-    mut task: KernelTask,
-    control: &TaskControl,
-    context: &SourceContext,
-) -> Result<KernelOutcome> {
+fn run(mut task: KernelTask, context: &SourceContext) -> Result<KernelOutcome> {
     let stop = context.stop.clone();
     let clock = context.clock.clone();
     let mut kernel = match &task.kernel {
         KernelChoice::Connect(info) => Kernel::open(info, None, clock, stop)?,
         KernelChoice::Start(spec) => Kernel::launch(spec, clock, stop)?,
     };
-    let _ = control.0.set(kernel.control());
+    let _ = task.control.0.set(kernel.control());
     if task.cells.is_some() {
         kernel.ready()?;
     }

@@ -58,8 +58,7 @@ pub use connection::{ConnectionInfo, Transport};
 pub use feed::MissedOutputs;
 #[cfg(feature = "cli")]
 pub(crate) use job::{
-    Ask, CellRecorder, CodeCell, KernelChoice, KernelHandle, KernelOutcome, KernelTask,
-    TaskControl, kernel_job,
+    Ask, CellRecorder, CodeCell, KernelChoice, KernelHandle, KernelTask, TaskControl, kernel_job,
 };
 #[cfg(feature = "cli")]
 pub(crate) use jupyter_dirs::running_kernels;

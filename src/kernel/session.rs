@@ -67,7 +67,7 @@ impl Session {
     }
 }
 
-/// Returns random hexadecimal digits: an id that no other client has, or a key that nobody guesses.
+/// Returns random hexadecimal digits: an id that no other client has, or a key that cannot be guessed.
 pub(super) fn random_digits() -> Result<String> {
     let mut bytes = [0; RANDOM_BYTES];
     File::open("/dev/urandom")

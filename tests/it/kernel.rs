@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
 
-use td_observe::kernel::KernelSpec;
+use td_observe::kernel::{CellStatus, Kernel, KernelSpec};
 
 /// The Python of Jupyter: `$TD_JUPYTER`, else what `.ci/jupyter` has fetched, else the system's. `None`, and a
 /// loud line, where none has a kernel.
@@ -119,18 +119,34 @@ impl KernelHome {
         entries.map(|entry| entry.unwrap().path()).collect()
     }
 
-    /// The kernels of this home that live.
+    /// The kernels that live and have their connection files in this home.
     pub fn processes(&self) -> Vec<u32> {
-        let marker = self.directory.path().display().to_string();
-        let processes = fs::read_dir("/proc")
-            .unwrap()
-            .flatten()
-            .filter_map(|entry| {
-                let pid = entry.file_name().to_str()?.parse().ok()?;
-                let line = fs::read(entry.path().join("cmdline")).ok()?;
-                let line = String::from_utf8_lossy(&line).into_owned();
-                (line.contains("ipykernel") && line.contains(&marker)).then_some(pid)
-            });
-        processes.collect()
+        kernels_with(&self.directory.path().display().to_string())
     }
+}
+
+/// The kernels whose command lines have this text.
+pub fn kernels_with(text: &str) -> Vec<u32> {
+    let processes = fs::read_dir("/proc").unwrap().flatten();
+    let processes = processes.filter_map(|entry| {
+        let pid = entry.file_name().to_str()?.parse().ok()?;
+        let line = fs::read(entry.path().join("cmdline")).ok()?;
+        let line = String::from_utf8_lossy(&line).into_owned();
+        (line.contains("ipykernel") && line.contains(text)).then_some(pid)
+    });
+    processes.collect()
+}
+
+/// Interrupts code while it runs: its own sign tells when. Checks that it ends as Ctrl-C ends it.
+pub fn interrupt(kernel: &mut Kernel) {
+    let control = kernel.control();
+    let code = "import time\nprint('go', flush=True)\ntime.sleep(100)";
+    let result = kernel.execute(code, |_, text| {
+        // The traceback has the word, too, and a second interrupt can lose the reply.
+        if text.starts_with("go") {
+            control.interrupt();
+        }
+    });
+    let status = result.unwrap().status;
+    assert!(matches!(status, CellStatus::Error { ref name, .. } if name == "KeyboardInterrupt"));
 }

@@ -159,6 +159,20 @@ fn a_reply_and_never_idle() {
     );
 }
 
+/// Python's kernel does so when an interrupt arrives between the code and the reply.
+#[test]
+fn idle_and_never_a_reply() {
+    let fake = executing(|answer| {
+        answer.print("x");
+        answer.status("idle");
+    });
+    let result = run(&fake).unwrap();
+    assert_eq!(
+        (result.stdout.as_str(), result.status),
+        ("x", CellStatus::Aborted)
+    );
+}
+
 /// The reply overtakes the outputs, and the callback takes longer than the wait for the last one.
 #[test]
 fn a_slow_callback_gets_what_follows_the_reply() {

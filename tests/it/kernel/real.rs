@@ -9,7 +9,7 @@ use serde_json::Value;
 use td_observe::kernel::{CellStatus, ConnectionInfo, Kernel};
 use td_observe::process::OutputStream;
 
-use super::{KernelHome, python};
+use super::{KernelHome, interrupt, kernels_with, python};
 use crate::cli::{Running, assert_code, text};
 use crate::support::{CEILING, wait_for};
 
@@ -185,20 +185,7 @@ fn a_kernel_is_interrupted_restarted_and_ended() {
     let mut kernel = start(&home);
     let file = kernel.connection_file().unwrap().to_owned();
     kernel.execute("x = 1", |_, _| {}).unwrap();
-    let control = kernel.control();
-    // The code's own sign tells when it runs.
-    let result = kernel.execute(
-        "import time\nprint('go', flush=True)\ntime.sleep(100)",
-        |_, text| {
-            if text.contains("go") {
-                control.interrupt();
-            }
-        },
-    );
-    let interrupted = result.unwrap();
-    assert!(
-        matches!(interrupted.status, CellStatus::Error { ref name, .. } if name == "KeyboardInterrupt")
-    );
+    interrupt(&mut kernel);
     // It is usable, and knows what it knew.
     assert_eq!(kernel.execute("print(x)", |_, _| {}).unwrap().stdout, "1\n");
     kernel.restart().unwrap();
@@ -214,10 +201,11 @@ fn a_kernel_is_interrupted_restarted_and_ended() {
     );
     kernel.restart().unwrap();
     assert_eq!(kernel.execute("print(2)", |_, _| {}).unwrap().stdout, "2\n");
-    assert!(file.exists());
+    let name = file.to_str().unwrap();
+    assert!(file.exists() && kernels_with(name).len() == 1);
     drop(kernel);
     assert!(!file.exists());
-    assert!(home.processes().is_empty());
+    assert_eq!(kernels_with(name), Vec::<u32>::new());
 }
 
 #[test]
@@ -282,6 +270,15 @@ fn whatever_ends_the_program_its_kernel_ends_too() {
             }
         });
     }
+}
+
+#[test]
+fn a_reader_that_leaves_is_a_quiet_end() {
+    let Some(python) = python() else { return };
+    let home = KernelHome::new(python);
+    let code = "import time\nwhile True:\n    print('tick', flush=True)\n    time.sleep(0.05)";
+    crate::cli::ends_quietly_unread(home.on_new(&["--json", "-c", code]));
+    assert!(home.processes().is_empty() && home.connections().is_empty());
 }
 
 #[test]

@@ -9,10 +9,10 @@ use std::process::{Child, Command, Stdio};
 
 use rustix::process::Signal;
 use serde_json::{Value, json};
-use td_observe::kernel::{CellStatus, ConnectionInfo, Kernel};
+use td_observe::kernel::{ConnectionInfo, Kernel};
 
 use super::real::Foreign;
-use super::{KernelHome, has, python};
+use super::{KernelHome, has, interrupt, python};
 use crate::cli::{Running, assert_code, text};
 use crate::support::{CEILING, wait_for};
 
@@ -208,18 +208,7 @@ fn a_kernel_in_a_network_of_its_own() {
     fs::write(&outside, file.to_string()).unwrap();
 
     let mut kernel = Kernel::connect(&ConnectionInfo::read(&outside).unwrap()).unwrap();
-    let control = kernel.control();
-    let result = kernel.execute(
-        "import time\nprint('go', flush=True)\ntime.sleep(100)",
-        |_, text| {
-            if text.contains("go") {
-                control.interrupt();
-            }
-        },
-    );
-    assert!(
-        matches!(result.unwrap().status, CellStatus::Error { ref name, .. } if name == "KeyboardInterrupt")
-    );
+    interrupt(&mut kernel);
     drop(kernel);
     let code = "
 import os, time
