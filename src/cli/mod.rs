@@ -42,6 +42,7 @@ mod wait_state;
 mod wait_targets;
 mod watch;
 mod watch_args;
+mod watch_filter;
 mod watch_observer;
 
 mod observer;

@@ -1,6 +1,6 @@
 //! `td-observe watch` beside an observer: shows what the observer sees, and observes nothing itself.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
@@ -13,11 +13,11 @@ use super::observer::{self, Announcement};
 use super::options::Options;
 use super::output::say;
 use super::signals::Signals;
+use super::watch_filter::EventFilter;
 use crate::agent::StateRules;
 use crate::api::{EventReader, NoItem, Streamed, get, percent_encoded};
 use crate::bus::{Delivery, RecvTimeoutError, TryRecvError};
 use crate::clock::Clock;
-use crate::event::{Envelope, TdEvent};
 use crate::face::{Deliveries, Printer};
 use crate::history::{DataDir, parse_line};
 use crate::thread::{Stop, is_stopped, park, stop_pair};
@@ -45,15 +45,6 @@ pub(super) fn run(
     known: &Announcement,
     shown: Shown,
 ) -> Result<ExitCode, Failure> {
-    for target in &shown.targets {
-        let text = target.as_str();
-        if text.contains(':') || text.starts_with(['@', '$']) {
-            return Err(Failure::usage(format!(
-                "an observer runs (pid {}), beside which watch takes sessions and panes: give {text:?} as %pane, or stop the observer",
-                known.pid
-            )));
-        }
-    }
     if options.verbose > 0 {
         say(&format!(
             "an observer runs (pid {}): these are its events",
@@ -73,13 +64,12 @@ pub(super) fn run(
     let path = "/api/v1/events".to_owned();
     let deliveries = ObserverEvents {
         reader: EventReader::new(&known.socket, path, &clock),
-        filter: EventFilter {
-            data: data.clone(),
-            socket: shown.socket.to_string_lossy().into_owned(),
-            targets: shown.targets,
-            executions: HashMap::new(),
-            ended_targets: 0,
-        },
+        filter: EventFilter::new(
+            data.clone(),
+            (options.server.server(), shown.socket),
+            shown.targets,
+            clock.clone(),
+        ),
         data,
         pending: VecDeque::new(),
         is_primed: false,
@@ -221,60 +211,5 @@ impl ObserverEvents {
             self.reader.move_to(&known.socket);
         }
         park(Some(RETRY));
-    }
-}
-
-/// Selects the events of the sessions and panes that are wanted.
-struct EventFilter {
-    data: DataDir,
-    /// The socket of the tmux server.
-    socket: String,
-    targets: Vec<Target>,
-    /// For each execution, the name of its session; `None` for one of another server, or that is none.
-    executions: HashMap<String, Option<String>>,
-    ended_targets: usize,
-}
-
-impl EventFilter {
-    fn selects(&mut self, envelope: &Envelope) -> bool {
-        let event = &envelope.event;
-        let execution = event.execution_id();
-        if !self.executions.contains_key(execution) {
-            let metadata = self.data.run(&execution.into()).metadata().ok().flatten();
-            let session = metadata.and_then(|metadata| {
-                let identity = metadata.identity?;
-                (identity.socket == self.socket).then_some(metadata.label)
-            });
-            self.executions.insert(execution.to_owned(), session);
-        }
-        let Some(Some(session)) = self.executions.get_mut(execution) else {
-            return false;
-        };
-        match event {
-            TdEvent::SessionStarted { session: name, .. } => session.clone_from(name),
-            TdEvent::SessionRenamed { to, .. } => session.clone_from(to),
-            _ => {}
-        }
-        if self.targets.is_empty() {
-            return true;
-        }
-        let pane = event.pane().map(|pane| pane.as_str());
-        let is_session = self.targets.iter().any(|target| target.as_str() == session);
-        let is_pane = self
-            .targets
-            .iter()
-            .any(|target| Some(target.as_str()) == pane);
-        let has_ended = match event {
-            TdEvent::SessionEnded { .. } => is_session,
-            TdEvent::PaneClosed { .. } => is_pane,
-            _ => false,
-        };
-        self.ended_targets += usize::from(has_ended);
-        is_session || is_pane
-    }
-
-    /// Returns true if all targets have ended.
-    fn is_over(&self) -> bool {
-        !self.targets.is_empty() && self.ended_targets >= self.targets.len()
     }
 }

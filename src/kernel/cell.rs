@@ -13,6 +13,9 @@ use crate::event::OutputStream;
 /// The type of display data that are lines of a log.
 const LOG_TYPE: &str = "application/vnd.td-observe.log+json";
 
+/// The most bytes of an exception that is printed, and recognized again in the reply.
+const PRINTED_ERROR_BYTES: usize = 16 * 1024;
+
 /// One output of a cell.
 #[derive(Clone, Debug)]
 pub(crate) enum CellOutput {
@@ -77,6 +80,8 @@ pub(crate) struct Cell {
     status: CellStatus,
     /// An exception was published: the reply repeats it.
     has_error: bool,
+    /// The last text on standard error: some exceptions are printed instead of published.
+    last_stderr: String,
     /// The exception of the reply, until the kernel is idle: it may still be published.
     replied_error: Option<ErrorContent>,
     has_reply: bool,
@@ -107,6 +112,15 @@ impl Cell {
     /// Returns true when all outputs of the cell have come.
     pub fn is_idle(&self) -> bool {
         self.is_idle
+    }
+
+    /// Describes what has not come.
+    pub fn missing(&self) -> &'static str {
+        match self.has_reply {
+            true => "has replied and did not report that it is idle",
+            // Python's kernel, when an interrupt arrives after the code and before the reply.
+            false => "is idle and has not replied",
+        }
     }
 
     /// Gives up waiting for what is missing; returns an exception that waited for it.
@@ -140,11 +154,15 @@ impl Cell {
             }
             "stream" => {
                 let content: StreamContent = message.content().unwrap_or_default();
+                let stream = match content.name.as_str() {
+                    "stderr" => OutputStream::Stderr,
+                    _ => OutputStream::Stdout,
+                };
+                if stream == OutputStream::Stderr && content.text.len() <= PRINTED_ERROR_BYTES {
+                    self.last_stderr.clone_from(&content.text);
+                }
                 CellOutput::Text {
-                    stream: match content.name.as_str() {
-                        "stderr" => OutputStream::Stderr,
-                        _ => OutputStream::Stdout,
-                    },
+                    stream,
                     text: content.text,
                 }
             }
@@ -191,7 +209,9 @@ impl Cell {
     /// Returns the exception of the reply if the kernel is idle and has not published it: some cannot.
     fn unpublished_error(&mut self) -> CellStep {
         let error = self.replied_error.take_if(|_| self.is_idle);
-        match error.filter(|_| !self.has_error) {
+        let is_shown =
+            |error: &ErrorContent| self.has_error || self.last_stderr.ends_with(&error_text(error));
+        match error.filter(|error| !is_shown(error)) {
             Some(error) => CellStep::Output(CellOutput::Error(error)),
             None => CellStep::Nothing,
         }

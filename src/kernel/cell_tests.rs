@@ -136,6 +136,24 @@ fn messages_become_steps() {
     assert!(!cell.has_reply() && !cell.is_idle());
 }
 
+/// IPython prints the errors of its own commands, and publishes none.
+#[test]
+fn an_exception_that_was_printed_is_not_shown_again() {
+    for (text, is_shown) in [("E: v\n", false), ("E: w\n", true)] {
+        let mut cell = Cell::default();
+        let content = json!({ "name": "stderr", "text": text });
+        cell.take(&message(Channel::Iopub, "stream", "1", content));
+        cell.take(&reply(failure()));
+        let step = cell.take(&status("1", "idle"));
+        assert_eq!(
+            matches!(step, CellStep::Output(CellOutput::Error(_))),
+            is_shown,
+            "{step:?}"
+        );
+        assert!(matches!(cell.status(), CellStatus::Error { .. }));
+    }
+}
+
 #[test]
 fn replies_have_a_status() {
     for (content, expected) in [

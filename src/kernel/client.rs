@@ -324,14 +324,7 @@ impl Kernel {
                 if is_stopping {
                     return Err(Error::gone("the code was stopped"));
                 }
-                log::warn!(
-                    "the kernel {}",
-                    match cell.has_reply() {
-                        true => "has replied and did not report that it is idle",
-                        // Python's kernel, when an interrupt arrives after the code and before the reply.
-                        false => "is idle and has not replied",
-                    }
-                );
+                log::warn!("the kernel {}", cell.missing());
                 if let CellStep::Output(output) = cell.give_up() {
                     listener.output(&output);
                 }

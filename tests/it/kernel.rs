@@ -1,5 +1,6 @@
 //! Jupyter kernels: real ones of Python, where one is installed, and hostile ones.
 
+mod compared;
 mod fake;
 mod fake_wire;
 mod fuzzed;

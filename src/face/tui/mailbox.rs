@@ -42,13 +42,23 @@ impl<T> Mailbox<T> {
         }
         letters.push_back(letter);
         drop(letters);
+        self.ring();
+    }
+
+    /// Rings the thread at the other end.
+    pub fn ring(&self) {
         // A bell that rings already is enough.
         let _ = self.bell.try_send(());
     }
 
+    /// Takes back all letters.
+    pub fn clear(&self) {
+        lock(&self.letters).clear();
+    }
+
     /// Replaces all letters by one.
     pub fn replace(&self, letter: T) {
-        lock(&self.letters).clear();
+        self.clear();
         self.send(letter);
     }
 }

@@ -151,7 +151,8 @@ impl Ui {
         Ok(())
     }
 
-    /// Handles a key, and those that wait behind it, and draws. Returns true if live events are left.
+    /// Handles a key, and those that wait behind it, and draws. Live events wait for the next frame. Returns
+    /// true if there may be some.
     fn key(&mut self, key: Input) -> Result<bool> {
         self.handle(key)?;
         let now = self.options.clock.now();
@@ -167,9 +168,8 @@ impl Ui {
                 recv(frame) -> _ => break,
             }
         }
-        let has_data = self.take_live();
         self.draw();
-        Ok(has_data)
+        Ok(true)
     }
 
     /// Handles live events, as far as the time allows. Returns true if some are left.

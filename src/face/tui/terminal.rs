@@ -1,12 +1,14 @@
-//! The terminal: entered and left in order, and written to by a thread of its own, so that a slow
-//! terminal holds up nothing else.
+//! The terminal: entered and left in order, and never waited for.
 //!
-//! `td-tui-out` takes the newest drawn screen, writes what differs from the last one, and blocks where the
-//! terminal does. Frames that it has no time for are left out.
+//! A frame is what differs between two drawn screens. The terminal takes it at once, as a rule: then no
+//! other thread is needed, whose turn may come late on a busy machine. What it does not take at once is
+//! written by `td-tui-out`, which blocks where the terminal does. Meanwhile the newest drawn screen waits,
+//! and older ones are left out.
 
+use std::fs::File;
 use std::io::{self, IsTerminal};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, TryLockError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::time::Duration;
 
 use crossterm::event::{DisableBracketedPaste, EnableBracketedPaste};
@@ -19,6 +21,8 @@ use ratatui::backend::{Backend, CrosstermBackend};
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fs::{Mode, OFlags};
+use rustix::io::Errno;
 
 use super::draw::Frame;
 use super::mailbox::{Letters, Mailbox, mailbox};
@@ -41,6 +45,8 @@ static WRITING: Mutex<()> = Mutex::new(());
 pub(super) struct Terminal {
     frames: Option<Mailbox<Frame>>,
     shown: Arc<Mutex<Shown>>,
+    /// The terminal, opened once more, so that writes to it do not wait; `None` if it cannot be.
+    at_once: Option<File>,
     thread: Option<Handle<()>>,
 }
 
@@ -49,6 +55,8 @@ pub(super) struct Terminal {
 struct Shown {
     /// `None` if it is unknown.
     drawn: Option<Frame>,
+    /// Bytes that the terminal has not taken yet.
+    rest: Vec<u8>,
     /// Frames are not written while another program has the terminal.
     is_lent: bool,
 }
@@ -76,6 +84,7 @@ impl Terminal {
         Ok(Self {
             frames: Some(frames),
             shown,
+            at_once: open_again(),
             thread: Some(thread),
         })
     }
@@ -87,8 +96,19 @@ impl Terminal {
 
     /// Shows a drawn screen, as soon as the terminal has taken the last one.
     pub fn show(&self, drawn: Frame) {
-        if let Some(frames) = &self.frames {
-            frames.replace(drawn);
+        let Some(frames) = &self.frames else { return };
+        let (Some(file), Ok(mut shown)) = (&self.at_once, self.shown.try_lock()) else {
+            return frames.replace(drawn);
+        };
+        if !shown.rest.is_empty() {
+            return frames.replace(drawn);
+        }
+        // With the lock: the thread takes none that is older than what the terminal shows.
+        frames.clear();
+        shown.begin(drawn);
+        shown.write(|bytes| rustix::io::write(file, bytes));
+        if !shown.rest.is_empty() {
+            frames.ring();
         }
     }
 
@@ -112,7 +132,7 @@ impl Terminal {
     pub fn lend<T>(&self, other: impl FnOnce() -> T) -> Result<T> {
         if let Some(mut shown) = lock_soon(&self.shown) {
             shown.is_lent = true;
-            shown.drawn = None;
+            shown.forget();
         }
         leave();
         let done = other();
@@ -213,51 +233,86 @@ fn has_room() -> bool {
     poll(&mut polled, patience.as_ref()).is_ok_and(|ready| ready > 0)
 }
 
+/// Opens the terminal at standard output once more. Only this description of it does not block: the others
+/// belong to the programs that share the terminal, too.
+fn open_again() -> Option<File> {
+    let opened = rustix::termios::ttyname(rustix::stdio::stdout(), Vec::new()).and_then(|name| {
+        let flags = OFlags::WRONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+        rustix::fs::open(name, flags, Mode::empty())
+    });
+    opened
+        .map_err(|cause| log::debug!("the terminal cannot be opened again: {cause}"))
+        .ok()
+        .map(File::from)
+}
+
 /// Writes without the buffer of `io::stdout`, which keeps what the terminal does not take.
 fn write_to_terminal(mut bytes: &[u8]) -> io::Result<()> {
     while !bytes.is_empty() {
         match rustix::io::write(rustix::stdio::stdout(), bytes) {
             Ok(written) => bytes = &bytes[written..],
-            Err(rustix::io::Errno::INTR) => {}
+            Err(Errno::INTR) => {}
             Err(cause) => return Err(cause.into()),
         }
     }
     Ok(())
 }
 
-fn write_frames(letters: &Letters<Frame>, shown: &Mutex<Shown>) {
-    let mut bytes = Vec::new();
-    while letters.bell.recv().is_ok() {
-        let Some(drawn) = letters.take().pop_back() else {
-            continue;
-        };
-        let mut shown = shown
-            .lock()
-            .unwrap_or_else(std::sync::PoisonError::into_inner);
-        if shown.is_lent || shown.drawn.as_ref() == Some(&drawn) {
-            continue;
+impl Shown {
+    /// Adds what turns the screen into a drawn one.
+    fn begin(&mut self, drawn: Frame) {
+        if self.is_lent || self.drawn.as_ref() == Some(&drawn) {
+            return;
         }
-        bytes.clear();
-        if frame(
-            &mut bytes,
-            shown.drawn.as_ref().map(|last| &last.buffer),
-            &drawn,
-        )
-        .is_err()
-        {
-            continue;
+        let last = self.drawn.as_ref().map(|last| &last.buffer);
+        // Writing to memory does not fail.
+        let _ = frame(&mut self.rest, last, &drawn);
+        self.drawn = Some(drawn);
+    }
+
+    /// Writes the bytes, until there are none left, or the terminal takes no more.
+    fn write(&mut self, write: impl Fn(&[u8]) -> rustix::io::Result<usize>) {
+        if self.rest.is_empty() {
+            return;
         }
-        let _writing = WRITING
-            .lock()
-            .unwrap_or_else(std::sync::PoisonError::into_inner);
+        let _writing = WRITING.lock().unwrap_or_else(PoisonError::into_inner);
         // With the lock: a terminal that is left gets nothing after its last bytes.
-        if !IS_ENTERED.load(Ordering::SeqCst) {
-            continue;
+        match IS_ENTERED.load(Ordering::SeqCst) {
+            true => self.pass_on(write),
+            false => self.forget(),
         }
-        match write_to_terminal(&bytes) {
-            Ok(()) => shown.drawn = Some(drawn),
-            // What arrived is unknown.
-            Err(_) => shown.drawn = None,
+    }
+
+    fn pass_on(&mut self, write: impl Fn(&[u8]) -> rustix::io::Result<usize>) {
+        let mut written = 0;
+        while written < self.rest.len() {
+            match write(&self.rest[written..]) {
+                Ok(count) => written += count,
+                Err(Errno::INTR) => {}
+                Err(Errno::AGAIN) => break,
+                // What arrived is unknown.
+                Err(_) => return self.forget(),
+            }
+        }
+        self.rest.drain(..written);
+    }
+
+    /// Forgets a screen that is no longer known.
+    fn forget(&mut self) {
+        self.rest.clear();
+        self.drawn = None;
+    }
+}
+
+/// Writes what the terminal does not take at once.
+fn write_frames(letters: &Letters<Frame>, shown: &Mutex<Shown>) {
+    let stdout = |bytes: &[u8]| rustix::io::write(rustix::stdio::stdout(), bytes);
+    while letters.bell.recv().is_ok() {
+        let mut shown = shown.lock().unwrap_or_else(PoisonError::into_inner);
+        shown.write(stdout);
+        if let Some(drawn) = letters.take().pop_back() {
+            shown.begin(drawn);
+            shown.write(stdout);
         }
     }
 }
@@ -290,43 +345,4 @@ fn frame(bytes: &mut Vec<u8>, last: Option<&Buffer>, drawn: &Frame) -> io::Resul
 mod panic_tests;
 
 #[cfg(test)]
-mod tests {
-    use ratatui::style::{Color, Style};
-
-    use super::*;
-
-    #[test]
-    fn a_frame_writes_what_differs() {
-        let area = Rect::new(0, 0, 10, 2);
-        let mut first = Frame {
-            buffer: Buffer::empty(area),
-            cursor: None,
-        };
-        first.buffer.set_string(0, 0, "hello", Style::new());
-        let mut second = first.clone();
-        second
-            .buffer
-            .set_string(2, 0, "LL", Style::new().fg(Color::Red));
-        let bytes = |last: Option<&Buffer>, drawn: &Frame| {
-            let mut bytes = Vec::new();
-            frame(&mut bytes, last, drawn).unwrap();
-            String::from_utf8(bytes).unwrap()
-        };
-        assert!(bytes(None, &first).contains("hello"));
-        let change = bytes(Some(&first.buffer), &second);
-        assert!(
-            change.contains("LL") && !change.contains("he"),
-            "{change:?}"
-        );
-        let none = bytes(Some(&second.buffer), &second);
-        assert!(
-            !none.contains("LL") && !none.contains("\u{1b}[2J"),
-            "{none:?}"
-        );
-        let larger = Frame {
-            buffer: Buffer::empty(Rect::new(0, 0, 20, 2)),
-            cursor: None,
-        };
-        assert!(bytes(Some(&second.buffer), &larger).contains("\u{1b}[2J"));
-    }
-}
+mod tests;

@@ -3,7 +3,7 @@
 use std::fs;
 
 use super::real::Foreign;
-use super::{KernelHome, python};
+use super::{KernelHome, has, python};
 use crate::cli::PROGRAM;
 use crate::support::{CEILING, TmuxServer, wait_for};
 
@@ -80,6 +80,39 @@ print(len(getpass.getpass('secret? ')))
     assert!(
         log.contains("your name? Ada") && !log.contains("xyzzy"),
         "{log}"
+    );
+}
+
+#[test]
+fn a_bar_of_tqdm_is_rewritten_in_place() {
+    let Some(python) = python() else { return };
+    if !has(python, "tqdm") {
+        eprintln!("!!! tqdm is not installed: skipped");
+        return;
+    }
+    let (server, home) = (TmuxServer::new(), KernelHome::new(python));
+    let code = "
+import os, time
+from tqdm import tqdm
+for step in tqdm(range(3), mininterval=0, ncols=60):
+    while not os.path.exists(f'step-{step}'): time.sleep(0.01)
+print('that was all')
+";
+    fs::write(home.directory.path().join("job.py"), code).unwrap();
+    let pane = in_a_pane(&server, &home, &format!("--kernel '{}' job.py", home.spec));
+    for step in 0..3 {
+        server.wait_for_text(&pane, &format!("{step}/3"));
+        let screen = server.screen(&pane);
+        assert_eq!(screen.matches("%|").count(), 1, "{screen}");
+        fs::write(home.directory.path().join(format!("step-{step}")), "").unwrap();
+    }
+    server.wait_for_text(&pane, "that was all");
+    server.wait_for_text(&pane, "code 0");
+    let screen = server.screen(&pane);
+    assert_eq!(screen.matches("%|").count(), 1, "{screen}");
+    assert!(
+        screen.contains("[stderr] 100%|") && screen.contains("3/3"),
+        "{screen}"
     );
 }
 

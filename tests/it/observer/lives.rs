@@ -229,6 +229,54 @@ fn watch_shows_the_events_of_the_observer() {
 }
 
 #[test]
+fn watch_beside_the_observer_takes_windows_and_follows_a_rename() {
+    let home = Home::new();
+    home.server.new_session("build", 80, 24, "exec cat");
+    home.server
+        .tmux(&["new-window", "-d", "-t", "=build:7", "exec cat"]);
+    home.start();
+    let socket = home.server.socket().display().to_string();
+    let watch = |target: &str| {
+        let mut watch = Running::start(home.command(&["watch", "-S", &socket, target]));
+        watch.wait_for("build");
+        watch
+    };
+    let mut window = watch("build:7");
+    let mut session = watch("build");
+    // A window that is not there yet is waited for.
+    let mut later = Running::start(home.command(&["watch", "-S", &socket, "build:9"]));
+    home.server
+        .tmux(&["send-keys", "-t", "=build:0", "not this", "Enter"]);
+    home.server
+        .tmux(&["send-keys", "-t", "=build:7", "but this", "Enter"]);
+    window.wait_for("but this");
+    home.server
+        .tmux(&["new-window", "-d", "-t", "=build:9", "exec cat"]);
+    home.server
+        .tmux(&["send-keys", "-t", "=build:9", "a late one", "Enter"]);
+    later.wait_for("a late one");
+    home.server
+        .tmux(&["rename-session", "-t", "=build", "made"]);
+    home.server
+        .tmux(&["send-keys", "-t", "=made:0", "after the rename", "Enter"]);
+    session.wait_for("after the rename");
+    // Each ends with its target.
+    for (ending, watch) in [("=made:7", window), ("=made:9", later)] {
+        home.server.tmux(&["kill-window", "-t", ending]);
+        let output = watch.end();
+        assert_code(&output, 0);
+        let shown = text(&output.stdout);
+        assert!(
+            !shown.contains("not this") && !shown.contains("rename"),
+            "{shown}"
+        );
+    }
+    home.server.tmux(&["kill-session", "-t", "=made"]);
+    assert_code(&session.end(), 0);
+    assert_code(&home.run(&["stop"]), 0);
+}
+
+#[test]
 fn it_takes_over_the_runs_of_an_observer_that_ends() {
     let home = Home::new();
     home.server.new_session("build", 80, 24, "exec cat");

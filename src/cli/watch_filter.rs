@@ -1,0 +1,179 @@
+//! The part of an observer's events that `watch` shows: those of its targets.
+
+use std::collections::HashMap;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use crate::clock::Clock;
+use crate::event::{Envelope, PaneId, TdEvent};
+use crate::history::DataDir;
+use crate::tmux::{Listing, Server, Target};
+
+/// The time that the tmux server has to tell which panes a target has.
+const ANSWER_TIMEOUT: Duration = Duration::from_millis(500);
+
+/// Selects the events of the sessions and panes that are wanted.
+pub(super) struct EventFilter {
+    data: DataDir,
+    server: Server,
+    /// The socket of the tmux server.
+    socket: String,
+    targets: Vec<WantedTarget>,
+    /// For each execution, the name of its session; `None` for one of another server, or that is none.
+    executions: HashMap<String, Option<String>>,
+    clock: Clock,
+}
+
+/// A target and the panes that it had when it was found.
+struct WantedTarget {
+    target: Target,
+    panes: TargetPanes,
+}
+
+/// The panes of a target.
+#[derive(Debug, PartialEq, Eq)]
+enum TargetPanes {
+    /// It may name a part of a session, and is not there yet.
+    Unknown,
+    /// All panes of the session with this name.
+    Session(String),
+    /// These, until they are closed. Later ones of the same window are not among them, as without an observer.
+    These(Vec<PaneId>),
+    Ended,
+}
+
+impl EventFilter {
+    pub fn new(
+        data: DataDir,
+        (server, socket): (Server, PathBuf),
+        targets: Vec<Target>,
+        clock: Clock,
+    ) -> Self {
+        let targets = targets.into_iter().map(|target| {
+            let panes = match target.pane() {
+                Some(pane) => TargetPanes::These(vec![pane]),
+                None if target.as_str().contains([':', '@', '$', '.']) => TargetPanes::Unknown,
+                None => TargetPanes::Session(target.as_str().to_owned()),
+            };
+            WantedTarget { target, panes }
+        });
+        let mut filter = Self {
+            data,
+            server: server.with_timeout(ANSWER_TIMEOUT),
+            socket: socket.to_string_lossy().into_owned(),
+            targets: targets.collect(),
+            executions: HashMap::new(),
+            clock,
+        };
+        filter.find();
+        filter
+    }
+
+    /// Finds the panes of targets that were not there before.
+    fn find(&mut self) {
+        let is_unknown = |wanted: &WantedTarget| wanted.panes == TargetPanes::Unknown;
+        if !self.targets.iter().any(is_unknown) {
+            return;
+        }
+        match Listing::fetch(&self.server, &self.clock) {
+            Ok(listing) => {
+                for wanted in self.targets.iter_mut().filter(|wanted| is_unknown(wanted)) {
+                    wanted.find(&listing);
+                }
+            }
+            // The targets are waited for.
+            Err(error) => log::debug!("{error}"),
+        }
+    }
+
+    /// Returns true if the event is of a target.
+    pub fn selects(&mut self, envelope: &Envelope) -> bool {
+        let event = &envelope.event;
+        let execution = event.execution_id();
+        if !self.executions.contains_key(execution) {
+            let session = self.session_of(execution);
+            self.executions.insert(execution.to_owned(), session);
+        }
+        let Some(Some(session)) = self.executions.get_mut(execution) else {
+            return false;
+        };
+        match event {
+            TdEvent::SessionStarted { session: name, .. } => session.clone_from(name),
+            TdEvent::SessionRenamed { to, .. } => session.clone_from(to),
+            _ => {}
+        }
+        if self.targets.is_empty() {
+            return true;
+        }
+        let session = session.clone();
+        if matches!(
+            event,
+            TdEvent::SessionStarted { .. } | TdEvent::PaneOpened { .. }
+        ) {
+            self.find();
+        }
+        let mut is_selected = false;
+        for wanted in &mut self.targets {
+            is_selected |= wanted.takes(event, &session);
+        }
+        is_selected
+    }
+
+    fn session_of(&self, execution: &str) -> Option<String> {
+        let metadata = self.data.run(&execution.into()).metadata().ok().flatten()?;
+        let identity = metadata.identity?;
+        (identity.socket == self.socket).then_some(metadata.label)
+    }
+
+    /// Returns true if all targets have ended.
+    pub fn is_over(&self) -> bool {
+        let has_ended = |wanted: &WantedTarget| wanted.panes == TargetPanes::Ended;
+        !self.targets.is_empty() && self.targets.iter().all(has_ended)
+    }
+}
+
+impl WantedTarget {
+    /// Takes the panes that the target has now, if it has some.
+    fn find(&mut self, listing: &Listing) {
+        let found = self.target.resolve(listing);
+        let Some(first) = found.first() else { return };
+        self.panes = match self.target.may_be_part(listing) {
+            true => TargetPanes::These(found.into_iter().map(|state| state.pane()).collect()),
+            false => TargetPanes::Session(first.session_name.clone()),
+        };
+    }
+
+    /// Returns true if the event, which is of this session, is of the target; notes the target's end.
+    fn takes(&mut self, event: &TdEvent, session: &str) -> bool {
+        match &mut self.panes {
+            TargetPanes::Unknown | TargetPanes::Ended => false,
+            TargetPanes::Session(name) => {
+                if let TdEvent::SessionRenamed { from, to, .. } = event
+                    && name == from
+                {
+                    name.clone_from(to);
+                }
+                let is_taken = name == session;
+                if is_taken && matches!(event, TdEvent::SessionEnded { .. }) {
+                    self.panes = TargetPanes::Ended;
+                }
+                is_taken
+            }
+            TargetPanes::These(panes) => {
+                if let TdEvent::SessionStarted { panes: of, .. } = event {
+                    return panes.iter().any(|pane| of.contains(pane));
+                }
+                let Some(at) = panes.iter().position(|pane| Some(pane) == event.pane()) else {
+                    return false;
+                };
+                if matches!(event, TdEvent::PaneClosed { .. }) {
+                    panes.swap_remove(at);
+                    if panes.is_empty() {
+                        self.panes = TargetPanes::Ended;
+                    }
+                }
+                true
+            }
+        }
+    }
+}
