@@ -110,6 +110,10 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
         return code;
     }
     let args = with_default_command(args.into_iter().collect());
+    if args.len() == 1 {
+        // What there is, before the line about what is missing. A reader that has gone has read enough.
+        let _ = command_line::command().print_help();
+    }
     let args = match command_line::parse(args) {
         Ok(args) => args,
         Err(NotParsed::Clap(error)) if !error.use_stderr() => {

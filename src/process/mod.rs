@@ -73,7 +73,7 @@ pub(crate) use self::pane_jobs::{ForegroundGroup, JOB_REPORT_AGE, PaneJobEvent, 
 pub(crate) use self::record_splitter::{RecordPart, RecordSplitter};
 pub(crate) use self::run::{observe_command, run_with_listener};
 #[cfg(feature = "tui")]
-pub(crate) use self::terminal::stop_own_group;
+pub(crate) use self::terminal::{is_typed_at, stop_own_group};
 #[cfg(all(feature = "cli", feature = "kernel"))]
 pub(crate) use self::text_events::TextEvents;
 pub(crate) use self::validation::validate_until_stopped;

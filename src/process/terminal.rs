@@ -142,7 +142,7 @@ pub fn allow_background_output() {
 }
 
 /// Returns true when standard input is a terminal and this program is its foreground.
-pub(super) fn is_typed_at() -> bool {
+pub(crate) fn is_typed_at() -> bool {
     isatty(io::stdin()) && tcgetpgrp(io::stdin()).is_ok_and(|foreground| foreground == getpgrp())
 }
 

@@ -43,7 +43,10 @@ impl Server {
         self.run(["switch-client", "-c", client, "-t", pane], clock)?;
         let text = format!("td-observe: {} L goes back", self.prefix(pane, clock));
         // The message is an extra.
-        let _ = self.run(["display-message", "-c", client, &text], clock);
+        let _ = self.run(
+            ["display-message", "-d", HINT_MS, "-c", client, &text],
+            clock,
+        );
         Ok(())
     }
 

@@ -109,6 +109,33 @@ fn each_state_is_reported_once() {
     assert_eq!(states, expected);
 }
 
+/// A script asks, works on, and asks again. What is typed and not yet sent is no answer.
+#[test]
+fn the_answered_question_of_a_script_is_over() {
+    let server = TmuxServer::new();
+    let script = "n=0; while :; do n=$((n+1)); printf 'overwrite %s? [y/N] ' $n; read a; \
+                  echo \"got <$a>\"; read; done";
+    let file = server.directory().join("asks.sh");
+    std::fs::write(&file, script).unwrap();
+    let pane = server.new_session("asks", 70, 20, &format!("exec bash {}", file.display()));
+    server.wait_for_text(&pane, "overwrite 1?");
+    let mut observed = Observed::start(&server, |watch| watch.states(StateRules::builtin()));
+    observed.until_started(1);
+    observed.until("the question", |seen| states(seen).len() == 1);
+    server.tmux(&["send-keys", "-t", &pane, "y"]);
+    server.wait_for_text(&pane, "1? [y/N] y");
+    server.tmux(&["send-keys", "-t", &pane, "Enter"]);
+    observed.until("the work", |seen| states(seen).len() == 2);
+    server.tmux(&["send-keys", "-t", &pane, "Enter"]);
+    observed.until("the next question", |seen| states(seen).len() == 3);
+    observed.stop();
+    let states: Vec<&str> = states(&observed.seen)
+        .iter()
+        .map(|(state, _)| *state)
+        .collect();
+    assert_eq!(states, ["waiting", "working", "waiting"]);
+}
+
 #[test]
 fn a_command_is_run_when_a_pane_comes_into_a_state() {
     let server = TmuxServer::new();

@@ -134,6 +134,33 @@ impl StateRules {
         })
     }
 
+    /// Infers that the question of a script was answered, where its screen shows no state: the row of the
+    /// cursor no longer begins with it. A shell that runs a script shows neither a prompt nor another program.
+    #[must_use]
+    pub fn detect_answered(
+        &self,
+        before: &DetectedState,
+        screen: &AgentScreen<'_>,
+    ) -> Option<DetectedState> {
+        let agent = self.0.iter().find(|agent| agent.shell.is_some())?;
+        if before.state != AgentState::Waiting || before.agent != agent.name {
+            return None;
+        }
+        let screen = RuleScreen::new(screen);
+        let row = screen.cursor().next().map_or("", |row| screen.row(row));
+        let row = row.trim();
+        let is_open = |asks: &String| row.starts_with(asks.trim_end_matches('…'));
+        let is_answered = !before.asks.as_ref().is_some_and(is_open);
+        is_answered.then(|| DetectedState {
+            agent: agent.name.clone(),
+            state: AgentState::Working,
+            rule: "answered".to_owned(),
+            line: row.chars().take(200).collect(),
+            inferred: true,
+            asks: None,
+        })
+    }
+
     /// Returns the state that a screen shows; `None` where no rule matches.
     #[must_use]
     pub fn detect(&self, screen: &AgentScreen<'_>) -> Option<DetectedState> {

@@ -1,13 +1,16 @@
 //! Does what the user asks for: views, prompts, searches, filters, answers, copies (pure).
 
 use super::action::{Action, Motion};
+use super::answering::question_of;
 use super::bindings::{help_lines, help_rows};
 use super::effect::{CapturedPane, Effect};
 use super::layout::Focus;
 use super::model::{Help, Model};
 use super::prompt::PromptKind;
 use super::view::ViewKind;
+use super::wrapping::shortened;
 use crate::board::{Attention, Row};
+use crate::face::clean::one_line;
 
 impl Model {
     pub(super) fn act(&mut self, action: Action, effects: &mut Vec<Effect>) {
@@ -15,6 +18,8 @@ impl Model {
         match action {
             Action::Quit => effects.push(Effect::Quit),
             Action::Suspend => effects.push(Effect::Suspend),
+            Action::Redraw => effects.push(Effect::Redraw),
+            Action::TogglePause => self.toggle_pause(effects),
             Action::Back => self.back(effects),
             Action::SwitchFocus => {
                 self.focus = match self.focus {
@@ -47,6 +52,10 @@ impl Model {
             Action::ToggleWrap => {
                 self.wraps = !self.wraps;
                 self.left = 0;
+                self.say(match self.wraps {
+                    true => "long lines are wrapped",
+                    false => "long lines are cut",
+                });
                 self.show_current();
             }
             Action::ToggleZoom => {
@@ -103,6 +112,9 @@ impl Model {
         } else if self.is_zoomed {
             self.is_zoomed = false;
         } else if self.focus == Focus::View {
+            self.focus = Focus::Board;
+        } else if self.view != ViewKind::Output {
+            self.show(ViewKind::Output, effects);
             self.focus = Focus::Board;
         }
         self.show_current();
@@ -245,10 +257,13 @@ impl Model {
         if text.trim().is_empty() {
             return self.say("there is nothing to copy");
         }
-        let lines = text.lines().count();
-        self.message = Some(match lines {
-            1 => "1 line is copied".to_owned(),
-            lines => format!("{lines} lines are copied"),
+        let answers = match self.selected_row().and_then(question_of) {
+            Some(_) if self.focus == Focus::Board => "; r answers the question",
+            _ => "",
+        };
+        self.message = Some(match text.lines().count() {
+            1 => format!("copied: {}{answers}", shortened(&one_line(&text), 50)),
+            lines => format!("{lines} lines are copied{answers}"),
         });
         effects.push(Effect::Copy(text));
     }

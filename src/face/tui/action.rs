@@ -13,6 +13,10 @@ use crate::board::{Attention, Row};
 pub(super) enum Action {
     Quit,
     Suspend,
+    /// Draws the whole screen anew.
+    Redraw,
+    /// Follows, or stops following.
+    TogglePause,
     /// Leaves the innermost of what was opened: help, search, filter, time, view.
     Back,
     SwitchFocus,
@@ -118,6 +122,9 @@ fn normal(key: KeyEvent, is_control: bool, model: &Model) -> Action {
         KeyCode::Char('u') if is_control => Action::Move(Motion::HalfUp),
         KeyCode::Char('f') if is_control => Action::Move(Motion::PageDown),
         KeyCode::Char('b') if is_control => Action::Move(Motion::PageUp),
+        KeyCode::Char('e' | 'n') if is_control => Action::Move(Motion::Down),
+        KeyCode::Char('y' | 'p') if is_control => Action::Move(Motion::Up),
+        KeyCode::Char('l' | 'r') if is_control => Action::Redraw,
         KeyCode::Char(_) if is_control || key.modifiers.contains(KeyModifiers::ALT) => {
             unknown(key.code, is_control)
         }
@@ -127,19 +134,29 @@ fn normal(key: KeyEvent, is_control: bool, model: &Model) -> Action {
         KeyCode::Char(' ') | KeyCode::PageDown => Action::Move(Motion::PageDown),
         KeyCode::PageUp => Action::Move(Motion::PageUp),
         KeyCode::Char('g') | KeyCode::Home => Action::Move(Motion::Start),
-        KeyCode::Char('G') | KeyCode::End => Action::Move(Motion::End),
+        KeyCode::Char('d') => Action::Move(Motion::HalfDown),
+        KeyCode::Char('u') => Action::Move(Motion::HalfUp),
+        KeyCode::Char('b') => Action::Move(Motion::PageUp),
+        KeyCode::Char('p') => Action::TogglePause,
+        KeyCode::Char('G' | 'F') | KeyCode::End => Action::Move(Motion::End),
         KeyCode::Char('h') | KeyCode::Left if is_timeline => Action::Time { cells: -1 },
         KeyCode::Right if is_timeline => Action::Time { cells: 1 },
         KeyCode::Char('<') => Action::Time { cells: -10 },
         KeyCode::Char('>') => Action::Time { cells: 10 },
         KeyCode::Char('+' | '=') => Action::TimeSpan { is_longer: false },
         KeyCode::Char('-') => Action::TimeSpan { is_longer: true },
-        KeyCode::Char('h') if model.focus == Focus::View => Action::Move(Motion::Left),
-        KeyCode::Left if model.layout().view.is_some() => Action::Move(Motion::Left),
-        KeyCode::Right if model.layout().view.is_some() => Action::Move(Motion::Right),
+        // Sideways, the board and the view are neighbours.
+        KeyCode::Char('h') | KeyCode::Left if model.focus == Focus::View && model.left == 0 => {
+            Action::Back
+        }
+        KeyCode::Char('h') | KeyCode::Left if model.focus == Focus::View => {
+            Action::Move(Motion::Left)
+        }
+        KeyCode::Right if model.focus == Focus::Board => Action::SwitchFocus,
+        KeyCode::Right => Action::Move(Motion::Right),
         KeyCode::Tab | KeyCode::BackTab => Action::SwitchFocus,
         KeyCode::Enter => Action::Enter,
-        KeyCode::Esc => Action::Back,
+        KeyCode::Esc | KeyCode::Backspace => Action::Back,
         KeyCode::Char(']') => Action::NextWaiting { is_forward: true },
         KeyCode::Char('[') => Action::NextWaiting { is_forward: false },
         KeyCode::Char('/') => Action::Ask(PromptKind::Search),

@@ -29,13 +29,17 @@ const GROUPS: &[(&str, &[Binding])] = &[
         &[
             binding("j k, arrows", "move down and up"),
             binding("Tab", "switch between board and view"),
-            binding("Esc", "back: leave help, search, filter, time, view"),
+            binding(
+                "Esc, Backspace",
+                "back: leave help, search, filter, time, pause, view",
+            ),
             binding("g G", "to the first line; to the last, and follow"),
-            binding("PgDn PgUp, Space", "a page down and up"),
-            binding("Ctrl-d Ctrl-u", "half a page down and up"),
+            binding("p", "pause, or follow again; moving up pauses, too"),
+            binding("PgDn PgUp, Space b", "a page down and up"),
+            binding("d u", "half a page down and up"),
             binding(
                 "h, arrows",
-                "left and right, where lines of the view are cut",
+                "into the view, out of it; sideways, where its lines are cut",
             ),
         ],
     ),
@@ -67,7 +71,7 @@ const GROUPS: &[(&str, &[Binding])] = &[
         "Jump",
         &[binding(
             "Enter",
-            "jump to the pane; into the view on a narrow screen, and of what has ended",
+            "jump to the pane (prefix L or prefix d comes back); into the view on a narrow screen, and of what has ended",
         )],
     ),
     (
@@ -88,6 +92,7 @@ const GROUPS: &[(&str, &[Binding])] = &[
             binding(":open NAME", "go to a row or to an older run"),
             binding("y Y", "copy the line; copy what the view shows"),
             binding("?", "this help; type to search in it"),
+            binding("Ctrl-l", "draw the screen anew"),
             binding("Ctrl-z", "suspend; fg comes back"),
             binding("q, Ctrl-c", "quit; nothing that is observed stops"),
         ],

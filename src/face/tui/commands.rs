@@ -67,7 +67,7 @@ pub(super) fn parse(typed: &str, now: Timestamp) -> Result<Option<Command>, Stri
         return act(Action::Show(view));
     }
     match name {
-        "q" | "q!" | "quit" | "exit" => act(Action::Quit),
+        "q" | "q!" | "quit" | "exit" | "x" | "wq" | "qa" => act(Action::Quit),
         "h" | "help" => act(Action::ToggleHelp),
         "follow" => act(Action::Move(super::action::Motion::End)),
         "wrap" => act(Action::ToggleWrap),

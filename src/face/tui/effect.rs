@@ -35,6 +35,8 @@ pub(super) struct CapturedPane {
 /// A request to a thread.
 #[derive(Debug)]
 pub(super) enum Effect {
+    /// Draw the whole screen anew.
+    Redraw,
     /// Report the live events of the row's run.
     Follow {
         generation: u64,

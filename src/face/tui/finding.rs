@@ -5,6 +5,7 @@ use super::layout::Focus;
 use super::line::{Pattern, Position};
 use super::model::{Loading, Model};
 use super::searching::{Filtered, Finds, Scan, ScanState, Search};
+use super::wrapping::shortened;
 use crate::face::clean::one_line;
 
 impl Model {
@@ -113,7 +114,7 @@ impl Model {
         let (Some(search), Some(row)) = (&self.search, self.selected_row()) else {
             return;
         };
-        let (name, view) = (one_line(&row.name), self.view.name());
+        let (name, view) = (shortened(&one_line(&row.name), 24), self.view.name());
         let within = match &self.filter {
             Some(filter) => format!(" that the filter {} leaves", filter.pattern.typed),
             None => String::new(),
@@ -138,7 +139,7 @@ impl Model {
     pub(super) fn next_hit(&mut self, is_forward: bool, effects: &mut Vec<Effect>) {
         let at = self.position();
         let Some(search) = &mut self.search else {
-            return self.say("nothing is searched for: / begins a search");
+            return self.say("nothing is searched for: / begins a search, ? shows the keys");
         };
         match search.next(at, is_forward) {
             Some(hit) => {

@@ -52,6 +52,11 @@ impl Keyboard {
         })
     }
 
+    /// Ends the thread: what is typed is for another program.
+    pub fn end(&self) {
+        self.state.is_over.store(true, Ordering::SeqCst);
+    }
+
     /// Reads nothing while something else does.
     pub fn pause<T>(&self, other: impl FnOnce() -> T) -> T {
         // The thread reports a pause more than once; earlier reports are of earlier pauses.
@@ -70,7 +75,7 @@ impl Keyboard {
 
 impl Drop for Keyboard {
     fn drop(&mut self) {
-        self.state.is_over.store(true, Ordering::SeqCst);
+        self.end();
         let Some(thread) = self.thread.take() else {
             return;
         };

@@ -49,6 +49,14 @@ impl Model {
         self.left = 0;
     }
 
+    /// Stops following, or follows again.
+    pub(super) fn toggle_pause(&mut self, effects: &mut Vec<Effect>) {
+        match self.is_following && self.view.has_lines() {
+            true => self.pause(),
+            false => self.follow(effects),
+        }
+    }
+
     /// Stops following: the view stays where it is.
     fn pause(&mut self) {
         if self.is_following {

@@ -25,7 +25,7 @@ use super::keyboard::Keyboard;
 use super::log_files::{PageRequest, ScanRequest};
 use super::model::{About, Model};
 use super::pacer::Pacer;
-use super::terminal::{Terminal, leave_on_panic};
+use super::terminal::{LoanEnd, Terminal, leave_on_panic};
 use super::theme::Theme;
 use super::threads::Threads;
 use crate::board::Row;
@@ -34,12 +34,15 @@ use crate::error::{Error, Result};
 use crate::event::PaneId;
 use crate::face::local_time::LocalTime;
 use crate::history::DataDir;
-use crate::process::stop_own_group;
+use crate::process::{is_typed_at, stop_own_group};
 use crate::thread;
 use crate::tmux::{Server, Typing};
 
 /// The time after which ages and times on the screen are drawn again.
 const TICK: Duration = Duration::from_secs(1);
+
+/// The pause between two checks whether the program is in the foreground again.
+const BACKGROUND_CHECK: Duration = Duration::from_millis(100);
 
 /// The bytes of live events that are handled in one go, about a millisecond's worth.
 const LIVE_BYTES: usize = 64 * 1024;
@@ -196,9 +199,9 @@ impl Ui {
         for effect in self.model.update(input) {
             match effect {
                 Effect::Quit => self.is_over = true,
-                Effect::Suspend => {
-                    let (keyboard, terminal) = (&self.keyboard, &self.terminal);
-                    keyboard.pause(|| terminal.lend(stop_own_group))?;
+                Effect::Suspend => self.suspend()?,
+                Effect::Redraw => {
+                    self.terminal.forget();
                     self.resize();
                 }
                 Effect::Jump(row) => {
@@ -213,6 +216,35 @@ impl Ui {
         self.threads
             .wanted
             .store(self.model.generation, Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// Stops with the whole job until `fg`. A signal ends the program also in the background, where it must not
+    /// touch the terminal.
+    fn suspend(&mut self) -> Result<()> {
+        let (keyboard, terminal) = (&self.keyboard, &self.terminal);
+        let (signals, clock) = (&self.signals, &self.options.clock);
+        let stop = || {
+            stop_own_group();
+            while !is_typed_at() {
+                select_biased! {
+                    recv(signals) -> _ => return LoanEnd::Over,
+                    recv(clock.after(BACKGROUND_CHECK)) -> _ => {}
+                }
+            }
+            LoanEnd::Back(())
+        };
+        let end = keyboard.pause(|| {
+            let end = terminal.lend(stop);
+            if matches!(end, Ok(LoanEnd::Over)) {
+                keyboard.end();
+            }
+            end
+        });
+        match end? {
+            LoanEnd::Back(()) => self.resize(),
+            LoanEnd::Over => self.is_over = true,
+        }
         Ok(())
     }
 
@@ -264,7 +296,8 @@ impl Ui {
                 text,
                 presses_enter,
             } => self.answer(&row, text, presses_enter),
-            Effect::Quit | Effect::Suspend | Effect::Jump(_) | Effect::Copy(_) => {}
+            Effect::Quit | Effect::Suspend | Effect::Redraw | Effect::Jump(_) | Effect::Copy(_) => {
+            }
         }
     }
 
@@ -282,17 +315,24 @@ impl Ui {
             return Ok(switched.map_err(|error| error.to_string()));
         }
         let (keyboard, terminal, signals) = (&self.keyboard, &self.terminal, &self.signals);
-        let attached = keyboard.pause(|| terminal.lend(|| server.attach(pane, clock, signals)))?;
-        self.resize();
-        Ok(match attached {
-            Ok(None) => {
-                self.is_over = true;
-                Ok(())
+        let attach = || match server.attach(pane, clock, signals) {
+            Ok(None) => LoanEnd::Over,
+            Ok(Some(status)) if status.success() => LoanEnd::Back(Ok(())),
+            Ok(Some(status)) => {
+                LoanEnd::Back(Err(format!("tmux attach-session ended with {status}")))
             }
-            Ok(Some(status)) if status.success() => Ok(()),
-            Ok(Some(status)) => Err(format!("tmux attach-session ended with {status}")),
-            Err(error) => Err(error.to_string()),
-        })
+            Err(error) => LoanEnd::Back(Err(error.to_string())),
+        };
+        match keyboard.pause(|| terminal.lend(attach))? {
+            LoanEnd::Back(attached) => {
+                self.resize();
+                Ok(attached)
+            }
+            LoanEnd::Over => {
+                self.is_over = true;
+                Ok(Ok(()))
+            }
+        }
     }
 
     /// Types an answer into a pane, in a thread: an agent needs a moment before it takes Enter.

@@ -61,6 +61,15 @@ struct Shown {
     is_lent: bool,
 }
 
+/// The end of a loan of the terminal.
+#[derive(Debug)]
+pub(super) enum LoanEnd<T> {
+    /// The terminal is given back.
+    Back(T),
+    /// The program ends, and the terminal is another program's.
+    Over,
+}
+
 impl Terminal {
     /// Enters the terminal at standard output.
     ///
@@ -120,22 +129,32 @@ impl Terminal {
         }
     }
 
+    /// Forgets what the terminal shows: another program may have written there.
+    pub fn forget(&self) {
+        if let Some(mut shown) = lock_soon(&self.shown) {
+            shown.forget();
+        }
+    }
+
     /// Returns true while the terminal is ours; a panic leaves it.
     pub fn is_entered() -> bool {
         IS_ENTERED.load(Ordering::SeqCst)
     }
 
-    /// Leaves the terminal, does something else there, and enters it again.
+    /// Leaves the terminal, does something else there, and enters it again, unless that was the end.
     ///
     /// # Errors
     /// If the terminal cannot be entered again.
-    pub fn lend<T>(&self, other: impl FnOnce() -> T) -> Result<T> {
+    pub fn lend<T>(&self, other: impl FnOnce() -> LoanEnd<T>) -> Result<LoanEnd<T>> {
         if let Some(mut shown) = lock_soon(&self.shown) {
             shown.is_lent = true;
             shown.forget();
         }
         leave();
-        let done = other();
+        let done = match other() {
+            LoanEnd::Over => return Ok(LoanEnd::Over),
+            done => done,
+        };
         enter().map_err(|cause| Error::other("cannot set up the terminal").because(cause))?;
         if let Some(mut shown) = lock_soon(&self.shown) {
             shown.is_lent = false;

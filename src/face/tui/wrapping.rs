@@ -30,6 +30,11 @@ pub(super) fn wrapped(text: &str, columns: usize) -> Vec<String> {
     rows
 }
 
+/// Cuts safe text to some columns; an ellipsis ends what is cut.
+pub(super) fn shortened(text: &str, columns: usize) -> String {
+    wrapped_to(text, columns, 1).concat()
+}
+
 /// Wraps safe text into a number of lines; an ellipsis ends what is cut.
 pub(super) fn wrapped_to(text: &str, columns: usize, lines_max: usize) -> Vec<String> {
     let mut rows = wrapped(text, columns);

@@ -223,16 +223,21 @@ impl AgentStates {
         let program = foreground_program(capture.pid);
         // A nested tmux, or one on another host, draws its status line below the agent.
         rows.pop_if(|row| is_status_line(row));
-        let detected = self.rules.detect(&AgentScreen {
+        let screen = AgentScreen {
             rows: &rows,
             cursor: Some(capture.cursor),
             program: program.as_deref(),
-        });
+        };
+        let detected = self.rules.detect(&screen);
         // After a shell showed its prompt, the foreground program shows that the shell runs one.
         let detected = detected.or_else(|| {
             let running = self.rules.detect_program(program.as_deref()?)?;
             let current = self.debouncer.current()?;
             (current.agent == running.agent).then_some(running)
+        });
+        let detected = detected.or_else(|| {
+            let current = self.debouncer.current()?;
+            self.rules.detect_answered(current, &screen)
         });
         // The rules of other agents do not apply to this one.
         detected.filter(|detected| {

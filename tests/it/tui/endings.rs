@@ -69,6 +69,27 @@ fn it_can_be_suspended() {
 }
 
 #[test]
+fn a_suspended_ui_ends_by_a_signal_and_leaves_the_terminal_to_the_shell() {
+    let mut typed = Typed::new(120, 30);
+    let observed = TmuxServer::new();
+    observed.new_session("job", 80, 24, "exec cat");
+    let socket = observed.socket().display().to_string();
+    typed.line(&format!("td-observe tui -S {socket}"));
+    typed.shows("output job %0");
+    typed.key("C-z");
+    typed.shows("Stopped");
+    // In the background it waits for its turn.
+    typed.line("bg; echo code=$?");
+    typed.shows("code=0");
+    typed.line("kill %1; wait %1; echo over=$?");
+    typed.shows("over=0");
+    typed.is_at_the_prompt();
+    assert_eq!(typed.format("#{alternate_on} #{cursor_flag}"), "0 1");
+    typed.line("jobs; echo jobs=$?");
+    typed.shows("jobs=0");
+}
+
+#[test]
 fn it_ends_although_its_pane_is_left_attached() {
     let stage = shown();
     stage.keys(&["Enter"]);

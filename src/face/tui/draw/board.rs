@@ -48,7 +48,10 @@ pub(super) fn draw(model: &Model, area: Rect, buffer: &mut Buffer) {
                 &columns.text(row, &name, of, model.now),
                 usize::from(area.width),
             );
-            let style = of.map_or(Style::new(), style_of);
+            let style = match mark(row, of) {
+                'x' => Style::new().fg(Color::Red),
+                _ => of.map_or(Style::new(), style_of),
+            };
             put(buffer, at.0, at.1, area.width, &text, style);
             if selected == Some(index) {
                 put(
