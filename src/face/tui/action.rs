@@ -47,6 +47,10 @@ pub(super) enum Action {
         is_longer: bool,
     },
     Edit(Edit),
+    /// Brings back an input of before.
+    Recall {
+        is_older: bool,
+    },
     /// Takes what was typed.
     Accept,
     /// Completes a command, or changes whether Enter follows an answer.
@@ -100,6 +104,8 @@ fn typing(key: KeyEvent, is_control: bool, model: &Model) -> Action {
         KeyCode::End => Action::Edit(Edit::End),
         KeyCode::Up if is_help => Action::Move(Motion::Up),
         KeyCode::Down if is_help => Action::Move(Motion::Down),
+        KeyCode::Up => Action::Recall { is_older: true },
+        KeyCode::Down => Action::Recall { is_older: false },
         KeyCode::PageUp if is_help => Action::Move(Motion::PageUp),
         KeyCode::PageDown if is_help => Action::Move(Motion::PageDown),
         KeyCode::Char('a') if is_control => Action::Edit(Edit::Start),

@@ -60,6 +60,7 @@ const GROUPS: &[(&str, &[Binding])] = &[
         &[
             binding("/", "search in the whole history of the row"),
             binding("n N", "to the next and previous match"),
+            binding("Up Down", "while you type: what was typed before"),
             binding(
                 "f",
                 "filter: show matching lines only; with ! before it, the others",

@@ -17,6 +17,7 @@ mod window;
 
 mod bindings;
 mod prompt;
+mod recall;
 mod searching;
 mod timeline;
 

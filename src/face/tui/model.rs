@@ -7,6 +7,7 @@ use super::line::{Pattern, Position};
 use super::lines::Lines;
 use super::painted::StyledText;
 use super::prompt::Prompt;
+use super::recall::Recall;
 use super::searching::{Filtered, Search};
 use super::timeline::Timeline;
 use super::view::ViewKind;
@@ -130,6 +131,7 @@ pub(super) struct Model {
     pub at: Option<Timestamp>,
 
     pub prompt: Option<Prompt>,
+    pub recall: Recall,
     pub answered: Option<Answered>,
     pub help: Option<Help>,
     /// A line at the bottom until the next key.
@@ -170,6 +172,7 @@ impl Model {
             timeline: Timeline::new(),
             at: None,
             prompt: None,
+            recall: Recall::default(),
             answered: None,
             help: None,
             message: None,

@@ -19,7 +19,22 @@ impl Model {
             (PromptKind::Filter, Some(filter)) => filter.pattern.typed.clone(),
             _ => String::new(),
         };
+        self.recall.begin();
         self.prompt = Some(Prompt::new(kind, &typed));
+    }
+
+    /// Brings back an input of before, or what was typed after them.
+    pub(super) fn recall(&mut self, is_older: bool) {
+        let Some(prompt) = &mut self.prompt else {
+            return;
+        };
+        let found = match is_older {
+            true => self.recall.older(prompt.kind, &prompt.text()),
+            false => self.recall.newer(prompt.kind),
+        };
+        if let Some(text) = found {
+            *prompt = Prompt::new(prompt.kind, &text);
+        }
     }
 
     pub(super) fn edit(&mut self, edit: Edit) {
@@ -41,6 +56,7 @@ impl Model {
                 return;
             }
             prompt.edit(edit);
+            self.recall.begin();
             if let Some(answered) = &mut self.answered {
                 answered.is_enter_meant = false;
             }
@@ -90,6 +106,7 @@ impl Model {
             return;
         };
         let text = prompt.text();
+        self.recall.add(prompt.kind, &text);
         match prompt.kind {
             PromptKind::Answer => self.answer(prompt, effects),
             PromptKind::Filter => {

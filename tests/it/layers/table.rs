@@ -121,6 +121,7 @@ pub const PURE: &[&str] = &[
     "src/face/tui/pacer.rs",
     "src/face/tui/painted.rs",
     "src/face/tui/prompt.rs",
+    "src/face/tui/recall.rs",
     "src/face/tui/searching.rs",
     "src/face/tui/theme.rs",
     "src/face/tui/timeline.rs",

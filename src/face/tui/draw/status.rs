@@ -163,14 +163,21 @@ fn hints(model: &Model) -> Vec<&'static str> {
     let is_waiting = row.is_some_and(|row| row.attention() == Attention::NeedsYou);
     let has_pane = row.is_some_and(|row| row.pane.is_some() && !row.has_ended());
     let goes_in = model.layout().is_narrow && model.focus == Focus::Board;
-    let enter = match has_pane && !goes_in {
-        true => "Enter jump",
-        false => "Enter open",
+    let opens_time = model.view == ViewKind::Timeline && model.at.is_some();
+    let is_open = (model.focus, model.view) == (Focus::View, ViewKind::Output);
+    let enter = match has_pane && !goes_in && !opens_time {
+        true => Some("Enter jump"),
+        // What it would open is open.
+        false if is_open => None,
+        false => Some("Enter open"),
     };
-    let mut hints = match is_waiting {
-        true => vec!["r answer", enter, "] next", "/ search", "? help"],
-        false => vec![enter, "/ search", "f filter", "t timeline", "? help"],
+    let keys: &[&str] = match is_waiting {
+        true => &["] next", "/ search", "? help"],
+        false => &["/ search", "f filter", "t timeline", "? help"],
     };
+    let answer = is_waiting.then_some("r answer");
+    let mut hints: Vec<&str> = answer.into_iter().chain(enter).collect();
+    hints.extend(keys);
     if !model.about.allows_input {
         hints.retain(|hint| *hint != "r answer");
     }

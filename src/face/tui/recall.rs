@@ -1,0 +1,96 @@
+//! The inputs of before, which Up and Down bring back into the input line (pure).
+
+use super::prompt::PromptKind;
+
+/// The inputs that are remembered.
+const INPUTS_MAX: usize = 200;
+
+/// The inputs since the start. Answers are not among them: they may be secrets.
+#[derive(Debug, Default)]
+pub(super) struct Recall {
+    inputs: Vec<(PromptKind, String)>,
+    /// The input that is shown, and what was typed before it.
+    shown: Option<(usize, String)>,
+}
+
+impl Recall {
+    /// Remembers an input.
+    pub fn add(&mut self, kind: PromptKind, text: &str) {
+        self.shown = None;
+        if kind == PromptKind::Answer || text.trim().is_empty() {
+            return;
+        }
+        let input = (kind, text.to_owned());
+        self.inputs.retain(|before| *before != input);
+        self.inputs.push(input);
+        if self.inputs.len() > INPUTS_MAX {
+            self.inputs.remove(0);
+        }
+    }
+
+    /// Forgets which input is shown: another input line begins, or the line was edited.
+    pub fn begin(&mut self) {
+        self.shown = None;
+    }
+
+    /// Returns the input of the same kind before the shown one, and remembers what was typed.
+    pub fn older(&mut self, kind: PromptKind, typed: &str) -> Option<String> {
+        let (end, draft) = match &self.shown {
+            Some((at, draft)) => (*at, draft.clone()),
+            None => (self.inputs.len(), typed.to_owned()),
+        };
+        let at = self.inputs[..end].iter().rposition(|(of, _)| *of == kind)?;
+        self.shown = Some((at, draft));
+        Some(self.inputs[at].1.clone())
+    }
+
+    /// Returns the input after the shown one; after the last one, what was typed.
+    pub fn newer(&mut self, kind: PromptKind) -> Option<String> {
+        let (at, draft) = self.shown.take()?;
+        let later = self.inputs.iter().skip(at + 1);
+        let Some(next) = later.clone().position(|(of, _)| *of == kind) else {
+            return Some(draft);
+        };
+        self.shown = Some((at + 1 + next, draft));
+        Some(self.inputs[at + 1 + next].1.clone())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn inputs_come_back_in_their_order() {
+        let mut recall = Recall::default();
+        let (search, command) = (PromptKind::Search, PromptKind::Command);
+        for (kind, text) in [
+            (search, "one"),
+            (command, "now"),
+            (search, "two"),
+            (search, " "),
+            (PromptKind::Answer, "secret"),
+            (search, "one"),
+        ] {
+            recall.add(kind, text);
+        }
+        let is = |found: Option<String>, expected: Option<&str>| {
+            assert_eq!(found.as_deref(), expected);
+        };
+        is(recall.newer(search), None);
+        is(recall.older(search, "dra"), Some("one"));
+        is(recall.older(search, "one"), Some("two"));
+        is(recall.older(search, "two"), None);
+        is(recall.newer(search), Some("one"));
+        is(recall.newer(search), Some("dra"));
+        is(recall.newer(search), None);
+        is(recall.older(PromptKind::Answer, ""), None);
+        is(recall.older(command, ""), Some("now"));
+        recall.begin();
+        is(recall.newer(command), None);
+        for number in 0..2 * INPUTS_MAX {
+            recall.add(search, &number.to_string());
+        }
+        assert_eq!(recall.inputs.len(), INPUTS_MAX);
+    }
+}
