@@ -47,6 +47,7 @@ mod session;
 mod socket;
 mod sockets;
 mod start;
+mod waiting;
 mod wire;
 mod zmtp;
 

@@ -1,13 +1,10 @@
 //! The thread `td-kernel`: it connects a kernel's five sockets, reads and writes them, keeps the heartbeat,
 //! and owns the kernel's process, if this program started it.
 
-use std::io;
-use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
 use crossbeam_channel::Receiver;
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::beat::Beat;
 use super::connection::ConnectionInfo;
@@ -17,6 +14,7 @@ use super::line::Line;
 use super::orders::Order;
 use super::process::{KernelProcess, KernelStart, end_in_words, remove_connection_file};
 use super::socket::Socket;
+use super::waiting::{self, Flow, Ready};
 use super::wire::{Channel, Message, Signer};
 use crate::clock::Clock;
 use crate::error::{Error, Result};
@@ -64,6 +62,7 @@ pub(super) struct Sockets {
     /// The next attempt to connect is not before this time.
     connect_at: Option<Instant>,
     beat: Beat,
+    flow: Flow,
 }
 
 /// The state of all sockets together.
@@ -101,6 +100,7 @@ impl Sockets {
             state: State::Idle,
             connect_at: None,
             beat: Beat::default(),
+            flow: Flow::default(),
         }
     }
 
@@ -175,13 +175,15 @@ impl Sockets {
             if !self.lines.iter_mut().all(Line::write) {
                 self.disconnect(now);
             }
-            self.sleep(now)?;
-            for index in 0..self.lines.len() {
+            let ready = self.sleep(now)?;
+            for index in (0..self.lines.len()).filter(|index| ready.lines[*index]) {
                 if !self.read(index, &mut buffer, TURN_BYTES)? {
                     self.disconnect(now);
                 }
             }
-            self.check_process(&mut buffer)?;
+            if ready.process {
+                self.check_process(&mut buffer)?;
+            }
             self.check_connected();
             self.check_beat();
         }
@@ -296,7 +298,7 @@ impl Sockets {
     }
 
     /// Sleeps until a socket, the process, an order or a deadline needs attention.
-    fn sleep(&mut self, now: Instant) -> Result<(), End> {
+    fn sleep(&mut self, now: Instant) -> Result<Ready, End> {
         let wait = match self.state {
             State::Connected => self
                 .beat
@@ -304,33 +306,13 @@ impl Sockets {
                 .map(|due| due.saturating_duration_since(now)),
             _ => Some(CONNECT_AGAIN),
         };
-        let mut polled = vec![PollFd::new(&self.options.woken, PollFlags::IN)];
-        for line in &self.lines {
-            let Some(socket) = &line.socket else {
-                continue;
-            };
-            let mut flags = PollFlags::IN;
-            flags.set(PollFlags::OUT, !line.peer.output().is_empty());
-            polled.push(PollFd::from_borrowed_fd(socket.as_fd(), flags));
+        let (woken, process) = (&self.options.woken, self.process.as_ref());
+        let ready = waiting::wait(woken, &self.lines, process, wait, &self.flow)
+            .map_err(|cause| Error::other("cannot wait for the kernel's sockets").because(cause))?;
+        if ready.lines[Channel::Iopub as usize] {
+            self.flow.note(self.options.clock.now());
         }
-        polled.extend(self.process.iter().flat_map(KernelProcess::waits_for));
-        // Waits are a few seconds at most.
-        let wait = wait.map(|wait| Timespec::try_from(wait).unwrap_or_default());
-        match poll(&mut polled, wait.as_ref()) {
-            Ok(_) | Err(rustix::io::Errno::INTR) => {}
-            Err(cause) => {
-                return Err(Error::other("cannot wait for the kernel's sockets")
-                    .because(io::Error::from(cause))
-                    .into());
-            }
-        }
-        drop(polled);
-        // These bytes only wake.
-        let mut woken = [0; 64];
-        while rustix::io::read(&self.options.woken, &mut woken)
-            .is_ok_and(|count| count == woken.len())
-        {}
-        Ok(())
+        Ok(ready)
     }
 
     /// Reads a socket, about `bytes_max` bytes. Returns false if its peer has gone.
