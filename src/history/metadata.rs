@@ -191,6 +191,16 @@ impl RunMetadata {
     /// Replaces the file atomically. Requires the run's lock, because all writers share one
     /// temporary file.
     pub(super) fn write_in(&self, dir: &DirHandle) -> Result<()> {
+        self.write(dir, true)
+    }
+
+    /// Writes the file of a new run. It survives a power cut once `td-sync` has synced the directory: a run
+    /// begins without waiting for the disk.
+    pub(super) fn write_first(&self, dir: &DirHandle) -> Result<()> {
+        self.write(dir, false)
+    }
+
+    fn write(&self, dir: &DirHandle, is_synced: bool) -> Result<()> {
         let write = || {
             dir.remove(TEMPORARY)?;
             let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL;
@@ -198,8 +208,10 @@ impl RunMetadata {
             let mut text = serde_json::to_vec_pretty(self)?;
             text.push(b'\n');
             file.write_all(&text)?;
-            // Without this, a power cut may leave an empty file under the new name.
-            file.sync_data()?;
+            if is_synced {
+                // Without this, a power cut may leave an empty file under the new name.
+                file.sync_data()?;
+            }
             dir.rename(TEMPORARY, METADATA)
         };
         write().map_err(|cause| Error::file("cannot write", &dir.join(METADATA), cause))

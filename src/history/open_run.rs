@@ -73,11 +73,16 @@ impl RunDirectory {
         // gap.
         let missing = (last_seq.is_some() && in_file < promised).then_some((in_file, promised - 1));
         let resumed = before.is_some() || found.events.len() > 0;
+        let is_new = before.is_none();
         let metadata = match before {
             Some(before) => before.resumed(info, ts),
             None => RunMetadata::new(self.execution_id(), info, ts),
         };
-        if let Err(error) = metadata.write_in(&dir) {
+        let written = match is_new {
+            true => metadata.write_first(&dir),
+            false => metadata.write_in(&dir),
+        };
+        if let Err(error) = written {
             // A full disk must not prevent observation; the log waits for room.
             warnings.push(format!("{error:?}"));
         }

@@ -8,7 +8,7 @@
 
 use std::convert::Infallible;
 use std::fs::File;
-use std::path::PathBuf;
+use std::io;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -18,7 +18,7 @@ use rustix::fs::OFlags;
 use crate::error::{Error, Result};
 use crate::event::ExecutionId;
 use crate::history::dir::RunDirectory;
-use crate::history::dir_handle::{EVENTS, sync_directory};
+use crate::history::dir_handle::{EVENTS, METADATA, sync_directory};
 use crate::history::lock::RunLock;
 use crate::history::metadata::RunMetadata;
 use crate::history::notice::{LogNotice, LogNoticeKind};
@@ -59,11 +59,8 @@ pub(super) enum SyncJob {
         file: Arc<File>,
         done: Option<Sender<Infallible>>,
     },
-    /// Syncs the names in a run directory and its own name.
-    Directory {
-        id: ExecutionId,
-        path: PathBuf,
-    },
+    /// Syncs the metadata, the names in a run directory and its own name.
+    Directory(RunDirectory),
     /// Replaces the metadata.
     Metadata {
         directory: RunDirectory,
@@ -169,13 +166,13 @@ fn serve(queue: &Receiver<SyncJob>, report: &Sender<LogNotice>) {
                 drop(done);
                 (id, outcome)
             }
-            SyncJob::Directory { id, path } => {
-                let outcome = sync_directory(&path)
+            SyncJob::Directory(directory) => {
+                let path = directory.path();
+                let outcome = sync_metadata(&directory)
+                    .and_then(|()| sync_directory(path))
                     .and_then(|()| path.parent().map_or(Ok(()), sync_directory));
-                (
-                    id,
-                    outcome.map_err(|cause| Error::file("cannot sync", &path, cause)),
-                )
+                let outcome = outcome.map_err(|cause| Error::file("cannot sync", path, cause));
+                (directory.execution_id().clone(), outcome)
             }
             SyncJob::Metadata {
                 directory,
@@ -196,6 +193,18 @@ fn serve(queue: &Receiver<SyncJob>, report: &Sender<LogNotice>) {
             // While the writer takes no problems, the first ones suffice.
             let _ = report.try_send(notice);
         }
+    }
+}
+
+/// Syncs the metadata of a run, if it is there.
+fn sync_metadata(directory: &RunDirectory) -> io::Result<()> {
+    // A removed directory has nothing to sync.
+    let Ok(dir) = directory.open_dir() else {
+        return Ok(());
+    };
+    match dir.file(METADATA, OFlags::RDONLY) {
+        Err(cause) if cause.kind() == io::ErrorKind::NotFound => Ok(()),
+        file => file?.sync_data(),
     }
 }
 

@@ -364,11 +364,7 @@ impl LogWriter {
         let mut full = false;
         for run in self.runs.values_mut() {
             if run.is_directory_dirty {
-                let path = run.directory.path().to_owned();
-                let job = SyncJob::Directory {
-                    id: run.id.clone(),
-                    path,
-                };
+                let job = SyncJob::Directory(run.directory.clone());
                 run.is_directory_dirty = self.syncer.offer(job).is_err();
             }
             if run.is_dirty {
