@@ -1,6 +1,6 @@
 //! A Jupyter kernel's output: what its client costs beside `jupyter_client` in Python.
 //!
-//! One kernel of Python prints for both, in turn, on one core. `TD_JUPYTER` names a Python environment with `ipykernel` and
+//! One kernel of Python prints for both, in turn. `TD_JUPYTER` names a Python environment with `ipykernel` and
 //! `jupyter_client`; `.ci/jupyter` makes one.
 
 use std::fs;
@@ -47,12 +47,7 @@ pub fn run(table: &mut Table) {
     let home = tempfile::tempdir().unwrap();
     let spec = home.path().join("python3");
     fs::create_dir(&spec).unwrap();
-    // On one core: Python's threads hand a lock to each other, which takes half as long again where they do so
-    // from core to core, as they do beside a client that is mostly idle.
     let argv = [
-        "taskset",
-        "--cpu-list",
-        "0",
         python.to_str().unwrap(),
         "-m",
         "ipykernel_launcher",

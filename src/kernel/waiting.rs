@@ -18,7 +18,7 @@ const FLOW: Duration = Duration::from_millis(2);
 /// The pause before the next outputs of a flow: a turn of this thread for each would hold up the kernel.
 const FLOW_PAUSE: Duration = Duration::from_millis(1);
 
-/// What has something to report.
+/// The parts that have something to report.
 #[derive(Debug, Default)]
 pub(super) struct Ready {
     pub lines: [bool; 5],

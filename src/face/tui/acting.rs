@@ -77,7 +77,7 @@ impl Model {
             }
             Action::TimeSpan { .. } => self.say("+ and - are for the timeline (t)"),
             Action::Edit(edit) => self.edit(edit),
-            Action::Recall { is_older } => self.recall(is_older),
+            Action::EarlierInput { is_older } => self.earlier_input(is_older),
             Action::Accept => self.accept(effects),
             Action::Complete => self.complete(),
             Action::Unknown(key) => {

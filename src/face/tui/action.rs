@@ -48,7 +48,7 @@ pub(super) enum Action {
     },
     Edit(Edit),
     /// Brings back an input of before.
-    Recall {
+    EarlierInput {
         is_older: bool,
     },
     /// Takes what was typed.
@@ -104,8 +104,8 @@ fn typing(key: KeyEvent, is_control: bool, model: &Model) -> Action {
         KeyCode::End => Action::Edit(Edit::End),
         KeyCode::Up if is_help => Action::Move(Motion::Up),
         KeyCode::Down if is_help => Action::Move(Motion::Down),
-        KeyCode::Up => Action::Recall { is_older: true },
-        KeyCode::Down => Action::Recall { is_older: false },
+        KeyCode::Up => Action::EarlierInput { is_older: true },
+        KeyCode::Down => Action::EarlierInput { is_older: false },
         KeyCode::PageUp if is_help => Action::Move(Motion::PageUp),
         KeyCode::PageDown if is_help => Action::Move(Motion::PageDown),
         KeyCode::Char('a') if is_control => Action::Edit(Edit::Start),

@@ -17,7 +17,8 @@ mod window;
 
 mod bindings;
 mod prompt;
-mod recall;
+
+mod input_history;
 mod searching;
 mod timeline;
 

@@ -2,12 +2,12 @@
 
 use std::collections::VecDeque;
 
+use super::input_history::InputHistory;
 use super::layout::{Focus, Layout};
 use super::line::{Pattern, Position};
 use super::lines::Lines;
 use super::painted::StyledText;
 use super::prompt::Prompt;
-use super::recall::Recall;
 use super::searching::{Filtered, Search};
 use super::timeline::Timeline;
 use super::view::ViewKind;
@@ -131,7 +131,7 @@ pub(super) struct Model {
     pub at: Option<Timestamp>,
 
     pub prompt: Option<Prompt>,
-    pub recall: Recall,
+    pub input_history: InputHistory,
     pub answered: Option<Answered>,
     pub help: Option<Help>,
     /// A line at the bottom until the next key.
@@ -172,7 +172,7 @@ impl Model {
             timeline: Timeline::new(),
             at: None,
             prompt: None,
-            recall: Recall::default(),
+            input_history: InputHistory::default(),
             answered: None,
             help: None,
             message: None,

@@ -19,18 +19,18 @@ impl Model {
             (PromptKind::Filter, Some(filter)) => filter.pattern.typed.clone(),
             _ => String::new(),
         };
-        self.recall.begin();
+        self.input_history.begin();
         self.prompt = Some(Prompt::new(kind, &typed));
     }
 
     /// Brings back an input of before, or what was typed after them.
-    pub(super) fn recall(&mut self, is_older: bool) {
+    pub(super) fn earlier_input(&mut self, is_older: bool) {
         let Some(prompt) = &mut self.prompt else {
             return;
         };
         let found = match is_older {
-            true => self.recall.older(prompt.kind, &prompt.text()),
-            false => self.recall.newer(prompt.kind),
+            true => self.input_history.older(prompt.kind, &prompt.text()),
+            false => self.input_history.newer(prompt.kind),
         };
         if let Some(text) = found {
             *prompt = Prompt::new(prompt.kind, &text);
@@ -56,7 +56,7 @@ impl Model {
                 return;
             }
             prompt.edit(edit);
-            self.recall.begin();
+            self.input_history.begin();
             if let Some(answered) = &mut self.answered {
                 answered.is_enter_meant = false;
             }
@@ -106,7 +106,7 @@ impl Model {
             return;
         };
         let text = prompt.text();
-        self.recall.add(prompt.kind, &text);
+        self.input_history.add(prompt.kind, &text);
         match prompt.kind {
             PromptKind::Answer => self.answer(prompt, effects),
             PromptKind::Filter => {

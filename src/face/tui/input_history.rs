@@ -7,13 +7,13 @@ const INPUTS_MAX: usize = 200;
 
 /// The inputs since the start. Answers are not among them: they may be secrets.
 #[derive(Debug, Default)]
-pub(super) struct Recall {
+pub(super) struct InputHistory {
     inputs: Vec<(PromptKind, String)>,
     /// The input that is shown, and what was typed before it.
     shown: Option<(usize, String)>,
 }
 
-impl Recall {
+impl InputHistory {
     /// Remembers an input.
     pub fn add(&mut self, kind: PromptKind, text: &str) {
         self.shown = None;
@@ -62,7 +62,7 @@ mod tests {
 
     #[test]
     fn inputs_come_back_in_their_order() {
-        let mut recall = Recall::default();
+        let mut history = InputHistory::default();
         let (search, command) = (PromptKind::Search, PromptKind::Command);
         for (kind, text) in [
             (search, "one"),
@@ -72,25 +72,25 @@ mod tests {
             (PromptKind::Answer, "secret"),
             (search, "one"),
         ] {
-            recall.add(kind, text);
+            history.add(kind, text);
         }
         let is = |found: Option<String>, expected: Option<&str>| {
             assert_eq!(found.as_deref(), expected);
         };
-        is(recall.newer(search), None);
-        is(recall.older(search, "dra"), Some("one"));
-        is(recall.older(search, "one"), Some("two"));
-        is(recall.older(search, "two"), None);
-        is(recall.newer(search), Some("one"));
-        is(recall.newer(search), Some("dra"));
-        is(recall.newer(search), None);
-        is(recall.older(PromptKind::Answer, ""), None);
-        is(recall.older(command, ""), Some("now"));
-        recall.begin();
-        is(recall.newer(command), None);
+        is(history.newer(search), None);
+        is(history.older(search, "dra"), Some("one"));
+        is(history.older(search, "one"), Some("two"));
+        is(history.older(search, "two"), None);
+        is(history.newer(search), Some("one"));
+        is(history.newer(search), Some("dra"));
+        is(history.newer(search), None);
+        is(history.older(PromptKind::Answer, ""), None);
+        is(history.older(command, ""), Some("now"));
+        history.begin();
+        is(history.newer(command), None);
         for number in 0..2 * INPUTS_MAX {
-            recall.add(search, &number.to_string());
+            history.add(search, &number.to_string());
         }
-        assert_eq!(recall.inputs.len(), INPUTS_MAX);
+        assert_eq!(history.inputs.len(), INPUTS_MAX);
     }
 }
