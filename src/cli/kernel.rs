@@ -3,8 +3,9 @@
 use std::io::{self, IsTerminal, Read};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::time::{Duration, Instant};
 
-use crossbeam_channel::{never, select_biased};
+use crossbeam_channel::{Receiver, never, select_biased};
 use serde_json::{Map, Value};
 use signal_hook::consts::SIGINT;
 
@@ -296,9 +297,15 @@ pub(super) fn run(options: &Options, config: Config) -> Result<ExitCode, Failure
     };
     let job = engine.run_kernel(task)?;
     let reader_gone = printing.as_ref().map_or_else(never, |it| it.ended());
-    let end = wait(&mut engine, &job, is_listening, &reader_gone, &signals);
+    let end = wait(
+        &mut engine,
+        &job,
+        is_listening,
+        &reader_gone,
+        (&signals, &clock),
+    );
     // A source that waits for a kernel ends with the engine.
-    let is_over = end == End::Signalled;
+    let is_over = end != End::Done;
     live::finish(engine, printing, is_over, &signals, &clock);
     let ended = job.wait();
     let deadline = is_over.then(|| clock.now() + live::PRINT_REST);
@@ -325,6 +332,9 @@ pub(super) fn run(options: &Options, config: Config) -> Result<ExitCode, Failure
     }
 }
 
+/// The time in which interrupted code ends when its reader has gone.
+const UNREAD: Duration = Duration::from_secs(5);
+
 /// The end of a wait for a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum End {
@@ -342,25 +352,30 @@ fn wait(
     job: &KernelHandle,
     is_listening: bool,
     reader_gone: &Stop,
-    signals: &Signals,
+    (signals, clock): (&Signals, &Clock),
 ) -> End {
     let done = engine.done();
-    let interrupt = || {
+    let interrupt = |patience: Receiver<Instant>| {
         if !is_listening && job.control().interrupt() {
-            // Code that does not end is killed by the second Ctrl-C.
-            let _ = done.recv();
+            select_biased! {
+                recv(done) -> _ => {}
+                // The second Ctrl-C also kills the kernel.
+                recv(signals.first()) -> _ => {}
+                recv(patience) -> _ => {}
+            }
         }
     };
     select_biased! {
         recv(signals.first()) -> signal => {
             if signal == Ok(SIGINT) {
-                interrupt();
+                interrupt(never());
             }
             End::Signalled
         }
         recv(done) -> _ => End::Done,
         recv(reader_gone) -> _ => {
-            interrupt();
+            // Code that is not read and does not end is stopped.
+            interrupt(clock.after(UNREAD));
             End::Unread
         }
     }

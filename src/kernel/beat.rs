@@ -2,6 +2,8 @@
 
 use std::time::{Duration, Instant};
 
+use crate::error::Error;
+
 /// The pause between two heartbeats.
 const EVERY: Duration = Duration::from_secs(1);
 
@@ -52,6 +54,11 @@ impl Beat {
             None => self.next_at,
         }
     }
+}
+
+/// Returns the error of a kernel that does not beat.
+pub(super) fn silent() -> Error {
+    Error::gone("the kernel has not answered its heartbeat for 3 s: it is stopped or dead")
 }
 
 #[cfg(test)]

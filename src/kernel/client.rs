@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use crossbeam_channel::{never, select_biased};
 use serde_json::json;
 
+use super::beat::silent;
 use super::cell::{Cell, CellStep};
 use super::cell_listener::{CellEnd, CellListener, Unheard};
 use super::connection::ConnectionInfo;
@@ -15,6 +16,7 @@ use super::content::KernelInfoContent;
 use super::feed::Incoming;
 use super::kernelspec::{InterruptMode, KernelSpec};
 use super::link::Link;
+use super::missed_interrupt::MissedInterrupt;
 use super::orders::Order;
 use super::process::KernelStart;
 use super::session::{KernelControl, Session};
@@ -205,16 +207,14 @@ impl Kernel {
             }
             if now >= ask_at && ids.len() < 64 {
                 // A kernel that runs code answers on its control socket only.
-                for channel in [Channel::Shell, Channel::Control] {
-                    if channel == Channel::Shell && !ids.is_empty() {
-                        continue;
-                    }
+                let shell = ids.is_empty().then_some(Channel::Shell);
+                for channel in shell.into_iter().chain([Channel::Control]) {
                     ids.push(self.send(channel, "kernel_info_request", &json!({})));
                 }
                 ask_at = now + ASK_AGAIN;
             }
-            let Some(incoming) = self.receive(Some(ask_at.max(now + Duration::from_millis(1))))?
-            else {
+            let next = ask_at.max(now + Duration::from_millis(1));
+            let Some(incoming) = self.receive(Some(next))? else {
                 continue;
             };
             match incoming {
@@ -229,6 +229,7 @@ impl Kernel {
                     }
                 }
                 Incoming::Gone(error) => return Err(error),
+                Incoming::Disconnected => self.connected()?,
                 Incoming::Beating(is_beating) => self.beats(is_beating)?,
                 _ => {}
             }
@@ -242,8 +243,7 @@ impl Kernel {
             info.language_info.version,
             info.protocol_version
         );
-        let is_python = self.spec.as_ref().is_some_and(|spec| spec.is_python);
-        if is_python {
+        if self.spec.as_ref().is_some_and(|spec| spec.is_python) {
             // Only a kernel of our own is changed.
             self.run_silently(PROMPT_OUTPUT)?;
         }
@@ -290,11 +290,13 @@ impl Kernel {
             "code": code, "silent": true, "store_history": false, "user_expressions": {},
             "allow_stdin": false, "stop_on_error": false,
         });
-        self.request(&content, &mut Unheard).map(drop)
+        let missed = MissedInterrupt::new(u64::MAX);
+        self.request(&content, &mut Unheard, missed).map(drop)
     }
 
     /// Runs code and reports what it does until it has ended.
     pub(crate) fn run(&mut self, code: &str, listener: &mut dyn CellListener) -> Result<CellEnd> {
+        let missed = MissedInterrupt::new(self.control.interrupts());
         self.catch_up()?;
         self.ready()?;
         let content = json!({
@@ -303,7 +305,7 @@ impl Kernel {
             // The next request is sent when this one has ended; older kernels would abort it.
             "stop_on_error": false,
         });
-        self.request(&content, listener)
+        self.request(&content, listener, missed)
     }
 
     /// Requests an execution and waits for its end.
@@ -311,6 +313,7 @@ impl Kernel {
         &mut self,
         content: &serde_json::Value,
         listener: &mut dyn CellListener,
+        mut missed: MissedInterrupt,
     ) -> Result<CellEnd> {
         let id = self.send(Channel::Shell, "execute_request", content);
         let mut cell = Cell::default();
@@ -319,7 +322,9 @@ impl Kernel {
         let mut is_stopping = false;
         loop {
             let now = self.clock.now();
-            let tick = listener.tick(now);
+            if missed.is_due(now) {
+                self.control.interrupt_again();
+            }
             if until.is_some_and(|until| now >= until) {
                 if is_stopping {
                     return Err(Error::gone("the code was stopped"));
@@ -330,7 +335,12 @@ impl Kernel {
                 }
                 break;
             }
-            let incoming = match self.receive(tick.into_iter().chain(until).min()) {
+            let deadlines = listener
+                .tick(now)
+                .into_iter()
+                .chain(until)
+                .chain(missed.deadline());
+            let incoming = match self.receive(deadlines.min()) {
                 Ok(Some(incoming)) => incoming,
                 Ok(None) => continue,
                 Err(stopped) if is_stopping => return Err(stopped),
@@ -348,6 +358,7 @@ impl Kernel {
                     if cell.has_reply() && cell.is_idle() {
                         break;
                     }
+                    missed.note(&message.msg_type, self.control.interrupts(), now);
                     // Outputs may still come, and the listener may be slow.
                     if (cell.has_reply() || cell.is_idle()) && !is_stopping {
                         until = Some(self.clock.now() + LAST_OUTPUTS);
@@ -423,10 +434,6 @@ impl Kernel {
     }
 }
 
-fn silent() -> Error {
-    Error::gone("the kernel has not answered its heartbeat for 3 s: it is stopped or dead")
-}
-
 impl Drop for Kernel {
     fn drop(&mut self) {
         let shutdown = self.control.session.shutdown(false);
@@ -438,7 +445,6 @@ impl fmt::Debug for Kernel {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Kernel")
             .field("spec", &self.spec.as_ref().map(KernelSpec::name))
-            .field("is_ready", &self.is_ready)
             .finish_non_exhaustive()
     }
 }

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
@@ -92,20 +93,37 @@ pub(crate) struct KernelOutcome {
 
 /// Interrupts the code of a job from another thread.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct TaskControl(Arc<OnceLock<KernelControl>>);
+pub(crate) struct TaskControl(Arc<SharedControl>);
+
+#[derive(Debug, Default)]
+struct SharedControl {
+    /// The kernel, once it is connected.
+    control: OnceLock<KernelControl>,
+    /// The job was interrupted, perhaps before that.
+    is_interrupted: AtomicBool,
+}
 
 impl TaskControl {
-    /// Interrupts the code; returns false if no kernel is connected yet.
+    /// Interrupts the code; returns false if no kernel is connected yet. Then the code does not begin.
     pub fn interrupt(&self) -> bool {
-        let control = self.0.get();
+        self.0.is_interrupted.store(true, Ordering::SeqCst);
+        let control = self.0.control.get();
         control.inspect(|control| control.interrupt()).is_some()
     }
 
     /// Kills a kernel that the job started.
     pub fn kill(&self) {
-        if let Some(control) = self.0.get() {
+        if let Some(control) = self.0.control.get() {
             control.kill();
         }
+    }
+
+    fn connect(&self, control: KernelControl) {
+        let _ = self.0.control.set(control);
+    }
+
+    fn is_interrupted(&self) -> bool {
+        self.0.is_interrupted.load(Ordering::SeqCst)
     }
 }
 
@@ -128,7 +146,7 @@ fn run(mut task: KernelTask, context: &SourceContext) -> Result<KernelOutcome> {
         KernelChoice::Connect(info) => Kernel::open(info, None, clock, stop)?,
         KernelChoice::Start(spec) => Kernel::launch(spec, clock, stop)?,
     };
-    let _ = task.control.0.set(kernel.control());
+    task.control.connect(kernel.control());
     if task.cells.is_some() {
         kernel.ready()?;
     }
@@ -175,16 +193,21 @@ fn run_cells(
     emitter: &EventEmitter,
     context: &SourceContext,
 ) -> Result<Option<KernelOutcome>> {
-    let control = kernel.control();
+    let (control, task_control) = (kernel.control(), task.control.clone());
     let mut reporter = CellReporter {
         outputs: OutputEvents::new(emitter, task.lines_max, task.byte_sink.take(), context),
         ask: task.ask.take(),
         recorder: task.recorder.take(),
-        interrupts: control.interrupts(),
         control,
+        is_unread: false,
     };
     let mut has_failed = false;
     for cell in cells {
+        // An interrupt before the code is one of the code.
+        if task_control.is_interrupted() {
+            has_failed = true;
+            break;
+        }
         let began = context.clock.now();
         let number = Some(cell.number);
         emit_started(emitter, &cell.code, number);
@@ -196,6 +219,10 @@ fn run_cells(
             Ok(end) => end,
             Err(error) => {
                 emit_completed(emitter, None, number, duration);
+                if let Some(recorder) = &mut reporter.recorder {
+                    // What the cell has printed is kept.
+                    recorder.end(cell.number, None)?;
+                }
                 return match thread::is_stopped(&context.stop) {
                     true => Ok(None),
                     false => Err(error),
@@ -211,7 +238,7 @@ fn run_cells(
         if let Some(recorder) = &mut reporter.recorder {
             recorder.end(cell.number, end.count)?;
         }
-        let is_interrupted = reporter.control.interrupts() > reporter.interrupts;
+        let is_interrupted = reporter.control.interrupts() > 0;
         has_failed = !end.status.is_ok() && (!cell.may_fail || is_interrupted);
         if has_failed {
             break;
@@ -277,6 +304,14 @@ fn listen(
             }
         });
         match heard {
+            // What has no reader is not listened to.
+            Ok(true) if outputs.is_closed() => {
+                let lost_lines = outputs.finish(context.clock.now());
+                return Ok(Some(KernelOutcome {
+                    has_failed: false,
+                    lost_lines,
+                }));
+            }
             Ok(true) => {}
             ended => {
                 let lost_lines = outputs.finish(context.clock.now());
@@ -328,8 +363,8 @@ struct CellReporter {
     ask: Option<Ask>,
     recorder: Option<Box<dyn CellRecorder>>,
     control: KernelControl,
-    /// The number of interrupts before the first cell.
-    interrupts: u64,
+    /// The code was interrupted, because what it prints is not read.
+    is_unread: bool,
 }
 
 impl CellListener for CellReporter {
@@ -339,8 +374,10 @@ impl CellListener for CellReporter {
         if let Some(recorder) = &mut self.recorder {
             recorder.output(output);
         }
-        if self.outputs.is_closed() {
-            // The reader of what is passed on has gone, as with a broken pipe.
+        if !self.is_unread && self.outputs.is_closed() {
+            // The reader of what is passed on has gone, as with a broken pipe. One interrupt is enough: more
+            // would reach the kernel itself.
+            self.is_unread = true;
             self.control.interrupt();
         }
     }

@@ -34,6 +34,7 @@ mod line;
 mod link;
 #[cfg(feature = "cli")]
 mod listening;
+mod missed_interrupt;
 #[cfg(feature = "cli")]
 mod notebook;
 mod orders;

@@ -44,7 +44,12 @@ pub(super) struct KernelProcess {
 impl KernelProcess {
     pub fn start(start: &KernelStart) -> Result<Self> {
         let argv = start.spec.command(&start.connection_file);
-        let guarded = guard(env::var_os("PATH").as_deref());
+        let path = env::var_os("PATH");
+        // A program that is missing is reported as such, and not by the guard.
+        let guarded = match argv.first().is_some_and(|of| is_there(of, path.as_deref())) {
+            true => guard(path.as_deref()),
+            false => Vec::new(),
+        };
         let mut words = guarded.into_iter().chain(argv);
         // A specification has at least one word.
         let mut command = Command::new(words.next().unwrap_or_default());
@@ -129,13 +134,21 @@ impl KernelProcess {
 
 /// Returns the words before a command that let the system end it with its parent thread, where they exist.
 fn guard(path: Option<&OsStr>) -> Vec<OsString> {
-    let mut directories = path.into_iter().flat_map(env::split_paths);
-    let is_there = |directory: PathBuf| directory.join("setpriv").is_file();
-    match cfg!(target_os = "linux") && directories.any(is_there) {
+    match cfg!(target_os = "linux") && is_there(OsStr::new("setpriv"), path) {
         true => ["setpriv", "--pdeathsig", "KILL", "--"]
             .map(OsString::from)
             .to_vec(),
         false => Vec::new(),
+    }
+}
+
+/// Returns true if a program exists: at its path, or in a directory of `PATH`.
+fn is_there(program: &OsStr, path: Option<&OsStr>) -> bool {
+    let mut directories = path.into_iter().flat_map(env::split_paths);
+    let mut in_path = || directories.any(|directory| directory.join(program).is_file());
+    match program.as_encoded_bytes().contains(&b'/') {
+        true => Path::new(program).is_file(),
+        false => in_path(),
     }
 }
 

@@ -92,6 +92,11 @@ impl KernelControl {
     /// Interrupts the code that the kernel runs, as Ctrl-C does. The kernel stays usable.
     pub fn interrupt(&self) {
         self.interrupts.fetch_add(1, Ordering::SeqCst);
+        self.interrupt_again();
+    }
+
+    /// Interrupts code that an earlier interrupt has missed: it came before the kernel began to run it.
+    pub(super) fn interrupt_again(&self) {
         self.orders.send(match self.mode {
             InterruptMode::Signal => Order::Signal(Signal::INT),
             InterruptMode::Message => {

@@ -161,8 +161,10 @@ impl Message {
         // Of no concern here, but a message whose metadata are no JSON is damaged.
         serde_json::from_slice::<&RawValue>(metadata)
             .map_err(|error| malformed("metadata", error))?;
+        // Python's kernel prints a byte that is no UTF-8, such as one of a file's name, as that byte.
+        let content = String::from_utf8_lossy(content);
         let content =
-            serde_json::from_slice(content).map_err(|error| malformed("content", error))?;
+            serde_json::from_str(&content).map_err(|error| malformed("content", error))?;
         Ok(Self {
             channel,
             msg_type: header.msg_type,

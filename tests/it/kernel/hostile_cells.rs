@@ -98,7 +98,8 @@ fn a_kernel_that_closes_in_the_middle_of_a_cell() {
     assert!(kernel.execute("code", |_, _| {}).unwrap().status.is_ok());
     // A kernel that is gone is so at once, again and again.
     drop(fake);
-    assert!(kernel.execute("code", |_, _| {}).unwrap_err().is_gone());
+    let error = kernel.execute("code", |_, _| {}).unwrap_err();
+    assert!(error.is_gone(), "{error:?}");
     let began = Instant::now();
     assert!(kernel.execute("code", |_, _| {}).unwrap_err().is_gone());
     assert!(kernel.execute("code", |_, _| {}).unwrap_err().is_gone());

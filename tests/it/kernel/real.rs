@@ -1,7 +1,8 @@
 //! Code on a real kernel of Python, from the library and from the program.
 
 use std::fs;
-use std::process::Command;
+use std::io::{BufRead, BufReader};
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
@@ -270,6 +271,80 @@ fn whatever_ends_the_program_its_kernel_ends_too() {
             }
         });
     }
+}
+
+/// The code counts the interrupts: more than one could end the kernel itself.
+#[test]
+fn a_reader_that_leaves_interrupts_a_foreign_kernel_once() {
+    let Some(python) = python() else { return };
+    let home = KernelHome::new(python);
+    let foreign = Foreign::start(&home, python);
+    let count = home.directory.path().join("count");
+    let code = format!(
+        "import signal, time\ncount = 0\ndef on(*_):\n    global count\n    count += 1\n    \
+         open({:?}, 'w').write(str(count))\nsignal.signal(signal.SIGINT, on)\n\
+         until = time.time() + 2\nwhile time.time() < until: print('y', flush=True)",
+        count.display()
+    );
+    let args = ["--connection", foreign.connection(), "-c", &code];
+    let mut command = home.command(&args);
+    command.stdout(Stdio::piped()).stderr(Stdio::null());
+    let mut child = command.spawn().unwrap();
+    let mut line = String::new();
+    let mut reader = BufReader::new(child.stdout.take().unwrap());
+    reader.read_line(&mut line).unwrap();
+    drop(reader);
+    child.wait().unwrap();
+    assert_eq!(
+        (line.as_str(), fs::read_to_string(count).unwrap().as_str()),
+        ("y\n", "1")
+    );
+}
+
+/// An interrupt while the kernel starts, or just after the request, is one of the code.
+#[test]
+fn an_early_interrupt_is_not_lost() {
+    let Some(python) = python() else { return };
+    let home = KernelHome::new(python);
+    let foreign = Foreign::start(&home, python);
+    let info = ConnectionInfo::read(&foreign.file).unwrap();
+    let mut kernel = Kernel::connect(&info).unwrap();
+    let control = kernel.control();
+    for micros in [300, 1_000, 2_000, 5_000, 10_000, 20_000] {
+        let control = control.clone();
+        let early = std::thread::spawn(move || {
+            std::thread::park_timeout(Duration::from_micros(micros));
+            control.interrupt();
+        });
+        let result = kernel.execute(
+            "import time\nfor _ in range(600): time.sleep(0.1)",
+            |_, _| {},
+        );
+        early.join().unwrap();
+        assert!(!result.unwrap().status.is_ok(), "{micros} µs");
+    }
+}
+
+/// A byte that is no UTF-8 is printed by Python as itself.
+#[test]
+fn bytes_that_are_no_text_are_replaced() {
+    let Some(python) = python() else { return };
+    let home = KernelHome::new(python);
+    let output = Running::start(home.on_new(&["-c", "print('a\\udc80b')"])).end();
+    assert_code(&output, 0);
+    assert_eq!(text(&output.stdout), "a\u{fffd}b\n");
+}
+
+#[test]
+fn a_missing_program_of_a_kernel_is_reported_as_such() {
+    let home = KernelHome::new(std::path::Path::new("/no/such/python"));
+    let output = Running::start(home.on_new(&["-c", "1"])).end();
+    assert_code(&output, 127);
+    let said = text(&output.stderr);
+    assert!(
+        said.contains("/no/such/python") && said.lines().count() == 1,
+        "{said}"
+    );
 }
 
 #[test]

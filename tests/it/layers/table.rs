@@ -55,6 +55,7 @@ pub const PURE: &[&str] = &[
     "src/kernel/cell.rs",
     "src/kernel/cell_listener.rs",
     "src/kernel/content.rs",
+    "src/kernel/missed_interrupt.rs",
     "src/kernel/notebook.rs",
     "src/kernel/wire.rs",
     "src/kernel/zmtp.rs",
