@@ -193,8 +193,7 @@ pub const ECHO: &str = "stty -echo; echo ready; while read line; do printf '%b\\
 fn wrong_usage_is_one_line_and_2() {
     let data = tempfile::tempdir().unwrap();
     for args in [
-        &[][..],
-        &["wacth"],
+        &["wacth"][..],
         &["watch", "--interval", "0ms"],
         &["watch", "--interval=-5s"],
         &["watch", "--nonsense"],
@@ -215,6 +214,14 @@ fn wrong_usage_is_one_line_and_2() {
             "{args:?}: {output:#?}"
         );
     }
+    // Without arguments and without a terminal, the help precedes the line.
+    let alone = run(&[], data.path());
+    assert_code(&alone, 2);
+    assert_eq!(text(&alone.stderr).matches('\n').count(), 1, "{alone:#?}");
+    assert!(
+        text(&alone.stdout).contains("Usage: td-observe"),
+        "{alone:#?}"
+    );
     let unwritable = run(&["watch", "--data-dir", "/dev/null/x"], data.path());
     assert!(
         text(&unwritable.stderr).contains("/dev/null/x"),
