@@ -124,14 +124,7 @@ impl StateRules {
         let agent = self.0.iter().find(|agent| agent.shell.is_some())?;
         let (shell, name) = (agent.shell.as_ref()?, ShellRules::name(program));
         let is_work = !name.is_empty() && !shell.programs.contains(name);
-        is_work.then(|| DetectedState {
-            agent: agent.name.clone(),
-            state: AgentState::Working,
-            rule: "program".to_owned(),
-            line: name.chars().take(200).collect(),
-            inferred: true,
-            asks: None,
-        })
+        is_work.then(|| inferred_work(&agent.name, "program", name))
     }
 
     /// Infers that the question of a script was answered, where its screen shows no state: the row of the
@@ -151,14 +144,7 @@ impl StateRules {
         let row = row.trim();
         let is_open = |asks: &String| row.starts_with(asks.trim_end_matches('…'));
         let is_answered = !before.asks.as_ref().is_some_and(is_open);
-        is_answered.then(|| DetectedState {
-            agent: agent.name.clone(),
-            state: AgentState::Working,
-            rule: "answered".to_owned(),
-            line: row.chars().take(200).collect(),
-            inferred: true,
-            asks: None,
-        })
+        is_answered.then(|| inferred_work(&agent.name, "answered", row))
     }
 
     /// Returns the state that a screen shows; `None` where no rule matches.
@@ -179,5 +165,17 @@ impl StateRules {
             (*confidence, std::cmp::Reverse(candidate.foot()))
         });
         matches.iter().find_map(|(_, candidate)| candidate.detect())
+    }
+}
+
+/// Returns the state of a shell that works, as its program or a row of its screen shows.
+fn inferred_work(agent: &str, rule: &str, line: &str) -> DetectedState {
+    DetectedState {
+        agent: agent.to_owned(),
+        state: AgentState::Working,
+        rule: rule.to_owned(),
+        line: line.chars().take(200).collect(),
+        inferred: true,
+        asks: None,
     }
 }
