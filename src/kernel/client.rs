@@ -12,25 +12,19 @@ use super::beat::silent;
 use super::cell::{Cell, CellStep};
 use super::cell_listener::{CellEnd, CellListener, Unheard};
 use super::connection::ConnectionInfo;
-use super::content::KernelInfoContent;
 use super::feed::Incoming;
 use super::kernelspec::{InterruptMode, KernelSpec};
 use super::link::Link;
 use super::missed_interrupt::MissedInterrupt;
 use super::orders::Order;
 use super::process::KernelStart;
+use super::readiness::Readiness;
 use super::session::{KernelControl, Session};
 use super::start::prepare_start;
 use super::wire::{Channel, Message, Signer};
 use crate::clock::Clock;
 use crate::error::{Error, Result};
 use crate::thread::{Stop, is_stopped};
-
-/// The time in which a kernel answers its first request, unless it is seen to be busy.
-const ANSWER_WITHIN: Duration = Duration::from_secs(10);
-
-/// The pause between two first requests: a subscription takes effect a moment after the connection.
-const ASK_AGAIN: Duration = Duration::from_millis(200);
 
 /// The time for the next message of a cell whose request was answered, or whose kernel is idle.
 const LAST_OUTPUTS: Duration = Duration::from_secs(5);
@@ -41,8 +35,19 @@ const COLLECTED_BYTES: usize = 256 * 1024 * 1024;
 /// The time for an interrupted cell to end when the engine stops.
 const STOP_GRACE: Duration = Duration::from_secs(2);
 
-/// Makes the streams of a Python kernel pass on text after 20 ms instead of 200 ms.
+/// Makes the streams of a Python kernel pass on text after 20 ms instead of ipykernel's 200 ms.
 const PROMPT_OUTPUT: &str = r#"exec("import sys\nfor stream in (sys.stdout, sys.stderr):\n    if hasattr(stream, 'flush_interval'):\n        stream.flush_interval = 0.02", {})"#;
+
+/// The relation to a kernel, in the order in which it is made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Contact {
+    Connecting,
+    Connected,
+    /// The first request was answered, and outputs arrive.
+    Ready,
+    /// The kernel passes on at once what code prints, as far as it can.
+    Prompt,
+}
 
 /// A kernel of Jupyter.
 ///
@@ -59,7 +64,8 @@ const PROMPT_OUTPUT: &str = r#"exec("import sys\nfor stream in (sys.stdout, sys.
 /// # }
 /// ```
 ///
-/// Dropping it ends a kernel that this program started, and leaves any other alone.
+/// Before the first code runs in a Python kernel, its streams are set to pass on text after 20 ms instead of
+/// 200 ms, also in a kernel of another program. Dropping it ends a kernel that this program started, and no other.
 pub struct Kernel {
     link: Link,
     control: KernelControl,
@@ -68,8 +74,9 @@ pub struct Kernel {
     stop: Stop,
     spec: Option<KernelSpec>,
     connection_file: Option<PathBuf>,
-    /// The first request was answered.
-    is_ready: bool,
+    contact: Contact,
+    /// The kernel runs Python; known when it is ready.
+    is_python: bool,
     /// The last heartbeat was not answered.
     is_silent: bool,
     /// The interval at which callbacks get text.
@@ -133,7 +140,8 @@ impl Kernel {
             stop,
             spec,
             connection_file,
-            is_ready: false,
+            contact: Contact::Connecting,
+            is_python: false,
             is_silent: false,
             interval: Duration::ZERO,
             collected_bytes: COLLECTED_BYTES,
@@ -169,7 +177,7 @@ impl Kernel {
         }
         let shutdown = self.control.session.shutdown(true);
         self.link.orders().send(Order::Restart { shutdown });
-        (self.is_ready, self.is_silent) = (false, false);
+        self.disconnected();
         while !matches!(self.receive(None)?, Some(Incoming::Restarting)) {}
         self.connected()?;
         self.ready()
@@ -179,62 +187,51 @@ impl Kernel {
     fn connected(&mut self) -> Result<()> {
         loop {
             match self.receive(None)? {
-                Some(Incoming::Connected) => return Ok(()),
-                Some(Incoming::Gone(error)) => return Err(error),
+                Some(Incoming::Connected) => break,
+                Some(Incoming::Gone(error)) => return Err(self.gone(error)),
                 _ => {}
             }
         }
+        self.contact = Contact::Connected;
+        Ok(())
     }
 
-    /// Waits until the kernel answers and its outputs arrive. Those of the first moments after a connection
-    /// would be lost.
+    /// Notes that the sockets are to be connected again.
+    fn disconnected(&mut self) {
+        (self.contact, self.is_silent) = (Contact::Connecting, false);
+    }
+
+    /// Notes that the kernel is gone. Nothing more comes by itself; a request gets the reason again.
+    fn gone(&mut self, error: Error) -> Error {
+        self.contact = Contact::Connected;
+        error
+    }
+
+    /// Waits until the kernel answers and its outputs arrive.
     pub(crate) fn ready(&mut self) -> Result<()> {
-        if self.is_ready {
+        if self.contact >= Contact::Ready {
             return Ok(());
         }
-        let began = self.clock.now();
-        let (mut ask_at, mut ids) = (began, Vec::new());
-        let (mut has_reply, mut is_heard, mut is_busy) = (false, false, false);
-        let mut info = KernelInfoContent::default();
-        while !(has_reply && is_heard) {
+        if self.contact == Contact::Connecting {
+            self.connected()?;
+        }
+        let mut readiness = Readiness::new(self.clock.now());
+        let info = loop {
+            if let Some(info) = readiness.ready() {
+                break info;
+            }
             let now = self.clock.now();
-            if !is_busy && now >= began + ANSWER_WITHIN {
-                return Err(Error::timeout(format!(
-                    "the kernel has not answered for {} s: it runs other code, or the key of the \
-                     connection file is not its key",
-                    ANSWER_WITHIN.as_secs()
-                )));
+            for channel in readiness.due(now)? {
+                readiness.asked(self.send(*channel, "kernel_info_request", &json!({})));
             }
-            if now >= ask_at && ids.len() < 64 {
-                // A kernel that runs code answers on its control socket only.
-                let shell = ids.is_empty().then_some(Channel::Shell);
-                for channel in shell.into_iter().chain([Channel::Control]) {
-                    ids.push(self.send(channel, "kernel_info_request", &json!({})));
-                }
-                ask_at = now + ASK_AGAIN;
-            }
-            let next = ask_at.max(now + Duration::from_millis(1));
-            let Some(incoming) = self.receive(Some(next))? else {
-                continue;
-            };
-            match incoming {
-                Incoming::Message(message) => {
-                    let is_ours = ids.contains(&message.parent_id);
-                    if message.channel == Channel::Iopub {
-                        is_busy |= message.parent_type == "execute_request";
-                        is_heard |= is_ours;
-                    } else if is_ours && message.msg_type == "kernel_info_reply" {
-                        has_reply = true;
-                        info = message.content().unwrap_or_default();
-                    }
-                }
-                Incoming::Gone(error) => return Err(error),
-                Incoming::Disconnected => self.connected()?,
-                Incoming::Beating(is_beating) => self.beats(is_beating)?,
+            match self.receive(Some(readiness.deadline(now)))? {
+                Some(Incoming::Message(message)) => readiness.note(&message),
+                Some(Incoming::Gone(error)) => return Err(self.gone(error)),
+                Some(Incoming::Disconnected) => self.connected()?,
+                Some(Incoming::Beating(is_beating)) => self.beats(is_beating)?,
                 _ => {}
             }
-        }
-        self.is_ready = true;
+        };
         log::debug!(
             "kernel: {} {}, {} {}, protocol {}",
             info.implementation,
@@ -243,10 +240,22 @@ impl Kernel {
             info.language_info.version,
             info.protocol_version
         );
-        if self.spec.as_ref().is_some_and(|spec| spec.is_python) {
-            // Only a kernel of our own is changed.
-            self.run_silently(PROMPT_OUTPUT)?;
+        self.is_python = info.language_info.name.eq_ignore_ascii_case("python");
+        self.contact = Contact::Ready;
+        Ok(())
+    }
+
+    /// Makes a Python kernel pass on what code prints as it comes.
+    fn make_prompt(&mut self) -> Result<()> {
+        if self.contact < Contact::Prompt && self.is_python {
+            let content = json!({
+                "code": PROMPT_OUTPUT, "silent": true, "store_history": false,
+                "user_expressions": {}, "allow_stdin": false, "stop_on_error": false,
+            });
+            let missed = MissedInterrupt::new(u64::MAX);
+            self.request(&content, &mut Unheard, missed)?;
         }
+        self.contact = Contact::Prompt;
         Ok(())
     }
 
@@ -256,13 +265,10 @@ impl Kernel {
             match incoming {
                 Incoming::Beating(is_beating) => self.is_silent = !is_beating,
                 Incoming::Disconnected => {
-                    (self.is_ready, self.is_silent) = (false, false);
+                    self.disconnected();
                     self.connected()?;
                 }
-                Incoming::Gone(error) => {
-                    self.is_ready = false;
-                    return Err(error);
-                }
+                Incoming::Gone(error) => return Err(self.gone(error)),
                 _ => {}
             }
         }
@@ -285,20 +291,12 @@ impl Kernel {
         }
     }
 
-    fn run_silently(&mut self, code: &str) -> Result<()> {
-        let content = json!({
-            "code": code, "silent": true, "store_history": false, "user_expressions": {},
-            "allow_stdin": false, "stop_on_error": false,
-        });
-        let missed = MissedInterrupt::new(u64::MAX);
-        self.request(&content, &mut Unheard, missed).map(drop)
-    }
-
     /// Runs code and reports what it does until it has ended.
     pub(crate) fn run(&mut self, code: &str, listener: &mut dyn CellListener) -> Result<CellEnd> {
         let missed = MissedInterrupt::new(self.control.interrupts());
         self.catch_up()?;
         self.ready()?;
+        self.make_prompt()?;
         let content = json!({
             "code": code, "silent": false, "store_history": true, "user_expressions": {},
             "allow_stdin": listener.allows_questions(),
@@ -369,15 +367,12 @@ impl Kernel {
                 Incoming::Beating(is_beating) => self.beats(is_beating)?,
                 Incoming::Disconnected if self.is_own() => {}
                 Incoming::Disconnected => {
-                    (self.is_ready, self.is_silent) = (false, false);
+                    self.disconnected();
                     return Err(Error::gone(
                         "the kernel closed its connections while the code ran: it ended or was restarted",
                     ));
                 }
-                Incoming::Gone(error) => {
-                    self.is_ready = false;
-                    return Err(error);
-                }
+                Incoming::Gone(error) => return Err(self.gone(error)),
             }
         }
         Ok(CellEnd {

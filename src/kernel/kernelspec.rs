@@ -34,7 +34,6 @@ pub struct KernelSpec {
     pub(super) argv: Vec<String>,
     pub(super) env: BTreeMap<String, String>,
     pub(super) interrupt_mode: InterruptMode,
-    pub(super) is_python: bool,
     /// The directory of the specification; `None` for the one that needs no file.
     directory: Option<PathBuf>,
 }
@@ -46,8 +45,6 @@ struct SpecFile {
     env: BTreeMap<String, String>,
     #[serde(default)]
     interrupt_mode: InterruptMode,
-    #[serde(default)]
-    language: String,
 }
 
 impl KernelSpec {
@@ -107,7 +104,6 @@ impl KernelSpec {
             argv: argv.map(str::to_owned).to_vec(),
             env: BTreeMap::new(),
             interrupt_mode: InterruptMode::Signal,
-            is_python: true,
             directory: None,
         }
     }
@@ -138,7 +134,6 @@ impl KernelSpec {
             argv: file.argv,
             env: file.env,
             interrupt_mode: file.interrupt_mode,
-            is_python: file.language.eq_ignore_ascii_case("python"),
             directory: Some(directory.to_owned()),
         })
     }

@@ -45,7 +45,7 @@ fn spec(changes: Value) -> String {
 fn a_specification_is_found_by_name_and_by_directory() {
     let installed = Installed::new();
     installed.spec("b", "x-first", &spec(json!({ "argv": ["second"] })));
-    let first = installed.spec("a", "X-First", &spec(json!({ "language": "Python" })));
+    let first = installed.spec("a", "X-First", &spec(json!({})));
     installed.spec(
         "b",
         "x-other",
@@ -53,7 +53,6 @@ fn a_specification_is_found_by_name_and_by_directory() {
     );
     let found = installed.find("x-first").unwrap();
     assert_eq!((found.name(), found.argv[0].as_str()), ("X-First", "prog"));
-    assert!(found.is_python);
     assert_eq!(found.interrupt_mode, InterruptMode::Signal);
     assert_eq!(
         installed.find("x-other").unwrap().interrupt_mode,
@@ -69,10 +68,7 @@ fn a_specification_is_found_by_name_and_by_directory() {
         "{none}"
     );
     // Python's kernel needs no specification.
-    assert_eq!(
-        Installed::new().find("python3").map(|it| it.is_python).ok(),
-        Some(true)
-    );
+    assert!(Installed::new().find("python3").is_ok());
 }
 
 #[test]

@@ -6,8 +6,8 @@
 //!           └──feed, bounded────┘
 //! ```
 //!
-//! `zmtp.rs` is ZeroMQ's protocol, `wire.rs` are Jupyter's messages, `cell.rs` is one request for execution:
-//! these are pure. `link.rs` and `sockets.rs` own the thread that talks to a kernel, `orders.rs` and
+//! `zmtp.rs` is ZeroMQ's protocol, `wire.rs` are Jupyter's messages, `readiness.rs` is the beginning with a
+//! kernel, `cell.rs` is one request for execution: these are pure. `link.rs` and `sockets.rs` own the thread that talks to a kernel, `orders.rs` and
 //! `feed.rs` are its queues; `client.rs` runs code with
 //! it, `listening.rs` follows other clients, `job.rs` turns both into events. `notebook.rs` reads and writes
 //! notebooks.
@@ -41,6 +41,7 @@ mod orders;
 #[cfg(feature = "cli")]
 mod output_events;
 mod process;
+mod readiness;
 mod result;
 #[cfg(test)]
 mod samples;

@@ -106,6 +106,9 @@ fn what_another_client_runs_is_shown() {
     assert_code(&ran, 0);
     assert_eq!(text(&ran.stdout), "42\n");
     listening.wait_for("\"text\":\"42");
+    // Before it did, it made the kernel pass on at once what code prints.
+    client.runs("import sys; print('passed on after', sys.stdout.flush_interval)");
+    listening.wait_for("passed on after 0.02");
     // The kernel is restarted by its owner, and listened to again.
     client.runs("restart");
     listening.wait_for("the kernel was restarted");

@@ -57,6 +57,7 @@ pub const PURE: &[&str] = &[
     "src/kernel/content.rs",
     "src/kernel/missed_interrupt.rs",
     "src/kernel/notebook.rs",
+    "src/kernel/readiness.rs",
     "src/kernel/wire.rs",
     "src/kernel/zmtp.rs",
     "src/agent_loop/model/request.rs",
