@@ -22,7 +22,7 @@ mod resume;
 mod stream;
 
 #[cfg(test)]
-mod sim;
+pub(crate) mod sim;
 #[cfg(test)]
 mod tests;
 

@@ -11,6 +11,8 @@ mod screen_reading;
 mod snapshots;
 mod streamed;
 pub(super) mod streamed_pane;
+#[cfg(test)]
+mod tests;
 pub(super) mod turns;
 mod views;
 
