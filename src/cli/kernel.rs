@@ -319,6 +319,7 @@ pub(super) fn run(options: &Options, config: Config) -> Result<ExitCode, Failure
         (End::Signalled, _) if !is_listening => Ok(ExitCode::from(INTERRUPTED)),
         // A listener that is stopped has done what it was for; what has no reader is not asked for.
         (End::Signalled | End::Unread, _) => Ok(ExitCode::SUCCESS),
+        (End::Done, Ok(outcome)) if outcome.is_unread => Ok(ExitCode::SUCCESS),
         (End::Done, Err(error)) => Err(error.into()),
         (End::Done, Ok(outcome)) => {
             if outcome.lost_lines > 0 {

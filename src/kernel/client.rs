@@ -18,7 +18,7 @@ use super::link::Link;
 use super::missed_interrupt::MissedInterrupt;
 use super::orders::Order;
 use super::process::KernelStart;
-use super::readiness::Readiness;
+use super::readiness::{Readiness, prompt_output};
 use super::session::{KernelControl, Session};
 use super::start::prepare_start;
 use super::wire::{Channel, Message, Signer};
@@ -34,9 +34,6 @@ const COLLECTED_BYTES: usize = 256 * 1024 * 1024;
 
 /// The time for an interrupted cell to end when the engine stops.
 const STOP_GRACE: Duration = Duration::from_secs(2);
-
-/// Makes the streams of a Python kernel pass on text after 20 ms instead of ipykernel's 200 ms.
-const PROMPT_OUTPUT: &str = r#"exec("import sys\nfor stream in (sys.stdout, sys.stderr):\n    if hasattr(stream, 'flush_interval'):\n        stream.flush_interval = 0.02", {})"#;
 
 /// The relation to a kernel, in the order in which it is made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -248,12 +245,8 @@ impl Kernel {
     /// Makes a Python kernel pass on what code prints as it comes.
     fn make_prompt(&mut self) -> Result<()> {
         if self.contact < Contact::Prompt && self.is_python {
-            let content = json!({
-                "code": PROMPT_OUTPUT, "silent": true, "store_history": false,
-                "user_expressions": {}, "allow_stdin": false, "stop_on_error": false,
-            });
             let missed = MissedInterrupt::new(u64::MAX);
-            self.request(&content, &mut Unheard, missed)?;
+            self.request(&prompt_output(), &mut Unheard, missed)?;
         }
         self.contact = Contact::Prompt;
         Ok(())
@@ -352,7 +345,7 @@ impl Kernel {
             };
             match incoming {
                 Incoming::Message(message) if message.parent_id == id => {
-                    self.step(&mut cell, &message, listener);
+                    self.step(&mut cell, &message, listener, &mut missed);
                     if cell.has_reply() && cell.is_idle() {
                         break;
                     }
@@ -381,9 +374,17 @@ impl Kernel {
         })
     }
 
-    fn step(&self, cell: &mut Cell, message: &Message, listener: &mut dyn CellListener) {
+    fn step(
+        &self,
+        cell: &mut Cell,
+        message: &Message,
+        listener: &mut dyn CellListener,
+        missed: &mut MissedInterrupt,
+    ) {
         match cell.take(message) {
             CellStep::Output(output) => listener.output(&output),
+            // The user has interrupted already, and is not asked.
+            CellStep::Question(_) if missed.take() => self.control.interrupt_again(),
             CellStep::Question(question) => {
                 if let Some(value) = listener.answer(&question.prompt, question.password) {
                     self.send(Channel::Stdin, "input_reply", &json!({ "value": value }));

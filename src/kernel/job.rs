@@ -87,6 +87,8 @@ pub(crate) struct KernelTask {
 pub(crate) struct KernelOutcome {
     /// A cell failed that may not fail, or the kernel ended.
     pub has_failed: bool,
+    /// The reader of what is passed on has gone, and the code was interrupted.
+    pub is_unread: bool,
     /// Lines beyond the limit.
     pub lost_lines: u64,
 }
@@ -247,6 +249,7 @@ fn run_cells(
     let lost_lines = reporter.outputs.finish(context.clock.now());
     Ok(Some(KernelOutcome {
         has_failed,
+        is_unread: reporter.is_unread,
         lost_lines,
     }))
 }
@@ -308,8 +311,8 @@ fn listen(
             Ok(true) if outputs.is_closed() => {
                 let lost_lines = outputs.finish(context.clock.now());
                 return Ok(Some(KernelOutcome {
-                    has_failed: false,
                     lost_lines,
+                    ..KernelOutcome::default()
                 }));
             }
             Ok(true) => {}
@@ -317,8 +320,8 @@ fn listen(
                 let lost_lines = outputs.finish(context.clock.now());
                 return match ended {
                     Ok(_) => Ok(Some(KernelOutcome {
-                        has_failed: false,
                         lost_lines,
+                        ..KernelOutcome::default()
                     })),
                     Err(_) if thread::is_stopped(&context.stop) => Ok(None),
                     Err(error) => Err(error),
@@ -378,6 +381,7 @@ impl CellListener for CellReporter {
             // The reader of what is passed on has gone, as with a broken pipe. One interrupt is enough: more
             // would reach the kernel itself.
             self.is_unread = true;
+            self.outputs.stop_passing();
             self.control.interrupt();
         }
     }

@@ -31,6 +31,11 @@ impl MissedInterrupt {
         self.again.take_if(|again| now >= *again).is_some()
     }
 
+    /// Returns true, once, if the code will have to be interrupted again: that may be done now.
+    pub fn take(&mut self) -> bool {
+        self.again.take().is_some()
+    }
+
     /// Takes the type of a message of the request; `interrupts` is their number by now.
     pub fn note(&mut self, msg_type: &str, interrupts: u64, now: Instant) {
         match msg_type {
@@ -63,6 +68,9 @@ mod tests {
             assert!(!missed.is_due(now));
             assert_eq!(missed.is_due(now + MISSED_AFTER), is_due, "{then}");
             assert!(!missed.is_due(now + MISSED_AFTER) && missed.deadline().is_none());
+            missed.note("execute_input", interrupts, now);
+            assert_eq!(missed.take(), interrupts > 3);
+            assert!(!missed.take() && !missed.is_due(now + MISSED_AFTER));
         }
     }
 }

@@ -93,6 +93,11 @@ impl OutputEvents {
         sink.is_some_and(|sink| sink.is_closed(OutputStream::Stdout))
     }
 
+    /// Passes nothing on from now on, such as the traceback of an interrupt that the user has not sent.
+    pub fn stop_passing(&mut self) {
+        self.byte_sink = None;
+    }
+
     /// Reports outputs that came faster than they were taken.
     pub fn missed(&mut self, missed: MissedOutputs) {
         self.end_lines(self.clock.now());

@@ -5,6 +5,8 @@
 
 use std::time::{Duration, Instant};
 
+use serde_json::{Value, json};
+
 use super::content::KernelInfoContent;
 use super::wire::{Channel, Message};
 use crate::error::{Error, Result};
@@ -17,6 +19,17 @@ const ASK_AGAIN: Duration = Duration::from_millis(200);
 
 /// The most questions.
 const ASKED_MAX: usize = 64;
+
+/// Makes the streams of a Python kernel pass on text after 20 ms instead of ipykernel's 200 ms.
+const PROMPT_OUTPUT: &str = r#"exec("import sys\nfor stream in (sys.stdout, sys.stderr):\n    if hasattr(stream, 'flush_interval'):\n        stream.flush_interval = 0.02", {})"#;
+
+/// Returns the content of the request that makes a Python kernel pass on what code prints as it comes.
+pub(super) fn prompt_output() -> Value {
+    json!({
+        "code": PROMPT_OUTPUT, "silent": true, "store_history": false, "user_expressions": {},
+        "allow_stdin": false, "stop_on_error": false,
+    })
+}
 
 /// The state of the questions.
 #[derive(Debug)]
@@ -96,8 +109,6 @@ impl Readiness {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
     use super::super::samples::{answer, printed};
     use super::*;
 

@@ -353,6 +353,7 @@ fn a_reader_that_leaves_is_a_quiet_end() {
     let home = KernelHome::new(python);
     let code = "import time\nwhile True:\n    print('tick', flush=True)\n    time.sleep(0.05)";
     crate::cli::ends_quietly_unread(home.on_new(&["--json", "-c", code]));
+    crate::cli::ends_quietly_unread(home.on_new(&["-c", code]));
     assert!(home.processes().is_empty() && home.connections().is_empty());
 }
 
