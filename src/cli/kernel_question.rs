@@ -37,7 +37,7 @@ pub(super) fn ask() -> Ask {
         write(&format!(" ?   {}", one_line(question.prompt)));
         let _hidden = question.is_password.then(HiddenInput::begin);
         let answer = read_line(is_over);
-        if question.is_password {
+        if question.is_password || answer.is_none() {
             write("\n");
         }
         if answer.is_some() {

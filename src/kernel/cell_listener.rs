@@ -13,8 +13,14 @@ pub(crate) trait CellListener {
     /// Receives the number of outputs that the caller was too slow for.
     fn missed(&mut self, missed: MissedOutputs);
 
-    /// Returns the answer to a question of the code; `None` if there is none.
-    fn answer(&mut self, prompt: &str, is_password: bool) -> Option<String>;
+    /// Returns the answer to a question of the code; `None` if there is none, or when `is_over()`: the kernel
+    /// asks no more.
+    fn answer(
+        &mut self,
+        prompt: &str,
+        is_password: bool,
+        is_over: &dyn Fn() -> bool,
+    ) -> Option<String>;
 
     /// Returns true if the code may ask.
     fn allows_questions(&self) -> bool;
@@ -31,7 +37,7 @@ impl CellListener for Unheard {
 
     fn missed(&mut self, _: MissedOutputs) {}
 
-    fn answer(&mut self, _: &str, _: bool) -> Option<String> {
+    fn answer(&mut self, _: &str, _: bool, _: &dyn Fn() -> bool) -> Option<String> {
         None
     }
 

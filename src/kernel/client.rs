@@ -386,7 +386,9 @@ impl Kernel {
             // The user has interrupted already, and is not asked.
             CellStep::Question(_) if missed.take() => self.control.interrupt_again(),
             CellStep::Question(question) => {
-                if let Some(value) = listener.answer(&question.prompt, question.password) {
+                let is_over = || self.link.feed.ends_question(self.is_own());
+                let answer = listener.answer(&question.prompt, question.password, &is_over);
+                if let Some(value) = answer {
                     self.send(Channel::Stdin, "input_reply", &json!({ "value": value }));
                 }
             }

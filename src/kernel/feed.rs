@@ -168,6 +168,20 @@ impl FeedReceiver {
         incoming
     }
 
+    /// Returns true if a report waits after which a question has no answer: the kernel has gone, or the code has
+    /// ended meanwhile. A kernel of our own that is silent is waited for.
+    pub fn ends_question(&self, is_own: bool) -> bool {
+        lock(&self.waiting)
+            .reports
+            .iter()
+            .any(|incoming| match incoming {
+                Incoming::Gone(_) | Incoming::Disconnected | Incoming::Restarting => true,
+                Incoming::Beating(is_beating) => !is_beating && !is_own,
+                Incoming::Message(message) => message.msg_type == "execute_reply",
+                Incoming::Missed(_) | Incoming::Connected => false,
+            })
+    }
+
     /// Returns the channel that receives a message when [`FeedReceiver::take`] has more. It is disconnected
     /// when the thread has ended.
     pub fn bell(&self) -> &Receiver<()> {

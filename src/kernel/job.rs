@@ -390,7 +390,12 @@ impl CellListener for CellReporter {
         self.outputs.missed(missed);
     }
 
-    fn answer(&mut self, prompt: &str, is_password: bool) -> Option<String> {
+    fn answer(
+        &mut self,
+        prompt: &str,
+        is_password: bool,
+        is_over: &dyn Fn() -> bool,
+    ) -> Option<String> {
         let ask = self.ask.as_mut()?;
         // The prompt follows everything that was printed.
         self.outputs.end_lines(self.outputs.now());
@@ -401,7 +406,7 @@ impl CellListener for CellReporter {
             is_password,
         };
         let answer = ask(&question, &|| {
-            control.interrupts() > before || outputs.is_stopped()
+            control.interrupts() > before || outputs.is_stopped() || is_over()
         })?;
         // The history has the question and what was answered, but no password.
         let shown = if is_password { "" } else { &answer };

@@ -110,7 +110,7 @@ impl<F: FnMut(OutputStream, &str)> CellListener for Collector<F> {
         self.result.missed.add(missed);
     }
 
-    fn answer(&mut self, _: &str, _: bool) -> Option<String> {
+    fn answer(&mut self, _: &str, _: bool, _: &dyn Fn() -> bool) -> Option<String> {
         None
     }
 

@@ -139,17 +139,23 @@ fn ctrl_c_interrupts_the_cell_and_leaves_the_kernel_usable() {
     let output = crate::cli::Running::start(home.command(&args)).end();
     assert_eq!(crate::cli::text(&output.stdout), "7\n");
     // A question is interrupted, too.
-    let pane = in_another(&server, &home, &foreign);
+    let pane = in_another(&server, &home, &foreign, "first");
     server.wait_for_text(&pane, "really?");
     server.tmux(&["send-keys", "-t", &pane, "C-c"]);
     server.wait_for_text(&pane, "code 130");
     wait_for("the kernel", CEILING, || {
         foreign.child.try_wait().unwrap().map_or(Ok(()), Err)
     });
+    // One that ends while it asks is reported without an answer.
+    let pane = in_another(&server, &home, &foreign, "second");
+    server.wait_for_text(&pane, " ?   really?");
+    foreign.child.kill().unwrap();
+    server.wait_for_text(&pane, "code 1");
+    assert!(server.screen(&pane).contains("closed its connections"));
 }
 
-fn in_another(server: &TmuxServer, home: &KernelHome, foreign: &Foreign) -> String {
-    server.tmux(&["rename-session", "-t", "=kernel:", "before"]);
+fn in_another(server: &TmuxServer, home: &KernelHome, foreign: &Foreign, before: &str) -> String {
+    server.tmux(&["rename-session", "-t", "=kernel:", before]);
     in_a_pane(
         server,
         home,
