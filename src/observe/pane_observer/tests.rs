@@ -202,7 +202,7 @@ proptest! {
         let mut number = 0;
         for lines in &polls {
             for line in lines {
-                // Each line is another: of equal lines nobody can tell whether one is missing.
+                // No two lines are equal: the loss of one of equal lines cannot be seen.
                 number += 1;
                 script.sim.print(&format!("{number} {line}\n"));
             }
