@@ -72,7 +72,7 @@
 //! | `td-agents`: agents' files and transcripts | `observe/agents/registry.rs`, `observe/conversation/reader.rs` | its handle |
 //! | `td-hub`: the board; `td-api`, `td-api-N`: clients of the API | `api/hub.rs`, `api/server.rs` | `cli/observer/foreground.rs` |
 //! | `td-others`: runs of other processes | `api/others.rs` | `cli/observer/foreground.rs` |
-//! | `td-tui-…`: the terminal UI's keys, board, live events, pages, scans, older runs, screen and output | `face/tui/threads.rs` | the UI's thread |
+//! | `td-tui-…`: the terminal UI's end, board, live events, pages, scans, older runs and screen | `face/tui/threads.rs` | the UI's thread |
 //! | `td-visit`: the end of the tmux client that shows a pane instead of the UI | `tmux/visit.rs` | the UI's thread |
 //! | `td-observer`: the observer of a terminal UI | `cli/observer/private.rs` | `cli/tui.rs` |
 //! | `td-api-wait`: states and hang-ups during a wait of the API | `api/wait.rs` | the client's `td-api-N` |

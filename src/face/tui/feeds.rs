@@ -9,12 +9,13 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use crossbeam_channel::{Sender, select_biased};
+use crossbeam_channel::select_biased;
 
 use super::effect::{CapturedPane, Input};
 use super::mailbox::Letters;
 use super::model::{Connection, Screen};
 use super::painted::StyledText;
+use super::wake::{InputSender, Wake};
 use super::window::{EVENTS_FOLLOWED, weight};
 use crate::api::{EventReader, NoItem, Streamed, get, percent_encoded};
 use crate::board::Row;
@@ -41,6 +42,10 @@ const SCREEN_PAUSE: Duration = Duration::from_millis(250);
 
 /// The time in which the live thread notices another selection.
 const CHECK: Duration = Duration::from_millis(20);
+
+/// The pause in which live events gather. A thread that wakes for each of them takes its turns of the
+/// processor before a key arrives, and then none is left for the key.
+const GATHERING: Duration = Duration::from_millis(25);
 
 /// The most bytes of live events that wait for the UI.
 const INBOX_BYTES_MAX: usize = 4 * 1024 * 1024;
@@ -70,7 +75,7 @@ impl Feed {
 }
 
 /// Reports the board at each change.
-pub(super) fn read_board(feed: &Feed, inputs: &Sender<Input>) {
+pub(super) fn read_board(feed: &Feed, inputs: &InputSender) {
     let mut etag: Option<String> = None;
     let mut lost_since = None;
     while !is_stopped(&feed.stop) {
@@ -169,6 +174,11 @@ impl Inbox {
         }
     }
 
+    pub fn is_empty(&self) -> bool {
+        let waiting = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        waiting.events.is_empty()
+    }
+
     /// Takes the oldest events, about `bytes` of them, as one input; `None` if nothing waits.
     pub fn take(&self, bytes: usize) -> Option<Input> {
         let mut waiting = self.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -189,82 +199,112 @@ impl Inbox {
     }
 }
 
+/// The stream of the selected run.
+struct Following {
+    followed: Followed,
+    /// `None` before the observer is found.
+    reader: Option<EventReader>,
+    /// The UI knows that its events arrive.
+    is_reported: bool,
+    /// Events have gathered, and are read without waiting.
+    has_gathered: bool,
+}
+
+impl Following {
+    fn new(followed: Followed) -> Self {
+        Self {
+            followed,
+            reader: None,
+            is_reported: false,
+            has_gathered: false,
+        }
+    }
+}
+
 /// Reports the live events of the run that was selected last.
 pub(super) fn read_live(
     feed: &Feed,
     selected: &Letters<Followed>,
     inbox: &Inbox,
-    bell: &Sender<()>,
-    inputs: &Sender<Input>,
+    wake: &Wake,
+    inputs: &InputSender,
 ) {
-    let mut current: Option<(Followed, Option<EventReader>, bool)> = None;
+    let mut current: Option<Following> = None;
     loop {
         if is_stopped(&feed.stop) {
             return;
         }
         if let Some(followed) = selected.take().pop_back() {
-            current = Some((followed, None, false));
+            current = Some(Following::new(followed));
         }
-        let Some((followed, reader, is_reported)) = &mut current else {
+        let Some(run) = &mut current else {
             select_biased! {
                 recv(feed.stop) -> _ => return,
                 recv(selected.bell) -> _ => continue,
             }
         };
-        let Some(open) = reader else {
+        let Some(reader) = &mut run.reader else {
             match (feed.find)() {
                 Ok(socket) => {
                     let path = format!(
                         "/api/v1/events?execution={}",
-                        percent_encoded(&followed.execution)
+                        percent_encoded(&run.followed.execution)
                     );
-                    *reader = Some(EventReader::new(&socket, path, &feed.clock));
+                    run.reader = Some(EventReader::new(&socket, path, &feed.clock));
                 }
                 Err(_) if !feed.pause(RETRY) => return,
                 Err(_) => {}
             }
             continue;
         };
-        let next = open.next(feed.clock.now() + CHECK);
+        let patience = match run.has_gathered {
+            true => Duration::ZERO,
+            false => CHECK,
+        };
+        let next = reader.next(feed.clock.now() + patience);
         let is_open = matches!(next, Ok(_) | Err(NoItem::Timeout));
-        if is_open && !*is_reported {
-            *is_reported = true;
-            let generation = followed.generation;
+        let generation = run.followed.generation;
+        if is_open && !run.is_reported {
+            run.is_reported = true;
             if inputs.send(Input::Followed { generation }).is_err() {
                 return;
             }
         }
         match next {
             Ok(Streamed::Event(envelope)) => {
-                let behind = feed
-                    .clock
-                    .wall()
-                    .micros()
-                    .saturating_sub(envelope.ts.micros());
-                inbox.add(followed.generation, *envelope);
-                // A bell that rings already is enough.
-                let _ = bell.try_send(());
-                if behind > BEHIND_MICROS && *is_reported {
+                run.has_gathered = true;
+                let now = feed.clock.wall().micros();
+                let behind = now.saturating_sub(envelope.ts.micros());
+                inbox.add(generation, *envelope);
+                wake.ring();
+                if behind > BEHIND_MICROS && run.is_reported {
                     // The events between are in the log, and the UI counts them by their numbers.
-                    (*reader, *is_reported) = (None, false);
+                    *run = Following::new(run.followed.clone());
                 }
             }
             // Their numbers are missing, which the UI notices.
-            Ok(Streamed::Missed(_)) | Err(NoItem::Timeout) => {}
+            Ok(Streamed::Missed(_)) => {}
+            Err(NoItem::Timeout) if run.has_gathered => {
+                run.has_gathered = false;
+                select_biased! {
+                    recv(feed.stop) -> _ => return,
+                    recv(selected.bell) -> _ => {}
+                    recv(feed.clock.after(GATHERING)) -> _ => {}
+                }
+            }
+            Err(NoItem::Timeout) => {}
             Err(NoItem::Refused(why)) => {
-                if inputs
-                    .send(Input::Message(format!("the observer refuses: {why}")))
-                    .is_err()
-                {
+                let why = Input::Message(format!("the observer refuses: {why}"));
+                if inputs.send(why).is_err() {
                     return;
                 }
                 current = None;
             }
             Err(NoItem::Broken(cause)) => {
                 log::debug!("the observer is gone: {cause}");
-                *is_reported = false;
+                run.is_reported = false;
                 match (feed.find)() {
-                    Ok(socket) => open.move_to(&socket),
+                    Ok(socket) => reader.move_to(&socket),
                     Err(why) => log::debug!("{why}"),
                 }
                 if !feed.pause(RETRY) {
@@ -283,7 +323,7 @@ pub(super) struct Captured {
 }
 
 /// Reports the screen of a pane again and again, while it is shown.
-pub(super) fn read_screen(feed: &Feed, wanted: &Letters<Captured>, inputs: &Sender<Input>) {
+pub(super) fn read_screen(feed: &Feed, wanted: &Letters<Captured>, inputs: &InputSender) {
     let mut current: Option<Captured> = None;
     let mut last: Option<Screen> = None;
     loop {

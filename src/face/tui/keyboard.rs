@@ -1,154 +1,211 @@
-//! `td-tui-keys`: reads keys, pasted text and sizes from the terminal.
+//! Reads keys and pasted text from the terminal, without waiting for it.
 
+use std::fs::File;
 use std::io;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::os::fd::{AsFd, BorrowedFd};
 
-use crossbeam_channel::{Receiver, Sender, bounded};
-use crossterm::event::{Event, KeyEventKind, poll, read};
-use rustix::event::{PollFd, PollFlags, Timespec};
-use rustix::io::retry_on_intr;
+use crossterm::event::KeyEventKind;
+use rustix::io::Errno;
+use terminput::Event;
+use terminput_crossterm::to_crossterm;
 
 use super::effect::Input;
-use crate::error::Result;
-use crate::thread::{self, Handle, Waker};
+use super::terminal::open_again;
 
-/// The keys that wait to be handled: a second of a held key.
-const KEYS_MAX: usize = 64;
+/// The bytes that are read at once. A terminal in raw mode has at most 4 KiB.
+const READ_BYTES: usize = 4096;
 
-/// The time in which the thread notices that it is to pause or to end.
-const CHECK: Duration = Duration::from_millis(100);
-const PAUSE: Duration = Duration::from_millis(5);
+/// The most bytes of one key or paste. What is longer is dropped: text for a line of input is not as long.
+const PENDING_BYTES_MAX: usize = 1024 * 1024;
 
-/// The thread that reads the terminal.
+/// The terminal, as it is read.
 #[derive(Debug)]
 pub(super) struct Keyboard {
-    /// Closed when the terminal is gone.
-    pub keys: Receiver<Input>,
-    state: Arc<State>,
-    paused: Receiver<Waker>,
-    thread: Option<Handle<()>>,
-}
-
-#[derive(Debug, Default)]
-struct State {
-    is_paused: AtomicBool,
-    is_over: AtomicBool,
+    /// Opened once more, so that reads do not wait; `None` if it cannot be.
+    at_once: Option<File>,
+    decoder: Decoder,
 }
 
 impl Keyboard {
-    pub fn start() -> Result<Self> {
-        let (sender, keys) = bounded(KEYS_MAX);
-        let (pausing, paused) = bounded(1);
-        let state = Arc::new(State::default());
-        let own = state.clone();
-        let thread = thread::spawn("td-tui-keys", move || read_keys(&own, &sender, &pausing))?;
-        Ok(Self {
-            keys,
-            state,
-            paused,
-            thread: Some(thread),
-        })
-    }
-
-    /// Ends the thread: what is typed is for another program.
-    pub fn end(&self) {
-        self.state.is_over.store(true, Ordering::SeqCst);
-    }
-
-    /// Reads nothing while something else does.
-    pub fn pause<T>(&self, other: impl FnOnce() -> T) -> T {
-        // The thread reports a pause more than once; earlier reports are of earlier pauses.
-        while self.paused.try_recv().is_ok() {}
-        self.state.is_paused.store(true, Ordering::SeqCst);
-        // The thread may have ended, or wait for room; either way it does not read.
-        let waker = self.paused.recv_timeout(3 * CHECK).ok();
-        let done = other();
-        self.state.is_paused.store(false, Ordering::SeqCst);
-        if let Some(waker) = waker {
-            waker.wake();
+    pub fn open() -> Self {
+        Self {
+            at_once: open_again(rustix::stdio::stdin(), rustix::fs::OFlags::RDONLY),
+            decoder: Decoder::default(),
         }
-        done
+    }
+
+    /// Reads what the terminal has, after a poll. There is nothing, as a rule, if nobody has typed.
+    ///
+    /// # Errors
+    /// If the terminal is gone.
+    pub fn read(&mut self) -> io::Result<Vec<Input>> {
+        let mut bytes = [0; READ_BYTES];
+        match rustix::io::read(self.as_fd(), &mut bytes) {
+            Ok(0) => Err(io::ErrorKind::UnexpectedEof.into()),
+            Ok(count) => Ok(self.decoder.decode(&bytes[..count])),
+            Err(Errno::AGAIN | Errno::INTR) => Ok(Vec::new()),
+            Err(cause) => Err(cause.into()),
+        }
+    }
+
+    /// Forgets the beginning of a key: another program had the terminal.
+    pub fn forget(&mut self) {
+        self.decoder = Decoder::default();
     }
 }
 
-impl Drop for Keyboard {
-    fn drop(&mut self) {
-        self.end();
-        let Some(thread) = self.thread.take() else {
-            return;
-        };
-        let mut left = 3 * CHECK;
-        while !thread.is_finished() {
-            // It may wait for room.
-            while self.keys.try_recv().is_ok() {}
-            // crossterm does not return from a terminal that is closed while it reads.
-            let Some(less) = left.checked_sub(PAUSE) else {
-                return log::debug!("the terminal is still being read");
-            };
-            left = less;
-            thread::park(Some(PAUSE));
-        }
-        if let Err(panicked) = thread.join() {
-            log::error!("{panicked}");
+impl AsFd for Keyboard {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        match &self.at_once {
+            Some(file) => file.as_fd(),
+            None => rustix::stdio::stdin(),
         }
     }
 }
 
-/// Reads an event; `None` if there is none for a while.
-fn next_event() -> io::Result<Option<Event>> {
-    check_terminal(Duration::ZERO)?;
-    // crossterm may have read more than one event.
-    if !poll(Duration::ZERO)? {
-        check_terminal(CHECK)?;
-        if !poll(Duration::ZERO)? {
-            return Ok(None);
-        }
-    }
-    read().map(Some)
+/// Decodes a terminal's bytes (pure).
+#[derive(Debug, Default)]
+struct Decoder {
+    /// The beginning of a key or of a pasted text.
+    pending: Vec<u8>,
 }
 
-/// Waits until there is something to read, at most for some time. Fails if the terminal is closed:
-/// crossterm would wait for it for ever, busily.
-fn check_terminal(time: Duration) -> io::Result<()> {
-    let stdin = rustix::stdio::stdin();
-    let mut polled = [PollFd::new(&stdin, PollFlags::IN)];
-    let time = Timespec::try_from(time).ok();
-    retry_on_intr(|| rustix::event::poll(&mut polled, time.as_ref()))?;
-    let gone = PollFlags::HUP | PollFlags::ERR | PollFlags::NVAL;
-    match polled[0].revents().intersects(gone) {
-        true => Err(io::ErrorKind::UnexpectedEof.into()),
-        false => Ok(()),
-    }
-}
-
-fn read_keys(state: &State, keys: &Sender<Input>, pausing: &Sender<Waker>) {
-    while !state.is_over.load(Ordering::SeqCst) {
-        if state.is_paused.load(Ordering::SeqCst) {
-            // One that was not taken yet is as good.
-            let _ = pausing.try_send(Waker::current());
-            thread::park(Some(CHECK));
-            continue;
-        }
-        let event = match next_event() {
-            Ok(Some(event)) => Ok(event),
-            Ok(None) => continue,
-            Err(cause) => Err(cause),
-        };
-        let input = match event {
-            Ok(Event::Key(key)) if key.kind != KeyEventKind::Release => Input::Key(key),
-            Ok(Event::Paste(text)) => Input::Paste(text),
-            Ok(Event::Resize(width, height)) => Input::Resize(width, height),
-            Ok(_) => continue,
-            // The terminal is gone.
-            Err(cause) => {
-                log::debug!("the terminal cannot be read: {cause}");
-                return;
+impl Decoder {
+    fn decode(&mut self, bytes: &[u8]) -> Vec<Input> {
+        let mut inputs = Vec::new();
+        let mut rest = bytes;
+        while let [byte, after @ ..] = rest {
+            rest = after;
+            self.pending.push(*byte);
+            // Escape alone is a key; a terminal writes the bytes of a longer one at once.
+            if self.pending == b"\x1b" && !rest.is_empty() {
+                continue;
             }
+            match Event::parse_from(&self.pending) {
+                Ok(Some(event)) => inputs.extend(input(event)),
+                Ok(None) if self.pending.len() < PENDING_BYTES_MAX => continue,
+                // Neither a key nor the beginning of one.
+                Ok(None) | Err(_) => {}
+            }
+            self.pending.clear();
+        }
+        inputs
+    }
+}
+
+fn input(event: Event) -> Option<Input> {
+    match to_crossterm(event).ok()? {
+        crossterm::event::Event::Key(key) if key.kind != KeyEventKind::Release => {
+            Some(Input::Key(key))
+        }
+        crossterm::event::Event::Paste(text) => Some(Input::Paste(text)),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crossterm::event::{KeyCode, KeyModifiers};
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn keys(bytes: &[u8]) -> Vec<(KeyCode, KeyModifiers)> {
+        let inputs = Decoder::default().decode(bytes).into_iter();
+        let key = |input| match input {
+            Input::Key(key) => (key.code, key.modifiers),
+            input => panic!("{input:?} is no key"),
         };
-        if keys.send(input).is_err() {
-            return;
+        inputs.map(key).collect()
+    }
+
+    #[test]
+    fn the_keys_of_terminals_are_known() {
+        let none = KeyModifiers::NONE;
+        for (bytes, code, modifiers) in [
+            ("j", KeyCode::Char('j'), none),
+            ("G", KeyCode::Char('G'), KeyModifiers::SHIFT),
+            ("é", KeyCode::Char('é'), none),
+            ("日", KeyCode::Char('日'), none),
+            ("\r", KeyCode::Enter, none),
+            ("\t", KeyCode::Tab, none),
+            ("\x7f", KeyCode::Backspace, none),
+            ("\x1b", KeyCode::Esc, none),
+            ("\x04", KeyCode::Char('d'), KeyModifiers::CONTROL),
+            ("\x1a", KeyCode::Char('z'), KeyModifiers::CONTROL),
+            ("\x1b[A", KeyCode::Up, none),
+            ("\x1bOB", KeyCode::Down, none),
+            ("\x1b[5~", KeyCode::PageUp, none),
+            ("\x1b[6~", KeyCode::PageDown, none),
+            ("\x1b[H", KeyCode::Home, none),
+            ("\x1b[1~", KeyCode::Home, none),
+            ("\x1b[4~", KeyCode::End, none),
+            ("\x1b[3~", KeyCode::Delete, none),
+            ("\x1b[Z", KeyCode::BackTab, KeyModifiers::SHIFT),
+            ("\x1b[1;5C", KeyCode::Right, KeyModifiers::CONTROL),
+            ("\x1bx", KeyCode::Char('x'), KeyModifiers::ALT),
+        ] {
+            assert_eq!(keys(bytes.as_bytes()), [(code, modifiers)], "{bytes:?}");
+        }
+    }
+
+    #[test]
+    fn keys_that_arrive_together_are_told_apart() {
+        let codes = keys(b"\x1b[Bjj\x1b[6~q\x1b").into_iter().map(|key| key.0);
+        let j = KeyCode::Char('j');
+        let all = [
+            KeyCode::Down,
+            j,
+            j,
+            KeyCode::PageDown,
+            KeyCode::Char('q'),
+            KeyCode::Esc,
+        ];
+        assert!(codes.eq(all));
+    }
+
+    #[test]
+    fn a_key_may_arrive_in_parts() {
+        let mut decoder = Decoder::default();
+        assert!(decoder.decode(b"\xc3").is_empty());
+        assert!(
+            matches!(&decoder.decode(b"\xa9")[..], [Input::Key(key)] if key.code == KeyCode::Char('é'))
+        );
+        assert!(decoder.decode(b"\x1b[200~two li").is_empty());
+        let pasted = decoder.decode(b"nes\r\nx\x1b[201~");
+        assert!(
+            matches!(&pasted[..], [Input::Paste(text)] if text == "two lines\r\nx"),
+            "{pasted:?}"
+        );
+    }
+
+    #[test]
+    fn a_paste_that_never_ends_is_dropped() {
+        let mut decoder = Decoder::default();
+        decoder.decode(b"\x1b[200~");
+        for _ in 0..3 * PENDING_BYTES_MAX / READ_BYTES {
+            decoder.decode(&[b'x'; READ_BYTES]);
+            assert!(decoder.pending.len() <= PENDING_BYTES_MAX);
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_are_taken_and_a_key_after_them_is_read(
+            bytes in prop::collection::vec(any::<u8>(), 0..300),
+            steps in prop::collection::vec(1_usize..20, 1..40),
+        ) {
+            let mut decoder = Decoder::default();
+            let mut rest = &bytes[..];
+            for step in steps {
+                let (now, later) = rest.split_at(step.min(rest.len()));
+                decoder.decode(now);
+                rest = later;
+            }
+            decoder.pending.clear();
+            let inputs = decoder.decode(b"q");
+            let is_read = matches!(&inputs[..], [Input::Key(key)] if key.code == KeyCode::Char('q'));
+            prop_assert!(is_read);
         }
     }
 }

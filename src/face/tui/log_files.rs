@@ -4,13 +4,14 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crossbeam_channel::{Sender, select_biased};
+use crossbeam_channel::select_biased;
 
 use super::effect::{Input, Place};
 use super::feeds::screen_of;
 use super::mailbox::Letters;
 use super::searching::{Scan, ScanState};
 use super::timeline::BandHistory;
+use super::wake::InputSender;
 use super::window::{BYTES_MAX, EVENTS_FOLLOWED, EventPage, is_of_row};
 use crate::board::{Board, Row};
 use crate::clock::Clock;
@@ -66,11 +67,7 @@ impl Reading {
 }
 
 /// Reads pages as they are requested.
-pub(super) fn read_pages(
-    reading: &Reading,
-    requests: &Letters<PageRequest>,
-    inputs: &Sender<Input>,
-) {
+pub(super) fn read_pages(reading: &Reading, requests: &Letters<PageRequest>, inputs: &InputSender) {
     loop {
         for request in requests.take() {
             let generation = request.generation();
@@ -191,7 +188,7 @@ pub(super) enum ScanRequest {
 }
 
 /// Goes through histories as requested; a newer request of the same kind ends an older one.
-pub(super) fn scan(reading: &Reading, requests: &Letters<ScanRequest>, inputs: &Sender<Input>) {
+pub(super) fn scan(reading: &Reading, requests: &Letters<ScanRequest>, inputs: &InputSender) {
     let mut waiting = std::collections::VecDeque::new();
     loop {
         waiting.extend(requests.take());
@@ -214,7 +211,7 @@ pub(super) fn scan(reading: &Reading, requests: &Letters<ScanRequest>, inputs: &
     }
 }
 
-fn lines(reading: &Reading, mut scan: Scan, inputs: &Sender<Input>) -> Scan {
+fn lines(reading: &Reading, mut scan: Scan, inputs: &InputSender) -> Scan {
     let run = reading.data.run(&scan.row.execution_id);
     let generation = reading.wanted.load(Ordering::Relaxed);
     let log = match LogReader::open(&run, Query::all()) {

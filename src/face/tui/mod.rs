@@ -43,13 +43,16 @@ mod draw;
 
 mod mailbox;
 mod pacer;
+mod wake;
 
 mod feeds;
 mod log_files;
 mod older_runs;
 
-mod keyboard;
 mod terminal;
+
+mod keyboard;
+mod loans;
 
 mod threads;
 

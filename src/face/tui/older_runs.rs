@@ -3,10 +3,11 @@
 use std::cmp::Reverse;
 use std::time::Duration;
 
-use crossbeam_channel::{Sender, select_biased};
+use crossbeam_channel::select_biased;
 
 use super::effect::Input;
 use super::log_files::Reading;
+use super::wake::InputSender;
 use crate::api::ended_rows;
 use crate::board::Row;
 use crate::history::RunStatus;
@@ -22,7 +23,7 @@ const SHARE: u32 = 100;
 const RUNS_MAX: usize = 1_000;
 
 /// Reports the rows of the runs that have ended, the latest first, when they have changed.
-pub(super) fn read_history(reading: &Reading, inputs: &Sender<Input>) {
+pub(super) fn read_history(reading: &Reading, inputs: &InputSender) {
     let mut last = None;
     loop {
         let begun = reading.clock.now();

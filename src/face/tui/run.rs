@@ -1,27 +1,32 @@
 //! Runs the UI: starts its threads, hands them what is asked for, and draws.
 //!
 //! ```text
-//! td-tui-keys ──────────┐
+//! the terminal ─────────┐
 //! td-tui-board ─────────┤            ┌─> td-tui-pages, td-tui-scan: logs
 //! td-tui-live ─> inbox ─┼─> model ───┼─> td-tui-live, td-tui-screen: the observer
-//! td-tui-pages, -scan ──┤ (this      └─> td-tui-out: the terminal
+//! td-tui-pages, -scan ──┤ (this      └─> the terminal
 //! td-tui-screen ────────┤  thread)
-//! td-tui-history ───────┘
+//! td-tui-history ───────┤
+//! td-tui-end: signals ──┘
 //! ```
 //!
-//! This thread alone changes the model and draws. It waits for none of the others: requests go through
-//! letter boxes, frames to a thread that has the terminal. All end when the UI does.
+//! This thread alone has the terminal, changes the model and draws. On a busy machine each thread waits for its
+//! turn, so a key is answered earliest where only one of them takes part. It waits for none of the others:
+//! requests go through letter boxes. All end when the UI does.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::atomic::Ordering;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use crossbeam_channel::{Receiver, select_biased};
+use crossbeam_channel::Receiver;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
 
 use super::draw::draw;
 use super::effect::{Effect, Input};
 use super::feeds::{Captured, FindObserver, Followed};
 use super::keyboard::Keyboard;
+use super::loans::{jump, suspend};
 use super::log_files::{PageRequest, ScanRequest};
 use super::model::{About, Model};
 use super::pacer::Pacer;
@@ -34,15 +39,11 @@ use crate::error::{Error, Result};
 use crate::event::PaneId;
 use crate::face::local_time::LocalTime;
 use crate::history::DataDir;
-use crate::process::{is_typed_at, stop_own_group};
 use crate::thread;
 use crate::tmux::{Server, Typing};
 
 /// The time after which ages and times on the screen are drawn again.
 const TICK: Duration = Duration::from_secs(1);
-
-/// The pause between two checks whether the program is in the foreground again.
-const BACKGROUND_CHECK: Duration = Duration::from_millis(100);
 
 /// The bytes of live events that are handled in one go, about a millisecond's worth.
 const LIVE_BYTES: usize = 64 * 1024;
@@ -75,22 +76,34 @@ pub(crate) fn run(options: TuiOptions, signals: &Receiver<i32>) -> Result<()> {
     Ui::start(options, terminal, signals.clone())?.run()
 }
 
+/// The reason for the next frame.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum FrameFor {
+    /// The user has typed, or the size has changed.
+    Key,
+    /// There is something new.
+    Data,
+}
+
 struct Ui {
     options: TuiOptions,
     model: Model,
     pacer: Pacer,
-    /// Read before the terminal is left.
     keyboard: Keyboard,
     terminal: Terminal,
     threads: Threads,
-    signals: Receiver<i32>,
+    /// `None` if the screen shows all there is.
+    next_frame: Option<FrameFor>,
+    /// The time of the next tick.
+    tick: Instant,
     is_over: bool,
 }
 
 impl Ui {
     fn start(options: TuiOptions, terminal: Terminal, signals: Receiver<i32>) -> Result<Self> {
         let (data, clock) = (options.data.clone(), options.clock.clone());
-        let threads = Threads::start(options.find.clone(), data, clock)?;
+        let tick = clock.now() + TICK;
+        let threads = Threads::start(options.find.clone(), data, clock, signals)?;
         let about = About {
             allows_input: options.allows_input,
             data: options.data.path().display().to_string(),
@@ -98,81 +111,139 @@ impl Ui {
         };
         let model = Model::new(about, Terminal::size(), options.clock.wall());
         Ok(Self {
-            keyboard: Keyboard::start()?,
+            keyboard: Keyboard::open(),
             options,
             model,
             pacer: Pacer::default(),
             terminal,
             threads,
-            signals,
+            next_frame: None,
+            tick,
             is_over: false,
         })
     }
 
     fn run(mut self) -> Result<()> {
-        let clock = self.options.clock.clone();
-        let mut tick = clock.after(TICK);
-        let end = match self.options.longest {
-            Some(longest) => clock.after(longest),
-            None => crossbeam_channel::never(),
-        };
-        let mut has_data = false;
+        let end = self.options.longest.map(|longest| self.now() + longest);
         self.draw();
         while !self.is_over {
-            let (bell, inputs) = (self.threads.bell.clone(), self.threads.inputs.clone());
-            let frame = match has_data {
-                true => clock.at(self.pacer.due(false, clock.now())),
-                false => crossbeam_channel::never(),
-            };
-            select_biased! {
-                recv(self.signals) -> _ => break,
-                recv(end) -> _ => break,
-                recv(self.keyboard.keys) -> key => match key {
-                    Ok(key) => has_data |= self.key(key)?,
-                    Err(_) => break,
-                },
-                recv(frame) -> _ => {
-                    has_data = self.take_live();
-                    self.draw();
-                }
-                recv(bell) -> _ => has_data = true,
-                recv(inputs) -> input => if let Ok(input) = input {
-                    self.handle(input)?;
-                    has_data = true;
-                },
-                recv(tick) -> _ => {
-                    tick = clock.after(TICK);
-                    self.handle(Input::Tick(clock.wall()))?;
-                    has_data = true;
-                    // A panic of any thread, also of the observer's, leaves the terminal.
-                    if self.threads.has_failed() || !Terminal::is_entered() {
-                        return Err(Error::other("the terminal UI has failed: see the message above"));
+            let due = self.due();
+            let deadline = due.unwrap_or(self.tick).min(self.tick);
+            let is_typed = self.wait(end.map_or(deadline, |end| end.min(deadline)))?;
+            if !self.threads.ended.is_empty() || end.is_some_and(|end| self.now() >= end) {
+                break;
+            }
+            if is_typed {
+                self.read_keys()?;
+            }
+            if self.next_frame != Some(FrameFor::Key) {
+                self.take_inputs()?;
+            }
+            if self.now() >= self.tick {
+                self.tick()?;
+            }
+            self.draw_if_due();
+        }
+        Ok(())
+    }
+
+    fn now(&self) -> Instant {
+        self.options.clock.now()
+    }
+
+    /// Returns the time of the next frame, if there is something to draw, and the terminal takes it.
+    fn due(&self) -> Option<Instant> {
+        let next = self.next_frame.filter(|_| !self.terminal.is_busy())?;
+        Some(self.pacer.due(next == FrameFor::Key, self.now()))
+    }
+
+    /// Waits for the terminal, and for the other threads unless a frame will soon take what they send. Returns
+    /// true if the terminal may have something to read.
+    fn wait(&mut self, deadline: Instant) -> Result<bool> {
+        let left = deadline.saturating_duration_since(self.now());
+        let left = Timespec::try_from(left).ok();
+        let mut polled = vec![PollFd::new(&self.keyboard, PollFlags::IN)];
+        let is_busy = self.terminal.is_busy();
+        if is_busy {
+            polled.push(PollFd::new(&self.terminal, PollFlags::OUT));
+        }
+        if is_busy || self.next_frame.is_none() {
+            polled.push(PollFd::new(&self.threads.woken, PollFlags::IN));
+        }
+        match poll(&mut polled, left.as_ref()) {
+            Ok(_) | Err(Errno::INTR) => {}
+            Err(cause) => {
+                return Err(Error::other("cannot wait for the terminal").because(cause));
+            }
+        }
+        let is_typed = !polled[0].revents().is_empty();
+        self.terminal.pass_on();
+        Ok(is_typed)
+    }
+
+    /// Handles the keys that were typed, and a paste.
+    fn read_keys(&mut self) -> Result<()> {
+        match self.keyboard.read() {
+            Ok(keys) => {
+                for key in keys {
+                    if !self.is_over {
+                        self.handle(key)?;
+                        self.next_frame = Some(FrameFor::Key);
                     }
                 }
+            }
+            Err(cause) => {
+                log::debug!("the terminal is gone: {cause}");
+                self.is_over = true;
             }
         }
         Ok(())
     }
 
-    /// Handles a key, and those that wait behind it, and draws. Live events wait for the next frame. Returns
-    /// true if there may be some.
-    fn key(&mut self, key: Input) -> Result<bool> {
-        self.handle(key)?;
-        let now = self.options.clock.now();
-        let due = self.pacer.due(true, now);
-        let frame = self.options.clock.at(due);
-        let keys = self.keyboard.keys.clone();
-        while !self.is_over {
-            select_biased! {
-                recv(keys) -> key => match key {
-                    Ok(key) => self.handle(key)?,
-                    Err(_) => self.is_over = true,
-                },
-                recv(frame) -> _ => break,
+    /// Handles what the other threads have sent until now.
+    fn take_inputs(&mut self) -> Result<()> {
+        self.threads.woken.clear();
+        if Terminal::size() != self.model.size {
+            self.resize();
+            self.next_frame = Some(FrameFor::Key);
+        }
+        for _ in 0..self.threads.inputs.len() {
+            if let Ok(input) = self.threads.inputs.try_recv() {
+                self.handle(input)?;
+                self.next_frame.get_or_insert(FrameFor::Data);
             }
         }
+        if !self.threads.inbox.is_empty() {
+            self.next_frame.get_or_insert(FrameFor::Data);
+        }
+        Ok(())
+    }
+
+    fn tick(&mut self) -> Result<()> {
+        let clock = &self.options.clock;
+        self.tick = clock.now() + TICK;
+        self.handle(Input::Tick(clock.wall()))?;
+        self.next_frame.get_or_insert(FrameFor::Data);
+        // A panic of any thread, also of the observer's, leaves the terminal.
+        if self.threads.has_failed() || !Terminal::is_entered() {
+            return Err(Error::other(
+                "the terminal UI has failed: see the message above",
+            ));
+        }
+        Ok(())
+    }
+
+    /// Draws, unless it is too early. Before a frame for a key, live events are not handled.
+    fn draw_if_due(&mut self) {
+        if self.due().is_none_or(|due| due > self.now()) {
+            return;
+        }
+        let is_behind = match self.next_frame {
+            Some(FrameFor::Key) => !self.threads.inbox.is_empty(),
+            _ => self.take_live(),
+        };
+        self.next_frame = is_behind.then_some(FrameFor::Data);
         self.draw();
-        Ok(true)
     }
 
     /// Handles live events, as far as the time allows. Returns true if some are left.
@@ -199,13 +270,20 @@ impl Ui {
         for effect in self.model.update(input) {
             match effect {
                 Effect::Quit => self.is_over = true,
-                Effect::Suspend => self.suspend()?,
+                Effect::Suspend => {
+                    let (ended, clock) = (&self.threads.ended, &self.options.clock);
+                    let end = suspend(&mut self.terminal, ended, clock)?;
+                    self.take_back(end);
+                }
                 Effect::Redraw => {
                     self.terminal.forget();
                     self.resize();
                 }
                 Effect::Jump(row) => {
-                    if let Err(why) = self.jump(&row)? {
+                    let (ended, clock) = (&self.threads.ended, &self.options.clock);
+                    let own = self.options.own.as_ref();
+                    let end = jump(&row, own, &mut self.terminal, ended, clock)?;
+                    if let Some(Err(why)) = self.take_back(end) {
                         self.model.message = Some(why);
                     }
                 }
@@ -219,36 +297,21 @@ impl Ui {
         Ok(())
     }
 
-    /// Stops with the whole job until `fg`. A signal ends the program also in the background, where it must not
-    /// touch the terminal.
-    fn suspend(&mut self) -> Result<()> {
-        let (keyboard, terminal) = (&self.keyboard, &self.terminal);
-        let (signals, clock) = (&self.signals, &self.options.clock);
-        let stop = || {
-            stop_own_group();
-            while !is_typed_at() {
-                select_biased! {
-                    recv(signals) -> _ => return LoanEnd::Over,
-                    recv(clock.after(BACKGROUND_CHECK)) -> _ => {}
-                }
+    /// Continues on a terminal that another program had meanwhile, unless that was the end.
+    fn take_back<T>(&mut self, end: LoanEnd<T>) -> Option<T> {
+        match end {
+            LoanEnd::Back(done) => {
+                self.keyboard.forget();
+                self.resize();
+                Some(done)
             }
-            LoanEnd::Back(())
-        };
-        let end = keyboard.pause(|| {
-            let end = terminal.lend(stop);
-            if matches!(end, Ok(LoanEnd::Over)) {
-                keyboard.end();
+            LoanEnd::Over => {
+                self.is_over = true;
+                None
             }
-            end
-        });
-        match end? {
-            LoanEnd::Back(()) => self.resize(),
-            LoanEnd::Over => self.is_over = true,
         }
-        Ok(())
     }
 
-    /// Takes the size of a terminal that another program had meanwhile.
     fn resize(&mut self) {
         let (width, height) = Terminal::size();
         let effects = self.model.update(Input::Resize(width, height));
@@ -301,40 +364,6 @@ impl Ui {
         }
     }
 
-    /// Shows a pane to the user. The inner error says why it cannot be shown.
-    fn jump(&mut self, row: &Row) -> Result<std::result::Result<(), String>> {
-        let (Some(pane), Some(socket)) = (&row.pane, &row.server) else {
-            return Ok(Err("the tmux server of this pane is not known".to_owned()));
-        };
-        let server = Server::socket(socket);
-        let clock = &self.options.clock;
-        if let Some((own_socket, own)) = &self.options.own
-            && is_same_file(own_socket, Path::new(&socket))
-        {
-            let switched = server.switch_client(own, pane, clock);
-            return Ok(switched.map_err(|error| error.to_string()));
-        }
-        let (keyboard, terminal, signals) = (&self.keyboard, &self.terminal, &self.signals);
-        let attach = || match server.attach(pane, clock, signals) {
-            Ok(None) => LoanEnd::Over,
-            Ok(Some(status)) if status.success() => LoanEnd::Back(Ok(())),
-            Ok(Some(status)) => {
-                LoanEnd::Back(Err(format!("tmux attach-session ended with {status}")))
-            }
-            Err(error) => LoanEnd::Back(Err(error.to_string())),
-        };
-        match keyboard.pause(|| terminal.lend(attach))? {
-            LoanEnd::Back(attached) => {
-                self.resize();
-                Ok(attached)
-            }
-            LoanEnd::Over => {
-                self.is_over = true;
-                Ok(Ok(()))
-            }
-        }
-    }
-
     /// Types an answer into a pane, in a thread: an agent needs a moment before it takes Enter.
     fn answer(&self, row: &Row, text: String, presses_enter: bool) {
         let send = self.threads.send.clone();
@@ -367,7 +396,7 @@ impl Ui {
     }
 
     /// Copies into the clipboard of the terminal, and into a buffer of tmux.
-    fn copy(&self, text: String) {
+    fn copy(&mut self, text: String) {
         let mut bytes = Vec::new();
         let command = crossterm::clipboard::CopyToClipboard::to_clipboard_from(&text);
         // Writing to memory does not fail.
@@ -385,9 +414,4 @@ impl Ui {
             }
         }
     }
-}
-
-fn is_same_file(one: &Path, other: &Path) -> bool {
-    let real = |path: &Path| std::fs::canonicalize(path).ok();
-    one == other || real(one).is_some_and(|found| real(other) == Some(found))
 }

@@ -1,14 +1,13 @@
 //! The terminal: entered and left in order, and never waited for.
 //!
-//! A frame is what differs between two drawn screens. The terminal takes it at once, as a rule: then no
-//! other thread is needed, whose turn may come late on a busy machine. What it does not take at once is
-//! written by `td-tui-out`, which blocks where the terminal does. Meanwhile the newest drawn screen waits,
-//! and older ones are left out.
+//! A frame is what differs between two drawn screens. Writes to the terminal do not wait: what it does not take
+//! at once stays here until it takes more. Meanwhile no frame is drawn, so that the next one is the newest.
 
 use std::fs::File;
 use std::io::{self, IsTerminal};
+use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
+use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
 use std::time::Duration;
 
 use crossterm::event::{DisableBracketedPaste, EnableBracketedPaste};
@@ -25,9 +24,8 @@ use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 
 use super::draw::Frame;
-use super::mailbox::{Letters, Mailbox, mailbox};
 use crate::error::{Error, Result};
-use crate::thread::{self, Handle};
+use crate::thread;
 
 /// The time to wait for a terminal that takes no more bytes, before it is left as it is.
 const PATIENCE: Duration = Duration::from_millis(500);
@@ -36,18 +34,18 @@ const PAUSE: Duration = Duration::from_millis(5);
 /// The terminal is ours: it is in raw mode and shows the alternate screen. One process has one terminal.
 static IS_ENTERED: AtomicBool = AtomicBool::new(false);
 
-/// Held while bytes are written. Unlike the lock of `io::stdout`, it can be given up when the terminal takes
-/// no more.
+/// Held while bytes are written: a panic of another thread leaves the terminal.
 static WRITING: Mutex<()> = Mutex::new(());
 
-/// The terminal and the thread that writes to it.
+/// The bytes that a terminal surely takes when it says that it takes some (Linux: `WAKEUP_CHARS`).
+const TAKEN_AT_LEAST: usize = 256;
+
+/// The terminal, and what it shows.
 #[derive(Debug)]
 pub(super) struct Terminal {
-    frames: Option<Mailbox<Frame>>,
-    shown: Arc<Mutex<Shown>>,
-    /// The terminal, opened once more, so that writes to it do not wait; `None` if it cannot be.
+    /// Opened once more, so that writes do not wait; `None` if it cannot be.
     at_once: Option<File>,
-    thread: Option<Handle<()>>,
+    shown: Shown,
 }
 
 /// The screen that the terminal shows.
@@ -57,8 +55,6 @@ struct Shown {
     drawn: Option<Frame>,
     /// Bytes that the terminal has not taken yet.
     rest: Vec<u8>,
-    /// Frames are not written while another program has the terminal.
-    is_lent: bool,
 }
 
 /// The end of a loan of the terminal.
@@ -80,21 +76,9 @@ impl Terminal {
             return Err(Error::invalid("standard input and output are no terminal"));
         }
         enter().map_err(|cause| Error::other("cannot set up the terminal").because(cause))?;
-        let (frames, letters) = mailbox();
-        let shown = Arc::new(Mutex::new(Shown::default()));
-        let writer = shown.clone();
-        let thread = match thread::spawn("td-tui-out", move || write_frames(&letters, &writer)) {
-            Ok(thread) => thread,
-            Err(error) => {
-                leave();
-                return Err(error);
-            }
-        };
         Ok(Self {
-            frames: Some(frames),
-            shown,
-            at_once: open_again(),
-            thread: Some(thread),
+            at_once: open_again(rustix::stdio::stdout(), OFlags::WRONLY),
+            shown: Shown::default(),
         })
     }
 
@@ -103,37 +87,42 @@ impl Terminal {
         crossterm::terminal::size().unwrap_or((80, 24))
     }
 
-    /// Shows a drawn screen, as soon as the terminal has taken the last one.
-    pub fn show(&self, drawn: Frame) {
-        let Some(frames) = &self.frames else { return };
-        let (Some(file), Ok(mut shown)) = (&self.at_once, self.shown.try_lock()) else {
-            return frames.replace(drawn);
-        };
-        if !shown.rest.is_empty() {
-            return frames.replace(drawn);
-        }
-        // With the lock: the thread takes none that is older than what the terminal shows.
-        frames.clear();
-        shown.begin(drawn);
-        shown.write(|bytes| rustix::io::write(file, bytes));
-        if !shown.rest.is_empty() {
-            frames.ring();
-        }
+    /// Shows a drawn screen, after what the terminal has not taken yet.
+    pub fn show(&mut self, drawn: Frame) {
+        self.shown.begin(drawn);
+        self.pass_on();
     }
 
     /// Writes bytes that are no part of the screen, such as a copied text.
-    pub fn write(&self, bytes: &[u8]) {
-        if let Some(_writing) = lock_soon(&WRITING) {
-            // A terminal that is gone is noticed by its signal.
-            let _ = write_to_terminal(bytes);
+    pub fn write(&mut self, bytes: &[u8]) {
+        self.shown.rest.extend_from_slice(bytes);
+        self.pass_on();
+    }
+
+    /// Returns true if the terminal has not taken all bytes yet.
+    pub fn is_busy(&self) -> bool {
+        !self.shown.rest.is_empty()
+    }
+
+    /// Writes what the terminal takes now.
+    pub fn pass_on(&mut self) {
+        if !self.is_busy() {
+            return;
+        }
+        let _writing = WRITING.lock().unwrap_or_else(PoisonError::into_inner);
+        // With the lock: a terminal that is left gets nothing after its last bytes.
+        if !IS_ENTERED.load(Ordering::SeqCst) {
+            return self.shown.forget();
+        }
+        match &self.at_once {
+            Some(file) => self.shown.pass_on(|bytes| rustix::io::write(file, bytes)),
+            None => self.shown.pass_on(write_if_room),
         }
     }
 
     /// Forgets what the terminal shows: another program may have written there.
-    pub fn forget(&self) {
-        if let Some(mut shown) = lock_soon(&self.shown) {
-            shown.forget();
-        }
+    pub fn forget(&mut self) {
+        self.shown.forget();
     }
 
     /// Returns true while the terminal is ours; a panic leaves it.
@@ -145,43 +134,46 @@ impl Terminal {
     ///
     /// # Errors
     /// If the terminal cannot be entered again.
-    pub fn lend<T>(&self, other: impl FnOnce() -> LoanEnd<T>) -> Result<LoanEnd<T>> {
-        if let Some(mut shown) = lock_soon(&self.shown) {
-            shown.is_lent = true;
-            shown.forget();
-        }
+    pub fn lend<T>(&mut self, other: impl FnOnce() -> LoanEnd<T>) -> Result<LoanEnd<T>> {
+        self.finish();
+        self.forget();
         leave();
         let done = match other() {
             LoanEnd::Over => return Ok(LoanEnd::Over),
             done => done,
         };
         enter().map_err(|cause| Error::other("cannot set up the terminal").because(cause))?;
-        if let Some(mut shown) = lock_soon(&self.shown) {
-            shown.is_lent = false;
-        }
         Ok(done)
+    }
+
+    /// Writes what the terminal has not taken, unless it takes no more.
+    fn finish(&mut self) {
+        while self.is_busy() {
+            if !has_room(&*self, PATIENCE) {
+                return;
+            }
+            self.pass_on();
+        }
+    }
+}
+
+impl AsFd for Terminal {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        match &self.at_once {
+            Some(file) => file.as_fd(),
+            None => rustix::stdio::stdout(),
+        }
     }
 }
 
 impl Drop for Terminal {
     fn drop(&mut self) {
-        drop(self.frames.take());
-        // The last frame is written first, unless the terminal takes no more.
-        let thread = self.thread.take();
-        let shown = lock_soon(&self.shown);
+        self.finish();
         leave();
-        let is_stuck = shown.is_none();
-        drop(shown);
-        if let Some(thread) = thread
-            && !is_stuck
-            && let Err(panicked) = thread.join()
-        {
-            log::error!("{panicked}");
-        }
     }
 }
 
-/// Locks, unless the writing thread holds the lock for long.
+/// Locks, unless another thread holds the lock for long.
 fn lock_soon<T>(mutex: &Mutex<T>) -> Option<MutexGuard<'_, T>> {
     let mut left = PATIENCE;
     loop {
@@ -228,7 +220,7 @@ fn leave() {
     );
     // A terminal that takes no more is left as it is: a write would not return.
     if let Some(_writing) = lock_soon(&WRITING)
-        && has_room()
+        && has_room(rustix::stdio::stdout(), PATIENCE)
     {
         // A terminal that is gone needs nothing more.
         let _ = write_to_terminal(&bytes);
@@ -244,19 +236,27 @@ pub(super) fn leave_on_panic() {
     }));
 }
 
-/// Waits until the terminal takes bytes; returns false if it does not soon.
-fn has_room() -> bool {
-    let stdout = rustix::stdio::stdout();
-    let mut polled = [PollFd::new(&stdout, PollFlags::OUT)];
-    let patience = Timespec::try_from(PATIENCE).ok();
-    poll(&mut polled, patience.as_ref()).is_ok_and(|ready| ready > 0)
+/// Waits until a terminal takes bytes; returns false if it does not in this time.
+fn has_room(terminal: impl AsFd, time: Duration) -> bool {
+    let mut polled = [PollFd::new(&terminal, PollFlags::OUT)];
+    let time = Timespec::try_from(time).ok();
+    poll(&mut polled, time.as_ref()).is_ok_and(|ready| ready > 0)
 }
 
-/// Opens the terminal at standard output once more. Only this description of it does not block: the others
-/// belong to the programs that share the terminal, too.
-fn open_again() -> Option<File> {
-    let opened = rustix::termios::ttyname(rustix::stdio::stdout(), Vec::new()).and_then(|name| {
-        let flags = OFlags::WRONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+/// Writes to standard output without waiting, as far as that can be known.
+fn write_if_room(bytes: &[u8]) -> rustix::io::Result<usize> {
+    let stdout = rustix::stdio::stdout();
+    match has_room(stdout, Duration::ZERO) {
+        true => rustix::io::write(stdout, &bytes[..bytes.len().min(TAKEN_AT_LEAST)]),
+        false => Err(Errno::AGAIN),
+    }
+}
+
+/// Opens a terminal once more. Only this description of it does not block: the others belong to the programs
+/// that share the terminal, too.
+pub(super) fn open_again(terminal: BorrowedFd<'_>, access: OFlags) -> Option<File> {
+    let opened = rustix::termios::ttyname(terminal, Vec::new()).and_then(|name| {
+        let flags = access | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
         rustix::fs::open(name, flags, Mode::empty())
     });
     opened
@@ -280,7 +280,7 @@ fn write_to_terminal(mut bytes: &[u8]) -> io::Result<()> {
 impl Shown {
     /// Adds what turns the screen into a drawn one.
     fn begin(&mut self, drawn: Frame) {
-        if self.is_lent || self.drawn.as_ref() == Some(&drawn) {
+        if self.drawn.as_ref() == Some(&drawn) {
             return;
         }
         let last = self.drawn.as_ref().map(|last| &last.buffer);
@@ -290,18 +290,6 @@ impl Shown {
     }
 
     /// Writes the bytes, until there are none left, or the terminal takes no more.
-    fn write(&mut self, write: impl Fn(&[u8]) -> rustix::io::Result<usize>) {
-        if self.rest.is_empty() {
-            return;
-        }
-        let _writing = WRITING.lock().unwrap_or_else(PoisonError::into_inner);
-        // With the lock: a terminal that is left gets nothing after its last bytes.
-        match IS_ENTERED.load(Ordering::SeqCst) {
-            true => self.pass_on(write),
-            false => self.forget(),
-        }
-    }
-
     fn pass_on(&mut self, write: impl Fn(&[u8]) -> rustix::io::Result<usize>) {
         let mut written = 0;
         while written < self.rest.len() {
@@ -320,19 +308,6 @@ impl Shown {
     fn forget(&mut self) {
         self.rest.clear();
         self.drawn = None;
-    }
-}
-
-/// Writes what the terminal does not take at once.
-fn write_frames(letters: &Letters<Frame>, shown: &Mutex<Shown>) {
-    let stdout = |bytes: &[u8]| rustix::io::write(rustix::stdio::stdout(), bytes);
-    while letters.bell.recv().is_ok() {
-        let mut shown = shown.lock().unwrap_or_else(PoisonError::into_inner);
-        shown.write(stdout);
-        if let Some(drawn) = letters.take().pop_back() {
-            shown.begin(drawn);
-            shown.write(stdout);
-        }
     }
 }
 

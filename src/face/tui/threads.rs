@@ -1,10 +1,13 @@
 //! The threads behind the UI: started together, ended together.
 
+use std::io;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
-use crossbeam_channel::{Receiver, Sender, bounded};
+use crossbeam_channel::{Receiver, bounded, select_biased};
+use signal_hook::SigId;
+use signal_hook::consts::SIGWINCH;
 
 use super::effect::Input;
 use super::feeds::{
@@ -13,8 +16,9 @@ use super::feeds::{
 use super::log_files::{PageRequest, Reading, ScanRequest, read_pages, scan};
 use super::mailbox::{Mailbox, mailbox};
 use super::older_runs::read_history;
+use super::wake::{InputSender, Woken, wake_pair};
 use crate::clock::Clock;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::history::DataDir;
 use crate::thread::{self, Handle, Stop, StopGuard, stop_pair};
 
@@ -29,20 +33,36 @@ pub(super) struct Threads {
     pub pages: Mailbox<PageRequest>,
     pub scans: Mailbox<ScanRequest>,
     pub screens: Mailbox<Captured>,
-    pub bell: Receiver<()>,
     pub inputs: Receiver<Input>,
-    pub send: Sender<Input>,
+    pub send: InputSender,
+    /// The signal that ends the UI.
+    pub ended: Receiver<i32>,
+    /// Rung by each input, live event, signal and change of the terminal's size.
+    pub woken: Woken,
     pub stop: Stop,
+    on_resize: Option<SigId>,
     /// Dropped first: it ends all.
     running: Option<StopGuard>,
     handles: Vec<Handle<()>>,
 }
 
 impl Threads {
-    pub fn start(find: FindObserver, data: DataDir, clock: Clock) -> Result<Self> {
+    /// Starts all. `signals` has the signal that ends the UI.
+    ///
+    /// # Errors
+    /// If a thread cannot be started, or the system has no more descriptors.
+    pub fn start(
+        find: FindObserver,
+        data: DataDir,
+        clock: Clock,
+        signals: Receiver<i32>,
+    ) -> Result<Self> {
         let (running, stop) = stop_pair();
+        let no_wake = |cause: io::Error| Error::other("cannot wake the terminal UI").because(cause);
+        let (wake, woken) = wake_pair().map_err(no_wake)?;
         let (send, inputs) = bounded(INPUTS_MAX);
-        let (ring, bell) = bounded(1);
+        let send = InputSender::new(send, wake.clone());
+        let (end, ended) = bounded(1);
         let feed = Feed {
             find,
             clock: clock.clone(),
@@ -67,18 +87,34 @@ impl Threads {
             pages,
             scans,
             screens,
-            bell,
             inputs,
             send: send.clone(),
-            stop,
+            ended,
+            woken,
+            stop: stop.clone(),
+            on_resize: None,
             running: Some(running),
             handles: Vec::new(),
         };
+        let handler = wake.for_handler().map_err(no_wake)?;
+        let on_resize = signal_hook::low_level::pipe::register(SIGWINCH, handler);
+        threads.on_resize = Some(on_resize.map_err(no_wake)?);
+        let wake_up = wake.clone();
+        threads.spawn("td-tui-end", move || {
+            select_biased! {
+                recv(signals) -> signal => {
+                    // There is room for one, which is enough.
+                    let _ = end.try_send(signal.unwrap_or_default());
+                    wake_up.ring();
+                }
+                recv(stop) -> _ => {}
+            }
+        })?;
         let (of, to) = (feed.clone(), send.clone());
         threads.spawn("td-tui-board", move || read_board(&of, &to))?;
         let (of, to) = (feed.clone(), send.clone());
         threads.spawn("td-tui-live", move || {
-            read_live(&of, &followed, &inbox, &ring, &to)
+            read_live(&of, &followed, &inbox, &wake, &to)
         })?;
         let to = send.clone();
         threads.spawn("td-tui-screen", move || read_screen(&feed, &captured, &to))?;
@@ -97,13 +133,17 @@ impl Threads {
 
     /// Returns true if a thread has ended although the UI runs: it has panicked.
     pub fn has_failed(&self) -> bool {
-        self.handles.iter().any(Handle::is_finished)
+        // The thread that has passed on a signal has ended, too; the signal arrives before.
+        self.handles.iter().any(Handle::is_finished) && self.ended.is_empty()
     }
 }
 
 impl Drop for Threads {
     fn drop(&mut self) {
         drop(self.running.take());
+        if let Some(id) = self.on_resize.take() {
+            signal_hook::low_level::unregister(id);
+        }
         for handle in self.handles.drain(..) {
             // A thread may wait for room.
             while !handle.is_finished() {

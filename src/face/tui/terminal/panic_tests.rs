@@ -57,22 +57,22 @@ fn a_panic_leaves_the_terminal_as_it_was() {
 /// Shows frames from one thread and panics in another.
 fn panic_in_the_ui() -> ! {
     leave_on_panic();
-    let terminal = Terminal::enter().unwrap();
+    let mut terminal = Terminal::enter().unwrap();
     let area = Rect::new(0, 0, 80, 24);
-    let show = |number: u32| {
+    let mut show = |number: u32| {
         let mut buffer = Buffer::empty(area);
         let text = format!("frame {number}");
         buffer.set_string(0, 0, text, ratatui::style::Style::new());
         let cursor = None;
         terminal.show(Frame { buffer, cursor });
     };
-    (0..100).for_each(show);
+    (0..100).for_each(&mut show);
     let panics = thread::spawn("td-tui-board", || panic!("on purpose")).unwrap();
     while !panics.is_finished() {
         show(1);
     }
     assert!(panics.join().is_err());
-    (100..200).for_each(show);
+    (100..200).for_each(&mut show);
     drop(terminal);
     std::process::exit(CODE);
 }

@@ -1,0 +1,75 @@
+//! Gives the terminal to other programs for a while: to the shell on Ctrl-Z, to tmux on a jump.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use crossbeam_channel::{Receiver, select_biased};
+
+use super::terminal::{LoanEnd, Terminal};
+use crate::board::Row;
+use crate::clock::Clock;
+use crate::error::Result;
+use crate::event::PaneId;
+use crate::process::{is_typed_at, stop_own_group};
+use crate::tmux::Server;
+
+/// The pause between two checks whether the program is in the foreground again.
+const BACKGROUND_CHECK: Duration = Duration::from_millis(100);
+
+/// Stops with the whole job until `fg`. A signal ends the program also in the background, where it must not
+/// touch the terminal.
+///
+/// # Errors
+/// If the terminal cannot be entered again.
+pub(super) fn suspend(
+    terminal: &mut Terminal,
+    ended: &Receiver<i32>,
+    clock: &Clock,
+) -> Result<LoanEnd<()>> {
+    terminal.lend(|| {
+        stop_own_group();
+        while !is_typed_at() {
+            select_biased! {
+                recv(ended) -> _ => return LoanEnd::Over,
+                recv(clock.after(BACKGROUND_CHECK)) -> _ => {}
+            }
+        }
+        LoanEnd::Back(())
+    })
+}
+
+/// Shows a row's pane to the user: in the client of the pane `own`, where that belongs to the same tmux server,
+/// else by attaching. The inner error says why the pane cannot be shown.
+///
+/// # Errors
+/// If the terminal cannot be entered again.
+pub(super) fn jump(
+    row: &Row,
+    own: Option<&(PathBuf, PaneId)>,
+    terminal: &mut Terminal,
+    ended: &Receiver<i32>,
+    clock: &Clock,
+) -> Result<LoanEnd<std::result::Result<(), String>>> {
+    let (Some(pane), Some(socket)) = (&row.pane, &row.server) else {
+        let why = "the tmux server of this pane is not known";
+        return Ok(LoanEnd::Back(Err(why.to_owned())));
+    };
+    let server = Server::socket(socket);
+    if let Some((own_socket, own)) = own
+        && is_same_file(own_socket, Path::new(&socket))
+    {
+        let switched = server.switch_client(own, pane, clock);
+        return Ok(LoanEnd::Back(switched.map_err(|error| error.to_string())));
+    }
+    terminal.lend(|| match server.attach(pane, clock, ended) {
+        Ok(None) => LoanEnd::Over,
+        Ok(Some(status)) if status.success() => LoanEnd::Back(Ok(())),
+        Ok(Some(status)) => LoanEnd::Back(Err(format!("tmux attach-session ended with {status}"))),
+        Err(error) => LoanEnd::Back(Err(error.to_string())),
+    })
+}
+
+fn is_same_file(one: &Path, other: &Path) -> bool {
+    let real = |path: &Path| std::fs::canonicalize(path).ok();
+    one == other || real(one).is_some_and(|found| real(other) == Some(found))
+}

@@ -1,0 +1,164 @@
+//! Wakes the thread that draws while it waits for the terminal: a pair of sockets, polled beside it.
+
+use std::io::{self, Read, Write};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::net::UnixStream;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use crossbeam_channel::{SendError, Sender, TrySendError};
+
+use super::effect::Input;
+
+/// The end that wakes.
+#[derive(Clone, Debug)]
+pub(super) struct Wake {
+    socket: Arc<UnixStream>,
+    /// A byte is on its way: another would wake the thread no earlier.
+    is_rung: Arc<AtomicBool>,
+}
+
+/// The end that is polled.
+#[derive(Debug)]
+pub(super) struct Woken {
+    socket: UnixStream,
+    is_rung: Arc<AtomicBool>,
+}
+
+/// Makes both ends.
+///
+/// # Errors
+/// If the system has no more descriptors.
+pub(super) fn wake_pair() -> io::Result<(Wake, Woken)> {
+    let (read, write) = UnixStream::pair()?;
+    read.set_nonblocking(true)?;
+    write.set_nonblocking(true)?;
+    let is_rung = Arc::new(AtomicBool::new(false));
+    let wake = Wake {
+        socket: Arc::new(write),
+        is_rung: is_rung.clone(),
+    };
+    let woken = Woken {
+        socket: read,
+        is_rung,
+    };
+    Ok((wake, woken))
+}
+
+impl Wake {
+    /// Wakes the thread.
+    pub fn ring(&self) {
+        if !self.is_rung.swap(true, Ordering::SeqCst) {
+            // A full socket wakes as well, and a closed one has nothing to wake.
+            let _ = (&*self.socket).write(&[0]);
+        }
+    }
+
+    /// Returns a socket for a signal's handler, which writes a byte to it.
+    ///
+    /// # Errors
+    /// If the system has no more descriptors.
+    pub fn for_handler(&self) -> io::Result<UnixStream> {
+        self.socket.try_clone()
+    }
+}
+
+impl Woken {
+    /// Takes all bytes. What was sent before any of them is there to be received.
+    pub fn clear(&self) {
+        self.is_rung.store(false, Ordering::SeqCst);
+        let mut bytes = [0; 64];
+        while matches!((&self.socket).read(&mut bytes), Ok(count) if count > 0) {}
+    }
+}
+
+impl AsFd for Woken {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+}
+
+/// Sends inputs to the thread that draws, and wakes it.
+#[derive(Clone, Debug)]
+pub(super) struct InputSender {
+    inputs: Sender<Input>,
+    wake: Wake,
+}
+
+impl InputSender {
+    pub fn new(inputs: Sender<Input>, wake: Wake) -> Self {
+        Self { inputs, wake }
+    }
+
+    /// Sends an input; waits for room.
+    ///
+    /// # Errors
+    /// If the UI has ended.
+    pub fn send(&self, input: Input) -> Result<(), SendError<Input>> {
+        self.inputs.send(input)?;
+        self.wake.ring();
+        Ok(())
+    }
+
+    /// Sends an input if there is room.
+    ///
+    /// # Errors
+    /// If there is no room, or the UI has ended.
+    pub fn try_send(&self, input: Input) -> Result<(), TrySendError<Input>> {
+        self.inputs.try_send(input)?;
+        self.wake.ring();
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
+    use super::*;
+
+    fn is_woken(woken: &Woken) -> bool {
+        let mut polled = [PollFd::new(woken, PollFlags::IN)];
+        poll(&mut polled, Some(&Timespec::default())).unwrap() > 0
+    }
+
+    #[test]
+    fn a_ring_wakes_until_it_is_cleared() {
+        let (wake, woken) = wake_pair().unwrap();
+        assert!(!is_woken(&woken));
+        for _ in 0..3 {
+            for _ in 0..100_000 {
+                wake.ring();
+            }
+            assert!(is_woken(&woken));
+            woken.clear();
+            assert!(!is_woken(&woken));
+        }
+        // A handler's byte is one that no flag knows of.
+        wake.for_handler().unwrap().write_all(&[0]).unwrap();
+        assert!(is_woken(&woken));
+        woken.clear();
+        assert!(!is_woken(&woken));
+    }
+
+    #[test]
+    fn what_was_sent_is_there_when_the_bell_was_cleared() {
+        let (wake, woken) = wake_pair().unwrap();
+        let (send, inputs) = crossbeam_channel::bounded(1_000);
+        let sender = InputSender::new(send, wake);
+        let sending = crate::thread::spawn("sender", move || {
+            for _ in 0..1_000 {
+                sender.send(Input::Message(String::new())).unwrap();
+            }
+        })
+        .unwrap();
+        let mut received = 0;
+        while received < 1_000 {
+            let mut polled = [PollFd::new(&woken, PollFlags::IN)];
+            poll(&mut polled, None).unwrap();
+            woken.clear();
+            received += inputs.try_iter().count();
+        }
+        sending.join().unwrap();
+    }
+}
