@@ -15,6 +15,9 @@ use super::terminal::open_again;
 /// The bytes that are read at once. A terminal in raw mode has at most 4 KiB.
 const READ_BYTES: usize = 4096;
 
+/// Ctrl-C, which no terminal pastes: it ends a paste that has no end.
+const CTRL_C: u8 = 0x03;
+
 /// The most bytes of one key or paste. What is longer is dropped: text for a line of input is not as long.
 const PENDING_BYTES_MAX: usize = 1024 * 1024;
 
@@ -76,6 +79,9 @@ impl Decoder {
         let mut rest = bytes;
         while let [byte, after @ ..] = rest {
             rest = after;
+            if *byte == CTRL_C {
+                self.pending.clear();
+            }
             self.pending.push(*byte);
             // Escape alone is a key; a terminal writes the bytes of a longer one at once.
             if self.pending == b"\x1b" && !rest.is_empty() {
@@ -177,6 +183,20 @@ mod tests {
             matches!(&pasted[..], [Input::Paste(text)] if text == "two lines\r\nx"),
             "{pasted:?}"
         );
+    }
+
+    #[test]
+    fn ctrl_c_is_read_whatever_was_begun() {
+        for begun in ["\x1b[200~ab", "\x1b[", "\x1bO", "\u{e9}"] {
+            let mut decoder = Decoder::default();
+            decoder.decode(&begun.as_bytes()[..begun.len() - usize::from(!begun.is_ascii())]);
+            let inputs = decoder.decode(b"\x03");
+            let is_ctrl_c = |input: &Input| matches!(input, Input::Key(key) if key.code == KeyCode::Char('c') && key.modifiers == KeyModifiers::CONTROL);
+            assert!(
+                matches!(&inputs[..], [input] if is_ctrl_c(input)),
+                "{begun:?}: {inputs:?}"
+            );
+        }
     }
 
     #[test]

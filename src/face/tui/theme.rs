@@ -2,6 +2,7 @@
 
 use ratatui::buffer::Buffer;
 use ratatui::style::{Color, Style};
+use unicode_width::UnicodeWidthStr;
 
 use super::painted::in_16_colours;
 
@@ -71,6 +72,7 @@ impl Theme {
         if self.colours == Colours::All && self.is_utf8 {
             return;
         }
+        let mut is_second_half = false;
         for cell in &mut buffer.content {
             match self.colours {
                 Colours::All => {}
@@ -81,15 +83,17 @@ impl Theme {
                 }
                 Colours::None => (cell.fg, cell.bg) = (Color::Reset, Color::Reset),
             }
-            if !self.is_utf8 && !cell.symbol().is_ascii() {
+            if self.is_utf8 {
+                continue;
+            }
+            if std::mem::take(&mut is_second_half) {
+                cell.set_char('?');
+            } else if !cell.symbol().is_ascii() {
+                // Each half of a wide character is a cell of its own, since both are written.
+                is_second_half = UnicodeWidthStr::width(cell.symbol()) > 1;
                 let first = cell.symbol().chars().next().unwrap_or(' ');
-                let wide = unicode_width::UnicodeWidthStr::width(cell.symbol()) > 1;
                 let known = ASCII.iter().find(|(of, _)| *of == first);
-                match (known, wide) {
-                    (Some((_, ascii)), _) => cell.set_char(*ascii),
-                    (None, false) => cell.set_char('?'),
-                    (None, true) => cell.set_symbol("??"),
-                };
+                cell.set_char(known.map_or('?', |(_, ascii)| *ascii));
             }
         }
     }
@@ -123,5 +127,22 @@ mod tests {
         assert_eq!(theme(true, &[("TERM", "vt100")]).colours, Colours::None);
         let posix = theme(true, &[("LC_ALL", "C"), ("LANG", "en_US.UTF-8")]);
         assert!(!posix.is_utf8);
+    }
+
+    #[test]
+    fn without_utf_8_each_cell_has_one_ascii_character() {
+        let mut buffer = Buffer::empty(ratatui::layout::Rect::new(0, 0, 12, 1));
+        buffer.set_string(0, 0, "a日本é✓│b", Style::new());
+        let theme = Theme {
+            colours: Colours::All,
+            is_utf8: false,
+        };
+        theme.apply(&mut buffer);
+        let symbols: Vec<&str> = buffer.content.iter().map(|cell| cell.symbol()).collect();
+        assert_eq!(symbols.concat(), "a?????+|b   ");
+        assert!(
+            symbols.iter().all(|symbol| symbol.len() == 1),
+            "{symbols:?}"
+        );
     }
 }

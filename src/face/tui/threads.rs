@@ -106,6 +106,8 @@ impl Threads {
                     // There is room for one, which is enough.
                     let _ = end.try_send(signal.unwrap_or_default());
                     wake_up.ring();
+                    // No thread ends before the UI, unless it has panicked; the stop has no message.
+                    let _ = stop.recv();
                 }
                 recv(stop) -> _ => {}
             }
@@ -133,8 +135,7 @@ impl Threads {
 
     /// Returns true if a thread has ended although the UI runs: it has panicked.
     pub fn has_failed(&self) -> bool {
-        // The thread that has passed on a signal has ended, too; the signal arrives before.
-        self.handles.iter().any(Handle::is_finished) && self.ended.is_empty()
+        self.handles.iter().any(Handle::is_finished)
     }
 }
 
