@@ -18,18 +18,29 @@ use crate::history::TrustedOwner;
 const ADDRESS_BYTES_MAX: usize = 103;
 
 /// Returns the path of the socket for a data directory: below the directory for run-time files of the
-/// user, `$XDG_RUNTIME_DIR`, or else in the data directory itself.
+/// user, `$XDG_RUNTIME_DIR`, or else in the data directory itself. A directory of another user, such as one
+/// that `su` kept, or one that others can write, is not used: they could put a socket of their own there.
 pub(crate) fn socket_path(data: &Path, runtime_dir: Option<OsString>) -> PathBuf {
-    match runtime_dir.filter(|path| Path::new(path).is_absolute()) {
+    let runtime_dir = runtime_dir.map(PathBuf::from);
+    match runtime_dir.filter(|path| path.is_absolute() && is_trusted(path)) {
         Some(runtime) => {
             let real = fs::canonicalize(data).unwrap_or_else(|_| data.to_owned());
             let hash = run_hash(&real.to_string_lossy());
-            PathBuf::from(runtime)
-                .join("td-observe")
-                .join(format!("{hash:016x}.sock"))
+            runtime.join("td-observe").join(format!("{hash:016x}.sock"))
         }
         None => data.join("observer.sock"),
     }
+}
+
+fn is_trusted(directory: &Path) -> bool {
+    // One that does not exist is made for this user.
+    let checked = fs::metadata(directory).map_or(Ok(()), |metadata| {
+        TrustedOwner::User.check(directory, &metadata)
+    });
+    if let Err(error) = &checked {
+        log::warn!("XDG_RUNTIME_DIR is not used: {error}");
+    }
+    checked.is_ok()
 }
 
 /// A listening socket and its file.
@@ -170,6 +181,18 @@ mod tests {
             path,
             socket_path(Path::new("/nowhere/other"), Some("/run/user/7".into()))
         );
+        let shared = tempfile::tempdir().unwrap();
+        for (mode, is_used) in [
+            (0o777, false),
+            (0o770, false),
+            (0o1777, false),
+            (0o755, true),
+        ] {
+            fs::set_permissions(shared.path(), fs::Permissions::from_mode(mode)).unwrap();
+            let path = socket_path(data, Some(shared.path().into()));
+            assert_eq!(path.starts_with(shared.path()), is_used, "{mode:o}");
+            assert_eq!(path.starts_with(data), !is_used, "{mode:o}");
+        }
         assert_eq!(socket_path(data, None), data.join("observer.sock"));
         assert_eq!(
             socket_path(data, Some("".into())),

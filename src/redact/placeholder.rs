@@ -10,6 +10,7 @@ const PLACEHOLDERS: &[&str] = &[
     "passwd",
     "passphrase",
     "pass",
+    "pwd",
     "secret",
     "token",
     "string",
