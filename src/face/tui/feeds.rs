@@ -43,8 +43,8 @@ const SCREEN_PAUSE: Duration = Duration::from_millis(250);
 /// The time in which the live thread notices another selection.
 const CHECK: Duration = Duration::from_millis(20);
 
-/// The pause in which live events gather. A thread that wakes for each of them takes its turns of the
-/// processor before a key arrives, and then none is left for the key.
+/// The pause in which live events gather. On a busy machine, a program that wakes for each event waits longer
+/// for its next turn, and then a key waits, too.
 const GATHERING: Duration = Duration::from_millis(25);
 
 /// The most bytes of live events that wait for the UI.

@@ -15,10 +15,14 @@ use super::terminal::open_again;
 /// The bytes that are read at once. A terminal in raw mode has at most 4 KiB.
 const READ_BYTES: usize = 4096;
 
-/// Ctrl-C, which no terminal pastes: it ends a paste that has no end.
+/// Ctrl-C. It ends a paste whose end does not come; terminals leave it out of pasted text, as a rule.
 const CTRL_C: u8 = 0x03;
 
-/// The most bytes of one key or paste. What is longer is dropped: text for a line of input is not as long.
+/// The beginning and the end of a pasted text (xterm's bracketed paste).
+const PASTE_BEGINS: &[u8] = b"\x1b[200~";
+const PASTE_ENDS: &[u8] = b"\x1b[201~";
+
+/// The most bytes of one key or paste. Of a longer paste, which no line of input needs, the last ones are kept.
 const PENDING_BYTES_MAX: usize = 1024 * 1024;
 
 /// The terminal, as it is read.
@@ -37,7 +41,7 @@ impl Keyboard {
         }
     }
 
-    /// Reads what the terminal has, after a poll. There is nothing, as a rule, if nobody has typed.
+    /// Reads what the terminal has; the result is empty if that is nothing.
     ///
     /// # Errors
     /// If the terminal is gone.
@@ -90,6 +94,12 @@ impl Decoder {
             match Event::parse_from(&self.pending) {
                 Ok(Some(event)) => inputs.extend(input(event)),
                 Ok(None) if self.pending.len() < PENDING_BYTES_MAX => continue,
+                // The rest of the paste must not be taken for keys.
+                Ok(None) if self.pending.starts_with(PASTE_BEGINS) => {
+                    let kept = self.pending.len() - PASTE_ENDS.len();
+                    self.pending.drain(PASTE_BEGINS.len()..kept);
+                    continue;
+                }
                 // Neither a key nor the beginning of one.
                 Ok(None) | Err(_) => {}
             }
@@ -186,46 +196,41 @@ mod tests {
     }
 
     #[test]
-    fn ctrl_c_is_read_whatever_was_begun() {
-        for begun in ["\x1b[200~ab", "\x1b[", "\x1bO", "\u{e9}"] {
-            let mut decoder = Decoder::default();
-            decoder.decode(&begun.as_bytes()[..begun.len() - usize::from(!begun.is_ascii())]);
-            let inputs = decoder.decode(b"\x03");
-            let is_ctrl_c = |input: &Input| matches!(input, Input::Key(key) if key.code == KeyCode::Char('c') && key.modifiers == KeyModifiers::CONTROL);
-            assert!(
-                matches!(&inputs[..], [input] if is_ctrl_c(input)),
-                "{begun:?}: {inputs:?}"
-            );
-        }
-    }
-
-    #[test]
-    fn a_paste_that_never_ends_is_dropped() {
+    fn a_paste_is_bounded_and_none_of_it_is_a_key() {
         let mut decoder = Decoder::default();
-        decoder.decode(b"\x1b[200~");
+        decoder.decode(PASTE_BEGINS);
         for _ in 0..3 * PENDING_BYTES_MAX / READ_BYTES {
-            decoder.decode(&[b'x'; READ_BYTES]);
-            assert!(decoder.pending.len() <= PENDING_BYTES_MAX);
+            let inputs = decoder.decode(&[b'q'; READ_BYTES]);
+            assert!(inputs.is_empty() && decoder.pending.len() <= PENDING_BYTES_MAX);
         }
+        let inputs = decoder.decode(b"\x1b[201~j");
+        let is_so = matches!(&inputs[..], [Input::Paste(_), Input::Key(key)] if key.code == KeyCode::Char('j'));
+        assert!(is_so, "{} inputs", inputs.len());
     }
 
     proptest! {
+        /// Also after the beginning of a key or of a paste.
         #[test]
-        fn any_bytes_are_taken_and_a_key_after_them_is_read(
+        fn ctrl_c_is_read_after_any_bytes(
+            paste in any::<bool>(),
             bytes in prop::collection::vec(any::<u8>(), 0..300),
             steps in prop::collection::vec(1_usize..20, 1..40),
         ) {
             let mut decoder = Decoder::default();
+            if paste {
+                decoder.decode(PASTE_BEGINS);
+            }
             let mut rest = &bytes[..];
             for step in steps {
                 let (now, later) = rest.split_at(step.min(rest.len()));
                 decoder.decode(now);
                 rest = later;
             }
-            decoder.pending.clear();
-            let inputs = decoder.decode(b"q");
-            let is_read = matches!(&inputs[..], [Input::Key(key)] if key.code == KeyCode::Char('q'));
-            prop_assert!(is_read);
+            let inputs = decoder.decode(b"\x03");
+            let is_ctrl_c = |input: &Input| {
+                matches!(input, Input::Key(key) if key.code == KeyCode::Char('c') && key.modifiers == KeyModifiers::CONTROL)
+            };
+            prop_assert!(matches!(&inputs[..], [input] if is_ctrl_c(input)), "{:?}", inputs);
         }
     }
 }

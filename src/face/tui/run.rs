@@ -126,7 +126,7 @@ impl Ui {
     fn run(mut self) -> Result<()> {
         let end = self.options.longest.map(|longest| self.now() + longest);
         self.draw();
-        while !self.is_over {
+        loop {
             let due = self.due();
             let deadline = due.unwrap_or(self.tick).min(self.tick);
             let is_typed = self.wait(end.map_or(deadline, |end| end.min(deadline)))?;
@@ -138,6 +138,10 @@ impl Ui {
             }
             if self.next_frame != Some(FrameFor::Key) {
                 self.take_inputs()?;
+            }
+            // A jump that was the end has not entered the terminal again.
+            if self.is_over {
+                break;
             }
             if self.now() >= self.tick {
                 self.tick()?;

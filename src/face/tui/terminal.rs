@@ -37,8 +37,9 @@ static IS_ENTERED: AtomicBool = AtomicBool::new(false);
 /// Held while bytes are written: a panic of another thread leaves the terminal.
 static WRITING: Mutex<()> = Mutex::new(());
 
-/// The bytes that a terminal surely takes when it says that it takes some (Linux: `WAKEUP_CHARS`).
-const TAKEN_AT_LEAST: usize = 256;
+/// The bytes that are written at once where a write may wait. Linux reports room to a poll while fewer than 256
+/// bytes are on their way.
+const PIECE_BYTES: usize = 256;
 
 /// The terminal, and what it shows.
 #[derive(Debug)]
@@ -247,7 +248,7 @@ fn has_room(terminal: impl AsFd, time: Duration) -> bool {
 fn write_if_room(bytes: &[u8]) -> rustix::io::Result<usize> {
     let stdout = rustix::stdio::stdout();
     match has_room(stdout, Duration::ZERO) {
-        true => rustix::io::write(stdout, &bytes[..bytes.len().min(TAKEN_AT_LEAST)]),
+        true => rustix::io::write(stdout, &bytes[..bytes.len().min(PIECE_BYTES)]),
         false => Err(Errno::AGAIN),
     }
 }

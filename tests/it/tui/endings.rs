@@ -13,8 +13,13 @@ use crate::support::{CEILING, TmuxServer, wait_for};
 /// Starts the UI with an observer of its own, of one session.
 #[track_caller]
 fn shown() -> Stage {
+    shows_session("exec cat")
+}
+
+#[track_caller]
+fn shows_session(program: &str) -> Stage {
     let mut stage = Stage::new();
-    stage.home.server.new_session("job", 80, 24, "exec cat");
+    stage.home.server.new_session("job", 80, 24, program);
     stage.start((120, 30), "");
     stage.shows("output job %0");
     stage
@@ -103,6 +108,24 @@ fn it_ends_although_its_pane_is_left_attached() {
     });
     stage.ended(0);
     stage.left_nothing();
+}
+
+#[test]
+fn a_signal_during_a_jump_that_lasts_ends_it_in_order() {
+    for signal in [Signal::TERM, Signal::HUP] {
+        // Longer than the time between two looks at the UI's threads, which is a second.
+        let stage = shows_session("while read text; do sleep 1.2; echo slept $text; done");
+        stage.keys(&["Enter"]);
+        stage.until("the pane of job", |screen| {
+            screen.contains("comes back") && !screen.contains("output job")
+        });
+        stage.types("well");
+        stage.keys(&["Enter"]);
+        stage.shows("slept well");
+        stage.signal(signal);
+        stage.ended(0);
+        stage.left_nothing();
+    }
 }
 
 /// A terminal that is not read, such as that of a lost connection.
