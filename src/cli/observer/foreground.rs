@@ -291,24 +291,25 @@ fn wait_until_observing(
     clock: &Clock,
     ended: &Receiver<i32>,
 ) {
-    let listed = servers.iter().filter_map(|server| {
-        let server = server.server.clone().with_timeout(Duration::from_secs(1));
-        let format = "#{pane_id} #{pane_current_command}";
+    let listed = servers.iter().filter_map(|observed| {
+        let server = observed.server.clone().with_timeout(Duration::from_secs(1));
+        // Panes with an observer in them are left out. Each server has a pane %0: rows name the socket, too.
+        let format = "#{?#{m:*td-observe*,#{pane_current_command}},,#{pane_id} #{socket_path}}";
         let panes = server.run(["list-panes", "-a", "-F", format], clock).ok()?;
-        // Panes with an observer in them are left out.
-        let panes = panes.lines().filter(|line| !line.contains("td-observe"));
-        let ids = panes.filter_map(|line| line.split(' ').next());
-        Some(ids.map(str::to_owned).collect::<Vec<String>>())
+        let panes = panes.lines().filter_map(|line| line.split_once(' '));
+        let panes = panes.map(|(pane, socket)| (pane.to_owned(), socket.to_owned()));
+        Some(panes.collect::<Vec<(String, String)>>())
     });
-    let listed: Vec<String> = listed.flatten().collect();
+    let listed: Vec<(String, String)> = listed.flatten().collect();
     let deadline = clock.now() + READY;
     let mut version = None;
     while let Some(view) = hub.board_after(version, deadline) {
         version = Some(view.version);
-        let is_there = |id: &String| {
-            let mut rows = view.rows.iter();
+        let is_there = |(pane, socket): &(String, String)| {
+            let mut rows = view.rows.iter().filter(|row| !row.has_ended());
             rows.any(|row| {
-                !row.has_ended() && row.pane.as_ref().is_some_and(|of| of.as_str() == id)
+                row.pane.as_ref().is_some_and(|of| of.as_str() == pane)
+                    && row.server.as_ref().is_none_or(|server| server == socket)
             })
         };
         if listed.iter().all(is_there) || !ended.is_empty() {
