@@ -113,7 +113,7 @@
 //! | `observe/poller/panes.rs` | `observe/poller/panes/streams.rs` | its pane is found |
 //! | `observe/pane_observer/reporting.rs` | `observe/pane_observer/streamed_pane/feeding.rs`, `observe/pane_observer/reporting.rs` | the pane's observer turns changed lines into events |
 //! | `track/tracker.rs` | `track/stream/tracker.rs` | the tracker finds them |
-//! | `bus/emitter.rs`, `bus/fanout.rs`, `bus/lossless_lane.rs` | the same | events are numbered, redacted and batched |
+//! | `bus/emitter.rs`, `bus/fanout.rs`, `bus/lossless_lane.rs` | the same | events are sent, numbered and redacted, and batched, in this order of files |
 //! | `engine/log_thread.rs`, `history/writer/append.rs`, `history/events_file.rs` | the same | they are written |
 //!
 //! On the way these files ask others about the text, such as `tmux/joined.rs`, `track/align.rs`,

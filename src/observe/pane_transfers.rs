@@ -108,6 +108,7 @@ mod tests {
             conversations: &Conversations::default(),
             shows_screen: false,
             streams: false,
+            pipe_after: None,
         };
         Pane::open(&mut PaneCapture::default(), options, out)
     }

@@ -146,6 +146,8 @@ pub(in crate::observe) struct PaneOptions<'a> {
     pub shows_screen: bool,
     /// It is streamed where its pipe is free.
     pub streams: bool,
+    /// The time before which its pipe is not opened.
+    pub pipe_after: Option<Instant>,
 }
 
 impl Pane {
@@ -219,6 +221,9 @@ impl Pane {
             piping: Piping::default(),
             streams: options.streams,
         };
+        if let Some(at) = options.pipe_after {
+            pane.piping.wait_until(at);
+        }
         pane.opened(state, out);
         if let Some((first_line, chunk)) = baseline {
             out.emitter.output_update(&pane.id, first_line, &chunk);
@@ -246,8 +251,7 @@ impl Pane {
     }
 
     fn margin(&self, tracker: &Tracker) -> Margin {
-        // Without the numbers of the last capture, the growth of the history is not known.
-        match self.deeper || self.seen.is_none() {
+        match self.requests_all() {
             true => Margin::All,
             false => Margin::Rows(tracker.margin()),
         }

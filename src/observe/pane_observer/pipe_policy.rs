@@ -23,6 +23,10 @@ const RECHECK: Duration = Duration::from_secs(5);
 const NOTICED: Duration = Duration::from_secs(1);
 const RETRY_LOST: Duration = Duration::from_millis(200);
 
+/// For so long after another program's pipe was found closed, an answer from before its opening may have
+/// said so: on a busy machine, answers about several panes take seconds.
+const STALE: Duration = Duration::from_secs(5);
+
 /// A message to the user about a pane's pipe.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum PipeNews {
@@ -112,6 +116,11 @@ impl Piping {
         self.not_before = self.not_before.filter(|at| *at > now);
     }
 
+    /// Leaves the pipe alone before this time.
+    pub fn wait_until(&mut self, at: Instant) {
+        self.not_before = Some(at);
+    }
+
     /// Ours is open.
     pub fn opened(&mut self) {
         (self.is_theirs, self.was_closed) = (false, false);
@@ -176,8 +185,7 @@ impl Piping {
         }
         if piped {
             let may_be_ours = self.lost_at.is_some_and(|at| now < at + NOTICED);
-            // An answer from before a toggle may come after one from behind it.
-            let was_theirs = self.freed_at.is_some_and(|at| now < at + NOTICED);
+            let was_theirs = self.freed_at.is_some_and(|at| now < at + STALE);
             let is_new = !may_be_ours && self.is_theirs(now) && !was_theirs;
             return is_new.then_some(PipeNews::Taken);
         }
@@ -185,7 +193,7 @@ impl Piping {
             return None;
         }
         self.not_before = Some(now + USERS_TURN);
-        let is_again = self.freed_at.is_some_and(|at| now < at + NOTICED);
+        let is_again = self.freed_at.is_some_and(|at| now < at + STALE);
         self.freed_at = Some(now);
         (!is_again).then_some(PipeNews::Free)
     }

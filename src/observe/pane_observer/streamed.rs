@@ -91,10 +91,8 @@ impl Pane {
     /// Returns the request for a sync point, or for a comparison with the stream.
     pub fn want_seam(&self, open: Option<String>) -> PaneRequest {
         let margin = match &self.follow {
-            // A pipe is opened once, so the capture before it must be deep enough for sure; by how much
-            // the history has grown since a pipe was lost no one knows.
-            Follow::Looks(_) => Margin::All,
-            Follow::Bytes(stream) if stream.is_over() => Margin::All,
+            _ if self.requests_all() => Margin::All,
+            Follow::Looks(tracker) => Margin::Rows(BASELINE_ROWS.max(tracker.margin())),
             Follow::Bytes(stream) => Margin::Rows(BASELINE_ROWS.max(stream.rows_to_compare())),
         };
         // By how much the history has grown, the stream knows better.
@@ -104,6 +102,15 @@ impl Pane {
             known: self.seen.clone().filter(|_| !self.deeper && !is_compared),
             spec: ResyncSpec { open_pipe: open },
         })
+    }
+
+    /// Returns true if the next capture must reach back as far as there is history: the last one was too
+    /// short, or it is not known by how much the history has grown since.
+    pub fn requests_all(&self) -> bool {
+        match &self.follow {
+            Follow::Looks(_) => self.deeper || self.seen.is_none(),
+            Follow::Bytes(stream) => stream.is_over(),
+        }
     }
 
     /// Returns whether a capture is configured to compare with what the bytes have made.

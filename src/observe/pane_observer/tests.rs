@@ -63,6 +63,7 @@ impl Script {
             conversations: &Conversations::default(),
             shows_screen: false,
             streams: false,
+            pipe_after: None,
         };
         let mut first = capture(&sim, pid, Duration::ZERO, usize::MAX);
         let pane = Pane::open(&mut first, options, out);

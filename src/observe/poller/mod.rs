@@ -343,7 +343,7 @@ impl Work {
             server: Some(self.poller.server.clone()),
             name: Some(self.poller.name.clone()),
             panes: self.poller.panes.wants(),
-            new_panes: self.poller.panes.newcomers(),
+            new_panes: self.poller.panes.newcomers(!self.started),
             viewed: self.poller.panes.viewed(),
             when,
         }

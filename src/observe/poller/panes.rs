@@ -61,6 +61,8 @@ pub(in crate::observe) struct PanesConfig {
     pub selection: Selection,
     /// The session appeared while the server was observed.
     pub fresh: bool,
+    /// The panes that stand there are captured before their pipes are opened.
+    pub captured_first: bool,
     /// Where panes come from that were another session's.
     pub transfers: PaneTransfers,
     /// The programs in the foreground of the panes, as far as they are known.
@@ -347,8 +349,9 @@ impl SessionPanes {
                 }
             }
             PaneReply::Captured(mut captured) => {
-                let is_whole = pane.deeper || captured.resync.is_some();
-                if !context.again || is_whole {
+                let is_resync = captured.resync.is_some();
+                let is_whole = pane.deeper || is_resync && pane.requests_all();
+                if !context.again || pane.deeper || is_resync {
                     pane.handle_capture(&mut captured, context.again && is_whole, &mut out);
                     self.pipe_answered(pane, id, *captured, context.now);
                 }

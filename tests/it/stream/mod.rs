@@ -2,6 +2,7 @@
 
 mod colours;
 mod floods;
+mod many;
 mod marks;
 mod pipes;
 mod recordings;

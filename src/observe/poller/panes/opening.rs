@@ -15,6 +15,10 @@ use crate::track::captured_lines;
 /// left with its next capture.
 const ARRIVAL_WAIT: Duration = Duration::from_secs(3);
 
+/// Time after which pipes are opened where all panes are captured first: the sessions of a server begin one
+/// after the other, and a capture would wait for the pipes of others.
+const PIPES_AFTER: Duration = Duration::from_millis(300);
+
 impl SessionPanes {
     /// A pane that is to be watched from now on, if it can be.
     pub(super) fn found(
@@ -121,6 +125,8 @@ impl SessionPanes {
             conversations: &self.config.conversations,
             shows_screen: self.config.shows_screens,
             streams: self.pipes.is_some(),
+            pipe_after: (context.first && self.config.captured_first)
+                .then(|| context.now + PIPES_AFTER),
         };
         Some(Pane::open(captured, options, &mut out))
     }

@@ -17,7 +17,7 @@ use crate::tmux::{
 };
 
 impl SessionPanes {
-    /// Returns what to ask for beside that, at once; see [`Roster::needs_more`].
+    /// Returns what to ask for beside that, at once; see [`SessionPanes::needs_more`].
     pub fn wants_more(&mut self, now: Instant) -> HashMap<PaneId, PaneRequest> {
         let mut wants = self.wants();
         for (id, ToOpen { margin, .. }) in &self.to_open {
@@ -80,10 +80,10 @@ impl SessionPanes {
     }
 
     /// Returns what becomes of panes that are new.
-    pub fn newcomers(&self) -> NewPanes {
+    pub fn newcomers(&self, is_first: bool) -> NewPanes {
         match self.pipes {
-            Some(_) => NewPanes::List,
-            None => NewPanes::Capture,
+            Some(_) if !(is_first && self.config.captured_first) => NewPanes::List,
+            _ => NewPanes::Capture,
         }
     }
 
