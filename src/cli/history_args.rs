@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::{Args, Subcommand, ValueEnum, ValueHint};
+use clap::{Args, Parser, Subcommand, ValueEnum, ValueHint};
 use clap_complete::engine::ArgValueCompleter;
 
 use super::completers;
@@ -39,6 +39,35 @@ pub(super) struct TypedKeeping {
     pub keep_runs: Option<usize>,
     #[command(flatten)]
     pub secrets: TypedSecrets,
+}
+
+/// The options of a command line that gives none.
+#[derive(Debug, Parser)]
+struct Defaults {
+    #[command(flatten)]
+    keeping: TypedKeeping,
+}
+
+impl TypedKeeping {
+    /// Returns the first option that differs from its default.
+    pub fn first_given(&self) -> Option<&'static str> {
+        let default = Defaults::try_parse_from(["td-observe"]).ok()?.keeping;
+        let secrets = &self.secrets;
+        let options = [
+            ("--sync", self.sync != default.sync),
+            ("--rotate-size", self.rotate_size != default.rotate_size),
+            ("--rotate-age", self.rotate_age != default.rotate_age),
+            ("--keep-size", self.keep_size != default.keep_size),
+            ("--keep-age", self.keep_age.is_some()),
+            ("--keep-runs", self.keep_runs.is_some()),
+            ("--redact", secrets.redact.is_some()),
+            ("--redact-env", !secrets.redact_env.is_empty()),
+            ("--redact-env-file", !secrets.redact_env_file.is_empty()),
+            ("--no-redact", secrets.no_redact),
+        ];
+        let given = options.iter().find(|(_, is_given)| *is_given);
+        given.map(|(option, _)| *option)
+    }
 }
 
 /// The options for secrets.

@@ -36,9 +36,18 @@ pub(super) fn builder(
 
 /// A data directory that cannot be used is bad input.
 pub(super) fn unusable(error: crate::Error) -> Failure {
+    unusable_unless(error, ", or --no-log")
+}
+
+/// As [`unusable`], for commands that need a data directory.
+pub(super) fn unusable_directory(error: crate::Error) -> Failure {
+    unusable_unless(error, "")
+}
+
+fn unusable_unless(error: crate::Error, way_out: &str) -> Failure {
     if error.path().is_some() {
         Failure::usage(format!(
-            "{error:?}; choose another with --data-dir, or --no-log"
+            "{error:?}; choose another with --data-dir{way_out}"
         ))
     } else {
         error.into()

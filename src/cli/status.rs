@@ -133,13 +133,13 @@ impl Source {
             }
             self.forget();
         }
-        if !std::mem::replace(&mut self.has_said, true) {
-            output::say(&notice);
-        }
         let data = DataDir::new(self.data.clone());
         let now = self.clock.wall();
         let (board, _) =
             board_of_history(&data, StateRules::builtin(), Unobserved::AsTheyWere, now)?;
+        if !std::mem::replace(&mut self.has_said, true) {
+            output::say(&notice);
+        }
         Ok(Some(board.rows().cloned().collect()))
     }
 

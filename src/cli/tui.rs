@@ -36,7 +36,7 @@ pub(super) fn log(options: &Options) -> Result<Box<dyn Write + Send>, Failure> {
     let data = options.home()?;
     DataDir::new(data.clone())
         .prepare()
-        .map_err(super::keeping::unusable)?;
+        .map_err(super::keeping::unusable_directory)?;
     let path = data.join(LOG);
     let file = open_log(&path)
         .map_err(|cause| Failure::other(format!("cannot write to {}: {cause}", path.display())))?;
@@ -68,7 +68,7 @@ fn run_until(
         None => {
             DataDir::new(data)
                 .prepare()
-                .map_err(super::keeping::unusable)?;
+                .map_err(super::keeping::unusable_directory)?;
             let start = TypedStart {
                 foreground: true,
                 agents: typed.agents,

@@ -47,7 +47,7 @@ pub(super) struct Config {
     raw: bool,
     screen: bool,
     no_conversation: bool,
-    /// The first option that says how to observe.
+    /// The first option that says how to observe, or how to keep what is observed.
     observing_option: Option<&'static str>,
 }
 
@@ -104,7 +104,8 @@ impl Config {
     }
 }
 
-/// Returns the first option that says how panes are observed, which an observer has decided already.
+/// Returns the first option that says how panes are observed or their events kept, which an observer has
+/// decided already.
 fn observing_option(typed: &TypedWatch) -> Option<&'static str> {
     let options = [
         ("--interval", typed.interval != PollSchedule::default()),
@@ -118,7 +119,8 @@ fn observing_option(typed: &TypedWatch) -> Option<&'static str> {
         ("--lines", typed.lines > 0),
     ];
     let given = options.iter().find(|(_, is_given)| *is_given);
-    given.map(|(option, _)| *option)
+    let given = given.map(|(option, _)| *option);
+    given.or_else(|| typed.keeping.first_given())
 }
 
 /// A budget limits what adapts; a fixed interval is kept.

@@ -14,9 +14,22 @@ pub(super) struct NextLine {
     pub(super) is_escaped: bool,
 }
 
+/// Returns true if a backslash joins the line that ends here with the next one.
+pub(super) fn is_escaped_end(text: &[u8], at: usize) -> bool {
+    text[at..].starts_with(b"\\\n") || text[at..].starts_with(b"\\\r\n")
+}
+
+/// Returns the beginning of the new value where a quoted value ends that a difference shows as changed:
+/// `"old" -> "new"`.
+pub(super) fn changed_value(text: &[u8], at: usize) -> Option<usize> {
+    let arrows: [&[u8]; 3] = [b"\" -> \"", b"\" => \"", b"' -> '"];
+    let arrow = arrows.iter().find(|arrow| text[at..].starts_with(arrow))?;
+    Some(at + arrow.len())
+}
+
 /// Returns the next line, if nothing but decoration is left of this one.
 pub(super) fn next_line(text: &[u8], at: usize) -> Option<NextLine> {
-    let is_escaped = text[at..].starts_with(b"\\\n") || text[at..].starts_with(b"\\\r\n");
+    let is_escaped = is_escaped_end(text, at);
     let mut end = at + usize::from(is_escaped);
     if !is_escaped {
         end = skip_decoration(text, end);

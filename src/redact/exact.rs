@@ -7,10 +7,12 @@ use crate::error::{Error, Result};
 
 /// Minimum length of a value: shorter ones would be found in innocent words.
 pub(super) const VALUE_MIN: usize = 4;
-/// Maximum length of a value's keyword, and the beginning of it that is looked for.
-const KEYWORD: usize = 12;
+/// Maximum length of a value's keyword, the beginning of it that is looked for: as much of it must stand in
+/// one line.
+const KEYWORD: usize = 6;
 
-/// Returns the rules for a value: as it is, in Base64 and percent-encoded; each line of it.
+/// Returns the rules for a value: as it is, in Base64, percent-encoded and as a string of JSON; each line
+/// of it.
 pub(super) fn rules_of(name: &str, value: &str) -> Result<Vec<Rule>> {
     if value.trim().len() < VALUE_MIN {
         return Err(Error::invalid(format!(
@@ -25,18 +27,25 @@ pub(super) fn rules_of(name: &str, value: &str) -> Result<Vec<Rule>> {
         }
         if !part.contains('\n') {
             texts.push(part.to_owned());
-            texts.push(escaped(part, true, &|byte| {
-                !byte.is_ascii_alphanumeric() && !b"-._~".contains(&byte)
-            }));
-            texts.push(escaped(part, false, &|byte| {
-                !byte.is_ascii_alphanumeric() && !b"-._~".contains(&byte)
-            }));
-            // JavaScript's encodeURIComponent, and forms, leave these as they are.
-            texts.push(escaped(part, true, &|byte| {
-                !byte.is_ascii_alphanumeric() && !b"-._~!*'()".contains(&byte)
-            }));
+            let is_marked = |byte: u8| !byte.is_ascii_alphanumeric() && !b"-._~".contains(&byte);
+            // JavaScript's encodeURIComponent leaves more as they are, and some programs escape all.
+            let is_kept = |byte: u8| b"!*'()".contains(&byte);
+            for is_upper in [true, false] {
+                let encoded = escaped(part, is_upper, &is_marked);
+                // A form has `+` for a blank.
+                texts.push(encoded.replace("%20", "+"));
+                texts.push(encoded);
+                texts.push(escaped(part, is_upper, &|_| true));
+            }
+            let encoded = escaped(part, true, &|byte| is_marked(byte) && !is_kept(byte));
+            texts.push(encoded.replace("%20", "+"));
+            texts.push(encoded);
             if let Ok(json) = serde_json::to_string(part) {
-                texts.push(json.trim_matches('"').to_owned());
+                let json = json.trim_matches('"').to_owned();
+                // PHP's way, and that of pages with the string in a script.
+                texts.push(json.replace('/', "\\/"));
+                texts.push(in_ascii(&json));
+                texts.push(json);
             }
         }
         for alphabet in [STANDARD, URL_SAFE] {
@@ -103,6 +112,21 @@ fn escaped(text: &str, is_upper: bool, is_escaped: &dyn Fn(u8) -> bool) -> Strin
         }
     }
     String::from_utf8_lossy(&out).into_owned()
+}
+
+/// Writes characters outside ASCII, and those that end a script in a page, as JSON's escapes.
+fn in_ascii(json: &str) -> String {
+    let mut out = String::with_capacity(json.len());
+    for c in json.chars() {
+        if c.is_ascii() && !matches!(c, '<' | '>' | '&' | '\'') {
+            out.push(c);
+            continue;
+        }
+        for unit in c.encode_utf16(&mut [0; 2]) {
+            out.push_str(&format!("\\u{unit:04x}"));
+        }
+    }
+    out
 }
 
 const STANDARD: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
@@ -197,6 +221,11 @@ mod tests {
             encoded("u:"),
             encoded("me:"),
             format!("x\x1b[31m{value}\x1b[0m"),
+            "a=p%26ss+w%2Frd%2B42%C3%A9&b".to_owned(),
+            "a=%70%26%73%73%20%77%2F%72%64%2B%34%32%C3%A9&b".to_owned(),
+            r#"{"a":"p&ss w\/rd+42é"}"#.to_owned(),
+            r#"{"a":"p\u0026ss w/rd+42\u00e9"}"#.to_owned(),
+            "curl -d p&ss w\\\n  /rd+42é x\n".to_owned(),
         ] {
             let shown = rules.text(&text);
             assert!(shown.contains("[redacted:db-password]"), "{text}: {shown}");

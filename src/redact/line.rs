@@ -67,7 +67,10 @@ pub(super) fn redact_line(
     scratch: &mut Scratch,
 ) -> (Option<String>, Option<LineState>) {
     let is_full = nearly_full(line, width);
-    let stop = line.trim_end_matches(is_decoration).len();
+    // The end of an XML element is no frame.
+    let stop = line
+        .trim_end_matches(|c| c != '>' && is_decoration(c))
+        .len();
     let mut start = 0;
     let mut state = StreamState::default();
     match before {

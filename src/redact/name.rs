@@ -6,7 +6,7 @@
 
 use serde::Deserialize;
 
-use super::name_reader::Reader;
+use super::name_reader::{NameKind, Reader};
 use super::name_value::{NameMatch, Operator, Quote};
 use super::value::ValueCheck;
 
@@ -67,7 +67,12 @@ impl NameTable {
             .any(|before| text[..first].ends_with(before.as_bytes()));
         let is_line = name == b"password" && is_alone(text, first, after);
         let is_call = !text[end..after].contains(&b'.');
-        let found = Reader { text, at: after }.value(is_flag, is_call, first);
+        let kind = NameKind {
+            is_flag,
+            is_call,
+            is_variable,
+        };
+        let found = Reader { text, at: after }.value(kind, first);
         match found {
             // The verb: `pass it to the compiler`.
             NameMatch::Value(value)
@@ -76,7 +81,8 @@ impl NameTable {
                 NameMatch::No
             }
             NameMatch::Value(mut value) => {
-                value.start = start;
+                // A value may stand before its name.
+                value.start = start.min(value.from);
                 // `ENV TOKEN …`: no prose has such names.
                 if value.operator == Operator::Blank {
                     value.operator = match (is_set, is_variable || is_line) {

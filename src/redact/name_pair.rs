@@ -4,9 +4,29 @@ use super::name_reader::Reader;
 use super::name_value::{NameMatch, Operator, Quote};
 use super::rule::LEAK_BYTES;
 
+/// Maximum distance from the value of a pair to the name after it.
+const PAIR: usize = 160;
+
+/// Maximum length of the path that a name ends.
+const PATH: usize = 64;
+
+/// Maximum number of members between the name of a pair and its value, and one more.
+const MEMBERS_BETWEEN: usize = 4;
+
+/// Maximum length of such a member's value.
+const MEMBER_BYTES: usize = 48;
+
 impl Reader<'_> {
     /// Returns true if the name is a value itself: `name: DB_PASSWORD`, `key="password"`.
     pub(super) fn is_value_of_a_pair(&self, first: usize) -> bool {
+        // The name may be the end of a path: `"Name": "/prod/DB_PASSWORD"`.
+        let path = self.text[..first].iter().rev().take(PATH);
+        let is_path = |b: &&u8| b.is_ascii_alphanumeric() || matches!(b, b'/' | b'_' | b'-' | b'.');
+        let path = path.take_while(is_path).count();
+        let first = match self.text[..first].last() {
+            Some(b'/') => first - path,
+            _ => first,
+        };
         let before = &self.text[first.saturating_sub(24)..first];
         let mut lower = before.to_ascii_lowercase();
         while lower
@@ -30,6 +50,48 @@ impl Reader<'_> {
             ]
             .iter()
             .any(|word| lower.ends_with(word))
+    }
+
+    /// Finds the value of a pair that stands before its name: `"value": "…", "name": "DB_PASSWORD"`.
+    pub(super) fn value_before(&self, first: usize) -> Option<NameMatch> {
+        let before = &self.text[first.saturating_sub(PAIR)..first];
+        let line = before.rsplit(|b| *b == b'\n').next().unwrap_or_default();
+        let lower = line.to_ascii_lowercase();
+        let word = b"\"value\"";
+        let at = memchr::memmem::rfind(&lower, word)?;
+        let from = first - line.len() + at + word.len();
+        let mut reader = Reader {
+            text: self.text,
+            at: from,
+        };
+        reader.blanks();
+        if !reader.take(":") {
+            return None;
+        }
+        reader.blanks();
+        let quote = reader.quotes().filter(|quote| *quote == Quote::Double)?;
+        let end = memchr::memchr(b'"', reader.rest())?;
+        let between = self.text.get(reader.at + end..first)?;
+        let is_pair =
+            between.starts_with(b"\",") && !between.contains(&b'}') && !between.contains(&b'{');
+        is_pair.then(|| reader.found(quote, Operator::Colon))
+    }
+
+    /// Returns true if the name is that of a field in a form of several parts.
+    pub(super) fn is_form_field(&self, first: usize) -> bool {
+        self.text[..first].ends_with(b"form-data; name=\"")
+    }
+
+    /// Reads the value of a form's field: the line after an empty one.
+    pub(super) fn form_field(mut self) -> NameMatch {
+        for _ in 0..2 {
+            match self.line() {
+                Some(true) => return NameMatch::NextLine,
+                Some(false) => {}
+                None => return NameMatch::No,
+            }
+        }
+        self.found(Quote::Unquoted, Operator::Gap)
     }
 
     /// Skips the attributes of an element before its `value`.
@@ -88,15 +150,52 @@ impl Reader<'_> {
         rest.len() < LEAK_BYTES && !rest.contains(&b'\n')
     }
 
+    /// Skips a member that describes the value: `"Type": "SecureString"`.
+    fn other_member(&mut self) -> bool {
+        let from = self.at;
+        self.quotes();
+        let is_other = [
+            "type",
+            "valuefrom",
+            "description",
+            "sensitive",
+            "isSecret",
+            "secret",
+            "id",
+        ]
+        .iter()
+        .any(|word| self.take(word));
+        self.quotes();
+        self.blanks();
+        let is_other = is_other && (self.take(":") || self.take("="));
+        if is_other {
+            let near = &self.rest()[..self.rest().len().min(MEMBER_BYTES)];
+            let end = near
+                .iter()
+                .position(|b| matches!(b, b',' | b'\n' | b'}' | b'{'));
+            if let Some(end) = end.filter(|end| matches!(near[*end], b',' | b'\n')) {
+                self.at += end;
+                return true;
+            }
+        }
+        self.at = from;
+        false
+    }
+
     /// Reads what follows a name that is a value: `, "value": "…"`, or an argument.
     pub(super) fn pair(mut self, is_value: bool) -> NameMatch {
-        self.take(",");
-        match self.line() {
-            Some(true) if is_value => return NameMatch::NextLine,
-            Some(true) => return NameMatch::No,
-            Some(false) | None => {}
+        for _ in 0..MEMBERS_BETWEEN {
+            self.take(",");
+            match self.line() {
+                Some(true) if is_value => return NameMatch::NextLine,
+                Some(true) => return NameMatch::No,
+                Some(false) | None => {}
+            }
+            self.blanks();
+            if !(is_value && self.other_member()) {
+                break;
+            }
         }
-        self.blanks();
         // The frame of a table, the mark of a diff.
         while matches!(self.peek(), b'|' | b'+' | b'-' | b' ') {
             self.at += 1;

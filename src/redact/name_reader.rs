@@ -1,6 +1,18 @@
 //! Reads from a name to its value: quotes, operators, pairs, cells and prose (pure).
 
+use super::edges::is_escaped_end;
 use super::name_value::{BLANKS, NameMatch, Operator, PROSE, Quote, ValueStart};
+
+/// The properties of a name that decide where its value may stand.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct NameKind {
+    /// An option of a program.
+    pub(super) is_flag: bool,
+    /// It may be a function's name.
+    pub(super) is_call: bool,
+    /// As variables of the environment are named.
+    pub(super) is_variable: bool,
+}
 
 /// Reads from a name to its value.
 pub(super) struct Reader<'a> {
@@ -53,7 +65,12 @@ impl Reader<'_> {
     }
 
     /// Finds the value of the name that begins at `first` and ends here.
-    pub(super) fn value(mut self, is_flag: bool, is_call: bool, first: usize) -> NameMatch {
+    pub(super) fn value(mut self, kind: NameKind, first: usize) -> NameMatch {
+        let NameKind {
+            is_flag,
+            is_call,
+            is_variable,
+        } = kind;
         let mut is_quoted = false;
         for _ in 0..8 {
             match self.peek() {
@@ -129,6 +146,26 @@ impl Reader<'_> {
                 Operator::Blank
             }
             b'-' if self.take("->") => Operator::Gap,
+            // The argument of an option stands in the next line.
+            b'\\' if is_flag && blanks > 0 && is_escaped_end(self.text, self.at) => {
+                self.at += 1;
+                match self.line() {
+                    Some(true) => return NameMatch::NextLine,
+                    _ => Operator::Colon,
+                }
+            }
+            // A row of a table in CSV.
+            b',' if is_variable && self.begins_line(first) => {
+                self.at += 1;
+                Operator::Gap
+            }
+            b'\r' | b'\n' if self.is_form_field(first) => return self.form_field(),
+            // A block of Terraform.
+            b'{' if is_value => {
+                self.at += 1;
+                return self.pair(true);
+            }
+            b'}' if is_value && let Some(found) = self.value_before(first) => return found,
             b'\r' | b'\n' | b'\\' | 0 if is_value || self.is_value_of_a_pair(first) => {
                 return self.pair(true);
             }
@@ -158,6 +195,14 @@ impl Reader<'_> {
             true => self.opened(Operator::Colon),
             false => self.opened(operator),
         }
+    }
+
+    /// Returns true if nothing but a quote stands before the name in its line.
+    fn begins_line(&self, first: usize) -> bool {
+        let before = self.text[..first]
+            .strip_suffix(b"\"")
+            .unwrap_or(&self.text[..first]);
+        before.last().is_none_or(|b| *b == b'\n')
     }
 
     /// Returns true if the quote here ends the text that the name is in: `getpass('Password: ', x)`.
@@ -325,6 +370,11 @@ impl Reader<'_> {
                 Some(false) if self.at - 1 < self.text.len() => {
                     while matches!(self.peek(), b'|' | b'+' | b' ') {
                         self.at += 1;
+                    }
+                    if self.take("value:") || self.take("default:") {
+                        self.blanks();
+                        let quote = self.quotes().unwrap_or(Quote::Unquoted);
+                        return self.found(quote, Operator::Colon);
                     }
                     self.quotes();
                     return self.found(Quote::Unquoted, Operator::Gap);

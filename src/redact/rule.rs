@@ -3,7 +3,7 @@
 use regex::bytes::Regex;
 use serde::Deserialize;
 
-use super::edges::{in_escape, in_word};
+use super::edges::{in_escape, in_word, is_escaped_end};
 use super::name::NameTable;
 use super::name_value::{NameMatch, OPERATORS, QUOTES};
 use super::span::TextEnd;
@@ -158,9 +158,11 @@ impl Rule {
             },
             Lead::Value => None,
             Lead::Exact(value) => {
-                let len = value.len().min(text.len() - hit.start);
-                (text[hit.start..].starts_with(&value[..len]))
-                    .then_some((hit.start, hit.start + len))
+                let both = value.iter().zip(&text[hit.start..]);
+                let end = hit.start + both.take_while(|(one, other)| one == other).count();
+                // The rest of it may follow, after the text's end or in the next line.
+                let is_one = end - hit.start == value.len() || end == text.len();
+                (is_one || is_escaped_end(text, end)).then_some((hit.start, end))
             }
         };
         found.map_or(LeadMatch::No, |(start, from)| {

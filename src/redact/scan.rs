@@ -1,7 +1,9 @@
 //! Scans a piece of text for secrets, and returns the state that the next piece needs (pure).
 
 use super::block::Block;
-use super::edges::{ESCAPE, add, in_base64, in_marker, in_word, skip_decoration, unite};
+use super::edges::{
+    ESCAPE, add, changed_value, in_base64, in_marker, in_word, skip_decoration, unite,
+};
 use super::finder::{Finder, Hit};
 use super::letters::is_unworded;
 use super::marker::marker_len;
@@ -175,6 +177,10 @@ impl RuleSet {
                         };
                         spans.push(span);
                         let mut to = span.end;
+                        if let Some(start) = changed_value(text, to) {
+                            to = self.run(span.rule, text, start, text.len());
+                            add(spans, start, to, span.rule);
+                        }
                         if to == text.len() && self.is_whole(span) {
                             // Nothing of a known value is left.
                         } else if to == text.len() {
@@ -261,8 +267,11 @@ impl RuleSet {
         let rule = &self.rules[usize::from(number)];
         if let Lead::Exact(value) = &rule.lead {
             // A part of it at the text's end is enough once it would give the value away.
-            let is_found =
-                from - start == value.len() || (end == TextEnd::Cut && from - start >= LEAK_BYTES);
+            let is_part = match from == text.len() {
+                true => end == TextEnd::Cut && from - start >= LEAK_BYTES,
+                false => true,
+            };
+            let is_found = from - start == value.len() || is_part;
             return match (is_found && start >= begin, from == text.len()) {
                 (true, _) => RuleMatch::Secret(Span {
                     start,

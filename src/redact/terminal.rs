@@ -1,12 +1,13 @@
 //! Redacts a terminal's byte stream: finds secrets around and across control sequences (pure).
 //!
 //! The stream is scanned twice. The first scan reads the text as it is: a control sequence ends a
-//! secret, as for every other reader of such text. The second scan reads the text as it is shown:
+//! secret, as for every other reader of such text, and is no part of it. The second scan reads the text as it is shown:
 //! sequences that only change colours, erase or set modes are skipped, so that a key with a colour
 //! change inside is recognized, and cursor movements count as a newline, so that words at different
 //! positions are not joined. The secrets of both scans are redacted; control sequences stay.
 
 use std::borrow::Cow;
+use std::ops::Range;
 
 use super::rules::Rules;
 use super::span::{Span, TextEnd};
@@ -39,6 +40,11 @@ enum VisibleByte {
 }
 
 impl SequenceState {
+    /// Returns true within a control sequence that is no string.
+    fn is_code(self) -> bool {
+        matches!(self, Self::Escape | Self::Short | Self::Control)
+    }
+
     fn advance(&mut self, byte: u8) -> VisibleByte {
         let (next, shown) = match (*self, byte) {
             (Self::String, 0x1b) => (Self::StringEscape, VisibleByte::Nothing),
@@ -114,6 +120,7 @@ pub(crate) struct TerminalStream {
     scratch: Scratch,
     text: String,
     runs: Vec<TextRun>,
+    codes: Vec<Range<usize>>,
     parts: Vec<SecretPart>,
 }
 
@@ -129,6 +136,7 @@ impl TerminalStream {
             scratch: Scratch::default(),
             text: String::new(),
             runs: Vec::new(),
+            codes: Vec::new(),
             parts: Vec::new(),
         }
     }
@@ -162,16 +170,16 @@ impl TerminalStream {
             self.is_plain = false;
         }
         self.parts.clear();
+        read_codes(self.sequence, piece, &mut self.codes);
         let is_marked = self.raw_state.is_marked;
         if self
             .raw_state
             .find(set, piece, TextEnd::Cut, &mut self.scratch)
         {
-            let parts = self.scratch.spans().iter().map(|&span| SecretPart {
-                span,
-                is_marked: is_marked && span.start == 0,
-            });
-            self.parts.extend(parts);
+            for &span in self.scratch.spans().iter() {
+                let marked = is_marked && span.start == 0;
+                add_between(span, marked, &self.codes, &mut self.parts);
+            }
         }
         read_visible(&mut self.sequence, piece, &mut self.text, &mut self.runs);
         let is_marked = self.visible_state.is_marked;
@@ -253,6 +261,51 @@ fn read_visible(
     end_run(&mut begin, piece.len(), text, runs);
 }
 
+/// Finds the control sequences of a piece that are no strings, in order.
+fn read_codes(mut sequence: SequenceState, piece: &str, codes: &mut Vec<Range<usize>>) {
+    codes.clear();
+    let mut begin = (sequence.is_code()).then_some(0);
+    for (at, &byte) in piece.as_bytes().iter().enumerate() {
+        let was_code = sequence.is_code();
+        sequence.advance(byte);
+        match (was_code, sequence.is_code()) {
+            (false, true) => begin = Some(at),
+            (true, false) if sequence == SequenceState::None => {
+                codes.extend(begin.take().map(|begin| begin..at + 1));
+            }
+            // The beginning of a string.
+            (true, false) => begin = None,
+            _ => {}
+        }
+    }
+    codes.extend(begin.map(|begin| begin..piece.len()));
+}
+
+/// Adds the parts of a span of a piece that are no control sequences.
+fn add_between(span: Span, is_marked: bool, codes: &[Range<usize>], parts: &mut Vec<SecretPart>) {
+    let first = codes.partition_point(|code| code.end <= span.start);
+    let (mut start, mut is_marked) = (span.start, is_marked);
+    for code in codes[first..]
+        .iter()
+        .take_while(|code| code.start < span.end)
+    {
+        if start < code.start {
+            let span = Span {
+                start,
+                end: code.start,
+                ..span
+            };
+            parts.push(SecretPart { span, is_marked });
+            is_marked = true;
+        }
+        start = code.end;
+    }
+    if start < span.end {
+        let span = Span { start, ..span };
+        parts.push(SecretPart { span, is_marked });
+    }
+}
+
 /// Adds the parts of a piece that correspond to a span of its visible text.
 fn add_parts(span: Span, is_marked: bool, runs: &[TextRun], parts: &mut Vec<SecretPart>) {
     let mut is_marked = is_marked;
@@ -307,6 +360,11 @@ mod tests {
             (
                 format!("ab\x1b[3;4H{key}\x1b[5;1Hc"),
                 "ab\x1b[3;4H[redacted:github-token]\x1b[5;1Hc",
+            ),
+            // A scan of the bytes finds a value that begins with the colour.
+            (
+                format!("password=\x1b[1;31m{key}\x1b[0m b"),
+                "password=\x1b[1;31m[redacted:github-token]\x1b[0m b",
             ),
             (
                 format!("ab\x1b(B{key} c"),

@@ -32,7 +32,7 @@ pub(super) fn start(options: &Options, typed: &TypedStart) -> Result<ExitCode, F
     let data = options.home()?;
     crate::history::DataDir::new(data.clone())
         .prepare()
-        .map_err(crate::cli::keeping::unusable)?;
+        .map_err(crate::cli::keeping::unusable_directory)?;
     if let Some(known) = running(&data)? {
         if typed.allow_input && !known.allow_input {
             return Err(Failure::other(format!(

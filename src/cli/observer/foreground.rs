@@ -82,7 +82,7 @@ fn observe(
         let _ = rustix::process::chdir("/");
     }
     let states = StateRules::builtin();
-    let engine = builder.start().map_err(keeping::unusable)?;
+    let engine = builder.start().map_err(keeping::unusable_directory)?;
     let lock = public.map(|take| take()).transpose()?;
     let data = DataDir::new(options.home()?);
     let (board, numbers) =

@@ -3,6 +3,7 @@
 mod corpus;
 mod events;
 mod kinds;
+mod pairs;
 mod panes;
 mod template;
 

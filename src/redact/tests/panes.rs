@@ -6,7 +6,7 @@ use super::super::{Redactor, Rules};
 use super::{ALNUM, Case, assert_redacted, case};
 use crate::event::{Cursor, ScreenRow, Style, Styles, TdEvent};
 
-fn open(width: u32) -> Redactor {
+pub(super) fn open(width: u32) -> Redactor {
     let mut redactor = Redactor::new(Rules::builtin());
     redactor.event(&mut TdEvent::PaneOpened {
         execution_id: "e".into(),
@@ -18,7 +18,7 @@ fn open(width: u32) -> Redactor {
     redactor
 }
 
-fn settled(redactor: &mut Redactor, first_line: i64, chunk: &str) -> String {
+pub(super) fn settled(redactor: &mut Redactor, first_line: i64, chunk: &str) -> String {
     let mut event = TdEvent::OutputUpdate {
         execution_id: "e".into(),
         pane: "%1".into(),

@@ -255,21 +255,35 @@ fn any_ends_with_the_first_and_all_with_the_last() {
 fn a_failure_of_one_ends_all_and_any_goes_on_without_it() {
     let server = TmuxServer::new();
     server.new_session("keeper", 80, 24, "exec cat");
-    for name in ["a", "b"] {
-        server.new_session(name, 80, 24, "read x; exit");
-    }
-    shell(&server, "c");
-    let all = start(&server, &["a", "c", "--all", "--text", "x1"]);
-    let any = start(&server, &["b", "c", "--any", "--text", "x2"]);
-    let gone = start(&server, &["a", "b", "--any", "--text", "never"]);
-    // They have begun when one that began later has its answer.
-    assert_code(
-        &wait(
-            &server,
-            &["c", "--send", "echo be$((1))gun", "--text", "be1gun"],
-        ),
-        0,
+    let panes = ["a", "b"].map(|name| {
+        let command = "while read x && [ \"$x\" ]; do :; done; exit";
+        server.new_session(name, 80, 24, command)
+    });
+    let [a, b] = &panes;
+    let c = shell(&server, "c");
+    let all = start(
+        &server,
+        &["a", "c", "--all", "--send", ": all", "--text", "x1"],
     );
+    let any = start(
+        &server,
+        &["b", "c", "--any", "--send", ": any", "--text", "x2"],
+    );
+    let gone = start(
+        &server,
+        &["a", "b", "--any", "--send", ": gone", "--text", "never"],
+    );
+    // They have begun when they have typed.
+    for (pane, text) in [
+        (a, "all"),
+        (&c, "all"),
+        (b, "any"),
+        (&c, "any"),
+        (a, "gone"),
+        (b, "gone"),
+    ] {
+        server.wait_for_text(pane, &format!(": {text}"));
+    }
     for name in ["a", "b"] {
         server.tmux(&["send-keys", "-t", &format!("={name}:"), "Enter"]);
     }
