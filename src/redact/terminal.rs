@@ -265,13 +265,14 @@ fn read_visible(
 fn read_codes(mut sequence: SequenceState, piece: &str, codes: &mut Vec<Range<usize>>) {
     codes.clear();
     let mut begin = (sequence.is_code()).then_some(0);
-    for (at, &byte) in piece.as_bytes().iter().enumerate() {
+    for (at, c) in piece.char_indices() {
         let was_code = sequence.is_code();
-        sequence.advance(byte);
+        sequence.advance(piece.as_bytes()[at]);
         match (was_code, sequence.is_code()) {
             (false, true) => begin = Some(at),
             (true, false) if sequence == SequenceState::None => {
-                codes.extend(begin.take().map(|begin| begin..at + 1));
+                let end = at + c.len_utf8();
+                codes.extend(begin.take().map(|begin| begin..end));
             }
             // The beginning of a string.
             (true, false) => begin = None,
@@ -384,6 +385,14 @@ mod tests {
         ));
         let mut none = TerminalStream::new(Rules::none());
         assert_eq!(none.push(&key()), key());
+    }
+
+    #[test]
+    fn a_character_that_ends_a_control_sequence_stays_whole() {
+        assert_eq!(
+            all(&["password=\u{e9}\u{e9}\x1b\u{e9}\u{e9}\u{e9}7x\n"]),
+            "password=[redacted:password]\x1b\u{e9}\n"
+        );
     }
 
     proptest! {
