@@ -72,7 +72,10 @@ impl Socket {
         }
         match connect(path) {
             Ok(_) => {
-                return Err(Error::locked("another program listens at").at(path));
+                return Err(Error::locked(
+                    "another program, or an observer that is ending, listens at",
+                )
+                .at(path));
             }
             Err(cause) if cause.kind() == io::ErrorKind::NotFound => {}
             Err(_) => match fs::remove_file(path) {

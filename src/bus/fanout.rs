@@ -191,10 +191,18 @@ impl FanOut {
                 self.flush();
                 let _ = reply.send(self.lossless.open_lane());
             }
-            InboxMessage::StartNumbers { id, next_seq, done } => {
+            InboxMessage::StartNumbers {
+                id,
+                next_seq,
+                skips,
+                done,
+            } => {
                 self.flush();
-                self.numbers.entry(id).or_insert(next_seq.max(1));
-                let _ = done.send(());
+                let next = self.numbers.entry(id).or_insert(next_seq.max(1));
+                if skips {
+                    *next = next_seq.max(*next);
+                }
+                let _ = done.send(*next);
             }
             InboxMessage::Close => return false,
         }

@@ -72,7 +72,10 @@ pub(super) enum InboxMessage {
     StartNumbers {
         id: ExecutionId,
         next_seq: u64,
-        done: Sender<()>,
+        /// Lower numbers that it has already continue at `next_seq`.
+        skips: bool,
+        /// Receives the next number.
+        done: Sender<u64>,
     },
     /// The last message.
     Close,

@@ -184,18 +184,33 @@ impl EventBus {
     /// Returns an emitter as [`EventBus::emitter_for`] does, for an execution whose log exists
     /// already: its numbers start at `next_seq`, unless it has numbers on this bus.
     pub fn emitter_from(&self, id: impl Into<ExecutionId>, next_seq: u64) -> EventEmitter {
-        let id = id.into();
+        self.start_numbers(id.into(), next_seq, false).0
+    }
+
+    /// Returns an emitter as [`EventBus::emitter_from`] does, and the number of its next event: `next_seq`,
+    /// or a later one if the execution has more numbers on this bus.
+    pub(crate) fn emitter_not_before(
+        &self,
+        id: &ExecutionId,
+        next_seq: u64,
+    ) -> (EventEmitter, u64) {
+        self.start_numbers(id.clone(), next_seq, true)
+    }
+
+    fn start_numbers(&self, id: ExecutionId, next_seq: u64, skips: bool) -> (EventEmitter, u64) {
         let (done, numbered) = bounded(1);
         let message = InboxMessage::StartNumbers {
             id: id.clone(),
             next_seq,
+            skips,
             done,
         };
-        if self.inbox.control(self.slot, message) {
+        let next = match self.inbox.control(self.slot, message) {
             // An error means that the fan-out has ended and numbers no more events.
-            let _ = numbered.recv();
-        }
-        self.emitter_for(id)
+            true => numbered.recv().unwrap_or(next_seq),
+            false => next_seq,
+        };
+        (self.emitter_for(id), next)
     }
 
     /// Subscribes to all events emitted after this call.

@@ -35,9 +35,10 @@ impl Which {
         let unknown = match (typed.to_str(), data_dir(options)) {
             (Some(name), Ok(data)) => match data.named_run(name) {
                 Ok(run) => return Ok(Self::Run(run)),
-                Err(error) if error.is_invalid_input() => {
-                    unknown_run(&error.to_string(), name, options)
-                }
+                Err(error) if error.is_invalid_input() => match data.check_owner() {
+                    Ok(()) => unknown_run(&error.to_string(), name, options),
+                    Err(refused) => Failure::usage(format!("{refused:?}")),
+                },
                 Err(error) => error.into(),
             },
             (None, Ok(_)) => Failure::usage(format!(

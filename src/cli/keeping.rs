@@ -21,7 +21,11 @@ pub(super) fn builder(
     clock: &Clock,
 ) -> Result<(Builder, Rules), Failure> {
     let data_path = options.data_path()?;
-    let rules = keeping.secrets.rules(data_path.as_deref())?;
+    // The user's own rules count without a log, too.
+    let home = options.home().ok();
+    let rules = keeping
+        .secrets
+        .rules(data_path.as_deref().or(home.as_deref()))?;
     let mut builder = Builder::new()
         .sync(keeping.sync)
         .rotation(keeping.rotation())

@@ -163,10 +163,13 @@ impl RunProvider for RunRegistry {
         let mut is_kept = false;
         let mut locked = None;
         let (emitter, history) = match self.open_log(&mut state, &name, info) {
-            Some(Ok(run)) => {
+            Some(Ok(mut run)) => {
                 is_kept = true;
                 let history = run.is_resumed().then(|| run.directory().clone());
-                let emitter = self.bus.emitter_from(run.execution_id(), run.next_seq());
+                // While another process wrote the run, it was observed without a log.
+                let (id, next_seq) = (run.execution_id(), run.next_seq());
+                let (emitter, next_seq) = self.bus.emitter_not_before(id, next_seq);
+                run.leave_out(next_seq);
                 self.send(LogCommand::Attach(Box::new(run)));
                 (emitter, history)
             }

@@ -76,7 +76,7 @@ impl DataDir {
     }
 
     /// Checks that no other user owns the directory or can write to it.
-    pub(super) fn check_owner(&self) -> Result<()> {
+    pub(crate) fn check_owner(&self) -> Result<()> {
         TrustedOwner::User.check_directory(self.path())?;
         TrustedOwner::User.check_directory(&self.runs_path())
     }

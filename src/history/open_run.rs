@@ -25,6 +25,8 @@ pub struct OpenRun {
     pub(super) next_seq: u64,
     /// Numbers that were assigned, and whose events did not reach the file.
     pub(super) missing: Option<(u64, u64)>,
+    /// The newest file has numbers.
+    has_numbers: bool,
     resumed: bool,
     repair: Repair,
     warnings: Vec<String>,
@@ -96,6 +98,7 @@ impl RunDirectory {
             metadata,
             next_seq,
             missing,
+            has_numbers: last_seq.is_some(),
             resumed,
             repair: found.repair,
             warnings,
@@ -120,6 +123,18 @@ impl OpenRun {
     /// Returns the number of the next event.
     pub fn next_seq(&self) -> u64 {
         self.next_seq
+    }
+
+    /// Leaves out the numbers before this one: events that were not written have them.
+    pub(crate) fn leave_out(&mut self, next_seq: u64) {
+        if next_seq <= self.next_seq {
+            return;
+        }
+        if self.has_numbers {
+            let first = self.missing.map_or(self.next_seq, |(first, _)| first);
+            self.missing = Some((first, next_seq - 1));
+        }
+        self.next_seq = next_seq;
     }
 
     /// Returns `true` if the run had events or metadata before.

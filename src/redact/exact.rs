@@ -29,7 +29,7 @@ pub(super) fn rules_of(name: &str, value: &str) -> Result<Vec<Rule>> {
             texts.push(part.to_owned());
             let is_marked = |byte: u8| !byte.is_ascii_alphanumeric() && !b"-._~".contains(&byte);
             // JavaScript's encodeURIComponent leaves more as they are, and some programs escape all.
-            let is_kept = |byte: u8| b"!*'()".contains(&byte);
+            let is_kept: fn(u8) -> bool = |byte| b"!*'()".contains(&byte);
             for is_upper in [true, false] {
                 let encoded = escaped(part, is_upper, &is_marked);
                 // A form has `+` for a blank.
@@ -37,14 +37,20 @@ pub(super) fn rules_of(name: &str, value: &str) -> Result<Vec<Rule>> {
                 texts.push(encoded);
                 texts.push(escaped(part, is_upper, &|_| true));
             }
-            let encoded = escaped(part, true, &|byte| is_marked(byte) && !is_kept(byte));
-            texts.push(encoded.replace("%20", "+"));
-            texts.push(encoded);
+            for kept in [is_kept, |byte: u8| byte == b'/'] {
+                let encoded = escaped(part, true, &|byte| is_marked(byte) && !kept(byte));
+                texts.push(encoded.replace("%20", "+"));
+                texts.push(encoded);
+            }
             if let Ok(json) = serde_json::to_string(part) {
                 let json = json.trim_matches('"').to_owned();
                 // PHP's way, and that of pages with the string in a script.
                 texts.push(json.replace('/', "\\/"));
-                texts.push(in_ascii(&json));
+                for keeps_marks in [false, true] {
+                    let ascii = in_ascii(&json, keeps_marks);
+                    texts.push(upper_escapes(&ascii));
+                    texts.push(ascii);
+                }
                 texts.push(json);
             }
         }
@@ -114,11 +120,25 @@ fn escaped(text: &str, is_upper: bool, is_escaped: &dyn Fn(u8) -> bool) -> Strin
     String::from_utf8_lossy(&out).into_owned()
 }
 
-/// Writes characters outside ASCII, and those that end a script in a page, as JSON's escapes.
-fn in_ascii(json: &str) -> String {
+/// Writes the digits of JSON's escapes in upper case.
+fn upper_escapes(json: &str) -> String {
+    let mut parts = json.split("\\u");
+    let mut out = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        out.push_str("\\u");
+        let (digits, rest) = part.split_at(part.len().min(4));
+        out.push_str(&digits.to_ascii_uppercase());
+        out.push_str(rest);
+    }
+    out
+}
+
+/// Writes characters outside ASCII, and those that end a script in a page unless they are kept, as JSON's
+/// escapes.
+fn in_ascii(json: &str, keeps_marks: bool) -> String {
     let mut out = String::with_capacity(json.len());
     for c in json.chars() {
-        if c.is_ascii() && !matches!(c, '<' | '>' | '&' | '\'') {
+        if c.is_ascii() && (keeps_marks || !"<>&'".contains(c)) {
             out.push(c);
             continue;
         }

@@ -119,6 +119,19 @@ impl Reader<'_> {
         })
     }
 
+    /// Skips the attributes of an element, up to its content.
+    pub(super) fn skip_to_content(&mut self) -> bool {
+        let near = &self.rest()[..self.rest().len().min(PAIR)];
+        let end = near.iter().position(|b| matches!(b, b'<' | b'>' | b'\n'));
+        match end.filter(|end| near[*end] == b'>' && near[..*end].last() != Some(&b'/')) {
+            Some(end) => {
+                self.at += end + 1;
+                true
+            }
+            None => false,
+        }
+    }
+
     /// Reads `</key>` and the element that follows.
     pub(super) fn element(mut self) -> NameMatch {
         if !self.take("</") {

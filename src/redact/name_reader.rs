@@ -127,6 +127,7 @@ impl Reader<'_> {
             b'%' if self.take("%3A") => Operator::Colon,
             b'>' if is_value || self.is_element(first) => {
                 self.at += 1;
+                self.take("<![CDATA[");
                 return self.found(Quote::Element, Operator::Colon);
             }
             b'<' => return self.element(),
@@ -172,6 +173,10 @@ impl Reader<'_> {
             _ if blanks == 0 => return NameMatch::No,
             b'v' if is_quoted => return self.pair(true),
             b't' | b'i' | b'c' | b'p' if is_value && self.attributes() => return self.pair(true),
+            _ if self.is_element(first) && self.skip_to_content() => {
+                self.take("<![CDATA[");
+                return self.found(Quote::Element, Operator::Colon);
+            }
             b'-' if self.take("--body ")
                 || self.take("-b ")
                 || self.take("--value ")

@@ -7,6 +7,7 @@ mod log_file;
 mod others;
 mod panes;
 mod schema;
+mod takeover;
 mod views;
 mod waits;
 mod ws;

@@ -53,10 +53,14 @@ impl ObserverLock {
         let path = data.join(LOCK);
         let file = open_lock(&path, true)?;
         match flock(&file, FlockOperation::NonBlockingLockExclusive) {
-            Ok(()) => Ok(Self {
-                file,
-                data: data.to_owned(),
-            }),
+            Ok(()) => {
+                // An observer that was killed has left it. Nothing depends on it where that fails.
+                let _ = fs::remove_file(data.join(FILE));
+                Ok(Self {
+                    file,
+                    data: data.to_owned(),
+                })
+            }
             Err(rustix::io::Errno::WOULDBLOCK) => {
                 Err(Error::locked("an observer runs already for").at(data))
             }
@@ -162,6 +166,8 @@ mod tests {
         let temp = tempfile::tempdir().unwrap();
         let data = temp.path();
         assert!(!is_running(data).unwrap());
+        // A killed one has left its announcement.
+        fs::write(data.join(FILE), "{}").unwrap();
         let lock = ObserverLock::take(data).unwrap();
         assert!(is_running(data).unwrap());
         assert_eq!(running(data).unwrap(), None);
@@ -176,11 +182,12 @@ mod tests {
             allow_input: true,
         };
         lock.announce(&announcement).unwrap();
-        assert_eq!(running(data).unwrap(), Some(announcement));
+        assert_eq!(running(data).unwrap(), Some(announcement.clone()));
         assert!(lock.is_in_place());
         fs::rename(data.join(LOCK), data.join("moved")).unwrap();
         let other = ObserverLock::take(data).unwrap();
         assert!(other.is_in_place() && !lock.is_in_place());
+        other.announce(&announcement).unwrap();
         lock.withdraw();
         assert!(running(data).unwrap().is_some());
         drop(other);

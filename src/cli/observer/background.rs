@@ -81,7 +81,10 @@ pub(super) fn start(options: &Options, typed: &TypedStart) -> Result<ExitCode, F
     // Its last line says why.
     let why = std::fs::read_to_string(&log).unwrap_or_default();
     let why = why.lines().next_back().unwrap_or(&started);
-    let why = why.strip_prefix("td-observe: ").unwrap_or(why);
+    let why = match why.strip_prefix("td-observe: ").unwrap_or(why).trim() {
+        "" => "it left no message, as on a full disk",
+        why => why,
+    };
     Err(Failure::other(format!(
         "the observer did not start: {why} (see {})",
         log.display()

@@ -90,6 +90,8 @@ impl SessionPanes {
         begin: &Begin<'_>,
         context: ReplyContext<'_>,
     ) -> Option<Pane> {
+        let is_held = context.first && self.config.captured_first;
+        let pipe_after = is_held.then(|| context.now + PIPES_AFTER);
         let look = &captured.capture;
         let whole = look.is_complete() || matches!(begin, Begin::Baseline);
         // A full-screen program came after the listing: what is behind it is configured, too.
@@ -100,11 +102,13 @@ impl SessionPanes {
                 margin: Margin::All,
                 state: captured.state.clone(),
                 is_fresh: matches!(begin, Begin::Fresh),
+                pipe_after,
             };
             self.to_open.insert(id.clone(), to_open);
             return None;
         }
-        self.to_open.remove(id);
+        let asked = self.to_open.remove(id);
+        let pipe_after = pipe_after.or(asked.and_then(|asked| asked.pipe_after));
         self.passed_over.remove(id);
         self.arriving.remove(id);
         // From here on it is known, whatever happens to this thread.
@@ -125,8 +129,7 @@ impl SessionPanes {
             conversations: &self.config.conversations,
             shows_screen: self.config.shows_screens,
             streams: self.pipes.is_some(),
-            pipe_after: (context.first && self.config.captured_first)
-                .then(|| context.now + PIPES_AFTER),
+            pipe_after,
         };
         Some(Pane::open(captured, options, &mut out))
     }

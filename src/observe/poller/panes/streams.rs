@@ -20,8 +20,10 @@ impl SessionPanes {
     /// Returns what to ask for beside that, at once; see [`SessionPanes::needs_more`].
     pub fn wants_more(&mut self, now: Instant) -> HashMap<PaneId, PaneRequest> {
         let mut wants = self.wants();
-        for (id, ToOpen { margin, .. }) in &self.to_open {
-            let want = match &mut self.pipes {
+        for (id, to_open) in &self.to_open {
+            let margin = &to_open.margin;
+            let pipes = self.pipes.as_mut();
+            let want = match pipes.filter(|_| to_open.pipe_after.is_none()) {
                 Some(pipes) => PaneRequest::Resync(ResyncRequest {
                     margin: *margin,
                     known: None,
@@ -128,6 +130,7 @@ impl SessionPanes {
             margin,
             state,
             is_fresh: !stood_there && !is_known,
+            pipe_after: None,
         });
     }
 

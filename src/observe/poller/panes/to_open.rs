@@ -1,5 +1,7 @@
 //! A pane that awaits its first capture.
 
+use std::time::Instant;
+
 use crate::tmux::{Margin, PaneState};
 
 /// A pane that is to be opened with the capture that is taken next.
@@ -10,4 +12,6 @@ pub(super) struct ToOpen {
     pub state: PaneState,
     /// It is to be reported from its first line.
     pub is_fresh: bool,
+    /// The time before which its pipe is not opened.
+    pub pipe_after: Option<Instant>,
 }
