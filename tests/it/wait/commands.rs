@@ -6,7 +6,7 @@ use rustix::process::Signal;
 use serde_json::Value;
 
 use crate::cli::{Running, assert_code, on, program, text};
-use crate::support::TmuxServer;
+use crate::support::{CEILING, TmuxServer, wait_for};
 
 /// Starts `td-observe wait` on a server.
 #[track_caller]
@@ -255,35 +255,31 @@ fn any_ends_with_the_first_and_all_with_the_last() {
 fn a_failure_of_one_ends_all_and_any_goes_on_without_it() {
     let server = TmuxServer::new();
     server.new_session("keeper", 80, 24, "exec cat");
-    let panes = ["a", "b"].map(|name| {
-        let command = "while read x && [ \"$x\" ]; do :; done; exit";
-        server.new_session(name, 80, 24, command)
-    });
-    let [a, b] = &panes;
-    let c = shell(&server, "c");
-    let all = start(
-        &server,
-        &["a", "c", "--all", "--send", ": all", "--text", "x1"],
-    );
-    let any = start(
-        &server,
-        &["b", "c", "--any", "--send", ": any", "--text", "x2"],
-    );
-    let gone = start(
-        &server,
-        &["a", "b", "--any", "--send", ": gone", "--text", "never"],
-    );
-    // They have begun when they have typed.
-    for (pane, text) in [
-        (a, "all"),
-        (&c, "all"),
-        (b, "any"),
-        (&c, "any"),
-        (a, "gone"),
-        (b, "gone"),
-    ] {
-        server.wait_for_text(pane, &format!(": {text}"));
+    for name in ["a", "b"] {
+        server.new_session(name, 80, 24, "read x; exit");
     }
+    shell(&server, "c");
+    let all = start(&server, &["a", "c", "--all", "--text", "x1"]);
+    let any = start(&server, &["b", "c", "--any", "--text", "x2"]);
+    let gone = start(&server, &["a", "b", "--any", "--text", "never"]);
+    // They have begun when one that began later has its answer.
+    for running in [&all, &any, &gone] {
+        let tasks = format!("/proc/{}/task", running.child.id());
+        wait_for("a thread for each target", CEILING, || {
+            let tasks = std::fs::read_dir(&tasks).unwrap().flatten();
+            let names = tasks.flat_map(|task| std::fs::read_to_string(task.path().join("comm")));
+            let names: Vec<String> = names.collect();
+            let waits = names.iter().filter(|name| name.trim() == "td-wait");
+            (waits.count() == 2).then_some(()).ok_or(names)
+        });
+    }
+    assert_code(
+        &wait(
+            &server,
+            &["c", "--send", "echo be$((1))gun", "--text", "be1gun"],
+        ),
+        0,
+    );
     for name in ["a", "b"] {
         server.tmux(&["send-keys", "-t", &format!("={name}:"), "Enter"]);
     }
@@ -332,7 +328,7 @@ fn a_signal_ends_several_waits() {
         &server,
         &["a", "b", "--all", "--text", "never", "--state", "done"],
     );
-    crate::support::wait_for("a capture", crate::support::CEILING, || {
+    wait_for("a capture", CEILING, || {
         match server.tmux(&["show", "-gqv", "@looked"]).is_empty() {
             true => Err("none yet"),
             false => Ok(()),
