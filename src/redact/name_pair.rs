@@ -1,4 +1,5 @@
-//! Names that are values themselves: `{"name": "DB_PASSWORD", "value": …}`, the elements of XML (pure).
+//! Names that are values themselves: `{"name": "DB_PASSWORD", "value": …}`, the elements of XML, the fields
+//! of forms (pure).
 
 use super::name_reader::Reader;
 use super::name_value::{NameMatch, Operator, Quote};
@@ -172,7 +173,7 @@ impl Reader<'_> {
             "valuefrom",
             "description",
             "sensitive",
-            "isSecret",
+            "issecret",
             "secret",
             "id",
         ]

@@ -266,12 +266,10 @@ impl RuleSet {
         };
         let rule = &self.rules[usize::from(number)];
         if let Lead::Exact(value) = &rule.lead {
-            // A part of it at the text's end is enough once it would give the value away.
-            let is_part = match from == text.len() {
-                true => end == TextEnd::Cut && from - start >= LEAK_BYTES,
-                false => true,
-            };
-            let is_found = from - start == value.len() || is_part;
+            // A part of it at the text's end is enough once it would give the value away. A part
+            // elsewhere continues in the next line.
+            let is_enough = from < text.len() || end == TextEnd::Cut && from - start >= LEAK_BYTES;
+            let is_found = from - start == value.len() || is_enough;
             return match (is_found && start >= begin, from == text.len()) {
                 (true, _) => RuleMatch::Secret(Span {
                     start,

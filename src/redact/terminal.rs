@@ -1,10 +1,11 @@
 //! Redacts a terminal's byte stream: finds secrets around and across control sequences (pure).
 //!
 //! The stream is scanned twice. The first scan reads the text as it is: a control sequence ends a
-//! secret, as for every other reader of such text, and is no part of it. The second scan reads the text as it is shown:
-//! sequences that only change colours, erase or set modes are skipped, so that a key with a colour
-//! change inside is recognized, and cursor movements count as a newline, so that words at different
-//! positions are not joined. The secrets of both scans are redacted; control sequences stay.
+//! secret, as for every other reader of such text, and is no part of it. The second scan reads the
+//! text as it is shown: sequences that only change colours, erase or set modes are skipped, so that a
+//! key with a colour change inside is recognized, and cursor movements count as a newline, so that
+//! words at different positions are not joined. The secrets of both scans are redacted; control
+//! sequences stay.
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -170,12 +171,12 @@ impl TerminalStream {
             self.is_plain = false;
         }
         self.parts.clear();
-        read_codes(self.sequence, piece, &mut self.codes);
         let is_marked = self.raw_state.is_marked;
         if self
             .raw_state
             .find(set, piece, TextEnd::Cut, &mut self.scratch)
         {
+            read_codes(self.sequence, piece, &mut self.codes);
             for &span in self.scratch.spans().iter() {
                 let marked = is_marked && span.start == 0;
                 add_between(span, marked, &self.codes, &mut self.parts);

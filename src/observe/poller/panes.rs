@@ -350,9 +350,9 @@ impl SessionPanes {
             }
             PaneReply::Captured(mut captured) => {
                 let is_resync = captured.resync.is_some();
-                let is_whole = pane.deeper || is_resync && pane.requests_all();
                 if !context.again || pane.deeper || is_resync {
-                    pane.handle_capture(&mut captured, context.again && is_whole, &mut out);
+                    let is_whole = context.again && pane.requests_all();
+                    pane.handle_capture(&mut captured, is_whole, &mut out);
                     self.pipe_answered(pane, id, *captured, context.now);
                 }
             }

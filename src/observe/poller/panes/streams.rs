@@ -21,11 +21,11 @@ impl SessionPanes {
     pub fn wants_more(&mut self, now: Instant) -> HashMap<PaneId, PaneRequest> {
         let mut wants = self.wants();
         for (id, to_open) in &self.to_open {
-            let margin = &to_open.margin;
+            let margin = to_open.margin;
             let pipes = self.pipes.as_mut();
             let want = match pipes.filter(|_| to_open.pipe_after.is_none()) {
                 Some(pipes) => PaneRequest::Resync(ResyncRequest {
-                    margin: *margin,
+                    margin,
                     known: None,
                     spec: ResyncSpec {
                         open_pipe: pipes.open_command(id),
@@ -33,7 +33,7 @@ impl SessionPanes {
                 }),
                 None => PaneRequest::Capture(CaptureRequest {
                     known: None,
-                    margin: *margin,
+                    margin,
                     settles_at: None,
                     is_resting: false,
                 }),
