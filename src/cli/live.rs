@@ -14,7 +14,7 @@ use crate::agent::StateRules;
 use crate::bus::SubscribeOptions;
 use crate::clock::Clock;
 use crate::engine::Engine;
-use crate::face::{BaselineLines, Console, ConsoleOptions, Printer, Renderer, Tree, TreeOptions};
+use crate::face::{Console, ConsoleOptions, Printer, Renderer, Tree, TreeOptions};
 
 /// The time for which text for people is merged.
 const CONSOLE_LIMIT: Duration = Duration::from_millis(100);
@@ -28,7 +28,6 @@ pub(super) const PRINT_REST: Duration = Duration::from_millis(400);
 pub(super) fn print(
     engine: &Engine,
     options: &Options,
-    standing: Receiver<BaselineLines>,
     agents: Option<StateRules>,
     clock: &Clock,
 ) -> Result<Option<Printer>, Failure> {
@@ -37,16 +36,12 @@ pub(super) fn print(
         throttle: Some(CONSOLE_LIMIT),
         ..Default::default()
     };
-    let console = || renderer(options, standing, agents);
+    let console = || renderer(options, agents);
     show(engine, options, console, merged, clock)
 }
 
 /// Returns the form in which the events of panes are shown.
-pub(super) fn renderer(
-    options: &Options,
-    standing: Receiver<BaselineLines>,
-    agents: Option<StateRules>,
-) -> Renderer {
+pub(super) fn renderer(options: &Options, agents: Option<StateRules>) -> Renderer {
     if options.json {
         return Renderer::Json;
     }
@@ -56,13 +51,12 @@ pub(super) fn renderer(
         verbose: options.verbose > 0,
         has_timestamps: false,
     })
-    .holding()
-    .without_baseline_events();
+    .holding();
     let console = match agents {
         Some(rules) => console.without_decoration(rules),
         None => console,
     };
-    Renderer::Console(console, standing)
+    Renderer::Console(console)
 }
 
 /// Begins to show one execution that is about to begin, as a tree on a terminal, each row with the

@@ -3,7 +3,6 @@
 use std::io::IsTerminal;
 use std::process::ExitCode;
 
-use crossbeam_channel::never;
 use regex::Regex;
 
 use super::duration::TimePoint;
@@ -156,7 +155,7 @@ pub(super) fn page(
             true => console.with_snapshots(),
             false => console,
         };
-        Renderer::Console(console, never())
+        Renderer::Console(console)
     };
     Shown {
         view: Some(view),
@@ -178,7 +177,7 @@ impl Shown {
     /// The page rests while nothing comes: lines that may be rewritten are held until then.
     fn hold(&mut self) {
         self.view = self.view.take().map(|view| match view {
-            Renderer::Console(console, standing) => Renderer::Console(console.holding(), standing),
+            Renderer::Console(console) => Renderer::Console(console.holding()),
             other => other,
         });
     }

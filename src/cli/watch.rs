@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-use crossbeam_channel::{Sender, bounded, never};
+use crossbeam_channel::never;
 
 use super::descriptors;
 use super::failure::Failure;
@@ -21,15 +21,8 @@ use super::watch_args::{Mode, SourceKind, TypedReading, TypedWatch};
 use super::watch_observer::{self, Shown};
 use crate::agent::Markers;
 use crate::clock::Clock;
-use crate::event::PaneId;
-use crate::face::BaselineLines;
 use crate::observe::Watch;
-use crate::redact::Rules;
 use crate::tmux::{AdaptivePolling, DrainProgram, PollSchedule, Server, Target};
-
-/// Panes whose first screen waits for the printer; what is beyond that is not shown, for these
-/// lines are a courtesy, and the poller must not wait.
-const STANDING_PANES: usize = 256;
 
 /// The configuration of `watch`.
 #[derive(Debug)]
@@ -157,12 +150,11 @@ pub(super) fn run(options: &Options, config: Config) -> Result<ExitCode, Failure
     let (builder, rules) = keeping::builder(options, &config.keeping, &clock)?;
     keeping::check_id(&rules, config.execution_id.as_deref())?;
     let mut engine = builder.start().map_err(keeping::unusable)?;
-    let (show, standing) = bounded(STANDING_PANES);
-    let printing = live::print(&engine, options, standing, states.clone(), &clock)?;
+    let printing = live::print(&engine, options, states.clone(), &clock)?;
     let titles = PaneTitles::new(&server, &rules);
     let hooks = Hooks::start(&engine, config.hooks.clone(), titles, &clock)?;
     let source = config.source;
-    let mut watch = watch(options, config, server, rules, show);
+    let mut watch = watch(options, config, server);
     match source {
         SourceKind::Auto | SourceKind::Stream => {
             descriptors::want_many();
@@ -239,13 +231,7 @@ fn tell_meant(options: &Options, targets: &[Target], clock: &Clock) {
     }
 }
 
-fn watch(
-    options: &Options,
-    config: Config,
-    server: Server,
-    rules: Rules,
-    show: Sender<BaselineLines>,
-) -> Watch {
+fn watch(options: &Options, config: Config, server: Server) -> Watch {
     let mut watch = Watch::new(server).schedule(config.schedule).raw(config.raw);
     if config.screen {
         watch = watch.screens();
@@ -270,42 +256,5 @@ fn watch(
     } else if let Some(own) = options.server.own_pane() {
         watch = watch.leave_out(own);
     }
-    watch = watch.baseline_lines(config.lines);
-    if config.lines > 0 && !options.quiet && !options.json {
-        watch = watch.baseline(move |session: &str, pane: &PaneId, lines: &[String]| {
-            let standing = BaselineLines {
-                session: session.to_owned(),
-                pane: pane.clone(),
-                lines: last_lines(lines, config.lines)
-                    .iter()
-                    .map(|line| rules.text(line).into_owned())
-                    .collect(),
-            };
-            // The queue is full, or the printer has ended: see `STANDING_PANES`.
-            let _ = show.try_send(standing);
-        });
-    }
-    watch
-}
-
-/// The last lines of a screen, without the empty ones at its end.
-fn last_lines(lines: &[String], count: usize) -> &[String] {
-    let used = lines
-        .iter()
-        .rposition(|line| !line.trim().is_empty())
-        .map_or(0, |last| last + 1);
-    &lines[used.saturating_sub(count)..used]
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_last_lines_are_those_that_are_used() {
-        let lines: Vec<String> = ["a", "", "b", "  ", ""].map(String::from).into();
-        assert_eq!(last_lines(&lines, 2), ["", "b"]);
-        assert_eq!(last_lines(&lines, 9), ["a", "", "b"]);
-        assert_eq!(last_lines(&lines[3..], 9), [""; 0]);
-    }
+    watch.baseline_lines(config.lines)
 }

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-use crossbeam_channel::{bounded, never, select_biased};
+use crossbeam_channel::{bounded, select_biased};
 
 use super::failure::Failure;
 use super::live;
@@ -79,7 +79,7 @@ pub(super) fn run(
         _end: end,
         clock: clock.clone(),
     };
-    let renderer = live::renderer(options, never(), shown.states);
+    let renderer = live::renderer(options, shown.states);
     let printing = Printer::start(deliveries, renderer, clock.clone())?;
     let mut interrupted = false;
     select_biased! {

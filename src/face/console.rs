@@ -32,7 +32,7 @@ use crate::agent::StateRules;
 use crate::event::{Envelope, TdEvent};
 use alerts::Alerts;
 use footer::Footer;
-pub(crate) use options::{BaselineLines, ConsoleOptions};
+pub(crate) use options::ConsoleOptions;
 use pane_display::{PaneDisplay, PaneOutput, PanePolicy};
 use panes::Panes;
 use printed_rows::PrintedRows;
@@ -48,7 +48,6 @@ pub(crate) struct Console {
     alerts: Alerts,
     printed: PrintedRows,
     policy: PanePolicy,
-    hides_baseline: bool,
     /// Rows of snapshots are shown.
     shows_snapshots: bool,
     /// The execution and the name of the last agent whose error was shown.
@@ -75,12 +74,6 @@ impl Console {
     /// [`Console::deadline`] and [`Console::release_due`].
     pub fn holding(mut self) -> Self {
         self.policy.holds = self.rows.columns.is_none();
-        self
-    }
-
-    /// Leaves out reported lines of baselines: [`Console::baseline`] shows them.
-    pub fn without_baseline_events(mut self) -> Self {
-        self.hides_baseline = true;
         self
     }
 
@@ -131,20 +124,6 @@ impl Console {
             self.end_pane(&id, &pane, out);
         }
         self.printed.record(out, start);
-    }
-
-    /// Adds a pane's baseline; false when its session has not started.
-    pub fn baseline(&mut self, baseline: &BaselineLines, out: &mut String) -> bool {
-        let label = self.labels.label_by_name(&baseline.session, &baseline.pane);
-        let Some(label) = label else {
-            return false;
-        };
-        let start = out.len();
-        for line in &baseline.lines {
-            self.rows.row(&label, '|', Tone::Dim, line, out);
-        }
-        self.printed.record(out, start);
-        true
     }
 
     /// The live rows for a terminal of this size, without line ends.

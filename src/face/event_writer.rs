@@ -3,9 +3,7 @@
 use std::io::{self, BufWriter, ErrorKind, IsTerminal, StdoutLock, Write};
 use std::time::{Duration, Instant};
 
-use crossbeam_channel::Receiver;
-
-use super::console::{BaselineLines, Console};
+use super::console::Console;
 use super::json;
 use super::live_rows::LiveRows;
 use super::tree::Tree;
@@ -21,8 +19,8 @@ const BUFFER_BYTES: usize = 64 * 1024;
 pub(crate) enum Renderer {
     /// The wire format.
     Json,
-    /// For people, with the baselines of panes.
-    Console(Console, Receiver<BaselineLines>),
+    /// For people.
+    Console(Console),
     /// For people, one execution.
     Tree(Tree),
 }
@@ -36,8 +34,6 @@ pub(crate) struct EventWriter<W: Write> {
     live: LiveRows,
     /// The time of the last event, by its own clock and by ours.
     last: Option<(i64, Instant)>,
-    /// Baselines of panes whose session has not started yet.
-    baselines: Vec<BaselineLines>,
     /// Rendered text that is not written yet; reused.
     text: String,
     clock: Clock,
@@ -79,7 +75,6 @@ impl<W: Write> EventWriter<W> {
             size,
             live: LiveRows::default(),
             last: None,
-            baselines: Vec::new(),
             text: String::new(),
             clock,
         };
@@ -100,7 +95,7 @@ impl<W: Write> EventWriter<W> {
 
     fn console(&mut self) -> Option<&mut Console> {
         match &mut self.renderer {
-            Renderer::Console(console, _) => Some(console),
+            Renderer::Console(console) => Some(console),
             Renderer::Json | Renderer::Tree(_) => None,
         }
     }
@@ -117,7 +112,7 @@ impl<W: Write> EventWriter<W> {
 
     /// The next time when [`EventWriter::flush`] has something to write without a new event.
     pub fn deadline(&self) -> Option<Instant> {
-        let Renderer::Console(console, _) = &self.renderer else {
+        let Renderer::Console(console) = &self.renderer else {
             return None;
         };
         let (at, then) = self.last?;
@@ -137,7 +132,7 @@ impl<W: Write> EventWriter<W> {
                 let event = StreamEvent::Lagged { missed };
                 json::push_stream_event(&mut self.text, &event, self.clock.wall());
             }
-            Renderer::Console(console, _) => console.lagged(missed, &mut self.text),
+            Renderer::Console(console) => console.lagged(missed, &mut self.text),
             Renderer::Tree(tree) => tree.lagged(missed, &mut self.text),
         }
         self.write()
@@ -157,14 +152,7 @@ impl<W: Write> EventWriter<W> {
         self.last = Some((envelope.ts.micros(), self.clock.now()));
         match &mut self.renderer {
             Renderer::Json => json::push_line(&mut self.text, envelope),
-            Renderer::Console(console, baselines) => {
-                console.event(envelope, &mut self.text);
-                // A pane's baseline is sent before its events and may arrive before the start of its
-                // session, because other sessions' events come between. It waits for that start.
-                self.baselines.extend(baselines.try_iter());
-                self.baselines
-                    .retain(|baseline| !console.baseline(baseline, &mut self.text));
-            }
+            Renderer::Console(console) => console.event(envelope, &mut self.text),
             Renderer::Tree(tree) => tree.event(envelope, &mut self.text),
         }
         self.write()
@@ -221,7 +209,7 @@ impl<W: Write> EventWriter<W> {
     pub fn flush(&mut self) -> io::Result<()> {
         self.fit();
         let now = self.now();
-        if let Renderer::Console(console, _) = &mut self.renderer {
+        if let Renderer::Console(console) = &mut self.renderer {
             console.release_due(now, &mut self.text);
         }
         self.write()?;
@@ -234,7 +222,7 @@ impl<W: Write> EventWriter<W> {
     pub fn finish(&mut self) -> io::Result<()> {
         match &mut self.renderer {
             Renderer::Json => {}
-            Renderer::Console(console, _) => console.finish(&mut self.text),
+            Renderer::Console(console) => console.finish(&mut self.text),
             Renderer::Tree(tree) => tree.finish(&mut self.text),
         }
         self.write()?;
@@ -249,7 +237,7 @@ impl<W: Write> EventWriter<W> {
         };
         let live = match &self.renderer {
             Renderer::Json => Vec::new(),
-            Renderer::Console(console, _) => console.live((columns, rows), now),
+            Renderer::Console(console) => console.live((columns, rows), now),
             Renderer::Tree(tree) => tree.live(columns).into_iter().collect(),
         };
         if self.live.shows(&live, columns) {
@@ -298,7 +286,6 @@ fn is_dumb() -> bool {
 
 #[cfg(test)]
 mod tests {
-    use crossbeam_channel::never;
 
     use super::*;
     use crate::bus::EventBus;
@@ -329,7 +316,7 @@ mod tests {
             emitter.output_revised(&"%1".into(), 1, "10%");
             emitter.output_update(&"%1".into(), 1, "all\n");
         };
-        let console = || Renderer::Console(Console::new(ConsoleOptions::default()), never());
+        let console = || Renderer::Console(Console::new(ConsoleOptions::default()));
         let text = printed(console(), Some(|| (80, 24)), emit);
         assert_eq!(
             text,
@@ -354,7 +341,7 @@ mod tests {
             emitter.output_revised(&pane, 1, "a 2");
             update(3, "? yes\n");
         };
-        let console = Renderer::Console(Console::new(ConsoleOptions::default()), never());
+        let console = Renderer::Console(Console::new(ConsoleOptions::default()));
         assert_eq!(
             printed(console, Some(|| (80, 24)), emit),
             "job | [watching 1 pane]\njob | a 1\njob | b 1\njob | ? \
@@ -362,7 +349,7 @@ mod tests {
              \r\u{1b}[Kjob | ? yes\n"
         );
         // On a low terminal the row has scrolled out of reach: it is printed again at the end.
-        let console = Renderer::Console(Console::new(ConsoleOptions::default()), never());
+        let console = Renderer::Console(Console::new(ConsoleOptions::default()));
         let shown = printed(console, Some(|| (80, 2)), emit);
         assert!(shown.ends_with("job ~ a 2\n"), "{shown:?}");
     }
@@ -384,7 +371,7 @@ mod tests {
             " ╭───< x >\n │   10%\r\u{1b}[K │   50%\r\u{1b}[K │   [stderr] oh\n │   50%\r\u{1b}[K │   50%\n ╰──●\n"
         );
         assert_eq!(printed(tree(false), None, emit), "[stderr] oh\n50%\n");
-        let console = || Renderer::Console(Console::new(ConsoleOptions::default()), never());
+        let console = || Renderer::Console(Console::new(ConsoleOptions::default()));
         assert_eq!(
             printed(console(), Some(|| (80, 24)), emit),
             "x | 10%\r\u{1b}[Kx | 50%\r\u{1b}[Kx | [stderr] oh\nx | 50%\r\u{1b}[Kx | 50%\n"

@@ -82,12 +82,6 @@ impl SessionLabels {
         }
     }
 
-    /// The label of a pane by the name of its session; `None` for a session that has not started.
-    pub fn label_by_name(&self, name: &str, pane: &PaneId) -> Option<Label> {
-        let session = self.sessions.iter().rfind(|session| session.name == name)?;
-        Some(session.label(Some(pane)))
-    }
-
     /// The label of a whole session.
     pub fn label_of_session(&self, execution_id: &str, name: &str) -> Label {
         match self.position(execution_id, name) {

@@ -1,7 +1,5 @@
 //! The description of what to watch on a tmux server: built by the user, read by the coordinator.
 
-use std::fmt;
-use std::sync::Arc;
 use std::time::Duration;
 
 use crate::agent::{Markers, StateRules};
@@ -38,7 +36,6 @@ pub struct Watch {
     pub(super) leave_out: Vec<PaneId>,
     pub(super) include_observers: bool,
     pub(super) raw: bool,
-    pub(super) baseline: Option<Baseline>,
     pub(super) baseline_lines: usize,
     pub(super) source: PaneSource,
     pub(super) conversations: bool,
@@ -69,7 +66,6 @@ impl Watch {
             leave_out: Vec::new(),
             include_observers: false,
             raw: false,
-            baseline: None,
             baseline_lines: 0,
             source: PaneSource::Auto(None),
             conversations: true,
@@ -186,39 +182,11 @@ impl Watch {
         self
     }
 
-    /// Reports the last lines of each pane's baseline, too: they have the numbers 0 and below.
-    /// Defaults to none. An observer that returns to a run does not report them again.
+    /// Emits the last lines of each pane's baseline, too: they have the numbers 0 and below.
+    /// Defaults to none. An observer that resumes a run emits the last lines that its history has
+    /// for live subscribers only.
     pub fn baseline_lines(mut self, lines: usize) -> Self {
         self.baseline_lines = lines;
         self
-    }
-
-    /// Calls `show` with a session's name, a pane and its baseline, on the poller's thread, which it
-    /// must not block.
-    pub fn baseline(
-        mut self,
-        show: impl Fn(&str, &PaneId, &[String]) + Send + Sync + 'static,
-    ) -> Self {
-        self.baseline = Some(Baseline(Arc::new(show)));
-        self
-    }
-}
-
-/// A callback for the session's name, the pane and its lines.
-type ShowBaseline = dyn Fn(&str, &PaneId, &[String]) + Send + Sync;
-
-/// The callback for the baseline of panes.
-#[derive(Clone)]
-pub struct Baseline(Arc<ShowBaseline>);
-
-impl Baseline {
-    pub(super) fn show(&self, session: &str, pane: &PaneId, lines: &[String]) {
-        (self.0)(session, pane, lines);
-    }
-}
-
-impl fmt::Debug for Baseline {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Baseline(..)")
     }
 }

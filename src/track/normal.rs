@@ -82,10 +82,3 @@ pub(super) fn leave_out_notice(rows: &mut [Row]) {
 fn is_death_notice(row: &Row) -> bool {
     row.text.starts_with("Pane is dead")
 }
-
-/// The lines that a capture shows, as far as the screen is used: what a baseline is made of.
-pub fn captured_lines(capture: &Capture) -> Vec<String> {
-    let normal = Normal::of(capture);
-    let lines = normal.lines(&normal.footprint(capture));
-    lines.into_iter().map(|line| line.text).collect()
-}

@@ -45,6 +45,7 @@ mod kernel;
 mod lab;
 mod law;
 mod layers;
+mod logger;
 mod loops;
 mod printing;
 mod process;

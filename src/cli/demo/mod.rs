@@ -8,8 +8,6 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use crossbeam_channel::never;
-
 use super::args::TypedDemo;
 use super::failure::Failure;
 use super::options::Options;
@@ -102,13 +100,7 @@ pub(super) fn run(options: &Options, config: Config) -> Result<ExitCode, Failure
     let mut engine = builder.start().map_err(keeping::unusable)?;
     // Dropped at the end, whatever happens: with it the server and all that it left.
     let server = PrivateServer::start(directory, &SESSIONS, &clock)?;
-    let printing = live::print(
-        &engine,
-        options,
-        never(),
-        Some(StateRules::builtin()),
-        &clock,
-    )?;
+    let printing = live::print(&engine, options, Some(StateRules::builtin()), &clock)?;
     let mut sessions = Watch::new(server.server()).stream(DrainProgram::this()?);
     for (name, _) in SESSIONS {
         sessions = sessions.target(Target::parse(name)?);

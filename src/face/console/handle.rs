@@ -12,18 +12,6 @@ use crate::face::tone::Tone;
 /// The name that the rules give to a program that is no agent.
 const SHELL: &str = "shell";
 
-/// Returns whether the event has lines of a baseline: they are before the cursor's first line.
-fn is_baseline(event: &TdEvent) -> bool {
-    let TdEvent::OutputUpdate {
-        first_line, chunk, ..
-    } = event
-    else {
-        return false;
-    };
-    let lines = i64::try_from(lines_in(chunk).count()).unwrap_or(i64::MAX);
-    lines > 0 && first_line.saturating_add(lines) <= 1
-}
-
 impl Console {
     pub(super) fn handle(&mut self, envelope: &Envelope, out: &mut String) {
         let event = &envelope.event;
@@ -57,9 +45,6 @@ impl Console {
             return;
         }
         if self.add_text(event, &label, out) {
-            return;
-        }
-        if self.hides_baseline && is_baseline(event) {
             return;
         }
         match event {

@@ -1,6 +1,4 @@
-//! The console's options and inputs (pure).
-
-use crate::event::PaneId;
+//! The console's options (pure).
 
 /// The appearance of the console.
 #[derive(Clone, Copy, Debug, Default)]
@@ -12,12 +10,4 @@ pub(crate) struct ConsoleOptions {
     pub verbose: bool,
     /// Begins each row with the local time of its event.
     pub has_timestamps: bool,
-}
-
-/// The content of a pane when observation began.
-#[derive(Debug)]
-pub(crate) struct BaselineLines {
-    pub session: String,
-    pub pane: PaneId,
-    pub lines: Vec<String>,
 }

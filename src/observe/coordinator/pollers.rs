@@ -88,7 +88,6 @@ impl CoordinatorThread {
             captured_first: self.is_first_round && listing.panes.len() > PIPED_AT_ONCE,
             transfers: self.transfers.clone(),
             commands: self.programs.clone(),
-            baseline: self.watch.baseline.clone(),
             baseline_lines: self.watch.baseline_lines,
             drains,
             recording,

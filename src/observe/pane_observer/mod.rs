@@ -37,7 +37,9 @@ use crate::observe::resume_point::ResumePoint;
 use crate::tmux::{
     CaptureDigest, CaptureRequest, Freshness, Margin, PaneCapture, PaneRequest, PollSchedule,
 };
-use crate::track::{Capture, PaneNumbers, ProcessExit, RevisionThrottle, Tracker};
+use crate::track::{
+    Capture, Change, PaneNumbers, ProcessExit, RevisionThrottle, Throttled, Tracker,
+};
 
 /// Time for which a line must be unchanged to settle, where captures are irregular: shorter than
 /// people notice, and longer than most programs take to rewrite what they have just written.
@@ -172,9 +174,12 @@ impl Pane {
             }
         };
         tracker.set_settle_period(options.settle);
-        let baseline = match begin {
-            Begin::Baseline => last_baseline_lines(&tracker, options.baseline_lines),
-            Begin::Fresh | Begin::Resume(_) => None,
+        let earlier = match begin {
+            Begin::Baseline => last_lines_before(1, &tracker, options.baseline_lines),
+            Begin::Resume(resume_point) => {
+                last_lines_before(resume_point.next_line(), &tracker, options.baseline_lines)
+            }
+            Begin::Fresh => None,
         };
         let mut turns = options.turns.map(|rules| PaneTurns::new(rules, look));
         if let Some(turns) = &mut turns {
@@ -225,8 +230,13 @@ impl Pane {
             pane.piping.wait_until(at);
         }
         pane.opened(state, out);
-        if let Some((first_line, chunk)) = baseline {
-            out.emitter.output_update(&pane.id, first_line, &chunk);
+        if let Some(lines) = earlier {
+            let lines = match begin {
+                // The history of a resumed run has these lines already.
+                Begin::Resume(_) => Throttled::Live(lines),
+                Begin::Baseline | Begin::Fresh => Throttled::Logged(lines),
+            };
+            pane.emit_one(lines, out);
         }
         pane.emit(changes, out);
         pane.judge(look, out);
@@ -352,11 +362,16 @@ impl Pane {
         }
     }
 }
-/// Returns the last lines before the line of the cursor, and the number of the first of them.
-fn last_baseline_lines(tracker: &Tracker, count: usize) -> Option<(i64, String)> {
-    let before: Vec<(i64, &str)> = tracker.lines().filter(|(number, _)| *number <= 0).collect();
+
+/// Returns the last `count` known lines before the line `next`.
+fn last_lines_before(next: i64, tracker: &Tracker, count: usize) -> Option<Change> {
+    let lines = tracker.lines().filter(|(number, _)| *number < next);
+    let before: Vec<(i64, &str)> = lines.collect();
     let last = &before[before.len().saturating_sub(count)..];
     let (first_line, _) = last.first()?;
     let chunk = last.iter().map(|(_, text)| format!("{text}\n")).collect();
-    Some((*first_line, chunk))
+    Some(Change::Lines {
+        first_line: *first_line,
+        chunk,
+    })
 }

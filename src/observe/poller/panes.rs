@@ -25,7 +25,6 @@ use crate::observe::pane_transfers::PaneTransfers;
 use crate::observe::poller::pipes::SessionPipes;
 use crate::observe::programs::PanePrograms;
 use crate::observe::session_outcome::SessionOutcome;
-use crate::observe::watch::Baseline;
 use crate::process::ProcessWatcher;
 use crate::tmux::{
     DepartedPane, Drains, GatewayHandle, PaneReply, PaneRequest, PollSchedule, SessionId,
@@ -68,7 +67,6 @@ pub(in crate::observe) struct PanesConfig {
     /// The programs in the foreground of the panes, as far as they are known.
     pub commands: HashMap<PaneId, String>,
     /// Gets what stood on the panes when observation began.
-    pub baseline: Option<Baseline>,
     /// The lines of the baseline that are reported.
     pub baseline_lines: usize,
     /// Where the panes are streamed.

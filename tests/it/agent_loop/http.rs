@@ -4,13 +4,11 @@
 mod refusals;
 mod silence;
 
-use std::cell::Cell;
 use std::fs;
-use std::sync::{Mutex, OnceLock};
+use std::sync::{Mutex, Once};
 use std::time::{Duration, Instant};
 
 use crossbeam_channel::bounded;
-use log::{Level, Log, Metadata, Record};
 use serde_json::{Value, json};
 use td_observe::FakeClock;
 use td_observe::agent::Format;
@@ -22,6 +20,7 @@ use td_observe::agent_loop::{
 use super::recorded::TOOLS;
 use super::server::{CHUNKED, STREAM, Server, status};
 use super::{Asking, asked, text_of, warnings_of};
+use crate::logger::add_hook;
 use crate::recordings::recordings;
 use crate::support::{CEILING, Dice, wait_for};
 
@@ -38,7 +37,7 @@ const HELLO: &str = concat!(
 );
 
 fn client(api: Api, server: &Server) -> HttpClient {
-    install_logger();
+    collect_leaks();
     HttpClient::new(api, "some-model")
         .base_url(&server.url)
         .key(Secret::new(KEY))
@@ -60,50 +59,20 @@ fn hello() -> String {
 /// All log records that contain a part of the key.
 static LEAKS: Mutex<Vec<String>> = Mutex::new(Vec::new());
 
-/// Targets of the HTTP library that record requests byte for byte; an application must disable them.
-const SECRET_LOG_TARGETS: [&str; 2] = ["ureq::util", "ureq_proto::util"];
-
-thread_local! {
-    /// True if the logger accepts those targets on this thread.
-    static RECORDS_SECRETS: Cell<bool> = const { Cell::new(false) };
-}
-
-struct LeakLogger;
-
-impl Log for LeakLogger {
-    fn enabled(&self, metadata: &Metadata<'_>) -> bool {
-        RECORDS_SECRETS.get() || !SECRET_LOG_TARGETS.contains(&metadata.target())
-    }
-
-    fn log(&self, record: &Record<'_>) {
-        if !self.enabled(record.metadata()) {
-            return;
-        }
-        let text = record.args().to_string();
-        // The HTTP library logs rows of 16 bytes.
-        if KEY
-            .as_bytes()
-            .windows(12)
-            .any(|part| text.contains(std::str::from_utf8(part).unwrap()))
-        {
-            LEAKS
-                .lock()
-                .unwrap()
-                .push(format!("{}: {text}", record.target()));
-        }
-    }
-
-    fn flush(&self) {}
-}
-
-/// Installs the logger at the level trace; returns false if another one is installed.
-fn install_logger() -> bool {
-    static IS_INSTALLED: OnceLock<bool> = OnceLock::new();
-    *IS_INSTALLED.get_or_init(|| {
-        let is_ours = log::set_boxed_logger(Box::new(LeakLogger)).is_ok();
-        log::set_max_level(Level::Trace.to_level_filter());
-        is_ours
-    })
+/// Collects leaks from the records of all tests from now on.
+fn collect_leaks() {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        add_hook(|record| {
+            let text = record.args().to_string();
+            // The HTTP library logs rows of 16 bytes.
+            let mut parts = KEY.as_bytes().windows(12);
+            if parts.any(|part| text.contains(std::str::from_utf8(part).unwrap())) {
+                let leak = format!("{}: {text}", record.target());
+                LEAKS.lock().unwrap().push(leak);
+            }
+        });
+    });
 }
 
 #[test]

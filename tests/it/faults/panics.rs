@@ -1,26 +1,15 @@
 //! Pollers that panic while panes print: they come back, and nothing is said twice.
 
-use std::sync::atomic::{AtomicU32, Ordering};
-
 use td_observe::tmux::Target;
-use td_observe::{Envelope, TdEvent, Watch};
+use td_observe::{Envelope, TdEvent};
 
 use super::{Counted, Counting};
+use crate::logger::panic_at_opening;
 use crate::observed::{Observed, Replay, shown};
 use crate::support::TmuxServer;
 
 /// The number of panics of a poller in a row.
-const PANICS: u32 = 3;
-
-/// Panics when a pane that stood there is opened, in the middle of the poller's work.
-fn panicking(watch: Watch, over: &str) -> Watch {
-    let (left, over) = (AtomicU32::new(PANICS), over.to_owned());
-    watch.baseline(move |_, pane, _| {
-        let one_less = |left: u32| left.checked_sub(1).filter(|_| *pane == *over);
-        let taken = left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_less);
-        assert!(taken.is_err(), "on purpose");
-    })
-}
+const PANICS: usize = 3;
 
 /// Waits until the poller has come back from its last panic.
 #[track_caller]
@@ -29,7 +18,7 @@ fn until_back(observed: &mut Observed) {
         let restarted = |envelope: &&Envelope| {
             matches!(&envelope.event, TdEvent::PollerRestarted { cause, .. } if cause == "on purpose")
         };
-        seen.iter().filter(restarted).count() == PANICS as usize
+        seen.iter().filter(restarted).count() == PANICS
     });
 }
 
@@ -37,17 +26,25 @@ fn until_back(observed: &mut Observed) {
 fn panics_over_one_pane_leave_the_output_of_the_others_whole() {
     let server = TmuxServer::new();
     let programs = ["before", "broken", "after"].map(|name| Counting::new(&server, name, "0.02"));
-    let first = server.new_session("job", 60, 12, &programs[0].command());
+    let first = server.new_session("panics-1", 60, 12, &programs[0].command());
     let [_, second, third] = &programs;
     let [second, third] = [second, third].map(|program| {
-        let window = ["new-window", "-d", "-t", "=job:", "-P", "-F", "#{pane_id}"];
+        let window = [
+            "new-window",
+            "-d",
+            "-t",
+            "=panics-1:",
+            "-P",
+            "-F",
+            "#{pane_id}",
+        ];
         let command = program.command();
         let args: Vec<&str> = window.into_iter().chain([command.as_str()]).collect();
         server.tmux(&args)
     });
+    panic_at_opening("panics-1", &second, PANICS);
     let mut observed = Observed::start(&server, |watch| {
-        let targets = [first.as_str(), "job:broken", third.as_str()];
-        let watch = panicking(watch, &second);
+        let targets = [first.as_str(), "panics-1:broken", third.as_str()];
         targets.iter().fold(watch, |watch, text| {
             watch.target(Target::parse(text).unwrap())
         })
@@ -85,14 +82,15 @@ fn panics_over_one_pane_leave_the_output_of_the_others_whole() {
 fn panics_in_the_middle_of_a_panes_output_end_where_it_was() {
     let server = TmuxServer::new();
     let program = Counting::new(&server, "program", "0.02");
-    let pane = server.new_session("job", 60, 12, &program.command());
+    let pane = server.new_session("panics-2", 60, 12, &program.command());
     let mut observed = Observed::all(&server);
     observed.until_started(1);
     let printed = program.until_more(20);
     observed.until_line(&format!("line {printed}."));
     observed.stop();
     // Lines were said of the pane, and more of them are printed all the time.
-    let mut again = Observed::start(&server, |watch| panicking(watch, &pane));
+    panic_at_opening("panics-2", &pane, PANICS);
+    let mut again = Observed::all(&server);
     until_back(&mut again);
     program.until_more(5);
     program.end();

@@ -8,15 +8,8 @@ fn a_poller_that_panics_comes_back_and_says_nothing_twice() {
     let program = waiting("seq 1 20");
     let pane = server.new_session("panic", 40, 8, &program);
     server.wait_for_text(&pane, "ready");
-    let panics = std::sync::atomic::AtomicU32::new(1);
-    let mut observed = Observed::start(&server, |watch| {
-        // Called by the poller, in the middle of its work.
-        watch.baseline(move |_, _, _| {
-            if panics.swap(0, std::sync::atomic::Ordering::Relaxed) > 0 {
-                panic!("on purpose");
-            }
-        })
-    });
+    crate::logger::panic_at_opening("panic", &pane, 1);
+    let mut observed = Observed::all(&server);
     observed.until("the poller's return", |seen| {
         seen.iter().any(|envelope| {
             matches!(&envelope.event, TdEvent::PollerRestarted { cause, .. } if cause == "on purpose")

@@ -9,7 +9,6 @@ use crate::observe::pane_observer::{Begin, Pane, PaneOptions, settle_time};
 use crate::observe::pane_transfers::{Arrival, Moving};
 use crate::observe::resume_point::ResumePoint;
 use crate::tmux::{Margin, PaneCapture, PaneState};
-use crate::track::captured_lines;
 
 /// Time for which a pane that comes from another session is waited for; its poller sees that it has
 /// left with its next capture.
@@ -114,10 +113,7 @@ impl SessionPanes {
         // From here on it is known, whatever happens to this thread.
         let resume_points = &mut self.outputs.resume_points;
         resume_points.entry(id.clone()).or_default();
-        let stood_there = !matches!(begin, Begin::Fresh);
-        if let Some(baseline) = self.config.baseline.as_ref().filter(|_| stood_there) {
-            baseline.show(context.name, id, &captured_lines(look));
-        }
+        log::debug!("{}: observes pane {id}", context.name);
         self.add_command(&mut captured.state);
         let mut out = self.outputs.of(id, false, context.now);
         let options = PaneOptions {
