@@ -88,7 +88,7 @@
 //! | to change | read |
 //! | --- | --- |
 //! | a resize | `PaneResized`: `observe/pane_observer/mod.rs`; lines of a polled pane: `track/reflow.rs`; of a streamed one: `track/stream/resync.rs` |
-//! | when a line is settled | `track/book.rs`, `track/telling.rs` |
+//! | when a line is settled | `track/book.rs`, `track/reporting.rs` |
 //! | gaps and their evidence | `track/align.rs` finds them; `track/change.rs` defines them |
 //! | who opens and closes a pipe | the poller, in `observe/poller/panes/streams.rs`; tmux's end is the process of `tmux/pipe/drain.rs`, which ends when the poller closes its socket in `tmux/pipe/drains.rs` |
 //! | a pane that moves to another session | `observe/pane_transfers.rs` |

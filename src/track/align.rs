@@ -53,7 +53,7 @@ impl Footprint {
     }
 
     /// Returns whether the pane shows what it showed.
-    pub fn shows_as(&self, old: &Self) -> bool {
+    pub fn shows_same_as(&self, old: &Self) -> bool {
         let screen = |footprint: &Self| footprint.rows.len().saturating_sub(self.height as usize);
         (self.height, self.history_size, self.cursor_row)
             == (old.height, old.history_size, old.cursor_row)
@@ -71,7 +71,7 @@ impl Footprint {
     }
 
     /// Forgets all but the last rows of the history.
-    pub fn forget(&mut self) {
+    pub fn prune(&mut self) {
         let surplus = (self.history_rows as usize).saturating_sub(KEPT_ROWS);
         self.rows.drain(..surplus);
         self.history_rows -= surplus as i64;
@@ -88,7 +88,7 @@ impl Footprint {
 
 /// Where the old rows stand in a new capture.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Place {
+pub(super) enum Alignment {
     /// This many rows scrolled: the text of row `r` is in row `r - n` now.
     Scrolled(i64),
     /// At least this many rows scrolled, perhaps more: the rows look the same.
@@ -96,12 +96,12 @@ pub(super) enum Place {
     /// Nowhere: all that is there now is new.
     Lost(Loss),
     /// The capture does not reach back far enough to know.
-    Deeper,
+    NeedsDeeper,
 }
 
 /// The comparison of old and new rows for one number of scrolled rows.
 #[derive(Clone, Copy, Debug, Default)]
-struct Agreement {
+struct RowComparison {
     history_same: usize,
     history_other: usize,
     screen_same: usize,
@@ -110,23 +110,23 @@ struct Agreement {
     screen_filled: usize,
 }
 
-impl Agreement {
+impl RowComparison {
     fn compare(old: &Footprint, new: &Footprint, scrolled: i64) -> Self {
-        let mut agreement = Self::default();
+        let mut comparison = Self::default();
         // The cursor's row, and what is below it, may change at any time.
         for row in -old.history_rows..old.cursor_row.min(old.height) {
             let (Some(was), Some(is)) = (old.at(row), new.at(row - scrolled)) else {
                 continue;
             };
             match (row < 0, was == is) {
-                (true, true) => agreement.history_same += 1,
-                (true, false) => agreement.history_other += 1,
-                (false, true) => agreement.screen_same += usize::from(was != BLANK),
-                (false, false) if was == BLANK => agreement.screen_filled += 1,
-                (false, false) => agreement.screen_other += 1,
+                (true, true) => comparison.history_same += 1,
+                (true, false) => comparison.history_other += 1,
+                (false, true) => comparison.screen_same += usize::from(was != BLANK),
+                (false, false) if was == BLANK => comparison.screen_filled += 1,
+                (false, false) => comparison.screen_other += 1,
             }
         }
-        agreement
+        comparison
     }
 
     /// Returns whether the rows can be the same ones: the history never changes, the screen may.
@@ -135,7 +135,7 @@ impl Agreement {
     }
 
     /// Returns whether there are rows in agreement.
-    fn says_something(self) -> bool {
+    fn has_matches(self) -> bool {
         self.history_same + self.screen_same > 0
     }
 
@@ -161,7 +161,7 @@ pub(super) struct Facts {
 }
 
 /// Finds the rows of `old` in `new` (whose rows are `rows`); the pane's width is the same.
-pub(super) fn place(old: &Footprint, new: &Footprint, rows: &[Row], facts: Facts) -> Place {
+pub(super) fn align(old: &Footprint, new: &Footprint, rows: &[Row], facts: Facts) -> Alignment {
     let grown = new.history_size - old.history_size;
     // A higher screen takes rows back from the history.
     let taken_back = (new.height - old.height).max(0);
@@ -176,15 +176,15 @@ pub(super) fn place(old: &Footprint, new: &Footprint, rows: &[Row], facts: Facts
     if !reaches(old, new, grown) {
         return too_short(new);
     }
-    let agreement = Agreement::compare(old, new, grown);
+    let comparison = RowComparison::compare(old, new, grown);
     // Nothing scrolled and there is no history to tell: text that all changed while the cursor
     // went up and the screen got emptier was erased; anything else was rewritten in place.
     let in_place = grown == 0 && !(new.cursor_row < old.cursor_row && new.used < old.used);
-    let repainted = agreement.history_other == 0 && in_place;
-    if agreement.contradicts() && !repainted {
+    let repainted = comparison.history_other == 0 && in_place;
+    if comparison.contradicts() && !repainted {
         return after_clearing(old, new, rows, facts);
     }
-    Place::Scrolled(grown)
+    Alignment::Scrolled(grown)
 }
 
 /// Returns whether the capture begins no later than the screen did, whose rows were not final;
@@ -194,11 +194,11 @@ fn reaches(old: &Footprint, new: &Footprint, scrolled: i64) -> bool {
     -new.history_rows <= from - scrolled
 }
 
-fn too_short(new: &Footprint) -> Place {
+fn too_short(new: &Footprint) -> Alignment {
     if new.deepest {
-        Place::Lost(Loss::confirmed(GapReason::Truncated))
+        Alignment::Lost(Loss::confirmed(GapReason::Truncated))
     } else {
-        Place::Deeper
+        Alignment::NeedsDeeper
     }
 }
 
@@ -210,7 +210,7 @@ fn among_candidates(
     facts: Facts,
     grown: i64,
     taken_back: i64,
-) -> Place {
+) -> Alignment {
     let step = if facts.was_lowered {
         1
     } else {
@@ -226,7 +226,7 @@ fn among_candidates(
     let mut possible = 0_usize;
     let mut fitting: Vec<i64> = Vec::new();
     // Of those, the ones with rows in agreement: at the edge of the capture there are none to compare.
-    let mut telling: Vec<i64> = Vec::new();
+    let mut matching: Vec<i64> = Vec::new();
     // Beyond the oldest row of the capture nothing can be compared.
     let mut beyond = false;
     loop {
@@ -245,37 +245,37 @@ fn among_candidates(
             break;
         }
         possible += 1;
-        let agreement = Agreement::compare(old, new, scrolled);
-        if agreement.fits() {
+        let comparison = RowComparison::compare(old, new, scrolled);
+        if comparison.fits() {
             fitting.push(scrolled);
-            if agreement.says_something() {
-                telling.push(scrolled);
+            if comparison.has_matches() {
+                matching.push(scrolled);
             }
         }
         scrolled += step;
     }
-    if let [only] = telling[..]
-        && is_unmistakable(old, new, only)
+    if let [only] = matching[..]
+        && is_unambiguous(old, new, only)
     {
-        return Place::Scrolled(only);
+        return Alignment::Scrolled(only);
     }
     match fitting[..] {
-        [only] if possible == 1 && !beyond => Place::Scrolled(only),
-        [only] if !beyond => Place::Scrolled(only),
+        [only] if possible == 1 && !beyond => Alignment::Scrolled(only),
+        [only] if !beyond => Alignment::Scrolled(only),
         [] if possible == 1 && !beyond => {
             // Arithmetic leaves one answer, and the text says no or nothing.
             let only = scrolled - step;
-            if Agreement::compare(old, new, only).contradicts() {
-                Place::Lost(Loss::possible(GapReason::Cleared))
+            if RowComparison::compare(old, new, only).contradicts() {
+                Alignment::Lost(Loss::possible(GapReason::Cleared))
             } else {
-                Place::Scrolled(only)
+                Alignment::Scrolled(only)
             }
         }
-        _ if !new.deepest => Place::Deeper,
+        _ if !new.deepest => Alignment::NeedsDeeper,
         // Only what has been printed since can have pushed the known rows out.
-        [] if beyond => Place::Lost(Loss::confirmed(GapReason::HistoryTrimmed)),
-        [] => Place::Lost(Loss::possible(GapReason::HistoryTrimmed)),
-        [least, ..] => Place::AtLeast(least),
+        [] if beyond => Alignment::Lost(Loss::confirmed(GapReason::HistoryTrimmed)),
+        [] => Alignment::Lost(Loss::possible(GapReason::HistoryTrimmed)),
+        [least, ..] => Alignment::AtLeast(least),
     }
 }
 
@@ -318,8 +318,8 @@ impl<'a> PrintedBytes<'a> {
 
 /// Returns whether the rows before the cursor's old place stand at one place only, and do not resemble
 /// themselves.
-fn is_unmistakable(old: &Footprint, new: &Footprint, scrolled: i64) -> bool {
-    let with_screen = Agreement::compare(old, new, scrolled).screen_other == 0;
+fn is_unambiguous(old: &Footprint, new: &Footprint, scrolled: i64) -> bool {
+    let with_screen = RowComparison::compare(old, new, scrolled).screen_other == 0;
     let end = if with_screen { old.cursor_row } else { 0 };
     // Only rows that the new capture still has can speak for the place.
     let start = (end - BLOCK_ROWS as i64)
@@ -341,9 +341,9 @@ fn is_unmistakable(old: &Footprint, new: &Footprint, scrolled: i64) -> bool {
 }
 
 /// The history was cleared: the rows that were on the screen are looked for by their text alone.
-fn after_clearing(old: &Footprint, new: &Footprint, rows: &[Row], facts: Facts) -> Place {
+fn after_clearing(old: &Footprint, new: &Footprint, rows: &[Row], facts: Facts) -> Alignment {
     if !new.deepest {
-        return Place::Deeper;
+        return Alignment::NeedsDeeper;
     }
     let mut printed = PrintedBytes::new(old, new, rows);
     let mut found = None;
@@ -356,16 +356,16 @@ fn after_clearing(old: &Footprint, new: &Footprint, rows: &[Row], facts: Facts) 
         {
             break;
         }
-        let agreement = Agreement::compare(old, new, scrolled);
-        let fits = agreement.history_other == 0
-            && agreement.screen_other == 0
-            && agreement.history_same + agreement.screen_same > 0;
+        let comparison = RowComparison::compare(old, new, scrolled);
+        let fits = comparison.history_other == 0
+            && comparison.screen_other == 0
+            && comparison.history_same + comparison.screen_same > 0;
         if fits && found.replace(scrolled).is_some() {
-            return Place::Lost(Loss::possible(GapReason::Cleared));
+            return Alignment::Lost(Loss::possible(GapReason::Cleared));
         }
     }
     found.map_or(
-        Place::Lost(Loss::possible(GapReason::Cleared)),
-        Place::Scrolled,
+        Alignment::Lost(Loss::possible(GapReason::Cleared)),
+        Alignment::Scrolled,
     )
 }

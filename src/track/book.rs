@@ -14,13 +14,13 @@ pub(super) struct Line {
     pub start: i64,
     pub rows: i64,
     pub text: String,
-    pub said: Reported,
+    pub reported: Reported,
     /// When it was first seen to read so.
     pub since: Duration,
     /// It read the same in the capture before.
     pub same: bool,
     /// It did, and has for long enough to be taken for settled.
-    pub stood: bool,
+    pub stable: bool,
     /// It read something else in the capture before, and in the one before that too.
     pub restless: bool,
 }
@@ -33,7 +33,7 @@ pub(super) enum Moved {
     /// At least this many rows higher, perhaps gone.
     AtLeast(i64),
     /// In rows that have been made anew.
-    Anew,
+    Unknown,
 }
 
 /// When a capture was taken, and how wide the pane was.
@@ -47,8 +47,8 @@ pub(super) struct Taken {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Reported {
     Nothing,
-    AsItIs,
-    Otherwise(String),
+    Current,
+    Outdated(String),
 }
 
 impl Reported {
@@ -56,20 +56,20 @@ impl Reported {
     pub fn carried_over(self, old: String, new: &str) -> Self {
         match self {
             Self::Nothing => Self::Nothing,
-            Self::AsItIs if old == new => Self::AsItIs,
-            Self::AsItIs => Self::Otherwise(old),
-            Self::Otherwise(said) if said == new => Self::AsItIs,
-            Self::Otherwise(said) => Self::Otherwise(said),
+            Self::Current if old == new => Self::Current,
+            Self::Current => Self::Outdated(old),
+            Self::Outdated(reported) if reported == new => Self::Current,
+            Self::Outdated(reported) => Self::Outdated(reported),
         }
     }
 }
 
 impl Line {
-    pub(super) fn said_text(&self) -> &str {
-        match &self.said {
+    pub(super) fn reported_text(&self) -> &str {
+        match &self.reported {
             Reported::Nothing => "",
-            Reported::AsItIs => &self.text,
-            Reported::Otherwise(text) => text,
+            Reported::Current => &self.text,
+            Reported::Outdated(text) => text,
         }
     }
 }
@@ -152,61 +152,61 @@ impl Book {
     }
 
     /// Marks all known lines as baseline: none of them is reported.
-    pub fn is_baseline(&mut self) {
-        self.is_known_above(i64::MAX);
+    pub fn mark_baseline(&mut self) {
+        self.mark_known_above(i64::MAX);
     }
 
     /// Marks the lines above this one as known: their place is unsure, so none of them is reported.
-    pub fn is_known_above(&mut self, number: i64) {
+    pub fn mark_known_above(&mut self, number: i64) {
         for line in self.lines.iter_mut().filter(|line| line.number < number) {
-            (line.said, line.same, line.stood) = (Reported::AsItIs, true, true);
+            (line.reported, line.same, line.stable) = (Reported::Current, true, true);
         }
     }
 
     /// Returns whether something is not said only because it has not stood for long enough.
     pub fn is_waiting(&self) -> bool {
         self.lines.iter().any(|line| {
-            let to_say = line.number < self.cursor_line || line.said_text() != line.text;
-            line.number >= self.next && !line.stood && to_say
+            let to_say = line.number < self.cursor_line || line.reported_text() != line.text;
+            line.number >= self.next && !line.stable && to_say
         })
     }
 
     /// Notes the lines that an earlier observer reported.
-    pub fn was_said(&mut self, known: &[(i64, String)]) {
+    pub fn mark_reported(&mut self, known: &[(i64, String)]) {
         for line in &mut self.lines {
-            let said = known.iter().find(|(number, _)| *number == line.number);
-            line.said = match said {
-                Some((_, text)) if *text == line.text => Reported::AsItIs,
-                Some((_, text)) => Reported::Otherwise(text.clone()),
-                None if line.number < self.next => Reported::AsItIs,
+            let reported = known.iter().find(|(number, _)| *number == line.number);
+            line.reported = match reported {
+                Some((_, text)) if *text == line.text => Reported::Current,
+                Some((_, text)) => Reported::Outdated(text.clone()),
+                None if line.number < self.next => Reported::Current,
                 None => Reported::Nothing,
             };
         }
     }
 
     /// At this time nothing had changed since the last capture.
-    pub fn stood(&mut self, at: Duration) {
+    pub fn mark_unchanged(&mut self, at: Duration) {
         for line in &mut self.lines {
             line.same = true;
-            line.stood |= at.saturating_sub(line.since) >= self.settle;
+            line.stable |= at.saturating_sub(line.since) >= self.settle;
         }
     }
 
     /// No known line is left: what comes takes numbers that none had. Returns the first.
     pub fn lose(&mut self, loss: Loss, changes: &mut Vec<Change>) -> i64 {
         self.flush(changes);
-        self.spend();
+        self.discard_lines();
         changes.push(self.gap(loss));
         self.next
     }
 
     /// Forgets all lines. The cursor's was unfinished, and perhaps shown: its number is spent then.
-    pub fn spend(&mut self) {
+    pub fn discard_lines(&mut self) {
         let spent = self
             .lines
             .iter()
             .rev()
-            .find(|line| line.said != Reported::Nothing);
+            .find(|line| line.reported != Reported::Nothing);
         self.next = self
             .next
             .max(spent.map_or(i64::MIN, |line| line.number + 1));
@@ -216,7 +216,7 @@ impl Book {
     /// The number of the first line of a pane with a new program: its history is known as far as
     /// it is old, its screen is new. `new_rows` of the history were not seen before.
     pub fn first_after_respawn(&mut self, lines: &[Logical], new_rows: i64) -> i64 {
-        self.spend();
+        self.discard_lines();
         let is_old = |line: &&Logical| line.start < -new_rows;
         let old = lines.iter().take_while(is_old).count();
         self.next - old as i64
@@ -311,7 +311,7 @@ impl Book {
                 // to change when a deeper capture shows all of it.
                 continue;
             }
-            let (said, since, same, restless) = match was(number) {
+            let (reported, since, same, restless) = match was(number) {
                 Some(old) => {
                     // A line of which tmux has only the end begins as it did.
                     let cut_rows = match moved {
@@ -320,7 +320,7 @@ impl Book {
                         Moved::AtLeast(rows) if number < self.cursor_line => {
                             line.start - (old.start - rows)
                         }
-                        Moved::AtLeast(_) | Moved::Anew => 0,
+                        Moved::AtLeast(_) | Moved::Unknown => 0,
                     };
                     if number == first && cut_rows > 0 {
                         let begin = old.text.strip_suffix(&line.text);
@@ -331,25 +331,23 @@ impl Book {
                     }
                     let same = old.text == line.text;
                     let since = if same { old.since } else { at };
-                    let restless = !same && !old.same && old.said != Reported::Nothing;
-                    let said = old.said.carried_over(old.text, &line.text);
-                    (said, since, same, restless)
+                    let restless = !same && !old.same && old.reported != Reported::Nothing;
+                    let reported = old.reported.carried_over(old.text, &line.text);
+                    (reported, since, same, restless)
                 }
                 // Said long ago, and forgotten since: final.
                 None if number < old_first || old_lines == 0 && number < self.next => {
-                    (Reported::AsItIs, Duration::ZERO, true, false)
+                    (Reported::Current, Duration::ZERO, true, false)
                 }
                 // Said, and blank since then, below the text.
-                None if number < self.next => {
-                    (Reported::Otherwise(String::new()), at, false, false)
-                }
+                None if number < self.next => (Reported::Outdated(String::new()), at, false, false),
                 None => (Reported::Nothing, at, false, false),
             };
-            let stood = same && at.saturating_sub(since) >= self.settle;
-            let said = match moved {
+            let stable = same && at.saturating_sub(since) >= self.settle;
+            let reported = match moved {
                 // Whether it is the same line is not known: no word about it that may be wrong.
-                Moved::AtLeast(_) if number < self.next => Reported::AsItIs,
-                _ => said,
+                Moved::AtLeast(_) if number < self.next => Reported::Current,
+                _ => reported,
             };
             let Logical { start, rows, text } = line;
             self.lines.push(Line {
@@ -357,10 +355,10 @@ impl Book {
                 start,
                 rows,
                 text,
-                said,
+                reported,
                 since,
                 same,
-                stood,
+                stable,
                 restless,
             });
         }
@@ -368,7 +366,7 @@ impl Book {
         let mut vanished: Vec<Line> = (last + 1..).map_while(&mut was).collect();
         let room = (footprint.height - end).max(0) as usize;
         let kept = vanished.iter().enumerate().rposition(|(row, line)| {
-            !line.said_text().is_empty() || line.number < self.next && row < room
+            !line.reported_text().is_empty() || line.number < self.next && row < room
         });
         vanished.truncate(kept.map_or(0, |last| last + 1));
         for (start, line) in (end..).zip(vanished) {
@@ -377,9 +375,9 @@ impl Book {
                 rows: 1,
                 since: at,
                 same: line.text.is_empty(),
-                stood: line.text.is_empty(),
+                stable: line.text.is_empty(),
                 restless: false,
-                said: line.said.carried_over(line.text, ""),
+                reported: line.reported.carried_over(line.text, ""),
                 text: String::new(),
                 number: line.number,
             });
@@ -393,7 +391,7 @@ impl Book {
     }
 
     /// Forgets lines that can neither change nor help to find the place.
-    pub(super) fn forget(&mut self) {
+    pub(super) fn prune(&mut self) {
         let oldest = -(KEPT_ROWS as i64);
         let next = self.next;
         let keep = self

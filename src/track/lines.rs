@@ -27,10 +27,10 @@ impl Logical {
 /// Groups rows into lines. `top` is the first row's place, counted from the top of the screen.
 pub(super) fn group(rows: &[Row], top: i64) -> Vec<Logical> {
     let mut lines: Vec<Logical> = Vec::with_capacity(rows.len());
-    let mut goes_on = false;
+    let mut continues = false;
     for (row, start) in rows.iter().zip(top..) {
         match lines.last_mut() {
-            Some(line) if goes_on => {
+            Some(line) if continues => {
                 line.text.push_str(&row.text);
                 line.rows += 1;
             }
@@ -40,7 +40,7 @@ pub(super) fn group(rows: &[Row], top: i64) -> Vec<Logical> {
                 text: row.text.clone(),
             }),
         }
-        goes_on = row.wrapped;
+        continues = row.wrapped;
     }
     lines
 }
@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_that_goes_on_fills_its_rows() {
+    fn a_wrapped_line_fills_its_rows() {
         let fills = |text| fills_row(text, 5);
         assert!(fills("abcde") && fills("abc世") && fills("abcdeabcde"));
         assert!(!fills("") && !fills("abc") && !fills("abcdeab"));

@@ -13,7 +13,7 @@ mod screen;
 
 mod book;
 mod normal;
-mod telling;
+mod reporting;
 mod throttle;
 mod tracker;
 

@@ -32,10 +32,10 @@ pub(super) fn place(
         let mut pairs = block[block.len() - seen..]
             .iter()
             .zip(&lines[end - seen..end]);
-        let tells = lines[end - seen..end]
+        let has_text = lines[end - seen..end]
             .iter()
             .any(|line| !line.text.trim_end().is_empty());
-        tells && pairs.all(|((_, text), line)| same(text, line)) && possible(end)
+        has_text && pairs.all(|((_, text), line)| same(text, line)) && possible(end)
     };
     let number_of_first = |end: usize| last_number - (end as i64 - 1);
     let mut whole = (block.len()..=lines.len()).filter(|&end| at_end(end));

@@ -23,8 +23,8 @@ impl Tracker {
             .collect();
         let mut changes = Vec::new();
         if let Some(first) = reflow::place(&settled, &lines, |_| true) {
-            tracker.take(lines, first, Moved::Anew, footprint);
-            tracker.book.was_said(known);
+            tracker.take(lines, first, Moved::Unknown, footprint);
+            tracker.book.mark_reported(known);
             tracker.book.settle(&mut changes, capture.dead.is_some());
         } else {
             let gone = settled.iter().rev().take(1).any(|(_, last)| {
@@ -41,10 +41,10 @@ impl Tracker {
             changes.push(tracker.book.gap(loss));
             if is_trimmed {
                 // tmux has dropped what was known: all that is there now came after it.
-                tracker.take(lines, next, Moved::Anew, footprint);
+                tracker.take(lines, next, Moved::Unknown, footprint);
                 tracker.book.settle(&mut changes, capture.dead.is_some());
             } else {
-                tracker.stand_on((footprint, lines));
+                tracker.take_baseline((footprint, lines));
             }
         }
         tracker.note_top(capture, false);

@@ -17,7 +17,7 @@ pub struct Sim {
     /// Bytes read by the server.
     pub bytes: u64,
     /// True if a capture tells the bytes.
-    pub tells_bytes: bool,
+    pub reports_bytes: bool,
     dead: Option<ProcessExit>,
 }
 
@@ -33,7 +33,7 @@ impl Sim {
             x: 0,
             y: 0,
             bytes: 0,
-            tells_bytes: true,
+            reports_bytes: true,
             dead: None,
         }
     }
@@ -160,12 +160,12 @@ impl Sim {
 
     /// The program ends and tmux keeps the pane: it scrolls once and says so at the bottom, which
     /// it has not always done yet when it is looked at.
-    pub fn die(&mut self, is_told: bool) {
+    pub fn die(&mut self, has_notice: bool) {
         self.dead = Some(ProcessExit {
             status: Some(0),
             signal: None,
         });
-        if is_told {
+        if has_notice {
             self.y = self.height - 1;
             self.line_feed();
             self.screen[self.y].text = "Pane is dead".into();
@@ -217,7 +217,7 @@ impl Sim {
         let from = self.history.len() - depth.min(self.history.len());
         let mut rows = self.history[from..].to_vec();
         rows.extend_from_slice(&self.screen);
-        let bytes = self.tells_bytes.then_some(self.bytes);
+        let bytes = self.reports_bytes.then_some(self.bytes);
         Capture {
             numbers: PaneNumbers {
                 width: self.width as u32,

@@ -37,7 +37,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn tabs_become_the_blanks_that_they_look_like() {
+    fn tabs_become_blanks_up_to_the_next_stop() {
         for (row, want) in [
             ("a\tb", "a       b"),
             ("\ttab", "        tab"),

@@ -31,7 +31,7 @@ pub enum Throttled {
 pub struct RevisionThrottle {
     /// Lines that were kept within the last second, at most a screen and what it scrolled.
     lines: BTreeMap<i64, Mark>,
-    screen: ScreenPace,
+    screen: ScreenThrottle,
 }
 
 #[derive(Debug)]
@@ -42,7 +42,7 @@ struct Mark {
 }
 
 #[derive(Debug, Default)]
-struct ScreenPace {
+struct ScreenThrottle {
     kept: Option<Instant>,
     shown: Option<Instant>,
     /// The changes since the screen was kept, and since it was shown.
@@ -61,12 +61,12 @@ struct Screen {
 impl RevisionThrottle {
     /// Sorts what a capture brought.
     pub fn throttle(&mut self, changes: Vec<Change>, now: Instant) -> Vec<Throttled> {
-        let mut paced = Vec::with_capacity(changes.len());
+        let mut throttled = Vec::with_capacity(changes.len());
         let is_line =
             |change: &Change| matches!(change, Change::Lines { .. } | Change::Revised { .. });
         if changes.iter().any(is_line) {
             // Lines come when a full-screen program has left: what it showed last stands before them.
-            paced.extend(self.screen.last(now));
+            throttled.extend(self.screen.last(now));
         }
         for change in changes {
             match change {
@@ -81,9 +81,9 @@ impl RevisionThrottle {
                         );
                     self.lines
                         .retain(|line, _| !(first_line..end).contains(line));
-                    paced.push(Throttled::Logged(change));
+                    throttled.push(Throttled::Logged(change));
                 }
-                Change::Revised { line, text } => paced.push(self.revised(line, text, now)),
+                Change::Revised { line, text } => throttled.push(self.revised(line, text, now)),
                 Change::Screen {
                     width,
                     height,
@@ -92,27 +92,27 @@ impl RevisionThrottle {
                 } => {
                     self.screen.add(width, height, cursor, rows);
                 }
-                Change::Gap { .. } => paced.push(Throttled::Logged(change)),
+                Change::Gap { .. } => throttled.push(Throttled::Logged(change)),
             }
         }
-        paced.extend(self.due(now));
-        paced
+        throttled.extend(self.due(now));
+        throttled
     }
 
     /// Returns what has come due since: last states whose second is over. Call it with every tick.
     pub fn due(&mut self, now: Instant) -> Vec<Throttled> {
-        let mut paced = Vec::new();
+        let mut throttled = Vec::new();
         self.lines.retain(|&line, mark| {
             let over = now.saturating_duration_since(mark.kept) >= KEEP_EVERY;
             if over && let Some(text) = mark.shown.take() {
                 mark.kept = now;
-                paced.push(Throttled::Logged(Change::Revised { line, text }));
+                throttled.push(Throttled::Logged(Change::Revised { line, text }));
                 return true;
             }
             !over
         });
-        paced.extend(self.screen.due(now));
-        paced
+        throttled.extend(self.screen.due(now));
+        throttled
     }
 
     /// When [`RevisionThrottle::due`] will have something to say, if nothing else happens.
@@ -125,7 +125,7 @@ impl RevisionThrottle {
     /// The end: all last states that were only shown.
     pub fn finish(&mut self) -> Vec<Throttled> {
         let lines = std::mem::take(&mut self.lines).into_iter();
-        let mut paced: Vec<Throttled> = lines
+        let mut throttled: Vec<Throttled> = lines
             .filter_map(|(line, mark)| {
                 Some(Change::Revised {
                     line,
@@ -134,14 +134,14 @@ impl RevisionThrottle {
             })
             .map(Throttled::Logged)
             .collect();
-        paced.extend(
+        throttled.extend(
             self.screen
                 .to_keep
                 .take()
                 .map(|screen| Throttled::Logged(screen.into())),
         );
-        self.screen = ScreenPace::default();
-        paced
+        self.screen = ScreenThrottle::default();
+        throttled
     }
 
     fn revised(&mut self, line: i64, text: String, now: Instant) -> Throttled {
@@ -168,7 +168,7 @@ impl RevisionThrottle {
     }
 }
 
-impl ScreenPace {
+impl ScreenThrottle {
     fn add(&mut self, width: u32, height: u32, cursor: Cursor, rows: Vec<ScreenRow>) {
         for part in [&mut self.to_keep, &mut self.to_show] {
             let same_size = part
@@ -212,7 +212,7 @@ impl ScreenPace {
     }
 }
 
-impl ScreenPace {
+impl ScreenThrottle {
     fn next_due(&self) -> Option<Instant> {
         let after = |part: &Option<Screen>, last: Option<Instant>, every| {
             part.as_ref().and(last).map(|last| last + every)
@@ -262,26 +262,26 @@ mod tests {
         #[test]
         fn once_a_second_and_the_last(steps in prop::collection::vec((0_u64..700, 0_i64..3, "[ab]"), 0..40)) {
             let mut now = Instant::now();
-            let mut pace = RevisionThrottle::default();
+            let mut throttle = RevisionThrottle::default();
             let mut last = BTreeMap::new();
             let mut kept: Vec<(Instant, i64, String)> = Vec::new();
-            let keep = |now, paced: Vec<Throttled>, kept: &mut Vec<_>| {
-                for paced in paced {
-                    if let Throttled::Logged(Change::Revised { line, text }) = paced {
+            let keep = |now, throttled: Vec<Throttled>, kept: &mut Vec<_>| {
+                for throttled in throttled {
+                    if let Throttled::Logged(Change::Revised { line, text }) = throttled {
                         kept.push((now, line, text));
                     }
                 }
             };
             for (wait, line, text) in steps {
                 now += Duration::from_millis(wait);
-                keep(now, pace.throttle(vec![revised(line, &text)], now), &mut kept);
+                keep(now, throttle.throttle(vec![revised(line, &text)], now), &mut kept);
                 last.insert(line, text);
             }
-            while let Some(due) = pace.deadline() {
+            while let Some(due) = throttle.deadline() {
                 now = now.max(due);
-                let paced = pace.due(now);
-                prop_assert!(!paced.is_empty());
-                keep(now, paced, &mut kept);
+                let throttled = throttle.due(now);
+                prop_assert!(!throttled.is_empty());
+                keep(now, throttled, &mut kept);
             }
             for (line, text) in last {
                 let mine: Vec<_> = kept.iter().filter(|(_, other, _)| *other == line).collect();
@@ -290,20 +290,20 @@ mod tests {
                     prop_assert!(pair[1].0 - pair[0].0 >= KEEP_EVERY);
                 }
             }
-            prop_assert!(pace.finish().is_empty());
+            prop_assert!(throttle.finish().is_empty());
         }
     }
 
     #[test]
     fn a_settled_line_needs_no_last_state() {
         let now = Instant::now();
-        let mut pace = RevisionThrottle::default();
+        let mut throttle = RevisionThrottle::default();
         assert_eq!(
-            pace.throttle(vec![revised(1, "10%")], now),
+            throttle.throttle(vec![revised(1, "10%")], now),
             [Throttled::Logged(revised(1, "10%"))]
         );
         assert_eq!(
-            pace.throttle(vec![revised(1, "20%")], now),
+            throttle.throttle(vec![revised(1, "20%")], now),
             [Throttled::Live(revised(1, "20%"))]
         );
         let lines = Change::Lines {
@@ -311,16 +311,16 @@ mod tests {
             chunk: "100%\n".into(),
         };
         assert_eq!(
-            pace.throttle(vec![lines.clone()], now),
+            throttle.throttle(vec![lines.clone()], now),
             [Throttled::Logged(lines)]
         );
-        assert_eq!(pace.finish(), []);
+        assert_eq!(throttle.finish(), []);
     }
 
     #[test]
-    fn the_last_state_of_a_screen_stands_before_the_lines_that_follow_it() {
+    fn the_last_state_of_a_screen_precedes_the_lines_after_it() {
         let now = Instant::now();
-        let mut pace = RevisionThrottle::default();
+        let mut throttle = RevisionThrottle::default();
         let screen = |text: &str| Change::Screen {
             width: 9,
             height: 3,
@@ -331,24 +331,24 @@ mod tests {
             }],
         };
         assert_eq!(
-            pace.throttle(vec![screen("a")], now),
+            throttle.throttle(vec![screen("a")], now),
             [Throttled::Logged(screen("a"))]
         );
-        assert_eq!(pace.throttle(vec![screen("b")], now), []);
+        assert_eq!(throttle.throttle(vec![screen("b")], now), []);
         assert_eq!(
-            pace.throttle(vec![revised(1, "$ ")], now),
+            throttle.throttle(vec![revised(1, "$ ")], now),
             [
                 Throttled::Logged(screen("b")),
                 Throttled::Logged(revised(1, "$ "))
             ]
         );
-        assert_eq!(pace.deadline(), None);
+        assert_eq!(throttle.deadline(), None);
     }
 
     #[test]
     fn a_screen_is_shown_five_times_a_second_and_kept_once() {
         let start = Instant::now();
-        let mut pace = RevisionThrottle::default();
+        let mut throttle = RevisionThrottle::default();
         let (mut kept, mut shown) = (0, 0);
         let mut rows = BTreeMap::new();
         for tick in 0..200_u32 {
@@ -362,8 +362,10 @@ mod tests {
                 cursor: Cursor::default(),
                 rows: vec![row],
             };
-            for paced in pace.throttle(vec![change], start + Duration::from_millis(10) * tick) {
-                match paced {
+            for throttled in
+                throttle.throttle(vec![change], start + Duration::from_millis(10) * tick)
+            {
+                match throttled {
                     Throttled::Logged(Change::Screen {
                         rows: kept_rows, ..
                     }) => {
@@ -376,9 +378,9 @@ mod tests {
             }
         }
         assert_eq!((kept, shown), (2, 8));
-        for paced in pace.finish() {
-            let Throttled::Logged(Change::Screen { rows: last, .. }) = paced else {
-                panic!("{paced:?}")
+        for throttled in throttle.finish() {
+            let Throttled::Logged(Change::Screen { rows: last, .. }) = throttled else {
+                panic!("{throttled:?}")
             };
             rows.extend(last.into_iter().map(|row| (row.row, row.text)));
         }

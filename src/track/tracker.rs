@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::align::{Facts, Footprint, Place, place};
+use super::align::{Alignment, Facts, Footprint, align};
 use super::book::{Book, Moved, Taken};
 use super::capture::{Capture, ProcessExit};
 use super::change::{Change, GapReason, Loss};
@@ -55,7 +55,7 @@ pub struct Tracker {
     pub(super) history_limit: u32,
     pub(super) dead: Option<ProcessExit>,
     /// Where the lines stand is not known, and why.
-    pub(super) adrift: Option<Loss>,
+    pub(super) position_loss: Option<Loss>,
     bytes_before: Option<u64>,
     /// When the last capture was taken.
     pub(super) at: Duration,
@@ -65,7 +65,7 @@ pub struct Tracker {
     /// been trimmed or cleared yet.
     top: Option<i64>,
     /// The last capture showed something new.
-    news: bool,
+    changed: bool,
     pub(super) screen: ScreenDiff,
 }
 
@@ -73,7 +73,7 @@ impl Tracker {
     /// Begins with a pane that has been there: what stands on its screen is known, not said.
     pub fn baseline(capture: &Capture) -> Self {
         let mut tracker = Self::empty(capture, 1);
-        tracker.stand_on(Normal::of(capture).in_full(capture));
+        tracker.take_baseline(Normal::of(capture).in_full(capture));
         tracker.note_top(capture, false);
         tracker
     }
@@ -89,7 +89,7 @@ impl Tracker {
             // So much was printed before the first capture that the history may have been trimmed.
             changes.push(tracker.book.gap(Loss::possible(GapReason::Ambiguous)));
         }
-        tracker.take(lines, 1, Moved::Anew, footprint);
+        tracker.take(lines, 1, Moved::Unknown, footprint);
         tracker.note_top(capture, false);
         tracker.book.settle(&mut changes, capture.dead.is_some());
         tracker.show_screen(capture, &mut changes);
@@ -115,12 +115,12 @@ impl Tracker {
             pid: capture.pid,
             history_limit: capture.history_limit,
             dead: capture.dead,
-            adrift: None,
+            position_loss: None,
             bytes_before: capture.bytes_before,
             at: capture.at,
             first: next,
             top: None,
-            news: false,
+            changed: false,
             screen: ScreenDiff::default(),
         }
     }
@@ -155,7 +155,7 @@ impl Tracker {
 
     /// Returns whether the last capture showed anything that the one before did not.
     pub fn had_changes(&self) -> bool {
-        self.news
+        self.changed
     }
 
     /// Takes a capture in.
@@ -165,19 +165,19 @@ impl Tracker {
         if capture.alternate && capture.saved.is_none() && !self.screen.is_shown() {
             return TrackerOutput::TooShallow;
         }
-        self.look_as(capture, capture.is_complete())
+        self.apply_as(capture, capture.is_complete())
     }
 
     /// Takes a capture in that is as deep as looks can be: what it does not reach is lost.
     pub fn apply_deepest(&mut self, capture: &Capture) -> Vec<Change> {
-        match self.look_as(capture, true) {
+        match self.apply_as(capture, true) {
             TrackerOutput::Changes(changes) => changes,
             // Not to be had from the deepest capture.
             TrackerOutput::TooShallow => Vec::new(),
         }
     }
 
-    fn look_as(&mut self, capture: &Capture, deepest: bool) -> TrackerOutput {
+    fn apply_as(&mut self, capture: &Capture, deepest: bool) -> TrackerOutput {
         let mut changes = Vec::new();
         self.at = capture.at;
         if capture.alternate && (capture.saved.is_none() || capture.width < self.width) {
@@ -189,13 +189,13 @@ impl Tracker {
         let normal = Normal::of(capture);
         let mut footprint = normal.footprint(capture);
         footprint.deepest = deepest;
-        self.news = !footprint.shows_as(&self.old);
+        self.changed = !footprint.shows_same_as(&self.old);
         let lines = normal.lines(&footprint);
-        if let Some(loss) = self.adrift {
+        if let Some(loss) = self.position_loss {
             if !deepest {
                 return TrackerOutput::TooShallow;
             }
-            self.stand_anew(capture, (footprint, lines), loss, &mut changes);
+            self.restart_baseline(capture, (footprint, lines), loss, &mut changes);
             return TrackerOutput::Changes(changes);
         }
         let respawned = capture.pid != self.pid;
@@ -217,13 +217,13 @@ impl Tracker {
             if self.dead.is_none() {
                 changes.push(self.book.gap(Loss::possible(GapReason::Cleared)));
             }
-            (first, Moved::Anew)
+            (first, Moved::Unknown)
         } else if capture.width != self.width && !capture.alternate {
             match self.after_reflow(&lines, capture, deepest) {
-                Ok(first) => (first, Moved::Anew),
+                Ok(first) => (first, Moved::Unknown),
                 Err(None) => return TrackerOutput::TooShallow,
                 Err(Some(loss)) => {
-                    self.stand_anew(capture, (footprint, lines), loss, &mut changes);
+                    self.restart_baseline(capture, (footprint, lines), loss, &mut changes);
                     return TrackerOutput::Changes(changes);
                 }
             }
@@ -234,20 +234,22 @@ impl Tracker {
                 was_lowered: capture.history_limit < self.history_limit,
                 bytes: self.bytes_since(capture),
             };
-            match place(&self.old, &footprint, &normal.rows, facts) {
-                Place::Deeper => return TrackerOutput::TooShallow,
-                Place::Scrolled(rows) => (self.book.first_number(&lines, rows), Moved::By(rows)),
-                Place::AtLeast(rows) => {
+            match align(&self.old, &footprint, &normal.rows, facts) {
+                Alignment::NeedsDeeper => return TrackerOutput::TooShallow,
+                Alignment::Scrolled(rows) => {
+                    (self.book.first_number(&lines, rows), Moved::By(rows))
+                }
+                Alignment::AtLeast(rows) => {
                     self.book.flush(&mut changes);
                     changes.push(self.book.gap(Loss::possible(GapReason::Ambiguous)));
                     (self.book.first_number(&lines, rows), Moved::AtLeast(rows))
                 }
-                Place::Lost(loss) => (self.book.lose(loss, &mut changes), Moved::Anew),
+                Alignment::Lost(loss) => (self.book.lose(loss, &mut changes), Moved::Unknown),
             }
         };
-        self.seen(capture);
+        self.remember(capture);
         // What the capture no longer holds was complete when it was seen.
-        self.book.say(&mut changes, first - 1);
+        self.book.report(&mut changes, first - 1);
         self.take(lines, first, moved, footprint);
         self.note_top(capture, matches!(moved, Moved::By(_)));
         self.book.settle(&mut changes, capture.dead.is_some());
@@ -256,8 +258,8 @@ impl Tracker {
     }
 
     /// Notes what of a capture the next one is compared with.
-    pub(super) fn seen(&mut self, capture: &Capture) {
-        self.adrift = None;
+    pub(super) fn remember(&mut self, capture: &Capture) {
+        self.position_loss = None;
         if !capture.alternate {
             self.width = capture.width;
         }
@@ -268,15 +270,15 @@ impl Tracker {
     }
 
     /// Continues as if the last capture had been this one, whose lines are known already.
-    pub(super) fn has_looked(&mut self, capture: &Capture) {
-        self.seen(capture);
+    pub(super) fn continue_from(&mut self, capture: &Capture) {
+        self.remember(capture);
         self.old = Normal::of(capture).footprint(capture);
         self.top = None;
     }
 
     /// Where the known lines stand is lost. What stands there may have been reported already: it is
     /// known now, not said.
-    fn stand_anew(
+    fn restart_baseline(
         &mut self,
         capture: &Capture,
         shown: (Footprint, Vec<Logical>),
@@ -284,20 +286,20 @@ impl Tracker {
         changes: &mut Vec<Change>,
     ) {
         self.book.lose(loss, changes);
-        self.seen(capture);
-        self.stand_on(shown);
+        self.remember(capture);
+        self.take_baseline(shown);
         self.note_top(capture, false);
     }
 
     /// Notes the number of the pane's first line; `goes_on` if the capture continues where the one
     /// before ended.
-    pub(super) fn note_top(&mut self, capture: &Capture, goes_on: bool) {
+    pub(super) fn note_top(&mut self, capture: &Capture, continues: bool) {
         self.top = if capture.alternate || may_be_trimmed(capture) {
             None
         } else if capture.is_complete() {
             Some(self.first)
         } else {
-            self.top.filter(|_| goes_on)
+            self.top.filter(|_| continues)
         };
     }
 
@@ -306,7 +308,7 @@ impl Tracker {
     pub fn unchanged(&mut self, at: Duration, server_bytes: Option<u64>) -> Vec<Change> {
         self.at = at;
         self.bytes_before = server_bytes.or(self.bytes_before);
-        self.book.stood(at);
+        self.book.mark_unchanged(at);
         let mut changes = Vec::new();
         self.book.settle(&mut changes, self.dead.is_some());
         changes
@@ -334,13 +336,13 @@ impl Tracker {
     }
 
     /// Takes the lines as known, not reported: the line of the cursor takes the next number.
-    pub(super) fn stand_on(&mut self, (footprint, lines): (Footprint, Vec<Logical>)) {
+    pub(super) fn take_baseline(&mut self, (footprint, lines): (Footprint, Vec<Logical>)) {
         let at_cursor = lines
             .iter()
             .rposition(|line| line.start <= footprint.cursor_row);
         let first = self.book.next() - at_cursor.unwrap_or(0) as i64;
-        self.take(lines, first, Moved::Anew, footprint);
-        self.book.is_baseline();
+        self.take(lines, first, Moved::Unknown, footprint);
+        self.book.mark_baseline();
     }
 
     pub(super) fn take(
@@ -354,7 +356,7 @@ impl Tracker {
         self.first = first;
         self.book
             .take(lines, first, moved, &footprint, Taken { at, width });
-        footprint.forget();
+        footprint.prune();
         self.old = footprint;
     }
 

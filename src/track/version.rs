@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn what_differs_is_known_by_version() {
+    fn features_depend_on_the_version() {
         let is_supported = |text| TmuxVersion::parse(text).is_supported();
         assert_eq!(
             ["3.1c", "3.2", "3.2a", "3.3", "next-3.3", "3.3a", "master"].map(is_supported),

@@ -7,7 +7,7 @@
 
 use std::collections::BTreeMap;
 
-use super::agreement::Place;
+use super::agreement::Anchor;
 use super::broken::{is_blank, join_down, join_up, mend_cut, reads};
 use super::difference::Difference;
 use super::realign::by_text;
@@ -39,8 +39,8 @@ impl StreamTracker {
     /// Returns how many rows above the screen a capture must contain to be compared with all lines
     /// printed since the last one.
     pub fn rows_to_compare(&self) -> u32 {
-        let since = match self.agreed.place {
-            Some(place) => self.terminal.grid.scrolled.total() - place.scrolled,
+        let since = match self.agreed.anchor {
+            Some(anchor) => self.terminal.grid.scrolled.total() - anchor.scrolled,
             None => 0,
         };
         u32::try_from((since.max(0) + ROWS_ABOVE).min(ROWS_MAX)).unwrap_or(0)
@@ -48,14 +48,14 @@ impl StreamTracker {
 
     /// Records that stream and tmux agree at this capture.
     pub fn confirm(&mut self, capture: &Capture) {
-        let goes_on = self
+        let continues = self
             .agreed
-            .place
-            .is_some_and(|place| place.width == capture.width);
+            .anchor
+            .is_some_and(|anchor| anchor.width == capture.width);
         if capture.alternate {
             // What a full-screen program hides is compared when that has ended. tmux makes its rows anew
             // then if the width is another one, and no capture shows for which width they were made.
-            if !goes_on {
+            if !continues {
                 self.agreed.forget();
             }
             return;
@@ -102,7 +102,7 @@ impl StreamTracker {
         });
         let top = top.map(|line| (line.number, line.text.clone()));
         self.agreed.top = top.take(FIRST_LINES).collect();
-        self.agreed.place = at_top.map(|line| Place {
+        self.agreed.anchor = at_top.map(|line| Anchor {
             // Where tmux has only the end of a line, it is at the top of the history.
             row: (i64::from(capture.history_size) + start(line)).max(0),
             number: line.number,
@@ -128,11 +128,11 @@ impl StreamTracker {
     /// The lines of a capture and the number of the first of them, where the last agreement yields it.
     /// A line that may begin above the capture is omitted.
     pub(super) fn numbered(&self, capture: &Capture, mut lines: Vec<Logical>) -> Option<Numbered> {
-        let place = self.agreed.place?;
-        if capture.width != place.width
-            || capture.pid != place.pid
+        let anchor = self.agreed.anchor?;
+        if capture.width != anchor.width
+            || capture.pid != anchor.pid
             || capture.dead.is_some()
-            || self.is_holed
+            || self.has_gap
         {
             return None;
         }
@@ -145,7 +145,7 @@ impl StreamTracker {
             let first = join_up(&mut lines, at, number, &known, capture.width);
             (first, lines)
         });
-        let by_row = self.at_agreed_row(capture, place, &lines).map(|first| {
+        let by_row = self.at_agreed_row(capture, anchor, &lines).map(|first| {
             join_down(&mut lines, first, &known, capture.width);
             (first, lines)
         });
@@ -186,7 +186,7 @@ impl StreamTracker {
         // No line is older than those that tmux had at the agreement, so there are more now than the
         // stream knows of: only `send-keys -R` makes some. Where no row determines the position, the screen
         // still shows that the two differ.
-        let is_too_old = |numbered: &Numbered| numbered.first < place.oldest_number();
+        let is_too_old = |numbered: &Numbered| numbered.first < anchor.oldest_number();
         let has_more = by_row.is_some() && by_screen.as_ref().is_some_and(is_too_old);
         let by_screen = by_screen.filter(|_| !has_more);
         let numbered = match (by_row, by_screen) {
@@ -220,7 +220,7 @@ impl StreamTracker {
             lines.remove(0);
         }
         let known = self.known();
-        let oldest = self.agreed.place.map_or(i64::MIN, Place::oldest_number);
+        let oldest = self.agreed.anchor.map_or(i64::MIN, Anchor::oldest_number);
         let found = by_text(&known, oldest, &lines, capture.is_complete())?;
         let first = join_up(&mut lines, found.at, found.number, &known, capture.width);
         join_down(&mut lines, first, &known, capture.width);
@@ -235,11 +235,15 @@ impl StreamTracker {
     }
 
     /// The same where no line has its reported text.
-    pub(super) fn numbered_anew(&self, capture: &Capture, lines: Vec<Logical>) -> Option<Numbered> {
+    pub(super) fn numbered_after_last(
+        &self,
+        capture: &Capture,
+        lines: Vec<Logical>,
+    ) -> Option<Numbered> {
         let last = self.tracker.book.last_number();
-        let is_said = self.known().get(&last).is_some_and(|text| !is_blank(text));
+        let is_reported = self.known().get(&last).is_some_and(|text| !is_blank(text));
         self.is_compared(capture).then_some(Numbered {
-            first: last + i64::from(is_said),
+            first: last + i64::from(is_reported),
             lines,
             is_sure: false,
         })
@@ -249,9 +253,9 @@ impl StreamTracker {
     fn is_compared(&self, capture: &Capture) -> bool {
         let is_same = self
             .agreed
-            .place
-            .is_some_and(|place| capture.width == place.width && capture.pid == place.pid);
-        let is_followed = !self.is_holed && !self.begun_anew;
+            .anchor
+            .is_some_and(|anchor| capture.width == anchor.width && capture.pid == anchor.pid);
+        let is_followed = !self.has_gap && !self.respawn_pending;
         is_same && is_followed && !capture.alternate && capture.dead.is_none()
     }
 
@@ -263,19 +267,19 @@ impl StreamTracker {
 
     /// The number of the first line, by the row of a line at the last agreement. `None` where
     /// the history may have been trimmed since, or cleared.
-    fn at_agreed_row(&self, capture: &Capture, place: Place, lines: &[Logical]) -> Option<i64> {
-        let row = place.row - i64::from(capture.history_size);
+    fn at_agreed_row(&self, capture: &Capture, anchor: Anchor, lines: &[Logical]) -> Option<i64> {
+        let row = anchor.row - i64::from(capture.history_size);
         // Later output has pushed it up, perhaps beyond the capture.
         let at = lines.iter().position(|line| line.end() > row)?;
         let tmux = i64::from(capture.history_size);
         let room = i64::from(capture.history_limit.saturating_sub(capture.trim_step()));
-        let grown = self.terminal.grid.scrolled.total() - place.scrolled;
-        let is_trimmed = tmux.max(place.row + grown + i64::from(capture.height)) >= room;
+        let grown = self.terminal.grid.scrolled.total() - anchor.scrolled;
+        let is_trimmed = tmux.max(anchor.row + grown + i64::from(capture.height)) >= room;
         // Cleared by the program, or by a command.
         let history = i64::from(self.terminal.grid.scrolled.history.size);
-        let is_cleared = history != place.history + grown || tmux < place.row;
+        let is_cleared = history != anchor.history + grown || tmux < anchor.row;
         let is_known = lines[at].start <= row && !is_trimmed && !is_cleared;
-        is_known.then(|| place.number - at as i64)
+        is_known.then(|| anchor.number - at as i64)
     }
 
     /// One of the lines on the screen and its number, where the screens are the same, whatever the

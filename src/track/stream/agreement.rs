@@ -14,7 +14,7 @@ const CHUNK_BYTES: usize = 4 * 1024;
 
 /// The position of a line in tmux at the last agreement.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Place {
+pub(super) struct Anchor {
     /// Its first row, counted from the top of the history.
     pub row: i64,
     pub number: i64,
@@ -25,7 +25,7 @@ pub(super) struct Place {
     pub pid: u32,
 }
 
-impl Place {
+impl Anchor {
     /// No line of the history had a smaller number: each has at least a row.
     pub fn oldest_number(self) -> i64 {
         self.number - self.row
@@ -35,7 +35,7 @@ impl Place {
 /// The changes reported since stream and tmux agreed, and the place where they did.
 #[derive(Debug, Default)]
 pub(super) struct Agreed {
-    pub place: Option<Place>,
+    pub anchor: Option<Anchor>,
     /// The first lines of the screen that were not blank, as they read then.
     pub top: Vec<(i64, String)>,
     /// Chunks of lines, each with the number of its first.

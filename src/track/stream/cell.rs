@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_shown_is_given_up() {
+    fn clusters_not_shown_are_dropped() {
         let mut clusters = Clusters::default();
         let cell =
             |clusters: &mut Clusters, base| clusters.combine(Cell::of(base), '\u{301}').unwrap();
@@ -222,7 +222,7 @@ mod tests {
 
     /// Looking for some to give up costs as much as there are.
     #[test]
-    fn where_all_are_shown_they_are_not_looked_through_with_each_mark() {
+    fn clusters_in_use_are_not_searched_for_each_mark() {
         let mut clusters = Clusters::default();
         let mut cells = Vec::new();
         let mut searches = 0;

@@ -85,10 +85,7 @@ impl StreamTracker {
     /// equal texts hide a later capture.
     pub fn is_behind(&self, capture: &Capture) -> bool {
         let tracker = &self.tracker;
-        if self.is_holed
-            || capture.dead.is_some()
-            || capture.pid != tracker.pid
-            || capture.alternate
+        if self.has_gap || capture.dead.is_some() || capture.pid != tracker.pid || capture.alternate
         {
             return false;
         }

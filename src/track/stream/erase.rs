@@ -1,11 +1,11 @@
 //! Erasing, inserting and deleting on a terminal (pure).
 
 use super::ink::Ink;
-use super::terminal::{At, Pen, Terminal, every_eighth};
+use super::terminal::{Pen, Position, Terminal, every_eighth};
 
 impl Terminal {
     pub fn erase_right(&mut self) {
-        let At { x, y } = self.cursor;
+        let Position { x, y } = self.cursor;
         if x == 0 {
             self.erase_row();
         } else if x < self.width() {
@@ -15,7 +15,7 @@ impl Terminal {
     }
 
     pub fn erase_left(&mut self) {
-        let At { x, y } = self.cursor;
+        let Position { x, y } = self.cursor;
         if x + 1 >= self.width() {
             self.erase_row();
         } else {
@@ -36,7 +36,7 @@ impl Terminal {
     }
 
     pub fn erase_below(&mut self) {
-        let At { x, y } = self.cursor;
+        let Position { x, y } = self.cursor;
         if (x, y) == (0, 0) && self.grid.keeps_history {
             // `clear` does so where its terminal cannot erase the whole screen.
             self.erase_screen();
@@ -50,7 +50,7 @@ impl Terminal {
     }
 
     pub fn erase_above(&mut self) {
-        let At { x, y } = self.cursor;
+        let Position { x, y } = self.cursor;
         let room = self.room();
         self.grid.clear_rows(0, y as isize, room);
         self.clear(0, y, (x + 1).min(self.width()));
@@ -62,21 +62,21 @@ impl Terminal {
     }
 
     pub fn erase_cells(&mut self, cells: usize) {
-        let At { x, y } = self.cursor;
+        let Position { x, y } = self.cursor;
         if x < self.width() {
             self.clear(x, y, cells.min(self.width() - x));
         }
     }
 
     pub fn insert_cells(&mut self, cells: usize) {
-        let (At { x, y }, width) = (self.cursor, self.width());
+        let (Position { x, y }, width) = (self.cursor, self.width());
         if x < width {
             self.grid.row(y).insert(x, cells.min(width - x), width);
         }
     }
 
     pub fn delete_cells(&mut self, cells: usize) {
-        let (At { x, y }, width) = (self.cursor, self.width());
+        let (Position { x, y }, width) = (self.cursor, self.width());
         if x < width {
             let room = self.room();
             self.grid.delete_cells(x, y, cells.min(width - x), room);
@@ -91,7 +91,7 @@ impl Terminal {
             line.set_ascii(0, &full, width);
             line.inks.clear();
         }
-        self.cursor = At::default();
+        self.cursor = Position::default();
         (self.upper, self.lower) = (0, self.height() - 1);
     }
 
@@ -100,9 +100,9 @@ impl Terminal {
         self.tabs = every_eighth(self.width());
         self.set_region(0, self.height() - 1);
         (self.wrap, self.insert, self.origin) = (true, false, false);
-        (self.pen, self.ink, self.kept_ink) = (Pen::default(), Ink::default(), Ink::default());
-        self.kept = Default::default();
+        (self.pen, self.ink, self.saved_ink) = (Pen::default(), Ink::default(), Ink::default());
+        self.saved_cursor = Default::default();
         self.erase_screen();
-        self.cursor = At::default();
+        self.cursor = Position::default();
     }
 }

@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn an_ink_is_said_in_its_shortest_form() {
+    fn sgr_is_written_in_its_shortest_form() {
         let mut ink = Ink::default();
         assert!(ink.is_plain() && ink.sgr().is_empty());
         for operation in [

@@ -14,7 +14,7 @@ use super::ink::Ink;
 use super::plain::{BYTES_MAX, Plain};
 use super::sequence::{SEQUENCE_BYTES, Sequence};
 use super::shell_marks::Marks;
-use super::terminal::{At, Pen, Terminal};
+use super::terminal::{Pen, Position, Terminal};
 use crate::track::version::TmuxVersion;
 
 /// After this time tmux takes what follows the beginning of a string for text, whether that string has
@@ -48,29 +48,29 @@ pub(super) struct Input {
 #[derive(Debug, Default)]
 struct Partial {
     bytes: [u8; 4],
-    have: usize,
-    want: usize,
+    len: usize,
+    needed: usize,
 }
 
 impl Partial {
     /// Takes a byte from 0x80 on; the character that it completes, or what is no character.
     fn push(&mut self, byte: u8) -> Option<Result<char, NoCharacter>> {
-        if self.want == 0 {
-            self.want = match byte {
+        if self.needed == 0 {
+            self.needed = match byte {
                 0xc2..=0xdf => 2,
                 0xe0..=0xef => 3,
                 0xf0..=0xf4 => 4,
                 _ => return Some(Err(NoCharacter::Broken)),
             };
-            self.have = 0;
+            self.len = 0;
         }
-        self.bytes[self.have] = byte;
-        self.have += 1;
-        if self.have < self.want {
+        self.bytes[self.len] = byte;
+        self.len += 1;
+        if self.len < self.needed {
             return None;
         }
-        self.want = 0;
-        let text = std::str::from_utf8(&self.bytes[..self.have]);
+        self.needed = 0;
+        let text = std::str::from_utf8(&self.bytes[..self.len]);
         let character = text.ok().and_then(|text| text.chars().next());
         let [first, second, ..] = self.bytes;
         Some(character.ok_or(match (first, second) {
@@ -95,7 +95,7 @@ impl Input {
     /// The bytes that follow come now. Where tmux has not read them with those before, it forgets a
     /// joiner that has come (before 3.4). A string that has been open for too long is given up, and
     /// with it the attributes of characters and the kept cursor.
-    pub fn passed(&mut self, now: Duration, terminal: &mut Terminal) {
+    pub fn advance_clock(&mut self, now: Duration, terminal: &mut Terminal) {
         if now.saturating_sub(self.now) >= READ_TOGETHER {
             terminal.joins = false;
         }
@@ -108,8 +108,8 @@ impl Input {
                 ..Self::default()
             };
             (terminal.pen, terminal.ink) = (Pen::default(), Ink::default());
-            terminal.kept_ink = Ink::default();
-            terminal.kept.0 = At::default();
+            terminal.saved_ink = Ink::default();
+            terminal.saved_cursor.0 = Position::default();
             terminal.last = None;
         }
     }
@@ -129,8 +129,8 @@ impl Input {
     ) -> usize {
         let mut at = 0;
         // Up to here it is known which plain lines there are.
-        let mut looked_to = 0;
-        let mut looks_at = BYTES_MAX;
+        let mut scanned_to = 0;
+        let mut scan_bytes = BYTES_MAX;
         while let Some(&byte) = bytes.get(at) {
             if is_full(terminal, marks) {
                 break;
@@ -141,12 +141,12 @@ impl Input {
                 at += 1;
                 continue;
             }
-            if at >= looked_to && matches!(byte, b' '..=b'~' | b'\r') && terminal.only_scrolls() {
-                let plain = Plain::at_the_beginning(&bytes[at..], looks_at, terminal.width());
-                looked_to = at + plain.bytes;
-                looks_at = plain.next_bytes_max();
-                if self.character.want == 0 && terminal.print_lines(&plain) {
-                    at = looked_to;
+            if at >= scanned_to && matches!(byte, b' '..=b'~' | b'\r') && terminal.only_scrolls() {
+                let plain = Plain::leading(&bytes[at..], scan_bytes, terminal.width());
+                scanned_to = at + plain.bytes;
+                scan_bytes = plain.next_bytes_max();
+                if self.character.needed == 0 && terminal.print_lines(&plain) {
+                    at = scanned_to;
                     continue;
                 }
             }
@@ -183,7 +183,7 @@ impl Input {
 
     /// A character has no end.
     fn cut_character(&mut self, terminal: &mut Terminal) {
-        if std::mem::take(&mut self.character.want) > 0 {
+        if std::mem::take(&mut self.character.needed) > 0 {
             no_character(terminal);
         }
     }
@@ -281,13 +281,13 @@ fn execute(function: &Function, sequence: &Sequence<'_>, t: &mut Terminal) {
     let n = |at| sequence.count(at);
     let is_set = matches!(function, Function::Decset(_) | Function::Sm(_));
     let is_mode = is_set || matches!(function, Function::Decrst(_) | Function::Rm(_));
-    let wanted = match function {
+    let parameters = match function {
         Function::Cup(..) | Function::Decstbm(..) => 2,
         Function::Sgr(_) | Function::Scosc | Function::Scorc => 0,
         _ if is_mode => 0,
         _ => 1,
     };
-    if (0..wanted).any(|at| sequence.is_text(at)) {
+    if (0..parameters).any(|at| sequence.is_text(at)) {
         return;
     }
     let is_choice = matches!(
@@ -327,7 +327,7 @@ fn execute(function: &Function, sequence: &Sequence<'_>, t: &mut Terminal) {
             t.carriage_return();
             t.up(n(0));
         }
-        Function::Decsc | Function::Scosc => t.keep_cursor(),
+        Function::Decsc | Function::Scosc => t.save_cursor(),
         Function::Decrc | Function::Scorc => t.restore_cursor(),
         Function::Decaln => t.align(),
         Function::Decstbm(..) => {

@@ -29,7 +29,7 @@ mod combine;
 
 mod erase;
 
-mod seated;
+mod restore;
 
 mod notices;
 mod shell_marks;

@@ -1,7 +1,7 @@
 //! Movements of a terminal's cursor: by cells, to tabs, within the scroll region (pure).
 
 use super::cell::Cell;
-use super::terminal::{At, Terminal};
+use super::terminal::{Position, Terminal};
 use crate::track::version::TmuxVersion;
 
 impl Terminal {
@@ -10,11 +10,11 @@ impl Terminal {
     }
 
     pub fn back(&mut self) {
-        let At { x, y } = self.cursor;
+        let Position { x, y } = self.cursor;
         if x > 0 {
             self.cursor.x -= 1;
         } else if y > 0 && self.grid.row(y - 1).wrapped {
-            self.cursor = At {
+            self.cursor = Position {
                 x: self.width() - 1,
                 y: y - 1,
             };
@@ -69,15 +69,15 @@ impl Terminal {
         self.go_to_column(0);
     }
 
-    pub fn keep_cursor(&mut self) {
-        self.kept = (self.cursor, self.origin);
-        self.kept_ink = self.ink;
+    pub fn save_cursor(&mut self) {
+        self.saved_cursor = (self.cursor, self.origin);
+        self.saved_ink = self.ink;
     }
 
     pub fn restore_cursor(&mut self) {
-        let (At { x, y }, origin) = self.kept;
+        let (Position { x, y }, origin) = self.saved_cursor;
         self.origin = origin;
-        self.ink = self.kept_ink;
+        self.ink = self.saved_ink;
         self.go_to_column(x);
         self.cursor.y = y.min(self.height() - 1);
     }
@@ -87,13 +87,13 @@ impl Terminal {
         let (upper, lower) = (upper.min(last), lower.min(last));
         if upper < lower {
             (self.upper, self.lower) = (upper, lower);
-            self.cursor = At::default();
+            self.cursor = Position::default();
         }
     }
 
     pub fn tab(&mut self) {
         let last = self.width() - 1;
-        let At { x, y } = self.cursor;
+        let Position { x, y } = self.cursor;
         if x >= last {
             return;
         }

@@ -11,7 +11,7 @@ use crate::track::reflow;
 
 /// The position of the lines of a capture.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Place {
+pub(super) struct Placement {
     /// The number of the first.
     pub first: i64,
     /// The number of the first that is surely the one that is known by it.
@@ -19,19 +19,19 @@ pub(super) struct Place {
     pub moved: Moved,
 }
 
-impl Place {
+impl Placement {
     /// The line of the cursor has this number, and nothing is known of those above.
     pub fn of_cursor(number: i64, at_cursor: i64) -> Self {
         Self {
             first: number - at_cursor,
             known_from: number,
-            moved: Moved::Anew,
+            moved: Moved::Unknown,
         }
     }
 }
 
 /// The lines of a capture beside those of the stream.
-pub(super) struct Beside<'a> {
+pub(super) struct LineComparison<'a> {
     stream: &'a StreamTracker,
     capture: &'a Capture,
     lines: &'a [Logical],
@@ -47,12 +47,12 @@ pub(super) struct Beside<'a> {
 /// The comparison of a captured line with the known line of the same number.
 pub(super) enum Fit {
     Same,
-    Otherwise,
+    Different,
     /// None is known by that number.
     Unknown,
 }
 
-impl<'a> Beside<'a> {
+impl<'a> LineComparison<'a> {
     pub fn new(
         stream: &'a StreamTracker,
         capture: &'a Capture,
@@ -79,7 +79,7 @@ impl<'a> Beside<'a> {
             lines,
             known: older.chain(book.lines()).collect(),
             at_cursor: at_cursor.unwrap_or(0) as i64,
-            respawned: capture.pid != stream.tracker.pid && !stream.begun_anew,
+            respawned: capture.pid != stream.tracker.pid && !stream.respawn_pending,
         }
     }
 
@@ -103,12 +103,12 @@ impl<'a> Beside<'a> {
 
     /// Returns the position of the lines: unchanged, at the stream's line of the cursor, by the size of
     /// the history, or at the only position where the last known lines fit.
-    pub fn place(&self, parted: Option<&Difference>) -> Option<Place> {
+    pub fn placement(&self, difference: Option<&Difference>) -> Option<Placement> {
         let book = &self.stream.tracker.book;
         let history = self.stream.terminal.grid.scrolled.history;
-        if self.stream.stands_still(self.capture, parted) {
+        if self.stream.keeps_rows(self.capture, difference) {
             let first = book.first_number(self.lines, 0);
-            return Some(Place {
+            return Some(Placement {
                 first,
                 known_from: first,
                 moved: Moved::By(0),
@@ -155,7 +155,7 @@ impl<'a> Beside<'a> {
 
     /// Returns whether tmux has left the line of the cursor in the history and gone to the top of
     /// the screen: it does so where rows that it makes anew push the cursor off the screen.
-    pub fn is_left_above(&self, place: Option<Place>) -> bool {
+    pub fn is_left_above(&self, place: Option<Placement>) -> bool {
         let at_top = self.capture.cursor == Cursor::default() && self.capture.dead.is_none();
         place.is_some_and(|place| {
             let mut below = self.cursor_line() + 1 - place.first..=self.at_cursor;
@@ -165,7 +165,7 @@ impl<'a> Beside<'a> {
 
     /// Returns the position if the lines of the capture can be numbered from `first` on, that is, if
     /// from the one numbered `last` upwards they equal the known ones; and whether there are such lines.
-    fn fits(&self, first: i64, last: i64) -> Option<(Place, bool)> {
+    fn fits(&self, first: i64, last: i64) -> Option<(Placement, bool)> {
         let last = (last - first).min(self.lines.len() as i64 - 1);
         let mut known_from = first + last.max(0);
         let mut is_proved = false;
@@ -174,13 +174,13 @@ impl<'a> Beside<'a> {
                 Fit::Unknown => break,
                 Fit::Same => is_proved |= !self.is_blank(at),
                 // Here the new program began.
-                Fit::Otherwise if self.respawned && self.ends_known(first + at, at) => {
+                Fit::Different if self.respawned && self.ends_known(first + at, at) => {
                     (known_from, is_proved) = (first + at, true);
                     break;
                 }
-                Fit::Otherwise if !is_proved => return None,
+                Fit::Different if !is_proved => return None,
                 // A line between two that are the same ones is the same one, whatever it reads.
-                Fit::Otherwise => {
+                Fit::Different => {
                     let above = at - 1;
                     let is_between =
                         !self.is_blank(above) && matches!(self.fit(first, above), Fit::Same);
@@ -191,16 +191,16 @@ impl<'a> Beside<'a> {
             }
             known_from = first + at;
         }
-        let place = Place {
+        let place = Placement {
             first,
             known_from,
-            moved: Moved::Anew,
+            moved: Moved::Unknown,
         };
         Some((place, is_proved))
     }
 
     /// Returns whether all lines that are known read the same there.
-    pub fn is_whole(&self, place: Place) -> bool {
+    pub fn is_whole(&self, place: Placement) -> bool {
         let last = (self.cursor_line() - place.first).min(self.lines.len() as i64 - 1);
         let mut is_proved = self
             .known
@@ -210,7 +210,7 @@ impl<'a> Beside<'a> {
             match self.fit(place.first, at) {
                 Fit::Unknown => {}
                 Fit::Same => is_proved |= !self.is_blank(at),
-                Fit::Otherwise => return false,
+                Fit::Different => return false,
             }
         }
         is_proved
@@ -223,7 +223,7 @@ impl<'a> Beside<'a> {
         if known.trim_end() == line.trim_end() {
             Fit::Same
         } else {
-            Fit::Otherwise
+            Fit::Different
         }
     }
 
@@ -245,6 +245,6 @@ impl<'a> Beside<'a> {
 }
 
 /// Returns true if a capture shows another screen, or one of another size.
-pub(super) fn is_another_size(parted: Option<&Difference>) -> bool {
-    matches!(parted, Some(Difference::Size | Difference::Screen))
+pub(super) fn is_another_size(difference: Option<&Difference>) -> bool {
+    matches!(difference, Some(Difference::Size | Difference::Screen))
 }

@@ -34,7 +34,7 @@ pub(super) struct Plain<'a> {
 
 impl<'a> Plain<'a> {
     /// Looks at `bytes_max` of the bytes.
-    pub fn at_the_beginning(bytes: &'a [u8], bytes_max: usize, width: usize) -> Self {
+    pub fn leading(bytes: &'a [u8], bytes_max: usize, width: usize) -> Self {
         let bytes = plain_part(&bytes[..bytes.len().min(bytes_max)]);
         let mut plain = Self::default();
         let mut returns = 0;
@@ -166,7 +166,7 @@ mod tests {
     use super::*;
 
     fn plain(text: &str) -> (Vec<&str>, usize) {
-        let plain = Plain::at_the_beginning(text.as_bytes(), BYTES_MAX, 80);
+        let plain = Plain::leading(text.as_bytes(), BYTES_MAX, 80);
         (plain.lines, plain.bytes)
     }
 
@@ -183,12 +183,12 @@ mod tests {
 
     /// Bytes scanned in vain are scanned again: that must not be all of them each time.
     #[test]
-    fn little_is_looked_at_where_little_comes_of_it() {
+    fn few_bytes_are_scanned_where_few_are_plain() {
         let text = "1\r2\r\n".repeat(100_000);
-        let plain = Plain::at_the_beginning(text.as_bytes(), BYTES_MAX, 80);
+        let plain = Plain::leading(text.as_bytes(), BYTES_MAX, 80);
         assert_eq!(plain.next_bytes_max(), BYTES_LEAST);
         let text = "1\r\n".repeat(100_000);
-        let plain = Plain::at_the_beginning(text.as_bytes(), BYTES_LEAST, 80);
+        let plain = Plain::leading(text.as_bytes(), BYTES_LEAST, 80);
         assert_eq!(plain.next_bytes_max(), 2 * plain.bytes);
     }
 }

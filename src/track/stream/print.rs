@@ -2,7 +2,7 @@
 
 use super::cell::Cell;
 use super::grid::Grid;
-use super::terminal::{At, Pen, Terminal};
+use super::terminal::{Pen, Position, Terminal};
 use crate::track::version::TmuxVersion;
 
 impl Terminal {
@@ -40,7 +40,7 @@ impl Terminal {
     pub fn print(&mut self, character: char) {
         self.last = None;
         if self.version >= TmuxVersion::new(3, 4) {
-            self.print_late(character);
+            self.print_from_3_4(character);
             return;
         }
         if character == '\u{200d}' {
@@ -64,7 +64,7 @@ impl Terminal {
     }
 
     /// The same from 3.4 on.
-    fn print_late(&mut self, character: char) {
+    fn print_from_3_4(&mut self, character: char) {
         if self.version >= TmuxVersion::new(3, 5) {
             self.last = Some(character);
         }
@@ -128,7 +128,7 @@ impl Terminal {
             return;
         }
         if self.insert {
-            let At { x, y } = self.cursor;
+            let Position { x, y } = self.cursor;
             self.grid.row(y).insert(x, columns, width);
         }
         if !fits {
@@ -138,7 +138,7 @@ impl Terminal {
             self.line_feed(true);
             self.cursor.x = 0;
         }
-        let At { x, y } = self.cursor;
+        let Position { x, y } = self.cursor;
         let plain = self.pen == Pen::default() && !self.insert && columns == 1;
         let Grid { rows, clusters, .. } = &mut self.grid;
         let Some(row) = rows.get_mut(y) else {
@@ -167,7 +167,7 @@ impl Terminal {
 
     /// Characters of which the next cells would leave a half go.
     fn split(&mut self, cells: usize) {
-        let At { x, y } = self.cursor;
+        let Position { x, y } = self.cursor;
         let Grid { rows, clusters, .. } = &mut self.grid;
         if let Some(line) = rows.get_mut(y) {
             let keeps_first = self.version < TmuxVersion::new(3, 6);

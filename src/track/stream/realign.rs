@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_stand_where_most_of_them_read_as_they_were_said() {
+    fn most_equal_texts_determine_the_place() {
         let reported = known(19, &["cc a", "mixed", "", "x", "cc b", "cc c", "-"]);
         let shown = lines(&["cc d", "", "", "cc b", "cc c", "-", "", "done"]);
         let place = ByText {
@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn repeated_lines_tell_no_place_alone() {
+    fn repeated_lines_alone_do_not_determine_the_place() {
         let reported = known(1, &["ok", "ok", "ok"]);
         let place = by_text(&reported, 1, &lines(&["ok"]), false);
         let place = place.map(|place| (place.number, place.is_sure));
@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_lines_tell_the_place() {
+    fn the_first_lines_determine_the_place() {
         let reported = known(1, &["cc one", "cc b", "", "mixed", "x", "y", "z"]);
         // One line more than was reported, so that most of them are elsewhere.
         let shown = lines(&["one", "cc b", "", "right", "more", "x", "y", "z"]);

@@ -8,7 +8,7 @@ use crate::track::change::Change;
 
 impl StreamTracker {
     /// Returns whether lines were revised only just now.
-    pub(super) fn is_paced(&self, now: Duration) -> bool {
+    pub(super) fn is_throttled(&self, now: Duration) -> bool {
         self.revised_at
             .is_some_and(|at| now.saturating_sub(at) < REVISION_PERIOD)
     }

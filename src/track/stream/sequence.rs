@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn what_tmux_leaves_out_is_none() {
+    fn sequences_that_tmux_ignores_are_none() {
         for bytes in [
             "[?9z",
             "##8",

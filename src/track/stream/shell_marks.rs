@@ -2,7 +2,7 @@
 
 use avt::parser::ShellIntegration;
 
-use super::terminal::{At, Terminal};
+use super::terminal::{Position, Terminal};
 
 /// So many marks may wait to be taken; shells print four a command.
 const MARKS_MAX: usize = 4096;
@@ -53,7 +53,7 @@ impl Marks {
     }
 
     pub fn push(&mut self, mark: ShellIntegration, terminal: &Terminal) {
-        let At { x, y } = terminal.cursor;
+        let Position { x, y } = terminal.cursor;
         let top = terminal.grid.scrolled.total();
         self.waiting.push(match mark {
             ShellIntegration::PromptStart => {
@@ -81,7 +81,7 @@ fn command(terminal: &Terminal, (row, column): (i64, usize)) -> Option<String> {
         return None;
     }
     let first = usize::try_from(row - terminal.grid.scrolled.total()).ok()?;
-    let At { x, y } = terminal.cursor;
+    let Position { x, y } = terminal.cursor;
     let mut text = String::new();
     for (at, line) in terminal
         .grid

@@ -10,7 +10,7 @@ use crate::track::version::TmuxVersion;
 
 /// A cursor, which may be behind the last column: the next character wraps.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct At {
+pub(super) struct Position {
     pub x: usize,
     pub y: usize,
 }
@@ -19,7 +19,7 @@ pub(super) struct At {
 #[derive(Clone, Debug)]
 pub(super) struct Saved {
     pub rows: std::collections::VecDeque<super::line::Line>,
-    pub cursor: At,
+    pub cursor: Position,
     /// The style that was set there.
     pub ink: Ink,
 }
@@ -37,14 +37,14 @@ pub(super) struct Pen {
 #[derive(Clone, Debug)]
 pub(super) struct Terminal {
     pub grid: Grid,
-    pub cursor: At,
+    pub cursor: Position,
     pub saved: Option<Saved>,
     /// There is an alternate screen; without, going to it and back does nothing.
     pub alternates: bool,
     /// Where the cursor goes when the alternate screen is left; tmux never forgets it.
-    pub left: Option<At>,
+    pub normal_cursor: Option<Position>,
     /// The state that `ESC 7` saved: the cursor, and whether rows counted from the region's top.
-    pub kept: (At, bool),
+    pub saved_cursor: (Position, bool),
     pub wrap: bool,
     pub insert: bool,
     pub origin: bool,
@@ -55,7 +55,7 @@ pub(super) struct Terminal {
     pub pen: Pen,
     /// The present style, and the one that `ESC 7` saved. Text does not depend on it.
     pub ink: Ink,
-    pub kept_ink: Ink,
+    pub saved_ink: Ink,
     /// The character that a repetition repeats.
     pub last: Option<char>,
     pub version: TmuxVersion,
@@ -71,11 +71,11 @@ impl Terminal {
     pub fn new(width: usize, height: usize, version: TmuxVersion) -> Self {
         let grid = Grid::new(width, height, version);
         Self {
-            cursor: At::default(),
+            cursor: Position::default(),
             saved: None,
             alternates: true,
-            left: None,
-            kept: Default::default(),
+            normal_cursor: None,
+            saved_cursor: Default::default(),
             wrap: true,
             insert: false,
             origin: false,
@@ -84,7 +84,7 @@ impl Terminal {
             tabs: every_eighth(grid.width),
             pen: Pen::default(),
             ink: Ink::default(),
-            kept_ink: Ink::default(),
+            saved_ink: Ink::default(),
             last: None,
             version,
             wide_pictures: true,
@@ -187,7 +187,7 @@ impl Terminal {
             return;
         }
         if keeps_cursor {
-            self.left = Some(self.cursor);
+            self.normal_cursor = Some(self.cursor);
         }
         self.saved = Some(Saved {
             rows: self.grid.rows.clone(),
@@ -203,8 +203,8 @@ impl Terminal {
         if !self.alternates {
             return;
         }
-        if restores_cursor && let Some(left) = self.left {
-            self.cursor = left;
+        if restores_cursor && let Some(cursor) = self.normal_cursor {
+            self.cursor = cursor;
         }
         if let Some(saved) = self.saved.take() {
             let height = self.height();

@@ -16,7 +16,7 @@ use crate::track::book::{Moved, Taken};
 use crate::track::change::{Change, GapReason};
 use crate::track::lines::{Logical, group, used_rows};
 use crate::track::normal::leave_out_notice;
-use crate::track::telling::Revises;
+use crate::track::reporting::Revises;
 use crate::track::tracker::Tracker;
 
 /// Bytes of lines that may wait for [`StreamTracker::changes`]: a few bytes can print a whole screen,
@@ -67,13 +67,13 @@ pub struct StreamTracker {
     /// Bytes have come that the book does not know of.
     pub(super) fed: bool,
     /// Lines may differ from their reported texts; the next revisions report them.
-    owes: bool,
+    revisions_pending: bool,
     /// Another program has begun, which no capture has shown yet.
-    pub(super) begun_anew: bool,
+    pub(super) respawn_pending: bool,
     /// The same for the alternate screen.
     pub(super) screen_fed: bool,
     /// Bytes were dropped, and no capture has been taken since.
-    pub(super) is_holed: bool,
+    pub(super) has_gap: bool,
     /// The last reported lines, with their numbers.
     pub(super) recent: VecDeque<(i64, String)>,
     /// The changes reported since stream and tmux agreed.
@@ -91,16 +91,16 @@ pub struct StreamTracker {
 impl StreamTracker {
     /// Continues from a tracker that has just taken the capture of the sync point: [`Tracker::baseline`],
     /// [`Tracker::fresh`], [`Tracker::resume`] or [`Tracker::apply_deepest`].
-    pub fn new(tracker: Tracker, seam: &SyncPoint) -> Self {
+    pub fn new(tracker: Tracker, sync_point: &SyncPoint) -> Self {
         let mut stream = Self {
-            terminal: Terminal::new(1, 1, seam.version),
+            terminal: Terminal::new(1, 1, sync_point.version),
             input: Input::default(),
             marks: Marks::default(),
             fed: false,
-            owes: false,
-            begun_anew: false,
+            revisions_pending: false,
+            respawn_pending: false,
             screen_fed: false,
-            is_holed: false,
+            has_gap: false,
             recent: tracker
                 .lines()
                 .filter(|(number, _)| *number < tracker.next_line())
@@ -113,18 +113,18 @@ impl StreamTracker {
             screen_at: None,
             tracker,
         };
-        stream.sit(seam, false);
+        stream.restart_at(sync_point, false);
         stream.note_recent(&[]);
-        stream.confirm(&seam.capture);
+        stream.confirm(&sync_point.capture);
         stream
     }
 
     /// Puts the terminal into the state of a sync point whose capture the tracker has taken. Whether the
     /// program `goes_on`, all of whose bytes until there have come.
-    pub(super) fn sit(&mut self, seam: &SyncPoint, goes_on: bool) {
+    pub(super) fn restart_at(&mut self, sync_point: &SyncPoint, continues: bool) {
         let head = self.tracker.book.reaching_in();
-        let screen = &seam.capture.rows[seam.capture.history_rows()..];
-        let head = head.filter(|_| !seam.capture.alternate);
+        let screen = &sync_point.capture.rows[sync_point.capture.history_rows()..];
+        let head = head.filter(|_| !sync_point.capture.alternate);
         let head = head.map(|(text, rows, on_screen)| {
             let shown: String = screen
                 .iter()
@@ -134,25 +134,35 @@ impl StreamTracker {
             (text.strip_suffix(&*shown).unwrap_or(text).to_owned(), rows)
         });
         let head = head.as_ref().map(|(text, rows)| (&**text, *rows));
-        self.seat(seam, head, goes_on);
+        self.restart_with_head(sync_point, head, continues);
     }
 
     /// The same; `head` is of the line that reaches into the top row what has scrolled off, and how
     /// many rows that took.
-    pub(super) fn seat(&mut self, seam: &SyncPoint, head: Option<(&str, u32)>, goes_on: bool) {
-        let terminal = Terminal::seated(seam, head);
+    pub(super) fn restart_with_head(
+        &mut self,
+        sync_point: &SyncPoint,
+        head: Option<(&str, u32)>,
+        continues: bool,
+    ) {
+        let terminal = Terminal::from_sync_point(sync_point, head);
         let before = std::mem::replace(&mut self.terminal, terminal);
-        if goes_on {
-            self.terminal.keep_from(&before);
+        if continues {
+            self.terminal.inherit(&before);
         }
         self.marks.forget();
-        if !(goes_on && self.input.agrees(&seam.pending)) {
+        if !(continues && self.input.agrees(&sync_point.pending)) {
             self.input = Input::default();
-            self.input.passed(self.tracker.at, &mut self.terminal);
+            self.input
+                .advance_clock(self.tracker.at, &mut self.terminal);
             let full = |_: &Terminal, _: &Marks| false;
             // The beginning of a sequence prints nothing.
-            self.input
-                .feed(&seam.pending, &mut self.terminal, &mut self.marks, full);
+            self.input.feed(
+                &sync_point.pending,
+                &mut self.terminal,
+                &mut self.marks,
+                full,
+            );
         }
         self.fed = false;
         self.screen_fed = false;
@@ -162,7 +172,7 @@ impl StreamTracker {
     /// waits for the end of a title, for example, for some seconds only. Where this is never called, no time
     /// passes between bytes.
     pub fn advance_clock(&mut self, now: Duration) {
-        self.input.passed(now, &mut self.terminal);
+        self.input.advance_clock(now, &mut self.terminal);
     }
 
     /// Takes bytes, cut anywhere; how many. It is fewer than there are when much waits to be reported:
@@ -191,17 +201,17 @@ impl StreamTracker {
         let scrolls = !self.terminal.grid.scrolled.is_empty();
         if self.fed {
             self.advance(&mut changes);
-            (self.fed, self.owes) = (false, true);
+            (self.fed, self.revisions_pending) = (false, true);
         } else {
-            self.tracker.book.stood(now);
+            self.tracker.book.mark_unchanged(now);
         }
-        let revises = match (scrolls, self.is_paced(now)) {
+        let revises = match (scrolls, self.is_throttled(now)) {
             (_, false) => Revises::All,
-            (true, true) => Revises::Said,
+            (true, true) => Revises::Settled,
             (false, true) => Revises::Nothing,
         };
-        self.tracker.book.settle_as(&mut changes, revises);
-        self.owes &= revises != Revises::All;
+        self.tracker.book.settle_with(&mut changes, revises);
+        self.revisions_pending &= revises != Revises::All;
         self.show_screen(now, &mut changes);
         self.note(now, &changes);
         changes
@@ -210,9 +220,9 @@ impl StreamTracker {
     /// When to ask for changes again although no bytes have come; `None` when there is nothing to
     /// wait for.
     pub fn deadline(&self) -> Option<Duration> {
-        let paced = self
+        let revisions = self
             .revised_at
-            .filter(|_| self.owes)
+            .filter(|_| self.revisions_pending)
             .map(|at| at + REVISION_PERIOD);
         let settled = (!self.fed && self.tracker.book.is_waiting())
             .then(|| self.advanced_at + self.tracker.book.settle);
@@ -220,7 +230,7 @@ impl StreamTracker {
             .screen_at
             .filter(|_| self.screen_fed && self.terminal.saved.is_some())
             .map(|at| at + SCREEN_PERIOD);
-        [paced, settled, screen].into_iter().flatten().min()
+        [revisions, settled, screen].into_iter().flatten().min()
     }
 
     /// Returns the shell's messages about its commands since the last call, in order.
@@ -243,7 +253,7 @@ impl StreamTracker {
             reason: GapReason::Dropped,
             evidence: GapEvidence::Confirmed,
         });
-        self.is_holed = true;
+        self.has_gap = true;
         self.input = Input::default();
         self.marks.forget();
         if line_ends > 0 {
@@ -262,13 +272,13 @@ impl StreamTracker {
         self.tracker.at = now;
         self.advance(&mut changes);
         self.tracker.book.settle(&mut changes, true);
-        self.tracker.book.spend();
+        self.tracker.book.discard_lines();
         self.tracker.book.skip(0);
         self.terminal.forget();
         self.input = Input::default();
         self.marks.forget();
         self.tracker.dead = None;
-        (self.fed, self.begun_anew) = (false, true);
+        (self.fed, self.respawn_pending) = (false, true);
         self.note(now, &changes);
         changes
     }
@@ -374,7 +384,7 @@ impl StreamTracker {
             start += rows;
             at = (end + 1).min(text.len());
         }
-        book.say(changes, first - 1);
+        book.report(changes, first - 1);
         self.tracker.first = first;
         let number = |at: usize| first + at as i64;
         if !block {
@@ -397,6 +407,6 @@ impl StreamTracker {
         let first = book.next();
         self.styled.take(fresh, number, first);
         self.tracker.first = first;
-        book.take(screen, first, Moved::Anew, &footprint, taken);
+        book.take(screen, first, Moved::Unknown, &footprint, taken);
     }
 }

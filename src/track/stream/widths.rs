@@ -91,7 +91,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn tables_are_whole_and_in_order() {
+    fn tables_are_complete_and_sorted() {
         let lines = TABLES.lines().filter(|line| !line.starts_with(['#', 't']));
         let tables = read(TABLES);
         assert_eq!(tables.iter().map(Vec::len).sum::<usize>(), lines.count());

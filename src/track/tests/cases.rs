@@ -6,7 +6,7 @@ use crate::event::GapEvidence;
 /// The last line was written over, another one printed, and the pane made higher between two captures:
 /// the text of the first stands elsewhere by then, and is no place to go by.
 #[test]
-fn text_that_moved_while_the_pane_grew_is_no_place() {
+fn text_that_moved_while_the_pane_grew_does_not_align() {
     let limit = 10_000;
     let mut watch = Watch::new(Sim::new(4, 2, limit));
     watch.sim.print("aab\n");
@@ -19,7 +19,7 @@ fn text_that_moved_while_the_pane_grew_is_no_place() {
 }
 
 #[test]
-fn a_prompt_is_shown_and_then_said_with_its_answer() {
+fn a_prompt_is_revised_and_then_settles_with_its_answer() {
     let mut watch = Watch::new(Sim::new(40, 5, 100));
     watch.sim.print("Name? ");
     watch.poll();
@@ -44,7 +44,7 @@ fn a_prompt_is_shown_and_then_said_with_its_answer() {
 }
 
 #[test]
-fn progress_is_revised_and_said_once() {
+fn progress_is_revised_and_settles_once() {
     let mut watch = Watch::new(Sim::new(40, 5, 100));
     for percent in [10, 50, 100] {
         watch.sim.print(&format!("\r{percent}%"));
@@ -81,7 +81,7 @@ fn a_lower_limit_drops_rows_and_repeats_none() {
 }
 
 #[test]
-fn clear_goes_on_counting() {
+fn numbers_continue_after_a_clear() {
     let mut watch = Watch::new(Sim::new(40, 5, 100));
     watch.sim.print("a\nb\nc\n$ ");
     watch.poll();
@@ -113,12 +113,16 @@ fn clear_goes_on_counting() {
 /// the text tell the place all the same.
 #[test]
 fn wrapped_lines_in_a_full_history_leave_no_gap() {
-    for (width, per_look) in [(20, 20), (20, 5), (100, 100), (7, 3)] {
+    for (width, per_capture) in [(20, 20), (20, 5), (100, 100), (7, 3)] {
         let mut watch = Watch::new(Sim::new(width, 5, 200));
         let mut printed = Vec::new();
         for capture in 0..40 {
-            for line in 0..per_look {
-                printed.push(format!("{} {}", capture * per_look + line, "a".repeat(79)));
+            for line in 0..per_capture {
+                printed.push(format!(
+                    "{} {}",
+                    capture * per_capture + line,
+                    "a".repeat(79)
+                ));
                 watch.sim.print(printed.last().unwrap());
                 watch.sim.print("\n");
             }
@@ -128,7 +132,7 @@ fn wrapped_lines_in_a_full_history_leave_no_gap() {
         assert_eq!(
             segments(&changes),
             [printed],
-            "{width} columns, {per_look} lines a capture"
+            "{width} columns, {per_capture} lines a capture"
         );
         assert!(nothing_settled_is_revised(&changes));
     }
@@ -136,22 +140,22 @@ fn wrapped_lines_in_a_full_history_leave_no_gap() {
 
 /// A pane prints between the question how deep to look and the capture: that begins in a line.
 #[test]
-fn a_line_of_which_the_end_was_seen_is_the_same_when_all_of_it_is_seen() {
+fn a_line_captured_in_part_keeps_its_number_when_captured_whole() {
     let mut sim = Sim::new(2, 2, 100);
     sim.print("line 1.\nline 2.\nline 3.\n");
     let mut tracker = Tracker::baseline(&sim.capture(sim.history_size() - 1));
     sim.print("line 4.\n");
     let mut changes = tracker.apply_deepest(&sim.capture(usize::MAX));
     changes.extend(tracker.unchanged(Duration::ZERO, None));
-    let said = Change::Lines {
+    let reported = Change::Lines {
         first_line: 1,
         chunk: "line 4.\n".into(),
     };
-    assert!(changes.contains(&said), "{changes:#?}");
+    assert!(changes.contains(&reported), "{changes:#?}");
 }
 
 #[test]
-fn what_a_program_scrolled_off_before_another_took_its_place_is_not_said_again() {
+fn lines_scrolled_off_before_a_respawn_are_not_repeated() {
     let mut sim = Sim::new(40, 5, 100);
     let (mut tracker, mut changes) = Tracker::fresh(&sim.capture(usize::MAX));
     sim.print("a\nb\nc\nd\n");
@@ -190,14 +194,17 @@ fn resized_among_equals(limit: usize) -> (usize, usize) {
 }
 
 #[test]
-fn lines_that_read_the_same_are_counted_from_the_first_when_the_width_changes() {
+fn equal_lines_are_counted_from_the_first_when_the_width_changes() {
     assert_eq!(resized_among_equals(2000), (0, 183));
 }
 
 #[test]
-fn where_their_place_is_lost_they_are_not_said_twice() {
-    let (gaps, said) = resized_among_equals(40);
-    assert!(gaps >= 3 && said <= 183, "{gaps} gaps, {said} lines");
+fn equal_lines_without_a_unique_place_are_not_reported_twice() {
+    let (gaps, reported) = resized_among_equals(40);
+    assert!(
+        gaps >= 3 && reported <= 183,
+        "{gaps} gaps, {reported} lines"
+    );
 }
 
 #[test]
@@ -209,29 +216,29 @@ fn an_empty_pane_changes_its_width_without_a_gap() {
     }
     watch.sim.print("one\n");
     watch.poll();
-    let said = Change::Lines {
+    let reported = Change::Lines {
         first_line: 1,
         chunk: "one\n".into(),
     };
-    assert_eq!(watch.end(), [said]);
+    assert_eq!(watch.end(), [reported]);
 }
 
 /// tmux hides where the cursor of a dead pane was, and its history is full: nothing was printed
 /// since the last capture, and nothing is reported.
 #[test]
-fn a_pane_that_is_dead_at_the_first_look_is_said_once() {
-    for is_told in [false, true] {
+fn a_pane_that_is_dead_at_the_first_capture_is_reported_once() {
+    for has_notice in [false, true] {
         let mut sim = Sim::new(40, 10, 100);
         for line in 0..300 {
             sim.print(&format!("line {line}\n"));
         }
-        sim.die(is_told);
+        sim.die(has_notice);
         let mut watch = Watch::new(sim);
-        let said = segments(&watch.changes);
-        assert_eq!(said.last().unwrap().last().unwrap(), "line 299");
+        let reported = segments(&watch.changes);
+        assert_eq!(reported.last().unwrap().last().unwrap(), "line 299");
         let first = watch.changes.len();
         watch.poll();
         watch.poll();
-        assert_eq!(watch.end()[first..], [], "told: {is_told}");
+        assert_eq!(watch.end()[first..], [], "told: {has_notice}");
     }
 }

@@ -60,9 +60,9 @@ impl Watch {
     }
 
     /// The program ends, and the pane is kept and looked at for a while.
-    fn end_dead(mut self, told: &[bool]) -> Vec<Change> {
-        for &is_told in told {
-            self.sim.die(is_told);
+    fn end_dead(mut self, notices: &[bool]) -> Vec<Change> {
+        for &has_notice in notices {
+            self.sim.die(has_notice);
             self.poll();
         }
         self.end()
@@ -140,8 +140,8 @@ fn nothing_settled_is_revised(changes: &[Change]) -> bool {
 
 /// Returns whether the segments stand in what was printed, one after the other. The first line
 /// after a hole can be the rest of a wrapped one.
-fn printed_in_order(said: &[Vec<String>], printed: &[String], at_start: bool) -> bool {
-    let Some((segment, rest)) = said.split_first() else {
+fn printed_in_order(reported: &[Vec<String>], printed: &[String], at_start: bool) -> bool {
+    let Some((segment, rest)) = reported.split_first() else {
         return true;
     };
     let fits = |segment: &[String]| {
@@ -229,7 +229,7 @@ proptest! {
     #[test]
     fn every_line_once(width in 1_usize..20, height in 1_usize..8, bursts in bursts(), bytes: bool) {
         let mut sim = Sim::new(width, height, 100_000);
-        sim.tells_bytes = bytes;
+        sim.reports_bytes = bytes;
         let mut watch = Watch::new(sim);
         for burst in &bursts {
             for line in burst {
@@ -243,22 +243,22 @@ proptest! {
         let shown = |line: &String| line.chars().filter(|c| width > 1 || c.is_ascii()).collect::<String>();
         let mut printed: Vec<String> = bursts.iter().flatten().map(shown).collect();
         // Blank lines at the end look like an unused screen.
-        let mut said = segments(&watch.end());
-        prop_assert_eq!(said.len(), 1);
-        let mut said = said.pop().unwrap();
+        let mut reported = segments(&watch.end());
+        prop_assert_eq!(reported.len(), 1);
+        let mut reported = reported.pop().unwrap();
         while printed.last().is_some_and(String::is_empty) { printed.pop(); }
-        while said.last().is_some_and(String::is_empty) { said.pop(); }
-        prop_assert_eq!(said, printed);
+        while reported.last().is_some_and(String::is_empty) { reported.pop(); }
+        prop_assert_eq!(reported, printed);
     }
 
     /// With lines that differ, a hole is always announced, and nothing else is.
     #[test]
-    fn every_hole_announced(
+    fn every_gap_is_reported(
         width in 8_usize..20, height in 2_usize..8, limit in 0_usize..60,
-        bursts in prop::collection::vec(0_usize..120, 0..12), bytes: bool, told in deaths(),
+        bursts in prop::collection::vec(0_usize..120, 0..12), bytes: bool, notices in deaths(),
     ) {
         let mut sim = Sim::new(width, height, limit);
-        sim.tells_bytes = bytes;
+        sim.reports_bytes = bytes;
         let mut watch = Watch::new(sim);
         let mut count = 0;
         for burst in &bursts {
@@ -268,7 +268,7 @@ proptest! {
             }
             watch.poll();
         }
-        let changes = watch.end_dead(told);
+        let changes = watch.end_dead(notices);
         prop_assert!(nothing_settled_is_revised(&changes), "{:#?}", changes);
         let mut last = 0;
         let mut gap = false;
@@ -293,12 +293,12 @@ proptest! {
 
     /// With lines that repeat, what is reported between two gaps was printed so.
     #[test]
-    fn never_twice_never_invented(
+    fn nothing_is_repeated_or_invented(
         width in 3_usize..20, height in 2_usize..8, limit in 0_usize..60, bursts in bursts(), bytes: bool,
-        told in deaths(),
+        notices in deaths(),
     ) {
         let mut sim = Sim::new(width, height, limit);
-        sim.tells_bytes = bytes;
+        sim.reports_bytes = bytes;
         let mut watch = Watch::new(sim);
         for burst in &bursts {
             for line in burst {
@@ -308,10 +308,10 @@ proptest! {
             watch.poll();
         }
         let printed: Vec<String> = bursts.concat();
-        let changes = watch.end_dead(told);
+        let changes = watch.end_dead(notices);
         prop_assert!(nothing_settled_is_revised(&changes), "{:#?}", changes);
-        let said = segments(&changes);
-        prop_assert!(printed_in_order(&said, &printed, true), "{:#?}\nprinted {:?}", changes, printed);
+        let reported = segments(&changes);
+        prop_assert!(printed_in_order(&reported, &printed, true), "{:#?}\nprinted {:?}", changes, printed);
     }
 
     /// For any program, replaying the events gives what the pane shows.

@@ -11,11 +11,11 @@ fn gaps(pane: &Pane) -> Vec<GapReason> {
     reasons.collect()
 }
 
-fn resync(pane: &mut Pane, seam: &SyncPoint) {
-    let changes = pane.stream.resync(seam, pane.now);
+fn resync(pane: &mut Pane, sync_point: &SyncPoint) {
+    let changes = pane.stream.resync(sync_point, pane.now);
     pane.changes.extend(changes);
-    assert_eq!(pane.stream.difference(&seam.capture), None);
-    pane.rest();
+    assert_eq!(pane.stream.difference(&sync_point.capture), None);
+    pane.settle();
 }
 
 /// A line feed behind the last column, and text: the line begins with an empty row. In a look that row
@@ -24,13 +24,13 @@ fn resync(pane: &mut Pane, seam: &SyncPoint) {
 fn an_empty_row_at_the_top_moves_no_line() {
     let mut pane = Pane::new(4, 2);
     pane.feed(b"one\r\nabcd\nwxyz");
-    pane.rest();
-    let mut look = seam(4, &["one", "abcd", "", "wxyz"], 2).capture;
+    pane.settle();
+    let mut look = sync_point(4, &["one", "abcd", "", "wxyz"], 2).capture;
     assert_eq!(pane.stream.difference(&look), None);
     assert!(!pane.stream.differs_above_screen(&look));
     pane.stream.confirm(&look);
     pane.feed(b"\x1b[H");
-    pane.rest();
+    pane.settle();
     look.cursor = crate::event::Cursor::default();
     assert_eq!(pane.stream.difference(&look), None);
     assert!(!pane.stream.differs_above_screen(&look));
@@ -44,24 +44,24 @@ fn more_lines_than_were_printed_keep_their_places() {
     let mut pane = Pane::new(10, 3);
     pane.feed(b"x\r\ny\r\nz\x1b[H");
     pane.feed(b"0\r\n1\r\n2\r\n3\r\n4");
-    pane.rest();
+    pane.settle();
     let rows = ["x", "y", "z", "0", "1", "2", "3", "4"];
-    resync(&mut pane, &seam(10, &rows, 5));
+    resync(&mut pane, &sync_point(10, &rows, 5));
     assert_eq!(pane.lines(), rows);
     assert_eq!(gaps(&pane), []);
 }
 
 /// The same where the history had been cleared, so that tmux has the end only of the first line.
 #[test]
-fn a_line_of_which_tmux_has_the_end_tells_the_place() {
+fn the_end_of_a_line_determines_the_place() {
     let mut pane = Pane::new(4, 2);
     pane.feed(b"abcdefghij");
-    pane.rest();
-    resync(&mut pane, &seam(4, &["efgh", "ij"], 0));
+    pane.settle();
+    resync(&mut pane, &sync_point(4, &["efgh", "ij"], 0));
     pane.feed(b"k\r\nl\r\nm");
-    pane.rest();
+    pane.settle();
     assert_eq!(pane.lines(), ["abcdefghijk", "l", "m"]);
-    resync(&mut pane, &seam(4, &["efgh", "ij", "k", "l", "m"], 3));
+    resync(&mut pane, &sync_point(4, &["efgh", "ij", "k", "l", "m"], 3));
     assert_eq!(pane.lines(), ["abcdefghij", "k", "l", "m"]);
     assert_eq!(gaps(&pane), []);
 }

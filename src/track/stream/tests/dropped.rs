@@ -19,39 +19,39 @@ proptest! {
     /// A hole begins anywhere and ends with a line: each line is said with its number, or counted as
     /// lost, the one that the hole broke among these.
     #[test]
-    fn lines_are_said_or_counted(
+    fn lines_are_reported_or_counted(
         width in 1_u32..40, height in 1_u32..9,
         lines in vec("[a-z]{0,3}|[a-z]{10,50}", 1..80),
-        holes in vec((any::<Index>(), 0_usize..300), 1..4),
-        asks in vec((any::<Index>(), 0..4_u8), 0..12),
+        gaps in vec((any::<Index>(), 0_usize..300), 1..4),
+        polls in vec((any::<Index>(), 0..4_u8), 0..12),
     ) {
         let bytes: Vec<u8> = lines.iter().flat_map(|line| format!("{line}\r\n").into_bytes()).collect();
-        let mut holes: Vec<(usize, usize)> = holes.iter().map(|(at, length)| {
+        let mut gaps: Vec<(usize, usize)> = gaps.iter().map(|(at, length)| {
             let from = at.index(bytes.len());
             (from, end_of_line(&bytes, (from + length).min(bytes.len() - 1)))
         }).collect();
-        holes.sort_unstable();
-        let mut asks: Vec<(usize, u8)> =
-            asks.iter().map(|(at, times)| (at.index(bytes.len()), *times)).collect();
-        asks.sort_unstable();
+        gaps.sort_unstable();
+        let mut polls: Vec<(usize, u8)> =
+            polls.iter().map(|(at, times)| (at.index(bytes.len()), *times)).collect();
+        polls.sort_unstable();
         let mut pane = Pane::new(width, height);
         let mut at = 0;
         let mut lost = 0;
-        for (from, to) in holes {
+        for (from, to) in gaps {
             if from < at {
                 continue;
             }
-            feed_asking(&mut pane, &bytes, at..from, &asks);
+            feed_polling(&mut pane, &bytes, at..from, &polls);
             let ends = bytes[from..to].iter().filter(|byte| **byte == b'\n').count() as u64;
             let changes = pane.stream.bytes_dropped(ends, pane.now);
             pane.changes.extend(changes);
             lost += ends;
             at = to;
         }
-        feed_asking(&mut pane, &bytes, at..bytes.len(), &asks);
-        pane.rest();
-        let said = pane.said().lines().count() as u64;
-        prop_assert_eq!(said + lost, lines.len() as u64, "{:#?}", pane.changes);
+        feed_polling(&mut pane, &bytes, at..bytes.len(), &polls);
+        pane.settle();
+        let reported = pane.reported().lines().count() as u64;
+        prop_assert_eq!(reported + lost, lines.len() as u64, "{:#?}", pane.changes);
         let counted: u64 = pane.changes.iter().filter_map(|change| match change {
             Change::Gap { lost_lines, reason: GapReason::Dropped, .. } => *lost_lines,
             _ => None,
@@ -67,14 +67,19 @@ proptest! {
     }
 }
 
-fn feed_asking(pane: &mut Pane, bytes: &[u8], range: std::ops::Range<usize>, asks: &[(usize, u8)]) {
+fn feed_polling(
+    pane: &mut Pane,
+    bytes: &[u8],
+    range: std::ops::Range<usize>,
+    polls: &[(usize, u8)],
+) {
     let mut from = range.start;
-    for (at, times) in asks.iter().filter(|(at, _)| range.contains(at)) {
+    for (at, times) in polls.iter().filter(|(at, _)| range.contains(at)) {
         pane.feed(&bytes[from..*at]);
         from = *at;
         for _ in 0..*times {
             pane.now += Duration::from_millis(30);
-            pane.ask();
+            pane.poll();
         }
     }
     pane.feed(&bytes[from..range.end]);

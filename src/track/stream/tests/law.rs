@@ -103,16 +103,16 @@ fn is_long(step: &Step) -> bool {
 fn feed_cut(pane: &mut Pane, bytes: &[u8], cuts: &[(Index, u8)]) {
     let mut cuts: Vec<(usize, u8)> = cuts
         .iter()
-        .map(|(at, asks)| (at.index(bytes.len() + 1), *asks))
+        .map(|(at, polls)| (at.index(bytes.len() + 1), *polls))
         .collect();
     cuts.sort_unstable();
     let mut from = 0;
-    for (cut, asks) in cuts {
+    for (cut, polls) in cuts {
         pane.feed(&bytes[from..cut]);
         from = cut;
-        for _ in 0..asks {
+        for _ in 0..polls {
             pane.now += Duration::from_millis(30);
-            pane.ask();
+            pane.poll();
         }
     }
     pane.feed(&bytes[from..]);
@@ -151,20 +151,20 @@ proptest! {
         let (bytes, lines) = program(&steps, false);
         let mut pane = Pane::new(width, height);
         feed_cut(&mut pane, bytes.as_bytes(), &cuts);
-        pane.rest();
+        pane.settle();
         let printed: String = lines.iter().map(|line| format!("{line}\n")).collect();
-        prop_assert_eq!(pane.said(), printed);
+        prop_assert_eq!(pane.reported(), printed);
     }
 
     /// With lines that are drawn again, replaying gives what was left.
     #[test]
-    fn replay_is_what_was_left(
+    fn replay_equals_the_lines_left(
         width in 17_u32..60, height in 3_u32..9, steps in vec(step(), 0..60), cuts in cuts(),
     ) {
         let (bytes, lines) = program(&steps, true);
         let mut pane = Pane::new(width, height);
         feed_cut(&mut pane, bytes.as_bytes(), &cuts);
-        pane.rest();
+        pane.settle();
         let lines = lines.iter().map(|line| line.trim_end_matches(' ').to_owned());
         prop_assert_eq!(pane.lines(), trimmed(lines));
     }
@@ -185,21 +185,21 @@ proptest! {
         prop_assert_eq!(shown(&whole), shown(&cut));
         prop_assert_eq!(whole.stream.shell_marks(), cut.stream.shell_marks());
         for pane in [&mut whole, &mut cut] {
-            pane.rest();
+            pane.settle();
             pane.end();
         }
         prop_assert_eq!(whole.lines(), cut.lines());
-        let said = |pane: &Pane| -> Vec<String> {
-            let said = pane.said();
-            said.lines().map(|line| line.trim_end_matches(' ').to_owned()).collect()
+        let reported = |pane: &Pane| -> Vec<String> {
+            let reported = pane.reported();
+            reported.lines().map(|line| line.trim_end_matches(' ').to_owned()).collect()
         };
-        prop_assert_eq!(said(&whole), said(&cut));
+        prop_assert_eq!(reported(&whole), reported(&cut));
     }
 
     /// Plain lines are taken many at a time where they come together, and painted where text comes
     /// without its end: it makes no difference to anything.
     #[test]
-    fn many_lines_do_what_each_does(
+    fn lines_in_bulk_print_like_single_lines(
         width in 1_usize..30, height in 1_usize..9,
         parts in vec((noise(), vec("[ -~]{0,40}(\r[a-c]{0,9})?(\r\n|\r\n|\r\r\n|\n)", 0..40)), 1..4),
     ) {
@@ -222,12 +222,12 @@ proptest! {
 
     /// Replaying gives what the terminal shows, with all that has scrolled off it, whatever came.
     #[test]
-    fn replay_is_what_stands_there(
+    fn replay_equals_the_terminal(
         width in 1_u32..40, height in 1_u32..9, bytes in noise(), cuts in cuts(),
     ) {
         let mut pane = Pane::new(width, height);
         feed_cut(&mut pane, &bytes, &cuts);
-        pane.rest();
+        pane.settle();
         let mut terminal = Terminal::new(width as usize, height as usize, TmuxVersion::default());
         let mut marks = Marks::default();
         Input::default().feed(&bytes, &mut terminal, &mut marks, |_, _| false);
@@ -248,17 +248,17 @@ proptest! {
     ) {
         let mut pane = Pane::new(width, height);
         pane.feed(&before);
-        pane.ask();
+        pane.poll();
         let next = pane.stream.tracker().next_line();
         pane.changes.extend(pane.stream.bytes_dropped(lost, pane.now));
         prop_assert!(pane.stream.tracker().next_line() >= next + lost as i64);
         pane.feed(&after);
-        pane.rest();
+        pane.settle();
         let capture = empty(width, height).capture;
         let _ = pane.stream.difference(&capture);
         pane.changes.extend(pane.stream.resync(&empty(width, height), pane.now));
         pane.feed(&before);
-        pane.rest();
+        pane.settle();
         pane.end();
         pane.replay();
     }
@@ -271,7 +271,7 @@ fn a_line_without_an_end_is_cut() {
     let text = "0123456789abcdef".repeat(4096);
     for _ in 0..64 {
         pane.feed(text.as_bytes());
-        pane.ask();
+        pane.poll();
         let (open, _) = pane
             .stream
             .terminal
@@ -281,38 +281,38 @@ fn a_line_without_an_end_is_cut() {
             .unwrap_or_default();
         assert!(open.len() <= 64 * 1024 + 80);
     }
-    pane.rest();
+    pane.settle();
     pane.end();
-    let said = pane.said();
-    assert!(said.lines().count() >= 64);
-    assert!(said.lines().all(|line| line.len() <= 66 * 1024));
+    let reported = pane.reported();
+    assert!(reported.lines().count() >= 64);
+    assert!(reported.lines().all(|line| line.len() <= 66 * 1024));
     assert!(
-        said.replace('\n', "") == text.repeat(64),
+        reported.replace('\n', "") == text.repeat(64),
         "all of it, in order"
     );
 }
 
 /// A few bytes can print a screen: they are taken as far as there is room.
 #[test]
-fn much_from_little_is_taken_piece_by_piece() {
+fn bytes_that_print_much_are_taken_in_pieces() {
     let mut pane = Pane::new(200, 50);
     let bytes = b"\x1b#8\x1b[2J".repeat(1000);
     let taken = pane.stream.feed(&bytes);
     assert!(taken < bytes.len());
     assert!(pane.stream.terminal.grid.scrolled.bytes() < 2 * 1024 * 1024);
     pane.feed(&bytes[taken..]);
-    pane.rest();
-    assert_eq!(pane.said().lines().count(), 50_000);
+    pane.settle();
+    assert_eq!(pane.reported().lines().count(), 50_000);
 }
 
 /// Progress is revised at a pace, and its last state is said.
 #[test]
-fn progress_is_revised_now_and_then() {
+fn progress_is_throttled() {
     let mut pane = Pane::new(40, 5);
     for step in 0..1000 {
         pane.feed(format!("\r{step}").as_bytes());
         pane.now += Duration::from_millis(1);
-        pane.ask();
+        pane.poll();
     }
     assert!(
         pane.changes.len() <= 22,
@@ -321,7 +321,7 @@ fn progress_is_revised_now_and_then() {
     );
     let deadline = pane.stream.deadline().expect("the last state waits");
     assert!(deadline <= pane.now + Duration::from_millis(50));
-    pane.rest();
+    pane.settle();
     assert_eq!(pane.lines(), ["999"]);
     assert_eq!(pane.stream.deadline(), None);
 }
@@ -334,8 +334,8 @@ fn a_line_that_loses_its_end_is_revised() {
     for part in ["\n", "\x1b[Hxxx\x1b[S", "\x1b[H\x1b[2X", " "] {
         pane.feed(part.as_bytes());
         pane.now += Duration::from_millis(30);
-        pane.ask();
+        pane.poll();
     }
-    pane.rest();
+    pane.settle();
     assert_eq!(pane.lines(), ["xx"], "{:#?}", pane.changes);
 }

@@ -3,10 +3,10 @@
 mod agreed;
 mod dropped;
 mod law;
-mod looks;
-mod reseats;
-mod seams;
+mod polling;
+mod resyncs;
 mod styles;
+mod sync_points;
 mod terminal;
 
 use std::collections::BTreeMap;
@@ -32,10 +32,10 @@ impl Pane {
     }
 
     /// A pane that has just appeared, showing something.
-    fn at(seam: &SyncPoint) -> Self {
-        let (tracker, changes) = Tracker::fresh(&seam.capture);
+    fn at(sync_point: &SyncPoint) -> Self {
+        let (tracker, changes) = Tracker::fresh(&sync_point.capture);
         Self {
-            stream: StreamTracker::new(tracker, seam),
+            stream: StreamTracker::new(tracker, sync_point),
             now: Duration::ZERO,
             changes,
         }
@@ -50,20 +50,20 @@ impl Pane {
             if bytes.is_empty() {
                 return;
             }
-            self.ask();
+            self.poll();
             self.stream.shell_marks();
         }
     }
 
-    fn ask(&mut self) {
+    fn poll(&mut self) {
         self.changes.extend(self.stream.changes(self.now));
     }
 
     /// Asks until there is nothing to wait for.
-    fn rest(&mut self) {
+    fn settle(&mut self) {
         for _ in 0..3 {
             self.now += LONG;
-            self.ask();
+            self.poll();
         }
     }
 
@@ -85,7 +85,7 @@ impl Pane {
     }
 
     /// Returns what was said in order, once a line.
-    fn said(&self) -> String {
+    fn reported(&self) -> String {
         let chunks = self.changes.iter().filter_map(|change| match change {
             Change::Lines { chunk, .. } => Some(chunk.as_str()),
             _ => None,
@@ -131,12 +131,12 @@ fn trimmed(lines: impl Iterator<Item = String>) -> Vec<String> {
 }
 
 fn empty(width: u32, height: u32) -> SyncPoint {
-    seam(width, &vec![""; height as usize], 0)
+    sync_point(width, &vec![""; height as usize], 0)
 }
 
 /// A seam that shows these rows, those that are as wide as the pane continuing, `history` of them
 /// above the screen. The cursor is behind the last text.
-fn seam(width: u32, rows: &[&str], history: usize) -> SyncPoint {
+fn sync_point(width: u32, rows: &[&str], history: usize) -> SyncPoint {
     let wraps = |row: &str| row.chars().count() == width as usize;
     let rows: Vec<Row> = rows
         .iter()

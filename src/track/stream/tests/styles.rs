@@ -9,11 +9,11 @@ use crate::event::Styles;
 type Plain = (u32, u32, u32, String);
 
 /// Returns what was said, with the styles that were looked up as it was said.
-fn said(pane: &mut Pane, bytes: &str) -> Vec<(i64, String, Vec<Plain>)> {
+fn reported(pane: &mut Pane, bytes: &str) -> Vec<(i64, String, Vec<Plain>)> {
     let before = pane.changes.len();
     pane.feed(bytes.as_bytes());
-    pane.rest();
-    let mut said = Vec::new();
+    pane.settle();
+    let mut reported = Vec::new();
     for change in &pane.changes[before..] {
         let (first, text) = match change {
             Change::Lines { first_line, chunk } => (*first_line, chunk),
@@ -21,9 +21,9 @@ fn said(pane: &mut Pane, bytes: &str) -> Vec<(i64, String, Vec<Plain>)> {
             Change::Screen { .. } | Change::Gap { .. } => continue,
         };
         let styles = plain(&pane.stream.styles(first, text));
-        said.push((first, text.clone(), styles));
+        reported.push((first, text.clone(), styles));
     }
-    said
+    reported
 }
 
 fn plain(styles: &Styles) -> Vec<Plain> {
@@ -37,8 +37,8 @@ fn plain(styles: &Styles) -> Vec<Plain> {
 #[track_caller]
 fn first_line(bytes: &str, text: &str, runs: &[(u32, u32, &str)]) {
     let mut pane = Pane::new(9, 4);
-    let said = said(&mut pane, bytes);
-    let (_, read, styles) = said.into_iter().rfind(|(line, ..)| *line == 1).unwrap();
+    let reported = reported(&mut pane, bytes);
+    let (_, read, styles) = reported.into_iter().rfind(|(line, ..)| *line == 1).unwrap();
     let read = read.lines().next().unwrap_or_default().trim_end();
     assert_eq!(read, text, "{bytes:?}");
     let styles: Vec<_> = styles.iter().filter(|style| style.0 == 0).collect();
@@ -50,14 +50,14 @@ fn first_line(bytes: &str, text: &str, runs: &[(u32, u32, &str)]) {
 }
 
 #[test]
-fn a_line_is_said_with_its_colours() {
+fn a_line_is_reported_with_its_colours() {
     let mut pane = Pane::new(20, 4);
-    let said = said(
+    let reported = reported(
         &mut pane,
         "\x1b[31mred\x1b[0m plain\r\n\x1b[1;44mall\x1b[m\r\nnone\r\n",
     );
     let styles = vec![(0, 0, 3, "31".into()), (1, 0, 3, "1;44".into())];
-    assert_eq!(said, [(1, "red plain\nall\nnone\n".into(), styles)]);
+    assert_eq!(reported, [(1, "red plain\nall\nnone\n".into(), styles)]);
 }
 
 #[test]
@@ -135,13 +135,13 @@ fn colours_move_with_their_text() {
 #[test]
 fn a_line_that_is_written_again_has_its_new_colours() {
     let mut pane = Pane::new(20, 4);
-    said(&mut pane, "\x1b[31mone\x1b[m\r\ntwo\r\n");
-    let revised = said(&mut pane, "\x1b[2A\x1b[32mONE\x1b[m\x1b[2B");
+    reported(&mut pane, "\x1b[31mone\x1b[m\r\ntwo\r\n");
+    let revised = reported(&mut pane, "\x1b[2A\x1b[32mONE\x1b[m\x1b[2B");
     assert_eq!(revised, [(1, "ONE".into(), vec![(0, 0, 3, "32".into())])]);
     // The text that it had has none any more.
     assert!(pane.stream.styles(1, "one\n").is_empty());
     assert!(pane.stream.styles(2, "ONE\n").is_empty());
-    let revised = said(&mut pane, "\x1b[2A\rtwo\x1b[2B");
+    let revised = reported(&mut pane, "\x1b[2A\rtwo\x1b[2B");
     assert_eq!(revised, [(1, "two".into(), vec![])]);
 }
 
@@ -151,9 +151,9 @@ fn a_flood_keeps_the_colours_of_its_lines_within_bounds() {
     let bytes: String = (0..900)
         .map(|n| format!("{n} \x1b[3{}mx\x1b[m\r\n", n % 8))
         .collect();
-    let said = said(&mut pane, &bytes);
+    let reported = reported(&mut pane, &bytes);
     let mut count = 0;
-    for (first, text, styles) in said {
+    for (first, text, styles) in reported {
         for (line, from, to, sgr) in styles {
             let number = first + i64::from(line) - 1;
             let digits = number.to_string().len() as u32;
@@ -166,11 +166,11 @@ fn a_flood_keeps_the_colours_of_its_lines_within_bounds() {
 }
 
 #[test]
-fn a_coloured_line_without_an_end_stands_still_at_no_bound() {
+fn a_coloured_line_without_an_end_does_not_block_input() {
     let mut pane = Pane::new(20, 4);
     let bytes: String = (0..200_000).map(|n| format!("\x1b[3{}mx", n % 8)).collect();
     pane.feed(bytes.as_bytes());
-    pane.rest();
+    pane.settle();
     let text: usize = pane.lines().iter().map(String::len).sum();
     assert_eq!(text, 200_000);
 }
@@ -196,14 +196,14 @@ proptest! {
     fn colours_change_no_text(program in program()) {
         let is_colour = |part: &String| part.starts_with("\x1b[") && part.ends_with('m');
         let mut styled = Pane::new(9, 4);
-        let with = said(&mut styled, &program.concat());
+        let with = reported(&mut styled, &program.concat());
         let mut bare = Pane::new(9, 4);
         // In the place of a colour stands one that sets nothing.
         let program: String = program.iter().map(|part| if is_colour(part) { "\x1b[22m" } else { part }).collect();
-        let without = said(&mut bare, &program);
-        let texts = |said: &[(i64, String, Vec<_>)]| -> Vec<_> {
+        let without = reported(&mut bare, &program);
+        let texts = |reported: &[(i64, String, Vec<_>)]| -> Vec<_> {
             // A blank that is written in a colour is one; without, it may be nothing.
-            said.iter().map(|(line, text, _)| (*line, text.clone())).collect()
+            reported.iter().map(|(line, text, _)| (*line, text.clone())).collect()
         };
         prop_assert!(without.iter().all(|(.., styles)| styles.is_empty()));
         prop_assert_eq!(texts(&with), texts(&without));

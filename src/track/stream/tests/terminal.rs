@@ -19,7 +19,7 @@ fn shows(width: u32, height: u32, bytes: &str, rows: &[&str], scrolled: i64) {
 }
 
 #[test]
-fn erasing_the_screen_keeps_what_it_held() {
+fn erasing_the_screen_keeps_its_rows_in_the_history() {
     for erases in [
         "\x1b[H\x1b[J",
         "\x1b[2J\x1b[H",
@@ -112,7 +112,7 @@ fn strings_that_are_not_text_are_not_printed() {
 
 /// tmux waits for five seconds, counted from where the string began.
 #[test]
-fn a_string_without_an_end_is_given_up() {
+fn a_string_without_an_end_is_abandoned() {
     for begins in [
         "\x1bk", "\x1bP", "\x1bPq", "\x1b]0;", "\x1b_", "\x1b^", "\x1bX",
     ] {
@@ -146,7 +146,7 @@ fn bytes_that_are_not_text_are_dropped() {
 }
 
 #[test]
-fn what_tmux_does_not_know_does_nothing() {
+fn sequences_unknown_to_tmux_do_nothing() {
     shows(9, 2, "ab\x1b[2aC\x1b[!p\x1b[5Wd", &["abCd", ""], 0);
     shows(9, 2, "x\x1b[3bz", &["xxxxz", ""], 0);
     shows(4, 2, "x\x1b[99b", &["xxxx", ""], 0);
@@ -223,7 +223,7 @@ fn lines_end_where_tmux_ends_them() {
 }
 
 #[test]
-fn a_shell_says_when_commands_begin_and_end() {
+fn shell_marks_delimit_commands() {
     let mut pane = Pane::new(12, 5);
     pane.feed(b"\x1b]133;A\x07$ \x1b]133;B\x07echo one two\r\n\x1b]133;C\x1b\\one two\r\n\x1b]133;D;3\x07");
     pane.feed(
@@ -251,7 +251,7 @@ fn a_shell_says_when_commands_begin_and_end() {
 }
 
 #[test]
-fn the_history_is_forgotten_where_nothing_else_is_said() {
+fn only_an_ed_3_without_another_parameter_clears_the_history() {
     for (order, left) in [("\x1b[3J", 0), ("\x1b[3;0J", 0), ("\x1b[3;7J", 1)] {
         let mut pane = Pane::new(4, 2);
         pane.feed(format!("a\r\nb\r\nc{order}").as_bytes());

@@ -5,21 +5,21 @@ use std::collections::VecDeque;
 use super::ink::Ink;
 use super::line::Line;
 use super::sync_point::SyncPoint;
-use super::terminal::{At, Saved, Terminal};
+use super::terminal::{Position, Saved, Terminal};
 use crate::event::Cursor;
 use crate::track::capture::{Row, SavedScreen};
 
 impl Terminal {
     /// The terminal at a seam. `head` is the line that reaches into the top row of the normal
     /// screen, as far as it has scrolled off, and how many rows of it have.
-    pub fn seated(seam: &SyncPoint, head: Option<(&str, u32)>) -> Self {
-        let capture = &seam.capture;
+    pub fn from_sync_point(sync_point: &SyncPoint, head: Option<(&str, u32)>) -> Self {
+        let capture = &sync_point.capture;
         let mut terminal = Self::new(
             capture.width as usize,
             capture.height as usize,
-            seam.version,
+            sync_point.version,
         );
-        terminal.set_modes(&seam.modes);
+        terminal.set_modes(&sync_point.modes);
         let height = terminal.height();
         let width = terminal.width();
         let mut lines = |rows: &[Row]| -> VecDeque<Line> {
@@ -31,11 +31,11 @@ impl Terminal {
         rows.resize_with(height, Line::default);
         if capture.alternate {
             let saved = capture.saved.as_ref();
-            let cursor = saved.map_or(At::default(), |saved| terminal_at(saved.cursor));
+            let cursor = saved.map_or(Position::default(), |saved| terminal_at(saved.cursor));
             // It has the size that the pane had when the alternate screen was shown.
             let mut rows = lines(saved.map_or(&[], |saved| &saved.rows));
             rows.resize_with(rows.len().max(1), Line::default);
-            terminal.left = saved.map(|_| cursor);
+            terminal.normal_cursor = saved.map(|_| cursor);
             let ink = Ink::default();
             terminal.saved = Some(Saved { rows, cursor, ink });
             terminal.grid.keeps_history = false;
@@ -53,10 +53,10 @@ impl Terminal {
     }
 
     /// Takes over the state that no capture shows and that earlier bytes of the same program have set.
-    pub fn keep_from(&mut self, before: &Self) {
-        (self.pen, self.kept) = (before.pen, before.kept);
-        (self.ink, self.kept_ink) = (before.ink, before.kept_ink);
-        self.left = self.left.or(before.left);
+    pub fn inherit(&mut self, before: &Self) {
+        (self.pen, self.saved_cursor) = (before.pen, before.saved_cursor);
+        (self.ink, self.saved_ink) = (before.ink, before.saved_ink);
+        self.normal_cursor = self.normal_cursor.or(before.normal_cursor);
     }
 
     pub fn shown(&self) -> Vec<Row> {
@@ -103,9 +103,9 @@ impl Terminal {
         let saved = self.saved.iter_mut().flat_map(|saved| &mut saved.rows);
         lines.chain(saved).for_each(|line| line.reset(0));
         if let Some(saved) = &mut self.saved {
-            saved.cursor = At::default();
+            saved.cursor = Position::default();
         }
-        self.cursor = At::default();
+        self.cursor = Position::default();
         self.set_region(0, self.height() - 1);
         self.grid.scrolled.close();
         self.grid.scrolled.take();
@@ -113,7 +113,7 @@ impl Terminal {
     }
 }
 
-fn reported_cursor(at: At) -> Cursor {
+fn reported_cursor(at: Position) -> Cursor {
     // Both are smaller than a screen.
     Cursor {
         x: at.x as u32,
@@ -121,8 +121,8 @@ fn reported_cursor(at: At) -> Cursor {
     }
 }
 
-fn terminal_at(cursor: Cursor) -> At {
-    At {
+fn terminal_at(cursor: Cursor) -> Position {
+    Position {
         x: cursor.x as usize,
         y: cursor.y as usize,
     }

@@ -12,47 +12,47 @@ const CHUNK_BYTES: usize = 64 * 1024;
 pub(super) enum Revises {
     All,
     /// Those that were reported as settled.
-    Said,
+    Settled,
     Nothing,
 }
 
 impl Book {
     /// The known lines above the cursor were complete when they were seen: they are reported now.
     pub fn flush(&mut self, changes: &mut Vec<Change>) {
-        self.say(changes, self.cursor_line - 1);
+        self.report(changes, self.cursor_line - 1);
     }
 
     /// Reports what has settled, and what of the rest is worth showing.
     pub fn settle(&mut self, changes: &mut Vec<Change>, all: bool) {
-        self.revise_said(changes);
-        self.say_settled(changes, all);
-        self.revise_unsaid(changes);
-        self.forget();
+        self.revise_settled(changes);
+        self.report_settled(changes, all);
+        self.revise_open(changes);
+        self.prune();
     }
 
     /// Reports what has settled, and of what reads differently now so much.
-    pub fn settle_as(&mut self, changes: &mut Vec<Change>, revises: Revises) {
+    pub fn settle_with(&mut self, changes: &mut Vec<Change>, revises: Revises) {
         if revises != Revises::Nothing {
-            self.revise_said(changes);
+            self.revise_settled(changes);
         }
-        self.say_settled(changes, false);
+        self.report_settled(changes, false);
         if revises == Revises::All {
-            self.revise_unsaid(changes);
+            self.revise_open(changes);
         }
         if revises != Revises::Nothing {
-            self.forget();
+            self.prune();
         }
     }
 
     /// Revises reported lines whose text has changed.
-    fn revise_said(&mut self, changes: &mut Vec<Change>) {
+    fn revise_settled(&mut self, changes: &mut Vec<Change>) {
         let next = self.next;
         for line in self.lines.iter_mut().filter(|line| line.number < next) {
             revise(line, changes);
         }
     }
 
-    fn say_settled(&mut self, changes: &mut Vec<Change>, all: bool) {
+    fn report_settled(&mut self, changes: &mut Vec<Change>, all: bool) {
         let next = self.next;
         let last = if all {
             // Blank rows at the very end are not lines that the program ended.
@@ -65,36 +65,33 @@ impl Book {
             let cursor_line = self.cursor_line;
             let settled = |line: &&Line| {
                 let scrolled_off = line.start + line.rows <= 0;
-                scrolled_off || line.stood && line.number < cursor_line
+                scrolled_off || line.stable && line.number < cursor_line
             };
-            let unsaid = self.lines.iter().filter(|line| line.number >= next);
-            unsaid.take_while(settled).last().map(|line| line.number)
+            let open = self.lines.iter().filter(|line| line.number >= next);
+            open.take_while(settled).last().map(|line| line.number)
         };
         if let Some(last) = last {
-            self.say(changes, last);
+            self.report(changes, last);
         }
     }
 
     /// Prompts and progress, and lines that wait for one of those before them. A line that is new,
     /// or that the cursor has just left, will be reported with the next tick. Blank lines before one
     /// that is shown are shown with it, so that a reader of all lines has no hole there.
-    fn revise_unsaid(&mut self, changes: &mut Vec<Change>) {
+    fn revise_open(&mut self, changes: &mut Vec<Change>) {
         let (next, cursor_line) = (self.next, self.cursor_line);
-        let is_shown = |line: &Line| line.said != Reported::Nothing;
+        let is_shown = |line: &Line| line.reported != Reported::Nothing;
         let is_due = |line: &Line| {
-            let is_ready = line.stood || line.restless;
-            let is_news = line.said_text() != line.text;
+            let is_ready = line.stable || line.restless;
+            let is_news = line.reported_text() != line.text;
             is_news && (is_ready || is_shown(line) && line.number >= cursor_line)
         };
-        let unsaid = self.lines.partition_point(|line| line.number < next);
-        let unsaid = &mut self.lines[unsaid..];
-        let Some(last) = unsaid
-            .iter()
-            .rposition(|line| is_shown(line) || is_due(line))
-        else {
+        let open = self.lines.partition_point(|line| line.number < next);
+        let open = &mut self.lines[open..];
+        let Some(last) = open.iter().rposition(|line| is_shown(line) || is_due(line)) else {
             return;
         };
-        for line in &mut unsaid[..=last] {
+        for line in &mut open[..=last] {
             if is_due(line) || !is_shown(line) && line.text.is_empty() {
                 show(line, changes);
             }
@@ -102,7 +99,7 @@ impl Book {
     }
 
     /// Reports the lines from the next one to `last`.
-    pub fn say(&mut self, changes: &mut Vec<Change>, last: i64) {
+    pub fn report(&mut self, changes: &mut Vec<Change>, last: i64) {
         let mut chunk = String::new();
         let mut first_line = self.next;
         let next = self.next;
@@ -118,7 +115,7 @@ impl Book {
             }
             chunk.push_str(&line.text);
             chunk.push('\n');
-            line.said = Reported::AsItIs;
+            line.reported = Reported::Current;
             self.next = line.number + 1;
         }
         if !chunk.is_empty() {
@@ -155,13 +152,13 @@ impl Book {
 
 /// Reports what a line reads now, if that was not said.
 fn revise(line: &mut Line, changes: &mut Vec<Change>) {
-    if line.said_text() != line.text {
+    if line.reported_text() != line.text {
         show(line, changes);
     }
 }
 
 fn show(line: &mut Line, changes: &mut Vec<Change>) {
-    line.said = Reported::AsItIs;
+    line.reported = Reported::Current;
     changes.push(Change::Revised {
         line: line.number,
         text: line.text.clone(),

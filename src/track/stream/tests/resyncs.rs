@@ -5,10 +5,10 @@ use crate::event::Cursor;
 use crate::track::{GapReason, ProcessExit};
 
 impl Pane {
-    fn resync(&mut self, seam: &SyncPoint) {
-        let changes = self.stream.resync(seam, self.now);
+    fn resync(&mut self, sync_point: &SyncPoint) {
+        let changes = self.stream.resync(sync_point, self.now);
         self.changes.extend(changes);
-        assert_eq!(self.stream.difference(&seam.capture), None);
+        assert_eq!(self.stream.difference(&sync_point.capture), None);
     }
 
     fn reasons(&self) -> Vec<GapReason> {
@@ -21,37 +21,41 @@ impl Pane {
 }
 
 /// The cursor is in the row below the last text.
-fn ended(mut seam: SyncPoint) -> SyncPoint {
-    seam.capture.cursor.x = 0;
-    seam.capture.cursor.y += 1;
-    seam
+fn ended(mut sync_point: SyncPoint) -> SyncPoint {
+    sync_point.capture.cursor.x = 0;
+    sync_point.capture.cursor.y += 1;
+    sync_point
 }
 
 /// A look at a pane whose program has ended with this status, and that is kept.
-fn over(status: i32, mut seam: SyncPoint) -> SyncPoint {
-    seam.capture.dead = Some(ProcessExit {
+fn over(status: i32, mut sync_point: SyncPoint) -> SyncPoint {
+    sync_point.capture.dead = Some(ProcessExit {
         status: Some(status),
         signal: None,
     });
-    seam
+    sync_point
 }
 
-fn respawned(mut seam: SyncPoint) -> SyncPoint {
-    seam.capture.pid += 1;
-    seam
+fn respawned(mut sync_point: SyncPoint) -> SyncPoint {
+    sync_point.capture.pid += 1;
+    sync_point
 }
 
 /// The first line of the new program stands behind the unfinished one of the old, by the bytes.
 #[test]
-fn the_first_line_after_a_respawn_is_put_right() {
+fn the_first_line_after_a_respawn_is_corrected() {
     let mut pane = Pane::new(10, 6);
     pane.feed(b"48211\r\n48212\r\n48213");
-    pane.rest();
+    pane.settle();
     pane.feed(b"1\r\n2\r\n3\r\n");
-    pane.rest();
-    pane.resync(&respawned(ended(seam(10, &["1", "2", "3", "", "", ""], 0))));
+    pane.settle();
+    pane.resync(&respawned(ended(sync_point(
+        10,
+        &["1", "2", "3", "", "", ""],
+        0,
+    ))));
     pane.feed(b"4\r\n");
-    pane.rest();
+    pane.settle();
     assert_eq!(pane.lines(), ["48211", "48212", "1", "2", "3", "4"]);
     assert_eq!(pane.reasons(), [GapReason::Cleared]);
 }
@@ -61,44 +65,44 @@ fn the_first_line_after_a_respawn_is_put_right() {
 fn a_respawned_program_may_have_scrolled() {
     let mut pane = Pane::new(10, 3);
     pane.feed(b"a\r\nb\r\nc\r\nd\r\ne");
-    pane.rest();
+    pane.settle();
     pane.feed(b"1\r\n2\r\n3\r\n4\r\n");
-    pane.resync(&respawned(ended(seam(
+    pane.resync(&respawned(ended(sync_point(
         10,
         &["a", "b", "1", "2", "3", "4", ""],
         4,
     ))));
-    pane.rest();
+    pane.settle();
     assert_eq!(pane.lines(), ["a", "b", "c", "d", "1", "2", "3", "4"]);
 }
 
 /// It has printed and ended, too, before a capture: all that it printed has come, and where
 /// tmux has it does not follow from the cursor.
 #[test]
-fn a_respawned_program_that_has_ended_is_not_said_twice() {
+fn a_respawned_program_that_has_ended_is_not_reported_twice() {
     const NOTICE: &str = "Pane is dead (status 0)";
     let whole: &[&str] = &["1", "2", "3", "4", "", "", "", NOTICE];
     let begun = &["1", "2", "3", "4", "5", "", "", NOTICE];
     let scrolled = &["a", "1", "2", "3", "4", "", NOTICE];
-    for (end, shows, history, said) in [
+    for (end, shows, history, reported) in [
         ("4\r\n", whole, 0, "a\nb\nla1\n2\n3\n4\n"),
         ("4\r\n5", begun, 0, "a\nb\nla1\n2\n3\n4\n5\n"),
         ("4\r\n", scrolled, 3, "a\nb\nla1\n2\n3\n4\n"),
     ] {
         let mut pane = Pane::new(30, (shows.len() - history) as u32);
         pane.feed(b"a\r\nb\r\nla");
-        pane.rest();
+        pane.settle();
         pane.feed(b"1\r\n2\r\n3\r\n");
         pane.feed(end.as_bytes());
-        pane.rest();
-        let dead = over(0, respawned(seam(30, shows, history)));
+        pane.settle();
+        let dead = over(0, respawned(sync_point(30, shows, history)));
         pane.resync(&dead);
-        pane.rest();
+        pane.settle();
         pane.end();
-        assert_eq!(pane.said(), said, "{:#?}", pane.changes);
+        assert_eq!(pane.reported(), reported, "{:#?}", pane.changes);
         if history == 0 {
             // Its first line is put right.
-            let lines = said.replace("la", "");
+            let lines = reported.replace("la", "");
             assert_eq!(pane.lines(), lines.lines().collect::<Vec<_>>());
         }
     }
@@ -106,15 +110,15 @@ fn a_respawned_program_that_has_ended_is_not_said_twice() {
 
 /// A program that has printed nothing yet: the old one's last line is as complete as it will be.
 #[test]
-fn nothing_is_known_of_a_respawned_program_that_was_silent() {
+fn a_silent_respawned_program_begins_after_the_last_line() {
     let mut pane = Pane::new(10, 3);
     pane.feed(b"a\r\nb\r\nlast");
-    pane.rest();
+    pane.settle();
     pane.resync(&respawned(empty(10, 3)));
     pane.feed(b"1\r\n2\r\n3\r\n4\r\n");
-    pane.rest();
+    pane.settle();
     assert_eq!(pane.lines(), ["a", "b", "last", "1", "2", "3", "4"]);
-    assert_eq!(pane.said(), "a\nb\nlast\n1\n2\n3\n4\n");
+    assert_eq!(pane.reported(), "a\nb\nlast\n1\n2\n3\n4\n");
 }
 
 /// Nobody was interrupted.
@@ -122,43 +126,46 @@ fn nothing_is_known_of_a_respawned_program_that_was_silent() {
 fn a_dead_program_that_is_followed_by_another_leaves_no_gap() {
     let mut pane = Pane::new(30, 3);
     pane.feed(b"a\r\nb\r\n");
-    pane.rest();
-    let dead = over(0, seam(30, &["a", "b", "", "Pane is dead (status 0)"], 1));
+    pane.settle();
+    let dead = over(
+        0,
+        sync_point(30, &["a", "b", "", "Pane is dead (status 0)"], 1),
+    );
     pane.resync(&dead);
     pane.resync(&respawned(empty(30, 3)));
     pane.feed(b"1\r\n");
-    pane.rest();
-    assert_eq!(pane.said(), "a\nb\n1\n");
+    pane.settle();
+    assert_eq!(pane.reported(), "a\nb\n1\n");
     assert_eq!(pane.reasons(), []);
 }
 
 /// As with looks, tmux's own notice is no line of the program, its last line is; a notice in
 /// the program's own words is a line.
 #[test]
-fn what_tmux_writes_into_a_dead_pane_is_told_from_lines() {
-    for (notice, said) in [
+fn tmux_notice_in_a_dead_pane_is_not_a_line() {
+    for (notice, reported) in [
         ("Pane is dead (status 1)", "a\nb\nlast\n"),
         ("over: 1", "a\nb\nlast\nover: 1\n"),
     ] {
         let mut pane = Pane::new(30, 3);
         pane.feed(b"a\r\nb\r\nlast");
-        pane.rest();
-        let dead = over(1, seam(30, &["a", "b", "last", notice], 1));
+        pane.settle();
+        let dead = over(1, sync_point(30, &["a", "b", "last", notice], 1));
         pane.resync(&dead);
-        pane.rest();
+        pane.settle();
         pane.end();
-        assert_eq!(pane.said(), said);
+        assert_eq!(pane.reported(), reported);
         assert_eq!(pane.reasons(), []);
     }
 }
 
 /// The emulator reads a row otherwise than tmux, and the pane was resized.
 #[test]
-fn a_line_between_others_is_put_right_through_a_resize() {
+fn a_line_between_others_is_corrected_through_a_resize() {
     let mut pane = Pane::new(10, 5);
     pane.feed(b"one\r\ntwo\r\nthree\r\nfour\r\n");
-    pane.rest();
-    let wider = ended(seam(20, &["one", "2", "three", "four", ""], 0));
+    pane.settle();
+    let wider = ended(sync_point(20, &["one", "2", "three", "four", ""], 0));
     pane.resync(&wider);
     assert_eq!(pane.lines(), ["one", "2", "three", "four"]);
     assert_eq!(pane.reasons(), []);
@@ -166,7 +173,7 @@ fn a_line_between_others_is_put_right_through_a_resize() {
 
 /// tmux drops lines and doubles some when it makes rows anew.
 #[test]
-fn what_tmux_damages_was_said_already() {
+fn lines_damaged_by_a_resize_are_not_repeated() {
     let damaged: [&[&str]; 3] = [
         &["one", "three", "four", "five", ""],
         &["one", "two", "three", "three", "four", "five", ""],
@@ -175,26 +182,26 @@ fn what_tmux_damages_was_said_already() {
     for rows in damaged {
         let mut pane = Pane::new(10, 4);
         pane.feed(b"one\r\ntwo\r\nthree\r\nfour\r\nfive\r\n");
-        pane.rest();
-        let mut other = seam(12, rows, rows.len() - 4);
+        pane.settle();
+        let mut other = sync_point(12, rows, rows.len() - 4);
         other.capture.cursor = Cursor { x: 0, y: 3 };
         pane.resync(&other);
         pane.feed(b"six\r\nseven\r\n");
-        pane.rest();
+        pane.settle();
         let printed = "one\ntwo\nthree\nfour\nfive\nsix\nseven\n";
-        assert_eq!(pane.said(), printed, "{rows:?}: {:#?}", pane.changes);
+        assert_eq!(pane.reported(), printed, "{rows:?}: {:#?}", pane.changes);
         assert_eq!(pane.reasons(), []);
     }
 }
 
 /// tmux puts the cursor to the top where its line has scrolled off as rows were made anew.
 #[test]
-fn a_line_goes_on_after_tmux_has_moved_the_cursor_to_the_top() {
+fn a_line_continues_after_tmux_has_moved_the_cursor_to_the_top() {
     for begun in ["", "half a "] {
         let mut pane = Pane::new(10, 4);
         pane.feed(format!("one\r\ntwo\r\n{begun}").as_bytes());
-        pane.rest();
-        let mut other = seam(4, &["one", "two", begun, "", "", "", ""], 3);
+        pane.settle();
+        let mut other = sync_point(4, &["one", "two", begun, "", "", "", ""], 3);
         other
             .capture
             .rows
@@ -203,21 +210,21 @@ fn a_line_goes_on_after_tmux_has_moved_the_cursor_to_the_top() {
         other.capture.cursor = Cursor { x: 0, y: 0 };
         pane.resync(&other);
         pane.feed(b"line\r\nmore\r\n");
-        pane.rest();
-        assert_eq!(pane.said(), format!("one\ntwo\n{begun}line\nmore\n"));
+        pane.settle();
+        assert_eq!(pane.reported(), format!("one\ntwo\n{begun}line\nmore\n"));
     }
 }
 
 /// Where a program keeps the cursor, no look tells: a status below the lines is drawn in its place
 /// also after a resize. Another program begins without.
 #[test]
-fn the_kept_cursor_stays_through_a_resize() {
+fn the_saved_cursor_survives_a_resize() {
     let status = b"\x1b8\x1b[Jstatus\r\nmore\x1b8\x1b[J";
     for (other_program, lines) in [(false, &["1", "2", "3", "4"][..]), (true, &["1", "4"])] {
         let mut pane = Pane::new(10, 6);
         pane.feed(b"1\r\n2\r\n3\r\n\x1b7");
-        pane.rest();
-        let wider = ended(seam(20, &["1", "2", "3", "", "", ""], 0));
+        pane.settle();
+        let wider = ended(sync_point(20, &["1", "2", "3", "", "", ""], 0));
         let wider = if other_program {
             respawned(wider)
         } else {
@@ -241,10 +248,10 @@ fn the_kept_cursor_stays_through_a_resize() {
 /// A cursor that is kept where the pane has no room any more comes back at its edge; so does one of
 /// the alternate screen, and a background continues.
 #[test]
-fn what_bytes_have_set_goes_on_in_another_size() {
+fn terminal_state_survives_a_resize() {
     let mut pane = Pane::new(10, 6);
     pane.feed(b"\x1b[6;9H\x1b7\x1b[?1049h\x1b[?1049l\x1b[H\x1b[44m");
-    pane.rest();
+    pane.settle();
     let mut narrow = empty(4, 3);
     narrow.capture.cursor = Cursor { x: 0, y: 0 };
     pane.resync(&narrow);
@@ -264,19 +271,21 @@ fn what_bytes_have_set_goes_on_in_another_size() {
 fn lines_behind_a_full_screen_program_stay_whole() {
     let mut pane = Pane::new(20, 4);
     pane.feed(b"one\r\na line of some length\r\n\x1b[?1049hvim");
-    pane.rest();
+    pane.settle();
     let mut narrow = empty(8, 4);
     narrow.capture.alternate = true;
     narrow.capture.rows[0].text = "vim".into();
     narrow.capture.cursor = Cursor { x: 3, y: 0 };
     narrow.capture.saved = Some(crate::track::SavedScreen {
         cursor: Cursor { x: 0, y: 3 },
-        rows: seam(20, &["one", "a line o", "th", ""], 0).capture.rows,
+        rows: sync_point(20, &["one", "a line o", "th", ""], 0)
+            .capture
+            .rows,
     });
     pane.resync(&narrow);
     pane.feed(b"\x1b[?1049lmore\r\n");
-    pane.rest();
-    assert_eq!(pane.said(), "one\na line of some length\nmore\n");
+    pane.settle();
+    assert_eq!(pane.reported(), "one\na line of some length\nmore\n");
     assert_eq!(pane.lines(), ["one", "a line of some length", "more"]);
 }
 
@@ -286,39 +295,39 @@ fn lines_behind_a_full_screen_program_stay_whole() {
 fn lines_that_tmux_does_not_have_are_blanked_out() {
     let mut pane = Pane::new(20, 3);
     pane.feed(b"one\r\n\n\n\n\ntwo\r\nthree");
-    pane.rest();
-    pane.resync(&seam(20, &["one", "two", "three"], 0));
-    pane.rest();
+    pane.settle();
+    pane.resync(&sync_point(20, &["one", "two", "three"], 0));
+    pane.settle();
     assert_eq!(
         (pane.lines(), pane.reasons()),
         (vec_of(&["one", "two", "three"]), vec![])
     );
     pane.feed(b"\r\nfour\r\n");
-    pane.rest();
+    pane.settle();
     assert_eq!(pane.lines(), ["one", "two", "three", "four"]);
 }
 
 /// Text that was written over is gone from tmux's history, too: a line of which nothing is known stands
 /// where one was said.
 #[test]
-fn lines_that_fit_more_than_one_story_follow_a_gap() {
+fn lines_with_several_explanations_follow_a_gap() {
     let mut pane = Pane::new(20, 3);
     pane.feed(b"one\r\ntwo\r\nthree\r\nfour\r\nfive");
-    pane.rest();
-    pane.resync(&seam(20, &["other", "four", "five"], 0));
-    pane.rest();
+    pane.settle();
+    pane.resync(&sync_point(20, &["other", "four", "five"], 0));
+    pane.settle();
     assert_eq!(pane.lines(), ["one", "two", "other", "four", "five"]);
     assert_eq!(pane.reasons(), [GapReason::Cleared]);
 }
 
 /// The same where nothing that tmux shows was said.
 #[test]
-fn lines_of_which_none_was_said_follow_a_gap() {
+fn unknown_lines_follow_a_gap() {
     let mut pane = Pane::new(20, 3);
     pane.feed(b"one\r\ntwo\r\nthree\r\nfour\r\nfive\r\nsix\r\nseven\r\n");
-    pane.rest();
-    pane.resync(&seam(20, &["cc a", "cc b", ""], 0));
-    pane.rest();
+    pane.settle();
+    pane.resync(&sync_point(20, &["cc a", "cc b", ""], 0));
+    pane.settle();
     let lines = pane.lines();
     assert_eq!(
         lines[..7],
@@ -333,13 +342,13 @@ fn lines_of_which_none_was_said_follow_a_gap() {
 fn lines_behind_a_cleared_history_are_found_by_their_texts() {
     let mut pane = Pane::new(20, 3);
     pane.feed(b"one\r\ntwo\r\nthree\r\nfour\r\nfive\r\nsix\r\nseven\r\n\x1b[Hmixed");
-    pane.rest();
-    pane.resync(&seam(
+    pane.settle();
+    pane.resync(&sync_point(
         20,
         &["four", "five", "six", "seven", "", "mixed", ""],
         4,
     ));
-    pane.rest();
+    pane.settle();
     let all = [
         "one", "two", "three", "four", "five", "six", "seven", "", "mixed",
     ];

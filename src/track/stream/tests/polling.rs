@@ -10,26 +10,26 @@ use crate::track::{GapReason, TrackerOutput};
 
 /// The way in which the pane is observed.
 #[derive(Debug)]
-enum Follows {
+enum Follow {
     Stream(Box<StreamTracker>),
-    Looks(Box<Tracker>),
+    Captures(Box<Tracker>),
 }
 
 /// A pane of the model, followed by a stream and by looks in turn.
-struct Turns {
+struct SwitchingPane {
     sim: Sim,
-    follows: Follows,
+    follow: Follow,
     changes: Vec<Change>,
     now: Duration,
     printed: Vec<String>,
 }
 
-impl Turns {
+impl SwitchingPane {
     fn new(sim: Sim) -> Self {
         let (tracker, changes) = Tracker::fresh(&sim.capture(usize::MAX));
         Self {
             sim,
-            follows: Follows::Looks(Box::new(tracker)),
+            follow: Follow::Captures(Box::new(tracker)),
             changes,
             now: Duration::ZERO,
             printed: vec![],
@@ -40,7 +40,7 @@ impl Turns {
         for line in lines {
             self.sim.print(line);
             self.sim.print("\n");
-            if let Follows::Stream(stream) = &mut self.follows {
+            if let Follow::Stream(stream) = &mut self.follow {
                 let bytes = format!("{line}\r\n");
                 assert_eq!(stream.feed(bytes.as_bytes()), bytes.len());
             }
@@ -50,7 +50,7 @@ impl Turns {
 
     /// Takes a look in, a deeper one where that is asked for.
     fn capture(&mut self, depth: usize) -> Capture {
-        let Follows::Looks(tracker) = &mut self.follows else {
+        let Follow::Captures(tracker) = &mut self.follow else {
             panic!("a stream needs no looks")
         };
         for depth in [depth, usize::MAX] {
@@ -64,50 +64,50 @@ impl Turns {
         panic!("a complete capture is never too short")
     }
 
-    fn ask(&mut self) {
+    fn poll(&mut self) {
         self.now += LONG;
-        match &mut self.follows {
-            Follows::Stream(stream) => self.changes.extend(stream.changes(self.now)),
-            Follows::Looks(_) => drop(self.capture(5)),
+        match &mut self.follow {
+            Follow::Stream(stream) => self.changes.extend(stream.changes(self.now)),
+            Follow::Captures(_) => drop(self.capture(5)),
         }
     }
 
     /// The pipe is opened, or lost.
-    fn turn(&mut self) {
+    fn switch(&mut self) {
         self.now += LONG;
-        let capture = match self.follows {
-            Follows::Looks(_) => Some(self.capture(20)),
-            Follows::Stream(_) => None,
+        let capture = match self.follow {
+            Follow::Captures(_) => Some(self.capture(20)),
+            Follow::Stream(_) => None,
         };
         let other = Tracker::baseline(&self.sim.capture(0));
-        let other = Follows::Looks(Box::new(other));
-        self.follows = match (std::mem::replace(&mut self.follows, other), capture) {
-            (Follows::Looks(tracker), Some(capture)) => {
-                let seam = SyncPoint {
+        let other = Follow::Captures(Box::new(other));
+        self.follow = match (std::mem::replace(&mut self.follow, other), capture) {
+            (Follow::Captures(tracker), Some(capture)) => {
+                let sync_point = SyncPoint {
                     capture,
                     ..SyncPoint::default()
                 };
-                let stream = StreamTracker::new(*tracker, &seam);
-                assert_eq!(stream.difference(&seam.capture), None);
-                Follows::Stream(Box::new(stream))
+                let stream = StreamTracker::new(*tracker, &sync_point);
+                assert_eq!(stream.difference(&sync_point.capture), None);
+                Follow::Stream(Box::new(stream))
             }
-            (Follows::Stream(stream), _) => {
+            (Follow::Stream(stream), _) => {
                 let (tracker, changes) = stream.into_polling(self.now);
                 self.changes.extend(changes);
-                Follows::Looks(Box::new(tracker))
+                Follow::Captures(Box::new(tracker))
             }
-            (follows, None) => follows,
+            (follow, None) => follow,
         };
     }
 
     fn end(&mut self) {
-        if matches!(self.follows, Follows::Stream(_)) {
-            self.turn();
+        if matches!(self.follow, Follow::Stream(_)) {
+            self.switch();
         }
         for _ in 0..3 {
-            self.ask();
+            self.poll();
         }
-        let Follows::Looks(tracker) = &mut self.follows else {
+        let Follow::Captures(tracker) = &mut self.follow else {
             return;
         };
         self.changes.extend(tracker.end());
@@ -118,7 +118,7 @@ impl Turns {
         self.changes.iter().filter(gap).collect()
     }
 
-    fn said(&self) -> Vec<&str> {
+    fn reported(&self) -> Vec<&str> {
         let chunks = self.changes.iter().filter_map(|change| match change {
             Change::Lines { chunk, .. } => Some(chunk.lines()),
             _ => None,
@@ -143,70 +143,70 @@ proptest! {
     /// As long as the history never filled, everything arrives once, polled or streamed; numbers
     /// continue.
     #[test]
-    fn every_line_once_whoever_follows(
+    fn every_line_once_polled_or_streamed(
         width in 2_usize..20, height in 1_usize..8, steps in steps(30),
     ) {
-        let mut turns = Turns::new(Sim::new(width, height, 100_000));
-        for (lines, asks, turns_over) in &steps {
-            turns.print(lines);
-            if *asks {
-                turns.ask();
+        let mut pane = SwitchingPane::new(Sim::new(width, height, 100_000));
+        for (lines, polls, switches) in &steps {
+            pane.print(lines);
+            if *polls {
+                pane.poll();
             }
-            if *turns_over {
-                turns.turn();
+            if *switches {
+                pane.switch();
             }
         }
-        turns.end();
-        prop_assert!(turns.gaps().is_empty(), "{:#?}", turns.changes);
-        prop_assert_eq!(turns.said(), turns.printed.iter().map(String::as_str).collect::<Vec<_>>());
-        let replay = replay(&turns.changes);
-        let expected = (1..).zip(turns.printed.iter().cloned());
-        prop_assert!(replay.into_iter().eq(expected), "{:#?}", turns.changes);
+        pane.end();
+        prop_assert!(pane.gaps().is_empty(), "{:#?}", pane.changes);
+        prop_assert_eq!(pane.reported(), pane.printed.iter().map(String::as_str).collect::<Vec<_>>());
+        let replay = replay(&pane.changes);
+        let expected = (1..).zip(pane.printed.iter().cloned());
+        prop_assert!(replay.into_iter().eq(expected), "{:#?}", pane.changes);
     }
 
     /// With a history that fills, a hole is always announced, and nothing is said twice.
     #[test]
-    fn every_hole_is_announced_whoever_follows(
+    fn every_gap_is_reported_polled_or_streamed(
         width in 8_usize..20, height in 2_usize..8, limit in 0_usize..60,
         steps in vec((0_usize..120, any::<bool>(), any::<bool>()), 0..12),
     ) {
-        let mut turns = Turns::new(Sim::new(width, height, limit));
+        let mut pane = SwitchingPane::new(Sim::new(width, height, limit));
         let mut count = 0;
-        for (lines, asks, turns_over) in &steps {
+        for (lines, polls, switches) in &steps {
             let lines: Vec<String> = (count + 1..=count + lines).map(|n| format!("n{n}")).collect();
             count += lines.len();
-            turns.print(&lines);
-            if *asks {
-                turns.ask();
+            pane.print(&lines);
+            if *polls {
+                pane.poll();
             }
-            if *turns_over {
-                turns.turn();
+            if *switches {
+                pane.switch();
             }
         }
-        turns.end();
-        replay(&turns.changes);
+        pane.end();
+        replay(&pane.changes);
         let (mut last, mut gap) = (0, false);
-        for change in &turns.changes {
+        for change in &pane.changes {
             match change {
                 Change::Gap { .. } => gap = true,
                 Change::Lines { chunk, .. } => for line in chunk.lines() {
                     let number: usize = line[1..].parse().unwrap();
-                    prop_assert!(number == last + 1 || gap && number > last, "{:#?}", turns.changes);
+                    prop_assert!(number == last + 1 || gap && number > last, "{:#?}", pane.changes);
                     (last, gap) = (number, false);
                 },
                 _ => {}
             }
         }
-        prop_assert!(last == count || gap, "{last} of {count}: {:#?}", turns.changes);
+        prop_assert!(last == count || gap, "{last} of {count}: {:#?}", pane.changes);
     }
 }
 
 #[test]
-fn a_look_of_a_stream_is_what_tmux_would_show() {
+fn a_capture_of_a_stream_equals_one_of_tmux() {
     let mut pane = Pane::new(9, 3);
     pane.feed(b"one\r\ntwo\r\nthree\r\nfour");
     let capture = pane.stream.capture();
-    let expected = seam(9, &["one", "two", "three", "four"], 1).capture;
+    let expected = sync_point(9, &["one", "two", "three", "four"], 1).capture;
     assert_eq!(capture.rows, expected.rows[1..]);
     assert_eq!(
         (
@@ -232,7 +232,7 @@ fn polling_after_a_drop_begins_with_a_gap() {
     pane.feed(b"six\r\n");
     let (mut tracker, changes) = pane.stream.into_polling(pane.now + LONG);
     pane.changes.extend(changes);
-    let later = seam(9, &["five", "six", "seven", ""], 1).capture;
+    let later = sync_point(9, &["five", "six", "seven", ""], 1).capture;
     assert_eq!(
         tracker.apply(&later),
         TrackerOutput::Changes(vec![
