@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_reported_is_read_until_the_session_ends() {
+    fn a_report_is_readable_until_the_session_ends() {
         let temp = tempfile::tempdir().unwrap();
         let home = temp.path().to_owned();
         let files = HookFiles::of(|name| (name == "HOME").then(|| home.clone().into()));
@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn where_nothing_can_be_written_the_next_place_is_taken() {
+    fn the_next_directory_is_used_if_one_is_not_writable() {
         let temp = tempfile::tempdir().unwrap();
         let file = temp.path().join("file");
         fs::write(&file, "").unwrap();

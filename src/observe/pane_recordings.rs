@@ -29,10 +29,11 @@ impl PaneRecordings {
     }
 
     /// Draws what a pane shows: bytes follow from there.
-    pub fn add_screen(&mut self, pane: &PaneId, seam: &SyncPoint) {
-        let size = (seam.capture.width, seam.capture.height);
+    pub fn add_screen(&mut self, pane: &PaneId, sync_point: &SyncPoint) {
+        let size = (sync_point.capture.width, sync_point.capture.height);
         let now = self.clock.wall();
-        self.recorder.begin(pane, size, &draw_screen(seam), now);
+        self.recorder
+            .begin(pane, size, &draw_screen(sync_point), now);
         self.torn.remove(pane);
         self.begun.insert(pane.clone());
     }

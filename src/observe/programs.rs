@@ -140,14 +140,18 @@ impl PanePrograms {
 
     /// Returns the events of jobs that are due.
     pub fn handle_timeout(&mut self, now: Instant) -> Vec<(PaneId, CommandEvent)> {
-        let mut told = Vec::new();
-        for (id, running) in self.panes.iter_mut().filter(|(_, one)| one.is_observed) {
+        let mut events = Vec::new();
+        for (id, running) in self
+            .panes
+            .iter_mut()
+            .filter(|(_, running)| running.is_observed)
+        {
             if running.deadline().is_some_and(|due| due <= now) {
                 let jobs = running.handle_timeout(&self.exits, &self.bell, now);
-                told.extend(jobs.into_iter().map(|job| (id.clone(), job)));
+                events.extend(jobs.into_iter().map(|job| (id.clone(), job)));
             }
         }
-        told
+        events
     }
 
     /// Processes have ended: the programs that have, and how; [`PanePrograms::handle_timeout`] has
@@ -231,7 +235,7 @@ impl PaneProgram {
     /// Returns what the kernel shows of jobs becomes what is emitted; of a marked line's own job
     /// nothing.
     fn events(&mut self, now: Instant) -> Vec<CommandEvent> {
-        let mut told = Vec::new();
+        let mut events = Vec::new();
         for event in self.jobs.due(now) {
             match event {
                 PaneJobEvent::Started { group, members } => {
@@ -243,30 +247,30 @@ impl PaneProgram {
                             self.line_is_no_job();
                         }
                         (Some(CommandEvent::Started { command, .. }), Some(LineState::New)) => {
-                            told.extend(self.line_started(Some(group), command));
+                            events.extend(self.line_started(Some(group), command));
                         }
                         // A part of the line that was emitted.
                         (Some(_), Some(LineState::Emitted(_))) => self.jobs.suppress(group),
-                        (Some(job), _) => told.push(job),
+                        (Some(job), _) => events.push(job),
                     }
                 }
                 PaneJobEvent::Completed { group, end, took } => match &mut self.line {
                     Some(line) if line.state == LineState::Emitted(Some(group)) => line.end = end,
-                    _ => told.push(CommandEvent::completed(Some(group), None, end, took)),
+                    _ => events.push(CommandEvent::completed(Some(group), None, end, took)),
                 },
             }
         }
-        told
+        events
     }
 
     fn note_output(&mut self, exits: &ProcessWatcher, bell: &Sender<()>, now: Instant) {
         if self.jobs.note_output(now) {
-            self.look(exits, bell, now);
+            self.inspect(exits, bell, now);
         }
     }
 
     /// Captures at what runs; the job that is in the foreground. A program may have become another one.
-    fn look(&mut self, exits: &ProcessWatcher, bell: &Sender<()>, now: Instant) -> Option<u32> {
+    fn inspect(&mut self, exits: &ProcessWatcher, bell: &Sender<()>, now: Instant) -> Option<u32> {
         let process = self.process.as_ref()?;
         let own = stat(self.pid).filter(|own| process.matches(own) && !own.is_zombie)?;
         if let Some(program) = Program::of(self.pid) {
@@ -315,14 +319,14 @@ impl PaneProgram {
         now: Instant,
     ) -> Vec<CommandEvent> {
         self.jobs.take_due_check(now);
-        self.look(exits, bell, now);
+        self.inspect(exits, bell, now);
         self.note_ends(now);
-        let mut told = std::mem::take(&mut self.left_over);
-        told.extend(self.line_due(exits, bell, now));
-        told.extend(self.events(now));
+        let mut events = std::mem::take(&mut self.left_over);
+        events.extend(self.line_due(exits, bell, now));
+        events.extend(self.events(now));
         let jobs = &self.jobs;
         self.commands.retain(|pid, _| jobs.contains(*pid));
-        told
+        events
     }
 
     /// Returns the start event of a job; none for a shell in which people type.
@@ -352,16 +356,16 @@ impl PaneProgram {
 
     fn close_jobs(&mut self, now: Instant) -> Vec<CommandEvent> {
         self.note_ends_now();
-        let mut told = std::mem::take(&mut self.left_over);
+        let mut events = std::mem::take(&mut self.left_over);
         for event in self.jobs.close(now) {
             if let PaneJobEvent::Completed { group, end, took } = event {
                 match &mut self.line {
                     Some(line) if line.state == LineState::Emitted(Some(group)) => line.end = end,
-                    _ => told.push(CommandEvent::completed(Some(group), None, end, took)),
+                    _ => events.push(CommandEvent::completed(Some(group), None, end, took)),
                 }
             }
         }
-        told.extend(self.line_ended(None, now));
-        told
+        events.extend(self.line_ended(None, now));
+        events
     }
 }

@@ -71,7 +71,7 @@ mod tests {
     }
 
     #[test]
-    fn shells_and_what_was_hung_up_have_a_status_and_do_not_fail() {
+    fn shells_and_hung_up_programs_have_a_status_and_do_not_fail() {
         assert_eq!(outcome(&[(exit(3), true)]), (Some(3), false));
         assert_eq!(outcome(&[(killed(HUP), false)]), (Some(129), false));
         assert_eq!(outcome(&[(exit(129), false)]), (Some(129), false));
@@ -79,7 +79,7 @@ mod tests {
     }
 
     #[test]
-    fn of_several_the_first_that_failed_counts_else_the_last() {
+    fn the_first_failure_counts_else_the_last_end() {
         let mixed = [
             (exit(0), false),
             (exit(2), false),

@@ -19,7 +19,7 @@ pub(super) struct WatchTargets {
     targets: Vec<WatchTarget>,
     leave_out: Vec<PaneId>,
     include_observers: bool,
-    told_no_server: bool,
+    is_no_server_reported: bool,
     /// The server whose ids are followed.
     server: Option<ServerIdentity>,
 }
@@ -30,8 +30,8 @@ struct WatchTarget {
     /// The ids that it has resolved to, without those that are gone.
     followed: Vec<Target>,
     /// It has been there.
-    came: bool,
-    told_absent: bool,
+    was_found: bool,
+    is_absence_reported: bool,
 }
 
 impl WatchTargets {
@@ -39,14 +39,14 @@ impl WatchTargets {
         let named = |target: &Target| WatchTarget {
             target: target.clone(),
             followed: Vec::new(),
-            came: false,
-            told_absent: false,
+            was_found: false,
+            is_absence_reported: false,
         };
         Self {
             targets: watch.targets.iter().map(named).collect(),
             leave_out: watch.leave_out.clone(),
             include_observers: watch.include_observers,
-            told_no_server: false,
+            is_no_server_reported: false,
             server: None,
         }
     }
@@ -55,37 +55,40 @@ impl WatchTargets {
     pub fn select<'a>(
         &mut self,
         listing: &'a Listing,
-        observes: impl Fn(&PaneState) -> bool,
+        is_observer: impl Fn(&PaneState) -> bool,
     ) -> Vec<(ListedSession<'a>, Selection)> {
         if self.server.as_ref() != Some(&listing.server) {
             // Another server gives the same ids to others.
             self.server = Some(listing.server.clone());
-            self.targets.iter_mut().for_each(|one| one.followed.clear());
+            self.targets
+                .iter_mut()
+                .for_each(|target| target.followed.clear());
         }
         let mut named: HashMap<SessionId, HashSet<PaneId>> = HashMap::new();
-        for one in &mut self.targets {
-            one.follow(listing);
-            for state in one.resolve(listing) {
-                one.came = true;
+        for target in &mut self.targets {
+            target.follow(listing);
+            for state in target.resolve(listing) {
+                target.was_found = true;
                 named
                     .entry(state.session_id)
                     .or_default()
                     .insert(state.pane());
             }
         }
-        let chosen = listing.sessions().filter_map(|session| {
+        let selected = listing.sessions().filter_map(|session| {
             let only = match self.targets.is_empty() {
                 true => None,
                 false => self.only(named.remove(&session.id)?, listing, session.id),
             };
             let left_out = |state: &&PaneState| {
-                !self.include_observers && observes(state) || self.leave_out.contains(&state.pane())
+                !self.include_observers && is_observer(state)
+                    || self.leave_out.contains(&state.pane())
             };
             let panes = listing.panes_of(session.id);
             let leave_out = panes.filter(left_out).map(PaneState::pane).collect();
             Some((session, Selection { only, leave_out }))
         });
-        chosen.collect()
+        selected.collect()
     }
 
     /// These panes of a session, or `None` for all of them, those that will come included.
@@ -99,41 +102,41 @@ impl WatchTargets {
             .panes_of(session)
             .all(|state| named.contains(&state.pane()));
         let mut targets = self.targets.iter();
-        let names_panes = targets.any(|one| one.target.may_be_part(listing));
+        let names_panes = targets.any(|target| target.target.may_be_part(listing));
         (!all || names_panes).then_some(named)
     }
 
     /// Returns whether there are targets, and all of them have been there.
     pub fn all_found(&self) -> bool {
-        !self.targets.is_empty() && self.targets.iter().all(|one| one.came)
+        !self.targets.is_empty() && self.targets.iter().all(|target| target.was_found)
     }
 
     /// Returns whether a target is there.
     pub fn any_exists(&self, listing: &Listing) -> bool {
         let is_same = self.server.as_ref() == Some(&listing.server);
         let mut targets = self.targets.iter();
-        targets.any(|one| match is_same {
-            true => !one.resolve(listing).is_empty(),
-            false => !one.target.resolve(listing).is_empty(),
+        targets.any(|target| match is_same {
+            true => !target.resolve(listing).is_empty(),
+            false => !target.target.resolve(listing).is_empty(),
         })
     }
 
     /// Reports once what is waited for, after a capture at what there is.
-    pub fn tell_absent(&mut self, server: &Server, is_running: bool) {
+    pub fn report_absent(&mut self, server: &Server, is_running: bool) {
         if self.all_found() {
             return;
         }
         if !is_running {
-            if !std::mem::replace(&mut self.told_no_server, true) {
+            if !std::mem::replace(&mut self.is_no_server_reported, true) {
                 log::warn!("no tmux server is running at {server}: waiting for it");
             }
             return;
         }
-        for one in self.targets.iter_mut().filter(|one| !one.came) {
-            if !std::mem::replace(&mut one.told_absent, true) {
-                let reading = one.target.reading();
+        for target in self.targets.iter_mut().filter(|target| !target.was_found) {
+            if !std::mem::replace(&mut target.is_absence_reported, true) {
+                let reading = target.target.reading();
                 let reading = reading.map_or_else(String::new, |reading| format!(" ({reading})"));
-                let text = one.target.as_str();
+                let text = target.target.as_str();
                 log::warn!("{text:?}{reading} is not there yet: waiting for it");
             }
         }
@@ -170,7 +173,7 @@ mod tests {
     use super::*;
     use crate::tmux::listing_of;
 
-    fn choice(targets: &[&str]) -> WatchTargets {
+    fn targets_of(targets: &[&str]) -> WatchTargets {
         let mut watch = Watch::new(Server::default());
         for target in targets {
             watch = watch.target(Target::parse(target).unwrap());
@@ -178,10 +181,13 @@ mod tests {
         WatchTargets::new(&watch)
     }
 
-    fn chosen(choice: &mut WatchTargets, listing: &Listing) -> Vec<(String, Option<usize>, usize)> {
-        let observes = |state: &PaneState| state.pane() == "%3";
-        let chosen = choice.select(listing, observes).into_iter();
-        chosen
+    fn selected(
+        targets: &mut WatchTargets,
+        listing: &Listing,
+    ) -> Vec<(String, Option<usize>, usize)> {
+        let is_observer = |state: &PaneState| state.pane() == "%3";
+        let selected = targets.select(listing, is_observer).into_iter();
+        selected
             .map(|(session, selection)| {
                 let only = selection.only.map(|only| only.len());
                 (session.name.to_owned(), only, selection.leave_out.len())
@@ -190,57 +196,57 @@ mod tests {
     }
 
     #[test]
-    fn without_targets_it_is_everything_but_observers() {
+    fn without_targets_everything_but_observers_is_watched() {
         let listing = listing_of(&[(1, "a"), (2, "b"), (3, "b")]);
-        let got = chosen(&mut choice(&[]), &listing);
+        let got = selected(&mut targets_of(&[]), &listing);
         assert_eq!(got, [("a".to_owned(), None, 0), ("b".to_owned(), None, 1)]);
     }
 
     #[test]
     fn a_session_means_all_of_it_and_a_pane_itself() {
         let listing = listing_of(&[(1, "a"), (2, "b"), (3, "b")]);
-        let got = chosen(&mut choice(&["b"]), &listing);
+        let got = selected(&mut targets_of(&["b"]), &listing);
         assert_eq!(got, [("b".to_owned(), None, 1)]);
-        let got = chosen(&mut choice(&["%2"]), &listing);
+        let got = selected(&mut targets_of(&["%2"]), &listing);
         assert_eq!(got, [("b".to_owned(), Some(1), 1)]);
-        let got = chosen(&mut choice(&["%1", "a"]), &listing);
+        let got = selected(&mut targets_of(&["%1", "a"]), &listing);
         assert_eq!(got, [("a".to_owned(), Some(1), 0)]);
         let dotted = listing_of(&[(1, "api.v2"), (2, "api.v2")]);
-        let got = chosen(&mut choice(&["api.v2"]), &dotted);
+        let got = selected(&mut targets_of(&["api.v2"]), &dotted);
         assert_eq!(got, [("api.v2".to_owned(), None, 0)], "a name, not a part");
     }
 
     #[test]
-    fn what_has_been_named_so_is_followed_under_another_name() {
-        let mut choice = choice(&["old"]);
-        let names = |choice: &mut WatchTargets, listing: &Listing| -> Vec<String> {
-            let chosen = chosen(choice, listing).into_iter();
-            chosen.map(|(name, ..)| name).collect()
+    fn a_renamed_session_is_followed() {
+        let mut targets = targets_of(&["old"]);
+        let names = |targets: &mut WatchTargets, listing: &Listing| -> Vec<String> {
+            let selected = selected(targets, listing).into_iter();
+            selected.map(|(name, ..)| name).collect()
         };
         let mut listing = listing_of(&[(1, "old"), (2, "x")]);
-        assert_eq!(names(&mut choice, &listing), ["old"]);
+        assert_eq!(names(&mut targets, &listing), ["old"]);
         listing.panes[0].session_name = "new".to_owned();
         let renamed = listing.clone();
-        assert_eq!(names(&mut choice, &renamed), ["new"]);
-        assert!(choice.any_exists(&renamed));
+        assert_eq!(names(&mut targets, &renamed), ["new"]);
+        assert!(targets.any_exists(&renamed));
         // Another one that takes the name is watched, too.
         listing.panes[1].session_name = "old".to_owned();
-        assert_eq!(names(&mut choice, &listing), ["new", "old"]);
+        assert_eq!(names(&mut targets, &listing), ["new", "old"]);
         // Another server's sessions have the same ids.
         let mut restarted = renamed.clone();
         restarted.server.start_time += 1;
-        assert!(!choice.any_exists(&restarted));
-        assert_eq!(names(&mut choice, &restarted), [""; 0]);
+        assert!(!targets.any_exists(&restarted));
+        assert_eq!(names(&mut targets, &restarted), [""; 0]);
     }
 
     #[test]
-    fn it_is_over_when_all_targets_have_come_and_gone() {
-        let mut choice = choice(&["a", "b"]);
+    fn watching_ends_when_all_targets_have_appeared_and_gone() {
+        let mut targets = targets_of(&["a", "b"]);
         let (first, both) = (listing_of(&[(1, "a")]), listing_of(&[(1, "a"), (2, "b")]));
-        chosen(&mut choice, &first);
-        assert!(!choice.all_found() && choice.any_exists(&first));
-        chosen(&mut choice, &both);
-        assert!(choice.all_found());
-        assert!(!choice.any_exists(&listing_of(&[(4, "c")])));
+        selected(&mut targets, &first);
+        assert!(!targets.all_found() && targets.any_exists(&first));
+        selected(&mut targets, &both);
+        assert!(targets.all_found());
+        assert!(!targets.any_exists(&listing_of(&[(4, "c")])));
     }
 }

@@ -16,19 +16,19 @@ const RESET: &str = "\x1b[?1049l\x1b[!p\x1b[?7h\x0f\x1b(B\x1b[2;1H\x1b[J\x1b[1;1
 /// text, cursor, the alternate screen and, if known, the primary one behind it. Colours and the
 /// history are not drawn. The bytes end with the partial escape sequence that the stream completes,
 /// so the stream's first byte can follow.
-pub(crate) fn draw_screen(seam: &SyncPoint) -> Vec<u8> {
-    let look = &seam.capture;
+pub(crate) fn draw_screen(sync_point: &SyncPoint) -> Vec<u8> {
+    let capture = &sync_point.capture;
     let mut out = RESET.to_owned();
-    if let Some(saved) = &look.saved {
-        push_rows(&saved.rows, look.width as usize, &mut out);
+    if let Some(saved) = &capture.saved {
+        push_rows(&saved.rows, capture.width as usize, &mut out);
         push_cursor(saved.cursor, 0, &mut out);
     }
-    if look.alternate {
+    if capture.alternate {
         out.push_str("\x1b[?1049h");
     }
     push_rows(
-        &look.rows[look.history_rows()..],
-        look.width as usize,
+        &capture.rows[capture.history_rows()..],
+        capture.width as usize,
         &mut out,
     );
     let TerminalModes {
@@ -39,15 +39,15 @@ pub(crate) fn draw_screen(seam: &SyncPoint) -> Vec<u8> {
         ref tabs,
         // Does not affect what is shown now.
         alternates: _,
-    } = seam.modes;
+    } = sync_point.modes;
     if let Some(tabs) = tabs {
         out.push_str("\x1b[3g");
         for column in tabs {
             push(&mut out, format_args!("\x1b[1;{}H\x1bH", column + 1));
         }
     }
-    let is_region = top < bottom && bottom < look.height;
-    if is_region && (top, bottom) != (0, look.height - 1) {
+    let is_region = top < bottom && bottom < capture.height;
+    if is_region && (top, bottom) != (0, capture.height - 1) {
         push(&mut out, format_args!("\x1b[{};{}r", top + 1, bottom + 1));
     }
     let mut above = 0;
@@ -61,9 +61,9 @@ pub(crate) fn draw_screen(seam: &SyncPoint) -> Vec<u8> {
     if !wrap {
         out.push_str("\x1b[?7l");
     }
-    push_cursor(look.cursor, above, &mut out);
+    push_cursor(capture.cursor, above, &mut out);
     let mut out = out.into_bytes();
-    out.extend_from_slice(&seam.pending);
+    out.extend_from_slice(&sync_point.pending);
     out
 }
 
@@ -124,14 +124,14 @@ mod tests {
             .collect()
     }
 
-    fn draw(look: &Capture) -> Vec<u8> {
+    fn draw(capture: &Capture) -> Vec<u8> {
         draw_screen(&SyncPoint {
-            capture: look.clone(),
+            capture: capture.clone(),
             ..SyncPoint::default()
         })
     }
 
-    fn look() -> Capture {
+    fn capture() -> Capture {
         Capture {
             numbers: PaneNumbers {
                 width: 10,
@@ -157,7 +157,7 @@ mod tests {
             "",
             "\x1b[2;3r\x1b[?6h\x1b[?7l\x1b[4h\x1b[31mx\x1b[?1049hfull\x1b(0\r\nq",
         ] {
-            let terminal = played(&draw(&look()), before);
+            let terminal = played(&draw(&capture()), before);
             assert_eq!(
                 shown(&terminal),
                 ["0123456789", "abc", "", "\u{65e5}\u{672c}"]
@@ -166,24 +166,24 @@ mod tests {
             assert_eq!((cursor.col, cursor.row), (3, 2), "{before:?}");
         }
         // A wrapped line is contiguous in the bytes.
-        let bytes = String::from_utf8(draw(&look())).unwrap();
+        let bytes = String::from_utf8(draw(&capture())).unwrap();
         assert!(bytes.contains("0123456789abc"), "{bytes:?}");
     }
 
     #[test]
     fn the_alternate_screen_covers_the_primary_one() {
-        let look = Capture {
+        let capture = Capture {
             numbers: PaneNumbers {
                 alternate: true,
-                ..look().numbers
+                ..capture().numbers
             },
             saved: Some(SavedScreen {
                 cursor: Cursor { x: 2, y: 1 },
                 rows: rows(&[("$ vi", false), ("", false), ("", false), ("", false)]),
             }),
-            ..look()
+            ..capture()
         };
-        let mut terminal = played(&draw(&look), "");
+        let mut terminal = played(&draw(&capture), "");
         assert_eq!(shown(&terminal)[0], "0123456789");
         terminal.feed("\x1b[?1049l");
         assert_eq!(shown(&terminal), ["$ vi", "", "", ""]);
@@ -192,8 +192,8 @@ mod tests {
 
     #[test]
     fn the_stream_continues_within_a_partial_sequence() {
-        let seam = SyncPoint {
-            capture: look(),
+        let sync_point = SyncPoint {
+            capture: capture(),
             modes: TerminalModes {
                 region: (1, 2),
                 origin: true,
@@ -202,7 +202,7 @@ mod tests {
             pending: b"\x1b[1;".to_vec(),
             ..SyncPoint::default()
         };
-        let mut terminal = played(&draw_screen(&seam), "");
+        let mut terminal = played(&draw_screen(&sync_point), "");
         assert_eq!((terminal.cursor().col, terminal.cursor().row), (3, 2));
         terminal.feed("2Hx\r\n\nlast");
         assert_eq!(shown(&terminal)[..3], ["0123456789", "", "last"]);

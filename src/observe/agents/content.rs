@@ -90,7 +90,7 @@ impl Content {
     }
 
     /// The state of the agent.
-    pub fn standing(&self) -> StreamStatus {
+    pub fn status(&self) -> StreamStatus {
         match self.is_beside() {
             // It waits for the sub-agent that wrote all of the end.
             true => StreamStatus::Working,
@@ -174,7 +174,7 @@ impl Content {
 
     /// Returns whether that is to be searched now: its agent has finished, if there is nothing there.
     pub fn is_to_be_searched(&self) -> bool {
-        let is_done = self.standing() == StreamStatus::Done;
+        let is_done = self.status() == StreamStatus::Done;
         is_done && self.searched_from.is_none() && self.unread() > 0
     }
 

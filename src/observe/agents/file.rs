@@ -46,7 +46,7 @@ pub(super) struct ReadContext {
 pub(super) struct OutputFile {
     path: PathBuf,
     seen: Option<Seen>,
-    looked_at: Option<Instant>,
+    checked_at: Option<Instant>,
     changed_at: Option<Instant>,
     fingerprint: Vec<u8>,
     content: Content,
@@ -97,7 +97,7 @@ impl OutputFile {
         Self {
             path,
             seen: None,
-            looked_at: None,
+            checked_at: None,
             changed_at: None,
             fingerprint: Vec::new(),
             content: Content::new(since),
@@ -125,7 +125,7 @@ impl OutputFile {
             let message = format!("{} cannot be read: {error}", self.path.display());
             self.warn("unreadable", message, &mut check);
         }
-        self.looked_at = Some(context.now);
+        self.checked_at = Some(context.now);
         self.take_turns(&mut check);
         check
     }
@@ -259,8 +259,8 @@ impl OutputFile {
         // A change since the last check came after it, whatever the file's clock shows.
         let age = seen.age(context.wall).unwrap_or_default();
         let by_file = context.now.checked_sub(age).unwrap_or(context.now);
-        self.changed_at = Some(match self.looked_at.filter(|_| self.seen.is_some()) {
-            Some(looked_at) => by_file.max(looked_at),
+        self.changed_at = Some(match self.checked_at.filter(|_| self.seen.is_some()) {
+            Some(checked_at) => by_file.max(checked_at),
             None => by_file,
         });
         self.seen = Some(seen);
@@ -285,7 +285,7 @@ impl OutputFile {
         }
         let why = "its output file was deleted, as it is when a task ends";
         let content = &self.content;
-        Some(match content.standing() {
+        Some(match content.status() {
             StreamStatus::Failed => Verdict::Failed {
                 error: match content.error() {
                     "" => content.evidence().to_owned(),
@@ -338,7 +338,7 @@ impl OutputFile {
     fn judge(&self, context: ReadContext) -> Option<Verdict> {
         let content = &self.content;
         let facts = Facts {
-            standing: content.standing(),
+            status: content.status(),
             expected: content.expected(),
             format: content.format(),
             evidence: content.evidence(),

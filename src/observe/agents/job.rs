@@ -159,7 +159,7 @@ fn follow(watch: AgentWatch, context: &SourceContext) -> Result<AgentsReport> {
     let emitter = context.runs.open(name, info(&found.new))?.emitter;
     let agents = AgentRegistry::new(emitter.clone(), polling);
     take(&agents, &emitter, found, since);
-    let mut has_told_full = false;
+    let mut is_full_reported = false;
     let report = loop {
         // Read before the check: the last check comes after the stop.
         let is_last = is_stopped(&context.stop);
@@ -168,7 +168,7 @@ fn follow(watch: AgentWatch, context: &SourceContext) -> Result<AgentsReport> {
             take(&agents, &emitter, places.find(context.clock.wall()), since);
             searched_at = now;
         }
-        if places.are_full() && !std::mem::replace(&mut has_told_full, true) {
+        if places.are_full() && !std::mem::replace(&mut is_full_reported, true) {
             emitter.warning("agents", "there are more files than are followed");
         }
         agents.poll_now();

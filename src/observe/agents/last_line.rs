@@ -86,7 +86,7 @@ mod tests {
     }
 
     #[test]
-    fn it_is_bounded() {
+    fn the_line_is_bounded() {
         let mut line = LastLine::default();
         for _ in 0..100 {
             line.push(&[b'a'; 1_000]);

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use regex::bytes::Regex;
 
 use super::homes::Home;
-use super::tree::{Listed, Tree, passed_over};
+use super::tree::{Listed, Tree, not_regular_warning};
 use crate::error::{Error, Result};
 use crate::timestamp::Timestamp;
 
@@ -238,7 +238,7 @@ fn matching(directory: &Path, pattern: &Regex, listed: &mut Listed) {
         if path.is_file() {
             files.push(path);
         } else if !path.is_dir() {
-            let message = passed_over(&path);
+            let message = not_regular_warning(&path);
             listed.warnings.push((path, message));
         }
     }
@@ -274,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_file_is_passed_over_and_said_once() {
+    fn a_path_that_is_no_file_is_skipped_and_reported_once() {
         let temp = tempfile::tempdir().unwrap();
         let at = |name: &str| temp.path().join(name);
         std::os::unix::fs::symlink("later", at("link.output")).unwrap();

@@ -264,7 +264,7 @@ impl Shared {
 
     fn tick(&self) {
         let mut bytes_left = TICK_BYTES_MAX;
-        let ids = self.book().looked_at();
+        let ids = self.book().check_order();
         for id in ids {
             // Taken out of the book, so that callers who register or query do not wait for the disk.
             let taken = self.book().agents.get_mut(&id).and_then(Entry::take);
@@ -361,7 +361,7 @@ impl Shared {
 
 impl Book {
     /// The agents that are checked, from the one whose turn it is.
-    fn looked_at(&mut self) -> Vec<String> {
+    fn check_order(&mut self) -> Vec<String> {
         let first = self.starved.take().unwrap_or_default();
         let (before, from): (Vec<_>, Vec<_>) = self
             .agents

@@ -182,7 +182,7 @@ impl Listing {
             } else if !path.is_dir() {
                 // What a link leads to comes without a change of the directory.
                 listing.is_settled = false;
-                let message = passed_over(&path);
+                let message = not_regular_warning(&path);
                 listed.warnings.push((path, message));
             }
         }
@@ -193,7 +193,7 @@ impl Listing {
 }
 
 /// Returns the warning for a path that is not a regular file.
-pub(super) fn passed_over(path: &Path) -> String {
+pub(super) fn not_regular_warning(path: &Path) -> String {
     format!(
         "{} is no regular file, or a link to nothing: it is passed over",
         path.display()

@@ -20,7 +20,7 @@ const CERTAIN_TIMES: u32 = 6;
 /// The facts about an agent's output.
 #[derive(Debug)]
 pub(super) struct Facts<'a> {
-    pub standing: StreamStatus,
+    pub status: StreamStatus,
     /// The continuation to expect of an agent in this state.
     pub expected: FollowUp,
     pub format: Option<StreamFormat>,
@@ -63,7 +63,7 @@ pub(super) fn judge(facts: &Facts<'_>, stable: Duration) -> Option<Verdict> {
     let evidence = facts.evidence;
     let times = |times: u32| stable.saturating_mul(times);
     let is_quiet = |needed: Duration| facts.quiet >= needed;
-    match facts.standing {
+    match facts.status {
         StreamStatus::Done => {
             let is_stable = is_quiet(stable.max(HOLD));
             match facts.expected {
@@ -143,9 +143,9 @@ pub(super) fn judge(facts: &Facts<'_>, stable: Duration) -> Option<Verdict> {
 mod tests {
     use super::*;
 
-    fn facts(standing: StreamStatus, format: Option<StreamFormat>) -> Facts<'static> {
+    fn facts(status: StreamStatus, format: Option<StreamFormat>) -> Facts<'static> {
         Facts {
-            standing,
+            status,
             expected: FollowUp::Nothing,
             format,
             evidence: "end_turn",
@@ -158,12 +158,12 @@ mod tests {
     }
 
     #[test]
-    fn what_may_still_come_is_waited_for() {
+    fn expected_records_are_waited_for() {
         use FollowUp::{Confirmation, Goal, Nothing, Prompt, Wake};
         use StreamStatus::{Background, Done, Interrupted, MaybeDone};
         let wake = Wake(Duration::from_secs(61));
         let wakes = Background { tasks: 1 };
-        for (standing, expected, is_open, unread, seconds, word) in [
+        for (status, expected, is_open, unread, seconds, word) in [
             (Done, Nothing, false, 0, 1, "end_turn"),
             (Done, Confirmation, false, 0, 10, "end_turn"),
             (
@@ -207,7 +207,7 @@ mod tests {
                 is_open,
                 unread,
                 quiet: Duration::from_millis(seconds * 1_000 - 1),
-                ..facts(standing, Some(StreamFormat::ClaudeTranscript))
+                ..facts(status, Some(StreamFormat::ClaudeTranscript))
             };
             let stable = Duration::from_secs(10);
             assert_eq!(judge(&facts, stable), None, "{facts:?}");
@@ -222,10 +222,10 @@ mod tests {
     }
 
     #[test]
-    fn silence_is_evidence_where_records_say_nothing() {
+    fn silence_is_evidence_where_records_show_no_end() {
         use StreamStatus::{Background, Done, Failed, MaybeDone, Unknown, Working};
         let claude = Some(StreamFormat::ClaudeTranscript);
-        for (standing, format, quiet, word) in [
+        for (status, format, quiet, word) in [
             (Done, claude, 0, ""),
             (Done, claude, 2, "end_turn"),
             (Failed, claude, 2, "end_turn"),
@@ -241,7 +241,7 @@ mod tests {
         ] {
             let facts = Facts {
                 quiet: Duration::from_secs(quiet),
-                ..facts(standing, format)
+                ..facts(status, format)
             };
             let verdict = judge(&facts, Duration::from_secs(10));
             let found = match &verdict {

@@ -5,7 +5,7 @@ use crate::agent::{AgentEvent, Markers};
 use crate::event::{ExecutionId, PaneId, TdEvent, TurnEvidence};
 
 /// Bytes of an agent's answer that are searched for a marker.
-const SAID_BYTES_MAX: usize = 16 * 1024;
+const ANSWER_BYTES_MAX: usize = 16 * 1024;
 
 /// Turns what one agent did into events.
 #[derive(Debug, Default)]
@@ -13,7 +13,7 @@ pub(in crate::observe) struct AgentEventConverter {
     /// Prompts since it is observed.
     turn: u32,
     /// The end of what the agent has said since the last prompt.
-    said: String,
+    answer: String,
     /// The failure that was reported since the last prompt: agents try again, and fail again.
     failure: Option<String>,
     /// It is read off a screen, not from a transcript.
@@ -59,19 +59,19 @@ impl AgentEventConverter {
             AgentEvent::PromptSent { .. } => {
                 self.turn = self.turn.saturating_add(1);
                 self.failure = None;
-                self.said.clear();
+                self.answer.clear();
                 event
             }
             AgentEvent::TokenReceived { ref token } => {
-                self.said.push_str(token);
-                keep_end(&mut self.said);
+                self.answer.push_str(token);
+                keep_end(&mut self.answer);
                 event
             }
             // A marker that was asked for says more than how the agent calls the end.
             AgentEvent::TurnCompleted { marker, summary } => {
-                let found = markers.and_then(|markers| markers.last_in(&self.said));
+                let found = markers.and_then(|markers| markers.last_in(&self.answer));
                 let marker = found.map_or(marker, str::to_owned);
-                self.said.clear();
+                self.answer.clear();
                 AgentEvent::TurnCompleted { marker, summary }
             }
             event => event,
@@ -103,8 +103,8 @@ pub(super) fn of_sub_agent(event: SubAgentEvent, id: &ExecutionId, of: &PaneId) 
 
 /// Cuts a text to its end.
 fn keep_end(text: &mut String) {
-    if text.len() > SAID_BYTES_MAX {
-        let from = text.len() - SAID_BYTES_MAX;
+    if text.len() > ANSWER_BYTES_MAX {
+        let from = text.len() - ANSWER_BYTES_MAX;
         let cut = (from..text.len()).find(|at| text.is_char_boundary(*at));
         text.drain(..cut.unwrap_or(from));
     }
@@ -132,13 +132,13 @@ fn in_pane(mut event: TdEvent, of: &PaneId, by: TurnEvidence) -> TdEvent {
 mod tests {
     use super::*;
 
-    fn told(telling: &mut AgentEventConverter, event: AgentEvent) -> Option<TdEvent> {
+    fn convert(converter: &mut AgentEventConverter, event: AgentEvent) -> Option<TdEvent> {
         let markers = Markers::default();
         let id = ExecutionId::from("x");
-        telling.convert(event, &id, ("claude", Some(&markers)), &"%1".into())
+        converter.convert(event, &id, ("claude", Some(&markers)), &"%1".into())
     }
 
-    fn said(token: &str) -> AgentEvent {
+    fn token(token: &str) -> AgentEvent {
         AgentEvent::TokenReceived {
             token: token.into(),
         }
@@ -153,33 +153,33 @@ mod tests {
 
     #[test]
     fn a_turn_has_the_marker_that_its_answer_has() {
-        let mut telling = AgentEventConverter::default();
-        told(&mut telling, said("It is [Output Complete] soon."));
+        let mut converter = AgentEventConverter::default();
+        convert(&mut converter, token("It is [Output Complete] soon."));
         let marker = |event| match event {
             Some(TdEvent::TurnCompleted { marker, .. }) => marker,
             other => panic!("{other:?}"),
         };
-        assert_eq!(marker(told(&mut telling, turn())), "end_turn");
-        told(&mut telling, said(&"long ".repeat(10_000)));
-        told(&mut telling, said("\n\n[Output Complete]\n"));
-        assert_eq!(marker(told(&mut telling, turn())), "[Output Complete]");
-        assert_eq!(marker(told(&mut telling, turn())), "end_turn", "once");
+        assert_eq!(marker(convert(&mut converter, turn())), "end_turn");
+        convert(&mut converter, token(&"long ".repeat(10_000)));
+        convert(&mut converter, token("\n\n[Output Complete]\n"));
+        assert_eq!(marker(convert(&mut converter, turn())), "[Output Complete]");
+        assert_eq!(marker(convert(&mut converter, turn())), "end_turn", "once");
     }
 
     #[test]
     fn a_failure_that_is_repeated_is_reported_once() {
-        let mut telling = AgentEventConverter::default();
+        let mut converter = AgentEventConverter::default();
         let failed = || AgentEvent::AgentFailed {
             error: "429".into(),
             evidence: String::new(),
         };
-        assert!(told(&mut telling, failed()).is_some());
-        assert!(told(&mut telling, failed()).is_none());
+        assert!(convert(&mut converter, failed()).is_some());
+        assert!(convert(&mut converter, failed()).is_none());
         let prompt = AgentEvent::PromptSent {
             prompt_summary: "again".into(),
             token_count: 0,
         };
-        told(&mut telling, prompt);
-        assert!(told(&mut telling, failed()).is_some());
+        convert(&mut converter, prompt);
+        assert!(convert(&mut converter, failed()).is_some());
     }
 }

@@ -21,7 +21,7 @@ const LOCATE_EVERY: Duration = Duration::from_millis(500);
 
 /// The news about an agent from one round of reading.
 #[derive(Debug, Default)]
-pub(super) struct Learnt {
+pub(super) struct ReadResult {
     pub events: Vec<AgentEvent>,
     pub of_sub_agents: Vec<SubAgentEvent>,
     /// The current claims of its sources, where they have changed.
@@ -52,7 +52,7 @@ pub(super) struct Joined {
     failure: Option<String>,
     /// Number of turns that have begun.
     turn: u64,
-    /// The conversation that was found was not told of yet.
+    /// The conversation that was found was not events of yet.
     is_new: bool,
 }
 
@@ -113,10 +113,10 @@ impl Joined {
     }
 
     /// Reads what is new.
-    pub fn look(&mut self, now: Instant, wall: Timestamp) -> Learnt {
-        let mut learnt = Learnt::default();
+    pub fn read(&mut self, now: Instant, wall: Timestamp) -> ReadResult {
+        let mut result = ReadResult::default();
         let Some(places) = self.places.clone() else {
-            return learnt;
+            return result;
         };
         let status = self.status.as_mut();
         let status = status.and_then(|status| status.read(&self.agent, wall).cloned());
@@ -130,7 +130,7 @@ impl Joined {
                 Located::Nowhere => {}
                 // The one that is written to is the one that it has.
                 Located::OneOf(files) if self.path() == files.first().map(PathBuf::as_path) => {}
-                Located::OneOf(files) => learnt.candidates = files,
+                Located::OneOf(files) => result.candidates = files,
             }
             // The files of hooks of this directory, where no other file names the session.
             let is_named = status.is_some() || self.path().is_some();
@@ -141,7 +141,7 @@ impl Joined {
             };
         }
         if let Some(transcript) = &mut self.transcript
-            && let Err(error) = transcript.read(wall, &mut learnt.events)
+            && let Err(error) = transcript.read(wall, &mut result.events)
             && error.kind() != std::io::ErrorKind::NotFound
         {
             log::debug!("{}: {error}", transcript.path().display());
@@ -154,12 +154,12 @@ impl Joined {
         {
             if is_due {
                 self.sub_agents
-                    .find(path, self.since, &mut learnt.of_sub_agents);
+                    .find(path, self.since, &mut result.of_sub_agents);
             }
-            self.sub_agents.look(wall, &mut learnt.of_sub_agents);
+            self.sub_agents.read(wall, &mut result.of_sub_agents);
         }
-        learnt.is_joined = std::mem::take(&mut self.is_new);
-        for event in &learnt.events {
+        result.is_joined = std::mem::take(&mut self.is_new);
+        for event in &result.events {
             match event {
                 AgentEvent::PromptSent { .. } => self.turn += 1,
                 AgentEvent::AgentFailed { error, .. } => self.failure = Some(error.clone()),
@@ -175,7 +175,7 @@ impl Joined {
                 turn: 0,
             })
         });
-        self.claim(StateSource::StatusFile, status_claim, &mut learnt);
+        self.claim(StateSource::StatusFile, status_claim, &mut result);
         let transcript_claim = self.transcript_claim();
         let session = status.as_ref().map(|status| status.session_id.as_str());
         let hook = self.hook(session);
@@ -188,9 +188,9 @@ impl Joined {
             }
             Some(claim)
         });
-        self.claim(StateSource::Transcript, transcript_claim, &mut learnt);
-        self.claim(StateSource::Hook, hook_claim, &mut learnt);
-        learnt
+        self.claim(StateSource::Transcript, transcript_claim, &mut result);
+        self.claim(StateSource::Hook, hook_claim, &mut result);
+        result
     }
 
     /// Returns whether the session is another one than that of the file that is read.
@@ -237,19 +237,19 @@ impl Joined {
         );
     }
 
-    fn claim(&mut self, source: StateSource, claim: Option<StateClaim>, learnt: &mut Learnt) {
+    fn claim(&mut self, source: StateSource, claim: Option<StateClaim>, result: &mut ReadResult) {
         let before = self.claims.iter_mut().find(|(of, _)| *of == source);
         match before {
             Some((_, before)) if *before == claim => return,
             Some((_, before)) => before.clone_from(&claim),
             None => self.claims.push((source, claim.clone())),
         }
-        learnt.claims.push((source, claim));
+        result.claims.push((source, claim));
     }
 
     fn transcript_claim(&self) -> Option<StateClaim> {
         let transcript = self.transcript.as_ref()?;
-        let (state, is_confirmed) = match transcript.standing() {
+        let (state, is_confirmed) = match transcript.status() {
             StreamStatus::Unknown => return None,
             StreamStatus::Working => (AgentState::Working, true),
             StreamStatus::MaybeDone => (AgentState::Done, false),

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use crossbeam_channel::{Receiver, Sender, TrySendError, bounded, never, select_biased};
 
 use super::events::{AgentEventConverter, of_sub_agent};
-use super::joined::{Joined, Learnt};
+use super::joined::{Joined, ReadResult};
 use super::screens;
 use super::sub_agents::SubAgentEvent;
 use crate::agent::{AgentEvent, AgentProgram, Markers, StateClaim, StateSource};
@@ -25,11 +25,11 @@ const TICK: Duration = Duration::from_millis(100);
 
 /// Interval in which the processes of a pane that shows something new are looked through for an
 /// agent, and an agent that was found is looked for again.
-const WALK_EVERY: Duration = Duration::from_millis(500);
+const SEARCH_INTERVAL: Duration = Duration::from_millis(500);
 
 /// Interval in which the processes are looked through after output: at once, and when a program
 /// that was started has become another one.
-const WALKS: u8 = 2;
+const SEARCHES: u8 = 2;
 
 /// Requests that wait: two for each pane of a very busy server. One that finds no room is made
 /// again with the pane's next output.
@@ -157,7 +157,7 @@ impl Conversations {
 
     /// A pane shows something new; `pid` is the program that tmux started in it.
     pub fn active(&self, pane: &PaneId, pid: u32, recipient: &ConversationSink) {
-        self.ask(|| Request::Active {
+        self.send(|| Request::Active {
             pane: pane.clone(),
             pid,
             recipient: recipient.clone(),
@@ -172,7 +172,7 @@ impl Conversations {
                 .find(|at| text.is_char_boundary(*at));
             text.truncate(end.unwrap_or(0));
         }
-        self.ask(|| Request::Screen {
+        self.send(|| Request::Screen {
             pane: pane.clone(),
             text,
         });
@@ -180,15 +180,15 @@ impl Conversations {
 
     /// Something else than its transcript says that the turn of a pane's agent is over.
     pub fn turn_over(&self, pane: &PaneId) {
-        self.ask(|| Request::TurnOver { pane: pane.clone() });
+        self.send(|| Request::TurnOver { pane: pane.clone() });
     }
 
     /// A pane is gone, or another poller's.
     pub fn forget(&self, pane: &PaneId) {
-        self.ask(|| Request::Forget { pane: pane.clone() });
+        self.send(|| Request::Forget { pane: pane.clone() });
     }
 
-    fn ask(&self, request: impl FnOnce() -> Request) {
+    fn send(&self, request: impl FnOnce() -> Request) {
         // What finds no room is asked for again with the next output, and a pane whose poller is
         // gone is forgotten with its next news.
         if let Some(requests) = &self.0 {
@@ -199,22 +199,22 @@ impl Conversations {
 
 struct Reader {
     clock: Clock,
-    panes: HashMap<PaneId, Observed>,
+    panes: HashMap<PaneId, ObservedPane>,
     /// When the files are looked at next; `None` while no agent runs.
     ticks: Option<Instant>,
 }
 
 /// A pane.
-struct Observed {
+struct ObservedPane {
     pid: u32,
     recipient: ConversationSink,
     /// When its processes were looked through last.
-    walked_at: Option<Instant>,
+    searched_at: Option<Instant>,
     /// The number of searches of its processes that are left.
-    walks: u8,
+    searches: u8,
     joined: Option<Joined>,
     candidates: Vec<PathBuf>,
-    telling: AgentEventConverter,
+    converter: AgentEventConverter,
     /// Updates that found no room in the queue.
     held: Vec<AgentChange>,
 }
@@ -231,7 +231,7 @@ impl Reader {
                 },
                 recv(timer) -> _ => self.tick(),
             }
-            let is_needed = self.panes.values().any(Observed::needs_ticks);
+            let is_needed = self.panes.values().any(ObservedPane::needs_ticks);
             let next = self.clock.now() + TICK;
             self.ticks = is_needed.then(|| {
                 self.ticks
@@ -248,17 +248,17 @@ impl Reader {
                 pid,
                 recipient,
             } => {
-                let observed = self.panes.entry(pane).or_insert_with(|| Observed {
+                let observed = self.panes.entry(pane).or_insert_with(|| ObservedPane {
                     pid,
                     recipient: recipient.clone(),
-                    walked_at: None,
-                    walks: 0,
+                    searched_at: None,
+                    searches: 0,
                     joined: None,
                     candidates: Vec::new(),
-                    telling: AgentEventConverter::default(),
+                    converter: AgentEventConverter::default(),
                     held: Vec::new(),
                 });
-                (observed.pid, observed.recipient, observed.walks) = (pid, recipient, WALKS);
+                (observed.pid, observed.recipient, observed.searches) = (pid, recipient, SEARCHES);
             }
             Request::Screen { pane, text } => {
                 if let Some(observed) = self.panes.get_mut(&pane) {
@@ -284,25 +284,25 @@ impl Reader {
         let wall = self.clock.wall();
         self.ticks = None;
         self.panes.retain(|pane, observed| {
-            observed.walk(now, wall);
-            let learnt = match &mut observed.joined {
-                Some(joined) => joined.look(now, wall),
-                None => Learnt::default(),
+            observed.search(now, wall);
+            let result = match &mut observed.joined {
+                Some(joined) => joined.read(now, wall),
+                None => ReadResult::default(),
             };
-            observed.report(pane, learnt)
+            observed.report(pane, result)
         });
     }
 }
 
-impl Observed {
+impl ObservedPane {
     fn needs_ticks(&self) -> bool {
-        self.walks > 0 || self.joined.is_some() || !self.held.is_empty()
+        self.searches > 0 || self.joined.is_some() || !self.held.is_empty()
     }
 
     /// Captures through the processes of the pane, where that is due.
-    fn walk(&mut self, now: Instant, wall: Timestamp) {
-        let is_due = |at: Instant| now.saturating_duration_since(at) >= WALK_EVERY;
-        if !self.walked_at.is_none_or(is_due) {
+    fn search(&mut self, now: Instant, wall: Timestamp) {
+        let is_due = |at: Instant| now.saturating_duration_since(at) >= SEARCH_INTERVAL;
+        if !self.searched_at.is_none_or(is_due) {
             return;
         }
         // An agent that is gone shows it: its shell prints a prompt.
@@ -310,11 +310,11 @@ impl Observed {
             .joined
             .as_ref()
             .is_some_and(|joined| joined.agent.is_in_front());
-        if is_there || self.walks == 0 && self.joined.is_none() {
+        if is_there || self.searches == 0 && self.joined.is_none() {
             return;
         }
-        let is_first_walk = self.walked_at.replace(now).is_none();
-        self.walks = self.walks.saturating_sub(1);
+        let is_first_search = self.searched_at.replace(now).is_none();
+        self.searches = self.searches.saturating_sub(1);
         let found = RunningAgent::find(self.pid);
         let is_same = |joined: &Joined| {
             let found = found.as_ref();
@@ -334,7 +334,7 @@ impl Observed {
         let started = Timestamp::from_micros(wall.micros().saturating_sub(age));
         // Of an agent that was there before the pane was observed, what it did then is not
         // reported, but what it did while no observer was there.
-        let since = match is_first_walk {
+        let since = match is_first_search {
             true => {
                 let reported = self.recipient.reported_until;
                 reported.map_or(wall, |until| until.max(started))
@@ -349,22 +349,22 @@ impl Observed {
         self.joined = Some(joined);
     }
 
-    /// Reports what was learnt; false when the poller is gone.
-    fn report(&mut self, pane: &PaneId, learnt: Learnt) -> bool {
-        if learnt.is_joined {
+    /// Reports what was result; false when the poller is gone.
+    fn report(&mut self, pane: &PaneId, result: ReadResult) -> bool {
+        if result.is_joined {
             self.held.push(AgentChange::ConversationFound);
         }
-        for event in learnt.events {
+        for event in result.events {
             self.emit(pane, event);
         }
-        for event in learnt.of_sub_agents {
+        for event in result.of_sub_agents {
             self.emit_of_sub_agent(pane, event);
         }
-        if !learnt.claims.is_empty() {
-            self.held.push(AgentChange::Claims(learnt.claims));
+        if !result.claims.is_empty() {
+            self.held.push(AgentChange::Claims(result.claims));
         }
-        if !learnt.candidates.is_empty() && learnt.candidates != self.candidates {
-            self.candidates = learnt.candidates;
+        if !result.candidates.is_empty() && result.candidates != self.candidates {
+            self.candidates = result.candidates;
             self.held.push(AgentChange::ScreenRequested);
         }
         while !self.held.is_empty() {
@@ -403,7 +403,7 @@ impl Observed {
             .as_ref()
             .map_or("", |joined| joined.agent.program.name());
         if let Some(event) =
-            self.telling
+            self.converter
                 .convert(event, emitter.execution_id(), (agent, markers), pane)
         {
             emitter.emit(event);

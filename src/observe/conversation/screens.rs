@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn messages_that_several_have_tell_nothing_and_the_lowest_of_the_others_tells() {
+    fn shared_messages_are_ignored_and_the_lowest_other_one_decides() {
         let screen = letters("> before b\nDone, that was short.");
         let a: &[&str] = &["unique a", "Done, that was short.", "before a"];
         let b: &[&str] = &["before b", "Done, that was short."];

@@ -19,7 +19,7 @@ pub(super) struct Status {
     path: PathBuf,
     /// Which change was read last.
     seen: Option<Change>,
-    said: Option<StatusFile>,
+    content: Option<StatusFile>,
 }
 
 /// The identity of one version of a file.
@@ -53,7 +53,7 @@ impl Status {
         Self {
             path,
             seen: None,
-            said: None,
+            content: None,
         }
     }
 
@@ -63,10 +63,10 @@ impl Status {
             .ok()
             .map(|metadata| Change::of(&metadata));
         if change.is_none() || change != self.seen {
-            self.said = change.and_then(|_| self.file(agent));
+            self.content = change.and_then(|_| self.file(agent));
             self.seen = change.filter(|change| change.is_settled(now));
         }
-        self.said.as_ref()
+        self.content.as_ref()
     }
 
     fn file(&self, agent: &RunningAgent) -> Option<StatusFile> {

@@ -63,21 +63,21 @@ impl SubAgents {
     }
 
     /// Reads what they have written.
-    pub fn look(&mut self, now: Timestamp, events: &mut Vec<SubAgentEvent>) {
+    pub fn read(&mut self, now: Timestamp, events: &mut Vec<SubAgentEvent>) {
         for (id, known) in &mut self.known {
             let Some(transcript) = known else { continue };
-            let mut told = Vec::new();
-            if transcript.read(now, &mut told).is_err() {
+            let mut own_events = Vec::new();
+            if transcript.read(now, &mut own_events).is_err() {
                 continue;
             }
             if !matches!(
-                transcript.standing(),
+                transcript.status(),
                 StreamStatus::Done | StreamStatus::Failed | StreamStatus::Interrupted
             ) {
                 continue;
             }
-            transcript.finish(now, &mut told);
-            let end = told.into_iter().rev().find(|event| {
+            transcript.finish(now, &mut own_events);
+            let end = own_events.into_iter().rev().find(|event| {
                 matches!(
                     event,
                     AgentEvent::AgentCompleted { .. } | AgentEvent::AgentFailed { .. }
@@ -130,7 +130,7 @@ mod tests {
         let (mut agents, mut events) = (SubAgents::default(), Vec::new());
         let (since, now) = (Timestamp::default(), Timestamp::from_micros(1));
         agents.find(&conversation, since, &mut events);
-        agents.look(now, &mut events);
+        agents.read(now, &mut events);
         let registered = SubAgentEvent::Registered {
             id: "a1".into(),
             file: file.display().to_string(),
@@ -141,9 +141,9 @@ mod tests {
 
         fs::write(&file, format!("{PROMPT}\n{CALL}\n{RESULT}\n{ANSWER}\n")).unwrap();
         events.clear();
-        agents.look(now, &mut events);
+        agents.read(now, &mut events);
         agents.find(&conversation, since, &mut events);
-        agents.look(now, &mut events);
+        agents.read(now, &mut events);
         assert!(
             matches!(
                 &events[..],
@@ -163,7 +163,7 @@ mod tests {
         let (mut agents, mut events) = (SubAgents::default(), Vec::new());
         let later = Timestamp::from_micros(i64::MAX);
         agents.find(&home.path().join("S.jsonl"), later, &mut events);
-        agents.look(later, &mut events);
+        agents.read(later, &mut events);
         assert_eq!(events, []);
     }
 }

@@ -78,7 +78,7 @@ impl Transcript {
     }
 
     /// In which state its records leave the agent.
-    pub fn standing(&self) -> StreamStatus {
+    pub fn status(&self) -> StreamStatus {
         let read = || self.parser.status();
         self.rewritten.unwrap_or_else(read)
     }
@@ -123,7 +123,7 @@ impl Transcript {
         let file = File::open(&self.path)?;
         if !is_known {
             let is_first = self.identity.replace(identity).is_none();
-            self.rewritten = (!is_first && self.latest.is_some()).then(|| self.standing());
+            self.rewritten = (!is_first && self.latest.is_some()).then(|| self.status());
             self.parser = StreamParser::of(self.format);
             self.offset = metadata.len().saturating_sub(TAIL_BYTES_MAX);
             if self.rewritten.is_none() {
@@ -262,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_once_more_is_not_reported_again() {
+    fn rewritten_records_are_not_reported_again() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("session.jsonl");
         let since = at("2026-11-23T18:59:00Z");
@@ -279,16 +279,16 @@ mod tests {
         };
         let all = read(&mut transcript, &format!("{FIRST}\n{SECOND}\n"));
         assert_eq!(prompts(&all), ["one"]);
-        assert_eq!(transcript.standing(), StreamStatus::MaybeDone);
+        assert_eq!(transcript.status(), StreamStatus::MaybeDone);
         assert_eq!(read(&mut transcript, &format!("{FIRST}\n")), []);
         assert_eq!(
-            transcript.standing(),
+            transcript.status(),
             StreamStatus::MaybeDone,
             "not all of it is written"
         );
         let all = read(&mut transcript, &format!("{FIRST}\n{SECOND}\n{THIRD}\n"));
         assert_eq!(prompts(&all), ["two"]);
-        assert_eq!(transcript.standing(), StreamStatus::Working);
+        assert_eq!(transcript.status(), StreamStatus::Working);
     }
 
     #[test]
@@ -300,7 +300,7 @@ mod tests {
         let mut transcript = Transcript::new(path, StreamFormat::GeminiSession, since);
         let mut events = Vec::new();
         transcript.read(since, &mut events).unwrap();
-        assert_eq!(transcript.standing(), StreamStatus::MaybeDone);
+        assert_eq!(transcript.status(), StreamStatus::MaybeDone);
         transcript.turn_over(since, &mut events);
         assert_eq!(events, []);
         let later = at("2026-11-23T20:00:01Z");

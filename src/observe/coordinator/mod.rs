@@ -296,7 +296,7 @@ impl CoordinatorThread {
             }
             None => {
                 self.applied_listing = None;
-                self.targets.tell_absent(&self.watch.server, false);
+                self.targets.report_absent(&self.watch.server, false);
             }
         }
         self.is_first_round = false;
@@ -379,7 +379,7 @@ impl CoordinatorThread {
             }
         };
         let selected = self.targets.select(listing, is_observer);
-        self.targets.tell_absent(&self.watch.server, true);
+        self.targets.report_absent(&self.watch.server, true);
         let ids = selected.iter().map(|(session, _)| session.id).collect();
         for (session, selection) in selected {
             let key = SessionKey::new(&listing.server, session.id);
@@ -394,7 +394,7 @@ impl CoordinatorThread {
                 Some(_) => {}
                 None => {
                     // A session without a selected pane gets no poller.
-                    let is_selected = |state: &PaneState| selection.shows(&state.pane());
+                    let is_selected = |state: &PaneState| selection.contains(&state.pane());
                     if listing.panes_of(session.id).any(is_selected) {
                         self.start_poller(key, &session, listing, selection);
                     }

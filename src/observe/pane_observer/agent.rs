@@ -18,11 +18,11 @@ use crate::track::{Capture, Change};
 const JOINS: Duration = Duration::from_secs(5);
 
 /// The factor by which searches for an agent are rarer where one runs.
-const LOOKS_LATER: u32 = 8;
+const KNOWN_AGENT_FACTOR: u32 = 8;
 
 impl Pane {
     /// The title of a pane that is polled: of others, their bytes tell it sooner.
-    pub(super) fn titled(&mut self, title: &str, out: &mut PaneOutput<'_>) {
+    pub(super) fn update_title(&mut self, title: &str, out: &mut PaneOutput<'_>) {
         if self.title != title {
             title.clone_into(&mut self.title);
             if let Some(states) = &mut self.states {
@@ -34,17 +34,18 @@ impl Pane {
     }
 
     /// Reads the agent's state from a capture.
-    pub(super) fn judge(&mut self, look: &Capture, out: &mut PaneOutput<'_>) {
+    pub(super) fn judge(&mut self, capture: &Capture, out: &mut PaneOutput<'_>) {
         if self.states.is_some() {
-            self.shown = Some(streamed::screen_of(look));
+            self.shown = Some(streamed::screen_of(capture));
             if self.shows_agent() {
-                self.snapshots.shows(&streamed::screen_text(look), out.now);
+                self.snapshots
+                    .shows(&streamed::screen_text(capture), out.now);
             }
         }
         let states = self.states.as_mut();
-        let state = states.and_then(|states| states.handle_screen(look, out.now));
+        let state = states.and_then(|states| states.handle_screen(capture, out.now));
         self.emit_state(state, out);
-        self.read_screen(look, out);
+        self.read_screen(capture, out);
     }
 
     /// Returns true if an agent is known to run there, if only by its screen: on another host, or in a
@@ -87,18 +88,18 @@ impl Pane {
     }
 
     /// An agent works, and its conversation was not found.
-    pub(super) fn stop_looking(&mut self, out: &mut PaneOutput<'_>) {
-        if !matches!(self.joining, Joining::Looked(Some(until)) if until <= out.now) {
+    pub(super) fn give_up_joining(&mut self, out: &mut PaneOutput<'_>) {
+        if !matches!(self.joining, Joining::Searching(Some(until)) if until <= out.now) {
             return;
         }
         self.joining = Joining::None;
         let agent = self.states.as_ref().and_then(AgentStates::program);
         let agent = agent.map_or("an agent", AgentProgram::name);
-        let told = format!(
+        let message = format!(
             "the conversation of {agent} in pane {} is not found: its screen is reported",
             self.id
         );
-        out.emitter.warning(agent, &told);
+        out.emitter.warning(agent, &message);
     }
 
     pub(super) fn emit_state(&mut self, state: Option<ReportedState>, out: &mut PaneOutput<'_>) {
@@ -112,8 +113,8 @@ impl Pane {
             report.claim.state,
             AgentState::Working | AgentState::Waiting
         );
-        if is_busy && self.joining == Joining::Looked(None) {
-            self.joining = Joining::Looked(Some(out.now + JOINS));
+        if is_busy && self.joining == Joining::Searching(None) {
+            self.joining = Joining::Searching(Some(out.now + JOINS));
         }
         let is_end = report.claim.state == AgentState::Done;
         let is_shown = matches!(report.source, StateSource::Transcript | StateSource::Screen);
@@ -145,7 +146,7 @@ impl Pane {
     /// An agent runs in the pane, or none does any more.
     pub fn agent_runs(&mut self, agent: Option<(AgentProgram, bool)>, out: &mut PaneOutput<'_>) {
         self.joining = match &agent {
-            Some((_, true)) => Joining::Looked(None),
+            Some((_, true)) => Joining::Searching(None),
             Some((_, false)) | None => Joining::None,
         };
         self.read_state(AgentState::Done, out);
@@ -159,8 +160,8 @@ impl Pane {
             self.emit_state(state, out);
         }
         // The screen may not change any more.
-        if let Some(look) = self.shown() {
-            self.judge(&look, out);
+        if let Some(capture) = self.shown() {
+            self.judge(&capture, out);
         }
     }
 
@@ -170,23 +171,23 @@ impl Pane {
     }
 
     /// Returns whether an agent was looked for there.
-    pub fn was_looked_through(&self) -> bool {
-        self.looked_for_agent.get().is_some()
+    pub fn was_searched_for_agent(&self) -> bool {
+        self.agent_searched_at.get().is_some()
     }
 
     /// The program that tmux started in it, where an agent is to be looked for there.
-    pub fn looks_for_agent(&self, now: Instant, every: Duration) -> Option<u32> {
+    pub fn begin_agent_search(&self, now: Instant, every: Duration) -> Option<u32> {
         // That an agent is gone is seen without being asked.
         let every = match self.has_agent() {
-            true => every * LOOKS_LATER,
+            true => every * KNOWN_AGENT_FACTOR,
             false => every,
         };
         let is_due = |at: Instant| now.saturating_duration_since(at) >= every;
         let wants = self.states.is_some() && self.shape.dead.is_none();
-        if !wants || !self.looked_for_agent.get().is_none_or(is_due) {
+        if !wants || !self.agent_searched_at.get().is_none_or(is_due) {
             return None;
         }
-        self.looked_for_agent.set(Some(now));
+        self.agent_searched_at.set(Some(now));
         Some(self.shape.pid).filter(|pid| *pid != 0)
     }
 

@@ -264,7 +264,7 @@ fn own_claim(state: AgentState, asks: Option<String>, detail: &str) -> StateClai
     }
 }
 
-/// Returns whether a program shows files, whose text may look like an agent's screen.
+/// Returns whether a program shows files, whose text may capture like an agent's screen.
 fn shows_files(program: &str) -> bool {
     const PROGRAMS: &[&str] = &[
         "bat", "cat", "emacs", "grep", "head", "hx", "less", "man", "more", "most", "nano", "nvim",

@@ -19,7 +19,7 @@ const STATUS_COMES: Duration = Duration::from_secs(2);
 
 impl Pane {
     pub(super) fn opened(&mut self, state: &PaneState, out: &mut PaneOutput<'_>) {
-        (self.dead, self.dying, self.has_begun_anew) = (None, None, false);
+        (self.dead, self.dying, self.has_new_program) = (None, None, false);
         self.ended = None;
         out.emitter
             .pane_opened(&self.id, state.width, state.height, &state.command);
@@ -32,7 +32,7 @@ impl Pane {
 
     /// The pane is gone. `server_bytes` is what its server has read by now. How its program ended, and
     /// its last bytes, may yet come.
-    pub fn is_gone(&mut self, server_bytes: Option<u64>, now: Instant) {
+    pub fn mark_gone(&mut self, server_bytes: Option<u64>, now: Instant) {
         self.gone.get_or_insert((now, server_bytes));
     }
 
@@ -43,7 +43,7 @@ impl Pane {
             .last_news
             .is_some_and(|at| gone_at.saturating_duration_since(at) < JUST_ACTIVE);
         let (changes, all_came) = match &mut self.follow {
-            Follow::Looks(tracker) => (tracker.end(), false),
+            Follow::Captures(tracker) => (tracker.end(), false),
             Follow::Bytes(stream) => (stream.end(out.now), stream.is_complete()),
         };
         self.emit(changes, out);
@@ -84,14 +84,14 @@ impl Pane {
     }
 
     /// Nothing of what it printed was seen.
-    pub fn is_missing_all(&mut self, now: Instant) {
+    pub fn mark_output_missing(&mut self, now: Instant) {
         // By the bytes that the server has read, some came after the capture.
         (self.bytes_after, self.last_news) = (Some(0), Some(now));
     }
 
     /// The pane is another session's from now on, and is reported there from where it was.
     pub fn leave(&mut self, out: &mut PaneOutput<'_>) {
-        self.follow_looks(out);
+        self.follow_captures(out);
         self.finish(out);
         out.emitter
             .pane_closed(&self.id, PaneCloseReason::Moved, None);
@@ -109,7 +109,7 @@ impl Pane {
     /// Reports what is pending: the observer stops and the pane remains.
     pub fn detach(&mut self, out: &mut PaneOutput<'_>) {
         let changes = match &mut self.follow {
-            Follow::Looks(tracker) => tracker.detach(),
+            Follow::Captures(tracker) => tracker.detach(),
             Follow::Bytes(stream) => stream.detach(out.now),
         };
         self.emit(changes, out);

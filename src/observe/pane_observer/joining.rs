@@ -9,7 +9,7 @@ pub(super) enum Joining {
     None,
     /// It is not found yet; an agent that has not been given anything to do has none. Once it works, it
     /// is looked for until then.
-    Looked(Option<Instant>),
+    Searching(Option<Instant>),
     /// It is.
     Joined,
 }

@@ -68,13 +68,13 @@ pub(in crate::observe) enum Begin<'a> {
 pub(in crate::observe) struct Pane {
     id: PaneId,
     follow: Follow,
-    pace: RevisionThrottle,
+    throttle: RevisionThrottle,
     /// Its size and its program, as last reported.
     shape: PaneNumbers,
     /// The last capture; `None` where it does not tell what has changed since.
     seen: Option<CaptureDigest>,
     /// When the last capture was taken, on the captures' clock, and how long what it showed must stand.
-    looked_at: Duration,
+    captured_at: Duration,
     settle: Duration,
     /// The last capture was too short.
     pub deeper: bool,
@@ -96,7 +96,7 @@ pub(in crate::observe) struct Pane {
     states: Option<AgentStates>,
     conversations: Conversations,
     /// When turns and states are to be looked for in what the bytes have made.
-    glance_at: Option<Instant>,
+    judge_at: Option<Instant>,
     /// Its screen when it was judged last; none where agents are not looked for.
     shown: Option<Capture>,
     /// The pane's title, as far as it is known.
@@ -109,9 +109,9 @@ pub(in crate::observe) struct Pane {
     snapshots: Snapshots,
     pub views: Views,
     /// When its agent was looked for last.
-    looked_for_agent: Cell<Option<Instant>>,
+    agent_searched_at: Cell<Option<Instant>>,
     /// Its program has ended, and another one's bytes have come.
-    has_begun_anew: bool,
+    has_new_program: bool,
     /// Decides whether its pipe may be opened.
     piping: Piping,
     /// It is streamed where its pipe is free.
@@ -121,13 +121,13 @@ pub(in crate::observe) struct Pane {
 /// By what a pane is followed.
 #[derive(Debug)]
 enum Follow {
-    Looks(Box<Tracker>),
+    Captures(Box<Tracker>),
     Bytes(Box<StreamedPane>),
 }
 
 impl Default for Follow {
     fn default() -> Self {
-        Self::Looks(Box::new(Tracker::baseline(&Capture::default())))
+        Self::Captures(Box::new(Tracker::baseline(&Capture::default())))
     }
 }
 
@@ -160,17 +160,13 @@ impl Pane {
         out: &mut PaneOutput<'_>,
     ) -> Self {
         let digest = std::mem::take(&mut captured.digest);
-        let PaneCapture {
-            state,
-            capture: look,
-            ..
-        } = &*captured;
+        let PaneCapture { state, capture, .. } = &*captured;
         let begin = options.begin;
         let (mut tracker, changes) = match begin {
-            Begin::Baseline => (Tracker::baseline(look), Vec::new()),
-            Begin::Fresh => Tracker::fresh(look),
+            Begin::Baseline => (Tracker::baseline(capture), Vec::new()),
+            Begin::Fresh => Tracker::fresh(capture),
             Begin::Resume(resume_point) => {
-                Tracker::resume(look, &resume_point.lines(), resume_point.next_line())
+                Tracker::resume(capture, &resume_point.lines(), resume_point.next_line())
             }
         };
         tracker.set_settle_period(options.settle);
@@ -181,26 +177,28 @@ impl Pane {
             }
             Begin::Fresh => None,
         };
-        let mut turns = options.turns.map(|rules| PaneTurns::new(rules, look));
+        let mut turns = options.turns.map(|rules| PaneTurns::new(rules, capture));
         if let Some(turns) = &mut turns {
-            turns.handle_capture(look, &tracker);
+            turns.handle_capture(capture, &tracker);
             match begin {
-                Begin::Baseline => turns.set_baseline(tracker.lines(), tracker.next_line(), look),
+                Begin::Baseline => {
+                    turns.set_baseline(tracker.lines(), tracker.next_line(), capture)
+                }
                 Begin::Fresh => {}
                 Begin::Resume(resume_point) => {
                     let lines = resume_point.lines();
                     let lines = lines.iter().map(|(number, text)| (*number, text.as_str()));
-                    turns.set_baseline(lines, resume_point.next_line(), look);
+                    turns.set_baseline(lines, resume_point.next_line(), capture);
                 }
             }
         }
         let mut pane = Self {
             id: state.pane(),
-            follow: Follow::Looks(Box::new(tracker)),
-            pace: RevisionThrottle::default(),
+            follow: Follow::Captures(Box::new(tracker)),
+            throttle: RevisionThrottle::default(),
             shape: state.numbers,
             seen: Some(digest),
-            looked_at: look.at,
+            captured_at: capture.at,
             settle: options.settle,
             deeper: false,
             dead: None,
@@ -208,12 +206,12 @@ impl Pane {
             gone: None,
             dying: None,
             last_news: None,
-            bytes_after: look.bytes_after,
+            bytes_after: capture.bytes_after,
             others_print: false,
             turns,
             states: options.states.map(|rules| AgentStates::new(rules, out.now)),
             conversations: options.conversations.clone(),
-            glance_at: None,
+            judge_at: None,
             shown: None,
             title: state.title.clone(),
             joining: Joining::None,
@@ -221,8 +219,8 @@ impl Pane {
             shows_screen: options.shows_screen,
             snapshots: Snapshots::default(),
             views: Views::default(),
-            looked_for_agent: Cell::new(None),
-            has_begun_anew: false,
+            agent_searched_at: Cell::new(None),
+            has_new_program: false,
             piping: Piping::default(),
             streams: options.streams,
         };
@@ -239,18 +237,18 @@ impl Pane {
             pane.emit_one(lines, out);
         }
         pane.emit(changes, out);
-        pane.judge(look, out);
-        pane.note_death(look.dead, out);
+        pane.judge(capture, out);
+        pane.note_death(capture.dead, out);
         pane
     }
 
     /// Returns what to ask for, until there is something to tell.
-    pub fn want(&self) -> PaneRequest {
+    pub fn request(&self) -> PaneRequest {
         let tracker = match &self.follow {
-            Follow::Looks(tracker) => tracker,
+            Follow::Captures(tracker) => tracker,
             Follow::Bytes(_) => return PaneRequest::Shape(self.shape),
         };
-        let settles = self.looked_at + self.settle;
+        let settles = self.captured_at + self.settle;
         PaneRequest::Capture(CaptureRequest {
             // A capture that was too short has to be taken again, whether anything changed or not.
             known: self.seen.clone().filter(|_| !self.deeper),
@@ -273,17 +271,17 @@ impl Pane {
         let states = self.states.as_ref().and_then(AgentStates::deadline);
         let stream = self.stream().and_then(StreamedPane::deadline);
         let pipe = self.piping.deadline().filter(|_| self.stream().is_none());
-        let pace = self.pace.deadline();
-        let (glance, death) = (self.glance_at, self.death_due());
+        let throttle = self.throttle.deadline();
+        let (judging, death) = (self.judge_at, self.death_due());
         let snapshot = self.snapshots.next_due();
         let joining = match self.joining {
-            Joining::Looked(until) => until,
+            Joining::Searching(until) => until,
             Joining::None | Joining::Joined => None,
         };
         let reading = self.reading.as_ref().and_then(|reading| reading.next_due());
         let view = self.views.next_due(self.last_news);
         let due = [
-            pace, turns, states, stream, glance, pipe, death, snapshot, joining, reading, view,
+            throttle, turns, states, stream, judging, pipe, death, snapshot, joining, reading, view,
         ];
         due.into_iter().flatten().min()
     }
@@ -295,12 +293,12 @@ impl Pane {
 
     /// Reports what was held back and is due. Whether something else is to be asked for.
     pub fn emit_due(&mut self, out: &mut PaneOutput<'_>) -> bool {
-        for paced in self.pace.due(out.now) {
-            self.emit_one(paced, out);
+        for throttled in self.throttle.due(out.now) {
+            self.emit_one(throttled, out);
         }
         let streamed = self.emit_streamed(out);
         self.emit_death(out);
-        self.piping.passed(out.now);
+        self.piping.handle_timeout(out.now);
         let due = self
             .turns
             .as_mut()
@@ -321,7 +319,7 @@ impl Pane {
         self.emit_state(state, out);
         self.read_due(out);
         self.emit_snapshot(out);
-        self.stop_looking(out);
+        self.give_up_joining(out);
         if self.views.take_due(self.last_news, out.now) {
             out.emitter.pane_seen(&self.id, PaneViewer::Client);
         }
@@ -336,7 +334,7 @@ impl Pane {
     }
 
     /// Takes the numbers of a listing or a capture.
-    pub fn shaped(&mut self, shape: PaneNumbers, out: &mut PaneOutput<'_>) {
+    pub fn update_shape(&mut self, shape: PaneNumbers, out: &mut PaneOutput<'_>) {
         let old = std::mem::replace(&mut self.shape, shape);
         if old.pid != shape.pid && shape.dead.is_none() {
             self.ended = None;
@@ -345,19 +343,19 @@ impl Pane {
             out.emitter
                 .pane_resized(&self.id, shape.width, shape.height);
         }
-        self.reshaped(old);
+        self.handle_reshape(old);
     }
 
     /// Takes a time at which the pane was certain to show the last capture.
-    pub fn proved(&mut self, proof: Freshness) {
-        if proof.at >= self.looked_at {
+    pub fn confirm_unchanged(&mut self, proof: Freshness) {
+        if proof.at >= self.captured_at {
             self.bytes_after = proof.server_bytes.max(self.bytes_after);
         }
     }
 
     fn tracker(&self) -> &Tracker {
         match &self.follow {
-            Follow::Looks(tracker) => tracker,
+            Follow::Captures(tracker) => tracker,
             Follow::Bytes(stream) => stream.tracker(),
         }
     }

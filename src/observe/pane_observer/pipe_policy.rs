@@ -65,7 +65,7 @@ impl PipeNews {
 #[derive(Debug)]
 pub(super) struct Piping {
     /// Another program has it.
-    is_theirs: bool,
+    is_foreign: bool,
     /// Ours was closed in order, and the next capture tells why.
     was_closed: bool,
     /// When the drain was lost.
@@ -81,7 +81,7 @@ pub(super) struct Piping {
 impl Default for Piping {
     fn default() -> Self {
         Self {
-            is_theirs: false,
+            is_foreign: false,
             was_closed: false,
             lost_at: None,
             freed_at: None,
@@ -94,12 +94,12 @@ impl Default for Piping {
 impl Piping {
     /// Returns whether a pipe may be opened now.
     pub fn may_open(&self, now: Instant) -> bool {
-        !self.is_theirs && !self.was_closed && self.is_time(now)
+        !self.is_foreign && !self.was_closed && self.is_time(now)
     }
 
     /// Returns whether the listing is to be asked if another program still has the pipe.
-    pub fn wants_recheck(&self, now: Instant) -> bool {
-        self.is_theirs && self.is_time(now)
+    pub fn needs_recheck(&self, now: Instant) -> bool {
+        self.is_foreign && self.is_time(now)
     }
 
     fn is_time(&self, now: Instant) -> bool {
@@ -112,7 +112,7 @@ impl Piping {
     }
 
     /// The deadline has passed: what was waited for is asked for with the captures that follow.
-    pub fn passed(&mut self, now: Instant) {
+    pub fn handle_timeout(&mut self, now: Instant) {
         self.not_before = self.not_before.filter(|at| *at > now);
     }
 
@@ -123,17 +123,17 @@ impl Piping {
 
     /// Ours is open.
     pub fn opened(&mut self) {
-        (self.is_theirs, self.was_closed) = (false, false);
+        (self.is_foreign, self.was_closed) = (false, false);
         (self.lost_at, self.not_before) = (None, None);
     }
 
     /// And its drain is there.
-    pub fn drain_came(&mut self) {
+    pub fn drain_connected(&mut self) {
         self.wait = RETRY;
     }
 
     /// The drain does not come. Whether that is the first time since one came.
-    pub fn drain_did_not_come(&mut self, now: Instant) -> bool {
+    pub fn drain_timed_out(&mut self, now: Instant) -> bool {
         let is_first = self.wait == RETRY;
         self.lost_at = Some(now);
         self.not_before = Some(now + self.wait);
@@ -153,24 +153,24 @@ impl Piping {
     }
 
     /// Ours was to be opened, and a pipe was there.
-    pub fn was_taken(&mut self, now: Instant) -> Option<PipeNews> {
+    pub fn opening_refused(&mut self, now: Instant) -> Option<PipeNews> {
         if self.lost_at.is_some_and(|at| now < at + NOTICED) {
             self.not_before = Some(now + RETRY_LOST);
             return None;
         }
-        self.is_theirs(now).then_some(PipeNews::Taken)
+        self.note_foreign(now).then_some(PipeNews::Taken)
     }
 
     /// A capture that was asked for after ours had ended: whether there is a pipe now, and whether
     /// the pane's program continues.
-    pub fn captured(&mut self, piped: bool, goes_on: bool, now: Instant) -> Option<PipeNews> {
+    pub fn captured(&mut self, piped: bool, continues: bool, now: Instant) -> Option<PipeNews> {
         if !std::mem::take(&mut self.was_closed) {
             return None;
         }
-        match (piped, goes_on) {
+        match (piped, continues) {
             // tmux closed it with the program: that is not the user's doing.
             (_, false) => None,
-            (true, true) => self.is_theirs(now).then_some(PipeNews::Replaced),
+            (true, true) => self.note_foreign(now).then_some(PipeNews::Replaced),
             (false, true) => {
                 self.not_before = Some(now + USERS_TURN);
                 Some(PipeNews::Closed)
@@ -186,10 +186,10 @@ impl Piping {
         if piped {
             let may_be_ours = self.lost_at.is_some_and(|at| now < at + NOTICED);
             let was_theirs = self.freed_at.is_some_and(|at| now < at + STALE);
-            let is_new = !may_be_ours && self.is_theirs(now) && !was_theirs;
+            let is_new = !may_be_ours && self.note_foreign(now) && !was_theirs;
             return is_new.then_some(PipeNews::Taken);
         }
-        if !std::mem::take(&mut self.is_theirs) {
+        if !std::mem::take(&mut self.is_foreign) {
             return None;
         }
         self.not_before = Some(now + USERS_TURN);
@@ -199,9 +199,9 @@ impl Piping {
     }
 
     /// Another program has it. Whether that is new.
-    fn is_theirs(&mut self, now: Instant) -> bool {
+    fn note_foreign(&mut self, now: Instant) -> bool {
         self.not_before = Some(now + RECHECK);
-        !std::mem::replace(&mut self.is_theirs, true)
+        !std::mem::replace(&mut self.is_foreign, true)
     }
 }
 
@@ -233,12 +233,12 @@ mod tests {
     #[test]
     fn another_programs_pipe_is_waited_for_and_then_left_free_for_a_minute() {
         let (mut piping, now) = (Piping::default(), Instant::now());
-        assert_eq!(piping.was_taken(now), Some(PipeNews::Taken));
-        assert_eq!(piping.was_taken(now), None, "once");
+        assert_eq!(piping.opening_refused(now), Some(PipeNews::Taken));
+        assert_eq!(piping.opening_refused(now), None, "once");
         assert!(!piping.may_open(now + 600 * SECOND));
-        assert!(piping.wants_recheck(now + 5 * SECOND));
+        assert!(piping.needs_recheck(now + 5 * SECOND));
         assert_eq!(piping.listed(true, now + 5 * SECOND), None);
-        assert!(!piping.wants_recheck(now + 6 * SECOND));
+        assert!(!piping.needs_recheck(now + 6 * SECOND));
         let freed = now + 10 * SECOND;
         assert_eq!(piping.listed(false, freed), Some(PipeNews::Free));
         assert_eq!(piping.listed(false, freed), None);
@@ -271,18 +271,18 @@ mod tests {
         piping.opened();
         piping.ended(false, now);
         assert!(piping.may_open(now));
-        assert_eq!(piping.was_taken(now), None);
+        assert_eq!(piping.opening_refused(now), None);
         assert!(piping.may_open(now + RETRY_LOST) && !piping.may_open(now));
-        assert_eq!(piping.was_taken(now + SECOND), Some(PipeNews::Taken));
+        assert_eq!(piping.opening_refused(now + SECOND), Some(PipeNews::Taken));
     }
 
     #[test]
     fn drains_that_do_not_come_are_tried_less_and_less() {
         let (mut piping, now) = (Piping::default(), Instant::now());
-        assert!(piping.drain_did_not_come(now));
-        assert!(!piping.drain_did_not_come(now));
+        assert!(piping.drain_timed_out(now));
+        assert!(!piping.drain_timed_out(now));
         assert_eq!(piping.deadline(), Some(now + 10 * SECOND));
-        piping.drain_came();
-        assert!(piping.drain_did_not_come(now));
+        piping.drain_connected();
+        assert!(piping.drain_timed_out(now));
     }
 }

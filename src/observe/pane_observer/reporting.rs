@@ -16,15 +16,15 @@ impl Pane {
         deepest: bool,
         out: &mut PaneOutput<'_>,
     ) {
-        self.follow_looks(out);
-        let Follow::Looks(tracker) = &mut self.follow else {
+        self.follow_captures(out);
+        let Follow::Captures(tracker) = &mut self.follow else {
             return;
         };
         let digest = std::mem::take(&mut captured.digest);
         let PaneCapture { state, capture, .. } = &*captured;
         let respawned = capture.pid != self.shape.pid;
-        let goes_on = capture.dead.is_none() && !respawned;
-        let closed = self.piping.captured(state.piped, goes_on, out.now);
+        let continues = capture.dead.is_none() && !respawned;
+        let closed = self.piping.captured(state.piped, continues, out.now);
         let outcome = if deepest {
             TrackerOutput::Changes(tracker.apply_deepest(capture))
         } else {
@@ -32,14 +32,14 @@ impl Pane {
         };
         let had_changes = tracker.had_changes();
         self.report_pipe(closed, out);
-        self.piped(state.piped, out);
-        self.titled(&state.title, out);
-        self.shaped(state.numbers, out);
+        self.update_piped(state.piped, out);
+        self.update_title(&state.title, out);
+        self.update_shape(state.numbers, out);
         let TrackerOutput::Changes(changes) = outcome else {
             self.deeper = true;
             return;
         };
-        self.looked_at = capture.at;
+        self.captured_at = capture.at;
         // A full-screen program came after the listing: the screen behind it was not captured.
         self.deeper = capture.alternate && capture.saved.is_none() && !deepest;
         if had_changes {
@@ -48,7 +48,7 @@ impl Pane {
         if self.dead.is_some() && respawned {
             self.opened(state, out);
         }
-        if let (Some(turns), Follow::Looks(tracker)) = (&mut self.turns, &self.follow) {
+        if let (Some(turns), Follow::Captures(tracker)) = (&mut self.turns, &self.follow) {
             turns.handle_capture(capture, tracker);
         }
         self.emit(changes, out);
@@ -67,10 +67,10 @@ impl Pane {
     ) {
         let grew = proof.server_bytes.zip(self.bytes_after);
         self.others_print = grew.is_some_and(|(now, then)| now > then);
-        self.proved(proof);
-        self.piped(state.piped, out);
-        self.titled(&state.title, out);
-        let Follow::Looks(tracker) = &mut self.follow else {
+        self.confirm_unchanged(proof);
+        self.update_piped(state.piped, out);
+        self.update_title(&state.title, out);
+        let Follow::Captures(tracker) = &mut self.follow else {
             return;
         };
         if let Some(seen) = &mut self.seen {
@@ -84,8 +84,8 @@ impl Pane {
     }
 
     pub(super) fn finish(&mut self, out: &mut PaneOutput<'_>) {
-        for paced in self.pace.finish() {
-            self.emit_one(paced, out);
+        for throttled in self.throttle.finish() {
+            self.emit_one(throttled, out);
         }
     }
 
@@ -101,11 +101,11 @@ impl Pane {
             turns.clear();
         }
         if turns.is_empty() {
-            return self.emit_paced(changes, out);
+            return self.emit_throttled(changes, out);
         }
         for change in changes {
             let Change::Lines { first_line, chunk } = change else {
-                self.emit_paced(vec![change], out);
+                self.emit_throttled(vec![change], out);
                 continue;
             };
             let (mut line, mut rest) = (first_line, chunk.as_str());
@@ -123,7 +123,7 @@ impl Pane {
             if !rest.is_empty() {
                 let chunk = rest.to_owned();
                 let first_line = line;
-                self.emit_paced(vec![Change::Lines { first_line, chunk }], out);
+                self.emit_throttled(vec![Change::Lines { first_line, chunk }], out);
             }
         }
         // Those whose markers are not among the new lines.
@@ -140,15 +140,15 @@ impl Pane {
         out.turn_completed(&self.id, &turn.marker, &turn.summary, None);
     }
 
-    pub(super) fn emit_paced(&mut self, changes: Vec<Change>, out: &mut PaneOutput<'_>) {
-        for paced in self.pace.throttle(changes, out.now) {
-            self.emit_one(paced, out);
+    pub(super) fn emit_throttled(&mut self, changes: Vec<Change>, out: &mut PaneOutput<'_>) {
+        for throttled in self.throttle.throttle(changes, out.now) {
+            self.emit_one(throttled, out);
         }
     }
 
     /// Emits a change as an event: for the log as well, or for live subscribers only.
-    pub(super) fn emit_one(&self, paced: Throttled, out: &mut PaneOutput<'_>) {
-        let (change, is_logged) = match paced {
+    pub(super) fn emit_one(&self, throttled: Throttled, out: &mut PaneOutput<'_>) {
+        let (change, is_logged) = match throttled {
             Throttled::Logged(change) => (change, true),
             Throttled::Live(change) => (change, false),
         };
@@ -218,7 +218,7 @@ impl Pane {
     /// changed since has none.
     pub(super) fn styles(&self, first_line: i64, text: &str) -> Styles {
         match &self.follow {
-            Follow::Looks(_) => Styles::default(),
+            Follow::Captures(_) => Styles::default(),
             Follow::Bytes(stream) => stream.styles(first_line, text),
         }
     }

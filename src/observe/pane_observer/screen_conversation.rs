@@ -7,12 +7,12 @@ use crate::track::Capture;
 
 impl Pane {
     /// Reads the conversation from a capture. The rows of a program that is not full-screen are lines.
-    pub(super) fn read_screen(&mut self, look: &Capture, out: &mut PaneOutput<'_>) {
-        if !look.alternate || look.dead.is_some() {
+    pub(super) fn read_screen(&mut self, capture: &Capture, out: &mut PaneOutput<'_>) {
+        if !capture.alternate || capture.dead.is_some() {
             return;
         }
         if let Some(reading) = &mut self.reading {
-            reading.hold(look, out.now);
+            reading.hold(capture, out.now);
         }
         self.read_due(out);
     }
@@ -52,7 +52,7 @@ impl Pane {
         let id = out.emitter.execution_id();
         for event in events {
             let agent = (reading.agent.name(), reading.markers.as_ref());
-            if let Some(event) = reading.telling.convert(event, id, agent, &self.id) {
+            if let Some(event) = reading.converter.convert(event, id, agent, &self.id) {
                 out.emitter.emit(event);
             }
         }

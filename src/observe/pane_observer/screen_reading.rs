@@ -22,7 +22,7 @@ pub(super) struct Reading {
     pub size: (u32, u32),
     /// Screens that are not read yet, and when they were shown.
     held: VecDeque<(Instant, Vec<String>)>,
-    pub telling: AgentEventConverter,
+    pub converter: AgentEventConverter,
 }
 
 impl Reading {
@@ -33,7 +33,7 @@ impl Reading {
             reader: ScreenReader::new(program),
             size: (0, 0),
             held: VecDeque::new(),
-            telling: AgentEventConverter::for_screen(),
+            converter: AgentEventConverter::for_screen(),
         }
     }
 
@@ -48,12 +48,12 @@ impl Reading {
         [self.reader.deadline(), held].into_iter().flatten().min()
     }
 
-    pub fn hold(&mut self, look: &Capture, now: Instant) {
-        let size = (look.width, look.height);
+    pub fn hold(&mut self, capture: &Capture, now: Instant) {
+        let size = (capture.width, capture.height);
         if std::mem::replace(&mut self.size, size) != size {
             self.held.clear();
         }
-        let rows = look.rows[look.history_rows()..].iter();
+        let rows = capture.rows[capture.history_rows()..].iter();
         let rows = rows.map(|row| row.text.clone()).collect();
         self.held.push_back((now, rows));
     }

@@ -13,20 +13,20 @@ use crate::track::{Capture, PaneNumbers, SyncPoint};
 
 /// Time after a change until the stream's screen is passed to the readers of screens: as often as
 /// looks come at their fastest would be a waste, since agents are read in seconds.
-const GLANCE: Duration = Duration::from_millis(100);
+const JUDGE_DELAY: Duration = Duration::from_millis(100);
 
 impl Pane {
     pub(super) fn stream(&self) -> Option<&StreamedPane> {
         match &self.follow {
             Follow::Bytes(stream) => Some(stream),
-            Follow::Looks(_) => None,
+            Follow::Captures(_) => None,
         }
     }
 
     pub(super) fn stream_mut(&mut self) -> Option<&mut StreamedPane> {
         match &mut self.follow {
             Follow::Bytes(stream) => Some(stream),
-            Follow::Looks(_) => None,
+            Follow::Captures(_) => None,
         }
     }
 
@@ -41,27 +41,27 @@ impl Pane {
     }
 
     /// Returns whether a pipe is to be opened, now.
-    pub fn wants_pipe(&self, now: Instant) -> bool {
+    pub fn may_open_pipe(&self, now: Instant) -> bool {
         self.piping.may_open(now)
             && self.stream().is_none_or(StreamedPane::is_over)
             && self.shape.dead.is_none()
     }
 
     /// Returns whether it is to be looked at, since nothing comes through its pipe any more.
-    pub fn wants_look(&self) -> bool {
+    pub fn needs_capture(&self) -> bool {
         self.stream().is_some_and(StreamedPane::is_over)
     }
 
     /// No pipe can be asked for.
-    pub fn has_no_place(&mut self, now: Instant) {
+    pub fn cannot_open_pipe(&mut self, now: Instant) {
         self.piping.cannot_open(now);
     }
 
-    /// No pipe could be opened; `theirs`: because another program has one open.
-    pub fn has_no_pipe(&mut self, theirs: bool, out: &PaneOutput<'_>) {
-        match theirs {
+    /// No pipe could be opened; `is_foreign`: because another program has one open.
+    pub fn pipe_not_opened(&mut self, is_foreign: bool, out: &PaneOutput<'_>) {
+        match is_foreign {
             true => {
-                let news = self.piping.was_taken(out.now);
+                let news = self.piping.opening_refused(out.now);
                 self.report_pipe(news, out);
             }
             false => self.piping.cannot_open(out.now),
@@ -69,12 +69,12 @@ impl Pane {
     }
 
     /// Returns whether the listing is to be asked if another program still has the pipe.
-    pub fn wants_pipe_recheck(&self, now: Instant) -> bool {
-        self.piping.wants_recheck(now)
+    pub fn needs_pipe_recheck(&self, now: Instant) -> bool {
+        self.piping.needs_recheck(now)
     }
 
     /// Takes from the listing whether there is a pipe.
-    pub(super) fn piped(&mut self, piped: bool, out: &PaneOutput<'_>) {
+    pub(super) fn update_piped(&mut self, piped: bool, out: &PaneOutput<'_>) {
         if self.stream().is_none() {
             let news = self.piping.listed(piped, out.now);
             self.report_pipe(news, out);
@@ -89,10 +89,10 @@ impl Pane {
     }
 
     /// Returns the request for a sync point, or for a comparison with the stream.
-    pub fn want_seam(&self, open: Option<String>) -> PaneRequest {
+    pub fn resync_request(&self, open: Option<String>) -> PaneRequest {
         let margin = match &self.follow {
             _ if self.requests_all() => Margin::All,
-            Follow::Looks(tracker) => Margin::Rows(BASELINE_ROWS.max(tracker.margin())),
+            Follow::Captures(tracker) => Margin::Rows(BASELINE_ROWS.max(tracker.margin())),
             Follow::Bytes(stream) => Margin::Rows(BASELINE_ROWS.max(stream.rows_to_compare())),
         };
         // By how much the history has grown, the stream knows better.
@@ -108,66 +108,71 @@ impl Pane {
     /// short, or it is not known by how much the history has grown since.
     pub fn requests_all(&self) -> bool {
         match &self.follow {
-            Follow::Looks(_) => self.deeper || self.seen.is_none(),
+            Follow::Captures(_) => self.deeper || self.seen.is_none(),
             Follow::Bytes(stream) => stream.is_over(),
         }
     }
 
     /// Returns whether a capture is configured to compare with what the bytes have made.
-    pub fn wants_check(&self, now: Instant) -> bool {
+    pub fn needs_check(&self, now: Instant) -> bool {
         self.stream().is_some_and(|stream| stream.needs_check(now))
     }
 
     /// Changes to streaming, from a capture that the tracker has just taken.
-    pub fn follow_bytes(&mut self, seam: &SyncPoint, token: PipeToken, times: (Instant, Instant)) {
-        if let Follow::Looks(tracker) = std::mem::take(&mut self.follow) {
-            let stream = StreamedPane::new(*tracker, seam, token, times);
+    pub fn follow_bytes(
+        &mut self,
+        sync_point: &SyncPoint,
+        token: PipeToken,
+        times: (Instant, Instant),
+    ) {
+        if let Follow::Captures(tracker) = std::mem::take(&mut self.follow) {
+            let stream = StreamedPane::new(*tracker, sync_point, token, times);
             self.follow = Follow::Bytes(Box::new(stream));
         }
         self.piping.opened();
     }
 
     /// Changes to polling, if the pane is streamed.
-    pub fn follow_looks(&mut self, out: &mut PaneOutput<'_>) {
+    pub fn follow_captures(&mut self, out: &mut PaneOutput<'_>) {
         if self.stream().is_none() {
             return;
         }
         if let Follow::Bytes(stream) = std::mem::take(&mut self.follow) {
             let (mut tracker, changes) = stream.into_polled(out.now);
             tracker.set_settle_period(self.settle);
-            self.follow = Follow::Looks(Box::new(tracker));
-            (self.seen, self.bytes_after, self.glance_at) = (None, None, None);
+            self.follow = Follow::Captures(Box::new(tracker));
+            (self.seen, self.bytes_after, self.judge_at) = (None, None, None);
             self.deeper = false;
             self.emit(changes, out);
         }
     }
 
     /// Its drain is there.
-    pub fn pipe_begun(&mut self) {
+    pub fn drain_connected(&mut self) {
         if let Some(stream) = self.stream_mut() {
             stream.drain_connected();
         }
-        self.piping.drain_came();
+        self.piping.drain_connected();
     }
 
     /// Nothing more comes through its pipe.
-    pub fn pipe_over(&mut self, in_order: bool, out: &PaneOutput<'_>) {
+    pub fn pipe_ended(&mut self, in_order: bool, out: &PaneOutput<'_>) {
         let Some(stream) = self.stream_mut() else {
             return;
         };
         stream.pipe_ended(in_order);
         self.piping.ended(in_order, out.now);
         if !in_order {
-            let told = format!(
+            let message = format!(
                 "the drain of pane {} is gone, and with it what it had",
                 self.id
             );
-            out.emitter.warning("tmux", &told);
+            out.emitter.warning("tmux", &message);
         }
     }
 
     pub(super) fn respawned(&mut self, out: &mut PaneOutput<'_>) {
-        if self.dead.is_none() || std::mem::replace(&mut self.has_begun_anew, true) {
+        if self.dead.is_none() || std::mem::replace(&mut self.has_new_program, true) {
             return;
         }
         if let Some(stream) = self.stream_mut() {
@@ -177,7 +182,7 @@ impl Pane {
     }
 
     /// Bytes are missing here.
-    pub fn missed(&mut self, dropped: DroppedBytes, out: &mut PaneOutput<'_>) {
+    pub fn bytes_dropped(&mut self, dropped: DroppedBytes, out: &mut PaneOutput<'_>) {
         if let Some(stream) = self.stream_mut() {
             let changes = stream.bytes_dropped(dropped, out.now);
             self.emit_of_stream(changes, out);
@@ -195,14 +200,14 @@ impl Pane {
     }
 
     /// A capture to compare with is asked for.
-    pub fn comparing(&mut self) {
+    pub fn check_requested(&mut self) {
         if let Some(stream) = self.stream_mut() {
             stream.check_requested();
         }
     }
 
     /// It could not be taken, if it was asked for.
-    pub fn not_compared(&mut self, now: Instant) {
+    pub fn check_failed(&mut self, now: Instant) {
         if let Some(stream) = self.stream_mut() {
             stream.check_failed(now);
         }
@@ -210,24 +215,24 @@ impl Pane {
 
     /// The drain's mark. What the pane shows, where it could be compared, and whether that was
     /// something else than its bytes had made.
-    pub fn marked(&mut self, out: &mut PaneOutput<'_>) -> Option<(SyncPoint, bool)> {
+    pub fn handle_mark(&mut self, out: &mut PaneOutput<'_>) -> Option<(SyncPoint, bool)> {
         let compared = self.stream_mut()?.handle_mark(out.now);
         self.emit_of_stream(compared.changes, out);
-        let seam = compared.seam?;
-        self.note_death(seam.capture.dead, out);
-        Some((seam, compared.differed))
+        let sync_point = compared.sync_point?;
+        self.note_death(sync_point.capture.dead, out);
+        Some((sync_point, compared.differed))
     }
 
     /// A capture is configured as soon as it can be had.
-    pub fn wants_look_soon(&mut self) {
+    pub fn check_soon(&mut self) {
         if let Some(stream) = self.stream_mut() {
             stream.check_soon();
         }
     }
 
     /// It is there, and followed by its bytes. Whether it has another size.
-    pub fn there(&mut self, state: &PaneState, out: &mut PaneOutput<'_>) -> bool {
-        self.piped(state.piped, out);
+    pub fn handle_listed(&mut self, state: &PaneState, out: &mut PaneOutput<'_>) -> bool {
+        self.update_piped(state.piped, out);
         if self.stream().is_none() {
             return false;
         }
@@ -236,7 +241,7 @@ impl Pane {
             self.respawned(out);
             self.opened(state, out);
         }
-        self.shaped(state.numbers, out);
+        self.update_shape(state.numbers, out);
         if let Some(stream) = self.stream_mut().filter(|_| state.dead.is_none()) {
             stream.handle_listing(state.numbers, out.now);
         }
@@ -244,7 +249,7 @@ impl Pane {
     }
 
     /// Another size or another program make its screen anew.
-    pub(super) fn reshaped(&mut self, old: PaneNumbers) {
+    pub(super) fn handle_reshape(&mut self, old: PaneNumbers) {
         let new = self.shape;
         let Some(stream) = self.stream_mut() else {
             return;
@@ -261,29 +266,29 @@ impl Pane {
         };
         let was_over = stream.is_over();
         let changes = stream.handle_timeout(out.now);
-        let came_not = stream.is_over() && !was_over;
+        let has_timed_out = stream.is_over() && !was_over;
         self.emit_of_stream(changes, out);
-        if came_not {
+        if has_timed_out {
             // Said once, until one comes.
-            if self.piping.drain_did_not_come(out.now) {
-                let told = format!(
+            if self.piping.drain_timed_out(out.now) {
+                let message = format!(
                     "the drain of pane {} does not come: polling it instead",
                     self.id
                 );
-                out.emitter.warning("tmux", &told);
+                out.emitter.warning("tmux", &message);
             }
         }
-        if self.glance_at.is_some_and(|at| at <= out.now) {
-            self.glance_at = None;
-            self.glance(out);
+        if self.judge_at.is_some_and(|at| at <= out.now) {
+            self.judge_at = None;
+            self.judge_streamed(out);
         }
-        came_not || self.wants_check(out.now)
+        has_timed_out || self.needs_check(out.now)
     }
 
     /// Returns what the screen shows, as text.
     pub fn screen_text(&self) -> String {
         self.shown()
-            .map_or_else(String::new, |look| screen_text(&look))
+            .map_or_else(String::new, |capture| screen_text(&capture))
     }
 
     /// Returns what its screen shows, as far as it is known.
@@ -292,31 +297,31 @@ impl Pane {
         streamed.or_else(|| self.shown.clone())
     }
 
-    pub(super) fn glance_after(&mut self, now: Instant) {
+    pub(super) fn schedule_judging(&mut self, now: Instant) {
         if self.states.is_some() {
-            self.glance_at.get_or_insert(now + GLANCE);
+            self.judge_at.get_or_insert(now + JUDGE_DELAY);
         }
     }
 
-    fn glance(&mut self, out: &mut PaneOutput<'_>) {
-        if let Some(look) = self.stream().map(StreamedPane::capture) {
-            self.judge(&look, out);
+    fn judge_streamed(&mut self, out: &mut PaneOutput<'_>) {
+        if let Some(capture) = self.stream().map(StreamedPane::capture) {
+            self.judge(&capture, out);
         }
     }
 }
 
 /// A capture at the screen alone.
-pub(super) fn screen_of(look: &Capture) -> Capture {
+pub(super) fn screen_of(capture: &Capture) -> Capture {
     Capture {
-        rows: look.rows[look.history_rows()..].to_vec(),
+        rows: capture.rows[capture.history_rows()..].to_vec(),
         saved: None,
-        ..*look
+        ..*capture
     }
 }
 
 /// The rows of the screen, without the history.
-pub(super) fn screen_text(look: &Capture) -> String {
-    let rows = look.rows[look.history_rows()..].iter();
+pub(super) fn screen_text(capture: &Capture) -> String {
+    let rows = capture.rows[capture.history_rows()..].iter();
     rows.map(|row| row.text.as_str())
         .collect::<Vec<&str>>()
         .join("\n")

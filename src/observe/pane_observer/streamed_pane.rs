@@ -63,7 +63,7 @@ enum PipeState {
 pub(in crate::observe) struct CheckResult {
     pub changes: Vec<Change>,
     /// The capture, if it shows the result of all bytes.
-    pub seam: Option<SyncPoint>,
+    pub sync_point: Option<SyncPoint>,
     /// The screen was reported or found to differ, and the tracker is resynced to the capture.
     pub differed: bool,
 }
@@ -72,11 +72,11 @@ impl StreamedPane {
     /// Resumes with the bytes that follow a sync point, whose capture the tracker has already applied.
     pub fn new(
         tracker: Tracker,
-        seam: &SyncPoint,
+        sync_point: &SyncPoint,
         token: PipeToken,
         (epoch, now): (Instant, Instant),
     ) -> Self {
-        let mut tracker = StreamTracker::new(tracker, seam);
+        let mut tracker = StreamTracker::new(tracker, sync_point);
         tracker.set_settle_period(Duration::ZERO);
         Self {
             tracker,
@@ -247,8 +247,8 @@ impl StreamedPane {
     }
 
     /// Takes the capture of a check, and returns whether a mark is to be requested from the drain.
-    pub fn handle_check(&mut self, seam: SyncPoint, now: Instant) -> bool {
-        self.check.handle_capture(seam, now)
+    pub fn handle_check(&mut self, sync_point: SyncPoint, now: Instant) -> bool {
+        self.check.handle_capture(sync_point, now)
     }
 
     /// Notes that the capture of a check failed.
@@ -259,10 +259,10 @@ impl StreamedPane {
     /// Takes the drain's mark: all bytes from before it have been fed. Compares the screen.
     pub fn handle_mark(&mut self, now: Instant) -> CheckResult {
         let is_behind = |capture: &Capture| self.tracker.is_behind(capture);
-        let Some((seam, was_urgent)) = self.check.handle_mark(is_behind, now) else {
+        let Some((sync_point, was_urgent)) = self.check.handle_mark(is_behind, now) else {
             return CheckResult::default();
         };
-        let capture = &seam.capture;
+        let capture = &sync_point.capture;
         let difference = self.tracker.difference(capture);
         let differed =
             was_urgent || difference.is_some() || self.tracker.differs_above_screen(capture);
@@ -276,12 +276,12 @@ impl StreamedPane {
                     log::debug!("the bytes of a pane differ from its screen: {difference:?}");
                 }
                 let at = self.elapsed(now);
-                self.tracker.resync(&seam, at)
+                self.tracker.resync(&sync_point, at)
             }
         };
         CheckResult {
             changes,
-            seam: Some(seam),
+            sync_point: Some(sync_point),
             differed,
         }
     }

@@ -117,7 +117,7 @@ impl Script {
     fn poll(&mut self, after: Duration) {
         self.at += after;
         loop {
-            let PaneRequest::Capture(request) = self.pane.want() else {
+            let PaneRequest::Capture(request) = self.pane.request() else {
                 panic!("a polled pane wants captures");
             };
             let grown = self.grown();
@@ -251,12 +251,12 @@ proptest! {
 }
 
 #[test]
-fn a_line_must_have_stood_before_it_is_reported() {
+fn a_line_is_reported_after_it_was_unchanged() {
     let mut script = Script::open(Sim::new(20, 5, 50), &Begin::Fresh, SETTLE, 0);
     script.sim.print("10%\n");
     script.poll(TICK);
     assert_eq!(script.texts(), [""; 0]);
-    let PaneRequest::Capture(request) = script.pane.want() else {
+    let PaneRequest::Capture(request) = script.pane.request() else {
         panic!("a polled pane wants captures");
     };
     assert_eq!(request.settles_at, Some(TICK + SETTLE));
@@ -341,7 +341,7 @@ fn a_pane_that_vanishes_has_lost_something_only_if_its_server_has_read_more() {
         script.poll_twice();
         let server_bytes = Some(script.sim.bytes + read_more);
         script.with(|pane, out| {
-            pane.is_gone(server_bytes, out.now);
+            pane.mark_gone(server_bytes, out.now);
             pane.close(out);
         });
         let gaps = script.events.iter().filter(|event| {

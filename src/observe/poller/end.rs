@@ -1,4 +1,4 @@
-//! The end of a poller: the last capture and the last bytes, while there is time.
+//! The end of a poller: the last capture and the last bytes, while present is time.
 
 use std::time::{Duration, Instant};
 
@@ -10,15 +10,15 @@ use crate::observe::session_outcome::SessionOutcome;
 use crate::tmux::{ReplyTime, SessionRequest};
 
 /// The last capture, when the observer stops: a hung server must not keep it from ending in time.
-const LAST_LOOK: Duration = Duration::from_millis(800);
+const LAST_CAPTURE_TIMEOUT: Duration = Duration::from_millis(800);
 
 impl Work {
     /// The end: last lines, the panes' ends, then the session's.
     pub(super) fn end(&mut self, reason: SessionEndReason) -> Ended {
         if reason == SessionEndReason::Detached {
-            self.last_look();
+            self.last_capture();
             self.poller.panes.finish();
-            self.last_bytes(Some(self.poller.clock.now() + LAST_LOOK));
+            self.receive_last_bytes(Some(self.poller.clock.now() + LAST_CAPTURE_TIMEOUT));
         } else {
             let now = self.poller.clock.now();
             if !std::mem::replace(&mut self.started, true) {
@@ -28,8 +28,8 @@ impl Work {
                     .emitter
                     .session_started(&self.poller.name, panes);
             }
-            self.poller.panes.close(&self.left, now);
-            self.last_bytes(None);
+            self.poller.panes.close(&self.departed, now);
+            self.receive_last_bytes(None);
         }
         self.poller.panes.detach(self.poller.clock.now());
         // A session that remains has no status.
@@ -50,34 +50,39 @@ impl Work {
         }
     }
 
-    /// Captures what was printed before the stop, if the server answers in time.
-    fn last_look(&mut self) {
+    /// Captures what was printed before the stop, if the server replies in time.
+    fn last_capture(&mut self) {
         if !self.started || self.hung {
             return;
         }
         for again in [false, true] {
             let now = self.poller.clock.now();
-            if again && !self.poller.panes.needs_more(now) || self.poller.panes.is_streamed() {
+            if again && !self.poller.panes.needs_more_captures(now)
+                || self.poller.panes.is_streamed()
+            {
                 return;
             }
             let panes = match again {
-                true => self.poller.panes.wants_more(now),
-                false => self.poller.panes.wants(),
+                true => self.poller.panes.extra_requests(now),
+                false => self.poller.panes.requests(),
             };
             // The last name is configured, too.
-            let wishes = SessionRequest {
+            let session_request = SessionRequest {
                 panes,
                 name: None,
-                ..self.wishes(ReplyTime::Now)
+                ..self.session_request(ReplyTime::Now)
             };
-            let Ok(pending) = self.poller.gateway.request_session(wishes) else {
+            let Ok(pending) = self.poller.gateway.request_session(session_request) else {
                 return;
             };
-            let deadline = self.poller.clock.at(self.poller.clock.now() + LAST_LOOK);
+            let deadline = self
+                .poller
+                .clock
+                .at(self.poller.clock.now() + LAST_CAPTURE_TIMEOUT);
             match pending.wait_or(&deadline) {
-                Some(Ok(answer)) => {
+                Some(Ok(reply)) => {
                     // A session that has just ended shows in its missing panes.
-                    let _ = self.answered(answer, again);
+                    let _ = self.handle_reply(reply, again);
                 }
                 Some(Err(_)) | None => return,
             }
@@ -87,9 +92,9 @@ impl Work {
     /// Takes what is still on its way from the drains, and from the kernel how programs ended,
     /// until some time, or for as long as it takes; once the observer is stopped, for no longer
     /// than a last capture.
-    fn last_bytes(&mut self, until: Option<Instant>) {
+    fn receive_last_bytes(&mut self, until: Option<Instant>) {
         let mut until = until;
-        while self.poller.panes.awaits_bytes() {
+        while self.poller.panes.has_pending_bytes() {
             let nothing = never();
             let arrivals = self.poller.panes.arrivals().unwrap_or(&nothing);
             let over = until.map_or_else(never, |until| self.poller.clock.at(until));
@@ -100,11 +105,11 @@ impl Work {
                 None => self.poller.stop.clone(),
             };
             select_biased! {
-                recv(stop) -> _ => until = Some(self.poller.clock.now() + LAST_LOOK),
+                recv(stop) -> _ => until = Some(self.poller.clock.now() + LAST_CAPTURE_TIMEOUT),
                 recv(over) -> _ => return,
                 recv(self.poller.panes.exits()) -> _ => {
                     let now = self.poller.clock.now();
-                    self.poller.panes.exited(now);
+                    self.poller.panes.handle_exits(now);
                 }
                 // A drain that is waited for may not come.
                 recv(due) -> _ => {

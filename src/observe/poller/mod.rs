@@ -1,8 +1,8 @@
 //! The poller of one tmux session: asks the gateway for news of its panes, and says what changed.
 //!
 //! One thread a session, named after it. It gets [`Control`] messages from the coordinator and
-//! answers from the gateway, which is its ticker too, and sends events, which never waits. It
-//! blocks on the gateway's answer, together with its stop and with what it holds back for a while.
+//! replies from the gateway, which is its ticker too, and sends events, which never waits. It
+//! blocks on the gateway's reply, together with its stop and with what it holds back for a while.
 //! It ends when the session or the server is gone, or when it is stopped; a panic is caught at its
 //! top and reported, and the poller resumes after a while.
 
@@ -29,7 +29,7 @@ use crate::tmux::{
 /// Time for which the poller keeps its place while the log has no room; tmux holds the lines meanwhile.
 const ROOM_WAIT: Duration = Duration::from_secs(5);
 
-/// After this time it is seen again whether the log has room, the server answers, or a pane was let
+/// After this time it is seen again whether the log has room, the server replies, or a pane was let
 /// go.
 const RETRY: Duration = Duration::from_millis(200);
 
@@ -37,7 +37,7 @@ const RETRY: Duration = Duration::from_millis(200);
 /// pane is seen in about the time in which its first lines would be, if it was polled.
 const STREAM_TICK: Duration = Duration::from_millis(200);
 
-/// So much of what drains bring is held while an answer is waited for; then they wait, too.
+/// So much of what drains bring is held while an reply is waited for; then they wait, too.
 const HELD_MAX: usize = 16;
 
 /// After a crash the poller comes back after this time, doubled with each crash up to the second.
@@ -80,7 +80,7 @@ impl Poller {
     /// Runs to the session's end.
     pub fn run(self) -> Ended {
         let mut work = Work {
-            left: HashMap::new(),
+            departed: HashMap::new(),
             started: false,
             hung: false,
             no_room_since: None,
@@ -102,7 +102,7 @@ impl Poller {
 struct Work {
     poller: Poller,
     /// The ends of the panes of a session that is gone.
-    left: HashMap<PaneId, DepartedPane>,
+    departed: HashMap<PaneId, DepartedPane>,
     started: bool,
     hung: bool,
     no_room_since: Option<Instant>,
@@ -110,11 +110,11 @@ struct Work {
 
 /// The result of a wait.
 enum Woken {
-    Answered(Result<SessionReply>),
-    /// Nothing that needs an answer any more: the question is to be asked anew.
-    AskAgain,
+    Reply(Result<SessionReply>),
+    /// Nothing that needs an reply any more: the question is to be request anew.
+    RequestAgain,
     /// Other captures are needed at once.
-    LookMore,
+    CaptureMore,
     /// It is time to end.
     Stopped,
 }
@@ -131,27 +131,32 @@ impl Work {
             if !self.has_room() {
                 match self.wait(None, Some(self.retry_at())) {
                     Woken::Stopped => break SessionEndReason::Detached,
-                    Woken::Answered(_) | Woken::AskAgain | Woken::LookMore => continue,
+                    Woken::Reply(_) | Woken::RequestAgain | Woken::CaptureMore => continue,
                 }
             }
-            let asked = self.poller.gateway.request_session(self.wishes(when));
-            let woken = match asked {
+            let requested = self
+                .poller
+                .gateway
+                .request_session(self.session_request(when));
+            let woken = match requested {
                 Ok(pending) => self.wait(Some(&pending), None),
-                Err(error) => Woken::Answered(Err(error)),
+                Err(error) => Woken::Reply(Err(error)),
             };
-            // Whatever comes between is a reason to look at once.
+            // Whatever comes between is a reason to capture at once.
             when = ReplyTime::Now;
             match woken {
                 Woken::Stopped => break SessionEndReason::Detached,
-                Woken::AskAgain => {}
-                Woken::LookMore => {
-                    if let Some(reason) = self.look_more() {
+                Woken::RequestAgain => {}
+                Woken::CaptureMore => {
+                    if let Some(reason) = self.capture_more() {
                         break reason;
                     }
                     when = self.next_reply_time();
                 }
-                Woken::Answered(Ok(answer)) => {
-                    let reason = self.answered(answer, false).or_else(|| self.look_more());
+                Woken::Reply(Ok(reply)) => {
+                    let reason = self
+                        .handle_reply(reply, false)
+                        .or_else(|| self.capture_more());
                     if let Some(reason) = reason {
                         break reason;
                     }
@@ -162,8 +167,8 @@ impl Work {
                         break SessionEndReason::Detached;
                     }
                 }
-                Woken::Answered(Err(error)) => {
-                    if let Some(reason) = self.failed(&error) {
+                Woken::Reply(Err(error)) => {
+                    if let Some(reason) = self.handle_failure(&error) {
                         break reason;
                     }
                     if let Woken::Stopped = self.wait(None, Some(self.retry_at())) {
@@ -175,58 +180,58 @@ impl Work {
         self.end(reason)
     }
 
-    /// Waits for an answer, or until some time, and says meanwhile what was held back.
+    /// Waits for an reply, or until some time, and says meanwhile what was held back.
     fn wait(
         &mut self,
-        asked: Option<&PendingReply<SessionReply>>,
+        pending: Option<&PendingReply<SessionReply>>,
         until: Option<Instant>,
     ) -> Woken {
         let nothing = never();
         let no_arrivals = never();
         let timer = until.map_or_else(never, |until| self.poller.clock.at(until));
         loop {
-            let due = self.poller.panes.next_due(asked.is_some());
+            let due = self.poller.panes.next_due(pending.is_some());
             let due = due.map_or_else(never, |due| self.poller.clock.at(due));
-            let answers = asked.map_or(&nothing, PendingReply::receiver);
+            let replies = pending.map_or(&nothing, PendingReply::receiver);
             let arrivals = self.poller.panes.arrivals().unwrap_or(&no_arrivals);
             select_biased! {
                 recv(self.poller.stop) -> _ => return Woken::Stopped,
                 recv(self.poller.control) -> control => match control {
                     Ok(Control::PollNow) => {
                         self.poller.panes.wake(self.poller.clock.now());
-                        return Woken::AskAgain;
+                        return Woken::RequestAgain;
                     }
                     Ok(Control::Select(selection)) => {
                         self.poller.panes.select(selection);
-                        return Woken::AskAgain;
+                        return Woken::RequestAgain;
                     }
                     // The coordinator is gone: so is the reason to observe.
                     Err(_) => return Woken::Stopped,
                 },
-                recv(answers) -> answer => {
-                    return Woken::Answered(answer.unwrap_or_else(|_| Err(gateway_ended())));
+                recv(replies) -> reply => {
+                    return Woken::Reply(reply.unwrap_or_else(|_| Err(gateway_ended())));
                 }
-                recv(timer) -> _ => return Woken::AskAgain,
+                recv(timer) -> _ => return Woken::RequestAgain,
                 // One ring is as good as many, and the session's panes keeps the bell.
                 recv(self.poller.panes.exits()) -> _ => {
                     let now = self.poller.clock.now();
-                    self.poller.panes.exited(now);
+                    self.poller.panes.handle_exits(now);
                 }
-                recv(self.poller.panes.agent_news()) -> told => {
+                recv(self.poller.panes.agent_updates()) -> update => {
                     let now = self.poller.clock.now();
-                    if let Ok(told) = told {
-                        self.poller.panes.agent_told(told, now);
+                    if let Ok(update) = update {
+                        self.poller.panes.handle_agent_update(update, now);
                     }
                 }
                 recv(due) -> _ => {
                     // Not the due time: the observer may have been stopped since.
                     let now = self.poller.clock.now();
-                    let asks_otherwise = self.poller.panes.emit_due(now);
-                    if asked.is_some() && self.poller.panes.needs_more(now) {
-                        return Woken::LookMore;
+                    let has_other_request = self.poller.panes.emit_due(now);
+                    if pending.is_some() && self.poller.panes.needs_more_captures(now) {
+                        return Woken::CaptureMore;
                     }
-                    if asked.is_some() && asks_otherwise {
-                        return Woken::AskAgain;
+                    if pending.is_some() && has_other_request {
+                        return Woken::RequestAgain;
                     }
                 }
                 // Last: what has come is reported in its time, however much comes.
@@ -234,11 +239,11 @@ impl Work {
                     let now = self.poller.clock.now();
                     // The thread that reads them has panicked: its panes are lost.
                     let Ok(arrival) = arrival else {
-                        self.poller.panes.lost_pipes(now);
-                        return Woken::AskAgain;
+                        self.poller.panes.pipes_lost(now);
+                        return Woken::RequestAgain;
                     };
-                    if self.poller.panes.arrived(arrival, now) && asked.is_some() {
-                        return Woken::AskAgain;
+                    if self.poller.panes.arrived(arrival, now) && pending.is_some() {
+                        return Woken::RequestAgain;
                     }
                 }
             }
@@ -250,67 +255,67 @@ impl Work {
     }
 
     /// Takes the captures that are needed beside those that tell what is new.
-    fn look_more(&mut self) -> Option<SessionEndReason> {
+    fn capture_more(&mut self) -> Option<SessionEndReason> {
         let now = self.poller.clock.now();
-        if !self.poller.panes.needs_more(now) {
+        if !self.poller.panes.needs_more_captures(now) {
             return None;
         }
         loop {
-            let reason = self.look_once_more();
-            if reason.is_some() || !self.poller.panes.has_found_late() {
+            let reason = self.capture_more_once();
+            if reason.is_some() || !self.poller.panes.take_needs_another_round() {
                 return reason;
             }
         }
     }
 
-    fn look_once_more(&mut self) -> Option<SessionEndReason> {
+    fn capture_more_once(&mut self) -> Option<SessionEndReason> {
         let now = self.poller.clock.now();
-        let wishes = SessionRequest {
-            panes: self.poller.panes.wants_more(now),
-            ..self.wishes(ReplyTime::Now)
+        let session_request = SessionRequest {
+            panes: self.poller.panes.extra_requests(now),
+            ..self.session_request(ReplyTime::Now)
         };
         let mut held = Vec::new();
-        let asked = self.poller.gateway.request_session(wishes);
-        let answer = asked.map(|pending| self.answer_to(&pending, &mut held));
-        let reason = match answer {
+        let requested = self.poller.gateway.request_session(session_request);
+        let reply = requested.map(|pending| self.wait_for_reply(&pending, &mut held));
+        let reason = match reply {
             Ok(None) => Some(SessionEndReason::Detached),
-            Ok(Some(Ok(answer))) => self.answered(answer, true),
-            Ok(Some(Err(error))) | Err(error) => self.failed(&error),
+            Ok(Some(Ok(reply))) => self.handle_reply(reply, true),
+            Ok(Some(Err(error))) | Err(error) => self.handle_failure(&error),
         };
         let now = self.poller.clock.now();
-        self.poller.panes.unanswered(now);
+        self.poller.panes.end_extra_captures(now);
         for arrival in held {
             self.poller.panes.arrived(arrival, now);
         }
         reason
     }
 
-    /// Waits for an answer, which may take a busy server long; what streamed panes print is
-    /// said meanwhile. Everything else that has come is held for after the answer, which may be what
+    /// Waits for an reply, which may take a busy server long; what streamed panes print is
+    /// said meanwhile. Everything else that has come is held for after the reply, which may be what
     /// it follows.
-    fn answer_to(
+    fn wait_for_reply(
         &mut self,
         pending: &PendingReply<SessionReply>,
         held: &mut Vec<DrainMessage>,
     ) -> Option<Result<SessionReply>> {
         let nothing = never();
-        let mut hears = true;
+        let mut is_receiving = true;
         loop {
             let arrivals = self.poller.panes.arrivals();
-            let arrivals = arrivals.filter(|_| hears && held.len() < HELD_MAX);
+            let arrivals = arrivals.filter(|_| is_receiving && held.len() < HELD_MAX);
             select_biased! {
                 recv(self.poller.stop) -> _ => return None,
-                recv(pending.receiver()) -> answer => {
-                    return Some(answer.unwrap_or_else(|_| Err(gateway_ended())));
+                recv(pending.receiver()) -> reply => {
+                    return Some(reply.unwrap_or_else(|_| Err(gateway_ended())));
                 }
                 recv(arrivals.unwrap_or(&nothing)) -> arrival => {
                     // The thread that reads them has panicked: that is noticed next.
                     let Ok(arrival) = arrival else {
-                        hears = false;
+                        is_receiving = false;
                         continue;
                     };
                     let is_next = held.iter().all(|before| before.token != arrival.token);
-                    if is_next && self.poller.panes.is_more_of_a_stream(&arrival) {
+                    if is_next && self.poller.panes.continues_stream(&arrival) {
                         let now = self.poller.clock.now();
                         self.poller.panes.arrived(arrival, now);
                     } else {
@@ -321,15 +326,15 @@ impl Work {
         }
     }
 
-    /// When the next reply is configured: a pane that could not be captured yet is asked for again.
+    /// When the next reply is configured: a pane that could not be captured yet is request for again.
     fn next_reply_time(&self) -> ReplyTime {
-        match self.poller.panes.awaits_panes() {
+        match self.poller.panes.has_pending_panes() {
             true => ReplyTime::Now,
             false => ReplyTime::OnChange(self.schedule()),
         }
     }
 
-    /// In what rhythm to look for what is new.
+    /// In what rhythm to capture for what is new.
     fn schedule(&self) -> PollSchedule {
         match self.poller.panes.is_streamed() {
             true => PollSchedule::Fixed(STREAM_TICK),
@@ -337,33 +342,33 @@ impl Work {
         }
     }
 
-    fn wishes(&self, when: ReplyTime) -> SessionRequest {
+    fn session_request(&self, when: ReplyTime) -> SessionRequest {
         SessionRequest {
             session_id: self.poller.session_id,
             server: Some(self.poller.server.clone()),
             name: Some(self.poller.name.clone()),
-            panes: self.poller.panes.wants(),
-            new_panes: self.poller.panes.newcomers(!self.started),
+            panes: self.poller.panes.requests(),
+            new_panes: self.poller.panes.new_panes(!self.started),
             viewed: self.poller.panes.viewed(),
             when,
         }
     }
 
-    fn answered(&mut self, answer: SessionReply, again: bool) -> Option<SessionEndReason> {
-        let (name, panes, left) = match answer {
+    fn handle_reply(&mut self, reply: SessionReply, again: bool) -> Option<SessionEndReason> {
+        let (name, panes, departed) = match reply {
             SessionReply::Present {
                 name,
                 panes,
-                departed: left,
+                departed,
                 ..
-            } => (name, panes, left),
-            SessionReply::Gone { departed: left } => {
-                self.left = left;
+            } => (name, panes, departed),
+            SessionReply::Gone { departed } => {
+                self.departed = departed;
                 return Some(SessionEndReason::Closed);
             }
             SessionReply::OtherServer => return Some(SessionEndReason::ServerGone),
         };
-        self.answers_again();
+        self.report_recovery();
         if name != self.poller.name {
             self.poller
                 .emitter
@@ -372,13 +377,13 @@ impl Work {
         }
         let first = !self.started;
         // What is printed from the session's beginning on is seen: its panes are looked at first.
-        let begins = again || !self.poller.panes.is_to_open(&panes);
-        if first && begins {
+        let are_panes_ready = again || !self.poller.panes.lists_unopened_pane(&panes);
+        if first && are_panes_ready {
             self.started = true;
             let ids: Vec<PaneId> = panes
                 .iter()
-                .map(|answer| answer.state().pane())
-                .filter(|id| self.poller.panes.shows(id))
+                .map(|reply| reply.state().pane())
+                .filter(|id| self.poller.panes.is_watched(id))
                 .collect();
             self.poller.emitter.session_started(&self.poller.name, ids);
         }
@@ -388,27 +393,27 @@ impl Work {
             again,
             now: self.poller.clock.now(),
         };
-        self.poller.panes.answered(panes, &left, context);
+        self.poller.panes.handle_reply(panes, &departed, context);
         None
     }
 
-    /// A capture failed: the server is gone, or does not answer, which is reported once.
-    fn failed(&mut self, error: &Error) -> Option<SessionEndReason> {
+    /// A capture failed: the server is gone, or does not reply, which is reported once.
+    fn handle_failure(&mut self, error: &Error) -> Option<SessionEndReason> {
         if error.is_gone() {
             return Some(SessionEndReason::ServerGone);
         }
         if !std::mem::replace(&mut self.hung, true) {
-            let message = format!("no look at the panes is possible: {error}");
+            let message = format!("cannot capture the panes: {error}");
             self.poller.emitter.warning("tmux", &message);
         }
         None
     }
 
-    fn answers_again(&mut self) {
+    fn report_recovery(&mut self) {
         if std::mem::take(&mut self.hung) {
             self.poller
                 .emitter
-                .warning("tmux", "the tmux server answers again");
+                .warning("tmux", "the tmux server replies again");
         }
     }
 

@@ -1,13 +1,13 @@
-//! The panes of one watched session: opened, asked for, told apart, handed over and closed.
+//! The panes of one watched session: opened, request for, update apart, handed over and closed.
 
 mod agents;
 mod departures;
 mod opening;
 mod programs;
 mod streams;
-mod to_open;
+mod unopened;
 
-use to_open::ToOpen;
+use unopened::UnopenedPane;
 
 use std::collections::{HashMap, HashSet};
 use std::time::Instant;
@@ -41,7 +41,7 @@ pub(in crate::observe) struct Selection {
 
 impl Selection {
     /// Returns whether the pane is watched.
-    pub fn shows(&self, pane: &PaneId) -> bool {
+    pub fn contains(&self, pane: &PaneId) -> bool {
         !self.leave_out.contains(pane) && self.only.as_ref().is_none_or(|only| only.contains(pane))
     }
 }
@@ -60,7 +60,7 @@ pub(in crate::observe) struct PanesConfig {
     pub selection: Selection,
     /// The session appeared while the server was observed.
     pub fresh: bool,
-    /// The panes that stand there are captured before their pipes are opened.
+    /// The panes that stand present are captured before their pipes are opened.
     pub captured_first: bool,
     /// Where panes come from that were another session's.
     pub transfers: PaneTransfers,
@@ -83,7 +83,7 @@ pub(in crate::observe) struct PanesConfig {
     pub reports_views: bool,
 }
 
-/// An answer about all panes, as far as it matters to each.
+/// An reply about all panes, as far as it matters to each.
 #[derive(Clone, Copy)]
 pub(in crate::observe) struct ReplyContext<'a> {
     /// The session's name.
@@ -105,24 +105,24 @@ pub(in crate::observe) struct SessionPanes {
     programs: PanePrograms,
     outcome: SessionOutcome,
     /// Panes that are not watched.
-    passed_over: HashSet<PaneId>,
+    unwatched: HashSet<PaneId>,
     /// Panes that are to be reported from their first line, or from a place to be found: all of them
     /// is looked at before they are opened.
-    to_open: HashMap<PaneId, ToOpen>,
+    unopened: HashMap<PaneId, UnopenedPane>,
     /// Some of them were found by a second capture, and so wait for a third.
-    found_late: bool,
+    needs_another_round: bool,
     /// Panes that another session's poller has not let go yet, and since when that is so.
     arriving: HashMap<PaneId, Instant>,
     agent_sender: Sender<AgentUpdate>,
-    agent_news: Receiver<AgentUpdate>,
+    agent_updates: Receiver<AgentUpdate>,
 }
 
 impl SessionPanes {
     pub fn new(mut config: PanesConfig, outputs: PaneOutputs) -> Self {
-        let (agent_sender, agent_news) = bounded(UPDATES_MAX);
+        let (agent_sender, agent_updates) = bounded(UPDATES_MAX);
         Self {
             agent_sender,
-            agent_news,
+            agent_updates,
             pipes: config.drains.take().map(SessionPipes::new),
             leaving: HashMap::new(),
             programs: PanePrograms::new(config.exits.clone(), config.server_pid),
@@ -130,9 +130,9 @@ impl SessionPanes {
             outputs,
             config,
             panes: HashMap::new(),
-            passed_over: HashSet::new(),
-            to_open: HashMap::new(),
-            found_late: false,
+            unwatched: HashSet::new(),
+            unopened: HashMap::new(),
+            needs_another_round: false,
             arriving: HashMap::new(),
         }
     }
@@ -142,56 +142,56 @@ impl SessionPanes {
     }
 
     /// Returns whether the pane is watched.
-    pub fn shows(&self, pane: &PaneId) -> bool {
-        self.config.selection.shows(pane)
+    pub fn is_watched(&self, pane: &PaneId) -> bool {
+        self.config.selection.contains(pane)
     }
 
     /// Returns whether a capture is needed beside those that tell what is new: one that is deeper
     /// than the last, one that bytes follow or one to compare with them.
-    pub fn needs_more(&self, now: Instant) -> bool {
+    pub fn needs_more_captures(&self, now: Instant) -> bool {
         let streams = self.pipes.is_some();
         let needs = |(id, pane): (&PaneId, &Pane)| {
             pane.deeper
                 || streams
-                    && self.shows(id)
-                    && (pane.wants_pipe(now)
-                        || pane.wants_pipe_recheck(now)
-                        || pane.wants_look()
-                        || pane.wants_check(now))
+                    && self.is_watched(id)
+                    && (pane.may_open_pipe(now)
+                        || pane.needs_pipe_recheck(now)
+                        || pane.needs_capture()
+                        || pane.needs_check(now))
         };
-        !self.to_open.is_empty() || self.panes.iter().any(needs)
+        !self.unopened.is_empty() || self.panes.iter().any(needs)
     }
 
     /// Panes that were listed and have not been captured yet.
     pub fn unopened(&self) -> Vec<PaneId> {
-        let mut panes: Vec<PaneId> = self.to_open.keys().cloned().collect();
+        let mut panes: Vec<PaneId> = self.unopened.keys().cloned().collect();
         panes.sort();
         panes
     }
 
     /// Returns whether a pane is on its way from another session, or is listed and could not be
-    /// captured yet. No listing brings it again: it is to be asked for after a while.
-    pub fn awaits_panes(&self) -> bool {
-        !self.arriving.is_empty() || !self.to_open.is_empty()
+    /// captured yet. No listing brings it again: it is to be request for after a while.
+    pub fn has_pending_panes(&self) -> bool {
+        !self.arriving.is_empty() || !self.unopened.is_empty()
     }
 
-    /// Returns what to ask for, until there is something to tell.
-    pub fn wants(&self) -> HashMap<PaneId, PaneRequest> {
-        let wants = self.panes.iter().map(|(id, pane)| {
-            let want = if self.shows(id) {
-                pane.want()
+    /// Returns what to ask for, until present is something to tell.
+    pub fn requests(&self) -> HashMap<PaneId, PaneRequest> {
+        let requests = self.panes.iter().map(|(id, pane)| {
+            let request = if self.is_watched(id) {
+                pane.request()
             } else {
                 PaneRequest::Presence
             };
-            (id.clone(), want)
+            (id.clone(), request)
         });
-        let passed_over = self.passed_over.iter().filter(|id| !self.shows(id));
+        let unwatched = self.unwatched.iter().filter(|id| !self.is_watched(id));
         // What is known of a pane that is followed counts.
-        let to_open = self.to_open.keys();
-        passed_over
-            .chain(to_open)
+        let unopened = self.unopened.keys();
+        unwatched
+            .chain(unopened)
             .map(|id| (id.clone(), PaneRequest::Presence))
-            .chain(wants)
+            .chain(requests)
             .collect()
     }
 
@@ -202,7 +202,7 @@ impl SessionPanes {
         self.config.reports_views.then(|| viewed.collect())
     }
 
-    /// When something that was held back is to be reported; `asks`: or when more is to be asked for.
+    /// When something that was held back is to be reported; `asks`: or when more is to be request for.
     pub fn next_due(&self, asks: bool) -> Option<Instant> {
         let leaving = self.leaving.values().map(|(pane, _)| pane);
         let said = self
@@ -216,11 +216,11 @@ impl SessionPanes {
             .min()
     }
 
-    /// Reports what was held back and is due. Whether other things are to be asked for from now on.
+    /// Reports what was held back and is due. Whether other things are to be request for from now on.
     pub fn emit_due(&mut self, now: Instant) -> bool {
-        let mut asks_otherwise = false;
+        let mut has_other_request = false;
         for (id, pane) in &mut self.panes {
-            asks_otherwise |= pane.emit_due(&mut self.outputs.of(id, self.pipes.is_some(), now));
+            has_other_request |= pane.emit_due(&mut self.outputs.of(id, self.pipes.is_some(), now));
             // Its drain did not come, and is not waited for any more.
             if let Some((pipes, token)) = self.pipes.as_mut().zip(pane.pipe())
                 && !pane.is_streamed()
@@ -231,78 +231,78 @@ impl SessionPanes {
         }
         self.emit_jobs(now);
         self.emit_leaving(now);
-        asks_otherwise
+        has_other_request
     }
 
-    /// Ends the rest of all panes: the caller wants captures.
+    /// Ends the rest of all panes: the caller requests captures.
     pub fn wake(&mut self, now: Instant) {
         self.panes.values_mut().for_each(|pane| pane.wake(now));
     }
 
     /// Takes in what became of all panes.
-    pub fn answered(
+    pub fn handle_reply(
         &mut self,
         panes: Vec<PaneReply>,
-        left: &HashMap<PaneId, DepartedPane>,
+        departed: &HashMap<PaneId, DepartedPane>,
         context: ReplyContext<'_>,
     ) {
-        let mut there = HashSet::new();
-        for answer in panes {
-            let id = answer.state().pane();
-            if self.shows(&id) {
-                self.programs.pane_listed(&id, answer.state(), context.now);
+        let mut present = HashSet::new();
+        for reply in panes {
+            let id = reply.state().pane();
+            if self.is_watched(&id) {
+                self.programs.pane_listed(&id, reply.state(), context.now);
             }
-            there.insert(id.clone());
-            self.pane_answered(&id, answer, context);
+            present.insert(id.clone());
+            self.handle_pane_reply(&id, reply, context);
         }
-        self.arriving.retain(|id, _| there.contains(id));
-        self.passed_over.retain(|id| there.contains(id));
-        let never_seen: Vec<PaneId> = self
-            .to_open
+        self.arriving.retain(|id, _| present.contains(id));
+        self.unwatched.retain(|id| present.contains(id));
+        let uncaptured: Vec<PaneId> = self
+            .unopened
             .keys()
-            .filter(|id| !there.contains(*id))
+            .filter(|id| !present.contains(*id))
             .cloned()
             .collect();
-        for id in never_seen {
-            self.vanished(&id, left, context.now);
+        for id in uncaptured {
+            self.handle_vanished(&id, departed, context.now);
         }
         let gone: Vec<PaneId> = self
             .panes
             .keys()
-            .filter(|id| !there.contains(*id))
+            .filter(|id| !present.contains(*id))
             .cloned()
             .collect();
         for id in gone {
-            self.close_pane(&id, left, context.now);
+            self.pane_departed(&id, departed, context.now);
         }
         if context.again {
-            self.unanswered(context.now);
+            self.end_extra_captures(context.now);
         }
     }
 
-    fn pane_answered(&mut self, id: &PaneId, answer: PaneReply, context: ReplyContext<'_>) {
-        if !self.shows(id) {
-            self.pass_over(id, context.now);
+    fn handle_pane_reply(&mut self, id: &PaneId, reply: PaneReply, context: ReplyContext<'_>) {
+        if !self.is_watched(id) {
+            self.stop_watching(id, context.now);
             return;
         }
         // While it is worked on, the pane is not in the map: a panic leaves no half-done state
         // behind, and what was reported of it is recalled.
-        let is_viewed = answer.state().viewed && self.config.reports_views;
-        let pane = match (self.panes.remove(id), answer) {
-            (Some(mut pane), answer) => {
-                self.go_on(&mut pane, id, answer, context);
+        let is_viewed = reply.state().viewed && self.config.reports_views;
+        let pane = match (self.panes.remove(id), reply) {
+            (Some(mut pane), reply) => {
+                self.update_pane(&mut pane, id, reply, context);
                 Some(pane)
             }
             (None, PaneReply::Captured(mut captured)) => {
-                let mut pane = self.found(id, &mut captured, context);
+                let mut pane = self.start_observing(id, &mut captured, context);
                 match &mut pane {
-                    Some(pane) => self.pipe_answered(pane, id, *captured, context.now),
+                    Some(pane) => self.handle_pipe_reply(pane, id, *captured, context.now),
                     None => self.drop_opening(id),
                 }
                 pane
             }
             (None, PaneReply::Listed(state)) if self.pipes.is_some() => {
-                self.is_to_be_opened(id, state, context);
+                self.await_opening(id, state, context);
                 None
             }
             (None, PaneReply::Unchanged(..) | PaneReply::Listed(_)) => None,
@@ -311,34 +311,34 @@ impl SessionPanes {
             pane.views.set_viewed(is_viewed, context.now);
             self.programs.begin_reporting(id);
             let has_news = pane.has_news_of(context.now);
-            let looks = has_news || !pane.was_looked_through();
+            let is_search_due = has_news || !pane.was_searched_for_agent();
             self.config.transfers.hold(id, self.config.session_id);
             self.panes.insert(id.clone(), pane);
             if has_news {
                 self.programs.note_output(id, context.now);
             }
-            if looks {
-                // An agent may be there since before.
-                self.look_for_agent(id, context.now);
+            if is_search_due {
+                // An agent may be present since before.
+                self.search_for_agent(id, context.now);
             }
         }
     }
 
-    /// Passes the answer on to the pane.
-    fn go_on(
+    /// Passes the reply on to the pane.
+    fn update_pane(
         &mut self,
         pane: &mut Pane,
         id: &PaneId,
-        mut answer: PaneReply,
+        mut reply: PaneReply,
         context: ReplyContext<'_>,
     ) {
-        if pane.is_respawned(answer.state().pid) {
+        if pane.is_respawned(reply.state().pid) {
             // The program that is known is the one that has ended.
             self.config.commands.remove(id);
-            self.add_command(answer.state_mut());
+            self.add_command(reply.state_mut());
         }
         let mut out = self.outputs.of(id, false, context.now);
-        match answer {
+        match reply {
             PaneReply::Captured(captured) if captured.resync.is_some() && pane.is_streamed() => {
                 if pane.compare(*captured, context.now)
                     && let (Some(pipes), Some(token)) = (&self.pipes, pane.pipe())
@@ -351,14 +351,14 @@ impl SessionPanes {
                 if !context.again || pane.deeper || is_resync {
                     let is_whole = context.again && pane.requests_all();
                     pane.handle_capture(&mut captured, is_whole, &mut out);
-                    self.pipe_answered(pane, id, *captured, context.now);
+                    self.handle_pipe_reply(pane, id, *captured, context.now);
                 }
             }
             PaneReply::Unchanged(state, proof) if !context.again => {
                 pane.handle_unchanged(&state, proof, &mut out);
             }
             PaneReply::Listed(state) => {
-                if pane.there(&state, &mut out)
+                if pane.handle_listed(&state, &mut out)
                     && let Some(recording) = &self.config.recording
                 {
                     recording.add_resize(id, (state.width, state.height));

@@ -18,14 +18,14 @@ impl PaneProgram {
         now: Instant,
     ) -> Vec<CommandEvent> {
         // What is due counts first: many marks may come at once.
-        let mut told = match self.deadline().is_some_and(|due| due <= now) {
+        let mut events = match self.deadline().is_some_and(|due| due <= now) {
             true => self.handle_timeout(exits, bell, now),
             false => Vec::new(),
         };
         match mark {
             ShellMark::Started { command } => {
                 // A shell that marks no end begins the next one.
-                told.extend(self.line_ended(None, now));
+                events.extend(self.line_ended(None, now));
                 self.line = Some(CommandLine {
                     command: command.unwrap_or_default(),
                     // That of a command is its shell's, which waits for it.
@@ -36,42 +36,42 @@ impl PaneProgram {
                 });
             }
             ShellMark::Finished { exit_status } => {
-                told.extend(self.line_ended(exit_status.map(i32::from), now));
+                events.extend(self.line_ended(exit_status.map(i32::from), now));
             }
             ShellMark::Prompt => {
-                told.extend(self.line_ended(None, now));
+                events.extend(self.line_ended(None, now));
                 // A shell takes its terminal back before it prompts.
                 let front = match self.jobs.has_reported() {
-                    true => self.look(exits, bell, now),
+                    true => self.inspect(exits, bell, now),
                     false => None,
                 };
                 self.is_prompt_inner = front.is_some_and(|group| !self.jobs.is_pending(group));
             }
             ShellMark::Input => {}
         }
-        told
+        events
     }
 
     /// The shell says that a command line has ended. A job of it that has not (it was stopped, or the
     /// prompt is one behind `ssh`) continues as the kernel shows it.
     pub(super) fn line_ended(&mut self, status: Option<i32>, now: Instant) -> Vec<CommandEvent> {
-        let mut told = Vec::new();
+        let mut events = Vec::new();
         if let Some(LineState::Emitted(Some(_))) = self.line.as_ref().map(|line| line.state) {
-            // The shell has waited for its processes, which the bell may not have told yet.
+            // The shell has waited for its processes, which the bell may not have events yet.
             self.note_ends_now();
-            told = self.events(now);
+            events = self.events(now);
         }
         let Some(line) = self.line.take() else {
-            return told;
+            return events;
         };
         let LineState::Emitted(pid) = line.state else {
-            return told;
+            return events;
         };
         if !pid.is_some_and(|group| self.jobs.is_running(group)) {
             let took = now.saturating_duration_since(line.since);
-            told.push(CommandEvent::completed(pid, status, line.end, took));
+            events.push(CommandEvent::completed(pid, status, line.end, took));
         }
-        told
+        events
     }
 
     /// A command line that has lived for long enough is emitted, with the job that is its first.
@@ -87,7 +87,7 @@ impl PaneProgram {
         }
         let front = match self.is_prompt_inner {
             true => None,
-            false => self.look(exits, bell, now),
+            false => self.inspect(exits, bell, now),
         };
         let Some(group) = front else {
             // The shell itself works, or what runs cannot be seen.

@@ -12,7 +12,7 @@ const STABLE: Duration = Duration::from_secs(10);
 const WORKS: &str = "{\"type\":\"thread.started\"}\n{\"type\":\"turn.started\"}\n";
 const DONE: &str = "{\"type\":\"item.completed\",\"item\":{\"id\":\"1\",\"type\":\"agent_message\",\"text\":\"All green.\"}}\n{\"type\":\"turn.completed\",\"usage\":{}}\n";
 
-/// A file in a directory of its own, looked at by a clock that is moved by hand: by its wall clock
+/// A file in a directory of its own, check at by a clock that is moved by hand: by its wall clock
 /// files are from the future, so that it is only seen when they change.
 struct Case {
     directory: tempfile::TempDir,
@@ -43,7 +43,7 @@ impl Case {
     }
 
     /// Reads the file `seconds` later; returns the result and the number of bytes read.
-    fn look(&mut self, seconds: u64) -> (Check, u64) {
+    fn check(&mut self, seconds: u64) -> (Check, u64) {
         self.now += Duration::from_secs(seconds);
         let context = ReadContext {
             now: self.now,
@@ -51,16 +51,16 @@ impl Case {
             stable: STABLE,
         };
         let mut left = u64::MAX;
-        let looked = self.file.check(context, &mut left);
-        (looked, u64::MAX - left)
+        let check = self.file.check(context, &mut left);
+        (check, u64::MAX - left)
     }
 
     #[track_caller]
     fn warned(&mut self, word: &str) {
-        let (looked, _) = self.look(5);
-        assert!(looked.warnings.len() == 1, "{looked:?}");
-        assert!(looked.warnings[0].contains(word), "{looked:?}");
-        assert_eq!(self.look(5).0.warnings.len(), 0, "said again");
+        let (check, _) = self.check(5);
+        assert!(check.warnings.len() == 1, "{check:?}");
+        assert!(check.warnings[0].contains(word), "{check:?}");
+        assert_eq!(self.check(5).0.warnings.len(), 0, "reported again");
     }
 }
 
@@ -72,25 +72,25 @@ fn completed(result: &str, evidence: &str) -> Option<Verdict> {
 }
 
 #[test]
-fn an_end_is_seen_where_the_records_say_it() {
+fn an_end_in_the_records_is_found() {
     let mut case = Case::new();
-    assert_eq!(case.look(5).0.verdict, None);
+    assert_eq!(case.check(5).0.verdict, None);
     case.append("");
-    assert_eq!(case.look(5).0.verdict, None);
+    assert_eq!(case.check(5).0.verdict, None);
     case.append(WORKS);
     for _ in 0..5 {
-        assert_eq!(case.look(100).0.verdict, None, "however long");
+        assert_eq!(case.check(100).0.verdict, None, "however long");
     }
     let (cut, end) = DONE.split_at(DONE.len() - 9);
     case.append(cut);
-    assert_eq!(case.look(5).0.verdict, None);
+    assert_eq!(case.check(5).0.verdict, None);
     // Without its line end.
     case.append(end.trim_end());
-    assert_eq!(case.look(5).0.verdict, None, "not held yet");
-    let (looked, read) = case.look(5);
-    assert_eq!(looked.verdict, completed("All green.", "turn.completed"));
+    assert_eq!(case.check(5).0.verdict, None, "not held yet");
+    let (check, read) = case.check(5);
+    assert_eq!(check.verdict, completed("All green.", "turn.completed"));
     assert_eq!(read, 0, "nothing had changed");
-    assert!(looked.warnings.is_empty());
+    assert!(check.warnings.is_empty());
 }
 
 #[test]
@@ -98,11 +98,11 @@ fn only_what_was_added_is_read() {
     let mut case = Case::new();
     let filler = "{\"type\":\"item.updated\"}\n".repeat(100_000);
     case.append([WORKS, &filler, WORKS].concat());
-    let (_, read) = case.look(5);
+    let (_, read) = case.check(5);
     assert_eq!(read, TAILS[0]);
     case.append(DONE);
-    assert_eq!(case.look(5).1, DONE.len() as u64);
-    assert!(case.look(5).0.verdict.is_some());
+    assert_eq!(case.check(5).1, DONE.len() as u64);
+    assert!(case.check(5).0.verdict.is_some());
 }
 
 #[test]
@@ -112,17 +112,17 @@ fn a_file_of_a_gigabyte_costs_what_its_end_costs() {
     let file = OpenOptions::new().write(true).open(case.path()).unwrap();
     file.set_len(ENORMOUS_BYTES + 1).unwrap();
     case.append(["\n", WORKS, &"x".repeat(300_000), "\n", DONE].concat());
-    let (looked, read) = case.look(5);
+    let (check, read) = case.check(5);
     assert!(read <= TAILS.iter().sum(), "{read} bytes were read");
-    assert!(looked.warnings[0].contains("only its end"), "{looked:?}");
-    assert!(case.look(5).0.verdict.is_some());
+    assert!(check.warnings[0].contains("only its end"), "{check:?}");
+    assert!(case.check(5).0.verdict.is_some());
 }
 
 #[test]
-fn what_happens_to_files_is_said_once() {
+fn changes_of_files_are_reported_once() {
     let mut case = Case::new();
     case.append(WORKS);
-    assert!(case.look(5).0.warnings.is_empty());
+    assert!(case.check(5).0.warnings.is_empty());
     // Kept, so that its inode is not given to the next one.
     let aside = case.directory.path().join("aside");
     std::fs::rename(case.path(), aside).unwrap();
@@ -156,24 +156,24 @@ fn a_task_has_ended_when_its_file_is_deleted() {
         let path = directory.join(name);
         case.file = OutputFile::new(path.clone(), Timestamp::default());
         std::fs::write(&path, "test 1 ok\ntest 2 ok\n").unwrap();
-        assert_eq!(case.look(5).0.verdict, None);
+        assert_eq!(case.check(5).0.verdict, None);
         // Replaced, and missing for one look only.
         std::fs::remove_file(&path).unwrap();
-        assert_eq!(case.look(0).0.verdict, None);
+        assert_eq!(case.check(0).0.verdict, None);
         std::fs::write(&path, "test 1 ok\ntest 2 ok\ntest 3 ok\n").unwrap();
-        assert_eq!(case.look(5).0.verdict, None, "it is there again");
+        assert_eq!(case.check(5).0.verdict, None, "it is there again");
         std::fs::remove_file(&path).unwrap();
-        let (looked, _) = case.look(0);
-        assert_eq!(looked.verdict, None, "not held yet");
+        let (check, _) = case.check(0);
+        assert_eq!(check.verdict, None, "not held yet");
         if !is_task {
-            assert_eq!(case.look(100).0.verdict, None, "{path:?}");
+            assert_eq!(case.check(100).0.verdict, None, "{path:?}");
             continue;
         }
-        assert!(looked.warnings.is_empty(), "{looked:?}");
-        let (looked, _) = case.look(1);
+        assert!(check.warnings.is_empty(), "{check:?}");
+        let (check, _) = case.check(1);
         let why = "its output file was deleted, as it is when a task ends";
-        assert_eq!(looked.verdict, completed("test 3 ok", why));
-        assert!(looked.warnings.is_empty(), "{looked:?}");
+        assert_eq!(check.verdict, completed("test 3 ok", why));
+        assert!(check.warnings.is_empty(), "{check:?}");
     }
 }
 
@@ -186,10 +186,10 @@ fn a_deleted_file_hides_no_failure() {
     case.file = OutputFile::new(path.clone(), Timestamp::default());
     let failed = "{\"type\":\"turn.failed\",\"error\":{\"message\":\"limit\"}}\n";
     std::fs::write(&path, [WORKS, failed].concat()).unwrap();
-    assert_eq!(case.look(0).0.verdict, None);
+    assert_eq!(case.check(0).0.verdict, None);
     std::fs::remove_file(&path).unwrap();
-    assert_eq!(case.look(0).0.verdict, None);
-    let Some(Verdict::Failed { error, evidence }) = case.look(1).0.verdict else {
+    assert_eq!(case.check(0).0.verdict, None);
+    let Some(Verdict::Failed { error, evidence }) = case.check(1).0.verdict else {
         panic!("it has failed");
     };
     assert_eq!(error, "limit");
@@ -197,10 +197,10 @@ fn a_deleted_file_hides_no_failure() {
 }
 
 #[test]
-fn a_file_that_was_written_over_is_read_anew() {
+fn an_overwritten_file_is_read_again() {
     let mut case = Case::new();
     case.append([WORKS, DONE].concat());
-    assert_eq!(case.look(0).0.verdict, None);
+    assert_eq!(case.check(0).0.verdict, None);
     // The same inode, larger, and other bytes.
     let other = [
         "{\"type\":\"thread.started\",\"thread_id\":\"2\"}\n{\"type\":\"turn.started\"}\n",
@@ -210,7 +210,7 @@ fn a_file_that_was_written_over_is_read_anew() {
     .concat();
     std::fs::write(case.path(), other).unwrap();
     case.warned("replaced");
-    assert_eq!(case.look(60).0.verdict, None);
+    assert_eq!(case.check(60).0.verdict, None);
 }
 
 #[test]
@@ -219,12 +219,12 @@ fn a_link_is_followed() {
     let target = case.directory.path().join("target");
     std::fs::write(&target, [WORKS, DONE].concat()).unwrap();
     std::os::unix::fs::symlink(&target, case.path()).unwrap();
-    assert!(case.look(5).0.warnings.is_empty());
-    assert!(case.look(5).0.verdict.is_some());
+    assert!(case.check(5).0.warnings.is_empty());
+    assert!(case.check(5).0.verdict.is_some());
 }
 
 #[test]
-fn silence_ends_what_nobody_can_read() {
+fn silence_ends_output_of_unknown_formats() {
     for (text, result, evidence) in [
         ("compiling\nall done\n\n", "all done", "inferred"),
         ("{\"who\":1}\n", "{\"who\":1}", "inferred"),
@@ -246,12 +246,12 @@ fn silence_ends_what_nobody_can_read() {
     ] {
         let mut case = Case::new();
         case.append(text);
-        assert_eq!(case.look(5).0.verdict, None, "{text}");
-        let first = case.look(9).0.verdict;
+        assert_eq!(case.check(5).0.verdict, None, "{text}");
+        let first = case.check(9).0.verdict;
         let Some(Verdict::Completed {
             result: found,
             evidence: why,
-        }) = first.or_else(|| case.look(2).0.verdict)
+        }) = first.or_else(|| case.check(2).0.verdict)
         else {
             panic!("{text}: it has not ended");
         };

@@ -38,18 +38,18 @@ fn filler(side: bool, bytes: usize) -> String {
 /// Returns the verdict of the second of two reads, which are `seconds` apart.
 #[track_caller]
 fn judged(case: &mut Case, seconds: u64) -> Option<Verdict> {
-    case.look(0);
-    case.look(seconds).0.verdict
+    case.check(0);
+    case.check(seconds).0.verdict
 }
 
 #[test]
-fn a_file_that_was_emptied_says_nothing() {
+fn an_emptied_file_has_no_end() {
     let mut case = Case::new();
     case.append([WORKS, DONE].concat());
-    case.look(0);
+    case.check(0);
     std::fs::write(case.path(), "").unwrap();
     case.warned("shorter");
-    assert_eq!(case.look(1_000).0.verdict, None);
+    assert_eq!(case.check(1_000).0.verdict, None);
     case.append([WORKS, DONE].concat());
     let end = judged(&mut case, 5);
     assert_eq!(end, completed("All green.", "turn.completed"));
@@ -71,7 +71,7 @@ fn a_task_from_far_before_the_end_is_found() {
     let mut case = Case::new();
     case.append([&*begun, &*end].concat());
     assert_eq!(judged(&mut case, 1_000), None, "its task still runs");
-    let read = case.look(5).1;
+    let read = case.check(5).1;
     assert_eq!(read, 0, "it is searched once");
     case.append(&ended);
     assert_eq!(
@@ -87,7 +87,7 @@ fn a_task_from_far_before_the_end_is_found() {
 }
 
 #[test]
-fn what_was_not_read_makes_an_end_a_guess() {
+fn unread_bytes_make_an_end_inferred() {
     let mut case = Case::new();
     case.append(prompt(false));
     let file = OpenOptions::new().write(true).open(case.path()).unwrap();
@@ -95,7 +95,7 @@ fn what_was_not_read_makes_an_end_a_guess() {
     let end = answer(false, "\"end_turn\"");
     case.append(["\n", &*filler(false, 300_000), &*end].concat());
     assert_eq!(judged(&mut case, 5), None);
-    let Some(Verdict::Completed { evidence, .. }) = case.look(10).0.verdict else {
+    let Some(Verdict::Completed { evidence, .. }) = case.check(10).0.verdict else {
         panic!("it has not ended");
     };
     assert!(evidence.starts_with("inferred: stop_reason end_turn; the first "));
@@ -123,7 +123,7 @@ fn a_record_that_is_being_written_is_waited_for() {
     case.append(&text);
     case.append("{\"type\":\"assis");
     assert_eq!(judged(&mut case, 30), None);
-    assert!(case.look(30).0.verdict.is_some());
+    assert!(case.check(30).0.verdict.is_some());
     let mut case = Case::new();
     case.append(&text);
     assert!(judged(&mut case, 10).is_some());
@@ -172,12 +172,12 @@ fn a_result_is_no_record() {
 fn a_file_that_was_compressed_is_no_longer_waited_for() {
     let mut case = Case::new();
     case.append(WORKS);
-    case.look(0);
+    case.check(0);
     let mut name = case.path().into_os_string();
     name.push(".zst");
     std::fs::rename(case.path(), name).unwrap();
     case.warned("was compressed to");
-    assert!(case.look(5).0.verdict.is_some());
+    assert!(case.check(5).0.verdict.is_some());
 }
 
 /// A transcript of Codex: its turns, each with its times.
@@ -198,8 +198,8 @@ fn rollout(minute: u32, answer: &str) -> String {
     .concat()
 }
 
-fn summaries(looked: &Check) -> Vec<&str> {
-    let turns = looked.turns.iter().map(|turn| match turn {
+fn summaries(check: &Check) -> Vec<&str> {
+    let turns = check.turns.iter().map(|turn| match turn {
         TurnEnd::Completed { summary, .. } => summary.as_str(),
         TurnEnd::Failed { error } => error.as_str(),
     });
@@ -212,27 +212,27 @@ fn each_turn_of_a_session_is_reported_once() {
     let since: Timestamp = "2026-11-23T19:10:00Z".parse().unwrap();
     case.file = OutputFile::new(case.path(), since);
     case.append([rollout(1, "one"), rollout(2, "two")].concat());
-    let (looked, _) = case.look(5);
-    assert_eq!(summaries(&looked), [""; 0], "they ended before");
-    let (looked, _) = case.look(5);
-    assert!(looked.verdict.is_some(), "{looked:?}");
-    assert_eq!(summaries(&looked), ["two"], "the end of the agent is one");
+    let (check, _) = case.check(5);
+    assert_eq!(summaries(&check), [""; 0], "they ended before");
+    let (check, _) = case.check(5);
+    assert!(check.verdict.is_some(), "{check:?}");
+    assert_eq!(summaries(&check), ["two"], "the end of the agent is one");
     case.append([rollout(11, "three"), rollout(12, "four")].concat());
-    assert_eq!(summaries(&case.look(5).0), ["three", "four"]);
-    assert!(case.look(5).0.turns.is_empty());
+    assert_eq!(summaries(&case.check(5).0), ["three", "four"]);
+    assert!(case.check(5).0.turns.is_empty());
     assert!(case.file.is_interactive());
     // One that began since is reported whole.
     case.file = OutputFile::new(case.path(), since);
-    assert_eq!(summaries(&case.look(5).0), ["three", "four"]);
-    assert!(case.look(5).0.turns.is_empty());
+    assert_eq!(summaries(&case.check(5).0), ["three", "four"]);
+    assert!(case.check(5).0.turns.is_empty());
 }
 
 #[test]
 fn a_stream_has_an_end_and_no_turns() {
     let mut case = Case::new();
     case.append([WORKS, DONE].concat());
-    case.look(5);
-    let (looked, _) = case.look(5);
-    assert!(looked.verdict.is_some() && looked.turns.is_empty());
+    case.check(5);
+    let (check, _) = case.check(5);
+    assert!(check.verdict.is_some() && check.turns.is_empty());
     assert!(!case.file.is_interactive());
 }

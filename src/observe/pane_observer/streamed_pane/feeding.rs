@@ -20,7 +20,7 @@ impl Pane {
         };
         let (changes, marks) = stream.feed(bytes, out.now);
         self.last_news = Some(out.now);
-        self.glance_after(out.now);
+        self.schedule_judging(out.now);
         for changes in changes {
             self.emit_of_stream(changes, out);
         }

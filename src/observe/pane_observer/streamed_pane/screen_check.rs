@@ -57,7 +57,7 @@ struct Comparison {
     /// Bytes have arrived since the capture was requested.
     is_disturbed: bool,
     /// The capture, after whose arrival the mark is awaited.
-    seam: Option<Box<SyncPoint>>,
+    sync_point: Option<Box<SyncPoint>>,
 }
 
 impl ScreenCheck {
@@ -132,10 +132,10 @@ impl ScreenCheck {
     }
 
     /// Takes the capture, and returns whether a mark is to be requested.
-    pub fn handle_capture(&mut self, seam: SyncPoint, now: Instant) -> bool {
+    pub fn handle_capture(&mut self, sync_point: SyncPoint, now: Instant) -> bool {
         match &mut self.current {
-            Some(comparison) if !comparison.is_disturbed && comparison.seam.is_none() => {
-                comparison.seam = Some(Box::new(seam));
+            Some(comparison) if !comparison.is_disturbed && comparison.sync_point.is_none() => {
+                comparison.sync_point = Some(Box::new(sync_point));
                 true
             }
             _ => {
@@ -150,7 +150,7 @@ impl ScreenCheck {
         if self
             .current
             .as_ref()
-            .is_some_and(|current| current.seam.is_none())
+            .is_some_and(|current| current.sync_point.is_none())
         {
             self.retry(now);
         }
@@ -164,18 +164,21 @@ impl ScreenCheck {
         is_behind: impl FnOnce(&Capture) -> bool,
         now: Instant,
     ) -> Option<(SyncPoint, bool)> {
-        let Comparison { is_disturbed, seam } = self.current.take()?;
-        let seam = seam?;
+        let Comparison {
+            is_disturbed,
+            sync_point,
+        } = self.current.take()?;
+        let sync_point = sync_point?;
         // tmux forwards its bytes after its reply, and nearly always before the reply is read here.
         let may_be_in_transit = now.saturating_duration_since(self.fed_at) < IN_TRANSIT;
-        if is_disturbed || may_be_in_transit && is_behind(&seam.capture) {
+        if is_disturbed || may_be_in_transit && is_behind(&sync_point.capture) {
             self.retry(now);
             return None;
         }
         self.checked_at = now;
         (self.is_unchecked, self.is_retry) = (false, false);
         self.retry_after = RETRY;
-        Some((*seam, std::mem::take(&mut self.is_urgent)))
+        Some((*sync_point, std::mem::take(&mut self.is_urgent)))
     }
 
     /// Cancels a comparison in progress.

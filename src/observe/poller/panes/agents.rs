@@ -10,23 +10,23 @@ use crate::observe::conversation::{AgentChange, AgentUpdate, ConversationSink};
 use crate::observe::resume_point::ResumePoint;
 
 /// Interval in which an agent is looked for in a pane that prints: processes take longer to start.
-const LOOK_FOR_AGENTS: Duration = Duration::from_millis(400);
+const AGENT_SEARCH_INTERVAL: Duration = Duration::from_millis(400);
 
 impl SessionPanes {
     /// Receives news about agents.
-    pub fn agent_news(&self) -> &Receiver<AgentUpdate> {
-        &self.agent_news
+    pub fn agent_updates(&self) -> &Receiver<AgentUpdate> {
+        &self.agent_updates
     }
 
-    /// A pane shows something new: an agent may have begun there.
-    pub(super) fn look_for_agent(&self, id: &PaneId, now: Instant) {
+    /// A pane shows something new: an agent may have begun present.
+    pub(super) fn search_for_agent(&self, id: &PaneId, now: Instant) {
         if !self.config.conversations.are_read() {
             return;
         }
         let Some(pid) = self
             .panes
             .get(id)
-            .and_then(|pane| pane.looks_for_agent(now, LOOK_FOR_AGENTS))
+            .and_then(|pane| pane.begin_agent_search(now, AGENT_SEARCH_INTERVAL))
         else {
             return;
         };
@@ -48,8 +48,8 @@ impl SessionPanes {
     }
 
     /// Handles news about the agent in a pane.
-    pub fn agent_told(&mut self, told: AgentUpdate, now: Instant) {
-        let AgentUpdate { pane: id, news } = told;
+    pub fn handle_agent_update(&mut self, update: AgentUpdate, now: Instant) {
+        let AgentUpdate { pane: id, news } = update;
         let Some(pane) = self.panes.get_mut(&id) else {
             // Another poller's by now, or gone.
             return;

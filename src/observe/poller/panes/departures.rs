@@ -15,45 +15,51 @@ use crate::track::{Capture, PaneNumbers, Row};
 
 impl SessionPanes {
     /// A pane is no longer the session's.
-    pub(super) fn close_pane(
+    pub(super) fn pane_departed(
         &mut self,
         id: &PaneId,
-        left: &HashMap<PaneId, DepartedPane>,
+        departed: &HashMap<PaneId, DepartedPane>,
         now: Instant,
     ) {
         let Some(pane) = self.panes.remove(id) else {
             return;
         };
-        let left = left.get(id).copied();
+        let departed = departed.get(id).copied();
         if pane.is_streamed() {
-            // One that continues elsewhere is let go there and then.
+            // One that continues elsewhere is let go present and then.
             if let Some((pipes, token)) = self.pipes.as_ref().zip(pane.pipe())
-                && left.is_some_and(|left| left.moved)
+                && departed.is_some_and(|departed| departed.moved)
             {
                 pipes.finish(token);
             }
         }
-        self.parts(id, pane, left, now);
+        self.begin_departure(id, pane, departed, now);
     }
 
     /// Its last bytes may be on their way, and its program's end may not be known yet.
-    fn parts(&mut self, id: &PaneId, mut pane: Pane, left: Option<DepartedPane>, now: Instant) {
-        pane.is_gone(bytes_read_by(self.config.server_pid), now);
-        self.programs.pane_closed(id, now);
-        let is_moved = left.is_some_and(|left| left.moved);
-        if pane.is_streamed() || !is_moved && !self.programs.is_end_known(id, now) {
-            self.leaving.insert(id.clone(), (pane, left));
-        } else {
-            self.closed(id, pane, left, now);
-        }
-    }
-
-    /// All that can be known of a pane that has left is known.
-    pub(super) fn closed(
+    fn begin_departure(
         &mut self,
         id: &PaneId,
         mut pane: Pane,
-        left: Option<DepartedPane>,
+        departed: Option<DepartedPane>,
+        now: Instant,
+    ) {
+        pane.mark_gone(bytes_read_by(self.config.server_pid), now);
+        self.programs.pane_closed(id, now);
+        let is_moved = departed.is_some_and(|departed| departed.moved);
+        if pane.is_streamed() || !is_moved && !self.programs.is_end_known(id, now) {
+            self.leaving.insert(id.clone(), (pane, departed));
+        } else {
+            self.finish_departure(id, pane, departed, now);
+        }
+    }
+
+    /// All that can be known of a pane that has departed is known.
+    pub(super) fn finish_departure(
+        &mut self,
+        id: &PaneId,
+        mut pane: Pane,
+        departed: Option<DepartedPane>,
         now: Instant,
     ) {
         let mut resume_point = self.outputs.resume_points.remove(id).unwrap_or_default();
@@ -68,14 +74,14 @@ impl SessionPanes {
             blocking: self.pipes.is_some().then_some(&mut self.outputs.blocking),
             now,
         };
-        if left.is_some_and(|left| left.moved) {
+        if departed.is_some_and(|departed| departed.moved) {
             pane.leave(&mut out);
             self.config.transfers.leave(id, pane, resume_point);
             return;
         }
         self.config.transfers.forget(id);
-        if let Some(proof) = left.and_then(|left| left.freshness) {
-            pane.proved(proof);
+        if let Some(proof) = departed.and_then(|departed| departed.freshness) {
+            pane.confirm_unchanged(proof);
         }
         for job in ending.jobs {
             out.emitter
@@ -94,29 +100,29 @@ impl SessionPanes {
 
     /// A pane that has just appeared is gone before it could be looked at: whatever it printed, no one
     /// saw it.
-    pub(super) fn vanished(
+    pub(super) fn handle_vanished(
         &mut self,
         id: &PaneId,
-        left: &HashMap<PaneId, DepartedPane>,
+        departed: &HashMap<PaneId, DepartedPane>,
         now: Instant,
     ) {
-        let Some(to_open) = self.to_open.remove(id) else {
+        let Some(unopened) = self.unopened.remove(id) else {
             return;
         };
-        if !to_open.is_fresh || left.get(id).is_some_and(|left| left.moved) {
+        if !unopened.is_fresh || departed.get(id).is_some_and(|departed| departed.moved) {
             return;
         }
         let capture = Capture {
             numbers: PaneNumbers {
-                width: to_open.state.width,
-                height: to_open.state.height,
+                width: unopened.state.width,
+                height: unopened.state.height,
                 ..PaneNumbers::default()
             },
-            rows: vec![Row::default(); to_open.state.height as usize],
+            rows: vec![Row::default(); unopened.state.height as usize],
             ..Capture::default()
         };
         let mut captured = PaneCapture {
-            state: to_open.state,
+            state: unopened.state,
             capture,
             ..PaneCapture::default()
         };
@@ -127,21 +133,21 @@ impl SessionPanes {
             now,
         };
         if let Some(mut pane) = self.open(id, &mut captured, &Begin::Fresh, context) {
-            pane.is_missing_all(now);
-            self.parts(id, pane, None, now);
+            pane.mark_output_missing(now);
+            self.begin_departure(id, pane, None, now);
         }
     }
 
     /// The session is gone: its panes have ended, or are another session's.
-    pub fn close(&mut self, left: &HashMap<PaneId, DepartedPane>, now: Instant) {
-        let never_seen: Vec<PaneId> = self.to_open.keys().cloned().collect();
-        for id in never_seen {
-            self.vanished(&id, left, now);
+    pub fn close(&mut self, departed: &HashMap<PaneId, DepartedPane>, now: Instant) {
+        let uncaptured: Vec<PaneId> = self.unopened.keys().cloned().collect();
+        for id in uncaptured {
+            self.handle_vanished(&id, departed, now);
         }
         let mut ids: Vec<PaneId> = self.panes.keys().cloned().collect();
         ids.sort();
         for id in ids {
-            self.close_pane(&id, left, now);
+            self.pane_departed(&id, departed, now);
         }
     }
 
@@ -170,32 +176,32 @@ impl SessionPanes {
     }
 
     /// Returns whether bytes are on their way that are to be waited for at the end.
-    pub fn awaits_bytes(&self) -> bool {
+    pub fn has_pending_bytes(&self) -> bool {
         let mut streamed = self.panes.values().filter(|pane| pane.is_streamed());
         !self.leaving.is_empty() || streamed.next().is_some()
     }
 
-    /// Reports what was held back of panes that have left, and closes those of which nothing comes.
+    /// Reports what was held back of panes that have departed, and closes those of which nothing comes.
     pub(super) fn emit_leaving(&mut self, now: Instant) {
         for (id, (pane, _)) in &mut self.leaving {
             pane.emit_due(&mut self.outputs.of(id, self.pipes.is_some(), now));
         }
-        let over = self.leaving.iter().filter(|(id, (pane, left))| {
-            let is_moved = left.is_some_and(|left| left.moved);
+        let over = self.leaving.iter().filter(|(id, (pane, departed))| {
+            let is_moved = departed.is_some_and(|departed| departed.moved);
             !pane.is_streamed() && (is_moved || self.programs.is_end_known(id, now))
         });
         let over: Vec<PaneId> = over.map(|(id, _)| id.clone()).collect();
         for id in over {
-            if let Some((pane, left)) = self.leaving.remove(&id) {
-                self.closed(&id, pane, left, now);
+            if let Some((pane, departed)) = self.leaving.remove(&id) {
+                self.finish_departure(&id, pane, departed, now);
             }
         }
     }
 
-    /// Detaches from panes that have left: their last bytes are not waited for any more.
+    /// Detaches from panes that have departed: their last bytes are not waited for any more.
     pub(super) fn detach_leaving(&mut self, now: Instant) {
-        for (id, (pane, left)) in std::mem::take(&mut self.leaving) {
-            self.closed(&id, pane, left, now);
+        for (id, (pane, departed)) in std::mem::take(&mut self.leaving) {
+            self.finish_departure(&id, pane, departed, now);
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::to_open::ToOpen;
+use super::unopened::UnopenedPane;
 use super::{ReplyContext, SessionPanes};
 use crate::event::PaneId;
 use crate::observe::pane_observer::{Begin, Pane, PaneOptions, settle_time};
@@ -20,7 +20,7 @@ const PIPES_AFTER: Duration = Duration::from_millis(300);
 
 impl SessionPanes {
     /// A pane that is to be watched from now on, if it can be.
-    pub(super) fn found(
+    pub(super) fn start_observing(
         &mut self,
         id: &PaneId,
         captured: &mut PaneCapture,
@@ -38,15 +38,15 @@ impl SessionPanes {
                     if context.now.saturating_duration_since(since) < ARRIVAL_WAIT {
                         return None;
                     }
-                    // What was reported of it there is not known here.
+                    // What was reported of it present is not known here.
                     return self.open(id, captured, &Begin::Resume(&ResumePoint::new()), context);
                 }
             }
         }
-        let stood_there = self.passed_over.contains(id) || context.first && !self.config.fresh;
+        let existed = self.unwatched.contains(id) || context.first && !self.config.fresh;
         let begin = match &known {
             Some(resume_point) => Begin::Resume(resume_point),
-            None if stood_there => Begin::Baseline,
+            None if existed => Begin::Baseline,
             None => Begin::Fresh,
         };
         self.open(id, captured, &begin, context)
@@ -63,21 +63,21 @@ impl SessionPanes {
         captured: &mut PaneCapture,
         context: ReplyContext<'_>,
     ) -> Pane {
-        let deepest = self.was_asked_whole(id, context);
+        let is_deepest = self.is_deepest(id, context);
         self.arriving.remove(id);
-        self.to_open.remove(id);
+        self.unopened.remove(id);
         self.outputs.resume_points.insert(id.clone(), resume_point);
         self.add_command(&mut captured.state);
         let mut out = self.outputs.of(id, false, context.now);
         pane.arrive(&captured.state, &mut out);
-        pane.handle_capture(captured, deepest, &mut out);
-        self.found_late |= context.again && pane.deeper;
+        pane.handle_capture(captured, is_deepest, &mut out);
+        self.needs_another_round |= context.again && pane.deeper;
         pane
     }
 
-    /// Returns whether the capture at a pane that is to be opened is as deep as looks can be.
-    fn was_asked_whole(&self, id: &PaneId, context: ReplyContext<'_>) -> bool {
-        let margin = self.to_open.get(id).map(|to_open| to_open.margin);
+    /// Returns whether the capture at a pane that is to be opened is as deep as is_search_due can be.
+    fn is_deepest(&self, id: &PaneId, context: ReplyContext<'_>) -> bool {
+        let margin = self.unopened.get(id).map(|unopened| unopened.margin);
         context.again && margin == Some(Margin::All)
     }
 
@@ -91,24 +91,24 @@ impl SessionPanes {
     ) -> Option<Pane> {
         let is_held = context.first && self.config.captured_first;
         let pipe_after = is_held.then(|| context.now + PIPES_AFTER);
-        let look = &captured.capture;
-        let whole = look.is_complete() || matches!(begin, Begin::Baseline);
+        let capture = &captured.capture;
+        let is_whole = capture.is_complete() || matches!(begin, Begin::Baseline);
         // A full-screen program came after the listing: what is behind it is configured, too.
-        let hidden = look.alternate && look.saved.is_none();
-        if (!whole || hidden) && !self.was_asked_whole(id, context) {
-            self.found_late |= context.again;
-            let to_open = ToOpen {
+        let is_hidden = capture.alternate && capture.saved.is_none();
+        if (!is_whole || is_hidden) && !self.is_deepest(id, context) {
+            self.needs_another_round |= context.again;
+            let unopened = UnopenedPane {
                 margin: Margin::All,
                 state: captured.state.clone(),
                 is_fresh: matches!(begin, Begin::Fresh),
                 pipe_after,
             };
-            self.to_open.insert(id.clone(), to_open);
+            self.unopened.insert(id.clone(), unopened);
             return None;
         }
-        let asked = self.to_open.remove(id);
-        let pipe_after = pipe_after.or(asked.and_then(|asked| asked.pipe_after));
-        self.passed_over.remove(id);
+        let unopened = self.unopened.remove(id);
+        let pipe_after = pipe_after.or(unopened.and_then(|unopened| unopened.pipe_after));
+        self.unwatched.remove(id);
         self.arriving.remove(id);
         // From here on it is known, whatever happens to this thread.
         let resume_points = &mut self.outputs.resume_points;

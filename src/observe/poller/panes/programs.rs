@@ -15,7 +15,7 @@ impl SessionPanes {
     }
 
     /// Processes have ended.
-    pub fn exited(&mut self, now: Instant) {
+    pub fn handle_exits(&mut self, now: Instant) {
         for (id, death) in self.programs.handle_exits(now) {
             let leaving = self.leaving.get_mut(&id).map(|(pane, _)| pane);
             let Some(pane) = self.panes.get_mut(&id).or(leaving) else {

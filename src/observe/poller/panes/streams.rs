@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use crossbeam_channel::Receiver;
 
-use super::to_open::ToOpen;
+use super::unopened::UnopenedPane;
 use super::{ReplyContext, SessionPanes};
 use crate::event::PaneId;
 use crate::observe::pane_observer::{Pane, sync_point};
@@ -17,13 +17,13 @@ use crate::tmux::{
 };
 
 impl SessionPanes {
-    /// Returns what to ask for beside that, at once; see [`SessionPanes::needs_more`].
-    pub fn wants_more(&mut self, now: Instant) -> HashMap<PaneId, PaneRequest> {
-        let mut wants = self.wants();
-        for (id, to_open) in &self.to_open {
-            let margin = to_open.margin;
+    /// Returns what to ask for beside that, at once; see [`SessionPanes::needs_more_captures`].
+    pub fn extra_requests(&mut self, now: Instant) -> HashMap<PaneId, PaneRequest> {
+        let mut requests = self.requests();
+        for (id, unopened) in &self.unopened {
+            let margin = unopened.margin;
             let pipes = self.pipes.as_mut();
-            let want = match pipes.filter(|_| to_open.pipe_after.is_none()) {
+            let request = match pipes.filter(|_| unopened.pipe_after.is_none()) {
                 Some(pipes) => PaneRequest::Resync(ResyncRequest {
                     margin,
                     known: None,
@@ -38,51 +38,51 @@ impl SessionPanes {
                     is_resting: false,
                 }),
             };
-            wants.insert(id.clone(), want);
+            requests.insert(id.clone(), request);
         }
         for (id, pane) in &mut self.panes {
             let Some(pipes) = &mut self.pipes else { break };
-            if !self.config.selection.shows(id) {
+            if !self.config.selection.contains(id) {
                 continue;
             }
-            if pane.wants_pipe_recheck(now) {
-                wants.insert(id.clone(), PaneRequest::Presence);
-            } else if pane.wants_pipe(now) {
+            if pane.needs_pipe_recheck(now) {
+                requests.insert(id.clone(), PaneRequest::Presence);
+            } else if pane.may_open_pipe(now) {
                 let open = pipes.open_command(id);
                 if open.is_none() {
-                    pane.has_no_place(now);
+                    pane.cannot_open_pipe(now);
                 }
-                wants.insert(id.clone(), pane.want_seam(open));
-            } else if pane.wants_look() {
-                wants.insert(id.clone(), pane.want_seam(None));
-            } else if pane.wants_check(now) {
-                pane.comparing();
-                wants.insert(id.clone(), pane.want_seam(None));
+                requests.insert(id.clone(), pane.resync_request(open));
+            } else if pane.needs_capture() {
+                requests.insert(id.clone(), pane.resync_request(None));
+            } else if pane.needs_check(now) {
+                pane.check_requested();
+                requests.insert(id.clone(), pane.resync_request(None));
             }
         }
         if let Some(trouble) = self.pipes.as_mut().and_then(SessionPipes::take_trouble) {
             self.outputs.emitter.warning("tmux", &trouble);
         }
-        wants
+        requests
     }
 
-    /// Returns whether the answer about more has brought panes that are to be looked at as well.
-    pub fn has_found_late(&mut self) -> bool {
-        std::mem::take(&mut self.found_late)
+    /// Returns whether the reply about more has brought panes that are to be looked at as well.
+    pub fn take_needs_another_round(&mut self) -> bool {
+        std::mem::take(&mut self.needs_another_round)
     }
 
-    /// There is no answer to the question about more.
-    pub fn unanswered(&mut self, now: Instant) {
+    /// There is no reply to the question about more.
+    pub fn end_extra_captures(&mut self, now: Instant) {
         if let Some(pipes) = &mut self.pipes {
             pipes.discard_requested();
         }
         self.panes
             .values_mut()
-            .for_each(|pane| pane.not_compared(now));
+            .for_each(|pane| pane.check_failed(now));
     }
 
     /// Returns what becomes of panes that are new.
-    pub fn newcomers(&self, is_first: bool) -> NewPanes {
+    pub fn new_panes(&self, is_first: bool) -> NewPanes {
         match self.pipes {
             Some(_) if !(is_first && self.config.captured_first) => NewPanes::List,
             _ => NewPanes::Capture,
@@ -91,51 +91,51 @@ impl SessionPanes {
 
     /// Returns whether all panes that are watched are streamed.
     pub fn is_streamed(&self) -> bool {
-        let shown = self.panes.iter().filter(|(id, _)| self.shows(id));
+        let shown = self.panes.iter().filter(|(id, _)| self.is_watched(id));
         self.pipes.is_some() && shown.into_iter().all(|(_, pane)| pane.is_streamed())
     }
 
     /// Returns whether one of these panes is to be opened with the capture that is taken next.
-    pub fn is_to_open(&self, panes: &[PaneReply]) -> bool {
-        let mut told = panes
+    pub fn lists_unopened_pane(&self, panes: &[PaneReply]) -> bool {
+        let mut listed = panes
             .iter()
-            .filter(|answer| matches!(answer, PaneReply::Listed(_)));
-        self.pipes.is_some() && told.any(|answer| self.shows(&answer.state().pane()))
+            .filter(|reply| matches!(reply, PaneReply::Listed(_)));
+        self.pipes.is_some() && listed.any(|reply| self.is_watched(&reply.state().pane()))
     }
 
     /// Nothing comes from the drains any more: the panes are polled.
-    pub fn lost_pipes(&mut self, now: Instant) {
+    pub fn pipes_lost(&mut self, now: Instant) {
         self.pipes = None;
         for (id, pane) in &mut self.panes {
-            pane.follow_looks(&mut self.outputs.of(id, false, now));
+            pane.follow_captures(&mut self.outputs.of(id, false, now));
         }
         self.detach_leaving(now);
     }
 
     /// A pane that is to be opened with the capture that is taken next.
-    pub(super) fn is_to_be_opened(
+    pub(super) fn await_opening(
         &mut self,
         id: &PaneId,
         state: PaneState,
         context: ReplyContext<'_>,
     ) {
-        let stood_there = self.passed_over.contains(id) || context.first && !self.config.fresh;
+        let existed = self.unwatched.contains(id) || context.first && !self.config.fresh;
         let is_known = self.outputs.resume_points.contains_key(id);
-        let margin = match stood_there && !is_known {
+        let margin = match existed && !is_known {
             true => Margin::Rows(BASELINE_ROWS),
             false => Margin::All,
         };
-        self.found_late |= context.again && !self.to_open.contains_key(id);
-        self.to_open.entry(id.clone()).or_insert(ToOpen {
+        self.needs_another_round |= context.again && !self.unopened.contains_key(id);
+        self.unopened.entry(id.clone()).or_insert(UnopenedPane {
             margin,
             state,
-            is_fresh: !stood_there && !is_known,
+            is_fresh: !existed && !is_known,
             pipe_after: None,
         });
     }
 
     /// Continues with the bytes of a pane, if the capture was one that they follow.
-    pub(super) fn pipe_answered(
+    pub(super) fn handle_pipe_reply(
         &mut self,
         pane: &mut Pane,
         id: &PaneId,
@@ -164,13 +164,13 @@ impl SessionPanes {
             resync => {
                 pipes.close(&token);
                 let is_captured = resync.is_some();
-                let theirs = resync.is_some_and(|resync| !resync.was_unpiped);
-                if theirs && let Some(recording) = &mut self.config.recording {
+                let is_foreign = resync.is_some_and(|resync| !resync.was_unpiped);
+                if is_foreign && let Some(recording) = &mut self.config.recording {
                     recording.interrupt(id);
                 }
-                if theirs || !is_captured {
+                if is_foreign || !is_captured {
                     let out = self.outputs.of(id, false, now);
-                    pane.has_no_pipe(theirs, &out);
+                    pane.pipe_not_opened(is_foreign, &out);
                 }
             }
         }
@@ -186,32 +186,33 @@ impl SessionPanes {
     }
 
     /// A pane that is not watched, or no more.
-    pub(super) fn pass_over(&mut self, id: &PaneId, now: Instant) {
+    pub(super) fn stop_watching(&mut self, id: &PaneId, now: Instant) {
         let Some(pane) = self.panes.get_mut(id) else {
-            self.to_open.remove(id);
-            self.passed_over.insert(id.clone());
+            self.unopened.remove(id);
+            self.unwatched.insert(id.clone());
             return;
         };
         self.programs.forget(id);
         if let Some((pipes, token)) = self.pipes.as_mut().zip(pane.pipe()) {
             pipes.close(token);
-            pane.follow_looks(&mut self.outputs.of(id, false, now));
+            pane.follow_captures(&mut self.outputs.of(id, false, now));
         }
     }
 
-    /// Where what the drains bring comes, if there are any.
+    /// Where what the drains bring comes, if present are any.
     pub fn arrivals(&self) -> Option<&Receiver<DrainMessage>> {
         self.pipes.as_ref().map(SessionPipes::messages)
     }
 
     /// Returns whether this is more of what a pane prints that is streamed.
-    pub fn is_more_of_a_stream(&self, drained: &DrainMessage) -> bool {
+    pub fn continues_stream(&self, message: &DrainMessage) -> bool {
         let pipes = self.pipes.as_ref();
-        let owner = pipes.and_then(|pipes| pipes.owner(&drained.token));
-        matches!(drained.output, DrainOutput::Bytes(_)) && owner.is_some_and(|id| self.shows(id))
+        let owner = pipes.and_then(|pipes| pipes.owner(&message.token));
+        matches!(message.output, DrainOutput::Bytes(_))
+            && owner.is_some_and(|id| self.is_watched(id))
     }
 
-    /// Takes in what a drain has brought. Whether other things are to be asked for from now on.
+    /// Takes in what a drain has brought. Whether other things are to be request for from now on.
     pub fn arrived(&mut self, DrainMessage { token, output }: DrainMessage, now: Instant) -> bool {
         let Some(pipes) = &mut self.pipes else {
             return false;
@@ -221,18 +222,18 @@ impl SessionPanes {
             pipes.close(&token);
             return false;
         };
-        if !self.config.selection.shows(&id) {
-            self.pass_over(&id, now);
+        if !self.config.selection.contains(&id) {
+            self.stop_watching(&id, now);
             return true;
         }
         // While it is worked on, the pane is not in the maps, as in `pane_answered`.
         let leaving = self.leaving.remove(&id);
-        let (mut pane, left) = match (leaving, self.panes.remove(&id)) {
-            (Some((pane, left)), other) => {
+        let (mut pane, departed) = match (leaving, self.panes.remove(&id)) {
+            (Some((pane, departed)), other) => {
                 if let Some(other) = other {
                     self.panes.insert(id.clone(), other);
                 }
-                (pane, Some(left))
+                (pane, Some(departed))
             }
             (None, Some(pane)) => (pane, None),
             (None, None) => {
@@ -243,7 +244,7 @@ impl SessionPanes {
         let mut out = self.outputs.of(&id, true, now);
         let mut has_printed = false;
         match output {
-            DrainOutput::Connected => pane.pipe_begun(),
+            DrainOutput::Connected => pane.drain_connected(),
             DrainOutput::Bytes(bytes) => {
                 self.programs.note_output(&id, now);
                 has_printed = true;
@@ -257,27 +258,28 @@ impl SessionPanes {
                     let was_whole = !recording.needs_screen(&id);
                     recording.add_bytes(&id, &bytes);
                     if was_whole && recording.needs_screen(&id) {
-                        pane.wants_look_soon();
+                        pane.check_soon();
                     }
                 }
             }
             DrainOutput::Dropped(dropped) => {
-                pane.missed(dropped, &mut out);
+                pane.bytes_dropped(dropped, &mut out);
                 if let Some(recording) = &mut self.config.recording {
                     recording.add_drop(&id, dropped);
                 }
             }
             DrainOutput::Mark => {
-                let shown = pane.marked(&mut out);
-                if let Some((recording, (seam, parted))) = self.config.recording.as_mut().zip(shown)
-                    && (parted || recording.needs_screen(&id))
+                let shown = pane.handle_mark(&mut out);
+                if let Some((recording, (sync_point, differed))) =
+                    self.config.recording.as_mut().zip(shown)
+                    && (differed || recording.needs_screen(&id))
                 {
-                    recording.add_screen(&id, &seam);
+                    recording.add_screen(&id, &sync_point);
                 }
             }
-            DrainOutput::Ended => pane.pipe_over(true, &out),
+            DrainOutput::Ended => pane.pipe_ended(true, &out),
             DrainOutput::Lost => {
-                pane.pipe_over(false, &out);
+                pane.pipe_ended(false, &out);
                 if let Some(recording) = &mut self.config.recording {
                     recording.interrupt(&id);
                 }
@@ -287,15 +289,15 @@ impl SessionPanes {
         if is_over {
             pipes.close(&token);
         }
-        match left {
-            Some(left) if is_over && self.programs.is_end_known(&id, now) => {
-                self.closed(&id, pane, left, now);
+        match departed {
+            Some(departed) if is_over && self.programs.is_end_known(&id, now) => {
+                self.finish_departure(&id, pane, departed, now);
             }
-            Some(left) => drop(self.leaving.insert(id, (pane, left))),
+            Some(departed) => drop(self.leaving.insert(id, (pane, departed))),
             None => {
                 self.panes.insert(id.clone(), pane);
                 if has_printed {
-                    self.look_for_agent(&id, now);
+                    self.search_for_agent(&id, now);
                 }
             }
         }

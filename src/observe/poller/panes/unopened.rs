@@ -5,7 +5,7 @@ use std::time::Instant;
 use crate::tmux::{Margin, PaneState};
 
 /// A pane that is to be opened with the capture that is taken next.
-pub(super) struct ToOpen {
+pub(super) struct UnopenedPane {
     /// The depth of that capture.
     pub margin: Margin,
     /// The pane's state in the listing.
