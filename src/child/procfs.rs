@@ -57,7 +57,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_name_of_a_process_may_look_like_other_fields() {
+    fn the_name_of_a_process_may_resemble_other_fields() {
         let rest = "0 ".repeat(13);
         let stat = format!(
             "7 (a) S 1) Z 5 6 7 34816 4242 {rest} 99 {} 4096 0 0 0 512",

@@ -61,13 +61,13 @@ pub(super) fn run(options: &Options, config: Config) -> Result<ExitCode, Failure
     let printing = live::print_one(&engine, options, false, &clock)?;
     let homes = config.watch.existing_homes();
     if !homes.is_empty() {
-        super::output::say(&format!(
+        super::output::print_message(&format!(
             "the sessions in {} are watched until Ctrl-C",
             homes.join(", ")
         ));
     }
     for place in config.watch.empty_paths() {
-        super::output::say(&format!("{place}, and is waited for"));
+        super::output::print_message(&format!("{place}, and is waited for"));
     }
     let agents = engine.watch_agents(config.watch)?;
     let ended = live::until_done(engine, printing, &signals, &never::<Instant>(), &clock);

@@ -259,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn options_stand_where_they_like() {
+    fn options_may_precede_or_follow_the_subcommand() {
         for typed in [
             ["td-observe", "--json", "-L", "w", "watch", "job", "-v"],
             ["td-observe", "watch", "--json", "job", "-v", "-L", "w"],

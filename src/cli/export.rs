@@ -7,7 +7,7 @@ use std::process::ExitCode;
 
 use super::export_raw::RawRecordings;
 use super::failure::Failure;
-use super::history::{Ended, Which, tell, until_stopped};
+use super::history::{Ended, Which, report_problems, until_stopped};
 use super::history_args::{Format, TypedExport};
 use super::options::Options;
 use super::signals::Signals;
@@ -96,9 +96,9 @@ fn export(which: &Which, mut config: Config, stop: &Stop) -> Result<ExitCode, En
     out.flush()
         .map_err(|cause| failed(config.output.as_deref(), cause))?;
     if let Some(note) = note {
-        super::output::say(&note);
+        super::output::print_message(&note);
     }
-    Ok(tell(which, &report))
+    Ok(report_problems(which, &report))
 }
 
 /// Exports the recorded bytes of a pane, which show its screen more exactly than the log.
@@ -144,7 +144,7 @@ impl Renderer {
             }
         };
         if count > 0 {
-            super::output::say(&format!("{count} {what}"));
+            super::output::print_message(&format!("{count} {what}"));
         }
     }
 }

@@ -87,35 +87,38 @@ impl RawRecordings {
             match read {
                 Ok(()) => {}
                 Err(Trouble::Read(cause)) => {
-                    super::output::say(&format!("{:?} is read no further: {cause}", file.path));
+                    super::output::print_message(&format!(
+                        "{:?} is read no further: {cause}",
+                        file.path
+                    ));
                 }
                 Err(Trouble::Ended(ended)) => return Err(ended),
             }
         }
         joiner.finish(&mut out);
         write(&mut out)?;
-        self.tell(&skipped);
+        self.print_summary(&skipped);
         Ok(())
     }
 
-    fn tell(&self, skipped: &SkippedInput) {
+    fn print_summary(&self, skipped: &SkippedInput) {
         let pane = self.files.first().map(|file| one_line(&file.pane));
         let files = match self.files.len() {
             1 => "one file".to_owned(),
             files => format!("{files} files"),
         };
-        super::output::say(&format!(
+        super::output::print_message(&format!(
             "exported from the raw recording of {} ({files}); --from-log makes it of the log",
             pane.unwrap_or_default()
         ));
         if skipped.lines > 0 {
-            super::output::say(&format!(
+            super::output::print_message(&format!(
                 "{} lines of it cannot be read, and were passed over",
                 skipped.lines
             ));
         }
         if skipped.files > 0 {
-            super::output::say(&format!(
+            super::output::print_message(&format!(
                 "{} files of it are no recordings, and were passed over",
                 skipped.files
             ));

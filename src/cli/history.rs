@@ -196,7 +196,7 @@ pub(super) fn until_stopped(
         Ok(Ok(Err(Ended::Failed(failure)))) => Err(failure),
         Ok(Err(panicked)) => Err(Failure::other(panicked.to_string())),
         Err(_blocked) => {
-            super::output::say(
+            super::output::print_message(
                 "stopped in the middle of reading or writing: the rest is not printed",
             );
             Ok(ExitCode::SUCCESS)
@@ -205,22 +205,24 @@ pub(super) fn until_stopped(
 }
 
 /// Says what was not as it should be in what was read.
-pub(super) fn tell(which: &Which, report: &ReadReport) -> ExitCode {
+pub(super) fn report_problems(which: &Which, report: &ReadReport) -> ExitCode {
     if let Some((path, at)) = &report.first_invalid {
         let lines = match report.invalid {
             1 => "1 line is no event, or too long, and was".to_owned(),
             broken => format!("{broken} lines are no events, or too long, and were"),
         };
-        super::output::say(&format!(
+        super::output::print_message(&format!(
             "{lines} passed over, the first at byte {at} of {path:?}"
         ));
     }
     // Half a line that is just being written is no matter.
     if report.torn > 0 && !which.is_written() {
-        super::output::say("the last line is cut off: its writer was stopped in the middle of it");
+        super::output::print_message(
+            "the last line is cut off: its writer was stopped in the middle of it",
+        );
     }
     for problem in &report.problems {
-        super::output::say(&format!("{problem:?}"));
+        super::output::print_message(&format!("{problem:?}"));
     }
     if report.problems.is_empty() {
         ExitCode::SUCCESS

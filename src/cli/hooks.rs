@@ -153,15 +153,15 @@ impl Hooks {
         drop(running);
         for handle in workers.into_iter().chain([dispatcher]) {
             if let Err(panicked) = handle.join() {
-                super::output::say(&panicked.to_string());
+                super::output::print_message(&panicked.to_string());
             }
         }
         match queue.len() {
             0 => {}
-            1 => super::output::say(
+            1 => super::output::print_message(
                 "--on-turn, --on-state, --on-end: one command was not run any more",
             ),
-            left => super::output::say(&format!(
+            left => super::output::print_message(&format!(
                 "--on-turn, --on-state, --on-end: {left} commands were not run any more"
             )),
         }
@@ -188,7 +188,7 @@ impl Dispatcher {
             match events.recv_until(due) {
                 Ok(Delivery::Event(event)) => self.happened(event.into_envelope()),
                 Ok(Delivery::Lagged { missed }) => {
-                    super::output::say(&format!(
+                    super::output::print_message(&format!(
                         "--on-turn, --on-state, --on-end: {missed} events were missed"
                     ));
                 }
@@ -196,9 +196,9 @@ impl Dispatcher {
                 Err(RecvTimeoutError::Closed) => break,
             }
             let now = self.clock.now();
-            self.tell_held(|at, _| at <= now);
+            self.report_held(|at, _| at <= now);
         }
-        self.tell_held(|_, _| true);
+        self.report_held(|_, _| true);
     }
 
     fn happened(&mut self, envelope: Envelope) {
@@ -249,7 +249,7 @@ impl Dispatcher {
     }
 
     /// Reports the ends of programs whose sessions continue.
-    fn tell_held(&mut self, is_due: impl Fn(Instant, &Envelope) -> bool) {
+    fn report_held(&mut self, is_due: impl Fn(Instant, &Envelope) -> bool) {
         let held = std::mem::take(&mut self.held);
         let (due, held): (Vec<_>, Vec<_>) =
             held.into_iter().partition(|(at, held)| is_due(*at, held));
@@ -292,7 +292,7 @@ impl Dispatcher {
     fn start(&self, option: &str, command: &str, envelope: &Envelope) {
         let mut stdin = match serde_json::to_vec(envelope) {
             Ok(line) => line,
-            Err(error) => return super::output::say(&format!("{option}: {error}")),
+            Err(error) => return super::output::print_message(&format!("{option}: {error}")),
         };
         stdin.push(b'\n');
         let invocation = Invocation {
@@ -305,7 +305,7 @@ impl Dispatcher {
             timeout: self.config.timeout,
         };
         if self.jobs.try_send(invocation).is_err() {
-            super::output::say(&format!(
+            super::output::print_message(&format!(
                 "{option}: {WAITING_MAX} commands wait already, one more is not run"
             ));
         }
@@ -320,7 +320,7 @@ impl Dispatcher {
             .and_then(|extra| extra.event.get(TITLE));
         let title = title.and_then(|title| title.as_str());
         let status = |status: &Option<i32>| status.map(|status| status.to_string());
-        let mut said: Vec<(&str, Option<String>)> = vec![
+        let mut variables: Vec<(&str, Option<String>)> = vec![
             ("TD_EVENT", Some(event.kind().as_str().to_owned())),
             ("TD_EXECUTION_ID", Some(event.execution_id().to_owned())),
             ("TD_PANE", event.pane().map(|pane| pane.as_str().to_owned())),
@@ -333,7 +333,7 @@ impl Dispatcher {
                 summary,
                 evidence,
                 ..
-            } => said.extend([
+            } => variables.extend([
                 ("TD_MARKER", Some(marker.clone())),
                 ("TD_SUMMARY", Some(summary.clone())),
                 ("TD_EVIDENCE", evidence.as_ref().map(ToString::to_string)),
@@ -345,7 +345,7 @@ impl Dispatcher {
                 source,
                 asks,
                 ..
-            } => said.extend([
+            } => variables.extend([
                 ("TD_STATE", Some(state.to_string())),
                 ("TD_EVIDENCE", Some(evidence.to_string())),
                 ("TD_AGENT", agent.as_deref().cloned()),
@@ -357,7 +357,7 @@ impl Dispatcher {
                 reason,
                 exit_status,
                 ..
-            } => said.extend([
+            } => variables.extend([
                 ("TD_SESSION", Some(session.clone())),
                 ("TD_REASON", Some(reason.to_string())),
                 ("TD_EXIT_STATUS", status(exit_status)),
@@ -366,22 +366,23 @@ impl Dispatcher {
                 reason,
                 exit_status,
                 ..
-            } => said.extend([
+            } => variables.extend([
                 ("TD_REASON", reason.as_ref().map(ToString::to_string)),
                 ("TD_EXIT_STATUS", status(exit_status)),
             ]),
             _ => {}
         }
-        let said = said.into_iter();
+        let variables = variables.into_iter();
         // A missing value is an empty variable, whatever this program's own environment has. No variable may
         // have a NUL in it.
-        said.map(|(name, value)| {
-            (
-                name.into(),
-                value.unwrap_or_default().replace('\0', "").into(),
-            )
-        })
-        .collect()
+        variables
+            .map(|(name, value)| {
+                (
+                    name.into(),
+                    value.unwrap_or_default().replace('\0', "").into(),
+                )
+            })
+            .collect()
     }
 }
 
@@ -401,16 +402,16 @@ fn work(queue: &Receiver<Invocation>, clock: &Clock, stop: &Stop) {
                     show(&option, &String::from_utf8_lossy(line));
                 }
                 if !finished.status.success() {
-                    super::output::say(&format!(
+                    super::output::print_message(&format!(
                         "{option}: the command failed: {}",
                         finished.status
                     ));
                 }
             }
             Err(error) if error.is_gone() => {
-                super::output::say(&format!("{option}: the command was stopped"));
+                super::output::print_message(&format!("{option}: the command was stopped"));
             }
-            Err(error) => super::output::say(&format!("{option}: {error}")),
+            Err(error) => super::output::print_message(&format!("{option}: {error}")),
         }
     }
 }

@@ -64,11 +64,11 @@ impl Collecting {
         let JunitFile { path, mut file } = self.to;
         let report = match self.thread.join() {
             Ok(report) => report,
-            Err(panicked) => return super::output::say(&panicked.to_string()),
+            Err(panicked) => return super::output::print_message(&panicked.to_string()),
         };
         let written = file.write_all(report.finish(problem).as_bytes());
         if let Err(cause) = written {
-            super::output::say(&format!("--junit: cannot write {path:?}: {cause}"));
+            super::output::print_message(&format!("--junit: cannot write {path:?}: {cause}"));
         }
     }
 }

@@ -92,7 +92,7 @@ impl TypedSecrets {
             .with_variables(&self.redact_env, environment, &files)
             .map_err(|error| Failure::usage(format!("--redact-env: {error}")))?;
         if !short.is_empty() {
-            super::output::say(&format!(
+            super::output::print_message(&format!(
                 "too short to be redacted: the value of {}",
                 crate::face::one_line(&short.join(", "))
             ));

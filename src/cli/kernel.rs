@@ -18,7 +18,7 @@ use super::kernel_question;
 use super::live;
 use super::notes::Notes;
 use super::options::Options;
-use super::output::say;
+use super::output::print_message;
 use super::pass_through::{self, PassOptions};
 use super::signals::Signals;
 use crate::clock::Clock;
@@ -293,7 +293,7 @@ pub(super) fn run(options: &Options, config: Config) -> Result<ExitCode, Failure
         ask: can_ask.then(kernel_question::ask),
         byte_sink,
         recorder: copy.map(|copy| Box::new(copy) as _),
-        on_connected: is_listening.then(|| Box::new(tell_connection) as _),
+        on_connected: is_listening.then(|| Box::new(print_connection) as _),
     };
     let job = engine.run_kernel(task)?;
     let reader_gone = printing.as_ref().map_or_else(never, |it| it.ended());
@@ -313,7 +313,7 @@ pub(super) fn run(options: &Options, config: Config) -> Result<ExitCode, Failure
         passing.finish(deadline, live::PRINT_REST, &signals, &clock);
     }
     if let Some(notes) = notes {
-        notes.tell();
+        notes.print();
     }
     match (end, ended) {
         (End::Signalled, _) if !is_listening => Ok(ExitCode::from(INTERRUPTED)),
@@ -323,7 +323,7 @@ pub(super) fn run(options: &Options, config: Config) -> Result<ExitCode, Failure
         (End::Done, Err(error)) => Err(error.into()),
         (End::Done, Ok(outcome)) => {
             if outcome.lost_lines > 0 {
-                say(&format!(
+                print_message(&format!(
                     "{} more lines were read and not kept: see --max-lines",
                     outcome.lost_lines
                 ));
@@ -383,9 +383,9 @@ fn wait(
 }
 
 /// Tells where other clients find a kernel that was started to be listened to.
-fn tell_connection(connection_file: Option<&Path>) {
+fn print_connection(connection_file: Option<&Path>) {
     if let Some(path) = connection_file {
-        say(&format!(
+        print_message(&format!(
             "listening; other clients connect with {}",
             path.display()
         ));
@@ -397,7 +397,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_copy_stands_beside_its_notebook() {
+    fn a_copy_is_written_beside_its_notebook() {
         assert_eq!(
             copy_of(Path::new("a/b.ipynb")),
             Path::new("a/b.executed.ipynb")

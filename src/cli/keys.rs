@@ -76,8 +76,12 @@ impl Keys {
         each_key
             .local_modes
             .remove(LocalModes::ICANON | LocalModes::ECHO);
-        let (goes_on, tell) = rustix::pipe::pipe_with(PipeFlags::CLOEXEC | PipeFlags::NONBLOCK)?;
-        self.going_on = Some(signal_hook::low_level::pipe::register(SIGCONT, tell)?);
+        let (goes_on, on_continue) =
+            rustix::pipe::pipe_with(PipeFlags::CLOEXEC | PipeFlags::NONBLOCK)?;
+        self.going_on = Some(signal_hook::low_level::pipe::register(
+            SIGCONT,
+            on_continue,
+        )?);
         tcsetattr(io::stdin(), OptionalActions::Now, &each_key)?;
         *self
             .terminal

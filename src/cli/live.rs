@@ -67,12 +67,12 @@ pub(super) fn print_one(
     has_timestamps: bool,
     clock: &Clock,
 ) -> Result<Option<Printer>, Failure> {
-    let look = TreeOptions {
+    let style = TreeOptions {
         coloured: options.coloured,
         framed: std::io::stdout().is_terminal(),
         has_timestamps,
     };
-    let tree = || Renderer::Tree(Tree::new(look));
+    let tree = || Renderer::Tree(Tree::new(style));
     show(engine, options, tree, everything(), clock)
 }
 
@@ -156,7 +156,7 @@ pub(super) fn finish(
     let report = engine.shutdown();
     let failed =
         printing.is_some_and(|printing| finish_printing(printing, interrupted, signals, clock));
-    report::tell(&report) || failed
+    report::print(&report) || failed
 }
 
 /// Prints the remaining output; returns true if that failed.
@@ -176,11 +176,13 @@ pub(super) fn finish_printing(
     match printing.join_deadline(clock.now() + PRINT_REST) {
         Some(Ok(Ok(()))) => return false,
         Some(Ok(Err(error))) => {
-            super::output::say(&format!("cannot write to standard output: {error}"));
+            super::output::print_message(&format!("cannot write to standard output: {error}"));
         }
-        Some(Err(panicked)) => super::output::say(&panicked.to_string()),
+        Some(Err(panicked)) => super::output::print_message(&panicked.to_string()),
         None => {
-            super::output::say("standard output is blocked: the last events are not printed");
+            super::output::print_message(
+                "standard output is blocked: the last events are not printed",
+            );
             return false;
         }
     }

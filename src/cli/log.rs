@@ -7,7 +7,7 @@ use regex::Regex;
 
 use super::duration::TimePoint;
 use super::failure::Failure;
-use super::history::{Ended, Which, data_dir, tell, until_stopped};
+use super::history::{Ended, Which, data_dir, report_problems, until_stopped};
 use super::history_args::{TypedFilter, TypedLog};
 use super::log_follow::{Following, follow};
 use super::log_lines::LastLines;
@@ -118,8 +118,8 @@ fn query(typed: TypedFilter, now: Timestamp) -> Result<Query, Failure> {
     Ok(query)
 }
 
-fn before(moment: TimePoint, now: Timestamp) -> Timestamp {
-    match moment {
+fn before(point: TimePoint, now: Timestamp) -> Timestamp {
+    match point {
         TimePoint::At(ts) => ts,
         TimePoint::Off(ago) => {
             let micros = i64::try_from(ago.as_micros()).unwrap_or(i64::MAX);
@@ -195,7 +195,7 @@ pub(super) fn run(options: &Options, config: Config) -> Result<ExitCode, Failure
     let clock = Clock::system();
     let whiches = config.selection.resolve(options)?;
     if whiches.is_empty() {
-        super::output::say("there are no runs yet");
+        super::output::print_message("there are no runs yet");
     }
     if whiches.len() > 1 {
         super::descriptors::want_many();
@@ -270,7 +270,7 @@ fn print(
                 }
                 show.record(&record)?;
             }
-            ended = finish(&mut show, || tell(which, log.report()))?;
+            ended = finish(&mut show, || report_problems(which, log.report()))?;
         }
         _ => {
             let mut failed = false;

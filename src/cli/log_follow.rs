@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use crossbeam_channel::select_biased;
 
-use super::history::{Ended, Which, tell};
+use super::history::{Ended, Which, report_problems};
 use super::log_merge::{finish, read_merged};
 use super::log_observers::Observers;
 use super::log_runs::Selection;
@@ -60,7 +60,7 @@ pub(super) fn follow(
         query,
     } = following;
     let mut observers = Observers::of(data);
-    observers.look(false, clock.now());
+    observers.check(false, clock.now());
     show.open_stream()?;
     let mut has_failed = false;
     let mut known: HashSet<PathBuf> = whiches.iter().map(|which| which.path().into()).collect();
@@ -94,7 +94,7 @@ pub(super) fn follow(
     let mut is_first = true;
     loop {
         let unwritten = read_on(&mut followed, show, stop)?;
-        observers.look(unwritten.iter().any(|run| run.was_left), clock.now());
+        observers.check(unwritten.iter().any(|run| run.was_left), clock.now());
         for mut ended in unwritten {
             ended.was_left = match &ended.which {
                 Which::Run(run) => observers.may_continue(run, clock.now()),
@@ -105,9 +105,9 @@ pub(super) fn follow(
                 continue;
             }
             if is_single {
-                tell_cut_off(&ended.which, stop);
+                report_cut_off(&ended.which, stop);
             }
-            has_failed |= tell(&ended.which, ended.log.report()) != ExitCode::SUCCESS;
+            has_failed |= report_problems(&ended.which, ended.log.report()) != ExitCode::SUCCESS;
         }
         match std::mem::take(&mut is_first) {
             true => show.page().flushed()?.release()?,
@@ -220,12 +220,12 @@ fn read_on(
     Ok(followed.extract_if(.., is_over).collect())
 }
 
-fn tell_cut_off(which: &Which, stop: &Stop) {
+fn report_cut_off(which: &Which, stop: &Stop) {
     let Which::Run(run) = which else {
         return;
     };
     let state = run.metadata().ok().flatten().map(|known| known.state);
     if state == Some(RunState::Running) && !is_stopped(stop) {
-        super::output::say("the run is cut off here: its writer is gone without a word");
+        super::output::print_message("the run is cut off here: its writer is gone without a word");
     }
 }

@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use super::history::{Ended, Which, tell};
+use super::history::{Ended, Which, report_problems};
 use super::log_show::Show;
 use crate::history::{LogRecord, Merged, MergedLogs, Query};
 use crate::thread::{Stop, is_stopped};
@@ -36,12 +36,12 @@ pub(super) fn read_merged(
             }
             Merged::Closed(number, report) => {
                 show.end(&whiches[number]);
-                *has_failed |= tell(&whiches[number], &report) != ExitCode::SUCCESS;
+                *has_failed |= report_problems(&whiches[number], &report) != ExitCode::SUCCESS;
             }
             Merged::Failed(number, error) => {
                 // A run may have been pruned meanwhile.
                 if whiches[number].path().exists() {
-                    super::output::say(&format!("{error:?}"));
+                    super::output::print_message(&format!("{error:?}"));
                     *has_failed = true;
                 }
             }

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use super::observer;
-use super::output::say;
+use super::output::print_message;
 use crate::history::{RunDirectory, RunState};
 
 /// The interval at which the observer that runs is looked up.
@@ -25,10 +25,10 @@ pub(super) struct Observers {
     seen: BTreeSet<u32>,
     /// The process of the one that runs, and when it was first seen.
     running: Option<(u32, Instant)>,
-    looked_at: Option<Instant>,
+    checked_at: Option<Instant>,
     /// The time since which a run waits for the next observer.
     waiting_since: Option<Instant>,
-    has_told: bool,
+    has_reported: bool,
 }
 
 impl Observers {
@@ -37,33 +37,33 @@ impl Observers {
             data,
             seen: BTreeSet::new(),
             running: None,
-            looked_at: None,
+            checked_at: None,
             waiting_since: None,
-            has_told: false,
+            has_reported: false,
         }
     }
 
     /// Looks for the observer that runs, now and then. `is_waiting` if a run waits for one.
-    pub fn look(&mut self, is_waiting: bool, now: Instant) {
+    pub fn check(&mut self, is_waiting: bool, now: Instant) {
         let since = |at: Instant| now.saturating_duration_since(at);
         match (is_waiting, self.waiting_since) {
             (true, None) => self.waiting_since = Some(now),
-            (true, Some(at)) if since(at) >= PATIENCE && !self.has_told => {
-                self.has_told = true;
-                say("the observer has ended; waiting for another one (td-observe start)");
+            (true, Some(at)) if since(at) >= PATIENCE && !self.has_reported => {
+                self.has_reported = true;
+                print_message("the observer has ended; waiting for another one (td-observe start)");
             }
             (true, Some(_)) => {}
             (false, _) => {
                 self.waiting_since = None;
-                if std::mem::take(&mut self.has_told) {
-                    say("an observer runs again");
+                if std::mem::take(&mut self.has_reported) {
+                    print_message("an observer runs again");
                 }
             }
         }
-        if self.looked_at.is_some_and(|at| since(at) < INTERVAL) {
+        if self.checked_at.is_some_and(|at| since(at) < INTERVAL) {
             return;
         }
-        self.looked_at = Some(now);
+        self.checked_at = Some(now);
         // One that cannot be read is none.
         let known = observer::running(&self.data).ok().flatten();
         let pid = known.map(|known| known.pid);

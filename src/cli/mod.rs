@@ -102,7 +102,7 @@ use args::{Args, Command};
 use command_line::NotParsed;
 use failure::Failure;
 use options::Options;
-use output::say;
+use output::print_message;
 
 /// Runs the program with these arguments, the first of which is its name.
 pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
@@ -152,7 +152,7 @@ fn takes_several_servers(command: &Command) -> bool {
 
 /// Prints the failure in one line, and returns the exit code.
 fn fail(failure: &Failure) -> ExitCode {
-    say(failure.text());
+    print_message(failure.text());
     failure.exit_code()
 }
 

@@ -20,7 +20,7 @@ impl Notes {
     }
 
     /// Prints the reports, once the bus is closed.
-    pub fn tell(mut self) {
+    pub fn print(mut self) {
         for delivery in self.0.iter() {
             let Some(envelope) = delivery.into_envelope() else {
                 continue;
@@ -32,7 +32,7 @@ impl Notes {
                 context, message, ..
             } = &envelope.event
             {
-                super::output::say(&format!("{context}: {message}"));
+                super::output::print_message(&format!("{context}: {message}"));
             }
         }
     }

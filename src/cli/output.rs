@@ -26,7 +26,7 @@ pub(super) fn is_unread() -> bool {
 }
 
 /// One line on standard error, which holds no control characters of others.
-pub(super) fn say(text: &str) {
+pub(super) fn print_message(text: &str) {
     // Where standard error is closed, there is no other place for the message.
     let _ = writeln!(
         std::io::stderr(),

@@ -207,13 +207,13 @@ impl Passing {
                 Ok(Ok(Err(error))) => format!("cannot write to {name}: {error}"),
                 Ok(Err(panicked)) => panicked.to_string(),
                 Err(_blocked) => {
-                    super::output::say(&format!(
+                    super::output::print_message(&format!(
                         "{name} is blocked: the last output is not passed on"
                     ));
                     continue;
                 }
             };
-            super::output::say(&complaint);
+            super::output::print_message(&complaint);
             has_failed = true;
         }
         has_failed

@@ -7,7 +7,7 @@ use crossbeam_channel::select_biased;
 
 use super::duration::TimePoint;
 use super::failure::Failure;
-use super::history::{Ended, Which, tell, until_stopped};
+use super::history::{Ended, Which, report_problems, until_stopped};
 use super::history_args::TypedReplay;
 use super::keys::{Keys, Terminal};
 use super::log::{Shown, page};
@@ -40,7 +40,7 @@ pub(super) fn run(options: &Options, typed: TypedReplay) -> Result<ExitCode, Fai
 /// The part that is wanted.
 fn query(typed: &TypedReplay, which: &Which) -> Result<Query, Failure> {
     let mut query = Query::all();
-    let is_off = |moment: &Option<TimePoint>| matches!(moment, Some(TimePoint::Off(_)));
+    let is_off = |point: &Option<TimePoint>| matches!(point, Some(TimePoint::Off(_)));
     let start = match is_off(&typed.from) || is_off(&typed.to) {
         true => which
             .read(Query::all())?
@@ -48,7 +48,7 @@ fn query(typed: &TypedReplay, which: &Which) -> Result<Query, Failure> {
             .map(|record| record.envelope.ts),
         false => None,
     };
-    let after = |moment: TimePoint| match moment {
+    let after = |point: TimePoint| match point {
         TimePoint::At(ts) => ts,
         TimePoint::Off(off) => {
             let micros = i64::try_from(off.as_micros()).unwrap_or(i64::MAX);
@@ -110,7 +110,7 @@ fn play(
     }
     page.finish()?;
     drop(keys);
-    Ok(tell(which, log.report()))
+    Ok(report_problems(which, log.report()))
 }
 
 /// Where in the replay we are.

@@ -3,10 +3,10 @@
 use crate::engine::Report;
 
 /// The lines, on standard error; whether there was trouble.
-pub(super) fn tell(report: &Report) -> bool {
+pub(super) fn print(report: &Report) -> bool {
     let lines = lines(report);
     for line in &lines {
-        super::output::say(line);
+        super::output::print_message(line);
     }
     !lines.is_empty()
 }
@@ -55,12 +55,12 @@ mod tests {
     use crate::recording::{LostRecording, RecordingReport};
 
     #[test]
-    fn a_quiet_end_says_nothing() {
+    fn a_quiet_end_prints_nothing() {
         assert_eq!(lines(&Report::default()), Vec::<String>::new());
     }
 
     #[test]
-    fn what_is_lost_is_told() {
+    fn losses_are_reported() {
         let lost = LostRun {
             execution_id: "job@1".into(),
             path: "/data/runs/job@1".into(),

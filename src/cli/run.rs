@@ -141,7 +141,7 @@ pub(super) fn run(options: &Options, config: Config) -> Result<ExitCode, Failure
     let is_cut =
         passing.is_some_and(|passing| passing.finish(deadline, live::PRINT_REST, &signals, &clock));
     if let Some(notes) = notes {
-        notes.tell();
+        notes.print();
     }
     let ended = ended.map_err(|error| Failure::not_started(error, &rules));
     if let Some(junit) = junit {
@@ -149,7 +149,7 @@ pub(super) fn run(options: &Options, config: Config) -> Result<ExitCode, Failure
         junit.finish(problem);
     }
     let outcome = ended?;
-    tell_lost(outcome.lost_lines);
+    report_lost_lines(outcome.lost_lines);
     // The output is not where it was to go.
     if is_cut && outcome.code() == 0 {
         return Ok(live::code(true));
@@ -186,13 +186,13 @@ fn wait(
 }
 
 /// Reports the number of lines that are missing beyond `--max-lines`.
-fn tell_lost(lines: u64) {
+fn report_lost_lines(lines: u64) {
     let lines = match lines {
         0 => return,
         1 => "1 more line was".to_owned(),
         more => format!("{more} more lines were"),
     };
-    super::output::say(&format!("{lines} read and not kept: see --max-lines"));
+    super::output::print_message(&format!("{lines} read and not kept: see --max-lines"));
 }
 
 fn exit_code(outcome: &CommandOutcome) -> ExitCode {

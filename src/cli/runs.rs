@@ -35,7 +35,7 @@ fn list(options: &Options, has_timestamps: bool) -> Result<ExitCode, Failure> {
     let data = data_dir(options)?;
     let list = data.runs(Clock::system().wall())?;
     if list.runs.is_empty() && list.problems.is_empty() && !options.json {
-        super::output::say(&format!("there are no runs in {:?} yet", data.runs_path()));
+        super::output::print_message(&format!("there are no runs in {:?} yet", data.runs_path()));
     }
     let text = if options.quiet {
         String::new()
@@ -45,7 +45,7 @@ fn list(options: &Options, has_timestamps: bool) -> Result<ExitCode, Failure> {
         table(&list.runs, has_timestamps)
     };
     super::output::print(&text)?;
-    Ok(tell(&list.problems))
+    Ok(report_problems(&list.problems))
 }
 
 fn prune(options: &Options, typed: TypedPrune) -> Result<ExitCode, Failure> {
@@ -77,7 +77,7 @@ fn prune(options: &Options, typed: TypedPrune) -> Result<ExitCode, Failure> {
         table(&pruned.runs, false) + &format!("{count} {runs} {verb}, {}\n", size(bytes))
     };
     super::output::print(&text)?;
-    Ok(tell(&pruned.problems))
+    Ok(report_problems(&pruned.problems))
 }
 
 fn lines(runs: &[RunSummary]) -> String {
@@ -189,9 +189,9 @@ fn size(bytes: u64) -> String {
     )
 }
 
-fn tell(problems: &[Error]) -> ExitCode {
+fn report_problems(problems: &[Error]) -> ExitCode {
     for problem in problems {
-        super::output::say(&format!("{problem:?}"));
+        super::output::print_message(&format!("{problem:?}"));
     }
     match problems.is_empty() {
         true => ExitCode::SUCCESS,
@@ -204,7 +204,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn durations_and_sizes_as_people_say_them() {
+    fn durations_and_sizes_are_human_readable() {
         for (ms, text) in [
             (7, "7ms"),
             (59_999, "59s"),

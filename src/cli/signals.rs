@@ -42,13 +42,13 @@ impl Signals {
             .map_err(|error| Failure::other(format!("cannot catch signals: {error}")))?;
         let handle = source.handle();
         // One message: the first signal.
-        let (tell, first) = bounded(1);
+        let (sender, first) = bounded(1);
         let thread = thread::spawn("td-signals", move || {
             let clock = Clock::system();
             let mut interrupted: Option<Instant> = None;
             for signal in source.forever() {
                 // Only the first one finds room.
-                let _ = tell.try_send(signal);
+                let _ = sender.try_send(signal);
                 if signal != SIGINT {
                     continue;
                 }

@@ -99,7 +99,7 @@ pub(super) fn run(options: &Options, typed: &TypedStates) -> Result<ExitCode, Fa
             cursor: None,
             program: None,
         });
-        return tell(options, detected.as_ref());
+        return print_state(options, detected.as_ref());
     }
     let mut lines = String::new();
     for name in rules.agents() {
@@ -160,7 +160,7 @@ fn captured(path: &Path) -> Result<String, Failure> {
 }
 
 /// Prints the result of the rules; returns exit code 1 if there is none.
-fn tell(options: &Options, detected: Option<&DetectedState>) -> Result<ExitCode, Failure> {
+fn print_state(options: &Options, detected: Option<&DetectedState>) -> Result<ExitCode, Failure> {
     let line = match (detected, options.json) {
         (None, false) => "nothing is recognised\n".to_owned(),
         (None, true) => "{}\n".to_owned(),

@@ -102,7 +102,7 @@ struct Source {
     data: PathBuf,
     socket: Option<PathBuf>,
     etag: Option<String>,
-    has_said: bool,
+    has_reported: bool,
     clock: Clock,
 }
 
@@ -112,7 +112,7 @@ impl Source {
             data: options.home()?,
             socket: None,
             etag: None,
-            has_said: false,
+            has_reported: false,
             clock,
         })
     }
@@ -137,8 +137,8 @@ impl Source {
         let now = self.clock.wall();
         let (board, _) =
             board_of_history(&data, StateRules::builtin(), Unobserved::AsTheyWere, now)?;
-        if !std::mem::replace(&mut self.has_said, true) {
-            output::say(&notice);
+        if !std::mem::replace(&mut self.has_reported, true) {
+            output::print_message(&notice);
         }
         Ok(Some(board.rows().cloned().collect()))
     }

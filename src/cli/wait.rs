@@ -236,18 +236,18 @@ fn print_outcome(
             },
             WaitEnd::Ended(why) => {
                 let text = format!("{}, and it did not come", why.as_str());
-                super::output::say(&named(&text, ": "));
+                super::output::print_message(&named(&text, ": "));
                 return Ok(());
             }
             WaitEnd::Interrupted => return Ok(()),
             WaitEnd::TimedOut => {
                 let seconds = outcome.elapsed.as_secs_f64();
                 let text = format!("it did not come within {seconds:.1} s");
-                super::output::say(&named(&text, ": "));
+                super::output::print_message(&named(&text, ": "));
                 return Ok(());
             }
             WaitEnd::Lost => {
-                super::output::say(&named(
+                super::output::print_message(&named(
                     "it was not seen, and lines were lost on the way: it may have been there",
                     ": ",
                 ));

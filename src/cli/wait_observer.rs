@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use super::failure::Failure;
 use super::observer;
 use super::options::Options;
-use super::output::say;
+use super::output::print_message;
 use super::wait_args::TypedWait;
 use super::wait_state::{StateCondition, StateWatch};
 use crate::api::{percent_encoded, post};
@@ -112,7 +112,7 @@ impl StatesOfObserver {
     pub fn end(self) {
         drop(self.running);
         if let Err(panicked) = self.thread.join() {
-            say(&panicked.to_string());
+            print_message(&panicked.to_string());
         }
     }
 }
@@ -138,6 +138,6 @@ fn watch(
             watch.end();
         }
         Ok(None) => {}
-        Err(failure) => say(failure.text()),
+        Err(failure) => print_message(failure.text()),
     }
 }

@@ -95,9 +95,9 @@ impl StateWatch {
     /// Ends the watch, which restores the panes' pipes.
     pub fn end(self) {
         let report = self.engine.shutdown();
-        super::report::tell(&report);
+        super::report::print(&report);
         if let Err(panicked) = self.thread.join() {
-            super::output::say(&panicked.to_string());
+            super::output::print_message(&panicked.to_string());
         }
     }
 }

@@ -161,7 +161,7 @@ impl TargetWait {
             if self.hints
                 && let Some((pane, line)) = started.already_shown()
             {
-                super::output::say(&format!(
+                super::output::print_message(&format!(
                     "hint: pane {pane} shows this already, and only new output is found (see \
                      --include-existing): {line}"
                 ));

@@ -144,7 +144,7 @@ pub(super) fn run(options: &Options, config: Config) -> Result<ExitCode, Failure
     let version = check_socket(&server, &clock)?;
     check_targets(&server, version, &config.targets, &clock)?;
     if !options.quiet {
-        tell_meant(options, &config.targets, &clock);
+        suggest_targets(options, &config.targets, &clock);
     }
     let states = super::states::rules(options, &config.reading)?;
     let (builder, rules) = keeping::builder(options, &config.keeping, &clock)?;
@@ -190,7 +190,7 @@ fn beside_observer(options: &Options, config: &Config) -> Result<Option<ExitCode
     }
     if options.no_log {
         if !options.quiet {
-            super::output::say(&format!(
+            super::output::print_message(&format!(
                 "an observer (pid {}) observes this server and keeps a history of it: --no-log only means that this watch observes for itself, too",
                 known.pid
             ));
@@ -216,14 +216,14 @@ fn beside_observer(options: &Options, config: &Config) -> Result<Option<ExitCode
 }
 
 /// Names the target that was probably meant in place of one that is not there, and is waited for.
-fn tell_meant(options: &Options, targets: &[Target], clock: &Clock) {
+fn suggest_targets(options: &Options, targets: &[Target], clock: &Clock) {
     if targets.is_empty() {
         return;
     }
     let known = Targets::of(&options.server, clock);
     for target in targets {
         if let Some(meant) = known.meant(target.as_str()) {
-            super::output::say(&format!(
+            super::output::print_message(&format!(
                 "the target {:?} does not exist; did you mean {meant:?}?",
                 target.as_str()
             ));

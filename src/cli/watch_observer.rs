@@ -11,7 +11,7 @@ use super::failure::Failure;
 use super::live;
 use super::observer::{self, Announcement};
 use super::options::Options;
-use super::output::say;
+use super::output::print_message;
 use super::signals::Signals;
 use super::watch_filter::EventFilter;
 use crate::agent::StateRules;
@@ -46,7 +46,7 @@ pub(super) fn run(
     shown: Shown,
 ) -> Result<ExitCode, Failure> {
     if options.verbose > 0 {
-        say(&format!(
+        print_message(&format!(
             "an observer runs (pid {}): these are its events",
             known.pid
         ));
@@ -74,7 +74,7 @@ pub(super) fn run(
         pending: VecDeque::new(),
         is_primed: false,
         gone_since: None,
-        has_told: false,
+        has_reported: false,
         stop,
         _end: end,
         clock: clock.clone(),
@@ -101,7 +101,7 @@ struct ObserverEvents {
     /// The sessions that ran at the start have been introduced.
     is_primed: bool,
     gone_since: Option<Instant>,
-    has_told: bool,
+    has_reported: bool,
     stop: Stop,
     /// Closed with the printer.
     _end: crossbeam_channel::Sender<()>,
@@ -151,12 +151,12 @@ impl ObserverEvents {
                     }
                 }
                 Err(NoItem::Refused(why)) => {
-                    say(&format!("the observer refuses: {why}"));
+                    print_message(&format!("the observer refuses: {why}"));
                     return Err(RecvTimeoutError::Closed);
                 }
                 Err(NoItem::Broken(cause)) => {
                     log::debug!("the observer is gone: {cause}");
-                    self.look_for_another();
+                    self.find_another();
                 }
             }
         }
@@ -194,18 +194,18 @@ impl ObserverEvents {
 
     fn came_back(&mut self) {
         self.gone_since = None;
-        if std::mem::take(&mut self.has_told) {
-            say("an observer runs again");
+        if std::mem::take(&mut self.has_reported) {
+            print_message("an observer runs again");
         }
     }
 
     /// Finds the observer that has taken the place of the one that ended.
-    fn look_for_another(&mut self) {
+    fn find_another(&mut self) {
         let now = self.clock.now();
         let since = *self.gone_since.get_or_insert(now);
-        if now.saturating_duration_since(since) >= PATIENCE && !self.has_told {
-            self.has_told = true;
-            say("the observer has ended; waiting for another one (td-observe start)");
+        if now.saturating_duration_since(since) >= PATIENCE && !self.has_reported {
+            self.has_reported = true;
+            print_message("the observer has ended; waiting for another one (td-observe start)");
         }
         if let Ok(Some(known)) = observer::running(self.data.path()) {
             self.reader.move_to(&known.socket);

@@ -33,7 +33,7 @@ pub struct Timeline {
     /// A live event that waits until the log has caught up.
     waiting: Option<EventRef>,
     /// The event of the log that follows a reported gap.
-    behind_hole: Option<EventRef>,
+    after_gap: Option<EventRef>,
     /// The lane has dropped events, and no later event has shown how many.
     has_lagged: bool,
     /// The time until which the log may make no progress.
@@ -63,7 +63,7 @@ impl Timeline {
             next: from_seq.max(1),
             behind: live_from,
             waiting: None,
-            behind_hole: None,
+            after_gap: None,
             has_lagged: false,
             patience: None,
             clock,
@@ -131,7 +131,7 @@ impl Timeline {
 
     /// Returns the next event of the log, or what is missing if the log makes no progress.
     fn next_of_log(&mut self) -> Option<Delivery> {
-        if let Some(event) = self.behind_hole.take()
+        if let Some(event) = self.after_gap.take()
             && LogGapRange::of(&event).is_some_and(|numbers| numbers.last >= self.next)
         {
             return Some(self.passed(event));
@@ -150,13 +150,13 @@ impl Timeline {
                     self.patience = None;
                     let numbers = LogGapRange::of(&record.envelope);
                     // A file was removed or cannot be read.
-                    let hole = numbers.filter(|numbers| numbers.first > self.next);
-                    if let Some(numbers) = hole {
+                    let gap = numbers.filter(|numbers| numbers.first > self.next);
+                    if let Some(numbers) = gap {
                         // Events that arrive live are not missing.
                         let to = numbers.first.min(self.behind);
                         let missed = to.saturating_sub(self.next);
                         self.next = to;
-                        self.behind_hole = Some(EventRef::from(record.envelope));
+                        self.after_gap = Some(EventRef::from(record.envelope));
                         return Some(Delivery::Lagged { missed });
                     }
                     // Lines without numbers precede all numbered ones.

@@ -108,10 +108,12 @@ fn the_baseline_is_not_new_under_new_numbers() {
     for (numbering, new) in [(Numbering::Restarted, Some(8)), (Numbering::Lost, None)] {
         let mut matcher = Matcher::with_baseline(patterns(), &before, (1, ""));
         let visible = [(6, "DONE"), (8, "DONE at last"), (9, "")];
-        let mut anew = lines_of(&[], &visible);
-        anew.numbering = numbering;
+        let mut later = lines_of(&[], &visible);
+        later.numbering = numbering;
         assert_eq!(
-            matcher.update(&anew).and_then(|line_match| line_match.line),
+            matcher
+                .update(&later)
+                .and_then(|line_match| line_match.line),
             new,
             "{numbering:?}"
         );

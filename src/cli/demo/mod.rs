@@ -115,13 +115,13 @@ pub(super) fn run(options: &Options, config: Config) -> Result<ExitCode, Failure
     );
     drop(server);
     if let (Some(path), false) = (&options.data_dir, options.no_log) {
-        super::output::say(&format!(
+        super::output::print_message(&format!(
             "the log of the demo is kept in {}",
             path.join("runs").display()
         ));
     }
     if !options.quiet && !options.json {
-        super::output::say("that was the demo; your own sessions: td-observe watch");
+        super::output::print_message("that was the demo; your own sessions: td-observe watch");
     }
     Ok(live::code(ended.failed))
 }

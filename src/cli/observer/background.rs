@@ -96,7 +96,7 @@ pub(super) fn stop(options: &Options) -> Result<ExitCode, Failure> {
     let clock = Clock::system();
     let data = options.home()?;
     let Some(known) = running(&data)? else {
-        output::say(&format!("no observer runs for {}", data.display()));
+        output::print_message(&format!("no observer runs for {}", data.display()));
         return Ok(ExitCode::SUCCESS);
     };
     let pid = i32::try_from(known.pid)

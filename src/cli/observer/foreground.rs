@@ -235,11 +235,11 @@ impl Observer {
         }
         for panicked in [others, self.hub_thread.join()] {
             if let Err(panicked) = panicked {
-                output::say(&panicked.to_string());
+                output::print_message(&panicked.to_string());
             }
         }
         drop(self.lock);
-        crate::cli::live::code(report::tell(&ended))
+        crate::cli::live::code(report::print(&ended))
     }
 }
 
