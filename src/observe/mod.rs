@@ -14,6 +14,7 @@ mod pane_observer;
 mod pane_output;
 mod pane_recordings;
 mod pane_transfers;
+mod polled_pane;
 mod poller;
 mod programs;
 mod resume_point;
@@ -30,7 +31,9 @@ pub(crate) use coordinator::{Coordinator, request_poll};
 pub(crate) use hook_files::HookFiles;
 pub(crate) use job::Job;
 pub use job::JobHandle;
+pub(crate) use pane_observer::turns::{PaneTurns, TurnRules};
 #[cfg(feature = "cli")]
 pub(crate) use pane_output::PIPE_CONTEXT;
+pub(crate) use polled_pane::PolledPane;
 pub(crate) use source::{OpenedRun, RunName, RunProvider, Source, SourceContext};
 pub use watch::Watch;

@@ -1,23 +1,21 @@
-//! One pane of a wait: its tracker and its matcher, which take captures (pure).
+//! One pane of a wait: a polled pane and its matcher, which take captures (pure).
 
 use std::time::{Duration, Instant};
 
 use super::config::Wait;
 use super::matcher::{LastLines, LineMatch, MatchKind, Matcher, Numbering, PaneLines};
-use crate::agent::{RedrawDetector, Turn, TurnDetector};
-use crate::tmux::{CaptureDigest, CaptureRequest, Freshness, Margin, PaneRequest};
-use crate::track::{Capture, Change, GapReason, ProcessExit, Tracker, TrackerOutput};
+use crate::agent::Turn;
+use crate::observe::{PaneTurns, PolledPane, TurnRules};
+use crate::tmux::{Freshness, PaneCapture, PaneRequest, PaneState};
+use crate::track::{Capture, Change, GapReason, ProcessExit, Tracker};
 
 /// A pane of a wait.
 #[derive(Debug)]
 pub(super) struct WaitedPane {
-    tracker: Tracker,
+    polled: PolledPane,
     matcher: Matcher,
     /// Detects the ends of turns, where the wait has that condition.
-    turns: Option<TurnTracking>,
-    digest: CaptureDigest,
-    /// The last capture was too short.
-    pub needs_full_capture: bool,
+    turns: Option<PaneTurns>,
     pub has_lost_lines: bool,
     pub death: Option<ProcessExit>,
     /// A line of the baseline that a wanted pattern matches.
@@ -40,12 +38,12 @@ pub(super) enum BaselineMode {
 impl WaitedPane {
     /// Creates a pane with its first capture; returns a match in it, too.
     pub fn new(
-        capture: &Capture,
-        digest: CaptureDigest,
+        captured: &mut PaneCapture,
         wait: &Wait,
         mode: BaselineMode,
         now: Instant,
     ) -> (Self, Option<LineMatch>) {
+        let capture = &captured.capture;
         let has_baseline = mode == BaselineMode::Baseline;
         let (tracker, mut changes) = match mode {
             BaselineMode::Baseline | BaselineMode::Existing => {
@@ -53,15 +51,16 @@ impl WaitedPane {
             }
             BaselineMode::New => Tracker::fresh(capture),
         };
-        let mut turns = wait.turn.clone().map(|markers| TurnTracking {
-            detector: TurnDetector::new(markers),
-            redraws: RedrawDetector::new(capture),
+        let mut turns = wait.turn.clone().map(|markers| {
+            let inferred_after = None;
+            let rules = TurnRules {
+                markers,
+                inferred_after,
+            };
+            PaneTurns::new(&rules, capture)
         });
         if let Some(turns) = turns.as_mut().filter(|_| has_baseline) {
-            turns
-                .detector
-                .set_baseline(tracker.lines(), tracker.next_line());
-            turns.detector.set_baseline_screen(capture);
+            turns.set_baseline(tracker.lines(), tracker.next_line(), capture);
         }
         if mode == BaselineMode::Existing && turns.is_some() {
             // The turn detector gets the settled lines as if they had just settled.
@@ -97,12 +96,13 @@ impl WaitedPane {
             false => Matcher::new(patterns),
         }
         .sends(&wait.sent);
+        // New text matches at once, settled or not; only the end of a turn must settle.
+        let polled = PolledPane::new(tracker, captured, Duration::ZERO);
+        let capture = &captured.capture;
         let mut pane = Self {
-            tracker,
+            polled,
             matcher,
             turns,
-            digest,
-            needs_full_capture: false,
             has_lost_lines: false,
             death: capture.dead,
             already_shown,
@@ -110,50 +110,38 @@ impl WaitedPane {
         };
         let line_match = match has_baseline {
             true => None,
-            false => pane.match_changes(&changes, capture),
+            false => pane.match_changes(&changes, capture, now),
         };
         (pane, line_match)
     }
 
     /// Returns the request for the next capture.
     pub fn request(&self) -> PaneRequest {
-        let needs_settling = self.turns.is_some() && self.tracker.is_settling();
-        PaneRequest::Capture(CaptureRequest {
-            known: (!self.needs_full_capture).then(|| self.digest.clone()),
-            margin: match self.needs_full_capture {
-                true => Margin::All,
-                false => Margin::Rows(self.tracker.margin()),
-            },
-            // New text matches at once, settled or not; only the end of a turn must settle.
-            settles_at: needs_settling.then_some(Duration::ZERO),
-            is_resting: false,
-        })
+        self.polled.request(self.turns.is_some(), false)
+    }
+
+    /// Returns true if the last capture was too short.
+    pub fn needs_full_capture(&self) -> bool {
+        self.polled.needs_full_capture()
     }
 
     /// Takes a capture; `is_full` states that no longer one is possible. Returns a match.
-    pub fn update(
+    pub fn handle_capture(
         &mut self,
-        capture: &Capture,
-        digest: CaptureDigest,
+        captured: PaneCapture,
         is_full: bool,
         now: Instant,
     ) -> Option<LineMatch> {
-        let outcome = match is_full {
-            true => TrackerOutput::Changes(self.tracker.apply_deepest(capture)),
-            false => self.tracker.apply(capture),
-        };
-        let TrackerOutput::Changes(changes) = outcome else {
-            self.needs_full_capture = true;
-            return None;
-        };
-        self.needs_full_capture = capture.alternate && capture.saved.is_none() && !is_full;
-        self.digest = digest;
+        let PaneCapture {
+            capture, digest, ..
+        } = captured;
+        let changes = self.polled.handle_capture(&capture, digest, is_full)?;
         self.death = capture.dead;
         let is_screen = |change: &Change| matches!(change, Change::Screen { .. });
-        if self.tracker.had_changes() || changes.iter().any(is_screen) {
+        if self.polled.tracker().had_changes() || changes.iter().any(is_screen) {
             self.changed_at = now;
         }
-        self.match_changes(&changes, capture)
+        self.match_changes(&changes, &capture, now)
     }
 
     /// Returns the last lines of the pane.
@@ -161,19 +149,25 @@ impl WaitedPane {
         self.matcher.last_lines()
     }
 
-    fn match_changes(&mut self, changes: &[Change], capture: &Capture) -> Option<LineMatch> {
+    fn match_changes(
+        &mut self,
+        changes: &[Change],
+        capture: &Capture,
+        now: Instant,
+    ) -> Option<LineMatch> {
+        let tracker = self.polled.tracker();
         let gaps = || changes.iter().filter_map(gap_reason);
         self.has_lost_lines |= gaps().any(|reason| reason != GapReason::ObserverAbsent);
         let lines = PaneLines {
             changes,
-            visible: self.tracker.lines().collect(),
-            cursor: cursor(&self.tracker, capture),
+            visible: tracker.lines().collect(),
+            cursor: cursor(tracker, capture),
             numbering: gaps()
                 .find_map(numbering_after)
                 .unwrap_or(Numbering::Continued),
             after_gap: gaps()
                 .any(is_before_first_line)
-                .then(|| self.tracker.first_line()),
+                .then(|| tracker.first_line()),
         };
         let line_match = self.matcher.update(&lines).or_else(|| {
             changes.iter().find_map(|change| match change {
@@ -184,37 +178,35 @@ impl WaitedPane {
         let Some(turns) = &mut self.turns else {
             return line_match;
         };
-        let redraw = turns.redraws.observe(capture, &self.tracker);
-        let turn = turns.detector.update(changes, redraw);
+        turns.handle_capture(capture, tracker);
+        let turn = turns.handle_changes(changes, now);
         LineMatch::first_of(line_match, turn.first().map(turn_match))
     }
 
-    /// Notes that the pane had not changed since its last capture: its text has settled, and with it perhaps
-    /// the end of a turn.
-    pub fn unchanged(&mut self, freshness: Freshness) -> Option<LineMatch> {
-        let changes = self.tracker.unchanged(freshness.at, freshness.server_bytes);
-        self.match_turn(&changes, freshness.at)
+    /// Takes a time at which the pane was unchanged since its last capture: its text has settled, and with
+    /// it perhaps the end of a turn.
+    pub fn handle_unchanged(
+        &mut self,
+        state: &PaneState,
+        freshness: Freshness,
+        now: Instant,
+    ) -> Option<LineMatch> {
+        let changes = self.polled.handle_unchanged(state, freshness);
+        self.match_turn(&changes, freshness.at, now)
     }
 
     /// Notes that the pane is gone: its last state is final.
-    pub fn end(&mut self) -> Option<LineMatch> {
-        let changes = self.tracker.end();
-        self.match_turn(&changes, Duration::MAX)
+    pub fn end(&mut self, now: Instant) -> Option<LineMatch> {
+        let changes = self.polled.tracker_mut().end();
+        self.match_turn(&changes, Duration::MAX, now)
     }
 
-    fn match_turn(&mut self, changes: &[Change], at: Duration) -> Option<LineMatch> {
+    fn match_turn(&mut self, changes: &[Change], at: Duration, now: Instant) -> Option<LineMatch> {
         let turns = self.turns.as_mut()?;
-        let redraw = turns.redraws.unchanged(at);
-        let turn = turns.detector.update(changes, redraw);
+        turns.handle_unchanged(at);
+        let turn = turns.handle_changes(changes, now);
         turn.first().map(turn_match)
     }
-}
-
-/// The detection of turns in a pane.
-#[derive(Debug)]
-struct TurnTracking {
-    detector: TurnDetector,
-    redraws: RedrawDetector,
 }
 
 fn turn_match(turn: &Turn) -> LineMatch {

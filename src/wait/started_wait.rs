@@ -228,7 +228,7 @@ impl<'a> StartedWait<'a> {
 
     /// Captures the full history of panes whose last capture was too short.
     fn capture_deeper(&mut self, by: Option<Instant>) -> Result<Option<WaitEnd>> {
-        match self.panes.values().any(|pane| pane.needs_full_capture) {
+        match self.panes.values().any(WaitedPane::needs_full_capture) {
             true => self.capture(true, by),
             false => Ok(None),
         }
@@ -343,7 +343,8 @@ impl<'a> StartedWait<'a> {
         };
         let now = self.clock.now();
         let mut first_match: Option<(PaneId, LineMatch)> = None;
-        for reply in &panes {
+        let present: HashSet<PaneId> = panes.iter().map(|reply| reply.state().pane()).collect();
+        for reply in panes {
             let id = reply.state().pane();
             if let Some(targets) = &self.target_panes
                 && !targets.contains(&id)
@@ -359,7 +360,6 @@ impl<'a> StartedWait<'a> {
         if let Some((id, line_match)) = first_match {
             return Some(self.end_of(id, line_match));
         }
-        let present: HashSet<PaneId> = panes.iter().map(|reply| reply.state().pane()).collect();
         self.remove_panes(|id| !present.contains(id), &departed);
         if let Some((pane, line_match)) = self.final_match.take() {
             return Some(self.end_of(pane, line_match));
@@ -378,31 +378,31 @@ impl<'a> StartedWait<'a> {
     fn handle_pane(
         &mut self,
         id: &PaneId,
-        reply: &PaneReply,
+        reply: PaneReply,
         is_full: bool,
         now: Instant,
     ) -> Option<LineMatch> {
         let known = self.panes.get_mut(id);
-        let (capture, digest) = match reply {
-            PaneReply::Captured(pane) => (&pane.capture, pane.digest.clone()),
-            PaneReply::Unchanged(_, freshness) => {
-                return known.and_then(|pane| pane.unchanged(*freshness));
+        let mut captured = match reply {
+            PaneReply::Captured(captured) => *captured,
+            PaneReply::Unchanged(state, freshness) => {
+                return known.and_then(|pane| pane.handle_unchanged(&state, freshness, now));
             }
             PaneReply::Listed(_) => return None,
         };
         if let Some(programs) = &mut self.programs {
-            programs.note(id, capture.pid, self.identity.pid);
+            programs.note(id, captured.capture.pid, self.identity.pid);
         }
         match known {
-            Some(pane) if is_full && !pane.needs_full_capture => None,
-            Some(pane) => pane.update(capture, digest, is_full, now),
+            Some(pane) if is_full && !pane.needs_full_capture() => None,
+            Some(pane) => pane.handle_capture(captured, is_full, now),
             None => {
                 let mode = match (self.has_baseline, self.wait.include_existing) {
                     (true, _) => BaselineMode::New,
                     (false, true) => BaselineMode::Existing,
                     (false, false) => BaselineMode::Baseline,
                 };
-                let (pane, line_match) = WaitedPane::new(capture, digest, &self.wait, mode, now);
+                let (pane, line_match) = WaitedPane::new(&mut captured, &self.wait, mode, now);
                 self.panes.insert(id.clone(), pane);
                 line_match
             }
@@ -416,6 +416,7 @@ impl<'a> StartedWait<'a> {
         is_gone: impl Fn(&PaneId) -> bool,
         departed: &HashMap<PaneId, DepartedPane>,
     ) {
+        let now = self.clock.now();
         for (id, mut pane) in self.panes.extract_if(|id, _| is_gone(id)) {
             let captured = departed.get(&id);
             let captured = captured.and_then(|departed| departed.freshness?.server_bytes);
@@ -423,14 +424,14 @@ impl<'a> StartedWait<'a> {
                 || captured.is_some() && captured == bytes_read_by(self.identity.pid);
             self.has_lost_lines |= pane.has_lost_lines || self.wait.matches_lines() && !is_complete;
             self.last_lines = pane.last_lines();
-            if let Some(line_match) = pane.end() {
+            if let Some(line_match) = pane.end(now) {
                 self.final_match.get_or_insert((id, line_match));
             }
         }
     }
 
     fn may_have_lost_lines(&self) -> bool {
-        let is_incomplete = |pane: &WaitedPane| pane.has_lost_lines || pane.needs_full_capture;
+        let is_incomplete = |pane: &WaitedPane| pane.has_lost_lines || pane.needs_full_capture();
         self.has_lost_lines || self.is_unanswered || self.panes.values().any(is_incomplete)
     }
 }

@@ -43,7 +43,7 @@ impl Pane {
             .last_news
             .is_some_and(|at| gone_at.saturating_duration_since(at) < JUST_ACTIVE);
         let (changes, all_came) = match &mut self.follow {
-            Follow::Captures(tracker) => (tracker.end(), false),
+            Follow::Captures(polled) => (polled.tracker_mut().end(), false),
             Follow::Bytes(stream) => (stream.end(out.now), stream.is_complete()),
         };
         self.emit(changes, out);
@@ -109,7 +109,7 @@ impl Pane {
     /// Reports what is pending: the observer stops and the pane remains.
     pub fn detach(&mut self, out: &mut PaneOutput<'_>) {
         let changes = match &mut self.follow {
-            Follow::Captures(tracker) => tracker.detach(),
+            Follow::Captures(polled) => polled.tracker_mut().detach(),
             Follow::Bytes(stream) => stream.detach(out.now),
         };
         self.emit(changes, out);

@@ -33,10 +33,9 @@ use crate::observe::pane_observer::agent_states::AgentStates;
 use crate::observe::pane_observer::streamed_pane::StreamedPane;
 use crate::observe::pane_observer::turns::{PaneTurns, TurnRules, TurnTimeout};
 use crate::observe::pane_output::{Completion, PaneOutput};
+use crate::observe::polled_pane::PolledPane;
 use crate::observe::resume_point::ResumePoint;
-use crate::tmux::{
-    CaptureDigest, CaptureRequest, Freshness, Margin, PaneCapture, PaneRequest, PollSchedule,
-};
+use crate::tmux::{Freshness, PaneCapture, PaneRequest, PollSchedule};
 use crate::track::{
     Capture, Change, PaneNumbers, ProcessExit, RevisionThrottle, Throttled, Tracker,
 };
@@ -71,13 +70,8 @@ pub(in crate::observe) struct Pane {
     throttle: RevisionThrottle,
     /// Its size and its program, as last reported.
     shape: PaneNumbers,
-    /// The last capture; `None` where it does not tell what has changed since.
-    seen: Option<CaptureDigest>,
-    /// When the last capture was taken, on the captures' clock, and how long what it showed must stand.
-    captured_at: Duration,
+    /// The time for which a line must be unchanged to settle while the pane is polled.
     settle: Duration,
-    /// The last capture was too short.
-    pub deeper: bool,
     dead: Option<ProcessExit>,
     /// The end of its program, as the kernel reports it; tmux comes first.
     ended: Option<ProcessExit>,
@@ -121,13 +115,14 @@ pub(in crate::observe) struct Pane {
 /// By what a pane is followed.
 #[derive(Debug)]
 enum Follow {
-    Captures(Box<Tracker>),
+    Captures(Box<PolledPane>),
     Bytes(Box<StreamedPane>),
 }
 
 impl Default for Follow {
     fn default() -> Self {
-        Self::Captures(Box::new(Tracker::baseline(&Capture::default())))
+        let tracker = Tracker::baseline(&Capture::default());
+        Self::Captures(Box::new(PolledPane::after_stream(tracker, Duration::ZERO)))
     }
 }
 
@@ -159,17 +154,15 @@ impl Pane {
         options: PaneOptions<'_>,
         out: &mut PaneOutput<'_>,
     ) -> Self {
-        let digest = std::mem::take(&mut captured.digest);
-        let PaneCapture { state, capture, .. } = &*captured;
         let begin = options.begin;
-        let (mut tracker, changes) = match begin {
+        let capture = &captured.capture;
+        let (tracker, changes) = match begin {
             Begin::Baseline => (Tracker::baseline(capture), Vec::new()),
             Begin::Fresh => Tracker::fresh(capture),
             Begin::Resume(resume_point) => {
                 Tracker::resume(capture, &resume_point.lines(), resume_point.next_line())
             }
         };
-        tracker.set_settle_period(options.settle);
         let earlier = match begin {
             Begin::Baseline => last_lines_before(1, &tracker, options.baseline_lines),
             Begin::Resume(resume_point) => {
@@ -192,15 +185,14 @@ impl Pane {
                 }
             }
         }
+        let polled = PolledPane::new(tracker, captured, options.settle);
+        let PaneCapture { state, capture, .. } = &*captured;
         let mut pane = Self {
             id: state.pane(),
-            follow: Follow::Captures(Box::new(tracker)),
+            follow: Follow::Captures(Box::new(polled)),
             throttle: RevisionThrottle::default(),
             shape: state.numbers,
-            seen: Some(digest),
-            captured_at: capture.at,
             settle: options.settle,
-            deeper: false,
             dead: None,
             ended: None,
             gone: None,
@@ -244,24 +236,10 @@ impl Pane {
 
     /// Returns what to ask for, until there is something to tell.
     pub fn request(&self) -> PaneRequest {
-        let tracker = match &self.follow {
-            Follow::Captures(tracker) => tracker,
-            Follow::Bytes(_) => return PaneRequest::Shape(self.shape),
-        };
-        let settles = self.captured_at + self.settle;
-        PaneRequest::Capture(CaptureRequest {
-            // A capture that was too short has to be taken again, whether anything changed or not.
-            known: self.seen.clone().filter(|_| !self.deeper),
-            margin: self.margin(tracker),
-            settles_at: tracker.is_settling().then_some(settles),
-            is_resting: self.turns.as_ref().is_some_and(PaneTurns::is_resting),
-        })
-    }
-
-    fn margin(&self, tracker: &Tracker) -> Margin {
-        match self.requests_all() {
-            true => Margin::All,
-            false => Margin::Rows(tracker.margin()),
+        let is_resting = self.turns.as_ref().is_some_and(PaneTurns::is_resting);
+        match &self.follow {
+            Follow::Captures(polled) => polled.request(true, is_resting),
+            Follow::Bytes(_) => PaneRequest::Shape(self.shape),
         }
     }
 
@@ -348,14 +326,18 @@ impl Pane {
 
     /// Takes a time at which the pane was certain to show the last capture.
     pub fn confirm_unchanged(&mut self, proof: Freshness) {
-        if proof.at >= self.captured_at {
+        let is_newer = match &self.follow {
+            Follow::Captures(polled) => polled.was_captured_by(proof.at),
+            Follow::Bytes(_) => true,
+        };
+        if is_newer {
             self.bytes_after = proof.server_bytes.max(self.bytes_after);
         }
     }
 
     fn tracker(&self) -> &Tracker {
         match &self.follow {
-            Follow::Captures(tracker) => tracker,
+            Follow::Captures(polled) => polled.tracker(),
             Follow::Bytes(stream) => stream.tracker(),
         }
     }

@@ -6,7 +6,7 @@ use crate::agent::Turn;
 use crate::event::{Styles, TdEvent};
 use crate::observe::pane_output::{Completion, PaneOutput};
 use crate::tmux::{Freshness, PaneCapture, PaneState};
-use crate::track::{Change, Throttled, TrackerOutput};
+use crate::track::{Change, Throttled};
 
 impl Pane {
     /// Takes a capture, and its digest out of it; `deepest` if there is no deeper one.
@@ -17,7 +17,7 @@ impl Pane {
         out: &mut PaneOutput<'_>,
     ) {
         self.follow_captures(out);
-        let Follow::Captures(tracker) = &mut self.follow else {
+        let Follow::Captures(polled) = &mut self.follow else {
             return;
         };
         let digest = std::mem::take(&mut captured.digest);
@@ -25,36 +25,27 @@ impl Pane {
         let respawned = capture.pid != self.shape.pid;
         let continues = capture.dead.is_none() && !respawned;
         let closed = self.piping.captured(state.piped, continues, out.now);
-        let outcome = if deepest {
-            TrackerOutput::Changes(tracker.apply_deepest(capture))
-        } else {
-            tracker.apply(capture)
-        };
-        let had_changes = tracker.had_changes();
+        let changes = polled.handle_capture(capture, digest, deepest);
+        let had_changes = polled.tracker().had_changes();
         self.report_pipe(closed, out);
         self.update_piped(state.piped, out);
         self.update_title(&state.title, out);
         self.update_shape(state.numbers, out);
-        let TrackerOutput::Changes(changes) = outcome else {
-            self.deeper = true;
+        let Some(changes) = changes else {
             return;
         };
-        self.captured_at = capture.at;
-        // A full-screen program came after the listing: the screen behind it was not captured.
-        self.deeper = capture.alternate && capture.saved.is_none() && !deepest;
         if had_changes {
             self.last_news = Some(out.now);
         }
         if self.dead.is_some() && respawned {
             self.opened(state, out);
         }
-        if let (Some(turns), Follow::Captures(tracker)) = (&mut self.turns, &self.follow) {
-            turns.handle_capture(capture, tracker);
+        if let (Some(turns), Follow::Captures(polled)) = (&mut self.turns, &self.follow) {
+            turns.handle_capture(capture, polled.tracker());
         }
         self.emit(changes, out);
         self.judge(capture, out);
         self.bytes_after = capture.bytes_after;
-        self.seen = Some(digest);
         self.note_death(capture.dead, out);
     }
 
@@ -70,16 +61,13 @@ impl Pane {
         self.confirm_unchanged(proof);
         self.update_piped(state.piped, out);
         self.update_title(&state.title, out);
-        let Follow::Captures(tracker) = &mut self.follow else {
+        let Follow::Captures(polled) = &mut self.follow else {
             return;
         };
-        if let Some(seen) = &mut self.seen {
-            seen.confirm(state, proof);
-        }
+        let changes = polled.handle_unchanged(state, proof);
         if let Some(turns) = &mut self.turns {
             turns.handle_unchanged(proof.at);
         }
-        let changes = tracker.unchanged(proof.at, proof.server_bytes);
         self.emit(changes, out);
     }
 

@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 use super::{Follow, Pane, PipeNews};
 use crate::observe::pane_observer::streamed_pane::StreamedPane;
 use crate::observe::pane_output::{PIPE_CONTEXT, PaneOutput};
+use crate::observe::polled_pane::PolledPane;
 use crate::tmux::{
     BASELINE_ROWS, DroppedBytes, Margin, PaneCapture, PaneRequest, PaneState, PipeToken,
     ResyncData, ResyncRequest, ResyncSpec,
@@ -92,23 +93,31 @@ impl Pane {
     pub fn resync_request(&self, open: Option<String>) -> PaneRequest {
         let margin = match &self.follow {
             _ if self.requests_all() => Margin::All,
-            Follow::Captures(tracker) => Margin::Rows(BASELINE_ROWS.max(tracker.margin())),
+            Follow::Captures(polled) => Margin::Rows(BASELINE_ROWS.max(polled.tracker().margin())),
             Follow::Bytes(stream) => Margin::Rows(BASELINE_ROWS.max(stream.rows_to_compare())),
         };
-        // By how much the history has grown, the stream knows better.
-        let is_compared = self.stream().is_some_and(|stream| !stream.is_over());
+        let known = match &self.follow {
+            Follow::Captures(polled) => polled.known(),
+            // The stream itself knows by how much the history has grown.
+            Follow::Bytes(_) => None,
+        };
         PaneRequest::Resync(ResyncRequest {
             margin,
-            known: self.seen.clone().filter(|_| !self.deeper && !is_compared),
+            known,
             spec: ResyncSpec { open_pipe: open },
         })
+    }
+
+    /// Returns true if the last capture was too short.
+    pub fn needs_full_capture(&self) -> bool {
+        matches!(&self.follow, Follow::Captures(polled) if polled.needs_full_capture())
     }
 
     /// Returns true if the next capture must reach back as far as there is history: the last one was too
     /// short, or it is not known by how much the history has grown since.
     pub fn requests_all(&self) -> bool {
         match &self.follow {
-            Follow::Captures(_) => self.deeper || self.seen.is_none(),
+            Follow::Captures(polled) => polled.requests_all(),
             Follow::Bytes(stream) => stream.is_over(),
         }
     }
@@ -125,8 +134,8 @@ impl Pane {
         token: PipeToken,
         times: (Instant, Instant),
     ) {
-        if let Follow::Captures(tracker) = std::mem::take(&mut self.follow) {
-            let stream = StreamedPane::new(*tracker, sync_point, token, times);
+        if let Follow::Captures(polled) = std::mem::take(&mut self.follow) {
+            let stream = StreamedPane::new(polled.into_tracker(), sync_point, token, times);
             self.follow = Follow::Bytes(Box::new(stream));
         }
         self.piping.opened();
@@ -138,11 +147,10 @@ impl Pane {
             return;
         }
         if let Follow::Bytes(stream) = std::mem::take(&mut self.follow) {
-            let (mut tracker, changes) = stream.into_polled(out.now);
-            tracker.set_settle_period(self.settle);
-            self.follow = Follow::Captures(Box::new(tracker));
-            (self.seen, self.bytes_after, self.judge_at) = (None, None, None);
-            self.deeper = false;
+            let (tracker, changes) = stream.into_polled(out.now);
+            let polled = PolledPane::after_stream(tracker, self.settle);
+            self.follow = Follow::Captures(Box::new(polled));
+            (self.bytes_after, self.judge_at) = (None, None);
             self.emit(changes, out);
         }
     }

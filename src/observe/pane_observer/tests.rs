@@ -128,7 +128,7 @@ impl Script {
             self.seen_history = self.sim.history_size();
             let mut captured = capture(&self.sim, self.pid, self.at, depth);
             self.with(|pane, out| pane.handle_capture(&mut captured, depth == usize::MAX, out));
-            if !self.pane.deeper {
+            if !self.pane.needs_full_capture() {
                 break;
             }
             assert!(depth < usize::MAX, "a complete capture is never too short");

@@ -11,14 +11,14 @@ const REST_AFTER: Duration = Duration::from_secs(2);
 
 /// The rules by which AI mode finds the ends of turns.
 #[derive(Clone, Debug, Default)]
-pub(in crate::observe) struct TurnRules {
+pub(crate) struct TurnRules {
     pub markers: Markers,
     /// The silence after which a turn counts as completed without its marker.
     pub inferred_after: Option<Duration>,
 }
 
 #[derive(Debug)]
-pub(in crate::observe) struct PaneTurns {
+pub(crate) struct PaneTurns {
     detector: TurnDetector,
     inferred_after: Option<Duration>,
     redraws: RedrawDetector,
@@ -152,7 +152,7 @@ impl PaneTurns {
 
 /// The result of a timeout.
 #[derive(Debug, PartialEq, Eq)]
-pub(in crate::observe) enum TurnTimeout {
+pub(crate) enum TurnTimeout {
     None,
     /// A turn counts as completed; its summary.
     Inferred(String),

@@ -151,7 +151,7 @@ impl SessionPanes {
     pub fn needs_more_captures(&self, now: Instant) -> bool {
         let streams = self.pipes.is_some();
         let needs = |(id, pane): (&PaneId, &Pane)| {
-            pane.deeper
+            pane.needs_full_capture()
                 || streams
                     && self.is_watched(id)
                     && (pane.may_open_pipe(now)
@@ -348,7 +348,7 @@ impl SessionPanes {
             }
             PaneReply::Captured(mut captured) => {
                 let is_resync = captured.resync.is_some();
-                if !context.again || pane.deeper || is_resync {
+                if !context.again || pane.needs_full_capture() || is_resync {
                     let is_whole = context.again && pane.requests_all();
                     pane.handle_capture(&mut captured, is_whole, &mut out);
                     self.handle_pipe_reply(pane, id, *captured, context.now);

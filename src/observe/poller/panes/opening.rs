@@ -71,7 +71,7 @@ impl SessionPanes {
         let mut out = self.outputs.of(id, false, context.now);
         pane.arrive(&captured.state, &mut out);
         pane.handle_capture(captured, is_deepest, &mut out);
-        self.needs_another_round |= context.again && pane.deeper;
+        self.needs_another_round |= context.again && pane.needs_full_capture();
         pane
     }
 

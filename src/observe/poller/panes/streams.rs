@@ -151,7 +151,9 @@ impl SessionPanes {
         match resync {
             // A capture that is too short is taken again, and the pipe opened anew. Nothing comes of a
             // program that has ended, and tmux opens no pipe then.
-            Some(resync) if resync.was_unpiped && !pane.deeper && capture.dead.is_none() => {
+            Some(resync)
+                if resync.was_unpiped && !pane.needs_full_capture() && capture.dead.is_none() =>
+            {
                 let times = (self.config.gateway.epoch(), now);
                 let point = sync_point(capture, resync);
                 pane.follow_bytes(&point, token.clone(), times);
