@@ -18,6 +18,7 @@ mod polled_pane;
 mod poller;
 mod programs;
 mod resume_point;
+mod session_emitter;
 mod session_outcome;
 mod source;
 mod watch;

@@ -1,72 +1,91 @@
-//! Where a pane's changes go: the events that are made of them, and how long they may wait.
+//! The output of a pane observer: events and notices as values, in their order (pure).
 
-use std::collections::HashMap;
 use std::time::Instant;
 
-use crate::bus::BlockingEmitter;
-use crate::bus::EventEmitter;
-use crate::event::{CompletionReason, PaneId, Styles, TdEvent, TurnEvidence};
+use crate::event::{CompletionReason, ExecutionId, PaneId, Styles, TdEvent, TurnEvidence};
 use crate::observe::resume_point::ResumePoint;
 
-/// The context of warnings about a pane's pipe. Nothing is missing because of them: faces show them
-/// when they are asked for more detail.
+/// The context of warnings about a pane's pipe. Nothing is missing because of them, so faces show them
+/// only with more detail.
 pub(crate) const PIPE_CONTEXT: &str = "pipe";
 
-/// Where a pane's events go, and what of them is remembered.
+/// One output.
+#[derive(Debug)]
+pub(super) enum PaneEmission {
+    /// An event that is emitted at once.
+    Event(TdEvent),
+    /// Lines, or a gap between them: they may wait until the log has room.
+    Lines(TdEvent),
+    /// An event for live subscribers only.
+    Live(TdEvent),
+    /// Something other than its transcript shows that the turn of the pane's agent is over.
+    TurnOver,
+}
+
+/// Collects the output of one pane.
 pub(super) struct PaneOutput<'a> {
-    pub emitter: &'a EventEmitter,
+    pub execution_id: &'a ExecutionId,
+    pub emissions: &'a mut Vec<PaneEmission>,
     pub resume_point: &'a mut ResumePoint,
-    /// For what may wait until the log has room.
-    pub blocking: Option<&'a mut BlockingEmitter>,
     pub now: Instant,
 }
 
-/// The outputs of a session's panes.
-pub(super) struct PaneOutputs {
-    pub emitter: EventEmitter,
-    pub resume_points: HashMap<PaneId, ResumePoint>,
-    pub blocking: BlockingEmitter,
-}
-
-impl PaneOutputs {
-    /// `resume_points` are where an earlier observer was.
-    pub fn new(emitter: EventEmitter, resume_points: HashMap<PaneId, ResumePoint>) -> Self {
-        Self {
-            blocking: BlockingEmitter::new(emitter.clone()),
-            emitter,
-            resume_points,
-        }
-    }
-
-    /// Returns the output of a pane, which waits for room in the log if it `may_wait`.
-    pub fn of(&mut self, pane: &PaneId, may_wait: bool, now: Instant) -> PaneOutput<'_> {
-        PaneOutput {
-            emitter: &self.emitter,
-            resume_point: self.resume_points.entry(pane.clone()).or_default(),
-            blocking: may_wait.then_some(&mut self.blocking),
-            now,
-        }
-    }
+/// The reason why output is complete.
+#[derive(Clone, Copy)]
+pub(super) enum Completion {
+    /// An agent's turn has ended.
+    Turn,
+    /// An agent's turn seems to have ended, because the pane is silent.
+    Inferred,
+    /// The program has ended, with this status if it is known.
+    Exit(Option<i32>),
 }
 
 impl PaneOutput<'_> {
-    /// Reports that a pane's output up to here is complete: an agent's turn, or a program's life.
+    /// Adds an event.
+    pub fn emit(&mut self, event: TdEvent) {
+        self.emissions.push(PaneEmission::Event(event));
+    }
+
+    /// Adds lines or a gap; unless `is_logged`, for live subscribers only.
+    pub fn emit_lines(&mut self, event: TdEvent, is_logged: bool) {
+        self.emissions.push(match is_logged {
+            true => PaneEmission::Lines(event),
+            false => PaneEmission::Live(event),
+        });
+    }
+
+    /// Adds a notice for the reader of the pane's conversation.
+    pub fn notify_turn_over(&mut self) {
+        self.emissions.push(PaneEmission::TurnOver);
+    }
+
+    /// Adds a warning.
+    pub fn warn(&mut self, context: &str, message: String) {
+        self.emit(TdEvent::Warning {
+            execution_id: self.execution_id.clone(),
+            context: context.to_owned(),
+            message,
+        });
+    }
+
+    /// Adds the end of a pane's output so far: an agent's turn, or a program's life.
     pub fn complete(
         &mut self,
         pane: &PaneId,
-        (line, chunk): (i64, &str),
+        (first_line, chunk): (i64, &str),
         styles: Styles,
-        why: Completion,
+        completion: Completion,
     ) {
-        let (reason, exit_status) = match why {
+        let (reason, exit_status) = match completion {
             Completion::Turn => (CompletionReason::Turn, None),
             Completion::Inferred => (CompletionReason::Inferred, None),
             Completion::Exit(status) => (CompletionReason::Exit, status),
         };
-        self.emitter.emit(TdEvent::OutputUpdate {
-            execution_id: self.emitter.execution_id().clone(),
+        self.emit(TdEvent::OutputUpdate {
+            execution_id: self.execution_id.clone(),
             pane: pane.clone(),
-            first_line: line,
+            first_line,
             chunk: chunk.to_owned(),
             is_complete: true,
             reason: Some(reason.into()),
@@ -75,16 +94,16 @@ impl PaneOutput<'_> {
         });
     }
 
-    /// Emits the end of a turn of the agent in a pane.
+    /// Adds the end of a turn of the pane's agent.
     pub fn turn_completed(
-        &self,
+        &mut self,
         pane: &PaneId,
         marker: &str,
         summary: &str,
         evidence: Option<TurnEvidence>,
     ) {
-        self.emitter.emit(TdEvent::TurnCompleted {
-            execution_id: self.emitter.execution_id().clone(),
+        self.emit(TdEvent::TurnCompleted {
+            execution_id: self.execution_id.clone(),
             marker: marker.to_owned(),
             summary: summary.to_owned(),
             pane: Some(pane.clone()),
@@ -92,15 +111,4 @@ impl PaneOutput<'_> {
             agent_id: None,
         });
     }
-}
-
-/// Why output is complete.
-#[derive(Clone, Copy)]
-pub(super) enum Completion {
-    /// An agent's turn has ended.
-    Turn,
-    /// The same, as far as silence tells.
-    Inferred,
-    /// The program has ended, with this status where it is known.
-    Exit(Option<i32>),
 }

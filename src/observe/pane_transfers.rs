@@ -85,18 +85,15 @@ impl PaneTransfers {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::bus::EventBus;
-    use crate::observe::conversation::Conversations;
     use crate::observe::pane_observer::{Begin, PaneOptions};
     use crate::observe::pane_output::PaneOutput;
     use crate::tmux::PaneCapture;
 
     fn pane() -> Pane {
-        let bus = EventBus::new(10);
         let out = &mut PaneOutput {
-            emitter: &bus.emitter_for("one"),
+            execution_id: &"one".into(),
+            emissions: &mut Vec::new(),
             resume_point: &mut ResumePoint::new(),
-            blocking: None,
             now: std::time::Instant::now(),
         };
         let options = PaneOptions {
@@ -105,7 +102,6 @@ mod tests {
             settle: std::time::Duration::ZERO,
             turns: None,
             states: None,
-            conversations: &Conversations::default(),
             shows_screen: false,
             streams: false,
             pipe_after: None,

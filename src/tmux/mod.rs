@@ -83,6 +83,7 @@ pub(crate) use foreground::foreground_program;
 #[cfg(test)]
 pub(crate) use listing::tests::listing_of;
 pub(crate) use observers::observer_panes;
+pub(crate) use pending::received;
 pub(crate) use pipe::{DrainMessage, DrainOutput, Drains, DroppedBytes, PipeToken};
 #[cfg(feature = "cli")]
 pub(crate) use {

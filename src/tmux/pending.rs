@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Weak};
 
-use crossbeam_channel::{Receiver, Sender, bounded, select_biased};
+use crossbeam_channel::{Receiver, RecvError, Sender, bounded, select_biased};
 
 use crate::error::{Error, Result};
 use crate::thread::Stop;
@@ -74,13 +74,18 @@ impl<T> PendingReply<T> {
     pub(crate) fn wait_or<I>(self, interrupt: &Receiver<I>) -> Option<Result<T>> {
         // The reply comes first: the gateway may have sent it just before its end.
         select_biased! {
-            recv(self.receiver) -> reply => Some(reply.unwrap_or_else(|_| Err(ended()))),
+            recv(self.receiver) -> reply => Some(received(reply)),
             recv(interrupt) -> _ => None,
             recv(self.ended) -> _ => {
                 Some(self.receiver.try_recv().unwrap_or_else(|_| Err(ended())))
             }
         }
     }
+}
+
+/// Returns what a receiver of replies got; `is_gone()` when the gateway has ended instead.
+pub(crate) fn received<T>(reply: std::result::Result<Result<T>, RecvError>) -> Result<T> {
+    reply.unwrap_or_else(|_| Err(ended()))
 }
 
 pub(super) fn ended() -> Error {

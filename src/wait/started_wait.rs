@@ -19,7 +19,7 @@ use crate::thread::Stop;
 use crate::tmux::{
     DepartedPane, GatewayHandle, Listing, NewPanes, PaneReply, PaneRequest, PaneState,
     PollSchedule, ReplyTime, ServerIdentity, SessionId, SessionReply, SessionRequest,
-    bytes_read_by,
+    bytes_read_by, received,
 };
 use crate::track::ProcessExit;
 
@@ -240,7 +240,7 @@ impl<'a> StartedWait<'a> {
         select_biased! {
             recv(self.stop) -> _ => Ok(Some(WaitEnd::Interrupted)),
             recv(pending.receiver()) -> reply => {
-                self.handle_reply(reply.unwrap_or_else(|_| Err(gateway_ended())), is_full)
+                self.handle_reply(received(reply), is_full)
             }
             recv(late) -> _ => {
                 self.is_unanswered = true;
@@ -264,7 +264,7 @@ impl<'a> StartedWait<'a> {
         Ok(select_biased! {
             recv(self.stop) -> _ => WakeReason::Interrupted,
             recv(pending.receiver()) -> reply => {
-                WakeReason::Reply(reply.unwrap_or_else(|_| Err(gateway_ended())))
+                WakeReason::Reply(received(reply))
             }
             recv(channel_done) -> result => WakeReason::ChannelDone(result.unwrap_or_else(|_| {
                 Err(Error::other("the thread that waits for the channel has panicked"))
@@ -438,8 +438,4 @@ impl<'a> StartedWait<'a> {
 
 fn matched(condition: WaitCondition) -> WaitEnd {
     WaitEnd::Matched(WaitMatch::of(condition))
-}
-
-fn gateway_ended() -> Error {
-    Error::gone("the tmux gateway has ended")
 }

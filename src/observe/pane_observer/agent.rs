@@ -83,7 +83,13 @@ impl Pane {
         }
         if let Some(rows) = self.snapshots.take(self.screen_text(), out.now) {
             let PaneNumbers { width, height, .. } = self.shape;
-            out.emitter.screen_snapshot(&self.id, width, height, rows);
+            out.emit(TdEvent::ScreenSnapshot {
+                execution_id: out.execution_id.clone(),
+                pane: self.id.clone(),
+                width,
+                height,
+                rows,
+            });
         }
     }
 
@@ -99,7 +105,7 @@ impl Pane {
             "the conversation of {agent} in pane {} is not found: its screen is reported",
             self.id
         );
-        out.emitter.warning(agent, &message);
+        out.warn(agent, message);
     }
 
     pub(super) fn emit_state(&mut self, state: Option<ReportedState>, out: &mut PaneOutput<'_>) {
@@ -120,7 +126,7 @@ impl Pane {
         let is_shown = matches!(report.source, StateSource::Transcript | StateSource::Screen);
         if is_end && is_shown && !report.claim.is_confirmed {
             // The transcript does not know it, or lags behind the screen.
-            self.conversations.turn_over(&self.id);
+            out.notify_turn_over();
         }
         self.read_state(report.claim.state, out);
         self.views.state_changed(is_end, out.now);
@@ -128,8 +134,8 @@ impl Pane {
             true => StateEvidence::Confirmed,
             false => StateEvidence::Inferred,
         };
-        out.emitter.emit(TdEvent::AgentState {
-            execution_id: out.emitter.execution_id().clone(),
+        out.emit(TdEvent::AgentState {
+            execution_id: out.execution_id.clone(),
             agent_id: None,
             pane: Some(self.id.clone()),
             state: report.claim.state.into(),

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use super::views::Views;
 use super::{Follow, Pane};
-use crate::event::{GapEvidence, GapReason, PaneCloseReason, Styles};
+use crate::event::{GapEvidence, GapReason, PaneCloseReason, Styles, TdEvent};
 use crate::observe::pane_output::{Completion, PaneOutput};
 use crate::tmux::PaneState;
 use crate::track::ProcessExit;
@@ -21,8 +21,13 @@ impl Pane {
     pub(super) fn opened(&mut self, state: &PaneState, out: &mut PaneOutput<'_>) {
         (self.dead, self.dying, self.has_new_program) = (None, None, false);
         self.ended = None;
-        out.emitter
-            .pane_opened(&self.id, state.width, state.height, &state.command);
+        out.emit(TdEvent::PaneOpened {
+            execution_id: out.execution_id.clone(),
+            pane: self.id.clone(),
+            width: state.width,
+            height: state.height,
+            command: state.command.clone(),
+        });
     }
 
     /// Returns whether its program has ended, and this is another one in its place.
@@ -64,13 +69,14 @@ impl Pane {
             };
             if more {
                 // The pane took with it what it printed after the last capture, if it did.
-                out.emitter.output_gap(
-                    &self.id,
-                    next,
-                    None,
-                    GapReason::Ambiguous,
-                    GapEvidence::Possible,
-                );
+                out.emit(TdEvent::OutputGap {
+                    execution_id: out.execution_id.clone(),
+                    pane: self.id.clone(),
+                    first_line: next,
+                    lost_lines: None,
+                    reason: GapReason::Ambiguous.into(),
+                    evidence: GapEvidence::Possible.into(),
+                });
             }
             out.complete(
                 &self.id,
@@ -79,8 +85,7 @@ impl Pane {
                 Completion::Exit(self.exit_status()),
             );
         }
-        out.emitter
-            .pane_closed(&self.id, PaneCloseReason::Closed, self.exit_status());
+        self.emit_closed(PaneCloseReason::Closed, self.exit_status(), out);
     }
 
     /// Nothing of what it printed was seen.
@@ -93,8 +98,21 @@ impl Pane {
     pub fn leave(&mut self, out: &mut PaneOutput<'_>) {
         self.follow_captures(out);
         self.finish(out);
-        out.emitter
-            .pane_closed(&self.id, PaneCloseReason::Moved, None);
+        self.emit_closed(PaneCloseReason::Moved, None, out);
+    }
+
+    fn emit_closed(
+        &self,
+        reason: PaneCloseReason,
+        exit_status: Option<i32>,
+        out: &mut PaneOutput<'_>,
+    ) {
+        out.emit(TdEvent::PaneClosed {
+            execution_id: out.execution_id.clone(),
+            pane: self.id.clone(),
+            reason: reason.into(),
+            exit_status,
+        });
     }
 
     /// The pane was another session's.

@@ -6,6 +6,7 @@ mod ends;
 mod joining;
 mod pipe_policy;
 mod reporting;
+mod requests;
 mod screen_conversation;
 mod screen_reading;
 mod snapshots;
@@ -27,15 +28,14 @@ use std::cell::Cell;
 use std::time::{Duration, Instant};
 
 use crate::agent::StateRules;
-use crate::event::{PaneId, PaneViewer, TurnEvidence};
-use crate::observe::conversation::Conversations;
+use crate::event::{PaneId, PaneViewer, TdEvent, TurnEvidence};
 use crate::observe::pane_observer::agent_states::AgentStates;
 use crate::observe::pane_observer::streamed_pane::StreamedPane;
 use crate::observe::pane_observer::turns::{PaneTurns, TurnRules, TurnTimeout};
 use crate::observe::pane_output::{Completion, PaneOutput};
 use crate::observe::polled_pane::PolledPane;
 use crate::observe::resume_point::ResumePoint;
-use crate::tmux::{Freshness, PaneCapture, PaneRequest, PollSchedule};
+use crate::tmux::{Freshness, PaneCapture, PollSchedule};
 use crate::track::{
     Capture, Change, PaneNumbers, ProcessExit, RevisionThrottle, Throttled, Tracker,
 };
@@ -88,7 +88,6 @@ pub(in crate::observe) struct Pane {
     turns: Option<PaneTurns>,
     /// Where its agent stands, where that is configured.
     states: Option<AgentStates>,
-    conversations: Conversations,
     /// When turns and states are to be looked for in what the bytes have made.
     judge_at: Option<Instant>,
     /// Its screen when it was judged last; none where agents are not looked for.
@@ -137,8 +136,6 @@ pub(in crate::observe) struct PaneOptions<'a> {
     pub turns: Option<&'a TurnRules>,
     /// The rules by which agents' screens are read, where configured.
     pub states: Option<&'a StateRules>,
-    /// Where the conversations of agents are read.
-    pub conversations: &'a Conversations,
     /// Rows are reported though an agent's conversation is.
     pub shows_screen: bool,
     /// It is streamed where its pipe is free.
@@ -202,7 +199,6 @@ impl Pane {
             others_print: false,
             turns,
             states: options.states.map(|rules| AgentStates::new(rules, out.now)),
-            conversations: options.conversations.clone(),
             judge_at: None,
             shown: None,
             title: state.title.clone(),
@@ -234,43 +230,8 @@ impl Pane {
         pane
     }
 
-    /// Returns what to ask for, until there is something to tell.
-    pub fn request(&self) -> PaneRequest {
-        let is_resting = self.turns.as_ref().is_some_and(PaneTurns::is_resting);
-        match &self.follow {
-            Follow::Captures(polled) => polled.request(true, is_resting),
-            Follow::Bytes(_) => PaneRequest::Shape(self.shape),
-        }
-    }
-
-    /// When something that was held back is to be reported.
-    pub fn next_due(&self) -> Option<Instant> {
-        let turns = self.turns.as_ref().and_then(PaneTurns::deadline);
-        let states = self.states.as_ref().and_then(AgentStates::deadline);
-        let stream = self.stream().and_then(StreamedPane::deadline);
-        let pipe = self.piping.deadline().filter(|_| self.stream().is_none());
-        let throttle = self.throttle.deadline();
-        let (judging, death) = (self.judge_at, self.death_due());
-        let snapshot = self.snapshots.next_due();
-        let joining = match self.joining {
-            Joining::Searching(until) => until,
-            Joining::None | Joining::Joined => None,
-        };
-        let reading = self.reading.as_ref().and_then(|reading| reading.next_due());
-        let view = self.views.next_due(self.last_news);
-        let due = [
-            throttle, turns, states, stream, judging, pipe, death, snapshot, joining, reading, view,
-        ];
-        due.into_iter().flatten().min()
-    }
-
-    /// When it is to be compared with what its bytes have made.
-    pub fn next_check(&self) -> Option<Instant> {
-        self.stream().and_then(StreamedPane::check_at)
-    }
-
-    /// Reports what was held back and is due. Whether something else is to be asked for.
-    pub fn emit_due(&mut self, out: &mut PaneOutput<'_>) -> bool {
+    /// Emits what is due. Returns true if the pane needs another request.
+    pub fn handle_timeout(&mut self, out: &mut PaneOutput<'_>) -> bool {
         for throttled in self.throttle.due(out.now) {
             self.emit_one(throttled, out);
         }
@@ -299,7 +260,11 @@ impl Pane {
         self.emit_snapshot(out);
         self.give_up_joining(out);
         if self.views.take_due(self.last_news, out.now) {
-            out.emitter.pane_seen(&self.id, PaneViewer::Client);
+            out.emit(TdEvent::PaneSeen {
+                execution_id: out.execution_id.clone(),
+                pane: self.id.clone(),
+                by: PaneViewer::Client.into(),
+            });
         }
         streamed || due == Some(TurnTimeout::Rests)
     }
@@ -318,8 +283,12 @@ impl Pane {
             self.ended = None;
         }
         if (old.width, old.height) != (shape.width, shape.height) {
-            out.emitter
-                .pane_resized(&self.id, shape.width, shape.height);
+            out.emit(TdEvent::PaneResized {
+                execution_id: out.execution_id.clone(),
+                pane: self.id.clone(),
+                width: shape.width,
+                height: shape.height,
+            });
         }
         self.handle_reshape(old);
     }

@@ -148,7 +148,7 @@ impl Pane {
             Change::Revised { line, text } => self.styles(*line, text),
             Change::Screen { .. } | Change::Gap { .. } => Styles::default(),
         };
-        let (execution_id, pane) = (out.emitter.execution_id().clone(), self.id.clone());
+        let (execution_id, pane) = (out.execution_id.clone(), self.id.clone());
         let event = match change {
             Change::Lines { first_line, chunk } => TdEvent::OutputUpdate {
                 execution_id,
@@ -194,12 +194,7 @@ impl Pane {
                 evidence: evidence.into(),
             },
         };
-        // A closed bus means that the engine is at its end: no subscriber is left.
-        match (&mut out.blocking, is_logged) {
-            (Some(blocking), true) => blocking.emit(event),
-            (None, true) => drop(out.emitter.emit(event)),
-            (_, false) => drop(out.emitter.emit_live(event)),
-        }
+        out.emit_lines(event, is_logged);
     }
 
     /// Styles of lines of a streamed pane, looked up when the lines are emitted. A line that has

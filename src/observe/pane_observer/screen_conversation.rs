@@ -49,11 +49,13 @@ impl Pane {
         };
         let mut events = Vec::new();
         how(&mut reading.reader, &mut events);
-        let id = out.emitter.execution_id();
         for event in events {
             let agent = (reading.agent.name(), reading.markers.as_ref());
-            if let Some(event) = reading.converter.convert(event, id, agent, &self.id) {
-                out.emitter.emit(event);
+            if let Some(event) = reading
+                .converter
+                .convert(event, out.execution_id, agent, &self.id)
+            {
+                out.emit(event);
             }
         }
     }

@@ -6,10 +6,7 @@ use super::{Follow, Pane, PipeNews};
 use crate::observe::pane_observer::streamed_pane::StreamedPane;
 use crate::observe::pane_output::{PIPE_CONTEXT, PaneOutput};
 use crate::observe::polled_pane::PolledPane;
-use crate::tmux::{
-    BASELINE_ROWS, DroppedBytes, Margin, PaneCapture, PaneRequest, PaneState, PipeToken,
-    ResyncData, ResyncRequest, ResyncSpec,
-};
+use crate::tmux::{DroppedBytes, PaneCapture, PaneState, PipeToken, ResyncData};
 use crate::track::{Capture, PaneNumbers, SyncPoint};
 
 /// Time after a change until the stream's screen is passed to the readers of screens: as often as
@@ -41,25 +38,8 @@ impl Pane {
         self.stream().is_some_and(|stream| !stream.is_over())
     }
 
-    /// Returns whether a pipe is to be opened, now.
-    pub fn may_open_pipe(&self, now: Instant) -> bool {
-        self.piping.may_open(now)
-            && self.stream().is_none_or(StreamedPane::is_over)
-            && self.shape.dead.is_none()
-    }
-
-    /// Returns whether it is to be looked at, since nothing comes through its pipe any more.
-    pub fn needs_capture(&self) -> bool {
-        self.stream().is_some_and(StreamedPane::is_over)
-    }
-
-    /// No pipe can be asked for.
-    pub fn cannot_open_pipe(&mut self, now: Instant) {
-        self.piping.cannot_open(now);
-    }
-
     /// No pipe could be opened; `is_foreign`: because another program has one open.
-    pub fn pipe_not_opened(&mut self, is_foreign: bool, out: &PaneOutput<'_>) {
+    pub fn pipe_not_opened(&mut self, is_foreign: bool, out: &mut PaneOutput<'_>) {
         match is_foreign {
             true => {
                 let news = self.piping.opening_refused(out.now);
@@ -69,62 +49,19 @@ impl Pane {
         }
     }
 
-    /// Returns whether the listing is to be asked if another program still has the pipe.
-    pub fn needs_pipe_recheck(&self, now: Instant) -> bool {
-        self.piping.needs_recheck(now)
-    }
-
     /// Takes from the listing whether there is a pipe.
-    pub(super) fn update_piped(&mut self, piped: bool, out: &PaneOutput<'_>) {
+    pub(super) fn update_piped(&mut self, piped: bool, out: &mut PaneOutput<'_>) {
         if self.stream().is_none() {
             let news = self.piping.listed(piped, out.now);
             self.report_pipe(news, out);
         }
     }
 
-    pub(super) fn report_pipe(&self, news: Option<PipeNews>, out: &PaneOutput<'_>) {
+    pub(super) fn report_pipe(&self, news: Option<PipeNews>, out: &mut PaneOutput<'_>) {
         if let Some(news) = news.filter(|_| self.streams) {
             let sentence = news.sentence(self.id.as_str());
-            out.emitter.warning(PIPE_CONTEXT, &sentence);
+            out.warn(PIPE_CONTEXT, sentence);
         }
-    }
-
-    /// Returns the request for a sync point, or for a comparison with the stream.
-    pub fn resync_request(&self, open: Option<String>) -> PaneRequest {
-        let margin = match &self.follow {
-            _ if self.requests_all() => Margin::All,
-            Follow::Captures(polled) => Margin::Rows(BASELINE_ROWS.max(polled.tracker().margin())),
-            Follow::Bytes(stream) => Margin::Rows(BASELINE_ROWS.max(stream.rows_to_compare())),
-        };
-        let known = match &self.follow {
-            Follow::Captures(polled) => polled.known(),
-            // The stream itself knows by how much the history has grown.
-            Follow::Bytes(_) => None,
-        };
-        PaneRequest::Resync(ResyncRequest {
-            margin,
-            known,
-            spec: ResyncSpec { open_pipe: open },
-        })
-    }
-
-    /// Returns true if the last capture was too short.
-    pub fn needs_full_capture(&self) -> bool {
-        matches!(&self.follow, Follow::Captures(polled) if polled.needs_full_capture())
-    }
-
-    /// Returns true if the next capture must reach back as far as there is history: the last one was too
-    /// short, or it is not known by how much the history has grown since.
-    pub fn requests_all(&self) -> bool {
-        match &self.follow {
-            Follow::Captures(polled) => polled.requests_all(),
-            Follow::Bytes(stream) => stream.is_over(),
-        }
-    }
-
-    /// Returns whether a capture is configured to compare with what the bytes have made.
-    pub fn needs_check(&self, now: Instant) -> bool {
-        self.stream().is_some_and(|stream| stream.needs_check(now))
     }
 
     /// Changes to streaming, from a capture that the tracker has just taken.
@@ -164,7 +101,7 @@ impl Pane {
     }
 
     /// Nothing more comes through its pipe.
-    pub fn pipe_ended(&mut self, in_order: bool, out: &PaneOutput<'_>) {
+    pub fn pipe_ended(&mut self, in_order: bool, out: &mut PaneOutput<'_>) {
         let Some(stream) = self.stream_mut() else {
             return;
         };
@@ -175,7 +112,7 @@ impl Pane {
                 "the drain of pane {} is gone, and with it what it had",
                 self.id
             );
-            out.emitter.warning("tmux", &message);
+            out.warn("tmux", message);
         }
     }
 
@@ -205,13 +142,6 @@ impl Pane {
         let point = sync_point(capture, resync.unwrap_or_default());
         self.stream_mut()
             .is_some_and(|stream| stream.handle_check(point, now))
-    }
-
-    /// A capture to compare with is asked for.
-    pub fn check_requested(&mut self) {
-        if let Some(stream) = self.stream_mut() {
-            stream.check_requested();
-        }
     }
 
     /// It could not be taken, if it was asked for.
@@ -283,7 +213,7 @@ impl Pane {
                     "the drain of pane {} does not come: polling it instead",
                     self.id
                 );
-                out.emitter.warning("tmux", &message);
+                out.warn("tmux", message);
             }
         }
         if self.judge_at.is_some_and(|at| at <= out.now) {

@@ -7,8 +7,9 @@ use std::time::{Duration, Instant};
 use proptest::prelude::*;
 
 use super::*;
-use crate::bus::{EventBus, EventEmitter, Subscription};
 use crate::event::{GapEvidence, PaneCloseReason, TdEvent};
+use crate::observe::pane_output::PaneEmission;
+use crate::tmux::{Margin, PaneRequest};
 use crate::track::sim::Sim;
 
 /// A pane and its observer, which captures when the pane wants that.
@@ -21,10 +22,6 @@ struct Script {
     start: Instant,
     /// The time since the start.
     at: Duration,
-    /// Closed when it is dropped.
-    _bus: EventBus,
-    emitter: EventEmitter,
-    subscription: Subscription,
     events: Vec<TdEvent>,
 }
 
@@ -40,18 +37,16 @@ fn capture(sim: &Sim, pid: u32, at: Duration, depth: usize) -> PaneCapture {
 
 impl Script {
     fn open(sim: Sim, begin: &Begin<'_>, settle: Duration, baseline_lines: usize) -> Self {
-        let bus = EventBus::new(100_000);
-        let subscription = bus.subscribe();
-        let emitter = bus.emitter_for("job");
         let (start, pid) = (Instant::now(), 1);
+        let mut emissions = Vec::new();
         let mut resume_point = match begin {
             Begin::Resume(point) => (*point).clone(),
             Begin::Baseline | Begin::Fresh => ResumePoint::new(),
         };
         let out = &mut PaneOutput {
-            emitter: &emitter,
+            execution_id: &"job".into(),
+            emissions: &mut emissions,
             resume_point: &mut resume_point,
-            blocking: None,
             now: start,
         };
         let options = PaneOptions {
@@ -60,7 +55,6 @@ impl Script {
             settle,
             turns: None,
             states: None,
-            conversations: &Conversations::default(),
             shows_screen: false,
             streams: false,
             pipe_after: None,
@@ -76,12 +70,9 @@ impl Script {
             resume_point,
             start,
             at: Duration::ZERO,
-            _bus: bus,
-            emitter,
-            subscription,
             events: Vec::new(),
         };
-        script.collect();
+        script.take(emissions);
         script
     }
 
@@ -91,33 +82,33 @@ impl Script {
     }
 
     fn with<T>(&mut self, step: impl FnOnce(&mut Pane, &mut PaneOutput<'_>) -> T) -> T {
+        let mut emissions = Vec::new();
         let out = &mut PaneOutput {
-            emitter: &self.emitter,
+            execution_id: &"job".into(),
+            emissions: &mut emissions,
             resume_point: &mut self.resume_point,
-            blocking: None,
             now: self.start + self.at,
         };
         let done = step(&mut self.pane, out);
-        self.collect();
+        self.take(emissions);
         done
     }
 
-    /// Takes all events so far: up to one that is emitted now.
-    fn collect(&mut self) {
-        self.emitter.warning("test", "the end so far");
-        for delivery in self.subscription.iter() {
-            match delivery.into_envelope().unwrap().event {
-                TdEvent::Warning { context, .. } if context == "test" => return,
-                event => self.events.push(event),
+    fn take(&mut self, emissions: Vec<PaneEmission>) {
+        let events = emissions.into_iter().filter_map(|emission| match emission {
+            PaneEmission::Event(event) | PaneEmission::Lines(event) | PaneEmission::Live(event) => {
+                Some(event)
             }
-        }
+            PaneEmission::TurnOver => None,
+        });
+        self.events.extend(events);
     }
 
     /// Lets time pass and captures what the pane wants, as often as it wants it at this moment.
     fn poll(&mut self, after: Duration) {
         self.at += after;
         loop {
-            let PaneRequest::Capture(request) = self.pane.request() else {
+            let PaneRequest::Capture(request) = self.pane.next_request() else {
                 panic!("a polled pane wants captures");
             };
             let grown = self.grown();
@@ -133,7 +124,7 @@ impl Script {
             }
             assert!(depth < usize::MAX, "a complete capture is never too short");
         }
-        self.with(|pane, out| pane.emit_due(out));
+        self.with(|pane, out| pane.handle_timeout(out));
     }
 
     /// Polls until what was printed has stood.
@@ -256,7 +247,7 @@ fn a_line_is_reported_after_it_was_unchanged() {
     script.sim.print("10%\n");
     script.poll(TICK);
     assert_eq!(script.texts(), [""; 0]);
-    let PaneRequest::Capture(request) = script.pane.request() else {
+    let PaneRequest::Capture(request) = script.pane.next_request() else {
         panic!("a polled pane wants captures");
     };
     assert_eq!(request.settles_at, Some(TICK + SETTLE));

@@ -98,7 +98,7 @@ impl Work {
             let nothing = never();
             let arrivals = self.poller.panes.arrivals().unwrap_or(&nothing);
             let over = until.map_or_else(never, |until| self.poller.clock.at(until));
-            let due = self.poller.panes.next_due(false);
+            let due = self.poller.panes.deadline(false);
             let due = due.map_or_else(never, |due| self.poller.clock.at(due));
             let stop = match until {
                 Some(_) => never(),
@@ -113,7 +113,7 @@ impl Work {
                 }
                 // A drain that is waited for may not come.
                 recv(due) -> _ => {
-                    self.poller.panes.emit_due(self.poller.clock.now());
+                    self.poller.panes.handle_timeout(self.poller.clock.now());
                 }
                 recv(arrivals) -> arrival => match arrival {
                     Ok(arrival) => {

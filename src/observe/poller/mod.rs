@@ -23,7 +23,7 @@ use crate::observe::poller::panes::{ReplyContext, Selection, SessionPanes};
 use crate::thread::{Panicked, Stop, catch_panic, is_stopped};
 use crate::tmux::{
     DepartedPane, DrainMessage, GatewayHandle, PendingReply, PollSchedule, ReplyTime,
-    ServerIdentity, SessionId, SessionReply, SessionRequest,
+    ServerIdentity, SessionId, SessionReply, SessionRequest, received,
 };
 
 /// Time for which the poller keeps its place while the log has no room; tmux holds the lines meanwhile.
@@ -190,7 +190,7 @@ impl Work {
         let no_arrivals = never();
         let timer = until.map_or_else(never, |until| self.poller.clock.at(until));
         loop {
-            let due = self.poller.panes.next_due(pending.is_some());
+            let due = self.poller.panes.deadline(pending.is_some());
             let due = due.map_or_else(never, |due| self.poller.clock.at(due));
             let replies = pending.map_or(&nothing, PendingReply::receiver);
             let arrivals = self.poller.panes.arrivals().unwrap_or(&no_arrivals);
@@ -209,7 +209,7 @@ impl Work {
                     Err(_) => return Woken::Stopped,
                 },
                 recv(replies) -> reply => {
-                    return Woken::Reply(reply.unwrap_or_else(|_| Err(gateway_ended())));
+                    return Woken::Reply(received(reply));
                 }
                 recv(timer) -> _ => return Woken::RequestAgain,
                 // One ring is as good as many, and the session's panes keeps the bell.
@@ -226,7 +226,7 @@ impl Work {
                 recv(due) -> _ => {
                     // Not the due time: the observer may have been stopped since.
                     let now = self.poller.clock.now();
-                    let has_other_request = self.poller.panes.emit_due(now);
+                    let has_other_request = self.poller.panes.handle_timeout(now);
                     if pending.is_some() && self.poller.panes.needs_more_captures(now) {
                         return Woken::CaptureMore;
                     }
@@ -306,7 +306,7 @@ impl Work {
             select_biased! {
                 recv(self.poller.stop) -> _ => return None,
                 recv(pending.receiver()) -> reply => {
-                    return Some(reply.unwrap_or_else(|_| Err(gateway_ended())));
+                    return Some(received(reply));
                 }
                 recv(arrivals.unwrap_or(&nothing)) -> arrival => {
                     // The thread that reads them has panicked: that is noticed next.
@@ -446,8 +446,4 @@ impl Work {
             .emitter
             .poller_restarted(&source, &panicked.message);
     }
-}
-
-fn gateway_ended() -> Error {
-    Error::gone("the tmux gateway has ended")
 }

@@ -19,11 +19,12 @@ use crate::event::PaneId;
 use crate::observe::conversation::{AgentUpdate, Conversations, UPDATES_MAX};
 use crate::observe::pane_observer::Pane;
 use crate::observe::pane_observer::turns::TurnRules;
-use crate::observe::pane_output::PaneOutputs;
+use crate::observe::pane_output::PaneOutput;
 use crate::observe::pane_recordings::PaneRecordings;
 use crate::observe::pane_transfers::PaneTransfers;
 use crate::observe::poller::pipes::SessionPipes;
 use crate::observe::programs::PanePrograms;
+use crate::observe::session_emitter::SessionEmitter;
 use crate::observe::session_outcome::SessionOutcome;
 use crate::process::ProcessWatcher;
 use crate::tmux::{
@@ -101,7 +102,7 @@ pub(in crate::observe) struct SessionPanes {
     pipes: Option<SessionPipes>,
     /// Panes that are gone, and of whose bytes the last have not come yet.
     leaving: HashMap<PaneId, (Pane, Option<DepartedPane>)>,
-    outputs: PaneOutputs,
+    emitter: SessionEmitter,
     programs: PanePrograms,
     outcome: SessionOutcome,
     /// Panes that are not watched.
@@ -118,7 +119,7 @@ pub(in crate::observe) struct SessionPanes {
 }
 
 impl SessionPanes {
-    pub fn new(mut config: PanesConfig, outputs: PaneOutputs) -> Self {
+    pub fn new(mut config: PanesConfig, emitter: SessionEmitter) -> Self {
         let (agent_sender, agent_updates) = bounded(UPDATES_MAX);
         Self {
             agent_sender,
@@ -127,7 +128,7 @@ impl SessionPanes {
             leaving: HashMap::new(),
             programs: PanePrograms::new(config.exits.clone(), config.server_pid),
             outcome: SessionOutcome::default(),
-            outputs,
+            emitter,
             config,
             panes: HashMap::new(),
             unwatched: HashSet::new(),
@@ -152,12 +153,7 @@ impl SessionPanes {
         let streams = self.pipes.is_some();
         let needs = |(id, pane): (&PaneId, &Pane)| {
             pane.needs_full_capture()
-                || streams
-                    && self.is_watched(id)
-                    && (pane.may_open_pipe(now)
-                        || pane.needs_pipe_recheck(now)
-                        || pane.needs_capture()
-                        || pane.needs_check(now))
+                || streams && self.is_watched(id) && pane.has_urgent_request(now)
         };
         !self.unopened.is_empty() || self.panes.iter().any(needs)
     }
@@ -179,7 +175,7 @@ impl SessionPanes {
     pub fn requests(&self) -> HashMap<PaneId, PaneRequest> {
         let requests = self.panes.iter().map(|(id, pane)| {
             let request = if self.is_watched(id) {
-                pane.request()
+                pane.next_request()
             } else {
                 PaneRequest::Presence
             };
@@ -202,25 +198,25 @@ impl SessionPanes {
         self.config.reports_views.then(|| viewed.collect())
     }
 
-    /// When something that was held back is to be reported; `asks`: or when more is to be request for.
-    pub fn next_due(&self, asks: bool) -> Option<Instant> {
+    /// Returns when [`SessionPanes::handle_timeout`] is due if nothing arrives; with `may_request`, also when
+    /// a pane needs another request.
+    pub fn deadline(&self, may_request: bool) -> Option<Instant> {
         let leaving = self.leaving.values().map(|(pane, _)| pane);
-        let said = self
-            .panes
-            .values()
-            .chain(leaving)
-            .filter_map(Pane::next_due);
-        let checks = self.panes.values().filter_map(Pane::next_check);
-        said.chain(checks.filter(|_| asks))
+        let panes = self.panes.values();
+        panes
+            .filter_map(|pane| pane.deadline(may_request))
+            .chain(leaving.filter_map(|pane| pane.deadline(false)))
             .chain(self.programs.deadline())
             .min()
     }
 
-    /// Reports what was held back and is due. Whether other things are to be request for from now on.
-    pub fn emit_due(&mut self, now: Instant) -> bool {
+    /// Emits what is due. Returns true if a pane needs another request.
+    pub fn handle_timeout(&mut self, now: Instant) -> bool {
         let mut has_other_request = false;
         for (id, pane) in &mut self.panes {
-            has_other_request |= pane.emit_due(&mut self.outputs.of(id, self.pipes.is_some(), now));
+            let may_wait = self.pipes.is_some();
+            let step = |out: &mut PaneOutput<'_>| pane.handle_timeout(out);
+            has_other_request |= self.emitter.collect(id, may_wait, now, step);
             // Its drain did not come, and is not waited for any more.
             if let Some((pipes, token)) = self.pipes.as_mut().zip(pane.pipe())
                 && !pane.is_streamed()
@@ -337,10 +333,10 @@ impl SessionPanes {
             self.config.commands.remove(id);
             self.add_command(reply.state_mut());
         }
-        let mut out = self.outputs.of(id, false, context.now);
+        let now = context.now;
         match reply {
             PaneReply::Captured(captured) if captured.resync.is_some() && pane.is_streamed() => {
-                if pane.compare(*captured, context.now)
+                if pane.compare(*captured, now)
                     && let (Some(pipes), Some(token)) = (&self.pipes, pane.pipe())
                 {
                     pipes.request_mark(token);
@@ -350,15 +346,20 @@ impl SessionPanes {
                 let is_resync = captured.resync.is_some();
                 if !context.again || pane.needs_full_capture() || is_resync {
                     let is_whole = context.again && pane.requests_all();
-                    pane.handle_capture(&mut captured, is_whole, &mut out);
-                    self.handle_pipe_reply(pane, id, *captured, context.now);
+                    self.emitter.collect(id, false, now, |out| {
+                        pane.handle_capture(&mut captured, is_whole, out);
+                    });
+                    self.handle_pipe_reply(pane, id, *captured, now);
                 }
             }
             PaneReply::Unchanged(state, proof) if !context.again => {
-                pane.handle_unchanged(&state, proof, &mut out);
+                let unchanged =
+                    |out: &mut PaneOutput<'_>| pane.handle_unchanged(&state, proof, out);
+                self.emitter.collect(id, false, now, unchanged);
             }
             PaneReply::Listed(state) => {
-                if pane.handle_listed(&state, &mut out)
+                let listed = |out: &mut PaneOutput<'_>| pane.handle_listed(&state, out);
+                if self.emitter.collect(id, false, now, listed)
                     && let Some(recording) = &self.config.recording
                 {
                     recording.add_resize(id, (state.width, state.height));

@@ -49,7 +49,12 @@ pub const PURE: &[&str] = &[
     "src/process/output_batcher.rs",
     "src/process/record_splitter.rs",
     "src/process/shell.rs",
+    "src/observe/pane_observer/",
+    "src/observe/pane_output.rs",
+    "src/observe/polled_pane.rs",
     "src/observe/session_outcome.rs",
+    "src/wait/matcher.rs",
+    "src/wait/pane.rs",
     "src/kernel/batcher.rs",
     "src/kernel/beat.rs",
     "src/kernel/cell.rs",
@@ -153,6 +158,8 @@ pub const IMPURE: &[&str] = &[
     "rustix",
     "crate::clock",
     "crate::thread",
+    "EventBus",
+    "EventEmitter",
 ];
 
 /// Paths that live in some files only, and why.

@@ -31,14 +31,14 @@ impl SessionPanes {
             return;
         };
         let recipient = ConversationSink {
-            emitter: self.outputs.emitter.clone(),
+            emitter: self.emitter.events.clone(),
             markers: self
                 .config
                 .turns
                 .as_ref()
                 .map(|turns| turns.markers.clone()),
             reported_until: self
-                .outputs
+                .emitter
                 .resume_points
                 .get(id)
                 .and_then(ResumePoint::conversation_ends),
@@ -54,18 +54,18 @@ impl SessionPanes {
             // Another poller's by now, or gone.
             return;
         };
-        let mut out = self.outputs.of(&id, self.pipes.is_some(), now);
-        match news {
+        let may_wait = self.pipes.is_some();
+        self.emitter.collect(&id, may_wait, now, |out| match news {
             AgentChange::Started {
                 program,
                 has_places,
-            } => pane.agent_runs(Some((program, has_places)), &mut out),
+            } => pane.agent_runs(Some((program, has_places)), out),
             AgentChange::ConversationFound => pane.agent_joined(),
-            AgentChange::Ended => pane.agent_runs(None, &mut out),
-            AgentChange::Claims(claims) => pane.agent_claims(claims, &mut out),
+            AgentChange::Ended => pane.agent_runs(None, out),
+            AgentChange::Claims(claims) => pane.agent_claims(claims, out),
             AgentChange::ScreenRequested => {
                 self.config.conversations.screen(&id, pane.screen_text());
             }
-        }
+        });
     }
 }

@@ -8,7 +8,6 @@ use super::{ReplyContext, SessionPanes};
 use crate::event::PaneId;
 use crate::observe::pane_observer::Begin;
 use crate::observe::pane_observer::Pane;
-use crate::observe::pane_output::PaneOutput;
 use crate::observe::session_outcome::SessionOutcome;
 use crate::tmux::{DepartedPane, PaneCapture, bytes_read_by};
 use crate::track::{Capture, PaneNumbers, Row};
@@ -62,20 +61,15 @@ impl SessionPanes {
         departed: Option<DepartedPane>,
         now: Instant,
     ) {
-        let mut resume_point = self.outputs.resume_points.remove(id).unwrap_or_default();
         if let Some((pipes, token)) = self.pipes.as_mut().zip(pane.pipe()) {
             pipes.close(token);
         }
         let ending = self.programs.close(id, now);
         self.config.conversations.forget(id);
-        let mut out = PaneOutput {
-            emitter: &self.outputs.emitter,
-            resume_point: &mut resume_point,
-            blocking: self.pipes.is_some().then_some(&mut self.outputs.blocking),
-            now,
-        };
+        let (emitter, may_wait) = (&mut self.emitter, self.pipes.is_some());
         if departed.is_some_and(|departed| departed.moved) {
-            pane.leave(&mut out);
+            emitter.collect(id, may_wait, now, |out| pane.leave(out));
+            let resume_point = emitter.resume_points.remove(id).unwrap_or_default();
             self.config.transfers.leave(id, pane, resume_point);
             return;
         }
@@ -84,13 +78,15 @@ impl SessionPanes {
             pane.confirm_unchanged(proof);
         }
         for job in ending.jobs {
-            out.emitter
-                .emit(job.into_event(out.emitter.execution_id(), id));
+            emitter.emit_job(id, job);
         }
-        if let Some(death) = ending.death {
-            pane.program_ended(death, &mut out);
-        }
-        pane.close(&mut out);
+        emitter.collect(id, may_wait, now, |out| {
+            if let Some(death) = ending.death {
+                pane.program_ended(death, out);
+            }
+            pane.close(out);
+        });
+        emitter.resume_points.remove(id);
         self.outcome
             .program_ended(pane.death(), ending.is_interactive);
         if let Some(recording) = &mut self.config.recording {
@@ -161,7 +157,8 @@ impl SessionPanes {
         self.detach_leaving(now);
         for (id, mut pane) in self.panes.drain() {
             self.config.transfers.forget(&id);
-            pane.detach(&mut self.outputs.of(&id, self.pipes.is_some(), now));
+            self.emitter
+                .collect(&id, self.pipes.is_some(), now, |out| pane.detach(out));
         }
     }
 
@@ -184,7 +181,9 @@ impl SessionPanes {
     /// Reports what was held back of panes that have departed, and closes those of which nothing comes.
     pub(super) fn emit_leaving(&mut self, now: Instant) {
         for (id, (pane, _)) in &mut self.leaving {
-            pane.emit_due(&mut self.outputs.of(id, self.pipes.is_some(), now));
+            self.emitter.collect(id, self.pipes.is_some(), now, |out| {
+                pane.handle_timeout(out)
+            });
         }
         let over = self.leaving.iter().filter(|(id, (pane, departed))| {
             let is_moved = departed.is_some_and(|departed| departed.moved);

@@ -6,6 +6,7 @@ use super::unopened::UnopenedPane;
 use super::{ReplyContext, SessionPanes};
 use crate::event::PaneId;
 use crate::observe::pane_observer::{Begin, Pane, PaneOptions, settle_time};
+use crate::observe::pane_output::PaneOutput;
 use crate::observe::pane_transfers::{Arrival, Moving};
 use crate::observe::resume_point::ResumePoint;
 use crate::tmux::{Margin, PaneCapture, PaneState};
@@ -26,7 +27,7 @@ impl SessionPanes {
         captured: &mut PaneCapture,
         context: ReplyContext<'_>,
     ) -> Option<Pane> {
-        let known = self.outputs.resume_points.get(id).cloned();
+        let known = self.emitter.resume_points.get(id).cloned();
         if known.is_none() {
             match self.config.transfers.arrive(id, self.config.session_id) {
                 Arrival::New => {}
@@ -66,11 +67,12 @@ impl SessionPanes {
         let is_deepest = self.is_deepest(id, context);
         self.arriving.remove(id);
         self.unopened.remove(id);
-        self.outputs.resume_points.insert(id.clone(), resume_point);
+        self.emitter.resume_points.insert(id.clone(), resume_point);
         self.add_command(&mut captured.state);
-        let mut out = self.outputs.of(id, false, context.now);
-        pane.arrive(&captured.state, &mut out);
-        pane.handle_capture(captured, is_deepest, &mut out);
+        self.emitter.collect(id, false, context.now, |out| {
+            pane.arrive(&captured.state, out);
+            pane.handle_capture(captured, is_deepest, out);
+        });
         self.needs_another_round |= context.again && pane.needs_full_capture();
         pane
     }
@@ -111,23 +113,22 @@ impl SessionPanes {
         self.unwatched.remove(id);
         self.arriving.remove(id);
         // From here on it is known, whatever happens to this thread.
-        let resume_points = &mut self.outputs.resume_points;
+        let resume_points = &mut self.emitter.resume_points;
         resume_points.entry(id.clone()).or_default();
         log::debug!("{}: observes pane {id}", context.name);
         self.add_command(&mut captured.state);
-        let mut out = self.outputs.of(id, false, context.now);
         let options = PaneOptions {
             begin,
             baseline_lines: self.config.baseline_lines,
             settle: settle_time(&self.config.schedule),
             turns: self.config.turns.as_ref(),
             states: self.config.states.as_ref(),
-            conversations: &self.config.conversations,
             shows_screen: self.config.shows_screens,
             streams: self.pipes.is_some(),
             pipe_after,
         };
-        Some(Pane::open(captured, options, &mut out))
+        let open = |out: &mut PaneOutput<'_>| Pane::open(captured, options, out);
+        Some(self.emitter.collect(id, false, context.now, open))
     }
 
     /// Adds the program in the pane's foreground to its state. The program of a pane that has just

@@ -5,8 +5,6 @@ use std::time::Instant;
 use crossbeam_channel::Receiver;
 
 use super::SessionPanes;
-use crate::event::PaneId;
-use crate::observe::command_events::CommandEvent;
 
 impl SessionPanes {
     /// Gets a message when processes have ended.
@@ -21,7 +19,9 @@ impl SessionPanes {
             let Some(pane) = self.panes.get_mut(&id).or(leaving) else {
                 continue;
             };
-            pane.program_ended(death, &mut self.outputs.of(&id, self.pipes.is_some(), now));
+            self.emitter.collect(&id, self.pipes.is_some(), now, |out| {
+                pane.program_ended(death, out);
+            });
         }
         self.emit_jobs(now);
         self.emit_leaving(now);
@@ -30,15 +30,9 @@ impl SessionPanes {
     /// Reports what has become of the panes' jobs.
     pub(super) fn emit_jobs(&mut self, now: Instant) {
         for (id, job) in self.programs.handle_timeout(now) {
-            self.emit_job(&id, job);
+            if self.panes.contains_key(&id) || self.leaving.contains_key(&id) {
+                self.emitter.emit_job(&id, job);
+            }
         }
-    }
-
-    fn emit_job(&self, id: &PaneId, job: CommandEvent) {
-        if !self.panes.contains_key(id) && !self.leaving.contains_key(id) {
-            return;
-        }
-        let emitter = &self.outputs.emitter;
-        emitter.emit(job.into_event(emitter.execution_id(), id));
     }
 }

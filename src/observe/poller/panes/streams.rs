@@ -45,23 +45,12 @@ impl SessionPanes {
             if !self.config.selection.contains(id) {
                 continue;
             }
-            if pane.needs_pipe_recheck(now) {
-                requests.insert(id.clone(), PaneRequest::Presence);
-            } else if pane.may_open_pipe(now) {
-                let open = pipes.open_command(id);
-                if open.is_none() {
-                    pane.cannot_open_pipe(now);
-                }
-                requests.insert(id.clone(), pane.resync_request(open));
-            } else if pane.needs_capture() {
-                requests.insert(id.clone(), pane.resync_request(None));
-            } else if pane.needs_check(now) {
-                pane.check_requested();
-                requests.insert(id.clone(), pane.resync_request(None));
+            if let Some(request) = pane.urgent_request(now, || pipes.open_command(id)) {
+                requests.insert(id.clone(), request);
             }
         }
         if let Some(trouble) = self.pipes.as_mut().and_then(SessionPipes::take_trouble) {
-            self.outputs.emitter.warning("tmux", &trouble);
+            self.emitter.events.warning("tmux", &trouble);
         }
         requests
     }
@@ -107,7 +96,8 @@ impl SessionPanes {
     pub fn pipes_lost(&mut self, now: Instant) {
         self.pipes = None;
         for (id, pane) in &mut self.panes {
-            pane.follow_captures(&mut self.outputs.of(id, false, now));
+            self.emitter
+                .collect(id, false, now, |out| pane.follow_captures(out));
         }
         self.detach_leaving(now);
     }
@@ -120,7 +110,7 @@ impl SessionPanes {
         context: ReplyContext<'_>,
     ) {
         let existed = self.unwatched.contains(id) || context.first && !self.config.fresh;
-        let is_known = self.outputs.resume_points.contains_key(id);
+        let is_known = self.emitter.resume_points.contains_key(id);
         let margin = match existed && !is_known {
             true => Margin::Rows(BASELINE_ROWS),
             false => Margin::All,
@@ -171,8 +161,8 @@ impl SessionPanes {
                     recording.interrupt(id);
                 }
                 if is_foreign || !is_captured {
-                    let out = self.outputs.of(id, false, now);
-                    pane.pipe_not_opened(is_foreign, &out);
+                    self.emitter
+                        .collect(id, false, now, |out| pane.pipe_not_opened(is_foreign, out));
                 }
             }
         }
@@ -197,7 +187,8 @@ impl SessionPanes {
         self.programs.forget(id);
         if let Some((pipes, token)) = self.pipes.as_mut().zip(pane.pipe()) {
             pipes.close(token);
-            pane.follow_captures(&mut self.outputs.of(id, false, now));
+            self.emitter
+                .collect(id, false, now, |out| pane.follow_captures(out));
         }
     }
 
@@ -243,17 +234,16 @@ impl SessionPanes {
                 return false;
             }
         };
-        let mut out = self.outputs.of(&id, true, now);
+        let emitter = &mut self.emitter;
         let mut has_printed = false;
         match output {
             DrainOutput::Connected => pane.drain_connected(),
             DrainOutput::Bytes(bytes) => {
                 self.programs.note_output(&id, now);
                 has_printed = true;
-                for mark in pane.feed(&bytes, &mut out) {
+                for mark in emitter.collect(&id, true, now, |out| pane.feed(&bytes, out)) {
                     for job in self.programs.handle_mark(&id, mark, now) {
-                        let event = job.into_event(out.emitter.execution_id(), &id);
-                        out.emitter.emit(event);
+                        emitter.emit_job(&id, job);
                     }
                 }
                 if let Some(recording) = &mut self.config.recording {
@@ -265,13 +255,13 @@ impl SessionPanes {
                 }
             }
             DrainOutput::Dropped(dropped) => {
-                pane.bytes_dropped(dropped, &mut out);
+                emitter.collect(&id, true, now, |out| pane.bytes_dropped(dropped, out));
                 if let Some(recording) = &mut self.config.recording {
                     recording.add_drop(&id, dropped);
                 }
             }
             DrainOutput::Mark => {
-                let shown = pane.handle_mark(&mut out);
+                let shown = emitter.collect(&id, true, now, |out| pane.handle_mark(out));
                 if let Some((recording, (sync_point, differed))) =
                     self.config.recording.as_mut().zip(shown)
                     && (differed || recording.needs_screen(&id))
@@ -279,9 +269,11 @@ impl SessionPanes {
                     recording.add_screen(&id, &sync_point);
                 }
             }
-            DrainOutput::Ended => pane.pipe_ended(true, &out),
+            DrainOutput::Ended => {
+                emitter.collect(&id, true, now, |out| pane.pipe_ended(true, out));
+            }
             DrainOutput::Lost => {
-                pane.pipe_ended(false, &out);
+                emitter.collect(&id, true, now, |out| pane.pipe_ended(false, out));
                 if let Some(recording) = &mut self.config.recording {
                     recording.interrupt(&id);
                 }
