@@ -1,4 +1,4 @@
-//! Where a pane's changes go: the events that are made of them, and how long they may wait.
+//! The output of a pane: its changes as events, and whether they may wait for room in the log.
 
 use std::collections::HashMap;
 use std::time::Instant;
@@ -8,15 +8,15 @@ use crate::bus::EventEmitter;
 use crate::event::{CompletionReason, PaneId, Styles, TdEvent, TurnEvidence};
 use crate::observe::resume_point::ResumePoint;
 
-/// The context of warnings about a pane's pipe. Nothing is missing because of them: faces show them
-/// when they are asked for more detail.
+/// The context of warnings about a pane's pipe. They imply no lost output, so faces show them only
+/// with more detail.
 pub(crate) const PIPE_CONTEXT: &str = "pipe";
 
-/// Where a pane's events go, and what of them is remembered.
+/// The emitter of a pane, and the resume point that it updates.
 pub(super) struct PaneOutput<'a> {
     pub emitter: &'a EventEmitter,
     pub resume_point: &'a mut ResumePoint,
-    /// For what may wait until the log has room.
+    /// For events that may wait until the log has room.
     pub blocking: Option<&'a mut BlockingEmitter>,
     pub now: Instant,
 }
@@ -29,7 +29,7 @@ pub(super) struct PaneOutputs {
 }
 
 impl PaneOutputs {
-    /// `resume_points` are where an earlier observer was.
+    /// Creates the outputs. `resume_points` are those of an earlier observer.
     pub fn new(emitter: EventEmitter, resume_points: HashMap<PaneId, ResumePoint>) -> Self {
         Self {
             blocking: BlockingEmitter::new(emitter.clone()),
@@ -38,7 +38,7 @@ impl PaneOutputs {
         }
     }
 
-    /// Returns the output of a pane, which waits for room in the log if it `may_wait`.
+    /// Returns the output of a pane; its events wait for room in the log if `may_wait`.
     pub fn of(&mut self, pane: &PaneId, may_wait: bool, now: Instant) -> PaneOutput<'_> {
         PaneOutput {
             emitter: &self.emitter,
@@ -50,7 +50,7 @@ impl PaneOutputs {
 }
 
 impl PaneOutput<'_> {
-    /// Reports that a pane's output up to here is complete: an agent's turn, or a program's life.
+    /// Emits that a pane's output is complete up to here: a turn of its agent, or all of its program.
     pub fn complete(
         &mut self,
         pane: &PaneId,
@@ -94,13 +94,13 @@ impl PaneOutput<'_> {
     }
 }
 
-/// Why output is complete.
+/// The reason why output is complete.
 #[derive(Clone, Copy)]
 pub(super) enum Completion {
     /// An agent's turn has ended.
     Turn,
-    /// The same, as far as silence tells.
+    /// A turn has ended, as inferred from silence.
     Inferred,
-    /// The program has ended, with this status where it is known.
+    /// The program has ended, with this status if it is known.
     Exit(Option<i32>),
 }

@@ -1,4 +1,5 @@
-//! Panes that are recorded: their bytes with the time, and their screens where bytes are missing.
+//! The recordings of a session's panes: bytes with their times, and a screen wherever bytes are
+//! missing.
 
 use std::collections::HashSet;
 
@@ -12,9 +13,9 @@ use crate::track::SyncPoint;
 pub(super) struct PaneRecordings {
     recorder: RunRecorder,
     clock: Clock,
-    /// Panes that have a tape.
+    /// Panes whose recording has begun.
     begun: HashSet<PaneId>,
-    /// Panes whose tape has a hole, and whose screen has not been drawn since.
+    /// Panes whose recording has a gap after which no screen has been drawn.
     torn: HashSet<PaneId>,
 }
 
@@ -28,7 +29,7 @@ impl PaneRecordings {
         }
     }
 
-    /// Draws what a pane shows: bytes follow from there.
+    /// Draws the pane's screen; the bytes that follow continue from it.
     pub fn add_screen(&mut self, pane: &PaneId, sync_point: &SyncPoint) {
         let size = (sync_point.capture.width, sync_point.capture.height);
         let now = self.clock.wall();
@@ -51,7 +52,7 @@ impl PaneRecordings {
         }
     }
 
-    /// Bytes never came.
+    /// Records that bytes are missing.
     pub fn add_drop(&mut self, pane: &PaneId, dropped: DroppedBytes) {
         let now = self.clock.wall();
         self.recorder
@@ -69,7 +70,7 @@ impl PaneRecordings {
         self.recorder.ended(pane, exit_status, self.clock.wall());
     }
 
-    /// Returns whether a pane's screen is to be drawn anew.
+    /// Returns whether the pane's screen must be drawn again.
     pub fn needs_screen(&self, pane: &PaneId) -> bool {
         self.torn.contains(pane)
     }

@@ -7,20 +7,20 @@ use crate::agent::{AgentProgram, Markers, ScreenReader};
 use crate::observe::conversation::AgentEventConverter;
 use crate::track::Capture;
 
-/// Time for which a screen is held before it is read. An agent draws at its pane's new size before
-/// the size is known here: what it drew then is not read.
+/// The time for which a screen is held before it is read. An agent draws at its pane's new size before
+/// that size is known here; such screens are discarded.
 const HELD: Duration = Duration::from_millis(300);
 
-/// One agent's screen, as it is read.
+/// The reader of one agent's screen.
 #[derive(Debug)]
 pub(super) struct Reading {
     pub agent: AgentProgram,
-    /// The markers that end a turn, where configured.
+    /// The markers that end a turn, if configured.
     pub markers: Option<Markers>,
     pub reader: ScreenReader,
-    /// Columns and rows of the screens that are held.
+    /// The columns and rows of the held screens.
     pub size: (u32, u32),
-    /// Screens that are not read yet, and when they were shown.
+    /// Screens that are not read yet, and the times of their captures.
     held: VecDeque<(Instant, Vec<String>)>,
     pub converter: AgentEventConverter,
 }
@@ -37,12 +37,12 @@ impl Reading {
         }
     }
 
-    /// Returns whether it knows where turns end.
+    /// Returns whether the reader recognizes the ends of the agent's turns.
     pub fn has_turns(&self) -> bool {
         self.agent.known().is_some()
     }
 
-    /// When something settles, if nothing happens.
+    /// Returns when the next screen is due, or when the reader reports what has settled.
     pub fn next_due(&self) -> Option<Instant> {
         let held = self.held.front().map(|(shown, _)| *shown + HELD);
         [self.reader.deadline(), held].into_iter().flatten().min()

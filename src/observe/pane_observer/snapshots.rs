@@ -1,14 +1,14 @@
-//! When the screen of an agent in a pane is kept as text: soon after each change of the agent's
-//! state, and now and then while the screen changes (pure).
+//! Decides when the screen of an agent is kept as text: soon after each change of the agent's state,
+//! and at intervals while the screen changes (pure).
 
 use std::time::{Duration, Instant};
 
 use crate::event::ScreenRow;
 
-/// Time for which after a change of state the screen is kept: the agent draws it then.
+/// The delay after a change of state, in which the agent draws its screen.
 const DRAWS: Duration = Duration::from_millis(300);
 
-/// Interval in which a screen that changes is kept.
+/// The interval of snapshots while the screen changes.
 const EVERY: Duration = Duration::from_secs(10);
 
 /// The snapshots of one pane.
@@ -20,7 +20,7 @@ pub(in crate::observe) struct Snapshots {
 }
 
 impl Snapshots {
-    /// The state of the agent has changed.
+    /// Notes a change of the agent's state.
     pub fn state_changed(&mut self, now: Instant) {
         self.due_at(now + DRAWS);
     }
@@ -34,12 +34,12 @@ impl Snapshots {
         }
     }
 
-    /// When a snapshot is due.
+    /// Returns when a snapshot is due.
     pub fn next_due(&self) -> Option<Instant> {
         self.due
     }
 
-    /// The rows to keep, if a snapshot is due and the screen is not what was kept last.
+    /// Returns the rows to keep, if a snapshot is due and the screen differs from the last one.
     pub fn take(&mut self, screen: String, now: Instant) -> Option<Vec<ScreenRow>> {
         self.due.take_if(|due| *due <= now)?;
         if screen == self.last {

@@ -112,7 +112,7 @@ mod tests {
         assert_eq!(views.next_due(None), None, "out of view");
         views.set_viewed(true, at(9));
         assert!(views.take_due(None, at(9)));
-        // It works again before it is looked at.
+        // It works again before it is viewed.
         views.set_viewed(false, at(10));
         views.state_changed(true, at(11));
         views.state_changed(false, at(12));
