@@ -13,10 +13,10 @@ use crate::track::SyncPoint;
 pub(super) struct PaneRecordings {
     recorder: RunRecorder,
     clock: Clock,
-    /// Panes whose recording has begun.
-    begun: HashSet<PaneId>,
+    /// Panes whose recording has started.
+    started: HashSet<PaneId>,
     /// Panes whose recording has a gap after which no screen has been drawn.
-    torn: HashSet<PaneId>,
+    interrupted: HashSet<PaneId>,
 }
 
 impl PaneRecordings {
@@ -24,8 +24,8 @@ impl PaneRecordings {
         Self {
             recorder,
             clock,
-            begun: HashSet::new(),
-            torn: HashSet::new(),
+            started: HashSet::new(),
+            interrupted: HashSet::new(),
         }
     }
 
@@ -35,20 +35,20 @@ impl PaneRecordings {
         let now = self.clock.wall();
         self.recorder
             .begin(pane, size, &draw_screen(sync_point), now);
-        self.torn.remove(pane);
-        self.begun.insert(pane.clone());
+        self.interrupted.remove(pane);
+        self.started.insert(pane.clone());
     }
 
     /// Marks a break: the next bytes do not follow those in the recording.
     pub fn interrupt(&mut self, pane: &PaneId) {
-        if self.begun.contains(pane) && !self.needs_screen(pane) {
+        if self.started.contains(pane) && !self.needs_screen(pane) {
             self.add_drop(pane, DroppedBytes::default());
         }
     }
 
     pub fn add_bytes(&mut self, pane: &PaneId, bytes: &[u8]) {
         if !self.recorder.bytes(pane, bytes, self.clock.wall()) {
-            self.torn.insert(pane.clone());
+            self.interrupted.insert(pane.clone());
         }
     }
 
@@ -57,7 +57,7 @@ impl PaneRecordings {
         let now = self.clock.wall();
         self.recorder
             .dropped(pane, dropped.bytes, dropped.line_ends, now);
-        self.torn.insert(pane.clone());
+        self.interrupted.insert(pane.clone());
     }
 
     pub fn add_resize(&self, pane: &PaneId, size: (u32, u32)) {
@@ -65,13 +65,13 @@ impl PaneRecordings {
     }
 
     pub fn end(&mut self, pane: &PaneId, exit_status: Option<i32>) {
-        self.begun.remove(pane);
-        self.torn.remove(pane);
+        self.started.remove(pane);
+        self.interrupted.remove(pane);
         self.recorder.ended(pane, exit_status, self.clock.wall());
     }
 
     /// Returns whether the pane's screen must be drawn again.
     pub fn needs_screen(&self, pane: &PaneId) -> bool {
-        self.torn.contains(pane)
+        self.interrupted.contains(pane)
     }
 }

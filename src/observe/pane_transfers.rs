@@ -18,7 +18,7 @@ enum Holder {
     /// A session's poller observes the pane.
     Session(SessionId),
     /// The former session has released the pane, and no other one has taken it yet.
-    Nobody(Box<Moving>),
+    Released(Box<Moving>),
 }
 
 /// A pane between two sessions.
@@ -53,7 +53,7 @@ impl PaneTransfers {
             // The poller has restarted after a panic, and resumes its own panes from their resume
             // points.
             Some(Holder::Session(holder)) if holder == at => Arrival::New,
-            Some(Holder::Nobody(moving)) => Arrival::Moved(moving),
+            Some(Holder::Released(moving)) => Arrival::Moved(moving),
             Some(held @ Holder::Session(_)) => {
                 holders.insert(pane.clone(), held);
                 Arrival::Held
@@ -64,7 +64,7 @@ impl PaneTransfers {
     /// Hands over a pane that left its session for another.
     pub fn leave(&self, id: &PaneId, pane: Pane, resume_point: ResumePoint) {
         let moving = Box::new(Moving { pane, resume_point });
-        self.holders().insert(id.clone(), Holder::Nobody(moving));
+        self.holders().insert(id.clone(), Holder::Released(moving));
     }
 
     /// Forgets a pane that is not watched any more.

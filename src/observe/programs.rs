@@ -19,7 +19,7 @@ use crate::track::{ProcessExit, ShellMark};
 
 /// The wait for a program's exit after its pane was killed: tmux closes the pane first, and the
 /// program ends some time later.
-const STATUS_COMES: Duration = Duration::from_secs(1);
+const STATUS_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// The programs of a session's panes.
 pub(super) struct PanePrograms {
@@ -181,7 +181,7 @@ impl PanePrograms {
     /// Begins the wait for the program's exit, because the pane is gone.
     pub fn pane_closed(&mut self, id: &PaneId, now: Instant) {
         if let Some(running) = self.panes.get_mut(id) {
-            running.waits_until.get_or_insert(now + STATUS_COMES);
+            running.waits_until.get_or_insert(now + STATUS_TIMEOUT);
         }
     }
 

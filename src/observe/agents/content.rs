@@ -91,7 +91,7 @@ impl Content {
 
     /// Returns the state of the agent.
     pub fn status(&self) -> StreamStatus {
-        match self.is_beside() {
+        match self.ends_with_sub_agent() {
             // It waits for the sub-agent whose records end the file.
             true => StreamStatus::Working,
             false => self.parser.status(),
@@ -173,13 +173,13 @@ impl Content {
     }
 
     /// Returns whether these bytes must be searched before the agent counts as done.
-    pub fn is_to_be_searched(&self) -> bool {
+    pub fn needs_search(&self) -> bool {
         let is_done = self.status() == StreamStatus::Done;
         is_done && self.searched_from.is_none() && self.unread() > 0
     }
 
     /// Returns whether only a sub-agent's records were read, from the file of a main agent.
-    fn is_beside(&self) -> bool {
+    fn ends_with_sub_agent(&self) -> bool {
         self.is_main && self.parser.is_sub_agent() == Some(true)
     }
 
@@ -234,14 +234,14 @@ impl Content {
             if self.start > 0 && self.parser.is_sub_agent() == Some(true) {
                 let is_known = match is_sub_agent {
                     Some(known) => known,
-                    None => begins_as_sub_agents(file)?,
+                    None => begins_with_sub_agent(file)?,
                 };
                 is_sub_agent = Some(is_known);
                 self.is_main = !is_known;
             }
             let has_evidence = self.parser.status() != StreamStatus::Unknown
                 || self.parser.format() == Some(StreamFormat::Text);
-            if is_last || (has_evidence && !self.is_beside()) {
+            if is_last || (has_evidence && !self.ends_with_sub_agent()) {
                 break;
             }
         }
@@ -338,7 +338,7 @@ pub(super) fn is_known(format: Option<StreamFormat>) -> bool {
 }
 
 /// Returns whether the file begins with the conversation of a sub-agent.
-fn begins_as_sub_agents(file: &File) -> io::Result<bool> {
+fn begins_with_sub_agent(file: &File) -> io::Result<bool> {
     let head = read_at(file, 0, HEAD_BYTES)?;
     let mut parser = StreamParser::of(StreamFormat::ClaudeTranscript);
     parser.push(&head, Timestamp::default(), &mut Vec::new());

@@ -151,7 +151,7 @@ impl OutputFile {
         if !self.read_changes(context, bytes_left, check)? {
             return Ok(());
         }
-        if self.content.is_to_be_searched() && self.quiet(context) >= HOLD {
+        if self.content.needs_search() && self.quiet(context) >= HOLD {
             if *bytes_left == 0 {
                 check.is_starved = true;
                 return Ok(());
@@ -207,7 +207,7 @@ impl OutputFile {
                     self.content = Content::new(context.wall);
                     return Ok(self.seen.is_some());
                 }
-                if self.seen.is_some() && self.is_gone_task() {
+                if self.seen.is_some() && self.is_deleted_task() {
                     check.verdict = self.deleted(context);
                 } else if self.seen.is_some() {
                     let message = format!("{shown} is gone, and is waited for");
@@ -268,7 +268,7 @@ impl OutputFile {
 
     /// Returns whether this is the deleted output of a task, `tasks/ID.output`. A link whose target is
     /// missing still exists.
-    fn is_gone_task(&self) -> bool {
+    fn is_deleted_task(&self) -> bool {
         let directory = self.path.parent().and_then(Path::file_name);
         directory.is_some_and(|name| name == "tasks")
             && self.path.extension().is_some_and(|end| end == "output")

@@ -11,11 +11,11 @@ use crate::timestamp::Timestamp;
 
 /// A session that was written to within this time is active. An older one has ended, until it is
 /// written to again.
-const LIVES_MICROS: i64 = 10 * 60 * 1_000_000;
+const ACTIVE_MICROS: i64 = 10 * 60 * 1_000_000;
 
 /// The most files of ended sessions that one search checks for new content: 2,000 take some
 /// milliseconds.
-const ASKED_MAX: usize = 2_000;
+const CHECKED_MAX: usize = 2_000;
 
 /// A directory in which an agent keeps its sessions.
 #[derive(Clone, Debug)]
@@ -24,7 +24,7 @@ pub(super) struct Home {
     /// The last write of each session that has ended.
     ended: HashMap<PathBuf, (i64, i64)>,
     /// The last of them that was checked.
-    asked: PathBuf,
+    last_checked: PathBuf,
 }
 
 impl Home {
@@ -32,7 +32,7 @@ impl Home {
         Self {
             tree: Tree::new(root, only_in),
             ended: HashMap::new(),
-            asked: PathBuf::new(),
+            last_checked: PathBuf::new(),
         }
     }
 
@@ -92,23 +92,23 @@ impl Home {
         self.tree.list(wall, &mut below);
         listed.warnings.append(&mut below.warnings);
         let mut ended = std::mem::take(&mut self.ended);
-        let lives = wall
+        let active_since = wall
             .micros()
-            .saturating_sub(LIVES_MICROS)
+            .saturating_sub(ACTIVE_MICROS)
             .div_euclid(1_000_000);
-        let mut asked = 0;
+        let mut checked = 0;
         let mut last = None;
         // Each search checks the next files, and starts again after the last one.
-        let first = below.files.iter().position(|path| *path == self.asked);
+        let first = below.files.iter().position(|path| *path == self.last_checked);
         below.files.rotate_left(first.map_or(0, |at| at + 1));
         for path in below.files {
             let before = ended.remove(&path);
             if before.is_some() {
-                if asked >= ASKED_MAX {
+                if checked >= CHECKED_MAX {
                     self.ended.extend(before.map(|before| (path, before)));
                     continue;
                 }
-                asked += 1;
+                checked += 1;
                 last = Some(path.clone());
             }
             let Ok(metadata) = fs::metadata(&path) else {
@@ -117,7 +117,7 @@ impl Home {
             let modified = (metadata.mtime(), metadata.mtime_nsec());
             let is_over = match before {
                 Some(before) => before == modified,
-                None => modified.0 < lives,
+                None => modified.0 < active_since,
             };
             if is_over {
                 self.ended.insert(path, modified);
@@ -126,6 +126,6 @@ impl Home {
             }
         }
         listed.files.sort();
-        self.asked = last.unwrap_or_default();
+        self.last_checked = last.unwrap_or_default();
     }
 }

@@ -21,7 +21,7 @@ use crate::timestamp::Timestamp;
 const SMALL_DIRECTORIES: usize = 500;
 
 /// The interval of searches of more directories: 20,000 take some 30 ms.
-const SEARCH_EVERY: Duration = Duration::from_secs(5);
+const SEARCH_INTERVAL: Duration = Duration::from_secs(5);
 
 /// Describes which agents' files to check, and how.
 ///
@@ -199,7 +199,7 @@ fn follow(watch: AgentWatch, context: &SourceContext) -> Result<AgentsReport> {
 /// Returns whether a search for new files is due.
 fn is_due(places: &Places, searched_at: Instant, now: Instant) -> bool {
     let is_small = places.directories() <= SMALL_DIRECTORIES;
-    is_small || now.saturating_duration_since(searched_at) >= SEARCH_EVERY
+    is_small || now.saturating_duration_since(searched_at) >= SEARCH_INTERVAL
 }
 
 fn take(agents: &AgentRegistry, emitter: &EventEmitter, found: Found, since: Timestamp) {

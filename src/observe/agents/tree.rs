@@ -27,7 +27,7 @@ const SETTLED_MICROS: i64 = 2_000_000;
 /// day is over. The first two levels, in which sessions begin, are checked each time.
 const OLD_MICROS: i64 = 24 * 60 * 60 * 1_000_000;
 const OLD_EVERY: u32 = 6;
-const ASKED_DEPTH: usize = 1;
+const CHECKED_DEPTH: usize = 1;
 
 /// The extensions of agents' files.
 const EXTENSIONS: [&str; 2] = ["jsonl", "output"];
@@ -87,7 +87,7 @@ impl Tree {
     pub fn list(&mut self, wall: Timestamp, listed: &mut Listed) {
         let mut before = std::mem::take(&mut self.listings);
         let long_ago = wall.micros().saturating_sub(OLD_MICROS);
-        let asks_old = self.count.is_multiple_of(OLD_EVERY);
+        let checks_old = self.count.is_multiple_of(OLD_EVERY);
         self.count = self.count.wrapping_add(1);
         let mut open = vec![(self.root.clone(), 0)];
         let mut count = 0;
@@ -102,7 +102,7 @@ impl Tree {
             }
             let listing = match before.remove(&directory) {
                 Some(listing)
-                    if !asks_old && depth > ASKED_DEPTH && listing.is_old(long_ago)
+                    if !checks_old && depth > CHECKED_DEPTH && listing.is_old(long_ago)
                         || listing.is_of(&directory) =>
                 {
                     listing

@@ -16,7 +16,7 @@ use crate::process::RunningAgent;
 use crate::timestamp::Timestamp;
 
 /// The interval of searches for the file of a conversation: `/clear` and `/resume` start another one.
-const LOCATE_EVERY: Duration = Duration::from_millis(500);
+const LOCATE_INTERVAL: Duration = Duration::from_millis(500);
 
 /// The news about an agent from one round of reading.
 #[derive(Debug, Default)]
@@ -45,7 +45,7 @@ pub(super) struct Joined {
     located_at: Option<Instant>,
     /// The report files of hooks, and the session whose reports count if no other file names it.
     hooks: HookFiles,
-    hooked: Option<String>,
+    hook_session: Option<String>,
     claims: Vec<(StateSource, Option<StateClaim>)>,
     failure: Option<String>,
     /// The number of turns that have begun.
@@ -71,7 +71,7 @@ impl Joined {
             since,
             located_at: None,
             hooks: HookFiles::of(|name| std::env::var_os(name)),
-            hooked: None,
+            hook_session: None,
             claims: Vec::new(),
             failure: None,
             turn: 0,
@@ -120,7 +120,7 @@ impl Joined {
         let status = status.and_then(|status| status.read(&self.agent, wall).cloned());
         let is_due = self
             .located_at
-            .is_none_or(|at| now.saturating_duration_since(at) >= LOCATE_EVERY);
+            .is_none_or(|at| now.saturating_duration_since(at) >= LOCATE_INTERVAL);
         if is_due || self.names_another(status.as_ref().map(|status| status.session_id.as_str())) {
             self.located_at = Some(now);
             match places.locate(&self.agent, status.as_ref(), self.started) {
@@ -133,7 +133,7 @@ impl Joined {
             // Reports of hooks in the agent's directory, if no other file names the session.
             let is_named = status.is_some() || self.path().is_some();
             let found = || self.hooks.find(&self.agent.directory, self.started);
-            self.hooked = match is_named || !self.has_hooks() {
+            self.hook_session = match is_named || !self.has_hooks() {
                 true => None,
                 false => found().map(|file| file.session_id),
             };
@@ -209,7 +209,7 @@ impl Joined {
             return None;
         }
         let stem = self.path().and_then(|path| path.file_stem()?.to_str());
-        let session = session.or(stem).or(self.hooked.as_deref())?;
+        let session = session.or(stem).or(self.hook_session.as_deref())?;
         // The report of an earlier process that was killed does not apply to this one.
         let is_its = |file: &HookFile| file.at().is_some_and(|at| at >= self.started);
         self.hooks.read(session).filter(is_its)

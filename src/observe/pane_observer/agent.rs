@@ -15,7 +15,7 @@ use crate::track::PaneNumbers;
 use crate::track::{Capture, Change};
 
 /// The time for which the conversation of an agent that has begun to work is searched.
-const JOINS: Duration = Duration::from_secs(5);
+const JOIN_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The factor by which searches are less frequent while an agent runs.
 const KNOWN_AGENT_FACTOR: u32 = 8;
@@ -113,7 +113,7 @@ impl Pane {
             AgentState::Working | AgentState::Waiting
         );
         if is_busy && self.joining == Joining::Searching(None) {
-            self.joining = Joining::Searching(Some(out.now + JOINS));
+            self.joining = Joining::Searching(Some(out.now + JOIN_TIMEOUT));
         }
         let is_end = report.claim.state == AgentState::Done;
         let is_shown = matches!(report.source, StateSource::Transcript | StateSource::Screen);

@@ -16,7 +16,7 @@ const JUST_ACTIVE: Duration = Duration::from_millis(500);
 /// The wait for an exit status. tmux notices the end of a program's terminal before the program's
 /// exit, and reports the exit within a second. A program that closes its terminal and continues has
 /// none.
-const STATUS_COMES: Duration = Duration::from_secs(2);
+const STATUS_TIMEOUT: Duration = Duration::from_secs(2);
 
 impl Pane {
     pub(super) fn opened(&mut self, state: &PaneState, out: &mut PaneOutput<'_>) {
@@ -155,7 +155,7 @@ impl Pane {
             death = self.ended.unwrap_or(death);
         }
         let since = *self.dying.get_or_insert(out.now);
-        let waits = out.now.saturating_duration_since(since) < STATUS_COMES;
+        let waits = out.now.saturating_duration_since(since) < STATUS_TIMEOUT;
         if death.exit_status().is_some() || !waits {
             self.died(death, out);
         }
@@ -163,7 +163,7 @@ impl Pane {
 
     /// Returns when the wait for an exit status ends.
     pub(super) fn death_due(&self) -> Option<Instant> {
-        Some(self.dying? + STATUS_COMES)
+        Some(self.dying? + STATUS_TIMEOUT)
     }
 
     /// Completes the output without an exit status, if the wait for it is over.

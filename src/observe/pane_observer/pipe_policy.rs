@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 /// The time for which the pipe is left to the user after another program has closed ours or its own:
 /// enough to press the key a second time.
-pub(super) const USERS_TURN: Duration = Duration::from_secs(60);
+pub(super) const USER_PERIOD: Duration = Duration::from_secs(60);
 
 /// The delay before another try after a pipe could not be opened. It doubles after each drain that
 /// does not connect, up to the maximum.
@@ -16,16 +16,16 @@ const RETRY: Duration = Duration::from_secs(5);
 const RETRY_MAX: Duration = Duration::from_secs(60);
 
 /// The interval of checks for another program's pipe, whose end tmux does not report.
-const RECHECK: Duration = Duration::from_secs(5);
+const RECHECK_INTERVAL: Duration = Duration::from_secs(5);
 
 /// The time after the loss of a drain for which tmux may not have noticed it, so that an open pipe is
 /// still ours.
-const NOTICED: Duration = Duration::from_secs(1);
-const RETRY_LOST: Duration = Duration::from_millis(200);
+const NOTICE_PERIOD: Duration = Duration::from_secs(1);
+const LOST_RETRY: Duration = Duration::from_millis(200);
 
 /// The time after another program's pipe was found closed for which that may be outdated: the reply
 /// may precede the pipe's opening. On a busy machine, replies about several panes take seconds.
-const STALE: Duration = Duration::from_secs(5);
+const STALE_PERIOD: Duration = Duration::from_secs(5);
 
 /// A message to the user about a pane's pipe.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,7 +42,7 @@ pub(super) enum PipeNews {
 
 impl PipeNews {
     pub fn sentence(self, pane: &str) -> String {
-        let seconds = USERS_TURN.as_secs();
+        let seconds = USER_PERIOD.as_secs();
         match self {
             Self::Taken => format!(
                 "pane {pane} is piped by another program (tmux pipe-pane): polling it instead"
@@ -94,15 +94,15 @@ impl Default for Piping {
 impl Piping {
     /// Returns whether a pipe may be opened now.
     pub fn may_open(&self, now: Instant) -> bool {
-        !self.is_foreign && !self.was_closed && self.is_time(now)
+        !self.is_foreign && !self.was_closed && self.is_due(now)
     }
 
     /// Returns whether the listing must be checked for another program's pipe.
     pub fn needs_recheck(&self, now: Instant) -> bool {
-        self.is_foreign && self.is_time(now)
+        self.is_foreign && self.is_due(now)
     }
 
-    fn is_time(&self, now: Instant) -> bool {
+    fn is_due(&self, now: Instant) -> bool {
         self.not_before.is_none_or(|at| at <= now)
     }
 
@@ -154,8 +154,8 @@ impl Piping {
 
     /// Notes that our pipe was not opened because another one exists.
     pub fn opening_refused(&mut self, now: Instant) -> Option<PipeNews> {
-        if self.lost_at.is_some_and(|at| now < at + NOTICED) {
-            self.not_before = Some(now + RETRY_LOST);
+        if self.lost_at.is_some_and(|at| now < at + NOTICE_PERIOD) {
+            self.not_before = Some(now + LOST_RETRY);
             return None;
         }
         self.note_foreign(now).then_some(PipeNews::Taken)
@@ -172,7 +172,7 @@ impl Piping {
             (_, false) => None,
             (true, true) => self.note_foreign(now).then_some(PipeNews::Replaced),
             (false, true) => {
-                self.not_before = Some(now + USERS_TURN);
+                self.not_before = Some(now + USER_PERIOD);
                 Some(PipeNews::Closed)
             }
         }
@@ -184,23 +184,23 @@ impl Piping {
             return None;
         }
         if piped {
-            let may_be_ours = self.lost_at.is_some_and(|at| now < at + NOTICED);
-            let was_theirs = self.freed_at.is_some_and(|at| now < at + STALE);
+            let may_be_ours = self.lost_at.is_some_and(|at| now < at + NOTICE_PERIOD);
+            let was_theirs = self.freed_at.is_some_and(|at| now < at + STALE_PERIOD);
             let is_new = !may_be_ours && self.note_foreign(now) && !was_theirs;
             return is_new.then_some(PipeNews::Taken);
         }
         if !std::mem::take(&mut self.is_foreign) {
             return None;
         }
-        self.not_before = Some(now + USERS_TURN);
-        let is_again = self.freed_at.is_some_and(|at| now < at + STALE);
+        self.not_before = Some(now + USER_PERIOD);
+        let is_again = self.freed_at.is_some_and(|at| now < at + STALE_PERIOD);
         self.freed_at = Some(now);
         (!is_again).then_some(PipeNews::Free)
     }
 
     /// Notes that another program has the pipe. Returns whether that is new.
     fn note_foreign(&mut self, now: Instant) -> bool {
-        self.not_before = Some(now + RECHECK);
+        self.not_before = Some(now + RECHECK_INTERVAL);
         !std::mem::replace(&mut self.is_foreign, true)
     }
 }
@@ -272,7 +272,7 @@ mod tests {
         piping.ended(false, now);
         assert!(piping.may_open(now));
         assert_eq!(piping.opening_refused(now), None);
-        assert!(piping.may_open(now + RETRY_LOST) && !piping.may_open(now));
+        assert!(piping.may_open(now + LOST_RETRY) && !piping.may_open(now));
         assert_eq!(piping.opening_refused(now + SECOND), Some(PipeNews::Taken));
     }
 

@@ -9,7 +9,7 @@ use crate::track::Capture;
 
 /// The time for which a screen is held before it is read. An agent draws at its pane's new size before
 /// that size is known here; such screens are discarded.
-const HELD: Duration = Duration::from_millis(300);
+const HOLD_TIME: Duration = Duration::from_millis(300);
 
 /// The reader of one agent's screen.
 #[derive(Debug)]
@@ -44,7 +44,7 @@ impl Reading {
 
     /// Returns when the next screen is due, or when the reader reports what has settled.
     pub fn next_due(&self) -> Option<Instant> {
-        let held = self.held.front().map(|(shown, _)| *shown + HELD);
+        let held = self.held.front().map(|(shown, _)| *shown + HOLD_TIME);
         [self.reader.deadline(), held].into_iter().flatten().min()
     }
 
@@ -60,7 +60,7 @@ impl Reading {
 
     pub fn take_due(&mut self, now: Instant) -> Option<Vec<String>> {
         let front = self.held.front();
-        let is_due = front.is_some_and(|(shown, _)| *shown + HELD <= now);
+        let is_due = front.is_some_and(|(shown, _)| *shown + HOLD_TIME <= now);
         is_due.then(|| self.held.pop_front())?.map(|(_, rows)| rows)
     }
 }

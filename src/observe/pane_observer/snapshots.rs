@@ -6,10 +6,10 @@ use std::time::{Duration, Instant};
 use crate::event::ScreenRow;
 
 /// The delay after a change of state, in which the agent draws its screen.
-const DRAWS: Duration = Duration::from_millis(300);
+const DRAW_DELAY: Duration = Duration::from_millis(300);
 
 /// The interval of snapshots while the screen changes.
-const EVERY: Duration = Duration::from_secs(10);
+const INTERVAL: Duration = Duration::from_secs(10);
 
 /// The snapshots of one pane.
 #[derive(Debug, Default)]
@@ -22,14 +22,14 @@ pub(in crate::observe) struct Snapshots {
 impl Snapshots {
     /// Notes a change of the agent's state.
     pub fn state_changed(&mut self, now: Instant) {
-        self.due_at(now + DRAWS);
+        self.due_at(now + DRAW_DELAY);
     }
 
     pub fn shows(&mut self, screen: &str, now: Instant) {
         if screen != self.last {
             self.due_at(
                 self.taken_at
-                    .map_or(now + DRAWS, |at| (at + EVERY).max(now)),
+                    .map_or(now + DRAW_DELAY, |at| (at + INTERVAL).max(now)),
             );
         }
     }

@@ -246,7 +246,7 @@ impl StreamedPane {
         self.check.requested();
     }
 
-    /// Takes the capture of a check, and returns whether a mark is to be requested from the drain.
+    /// Takes the capture of a check, and returns whether a mark must be requested from the drain.
     pub fn handle_check(&mut self, sync_point: SyncPoint, now: Instant) -> bool {
         self.check.handle_capture(sync_point, now)
     }

@@ -13,11 +13,11 @@ use crate::track::captured_lines;
 
 /// The time to wait for a pane that moves here from another session. That session's poller notices the
 /// departure with its next capture.
-const ARRIVAL_WAIT: Duration = Duration::from_secs(3);
+const ARRIVAL_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// The delay of pipes if all panes are captured first. The sessions of a server start one after
 /// another, and the captures of the later ones would wait for the pipes of the earlier ones.
-const PIPES_AFTER: Duration = Duration::from_millis(300);
+const PIPE_DELAY: Duration = Duration::from_millis(300);
 
 impl SessionPanes {
     /// Starts to observe a pane, unless it must be captured again first.
@@ -36,7 +36,7 @@ impl SessionPanes {
                 }
                 Arrival::Held => {
                     let since = *self.arriving.entry(id.clone()).or_insert(context.now);
-                    if context.now.saturating_duration_since(since) < ARRIVAL_WAIT {
+                    if context.now.saturating_duration_since(since) < ARRIVAL_TIMEOUT {
                         return None;
                     }
                     // What that session reported of the pane is unknown here.
@@ -91,7 +91,7 @@ impl SessionPanes {
         context: ReplyContext<'_>,
     ) -> Option<Pane> {
         let is_held = context.first && self.config.captured_first;
-        let pipe_after = is_held.then(|| context.now + PIPES_AFTER);
+        let pipe_after = is_held.then(|| context.now + PIPE_DELAY);
         let capture = &captured.capture;
         let is_whole = capture.is_complete() || matches!(begin, Begin::Baseline);
         // A full-screen program started after the listing, so the screen behind it was not captured.
