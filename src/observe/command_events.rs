@@ -1,5 +1,5 @@
 //! The commands of a pane's shell. The shell's marks (OSC 133) give the command line and its exact
-//! status; the kernel gives its processes, and how long they live.
+//! status; the kernel gives the processes and their lifetimes.
 
 use std::time::{Duration, Instant};
 
@@ -9,14 +9,14 @@ use crate::track::ProcessExit;
 /// An event of a job.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum CommandEvent {
-    /// It has lived for long enough to count.
+    /// The job has lived long enough to be reported.
     Started {
-        /// The process group, where the kernel shows one.
+        /// The process group, if the kernel shows one.
         pid: Option<u32>,
         command: String,
         cwd: String,
     },
-    /// It has ended.
+    /// The job has ended.
     Completed {
         pid: Option<u32>,
         exit_code: Option<i32>,
@@ -26,14 +26,15 @@ pub(super) enum CommandEvent {
 }
 
 impl CommandEvent {
-    /// The end of a job: by the shell's word, with the kernel's where both say the same.
+    /// Returns the end of a job. The status that the shell marked takes precedence over the kernel's;
+    /// the kernel's signal is added if both agree.
     pub fn completed(
         pid: Option<u32>,
         marked: Option<i32>,
         end: Option<ProcessExit>,
         took: Duration,
     ) -> Self {
-        // As shells have it: 128 and the signal.
+        // The kernel's end as shells state it: 128 and the signal.
         let known = end.and_then(ProcessExit::exit_status);
         let is_same = marked.is_none() || marked == known;
         Self::Completed {
@@ -74,10 +75,10 @@ impl CommandEvent {
     }
 }
 
-/// A command line that the shell has marked as begun.
+/// A command line that the shell has marked as started.
 #[derive(Debug)]
 pub(super) struct CommandLine {
-    /// The command line as typed; empty where it is unknown.
+    /// The command line as typed; empty if unknown.
     pub command: String,
     pub cwd: String,
     pub since: Instant,
@@ -88,10 +89,10 @@ pub(super) struct CommandLine {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum LineState {
-    /// It has not lived for long enough.
+    /// The command has not lived long enough to be reported.
     New,
-    /// It was emitted as begun, with this group.
+    /// Its start was emitted, with this process group.
     Emitted(Option<u32>),
-    /// It is no execution of its own: it continues a job (`fg`), or is a shell in which people type.
+    /// Not an execution of its own: it continues a job (`fg`), or is an interactive shell.
     PassedOver,
 }

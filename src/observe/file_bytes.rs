@@ -4,10 +4,10 @@ use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
 
-/// Reads `bytes` bytes from `offset` on, or fewer where the file ends before.
+/// Reads `bytes` bytes from `offset` on, or fewer if the file ends before.
 ///
 /// # Errors
-/// What the system reports; an interrupted read is continued.
+/// The error of the system. Interrupted reads are continued.
 pub(super) fn read_at(file: &File, offset: u64, bytes: u64) -> io::Result<Vec<u8>> {
     let mut buffer = vec![0; usize::try_from(bytes).map_err(io::Error::other)?];
     let mut read = 0;

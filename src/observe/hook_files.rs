@@ -1,5 +1,4 @@
-//! The files in which hooks of agents leave what they report: one a session, in a directory of the
-//! user's own.
+//! The report files of agents' hooks: one per session, in a directory of the user.
 
 use std::ffi::OsString;
 use std::fs::{self, OpenOptions};
@@ -12,10 +11,10 @@ use rustix::fs::OFlags;
 use crate::agent::{HookFile, is_session};
 use crate::timestamp::Timestamp;
 
-/// A longer file is none of ours.
+/// A longer file is not one of ours.
 const FILE_BYTES_MAX: u64 = 64 * 1024;
 
-/// Files of a directory that are looked at: sessions that were killed leave theirs.
+/// The most files of a directory that are read; sessions that were killed leave theirs behind.
 const FILES_MAX: usize = 1_000;
 
 /// The extension of report files.
@@ -23,13 +22,13 @@ const EXTENSION: &str = "json";
 
 #[derive(Clone, Debug, Default)]
 pub(crate) struct HookFiles {
-    /// Where they may be; they are written to the first that can be.
+    /// The possible directories; a report is written to the first writable one.
     pub(super) directories: Vec<PathBuf>,
 }
 
 impl HookFiles {
-    /// The directories that these variables of an environment name: one that ends with the login where
-    /// there is one, else the user's state.
+    /// Returns the directories that these environment variables name: the one that is removed at
+    /// logout, if there is one, then those for the user's state.
     pub fn of(variable: impl Fn(&str) -> Option<OsString>) -> Self {
         let place = |name: &str| {
             let path = variable(name).map(PathBuf::from);
@@ -46,7 +45,7 @@ impl HookFiles {
         }
     }
 
-    /// Returns what the hooks of this session have left.
+    /// Returns the last report of a session's hooks.
     pub fn read(&self, session: &str) -> Option<HookFile> {
         if !is_session(session) {
             return None;
@@ -58,7 +57,7 @@ impl HookFiles {
             .max_by_key(HookFile::at)
     }
 
-    /// Returns what hooks have left since then of the one session in this directory; `None` where
+    /// Returns the last report since `since` of the one session in the directory `cwd`; `None` if
     /// there are several.
     pub fn find(&self, cwd: &Path, since: Timestamp) -> Option<HookFile> {
         let mut found: Option<HookFile> = None;
@@ -93,7 +92,7 @@ pub(super) fn file_of(directory: &Path, session: &str) -> PathBuf {
 }
 
 fn read(path: &Path) -> Option<HookFile> {
-    // Another program may have put a pipe there, which would be waited for.
+    // Another program may have put a pipe there, and opening it would block.
     let flags = (OFlags::NONBLOCK | OFlags::NOFOLLOW).bits();
     let file = OpenOptions::new()
         .read(true)

@@ -1,4 +1,4 @@
-//! Leaves what a hook of an agent reports in the file of its session.
+//! Writes the report of an agent's hook to the file of its session.
 
 use std::fs::{self, DirBuilder, OpenOptions};
 use std::io::{self, Write};
@@ -14,7 +14,7 @@ use crate::timestamp::Timestamp;
 const STALE_SECONDS: i64 = 7 * 24 * 60 * 60;
 
 impl HookFiles {
-    /// Takes what a hook was given.
+    /// Takes the input of a hook.
     ///
     /// # Errors
     /// When no directory can be written to.
@@ -29,7 +29,7 @@ impl HookFiles {
             HookChange::Keep(file) => self.write(&file),
             HookChange::Remove => {
                 for directory in &self.directories {
-                    // It need not be there.
+                    // The file may not exist.
                     let _ = fs::remove_file(file_of(directory, session));
                 }
                 self.remove_stale(now);
@@ -50,7 +50,7 @@ impl HookFiles {
         Err(failure)
     }
 
-    /// Removes what sessions have left that were killed long ago.
+    /// Removes the files of sessions that were killed long ago.
     fn remove_stale(&self, now: Timestamp) {
         let now = now.micros().div_euclid(1_000_000);
         let is_stale = |path: &PathBuf| {
@@ -64,14 +64,15 @@ impl HookFiles {
     }
 }
 
-/// Replaces the file at once: a reader sees the old one or the new one. Only its owner can read it.
+/// Replaces the file atomically, so that a reader sees the old one or the new one. Only its owner can
+/// read it.
 fn write(directory: &Path, file: &HookFile, text: &[u8]) -> io::Result<()> {
     DirBuilder::new()
         .recursive(true)
         .mode(0o700)
         .create(directory)?;
     let session = &file.session_id;
-    // No other hook that runs now has this name.
+    // No other running hook uses this name.
     let new = directory.join(format!(".{session}.{}", std::process::id()));
     let written = OpenOptions::new()
         .write(true)
@@ -81,7 +82,7 @@ fn write(directory: &Path, file: &HookFile, text: &[u8]) -> io::Result<()> {
         .and_then(|mut opened| opened.write_all(text))
         .and_then(|()| fs::rename(&new, file_of(directory, session)));
     if written.is_err() {
-        // Also one that a process of the same pid has left.
+        // This also removes a file that an earlier process with the same pid has left.
         let _ = fs::remove_file(&new);
     }
     written

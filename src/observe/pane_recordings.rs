@@ -1,4 +1,5 @@
-//! Panes that are recorded: their bytes with the time, and their screens where bytes are missing.
+//! The recordings of a session's panes: bytes with their times, and a screen wherever bytes are
+//! missing.
 
 use std::collections::HashSet;
 
@@ -12,10 +13,10 @@ use crate::track::SyncPoint;
 pub(super) struct PaneRecordings {
     recorder: RunRecorder,
     clock: Clock,
-    /// Panes that have a tape.
-    begun: HashSet<PaneId>,
-    /// Panes whose tape has a hole, and whose screen has not been drawn since.
-    torn: HashSet<PaneId>,
+    /// Panes whose recording has started.
+    started: HashSet<PaneId>,
+    /// Panes whose recording has a gap after which no screen has been drawn.
+    interrupted: HashSet<PaneId>,
 }
 
 impl PaneRecordings {
@@ -23,40 +24,40 @@ impl PaneRecordings {
         Self {
             recorder,
             clock,
-            begun: HashSet::new(),
-            torn: HashSet::new(),
+            started: HashSet::new(),
+            interrupted: HashSet::new(),
         }
     }
 
-    /// Draws what a pane shows: bytes follow from there.
+    /// Draws the pane's screen; the bytes that follow continue from it.
     pub fn add_screen(&mut self, pane: &PaneId, sync_point: &SyncPoint) {
         let size = (sync_point.capture.width, sync_point.capture.height);
         let now = self.clock.wall();
         self.recorder
             .begin(pane, size, &draw_screen(sync_point), now);
-        self.torn.remove(pane);
-        self.begun.insert(pane.clone());
+        self.interrupted.remove(pane);
+        self.started.insert(pane.clone());
     }
 
     /// Marks a break: the next bytes do not follow those in the recording.
     pub fn interrupt(&mut self, pane: &PaneId) {
-        if self.begun.contains(pane) && !self.needs_screen(pane) {
+        if self.started.contains(pane) && !self.needs_screen(pane) {
             self.add_drop(pane, DroppedBytes::default());
         }
     }
 
     pub fn add_bytes(&mut self, pane: &PaneId, bytes: &[u8]) {
         if !self.recorder.bytes(pane, bytes, self.clock.wall()) {
-            self.torn.insert(pane.clone());
+            self.interrupted.insert(pane.clone());
         }
     }
 
-    /// Bytes never came.
+    /// Records that bytes are missing.
     pub fn add_drop(&mut self, pane: &PaneId, dropped: DroppedBytes) {
         let now = self.clock.wall();
         self.recorder
             .dropped(pane, dropped.bytes, dropped.line_ends, now);
-        self.torn.insert(pane.clone());
+        self.interrupted.insert(pane.clone());
     }
 
     pub fn add_resize(&self, pane: &PaneId, size: (u32, u32)) {
@@ -64,13 +65,13 @@ impl PaneRecordings {
     }
 
     pub fn end(&mut self, pane: &PaneId, exit_status: Option<i32>) {
-        self.begun.remove(pane);
-        self.torn.remove(pane);
+        self.started.remove(pane);
+        self.interrupted.remove(pane);
         self.recorder.ended(pane, exit_status, self.clock.wall());
     }
 
-    /// Returns whether a pane's screen is to be drawn anew.
+    /// Returns whether the pane's screen must be drawn again.
     pub fn needs_screen(&self, pane: &PaneId) -> bool {
-        self.torn.contains(pane)
+        self.interrupted.contains(pane)
     }
 }

@@ -1,5 +1,5 @@
-//! Panes that go from one session to another: handed over with all that is known of them, so that
-//! no line is reported twice or missed.
+//! Panes that move from one session to another: handed over with everything that is known of them, so
+//! that no line is reported twice or missed.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -9,50 +9,51 @@ use crate::observe::pane_observer::Pane;
 use crate::observe::resume_point::ResumePoint;
 use crate::tmux::SessionId;
 
-/// The session that owns each pane. Shared by all pollers of one tmux server; locked for a moment only.
+/// The session that owns each pane. Shared by all pollers of one tmux server, and locked briefly.
 #[derive(Clone, Debug, Default)]
 pub(super) struct PaneTransfers(Arc<Mutex<HashMap<PaneId, Holder>>>);
 
 #[derive(Debug)]
 enum Holder {
-    /// A session's poller has it.
+    /// A session's poller observes the pane.
     Session(SessionId),
-    /// Its session had to let it go, and no one has taken it yet.
-    Nobody(Box<Moving>),
+    /// The former session has released the pane, and no other one has taken it yet.
+    Released(Box<Moving>),
 }
 
-/// A pane on its way.
+/// A pane between two sessions.
 #[derive(Debug)]
 pub(super) struct Moving {
     pub pane: Pane,
     pub resume_point: ResumePoint,
 }
 
-/// The answer to a poller that finds a pane.
+/// The reply to a poller that finds a pane.
 #[derive(Debug)]
 pub(super) enum Arrival {
-    /// Nobody had it before.
+    /// No session has observed the pane before.
     New,
-    /// Another session had it, and this is all that is known of it.
+    /// Another session has observed the pane, and hands it over.
     Moved(Box<Moving>),
-    /// Another session's poller has not let it go yet.
+    /// Another session's poller has not released the pane yet.
     Held,
 }
 
 impl PaneTransfers {
-    /// Notes that a session's poller has a pane from now on.
+    /// Notes that a session's poller observes a pane from now on.
     pub fn hold(&self, pane: &PaneId, by: SessionId) {
         self.holders().insert(pane.clone(), Holder::Session(by));
     }
 
-    /// A pane that a session's poller finds.
+    /// Returns how a session's poller must treat a pane that it finds.
     pub fn arrive(&self, pane: &PaneId, at: SessionId) -> Arrival {
         let mut holders = self.holders();
         match holders.remove(pane) {
             None => Arrival::New,
-            // After a crash: it knows its own panes from what it said.
+            // The poller has restarted after a panic, and resumes its own panes from their resume
+            // points.
             Some(Holder::Session(holder)) if holder == at => Arrival::New,
-            Some(Holder::Nobody(moving)) => Arrival::Moved(moving),
+            Some(Holder::Released(moving)) => Arrival::Moved(moving),
             Some(held @ Holder::Session(_)) => {
                 holders.insert(pane.clone(), held);
                 Arrival::Held
@@ -60,24 +61,24 @@ impl PaneTransfers {
         }
     }
 
-    /// A pane that left its session for another.
+    /// Hands over a pane that left its session for another.
     pub fn leave(&self, id: &PaneId, pane: Pane, resume_point: ResumePoint) {
         let moving = Box::new(Moving { pane, resume_point });
-        self.holders().insert(id.clone(), Holder::Nobody(moving));
+        self.holders().insert(id.clone(), Holder::Released(moving));
     }
 
-    /// A pane that is watched no more.
+    /// Forgets a pane that is not watched any more.
     pub fn forget(&self, pane: &PaneId) {
         self.holders().remove(pane);
     }
 
-    /// Forgets panes that are gone.
+    /// Forgets the panes that are gone.
     pub fn retain(&self, is_there: impl Fn(&PaneId) -> bool) {
         self.holders().retain(|pane, _| is_there(pane));
     }
 
     fn holders(&self) -> MutexGuard<'_, HashMap<PaneId, Holder>> {
-        // Each change is one step: a panic leaves nothing half done.
+        // Each change is one step, so a panic leaves a consistent map.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

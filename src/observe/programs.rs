@@ -1,5 +1,5 @@
-//! The programs in the panes of one session, and what their shells run, as the kernel shows them: held
-//! open while they live, asked how they ended.
+//! The programs in the panes of one session, and the jobs of their shells, as the kernel shows them.
+//! Each process is held open while it lives, so that its exit status can be queried.
 
 mod command_lines;
 
@@ -17,16 +17,16 @@ use crate::process::{
 use crate::tmux::PaneState;
 use crate::track::{ProcessExit, ShellMark};
 
-/// A pane that is killed is gone before its program: tmux hangs up, and what the program does then
-/// takes its time. A session that remains has no status.
-const STATUS_COMES: Duration = Duration::from_secs(1);
+/// The wait for a program's exit after its pane was killed: tmux closes the pane first, and the
+/// program ends some time later.
+const STATUS_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// The programs of a session's panes.
 pub(super) struct PanePrograms {
     exits: ProcessWatcher,
-    /// The tmux server's process, whose children they are.
+    /// The tmux server's pid, the parent of the programs.
     server_pid: u32,
-    /// Rung when a process has ended. One ring is as good as many.
+    /// Receives a message when a process has ended. One message may stand for several.
     bell: Sender<()>,
     rung: Receiver<()>,
     panes: HashMap<PaneId, PaneProgram>,
@@ -34,24 +34,25 @@ pub(super) struct PanePrograms {
 
 struct PaneProgram {
     pid: u32,
-    /// None where it could not be opened: it was gone.
+    /// `None` if the process had ended before it could be opened.
     process: Option<WatchedProcess>,
-    /// The program that it runs, as last seen.
+    /// The program that the process runs, as last seen.
     program: Program,
-    /// Its pane's events can be reported.
+    /// The pane is observed, so its events can be reported.
     is_observed: bool,
     jobs: PaneJobs,
-    /// The processes of its jobs.
+    /// The processes of the jobs.
     members: Vec<WatchedProcess>,
     /// The commands of jobs when they were first seen.
     commands: HashMap<u32, String>,
-    /// The command line that its shell has marked as begun, and not as ended.
+    /// The command line that the shell has marked as started, and not as finished.
     line: Option<CommandLine>,
-    /// The last prompt came from within a job: of a shell behind `ssh`, whose processes are not known.
+    /// The last prompt came from within a job, such as a shell behind `ssh`, whose processes are
+    /// unknown.
     is_prompt_inner: bool,
-    /// Its pane is gone, and its end is waited for until then.
+    /// The deadline of the wait for the exit, once the pane is gone.
     waits_until: Option<Instant>,
-    /// Events of the previous program's jobs that are still to be emitted.
+    /// Events of the previous program's jobs that are not emitted yet.
     left_over: Vec<CommandEvent>,
 }
 
@@ -59,7 +60,7 @@ struct PaneProgram {
 #[derive(Clone, Debug, Default)]
 pub(super) struct ProgramEnd {
     pub death: Option<ProcessExit>,
-    /// It was a shell that read what was typed: it says nothing of success.
+    /// The program was an interactive shell, whose status is not that of a job.
     pub is_interactive: bool,
     pub jobs: Vec<CommandEvent>,
 }
@@ -76,15 +77,15 @@ impl PanePrograms {
         }
     }
 
-    /// Gets a message when a process has ended.
+    /// Returns the channel that signals ended processes.
     pub fn exit_signal(&self) -> &Receiver<()> {
         &self.rung
     }
 
-    /// A pane is there, with this program.
+    /// Takes the program of a listed pane.
     pub fn pane_listed(&mut self, id: &PaneId, state: &PaneState, now: Instant) {
         let known = self.panes.get(id);
-        // Of a program that has ended some servers do not tell the pid any more.
+        // Some servers do not report the pid of a program that has ended.
         let is_known = known.is_some_and(|known| known.pid == state.pid || state.dead.is_some());
         if is_known || state.pid == 0 {
             return;
@@ -122,14 +123,14 @@ impl PanePrograms {
         }
     }
 
-    /// The pane has shown something new.
+    /// Notes that the pane has shown something new.
     pub fn note_output(&mut self, id: &PaneId, now: Instant) {
         if let Some(running) = self.panes.get_mut(id) {
             running.note_output(&self.exits, &self.bell, now);
         }
     }
 
-    /// When [`PanePrograms::handle_timeout`] has something to do, if no process ends.
+    /// Returns when [`PanePrograms::handle_timeout`] is due if no process ends.
     pub fn deadline(&self) -> Option<Instant> {
         let observed = self.panes.values().filter(|running| running.is_observed);
         let due = observed.filter_map(PaneProgram::deadline);
@@ -154,8 +155,8 @@ impl PanePrograms {
         events
     }
 
-    /// Processes have ended: the programs that have, and how; [`PanePrograms::handle_timeout`] has
-    /// the jobs.
+    /// Handles ended processes. Returns the ends of programs; [`PanePrograms::handle_timeout`] returns
+    /// those of jobs.
     pub fn handle_exits(&mut self, now: Instant) -> Vec<(PaneId, ProcessExit)> {
         let mut ends = Vec::new();
         for (id, running) in &mut self.panes {
@@ -168,7 +169,7 @@ impl PanePrograms {
         ends
     }
 
-    /// The shell of a pane has marked something; what is emitted of its jobs.
+    /// Takes a mark of the pane's shell, and returns the events of its jobs.
     pub fn handle_mark(&mut self, id: &PaneId, mark: ShellMark, now: Instant) -> Vec<CommandEvent> {
         let running = self.panes.get_mut(id);
         let running = running.filter(|running| running.is_observed);
@@ -177,14 +178,14 @@ impl PanePrograms {
         })
     }
 
-    /// The pane is gone: its program's end is waited for, for a while.
+    /// Begins the wait for the program's exit, because the pane is gone.
     pub fn pane_closed(&mut self, id: &PaneId, now: Instant) {
         if let Some(running) = self.panes.get_mut(id) {
-            running.waits_until.get_or_insert(now + STATUS_COMES);
+            running.waits_until.get_or_insert(now + STATUS_TIMEOUT);
         }
     }
 
-    /// Returns whether all is known of a program whose pane is gone, or no more is waited for.
+    /// Returns whether the program's exit is known, or no longer awaited.
     pub fn is_end_known(&self, id: &PaneId, now: Instant) -> bool {
         let Some(running) = self.panes.get(id) else {
             return true;
@@ -194,7 +195,7 @@ impl PanePrograms {
         is_over || process.is_none_or(|process| !process.reports_exit() || process.exit().is_some())
     }
 
-    /// The pane is gone, and nothing more is waited for.
+    /// Ends the wait for the program's exit, and returns what is known.
     pub fn close(&mut self, id: &PaneId, now: Instant) -> ProgramEnd {
         let Some(mut running) = self.panes.remove(id) else {
             return ProgramEnd::default();
@@ -210,7 +211,7 @@ impl PanePrograms {
         }
     }
 
-    /// The pane is another session's, or is not watched any more.
+    /// Forgets a pane that is another session's, or is not watched any more.
     pub fn forget(&mut self, id: &PaneId) {
         self.panes.remove(id);
     }
@@ -232,8 +233,7 @@ impl PaneProgram {
         }
     }
 
-    /// Returns what the kernel shows of jobs becomes what is emitted; of a marked line's own job
-    /// nothing.
+    /// Returns the events of jobs that are due. The job of a marked command line has none of its own.
     fn events(&mut self, now: Instant) -> Vec<CommandEvent> {
         let mut events = Vec::new();
         for event in self.jobs.due(now) {
@@ -249,7 +249,7 @@ impl PaneProgram {
                         (Some(CommandEvent::Started { command, .. }), Some(LineState::New)) => {
                             events.extend(self.line_started(Some(group), command));
                         }
-                        // A part of the line that was emitted.
+                        // Part of a command line that was emitted.
                         (Some(_), Some(LineState::Emitted(_))) => self.jobs.suppress(group),
                         (Some(job), _) => events.push(job),
                     }
@@ -269,7 +269,8 @@ impl PaneProgram {
         }
     }
 
-    /// Captures at what runs; the job that is in the foreground. A program may have become another one.
+    /// Inspects the processes in the foreground, and returns the group of the running job. A process
+    /// may have executed another program.
     fn inspect(&mut self, exits: &ProcessWatcher, bell: &Sender<()>, now: Instant) -> Option<u32> {
         let process = self.process.as_ref()?;
         let own = stat(self.pid).filter(|own| process.matches(own) && !own.is_zombie)?;
@@ -290,7 +291,7 @@ impl PaneProgram {
             }
             match exits.watch(pid, bell, |stat| stat.group == group) {
                 Some(process) => self.members.push(process),
-                // It is gone already.
+                // The process has ended already.
                 None => drop(self.jobs.member_exited(pid, None)),
             }
         }
@@ -329,10 +330,10 @@ impl PaneProgram {
         events
     }
 
-    /// Returns the start event of a job; none for a shell in which people type.
+    /// Returns the start event of a job; `None` for an interactive shell.
     fn started(&mut self, group: u32, members: &[u32]) -> Option<CommandEvent> {
         let programs = members.iter().map(|&pid| {
-            // What it was called when it was seen first may have been the shell's own name.
+            // When first seen, the process may have had the name of the shell that started it.
             Program::of_job(pid).unwrap_or_else(|| Program {
                 command: self.commands.get(&pid).cloned().unwrap_or_default(),
                 is_interactive: false,

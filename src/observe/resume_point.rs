@@ -53,7 +53,7 @@ impl ResumePoint {
         read_tail(&run.events_path(), TAIL_BYTES)?
             .iter()
             .for_each(|envelope| Self::take(&mut points, envelope));
-        // The last two files, because the newest may just have begun; all of them only for a pane
+        // The last two files, because the newest one may just have begun; all files only for a pane
         // without any event in these two.
         for (files, lines) in [(2, LINES), (usize::MAX, 0)] {
             let is_known = |pane| {
@@ -71,8 +71,8 @@ impl ResumePoint {
         Ok(points)
     }
 
-    /// Applies an event of the history. A pane with events but without lines is known, too: lines that
-    /// it has printed since are missing.
+    /// Applies an event of the history. A pane with events but without lines is known, too: the lines
+    /// that it has printed since are missing.
     fn take(points: &mut HashMap<PaneId, Self>, envelope: &Envelope) {
         let event = &envelope.event;
         let Some(pane) = event.pane() else {
@@ -83,7 +83,7 @@ impl ResumePoint {
         if is_of_conversation(event) {
             point.conversation_at = point.event_at;
         }
-        // Other programs may write to the file: numbers that no pane reaches are damage.
+        // Other programs may write to the file. Numbers that no pane reaches indicate damage.
         if has_sound_numbers(event) {
             point.note_event(event);
             point.forget_redacted();
@@ -95,15 +95,15 @@ impl ResumePoint {
         Self::default()
     }
 
-    /// Returns the time of the last event that an earlier observer has reported of the conversation in
-    /// the pane; without one, that of its last event, and `None` if there was no observer. A
-    /// conversation is written before it is reported, so the pane's other events do not prove that
-    /// the conversation up to their time is reported.
+    /// Returns the time of the last reported event of the pane's conversation; without one, that of
+    /// the pane's last event, and `None` if there was no observer. A conversation is written before it
+    /// is reported, so the pane's other events do not prove that the conversation up to their time is
+    /// reported.
     pub fn conversation_ends(&self) -> Option<Timestamp> {
         self.conversation_at.or(self.event_at)
     }
 
-    /// Notes an emitted event; only those of lines matter.
+    /// Notes an emitted event, if it changes lines.
     pub fn note_event(&mut self, event: &TdEvent) {
         match event {
             TdEvent::OutputUpdate {

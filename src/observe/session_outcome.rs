@@ -7,8 +7,8 @@ const HUP: i32 = 1;
 
 /// The ends of the programs of a session.
 ///
-/// The session's status is that of the first of its programs that failed; where none did, that of the
-/// last one to end.
+/// The session's status is that of its first program that failed; if none did, that of the last to
+/// end.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct SessionOutcome {
     failed: Option<i32>,
@@ -16,8 +16,8 @@ pub(super) struct SessionOutcome {
 }
 
 impl SessionOutcome {
-    /// A program has ended. Shells in which people type exit with what their last command did, and
-    /// programs whose pane was killed were hung up: neither has failed.
+    /// Takes the end of a program. Neither an interactive shell, which exits with the status of its
+    /// last command, nor a program that was hung up with its pane has failed.
     pub fn program_ended(&mut self, death: Option<ProcessExit>, is_interactive: bool) {
         let status = death.and_then(ProcessExit::exit_status);
         self.last = status;
@@ -27,7 +27,7 @@ impl SessionOutcome {
         }
     }
 
-    /// Returns what the session exited with, where it is known.
+    /// Returns the session's exit status, if it is known.
     pub fn status(self) -> Option<i32> {
         self.failed.or(self.last)
     }

@@ -16,8 +16,8 @@ pub(crate) trait Source: Send + 'static {
     /// Returns the thread's name.
     fn name(&self) -> String;
 
-    /// Observes until the observed thing has ended or the source is stopped. Then it observes one last
-    /// time, emits its end and returns.
+    /// Observes until the observed execution has ended or the source is stopped. Then it observes one
+    /// last time, emits its end and returns.
     fn run(self: Box<Self>, context: SourceContext);
 }
 
@@ -76,6 +76,6 @@ pub(crate) struct OpenedRun {
     pub emitter: EventEmitter,
     /// The history, if the run resumes an earlier one.
     pub history: Option<RunDirectory>,
-    /// The run that another observer writes: the events are kept nowhere until its lock is free.
+    /// The run that another observer writes: until its lock is free, the events are not stored.
     pub locked: Option<RunDirectory>,
 }

@@ -1,9 +1,8 @@
-//! Which sessions and panes of a listing are watched, by what the user named (pure, but for what it
-//! says on stderr of targets that are not there).
+//! Selects the sessions and panes of a listing that match the user's targets (pure, except for
+//! warnings about targets that do not exist).
 //!
-//! A name means what has it now, and what had it when it was watched: a session that is renamed is
-//! followed by its id, and so is a window or a pane in it. Another session that takes the name is
-//! watched, too.
+//! A name matches what has it now and what had it while it was watched: a renamed session, window or
+//! pane is followed by its id. Another session that takes the name is watched, too.
 
 use std::collections::{HashMap, HashSet};
 
@@ -15,7 +14,7 @@ use crate::tmux::{ListedSession, Listing, PaneState, Server, ServerIdentity, Ses
 /// The targets that the user named, and those that have existed.
 #[derive(Debug)]
 pub(super) struct WatchTargets {
-    /// None: everything.
+    /// Empty to watch everything.
     targets: Vec<WatchTarget>,
     leave_out: Vec<PaneId>,
     include_observers: bool,
@@ -27,9 +26,9 @@ pub(super) struct WatchTargets {
 #[derive(Debug)]
 struct WatchTarget {
     target: Target,
-    /// The ids that it has resolved to, without those that are gone.
+    /// The ids that the target has resolved to, without those that are gone.
     followed: Vec<Target>,
-    /// It has been there.
+    /// The target has existed.
     was_found: bool,
     is_absence_reported: bool,
 }
@@ -51,14 +50,14 @@ impl WatchTargets {
         }
     }
 
-    /// Sessions to watch, each with what of its panes.
+    /// Returns the sessions to watch, each with its selected panes.
     pub fn select<'a>(
         &mut self,
         listing: &'a Listing,
         is_observer: impl Fn(&PaneState) -> bool,
     ) -> Vec<(ListedSession<'a>, Selection)> {
         if self.server.as_ref() != Some(&listing.server) {
-            // Another server gives the same ids to others.
+            // Another server assigns the same ids to other panes.
             self.server = Some(listing.server.clone());
             self.targets
                 .iter_mut()
@@ -91,7 +90,7 @@ impl WatchTargets {
         selected.collect()
     }
 
-    /// These panes of a session, or `None` for all of them, those that will come included.
+    /// Returns the selected panes of a session, or `None` for all of them, including future ones.
     fn only(
         &self,
         named: HashSet<PaneId>,
@@ -106,12 +105,12 @@ impl WatchTargets {
         (!all || names_panes).then_some(named)
     }
 
-    /// Returns whether there are targets, and all of them have been there.
+    /// Returns whether there are targets and all of them have existed.
     pub fn all_found(&self) -> bool {
         !self.targets.is_empty() && self.targets.iter().all(|target| target.was_found)
     }
 
-    /// Returns whether a target is there.
+    /// Returns whether a target exists.
     pub fn any_exists(&self, listing: &Listing) -> bool {
         let is_same = self.server.as_ref() == Some(&listing.server);
         let mut targets = self.targets.iter();
@@ -121,7 +120,7 @@ impl WatchTargets {
         })
     }
 
-    /// Reports once what is waited for, after a capture at what there is.
+    /// Logs once that a target or the server does not exist yet.
     pub fn report_absent(&mut self, server: &Server, is_running: bool) {
         if self.all_found() {
             return;
@@ -144,7 +143,7 @@ impl WatchTargets {
 }
 
 impl WatchTarget {
-    /// Remembers what has the name now.
+    /// Notes the ids that have the name now.
     fn follow(&mut self, listing: &Listing) {
         self.followed.retain(|id| !id.resolve(listing).is_empty());
         for id in self.target.identity(listing) {
@@ -154,7 +153,7 @@ impl WatchTarget {
         }
     }
 
-    /// The panes of what has the name, or had it.
+    /// Returns the panes that have the name, or had it.
     fn resolve(&self, listing: &Listing) -> Vec<PaneState> {
         let mut panes = self.target.resolve(listing);
         for id in &self.followed {
@@ -229,7 +228,7 @@ mod tests {
         let renamed = listing.clone();
         assert_eq!(names(&mut targets, &renamed), ["new"]);
         assert!(targets.any_exists(&renamed));
-        // Another one that takes the name is watched, too.
+        // Another session that takes the name is watched, too.
         listing.panes[1].session_name = "old".to_owned();
         assert_eq!(names(&mut targets, &listing), ["new", "old"]);
         // Another server's sessions have the same ids.

@@ -25,7 +25,7 @@ const BATCH_BYTES: usize = 1024 * 1024;
 const MESSAGE_BYTES: usize = 160;
 /// The time without progress of the disk after which nothing waits for room any more; the same as
 /// for the history.
-const PATIENCE: Duration = Duration::from_secs(5);
+const STALL_TIMEOUT: Duration = Duration::from_secs(5);
 /// The interval at which a waiting thread checks the clock.
 const WAIT_SLICE: Duration = Duration::from_millis(100);
 
@@ -94,7 +94,7 @@ struct QueueState {
     dropped: FxHashMap<RecordingKey, DroppedInput>,
     /// Counts the batches that the writer has finished.
     progress: u64,
-    /// A thread waited for the disk in vain. Until the writer makes progress, nothing waits.
+    /// A thread has waited for the disk until the timeout. Nothing waits until the writer makes progress.
     has_given_up: bool,
     is_closed: bool,
     is_shutting_down: bool,
@@ -189,7 +189,7 @@ impl RecordingQueue {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Queues a message, waiting for room with patience. Returns `false` if there was no room.
+    /// Queues a message; waits for room while the disk makes progress. Returns `false` if there was no room.
     pub fn push(&self, message: PaneMessage) -> bool {
         let (bytes, room) = (message.input.bytes(), message.input.room());
         let mut state = self.wait_for_room(bytes, room);
@@ -226,11 +226,11 @@ impl RecordingQueue {
             return state;
         }
         let mut progress = state.progress;
-        let mut deadline = self.clock.now() + PATIENCE;
+        let mut deadline = self.clock.now() + STALL_TIMEOUT;
         while waits(&state) {
             let now = self.clock.now();
             if state.progress != progress {
-                (progress, deadline) = (state.progress, now + PATIENCE);
+                (progress, deadline) = (state.progress, now + STALL_TIMEOUT);
             }
             if now >= deadline {
                 state.has_given_up = true;

@@ -1,4 +1,4 @@
-//! Tests of the queue's patience and the content of the files.
+//! Tests of the queue's waits and the content of the files.
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};

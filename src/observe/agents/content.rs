@@ -12,21 +12,21 @@ use crate::observe::conversation::first_line;
 use crate::observe::file_bytes::read_at;
 use crate::timestamp::Timestamp;
 
-/// Bytes of a file's end that are read at first, and where those do not suffice: a record
-/// may be a megabyte long, an image.
+/// The bytes of a file's end that are read: first the least, then more if these do not suffice,
+/// because a record with an image may have a megabyte.
 pub(super) const TAILS: [u64; 3] = [256 * 1024, 1024 * 1024, FILE_BYTES_MAX];
 
-/// The most that is read of a file at once.
+/// The most bytes that are read of a file at once.
 const FILE_BYTES_MAX: u64 = 4 * 1024 * 1024;
 
-/// The part of a transcript, from its end, that is searched once for tasks that still run, before its
-/// agent is reported as completed. Nearly all transcripts are smaller.
+/// The part of a transcript, from its end, that is searched once for running tasks before its agent is
+/// reported as completed. Nearly all transcripts are smaller.
 const EARLIER_BYTES_MAX: u64 = 16 * 1024 * 1024;
 
-/// The part of a transcript's beginning that identifies the session.
+/// The bytes of a transcript's beginning that identify the session.
 const HEAD_BYTES: u64 = 64 * 1024;
 
-/// The most turns that one check reports: no person causes more.
+/// The most turns that one check reports; no person causes more.
 const TURNS_MAX: usize = 1_000;
 
 /// The end of a turn in the records of a conversation with a person.
@@ -48,23 +48,23 @@ pub(super) struct Content {
     parser: StreamParser,
     /// Turns that ended earlier are not reported.
     since: Timestamp,
-    /// Turns that were not reported yet.
+    /// Turns that are not reported yet.
     turns: Vec<TurnEnd>,
-    /// The last turn that ended before, as long as nothing follows it.
+    /// The last turn that ended before `since`, until anything follows it.
     turn_before: Option<TurnEnd>,
-    /// From where on, and up to where it was read.
+    /// The range of the file that was read.
     start: u64,
     offset: u64,
     /// The position from which the content before `start` was searched.
     searched_from: Option<u64>,
-    /// Its beginning is not a sub-agent's.
+    /// The file begins with records of the main agent, not of a sub-agent.
     is_main: bool,
     error: String,
     last_line: LastLine,
 }
 
 impl Content {
-    /// Of what was written before `since`, only how it ends is of concern.
+    /// Begins with no content. Of the records from before `since`, only the state after them matters.
     pub fn new(since: Timestamp) -> Self {
         Self {
             parser: parser(Format::Auto),
@@ -80,7 +80,7 @@ impl Content {
         }
     }
 
-    /// Up to where it was read.
+    /// Returns the position up to which the file was read.
     pub fn offset(&self) -> u64 {
         self.offset
     }
@@ -89,10 +89,10 @@ impl Content {
         self.parser.format()
     }
 
-    /// The state of the agent.
+    /// Returns the state of the agent.
     pub fn status(&self) -> StreamStatus {
-        match self.is_beside() {
-            // It waits for the sub-agent that wrote all of the end.
+        match self.ends_with_sub_agent() {
+            // It waits for the sub-agent whose records end the file.
             true => StreamStatus::Working,
             false => self.parser.status(),
         }
@@ -106,7 +106,7 @@ impl Content {
         self.parser.evidence()
     }
 
-    /// Returns whether it is a conversation with a person, which may continue after any end.
+    /// Returns whether the file is a conversation with a person, which may continue after any end.
     pub fn is_interactive(&self) -> bool {
         match self.format() {
             Some(StreamFormat::ClaudeTranscript) => !self.is_sub_agent(),
@@ -124,7 +124,7 @@ impl Content {
         !self.is_main && self.parser.is_sub_agent() == Some(true)
     }
 
-    /// The turns that have ended since this was asked last.
+    /// Returns the turns that have ended since the last call.
     pub fn take_turns(&mut self) -> Vec<TurnEnd> {
         let turns = std::mem::take(&mut self.turns);
         match self.is_interactive() {
@@ -133,24 +133,24 @@ impl Content {
         }
     }
 
-    /// The agent has ended its turn: silence decides where its records do not.
+    /// Ends the turn of the agent, if its records leave that open.
     pub fn turn_over(&mut self) {
         let mut events = Vec::new();
         self.parser.end_turn(Timestamp::default(), &mut events);
         self.note(events, true, true);
     }
 
-    /// The last turn, which ended before it was observed.
+    /// Returns the last turn, if it ended before it was observed.
     pub fn take_turn_before(&mut self) -> Option<TurnEnd> {
         self.turn_before.take().filter(|_| self.is_interactive())
     }
 
-    /// Returns the error with which it failed, where it reported one.
+    /// Returns the error that the agent reported; empty without one.
     pub fn error(&self) -> &str {
         &self.error
     }
 
-    /// Returns the agent's last answer, or the last line of a format that is not known.
+    /// Returns the agent's last answer, or the last line of an unknown format.
     pub fn answer(&self) -> String {
         match self.parser.answer() {
             "" if !is_known(self.format()) => self.last_line.text(),
@@ -158,12 +158,12 @@ impl Content {
         }
     }
 
-    /// Returns whether the last record is not whole.
+    /// Returns whether the last record is incomplete.
     pub fn is_open(&self) -> bool {
         self.parser.is_open()
     }
 
-    /// Returns the number of bytes at the beginning that have not been searched for tasks that still run.
+    /// Returns the number of bytes at the beginning that were not searched for running tasks.
     pub fn unread(&self) -> u64 {
         match self.format() {
             // No other format has such tasks.
@@ -172,22 +172,22 @@ impl Content {
         }
     }
 
-    /// Returns whether that is to be searched now: its agent has finished, if there is nothing there.
-    pub fn is_to_be_searched(&self) -> bool {
+    /// Returns whether these bytes must be searched before the agent counts as done.
+    pub fn needs_search(&self) -> bool {
         let is_done = self.status() == StreamStatus::Done;
         is_done && self.searched_from.is_none() && self.unread() > 0
     }
 
-    /// Only a sub-agent's records were read, of a file that is not a sub-agent's.
-    fn is_beside(&self) -> bool {
+    /// Returns whether only a sub-agent's records were read, from the file of a main agent.
+    fn ends_with_sub_agent(&self) -> bool {
         self.is_main && self.parser.is_sub_agent() == Some(true)
     }
 
-    /// Reads what was added; or the end, where that is too much or nothing was read before. Says
-    /// how much it read.
+    /// Reads the added part; or the end, if too much was added or nothing was read before. Returns the
+    /// number of bytes read.
     pub fn read(&mut self, file: &File, bytes: u64) -> io::Result<u64> {
         let added = bytes - self.offset.min(bytes);
-        // While the format is not known, all of its evidence is read together.
+        // Until the format is known, all of its evidence is read together.
         if self.offset == 0 || added > FILE_BYTES_MAX || self.parser.format().is_none() {
             return self.read_end(file, bytes);
         }
@@ -205,7 +205,7 @@ impl Content {
             let piece = read_at(file, start, bytes - start)?;
             read += bytes - start;
             let is_last = start == 0 || tail == FILE_BYTES_MAX;
-            // Back to the start of a line, or of a word.
+            // Skip to the start of a line, or of a word.
             let line = match memchr::memchr(b'\n', &piece) {
                 _ if start == 0 => 0,
                 Some(at) => at + 1,
@@ -220,7 +220,7 @@ impl Content {
             self.parse(&piece[..new], false);
             self.parse(&piece[new..], true);
             if self.parser.format().is_none() && piece.trim_ascii_start().starts_with(b"{") {
-                // So few records that the format is not known: the evidence of any of them counts.
+                // So few records do not reveal the format: the evidence of any format counts.
                 let known = std::mem::replace(&mut self.parser, parser(Format::Json));
                 self.take_evidence(piece, false);
                 if !matches!(
@@ -234,14 +234,14 @@ impl Content {
             if self.start > 0 && self.parser.is_sub_agent() == Some(true) {
                 let is_known = match is_sub_agent {
                     Some(known) => known,
-                    None => begins_as_sub_agents(file)?,
+                    None => begins_with_sub_agent(file)?,
                 };
                 is_sub_agent = Some(is_known);
                 self.is_main = !is_known;
             }
             let has_evidence = self.parser.status() != StreamStatus::Unknown
                 || self.parser.format() == Some(StreamFormat::Text);
-            if is_last || (has_evidence && !self.is_beside()) {
+            if is_last || (has_evidence && !self.ends_with_sub_agent()) {
                 break;
             }
         }
@@ -256,7 +256,8 @@ impl Content {
         };
     }
 
-    /// Searches the part before the end for tasks that were begun there. Returns the bytes read.
+    /// Searches the part before the end for tasks that were started there. Returns the number of bytes
+    /// read.
     pub fn search(&mut self, file: &File) -> io::Result<u64> {
         let from = self.start.saturating_sub(EARLIER_BYTES_MAX);
         let earlier = read_at(file, from, self.start - from)?;
@@ -265,7 +266,7 @@ impl Content {
             Some(at) if from > 0 => at + 1,
             _ => 0,
         };
-        // Lines without such a field need not be parsed.
+        // Only lines with such a field must be parsed.
         for found in TASKS.iter().flat_map(|regex| regex.find_iter(&earlier)) {
             if found.start() < done {
                 continue;
@@ -322,7 +323,7 @@ impl Content {
     }
 }
 
-/// A pattern that is in all records about tasks.
+/// Matches every record about a task.
 static TASKS: LazyLock<Option<Regex>> = LazyLock::new(|| {
     let fields = "async_launched|backgroundTaskId|shellId|task_id|task-notification";
     Regex::new(&format!("(?-u){fields}")).ok()
@@ -336,8 +337,8 @@ pub(super) fn is_known(format: Option<StreamFormat>) -> bool {
     )
 }
 
-/// Returns whether the first conversation that the file begins with is a sub-agent's.
-fn begins_as_sub_agents(file: &File) -> io::Result<bool> {
+/// Returns whether the file begins with the conversation of a sub-agent.
+fn begins_with_sub_agent(file: &File) -> io::Result<bool> {
     let head = read_at(file, 0, HEAD_BYTES)?;
     let mut parser = StreamParser::of(StreamFormat::ClaudeTranscript);
     parser.push(&head, Timestamp::default(), &mut Vec::new());

@@ -1,4 +1,4 @@
-//! The output file of an agent: whether it has changed, is the same file, and what is wrong with it.
+//! The output file of an agent: detects changes, replacement and problems of the file.
 
 use std::collections::BTreeSet;
 use std::fs::{self, File, Metadata, OpenOptions};
@@ -15,10 +15,10 @@ use crate::agent::StreamStatus;
 use crate::observe::file_bytes::read_at;
 use crate::timestamp::Timestamp;
 
-/// A file of this size is worth a word: something writes without end.
+/// The size that causes a warning, because some program writes without end.
 const ENORMOUS_BYTES: u64 = 1024 * 1024 * 1024;
 
-/// The number of first bytes by which a file is recognised.
+/// The number of first bytes that identify a file's content.
 const FINGERPRINT_BYTES: u64 = 1024;
 
 /// The result of one check of a file.
@@ -27,13 +27,13 @@ pub(super) struct Check {
     pub verdict: Option<Verdict>,
     /// Warnings that have not been reported before.
     pub warnings: Vec<String>,
-    /// Turns of a conversation with a person that have ended, and not been reported.
+    /// Turns of a conversation with a person that have ended and are not reported yet.
     pub turns: Vec<TurnEnd>,
-    /// It has changed, but nothing more may be read in this tick.
+    /// The file has changed, but no more bytes may be read in this tick.
     pub is_starved: bool,
 }
 
-/// The time of a check, and how files are read.
+/// The time of a check, and the period after which a file counts as unchanged.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ReadContext {
     pub now: Instant,
@@ -50,15 +50,15 @@ pub(super) struct OutputFile {
     changed_at: Option<Instant>,
     fingerprint: Vec<u8>,
     content: Content,
-    /// One of its turns was reported.
+    /// A turn was reported.
     has_turns: bool,
     is_compressed: bool,
-    /// Since when a task's file that was there is missing.
+    /// When the file of a task was found missing.
     gone_at: Option<Instant>,
     warned: BTreeSet<&'static str>,
 }
 
-/// By this it is seen whether a file has changed.
+/// The properties that reveal a change of the file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Seen {
     device: u64,
@@ -81,7 +81,7 @@ impl Seen {
         (self.device, self.inode) == (other.device, other.inode)
     }
 
-    /// Returns how long ago it was written to, where both clocks agree that this is the past.
+    /// Returns the time since the last write; `None` if the file's clock is ahead.
     fn age(&self, wall: Timestamp) -> Option<Duration> {
         let (seconds, nanos) = self.modified;
         let modified = seconds.checked_mul(1_000_000)?.checked_add(nanos / 1_000)?;
@@ -91,8 +91,8 @@ impl Seen {
 }
 
 impl OutputFile {
-    /// A file of which the turns that end from `since` on are reported; of those before, the last,
-    /// when the agent has ended with it.
+    /// Creates a file whose turns are reported if they end from `since` on. The last turn before that
+    /// is reported if the agent has ended with it.
     pub fn new(path: PathBuf, since: Timestamp) -> Self {
         Self {
             path,
@@ -108,7 +108,7 @@ impl OutputFile {
         }
     }
 
-    /// Returns whether it may have more to report after the agent has ended.
+    /// Returns whether more turns may follow after the agent has ended.
     pub fn is_interactive(&self) -> bool {
         self.content.is_interactive()
     }
@@ -117,8 +117,7 @@ impl OutputFile {
         &self.path
     }
 
-    /// Looks at it. Of a file that has not changed nothing is read; what is read is taken from
-    /// `bytes_left`.
+    /// Checks the file, and reads it if it has changed. Subtracts the bytes read from `bytes_left`.
     pub fn check(&mut self, context: ReadContext, bytes_left: &mut u64) -> Check {
         let mut check = Check::default();
         if let Err(error) = self.read_and_judge(context, bytes_left, &mut check) {
@@ -130,7 +129,7 @@ impl OutputFile {
         check
     }
 
-    /// Takes the turns to report: each end once, and with the end of the agent one, at least.
+    /// Takes the turns to report: each end once, and at least one with the end of the agent.
     fn take_turns(&mut self, check: &mut Check) {
         let is_over = matches!(check.verdict, Some(Verdict::Completed { .. }));
         if is_over {
@@ -152,14 +151,14 @@ impl OutputFile {
         if !self.read_changes(context, bytes_left, check)? {
             return Ok(());
         }
-        if self.content.is_to_be_searched() && self.quiet(context) >= HOLD {
+        if self.content.needs_search() && self.quiet(context) >= HOLD {
             if *bytes_left == 0 {
                 check.is_starved = true;
                 return Ok(());
             }
             let file = self.open()?;
             if self.seen != Some(Seen::of(&file.metadata()?)) {
-                // Changed since: the next check reads the change.
+                // The file has changed since; the next check reads the change.
                 return Ok(());
             }
             let read = self.content.search(&file)?;
@@ -170,7 +169,7 @@ impl OutputFile {
     }
 
     fn open(&self) -> io::Result<File> {
-        // It may have become a pipe, which would be waited for.
+        // The file may have become a pipe, and opening it would block.
         let flags = i32::try_from(OFlags::NONBLOCK.bits()).unwrap_or(0);
         OpenOptions::new()
             .read(true)
@@ -178,8 +177,8 @@ impl OutputFile {
             .open(&self.path)
     }
 
-    /// Returns what the file was compressed to, where it was: an agent's program does that with
-    /// what was idle for days.
+    /// Returns the compressed file that has replaced this one, if any: agents' programs compress files
+    /// that were idle for days.
     fn compressed(&self) -> Option<PathBuf> {
         ["zst", "gz"].into_iter().find_map(|extension| {
             let mut name = self.path.clone().into_os_string();
@@ -189,7 +188,7 @@ impl OutputFile {
         })
     }
 
-    /// Returns whether there is something to judge.
+    /// Reads the changes, and returns whether there is content to judge.
     fn read_changes(
         &mut self,
         context: ReadContext,
@@ -208,7 +207,7 @@ impl OutputFile {
                     self.content = Content::new(context.wall);
                     return Ok(self.seen.is_some());
                 }
-                if self.seen.is_some() && self.is_gone_task() {
+                if self.seen.is_some() && self.is_deleted_task() {
                     check.verdict = self.deleted(context);
                 } else if self.seen.is_some() {
                     let message = format!("{shown} is gone, and is waited for");
@@ -231,7 +230,7 @@ impl OutputFile {
             return Ok(false);
         }
         if self.seen == Some(Seen::of(&metadata)) {
-            // An emptied file has no content until it is written to again.
+            // An emptied file has no content until something is written to it.
             return Ok(metadata.len() > 0);
         }
         if *bytes_left == 0 {
@@ -256,7 +255,7 @@ impl OutputFile {
             let read = self.content.read(&file, seen.bytes)?;
             *bytes_left = bytes_left.saturating_sub(read);
         }
-        // A change since the last check came after it, whatever the file's clock shows.
+        // A change since the last check is newer than that check, whatever the file's clock shows.
         let age = seen.age(context.wall).unwrap_or_default();
         let by_file = context.now.checked_sub(age).unwrap_or(context.now);
         self.changed_at = Some(match self.checked_at.filter(|_| self.seen.is_some()) {
@@ -267,17 +266,17 @@ impl OutputFile {
         Ok(seen.bytes > 0)
     }
 
-    /// Returns whether it is the output of a task, `tasks/ID.output`, that was deleted. A link
-    /// whose target is missing is still there.
-    fn is_gone_task(&self) -> bool {
+    /// Returns whether this is the deleted output of a task, `tasks/ID.output`. A link whose target is
+    /// missing still exists.
+    fn is_deleted_task(&self) -> bool {
         let directory = self.path.parent().and_then(Path::file_name);
         directory.is_some_and(|name| name == "tasks")
             && self.path.extension().is_some_and(|end| end == "output")
             && fs::symlink_metadata(&self.path).is_err()
     }
 
-    /// Returns how a task has ended whose file was deleted: Claude Code does that when the task
-    /// ends. A file that is being replaced is missing for a moment only.
+    /// Returns the end of a task whose file was deleted: Claude Code deletes it when the task ends. A
+    /// file that is being replaced is missing only briefly.
     fn deleted(&mut self, context: ReadContext) -> Option<Verdict> {
         let gone_at = *self.gone_at.get_or_insert(context.now);
         if context.now.saturating_duration_since(gone_at) < HOLD {
@@ -300,7 +299,7 @@ impl OutputFile {
         })
     }
 
-    /// Begins anew where it is not the file that it was.
+    /// Discards the content if the file was replaced.
     fn recognise(
         &mut self,
         file: &File,
@@ -320,7 +319,7 @@ impl OutputFile {
         if let Some((what, words)) = why {
             let message = format!("{} {words}, and is read anew", self.path.display());
             self.warn(what, message, check);
-            // Earlier turns were reported before, from the file's former content.
+            // Turns of the former content were reported before.
             self.content = Content::new(context.wall);
         }
         let magics: [&[u8]; 2] = [b"\x28\xb5\x2f\xfd", b"\x1f\x8b"];
@@ -329,7 +328,7 @@ impl OutputFile {
         Ok(())
     }
 
-    /// For how long nothing was written.
+    /// Returns the time since the last write.
     fn quiet(&self, context: ReadContext) -> Duration {
         let changed_at = self.changed_at.unwrap_or(context.now);
         context.now.saturating_duration_since(changed_at)
@@ -351,7 +350,7 @@ impl OutputFile {
         judge(&facts, context.stable)
     }
 
-    /// Adds a warning that was not reported before.
+    /// Adds a warning, unless its kind was reported before.
     fn warn(&mut self, what: &'static str, message: String, check: &mut Check) {
         if self.warned.insert(what) {
             check.warnings.push(message);

@@ -1,5 +1,4 @@
-//! The homes of the agents that are known: where each keeps its sessions, and of those the ones that
-//! live.
+//! The home directories of known agents: finds the sessions in them that are active.
 
 use std::collections::HashMap;
 use std::ffi::OsString;
@@ -10,22 +9,22 @@ use std::path::PathBuf;
 use super::tree::{Listed, Tree};
 use crate::timestamp::Timestamp;
 
-/// A session that was written to so short before it was found lives: what was written earlier has
-/// ended, until it continues.
-const LIVES_MICROS: i64 = 10 * 60 * 1_000_000;
+/// A session that was written to within this time is active. An older one has ended, until it is
+/// written to again.
+const ACTIVE_MICROS: i64 = 10 * 60 * 1_000_000;
 
-/// Files of ended sessions that are asked in one search whether they continue: 2,000 take some
+/// The most files of ended sessions that one search checks for new content: 2,000 take some
 /// milliseconds.
-const ASKED_MAX: usize = 2_000;
+const CHECKED_MAX: usize = 2_000;
 
 /// A directory in which an agent keeps its sessions.
 #[derive(Clone, Debug)]
 pub(super) struct Home {
     tree: Tree,
-    /// When sessions that have ended were written to last.
+    /// The last write of each session that has ended.
     ended: HashMap<PathBuf, (i64, i64)>,
-    /// Which of them was asked last.
-    asked: PathBuf,
+    /// The last of them that was checked.
+    last_checked: PathBuf,
 }
 
 impl Home {
@@ -33,11 +32,12 @@ impl Home {
         Self {
             tree: Tree::new(root, only_in),
             ended: HashMap::new(),
-            asked: PathBuf::new(),
+            last_checked: PathBuf::new(),
         }
     }
 
-    /// Where each agent keeps its sessions, by these variables of an environment.
+    /// Returns the directories in which agents keep their sessions, according to these environment
+    /// variables.
     pub fn all(variable: impl Fn(&str) -> Option<OsString>) -> Vec<Self> {
         let place = |name: &str| {
             let value = variable(name).filter(|value| !value.is_empty());
@@ -45,7 +45,7 @@ impl Home {
         };
         let home = place("HOME");
         let below = |name: &str| home.as_ref().map(|home| home.join(name));
-        // The defaults are searched, too: an agent may have been started without the variable.
+        // The defaults are searched, too, because an agent may run without the variable.
         let places = [
             (below(".claude"), "projects", None),
             (place("CLAUDE_CONFIG_DIR"), "projects", None),
@@ -74,41 +74,44 @@ impl Home {
         homes
     }
 
-    /// The directory, where it is there.
+    /// Returns the directory, if it exists.
     #[cfg(feature = "cli")]
     pub fn existing(&self) -> Option<String> {
         let root = self.tree.root();
         root.is_dir().then(|| root.display().to_string())
     }
 
-    /// Returns how many directories it has, as far as is known.
+    /// Returns the number of known directories.
     pub fn directories(&self) -> usize {
         self.tree.directories()
     }
 
-    /// The files of sessions that live, or continue.
+    /// Lists the files of active sessions.
     pub fn list(&mut self, wall: Timestamp, listed: &mut Listed) {
         let mut below = Listed::default();
         self.tree.list(wall, &mut below);
         listed.warnings.append(&mut below.warnings);
         let mut ended = std::mem::take(&mut self.ended);
-        let lives = wall
+        let active_since = wall
             .micros()
-            .saturating_sub(LIVES_MICROS)
+            .saturating_sub(ACTIVE_MICROS)
             .div_euclid(1_000_000);
-        let mut asked = 0;
+        let mut checked = 0;
         let mut last = None;
-        // Each search asks the next ones, and begins again where it has asked all.
-        let first = below.files.iter().position(|path| *path == self.asked);
+        // Each search checks the next files, and starts again after the last one.
+        let first = below
+            .files
+            .iter()
+            .position(|path| *path == self.last_checked);
         below.files.rotate_left(first.map_or(0, |at| at + 1));
         for path in below.files {
             let before = ended.remove(&path);
             if before.is_some() {
-                if asked >= ASKED_MAX {
+                if checked >= CHECKED_MAX {
                     self.ended.extend(before.map(|before| (path, before)));
                     continue;
                 }
-                asked += 1;
+                checked += 1;
                 last = Some(path.clone());
             }
             let Ok(metadata) = fs::metadata(&path) else {
@@ -117,7 +120,7 @@ impl Home {
             let modified = (metadata.mtime(), metadata.mtime_nsec());
             let is_over = match before {
                 Some(before) => before == modified,
-                None => modified.0 < lives,
+                None => modified.0 < active_since,
             };
             if is_over {
                 self.ended.insert(path, modified);
@@ -126,6 +129,6 @@ impl Home {
             }
         }
         listed.files.sort();
-        self.asked = last.unwrap_or_default();
+        self.last_checked = last.unwrap_or_default();
     }
 }

@@ -17,14 +17,13 @@ use crate::observe::{Job, JobHandle, RunName, Source, SourceContext};
 use crate::thread::is_stopped;
 use crate::timestamp::Timestamp;
 
-/// The number of directories that are searched for new files with each check: it takes less
-/// than a millisecond.
+/// The number of directories that each check searches for new files, within a millisecond.
 const SMALL_DIRECTORIES: usize = 500;
 
-/// Interval in which more are searched: 20,000 directories take some 30 ms.
-const SEARCH_EVERY: Duration = Duration::from_secs(5);
+/// The interval of searches of more directories: 20,000 take some 30 ms.
+const SEARCH_INTERVAL: Duration = Duration::from_secs(5);
 
-/// The agents' files that are checked, and how.
+/// Describes which agents' files to check, and how.
 ///
 /// ```
 /// use std::time::Duration;
@@ -46,45 +45,45 @@ pub struct AgentWatch {
 }
 
 impl AgentWatch {
-    /// None yet.
+    /// Creates a watch without any files.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// A file, which need not be there yet; a directory, of which all `*.jsonl` and `*.output` are
-    /// agents' files, also those in directories below; or a pattern with `*` and `?` in its last part.
-    /// New files are found while others are under way.
+    /// Adds a file, which may appear later; a directory, in which all `*.jsonl` and `*.output` are
+    /// agents' files, at any depth; or a pattern with `*` and `?` in its last part. New files are
+    /// found while others are observed.
     ///
     /// # Errors
-    /// `is_invalid_input()` when it is neither.
+    /// `is_invalid_input()` when it is none of these.
     pub fn path(mut self, path: impl AsRef<Path>) -> Result<Self> {
         self.places.add(path.as_ref())?;
         Ok(self)
     }
 
-    /// The homes of all agents that are known: Claude Code, Codex, Gemini CLI and Qwen Code. `variable`
-    /// has the environment: `HOME`, and `CLAUDE_CONFIG_DIR`, `CODEX_HOME`, `GEMINI_CLI_HOME` and
-    /// `QWEN_RUNTIME_DIR`, where they are set. Of the sessions there those count that were written to
-    /// in the last 10 minutes, and those that are written to from now on.
+    /// Adds the home directories of all known agents: Claude Code, Codex, Gemini CLI and Qwen Code.
+    /// `variable` reads the environment: `HOME`, and `CLAUDE_CONFIG_DIR`, `CODEX_HOME`,
+    /// `GEMINI_CLI_HOME` and `QWEN_RUNTIME_DIR` if they are set. Sessions count if they were written
+    /// to in the last 10 minutes, or are written to from now on.
     pub fn homes(mut self, variable: impl Fn(&str) -> Option<OsString>) -> Self {
         self.places.add_homes(variable);
         self
     }
 
-    /// Continues when all have ended, until the engine is shut down: sessions with a person have more
-    /// turns, and more agents may come.
+    /// Continues after all agents have ended, until the engine is shut down: sessions with a person
+    /// may have more turns, and more agents may appear.
     pub fn follow(mut self) -> Self {
         self.follows = true;
         self
     }
 
-    /// The homes of agents that are there.
+    /// Returns the existing homes of agents.
     #[cfg(feature = "cli")]
     pub(crate) fn existing_homes(&self) -> Vec<String> {
         self.places.homes()
     }
 
-    /// Places where nothing is to be found yet, in words.
+    /// Returns messages about the paths without any file yet.
     #[cfg(feature = "cli")]
     pub(crate) fn empty_paths(&self) -> Vec<String> {
         self.places.empty()
@@ -96,14 +95,14 @@ impl AgentWatch {
         self
     }
 
-    /// Returns how long a file must be unchanged where its records do not say whether the agent is
-    /// done; Defaults to 10 s.
+    /// Sets how long a file must be unchanged if its records do not show whether the agent is done;
+    /// defaults to 10 s.
     pub fn stable(mut self, quiet: Duration) -> Self {
         self.polling.stable = quiet;
         self
     }
 
-    /// The name of the run; defaults to `agents@SECONDS`.
+    /// Sets the name of the run; defaults to `agents@SECONDS`.
     pub fn execution_id(mut self, id: impl Into<ExecutionId>) -> Self {
         self.execution_id = Some(id.into());
         self
@@ -114,11 +113,11 @@ impl AgentWatch {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct AgentsReport {
-    /// Number of have completed.
+    /// The number of agents that have completed.
     pub completed: usize,
-    /// Number of have failed.
+    /// The number of agents that have failed.
     pub failed: usize,
-    /// Number of agents that had not ended when the engine was shut down.
+    /// The number of agents that had not ended when the engine was shut down.
     pub running: usize,
 }
 
@@ -161,7 +160,7 @@ fn follow(watch: AgentWatch, context: &SourceContext) -> Result<AgentsReport> {
     take(&agents, &emitter, found, since);
     let mut is_full_reported = false;
     let report = loop {
-        // Read before the check: the last check comes after the stop.
+        // Read before the check, so that the last check comes after the stop.
         let is_last = is_stopped(&context.stop);
         let now = context.clock.now();
         if is_last || is_due(&places, searched_at, now) {
@@ -197,10 +196,10 @@ fn follow(watch: AgentWatch, context: &SourceContext) -> Result<AgentsReport> {
     Ok(report)
 }
 
-/// Returns whether new files are to be searched for.
+/// Returns whether a search for new files is due.
 fn is_due(places: &Places, searched_at: Instant, now: Instant) -> bool {
     let is_small = places.directories() <= SMALL_DIRECTORIES;
-    is_small || now.saturating_duration_since(searched_at) >= SEARCH_EVERY
+    is_small || now.saturating_duration_since(searched_at) >= SEARCH_INTERVAL
 }
 
 fn take(agents: &AgentRegistry, emitter: &EventEmitter, found: Found, since: Timestamp) {
@@ -212,7 +211,7 @@ fn take(agents: &AgentRegistry, emitter: &EventEmitter, found: Found, since: Tim
     }
     for (name, path) in found.new {
         let path = std::path::absolute(&path).unwrap_or(path);
-        // The places give each name once.
+        // `Places` returns each name once.
         if let Err(error) = agents.register_since(&name, path, since) {
             log::warn!("{error}");
         }

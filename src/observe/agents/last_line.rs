@@ -1,14 +1,14 @@
-//! The last line of a text that has something in it, whatever pieces the text comes in (pure).
+//! The last line of a text that is not blank, independent of how the text is cut (pure).
 
 use crate::agent::summary::result;
 
-/// Bytes of a line that are kept, from its beginning: more than a result has.
+/// The bytes of a line that are kept, from its beginning: more than a result needs.
 const LINE_BYTES_MAX: usize = 16 * 1024;
 
 #[derive(Debug, Default)]
 pub(super) struct LastLine {
     ended: Vec<u8>,
-    /// The one that has not.
+    /// The last line, which has no end yet.
     open: Vec<u8>,
 }
 
@@ -23,7 +23,7 @@ impl LastLine {
         while let Some(line) = lines.next() {
             let is_first = lines.peek().is_none();
             if is_first {
-                // The line that was open continues with it.
+                // The first part continues the open line.
                 keep(&mut self.open, line);
             }
             let line = if is_first { self.open.as_slice() } else { line };
@@ -37,7 +37,7 @@ impl LastLine {
         keep(&mut self.open, &piece[end + 1..]);
     }
 
-    /// The line, as far as a result needs it.
+    /// Returns the line, cut to the length of a result.
     pub fn text(&self) -> String {
         let line = match is_blank(&self.open) {
             true => &self.ended,
@@ -48,13 +48,13 @@ impl LastLine {
     }
 }
 
-/// As much of it as fits.
+/// Appends as much as fits.
 fn keep(line: &mut Vec<u8>, more: &[u8]) {
     let room = LINE_BYTES_MAX.saturating_sub(line.len());
     line.extend_from_slice(&more[..more.len().min(room)]);
 }
 
-/// Blanks, or the NUL bytes that a crash leaves.
+/// Returns whether a line consists of blanks, or of the NUL bytes that a crash leaves.
 fn is_blank(line: &[u8]) -> bool {
     line.iter()
         .all(|byte| *byte == 0 || byte.is_ascii_whitespace())

@@ -5,10 +5,10 @@
 //!                    └──> AgentRegistered, AgentCompleted, AgentFailed <── verdict (pure)
 //! ```
 //!
-//! Files are polled: a file may be written through a symbolic link, on a network or by another
-//! machine, where no notification comes. `td-agents` is the ticker of a registry of its own; an
-//! engine's source ticks on its own thread. Both block on files, and between ticks until the next
-//! one is due or they are stopped.
+//! Files are polled, because no notification arrives for a file that is written through a symbolic
+//! link, on a network or by another machine. `td-agents` is the ticker of a registry of its own; an
+//! engine's source ticks on its own thread. Both block on files, and between ticks until the next one
+//! is due or they are stopped.
 
 mod job;
 mod registry;

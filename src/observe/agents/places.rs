@@ -1,4 +1,4 @@
-//! Where agents write: files, directories and patterns, and the files that are found there.
+//! The places where agents write: files, directories and patterns, and the files found there.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
@@ -13,47 +13,47 @@ use super::tree::{Listed, Tree, not_regular_warning};
 use crate::error::{Error, Result};
 use crate::timestamp::Timestamp;
 
-/// The number of files that are checked: a directory may hold any number.
+/// The most files that are checked; a directory may hold any number.
 const FILES_MAX: usize = 10_000;
 
-/// A file, or where files are found.
+/// A file, or a place where files are found.
 #[derive(Clone, Debug)]
 enum Place {
     File(PathBuf),
     Directory(Tree),
-    /// The names in a directory that match.
+    /// The files of a directory whose names match.
     Pattern(PathBuf, Regex),
-    /// Where an agent keeps all its sessions: those that live.
+    /// The directory of an agent's sessions, of which the active ones count.
     Home(Home),
 }
 
-/// All places, and the names of what was found there.
+/// All places, and the names of the files found there.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Places {
     places: Vec<Place>,
-    /// The files that were found, with the names that were given; none for files that are followed already.
+    /// The found files with their names; `None` for a file that is followed under another path.
     found: BTreeMap<PathBuf, Option<String>>,
-    /// The same where all links lead.
+    /// The same files with all links resolved.
     real: BTreeSet<PathBuf>,
     /// The paths that a warning named.
     warned: BTreeSet<PathBuf>,
-    /// The number of times that a name was given.
+    /// The number of files for which each name was requested.
     names: BTreeMap<String, usize>,
 }
 
 /// The result of a search.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Found {
-    /// Files that were not found before, with names that no other has.
+    /// New files, with unique names.
     pub new: Vec<(String, PathBuf)>,
-    /// Names of what was taken for a file, and is a directory.
+    /// Names of paths that were expected to be files and are directories.
     pub gone: Vec<String>,
     /// Warnings that have not been reported before.
     pub warnings: Vec<String>,
 }
 
 impl Places {
-    /// A file, a directory, or a pattern: `*` and `?` in the last part of the path.
+    /// Adds a file, a directory, or a pattern with `*` and `?` in the last part of the path.
     pub fn add(&mut self, path: &Path) -> Result<()> {
         let invalid = |what: &str| {
             let shown = path.display();
@@ -90,13 +90,13 @@ impl Places {
         Ok(())
     }
 
-    /// The homes of all known agents, as these variables of an environment have them.
+    /// Adds the homes of all known agents, according to these environment variables.
     pub fn add_homes(&mut self, variable: impl Fn(&str) -> Option<OsString>) {
         let homes = Home::all(variable).into_iter();
         self.places.extend(homes.map(Place::Home));
     }
 
-    /// Returns how many directories are searched each time.
+    /// Returns the number of directories that each search reads.
     pub fn directories(&self) -> usize {
         let places = self.places.iter().map(|place| match place {
             Place::File(_) | Place::Pattern(..) => 1,
@@ -106,13 +106,13 @@ impl Places {
         places.sum()
     }
 
-    /// Returns whether anything was added.
+    /// Returns whether there are no places.
     pub fn is_empty(&self) -> bool {
         self.places.is_empty()
     }
 
-    /// Returns what has come since the last search. A file that was named is found though it is not
-    /// there yet; where a directory comes in its place, its files are.
+    /// Returns the files that have appeared since the last search. A named file counts even before it
+    /// exists; if a directory appears in its place, the files in it count instead.
     pub fn find(&mut self, wall: Timestamp) -> Found {
         let mut listed = Listed::default();
         let mut found = Found::default();
@@ -149,7 +149,7 @@ impl Places {
         found
     }
 
-    /// Places where nothing is to be found yet, in words.
+    /// Returns messages about the places without any file yet.
     #[cfg(feature = "cli")]
     pub fn empty(&self) -> Vec<String> {
         let places = self.places.iter().filter_map(|place| {
@@ -166,14 +166,14 @@ impl Places {
             };
             let mut listed = Listed::default();
             place.clone().list(Timestamp::default(), &mut listed);
-            // The reader of the files reports what is wrong there.
+            // Warnings are reported by the next search.
             let is_empty = listed.files.is_empty() && listed.warnings.is_empty();
             is_empty.then_some(words)
         });
         places.collect()
     }
 
-    /// The homes of agents that are there.
+    /// Returns the existing homes of agents.
     #[cfg(feature = "cli")]
     pub fn homes(&self) -> Vec<String> {
         let homes = self.places.iter().filter_map(|place| match place {
@@ -188,7 +188,7 @@ impl Places {
         self.found.len() >= FILES_MAX
     }
 
-    /// The file's name without its end, and a number where another has it.
+    /// Returns the file's name without its extension, with a number if the name is taken.
     fn name(&mut self, path: &Path) -> String {
         let stem = path.file_stem().unwrap_or(path.as_os_str());
         let stem = stem.to_string_lossy().into_owned();
@@ -206,7 +206,7 @@ impl Places {
 }
 
 impl Place {
-    /// The files that are there now.
+    /// Lists the files that exist now.
     fn list(&mut self, wall: Timestamp, listed: &mut Listed) {
         match self {
             Self::File(path) => listed.files.push(path.clone()),
@@ -217,8 +217,8 @@ impl Place {
     }
 }
 
-/// The files in a directory whose names match, in order. One that is not there has none yet; what is
-/// no file, or a link to nothing, is passed over until it is one.
+/// Lists the matching files of a directory in order. A missing directory has none yet. A path that is
+/// not a file, or a link to nothing, is skipped until it is a file.
 fn matching(directory: &Path, pattern: &Regex, listed: &mut Listed) {
     let entries = match fs::read_dir(directory) {
         Ok(entries) => entries,
@@ -246,7 +246,7 @@ fn matching(directory: &Path, pattern: &Regex, listed: &mut Listed) {
     listed.files.append(&mut files);
 }
 
-/// A name with `*` and `?` as a regular expression.
+/// Returns the regular expression for a name with `*` and `?`.
 fn pattern(name: &str) -> Result<Regex> {
     let mut regex = String::from("^(?s-u:");
     for c in name.chars() {

@@ -1,4 +1,4 @@
-//! The registered agents: whose files are checked, and whose end was reported.
+//! The registered agents: checks their files, and reports their ends.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -17,7 +17,7 @@ use crate::event::{TdEvent, TurnEvidence};
 use crate::thread::{self, Handle, Stop, StopGuard, stop_pair};
 use crate::timestamp::Timestamp;
 
-/// The bytes of all files that are read in one tick: a tick is to be over long before the next one.
+/// The most bytes of all files that one tick reads, so that it ends long before the next one.
 const TICK_BYTES_MAX: u64 = 64 * 1024 * 1024;
 
 /// The wait for the end of the ticker, which may hang while it reads from a dead network.
@@ -28,10 +28,10 @@ const TICKER_END: Duration = Duration::from_secs(5);
 pub struct Polling {
     /// The interval between two checks of all files; defaults to 5 s.
     pub every: Duration,
-    /// Time for which a file must be unchanged where its records do not say whether the agent is done;
-    /// Defaults to 10 s.
+    /// The time for which a file must be unchanged if its records do not show whether the agent is
+    /// done; defaults to 10 s.
     pub stable: Duration,
-    /// Where time comes from.
+    /// The source of time.
     pub clock: Clock,
 }
 
@@ -49,27 +49,26 @@ impl Default for Polling {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum AgentStatus {
-    /// It works, as far as is known.
+    /// The agent works, as far as is known.
     Running,
-    /// It has completed, and that was reported.
+    /// The agent has completed, and its completion is reported.
     Completed,
-    /// It has failed, and that was reported.
+    /// The agent has failed, and its failure is reported.
     Failed,
 }
 
 /// Background agents: each is registered once, and its end is reported once.
 ///
-/// An agent with an output file ends when its file shows it: its records are read as
-/// [`StreamParser`](crate::agent::StreamParser) reads them, from the end of the file. Where they do not
-/// say, a file that was not changed for a while is taken for an end, and the evidence begins with
-/// `inferred`; never while a tool or a background task is under way. What may still follow is waited
-/// for: the lines of hooks for `stable`, the next prompt of a human who stopped the agent three times
-/// as long, the rest of a record or the verdict on a goal six times. Files that are not there yet are
-/// waited for, too. A session with a person continues after its first end: each of its turns that ends
-/// is a `TurnCompleted`, the first one before the `AgentCompleted`, and each failure after the first
-/// end an `Error`. A file that is deleted, replaced, truncated, compressed or that cannot be read
-/// gives a `Warning`, once, and is followed all the same; but a task whose `tasks/ID.output` is
-/// deleted has ended.
+/// An agent with an output file ends when the records at the end of the file show it; they are read as
+/// [`StreamParser`](crate::agent::StreamParser) reads them. If the records do not show it, a file that
+/// is unchanged for a while counts as an end, with evidence that begins with `inferred`, but never
+/// while a tool or a background task runs. Records that are expected to follow extend the wait: the
+/// lines of hooks to `stable`, the next prompt of a person who stopped the agent to three times as
+/// long, the rest of a record or the verdict on a goal to six times as long. Files may appear later. A
+/// session with a person continues after its first end: each end of a turn is a `TurnCompleted`, the
+/// first one before the `AgentCompleted`, and each failure after the first end an `Error`. A file that
+/// is deleted, replaced, truncated, compressed or unreadable causes one `Warning` and is followed
+/// further; but a task whose `tasks/ID.output` is deleted has ended.
 ///
 /// ```no_run
 /// use td_observe::{AgentRegistry, EventBus, Polling};
@@ -91,7 +90,7 @@ pub struct AgentRegistry {
 }
 
 impl AgentRegistry {
-    /// Without agents, and without a ticker.
+    /// Creates a registry without agents, whose ticker is not started.
     pub fn new(emitter: EventEmitter, polling: Polling) -> Self {
         let shared = Shared {
             emitter,
@@ -104,16 +103,16 @@ impl AgentRegistry {
         }
     }
 
-    /// A new agent, whose output file is part of the next tick: `AgentRegistered`.
+    /// Registers an agent, and emits `AgentRegistered`. The next tick checks its output file.
     ///
     /// # Errors
-    /// `is_invalid_input()` when there is an agent of this name.
+    /// `is_invalid_input()` when an agent of this name exists.
     pub fn register(&self, id: &str, output_file: impl Into<PathBuf>) -> Result<()> {
         let since = self.shared.polling.clock.wall();
         self.register_since(id, output_file.into(), since)
     }
 
-    /// The same of an agent whose turns are reported that end from `since` on.
+    /// Registers an agent whose turns are reported if they end from `since` on.
     pub(super) fn register_since(
         &self,
         id: &str,
@@ -136,8 +135,8 @@ impl AgentRegistry {
         Ok(())
     }
 
-    /// The agent has completed, as the caller knows: emits `AgentCompleted`. False where it is not
-    /// known, or has ended before.
+    /// Records that an agent has completed, as the caller knows, and emits `AgentCompleted`. Returns
+    /// false if the agent is unknown or has ended before.
     pub fn complete(&self, id: &str, result: &str) -> bool {
         let verdict = Verdict::Completed {
             result: result.to_owned(),
@@ -147,8 +146,8 @@ impl AgentRegistry {
             .settle(&mut self.shared.book(), id, verdict, |_| false)
     }
 
-    /// The agent has failed, as the caller knows: emits `AgentFailed`. False where it is not known, or
-    /// has ended before.
+    /// Records that an agent has failed, as the caller knows, and emits `AgentFailed`. Returns false
+    /// if the agent is unknown or has ended before.
     pub fn fail(&self, id: &str, error: &str) -> bool {
         let verdict = Verdict::Failed {
             error: error.to_owned(),
@@ -158,19 +157,19 @@ impl AgentRegistry {
             .settle(&mut self.shared.book(), id, verdict, |_| false)
     }
 
-    /// Forgets an agent: its file is not checked any more, and nothing is reported about it. False
-    /// where it is not known.
+    /// Forgets an agent: its file is not checked any more, and nothing is reported about it. Returns
+    /// false if the agent is unknown.
     pub fn cleanup(&self, id: &str) -> bool {
         self.shared.book().agents.remove(id).is_some()
     }
 
-    /// Returns how far an agent is; `None` where it is not known.
+    /// Returns the progress of an agent; `None` if it is unknown.
     pub fn status(&self, id: &str) -> Option<AgentStatus> {
         let book = self.shared.book();
         book.agents.get(id).map(|entry| entry.status)
     }
 
-    /// Returns how many agents are this far.
+    /// Returns the number of agents with this progress.
     pub fn count(&self, status: AgentStatus) -> usize {
         let book = self.shared.book();
         let entries = book.agents.values();
@@ -182,10 +181,10 @@ impl AgentRegistry {
         self.shared.tick();
     }
 
-    /// Starts the ticker, one thread for all agents; does nothing where it runs.
+    /// Starts the ticker, one thread for all agents; does nothing if it runs.
     ///
     /// # Errors
-    /// When the system has no threads to give.
+    /// When the system cannot start a thread.
     pub fn start_polling(&self) -> Result<()> {
         let mut ticker = self.ticker();
         if ticker.is_none() {
@@ -212,7 +211,7 @@ impl AgentRegistry {
     }
 
     fn ticker(&self) -> MutexGuard<'_, Option<(StopGuard, Handle<()>)>> {
-        // What a panic leaves behind here is whole.
+        // A panic leaves a consistent value.
         self.ticker.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -233,20 +232,20 @@ struct Shared {
 #[derive(Debug, Default)]
 struct Book {
     agents: BTreeMap<String, Entry>,
-    /// The file that is read first in the next tick, because it got nothing in the last one.
+    /// The file that the next tick reads first, because the last tick had no bytes left for it.
     starved: Option<String>,
 }
 
 #[derive(Debug)]
 struct Entry {
     status: AgentStatus,
-    /// `None` while it is checked, and when nothing more is reported of the agent.
+    /// `None` while the file is checked, and once nothing more is reported about the agent.
     file: Option<Box<OutputFile>>,
 }
 
 impl Shared {
     fn book(&self) -> MutexGuard<'_, Book> {
-        // What a panic leaves behind here is whole.
+        // A panic leaves a consistent value.
         self.book.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -281,7 +280,7 @@ impl Shared {
             let mut book = self.book();
             let is_same = |entry: &&mut Entry| entry.status == before;
             let Some(entry) = book.agents.get_mut(&id).filter(is_same) else {
-                // Ended or forgotten meanwhile.
+                // The agent has ended or was forgotten meanwhile.
                 continue;
             };
             entry.file = Some(file);
@@ -301,7 +300,7 @@ impl Shared {
         }
     }
 
-    /// Reports the end of a turn. A failure that is an agent's first end is that end.
+    /// Reports the end of a turn. A failure that is the agent's first end is reported as that end.
     fn report(&self, id: &str, turn: TurnEnd, is_running: bool) {
         match turn {
             TurnEnd::Completed {
@@ -329,8 +328,8 @@ impl Shared {
         }
     }
 
-    /// Reports the end of an agent, unless it was reported: under the lock, so that it is reported
-    /// once. Its file is checked further if `goes_on`.
+    /// Reports the end of an agent once: the caller holds the lock. The file is checked further if
+    /// `goes_on` returns true.
     fn settle(
         &self,
         book: &mut Book,
@@ -360,7 +359,7 @@ impl Shared {
 }
 
 impl Book {
-    /// The agents that are checked, from the one whose turn it is.
+    /// Returns the agents to check, beginning with the starved one.
     fn check_order(&mut self) -> Vec<String> {
         let first = self.starved.take().unwrap_or_default();
         let (before, from): (Vec<_>, Vec<_>) = self

@@ -1,5 +1,5 @@
-//! The files below a directory, listed again and again at little cost: of a directory that has not
-//! changed only the time is asked.
+//! The files below a directory, listed repeatedly at little cost: of an unchanged directory, only its
+//! modification time is read.
 
 use std::collections::HashMap;
 use std::fs;
@@ -9,27 +9,27 @@ use std::path::{Path, PathBuf};
 
 use crate::timestamp::Timestamp;
 
-/// Directories below directories: Codex has `YEAR/MONTH/DAY`, Claude Code `PROJECT/SESSION/subagents`
-/// and below that workflows.
+/// The depth of directories: Codex has `YEAR/MONTH/DAY`, Claude Code `PROJECT/SESSION/subagents` and
+/// workflows below that.
 const DEPTH_MAX: usize = 8;
 
-/// Directories of a tree: years of sessions have a few thousand.
+/// The most directories of a tree: years of sessions have a few thousand.
 const DIRECTORIES_MAX: usize = 20_000;
 
-/// Files of a tree whose names are kept, 200 bytes each.
+/// The most files of a tree whose names are kept, at about 200 bytes each.
 const FILES_MAX: usize = 50_000;
 
-/// A listing this short a time after the last change may lack a change of the same tick of the file
-/// system's clock.
+/// The clock of a file system has ticks: a listing that is read sooner than this after a change may
+/// lack another change of the same tick.
 const SETTLED_MICROS: i64 = 2_000_000;
 
-/// A directory that has not changed for a day is asked every sixth time only: it is a session's or a
-/// day's that is over. The first two levels, where sessions begin, are asked each time.
+/// A directory that has not changed for a day is checked every sixth time only, because its session or
+/// day is over. The first two levels, in which sessions begin, are checked each time.
 const OLD_MICROS: i64 = 24 * 60 * 60 * 1_000_000;
 const OLD_EVERY: u32 = 6;
-const ASKED_DEPTH: usize = 1;
+const CHECKED_DEPTH: usize = 1;
 
-/// The files of a directory that are an agent's, by how their names end.
+/// The extensions of agents' files.
 const EXTENSIONS: [&str; 2] = ["jsonl", "output"];
 
 /// The files and warnings that a search has found.
@@ -40,14 +40,14 @@ pub(super) struct Listed {
     pub warnings: Vec<(PathBuf, String)>,
 }
 
-/// A directory and all that are below it.
+/// A directory and everything below it.
 #[derive(Clone, Debug)]
 pub(super) struct Tree {
     root: PathBuf,
-    /// The name of the directories whose files count; all, where there is none.
+    /// The name of the directories whose files count; `None` for all.
     only_in: Option<&'static str>,
     listings: HashMap<PathBuf, Listing>,
-    /// The number of times it was listed.
+    /// The number of listings.
     count: u32,
 }
 
@@ -55,7 +55,7 @@ pub(super) struct Tree {
 #[derive(Clone, Debug, Default)]
 struct Listing {
     modified: (i64, i64),
-    /// It need not be read again before it changes.
+    /// The directory must not be read again until it changes.
     is_settled: bool,
     files: Vec<PathBuf>,
     directories: Vec<PathBuf>,
@@ -76,18 +76,18 @@ impl Tree {
         &self.root
     }
 
-    /// Returns how many directories it has, as far as is known.
+    /// Returns the number of known directories.
     pub fn directories(&self) -> usize {
         self.listings.len()
     }
 
-    /// Its agents' files, those of a directory in order and before those below. A directory that is
-    /// not there has none yet; what is no file, or a link to nothing, is passed over until it is one;
-    /// links to directories are not followed.
+    /// Lists agents' files: those of a directory in order, before those of its subdirectories. A
+    /// missing directory has none yet. A path that is not a file, or a link to nothing, is skipped
+    /// until it is a file. Links to directories are not followed.
     pub fn list(&mut self, wall: Timestamp, listed: &mut Listed) {
         let mut before = std::mem::take(&mut self.listings);
         let long_ago = wall.micros().saturating_sub(OLD_MICROS);
-        let asks_old = self.count.is_multiple_of(OLD_EVERY);
+        let checks_old = self.count.is_multiple_of(OLD_EVERY);
         self.count = self.count.wrapping_add(1);
         let mut open = vec![(self.root.clone(), 0)];
         let mut count = 0;
@@ -102,7 +102,7 @@ impl Tree {
             }
             let listing = match before.remove(&directory) {
                 Some(listing)
-                    if !asks_old && depth > ASKED_DEPTH && listing.is_old(long_ago)
+                    if !checks_old && depth > CHECKED_DEPTH && listing.is_old(long_ago)
                         || listing.is_of(&directory) =>
                 {
                     listing
@@ -129,12 +129,12 @@ impl Tree {
 }
 
 impl Listing {
-    /// Returns whether it was settled then, and has not changed since.
+    /// Returns whether the listing is settled and the directory had not changed for a day.
     fn is_old(&self, micros: i64) -> bool {
         self.is_settled && self.modified.0 < micros.div_euclid(1_000_000)
     }
 
-    /// Returns whether the directory has not changed since.
+    /// Returns whether the directory has not changed since the listing.
     fn is_of(&self, directory: &Path) -> bool {
         let metadata = fs::metadata(directory);
         let modified = metadata.map(|metadata| (metadata.mtime(), metadata.mtime_nsec()));
@@ -147,7 +147,7 @@ impl Listing {
         wall: Timestamp,
         listed: &mut Listed,
     ) -> io::Result<Self> {
-        // Asked before it is read: a change in between is seen the next time.
+        // The time is read before the entries, so that the next listing notices a change in between.
         let metadata = fs::metadata(directory)?;
         let entries = fs::read_dir(directory)?;
         let seconds = wall
@@ -176,11 +176,11 @@ impl Listing {
             if !counts || !is_agents || listing.files.len() >= FILES_MAX {
                 continue;
             }
-            // Most are files, as the directory shows.
+            // Most entries are files according to the directory.
             if kind.is_file() || path.is_file() {
                 listing.files.push(path);
             } else if !path.is_dir() {
-                // What a link leads to comes without a change of the directory.
+                // The target of a link may appear without a change of the directory.
                 listing.is_settled = false;
                 let message = not_regular_warning(&path);
                 listed.warnings.push((path, message));
@@ -206,7 +206,7 @@ mod tests {
 
     use super::*;
 
-    /// By this clock every directory was changed long ago.
+    /// By this clock, every directory changed long ago.
     const LATER: Timestamp = Timestamp::from_micros(i64::MAX / 2);
 
     fn files(tree: &mut Tree, wall: Timestamp) -> Vec<String> {
@@ -230,7 +230,7 @@ mod tests {
         ] {
             fs::write(at(name), "").unwrap();
         }
-        // A link to a directory above would have no end.
+        // Following a link to a directory above would never end.
         symlink(temp.path(), at("p/loop")).unwrap();
         let mut tree = Tree::new(temp.path().to_owned(), None);
         let all = ["z.jsonl", "p/s.jsonl", "p/s/subagents/agent-1.jsonl"];

@@ -1,40 +1,40 @@
-//! Decides whether an agent is done, by its state and the time since its last output (pure).
+//! Decides whether an agent has ended, from its state and the time since its last output (pure).
 
 use std::time::Duration;
 
 use super::content::is_known;
 use crate::agent::{FollowUp, StreamFormat, StreamStatus};
 
-/// The time for which a record that ends a turn must be the last: the next one may show that background
-/// tasks still run.
+/// The time for which the record that ends a turn must be the last: the next one may show that
+/// background tasks still run.
 pub(super) const HOLD: Duration = Duration::from_secs(1);
 
-/// Number of times the quiet that is evidence elsewhere a human who stopped an agent is given for
-/// the next prompt. Of the pauses in recordings nine in ten are shorter than 30 s.
+/// The factor of the wait for the next prompt after a person stopped the agent. Nine in ten pauses in
+/// recordings are shorter than 30 s.
 const PROMPT_TIMES: u32 = 3;
 
-/// The same for what is certain to come as long as the agent lives: the rest of a record, the
-/// verdict on a goal.
+/// The factor of the wait for records that a living agent certainly writes: the rest of a record, or
+/// the verdict on a goal.
 const CERTAIN_TIMES: u32 = 6;
 
 /// The facts about an agent's output.
 #[derive(Debug)]
 pub(super) struct Facts<'a> {
     pub status: StreamStatus,
-    /// The continuation to expect of an agent in this state.
+    /// The records that the agent is expected to write in this state.
     pub expected: FollowUp,
     pub format: Option<StreamFormat>,
-    /// The part of its records that shows its state.
+    /// The part of the records that shows the state.
     pub evidence: &'a str,
     /// The last answer.
     pub answer: &'a str,
-    /// The error, where the agent reported one.
+    /// The error that the agent reported; empty without one.
     pub error: &'a str,
-    /// The last record is not whole.
+    /// The last record is incomplete.
     pub is_open: bool,
-    /// So many bytes before the end were not read, and may contain tasks that still run.
+    /// The number of bytes that were not read, and may contain tasks that still run.
     pub unread: u64,
-    /// For how long nothing was written.
+    /// The time since the last write.
     pub quiet: Duration,
 }
 
@@ -45,8 +45,8 @@ pub(super) enum Verdict {
     Failed { error: String, evidence: String },
 }
 
-/// Returns how the agent ended, if it has. `stable` is how long a file must be unchanged where its
-/// records do not show it.
+/// Returns how the agent ended, if it has. `stable` is the time for which a file must be unchanged if
+/// its records do not show an end.
 pub(super) fn judge(facts: &Facts<'_>, stable: Duration) -> Option<Verdict> {
     let completed = |evidence: String| {
         Some(Verdict::Completed {
@@ -120,7 +120,7 @@ pub(super) fn judge(facts: &Facts<'_>, stable: Duration) -> Option<Verdict> {
             FollowUp::Wake(after) if is_quiet(after.saturating_add(stable)) => completed(format!(
                 "inferred: {evidence}; it was to be woken after {after:?}, and was not"
             )),
-            // A background task may take as long as it likes.
+            // A background task may run for any time.
             _ => None,
         },
         // A record of an unknown format proves nothing, and neither does text.
@@ -134,7 +134,7 @@ pub(super) fn judge(facts: &Facts<'_>, stable: Duration) -> Option<Verdict> {
                 .then(|| format!("inferred: nothing was written for {needed:?}"))
                 .and_then(completed)
         }
-        // A tool may take as long as it likes.
+        // A tool may run for any time.
         _ => None,
     }
 }

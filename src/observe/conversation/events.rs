@@ -1,27 +1,27 @@
-//! Events of a pane's run for the actions of the agent in it (pure).
+//! Converts the actions of a pane's agent into events of the pane's run (pure).
 
 use super::sub_agents::SubAgentEvent;
 use crate::agent::{AgentEvent, Markers};
 use crate::event::{ExecutionId, PaneId, TdEvent, TurnEvidence};
 
-/// Bytes of an agent's answer that are searched for a marker.
+/// The bytes at the end of an agent's answer that are searched for a marker.
 const ANSWER_BYTES_MAX: usize = 16 * 1024;
 
-/// Turns what one agent did into events.
+/// Converts the actions of one agent into events.
 #[derive(Debug, Default)]
 pub(in crate::observe) struct AgentEventConverter {
-    /// Prompts since it is observed.
+    /// The number of prompts since the observation began.
     turn: u32,
-    /// The end of what the agent has said since the last prompt.
+    /// The end of the agent's answer since the last prompt.
     answer: String,
-    /// The failure that was reported since the last prompt: agents try again, and fail again.
+    /// The failure that was reported since the last prompt: agents retry, and fail again.
     failure: Option<String>,
-    /// It is read off a screen, not from a transcript.
+    /// The actions are read from a screen, not from a transcript.
     is_of_screen: bool,
 }
 
 impl AgentEventConverter {
-    /// Of what an agent's screen shows.
+    /// Creates a converter for actions that are read from a screen.
     pub fn for_screen() -> Self {
         Self {
             is_of_screen: true,
@@ -29,8 +29,8 @@ impl AgentEventConverter {
         }
     }
 
-    /// The event of a pane's run; `None` for what only a reader of files wants to know, and for
-    /// what was reported before.
+    /// Returns the event of a pane's run; `None` for actions that only matter to readers of files, and
+    /// for those that were reported before.
     pub fn convert(
         &mut self,
         event: AgentEvent,
@@ -67,7 +67,7 @@ impl AgentEventConverter {
                 keep_end(&mut self.answer);
                 event
             }
-            // A marker that was asked for says more than how the agent calls the end.
+            // The user's marker takes precedence over the agent's name for the end.
             AgentEvent::TurnCompleted { marker, summary } => {
                 let found = markers.and_then(|markers| markers.last_in(&self.answer));
                 let marker = found.map_or(marker, str::to_owned);
@@ -85,7 +85,7 @@ impl AgentEventConverter {
     }
 }
 
-/// The event of what a sub-agent did.
+/// Returns the event for a sub-agent's action.
 pub(super) fn of_sub_agent(event: SubAgentEvent, id: &ExecutionId, of: &PaneId) -> Option<TdEvent> {
     match event {
         SubAgentEvent::Registered { id: agent_id, file } => Some(TdEvent::AgentRegistered {
@@ -101,7 +101,7 @@ pub(super) fn of_sub_agent(event: SubAgentEvent, id: &ExecutionId, of: &PaneId) 
     }
 }
 
-/// Cuts a text to its end.
+/// Cuts a text to its last bytes.
 fn keep_end(text: &mut String) {
     if text.len() > ANSWER_BYTES_MAX {
         let from = text.len() - ANSWER_BYTES_MAX;

@@ -1,4 +1,4 @@
-//! An agent in a pane, joined to its files: what they say now, as claims and events.
+//! An agent in a pane, joined to its files, whose content becomes claims and events.
 
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -15,20 +15,19 @@ use crate::observe::hook_files::HookFiles;
 use crate::process::RunningAgent;
 use crate::timestamp::Timestamp;
 
-/// Interval in which the file of a conversation is looked for: `/clear` and `/resume` begin another
-/// one.
-const LOCATE_EVERY: Duration = Duration::from_millis(500);
+/// The interval of searches for the file of a conversation: `/clear` and `/resume` start another one.
+const LOCATE_INTERVAL: Duration = Duration::from_millis(500);
 
 /// The news about an agent from one round of reading.
 #[derive(Debug, Default)]
 pub(super) struct ReadResult {
     pub events: Vec<AgentEvent>,
     pub of_sub_agents: Vec<SubAgentEvent>,
-    /// The current claims of its sources, where they have changed.
+    /// The claims of its sources that have changed.
     pub claims: Vec<(StateSource, Option<StateClaim>)>,
     /// The files among which the screen's content decides.
     pub candidates: Vec<PathBuf>,
-    /// Its conversation was found since the last round.
+    /// The conversation was found since the last round.
     pub is_joined: bool,
 }
 
@@ -44,20 +43,19 @@ pub(super) struct Joined {
     /// Events before this time are not reported.
     since: Timestamp,
     located_at: Option<Instant>,
-    /// Where hooks leave what they report, and the session that they report of, where nothing else
-    /// names it.
+    /// The report files of hooks, and the session whose reports count if no other file names it.
     hooks: HookFiles,
-    hooked: Option<String>,
+    hook_session: Option<String>,
     claims: Vec<(StateSource, Option<StateClaim>)>,
     failure: Option<String>,
-    /// Number of turns that have begun.
+    /// The number of turns that have begun.
     turn: u64,
-    /// The conversation that was found was not events of yet.
+    /// The conversation that was found is not reported yet.
     is_new: bool,
 }
 
 impl Joined {
-    /// An agent of which what happens from `since` on is reported.
+    /// Joins an agent to its files. Its actions from `since` on are reported.
     pub fn new(agent: RunningAgent, started: Timestamp, since: Timestamp) -> Self {
         let places = Places::of(&agent);
         let status = places
@@ -73,7 +71,7 @@ impl Joined {
             since,
             located_at: None,
             hooks: HookFiles::of(|name| std::env::var_os(name)),
-            hooked: None,
+            hook_session: None,
             claims: Vec::new(),
             failure: None,
             turn: 0,
@@ -81,29 +79,29 @@ impl Joined {
         }
     }
 
-    /// The file of its conversation.
+    /// Returns the file of the conversation.
     pub fn path(&self) -> Option<&std::path::Path> {
         self.transcript.as_ref().map(Transcript::path)
     }
 
-    /// Returns whether anything of it can be read.
+    /// Returns whether the agent has files that can be read.
     pub fn has_places(&self) -> bool {
         self.places.is_some()
     }
 
-    /// The format of its conversation.
+    /// Returns the format of the conversation.
     pub fn format(&self) -> StreamFormat {
         self.places
             .as_ref()
             .map_or(StreamFormat::Text, Places::format)
     }
 
-    /// Takes the file that the screen's content has decided for.
+    /// Sets the conversation that the screen's content indicates.
     pub fn choose(&mut self, path: PathBuf) {
         self.join(path);
     }
 
-    /// Something else than its transcript says that its turn is over.
+    /// Ends the agent's turn, which another source has found to be over.
     pub fn turn_over(&mut self, wall: Timestamp) -> Vec<AgentEvent> {
         let mut events = Vec::new();
         if let Some(transcript) = &mut self.transcript {
@@ -112,7 +110,7 @@ impl Joined {
         events
     }
 
-    /// Reads what is new.
+    /// Reads the new content of all files.
     pub fn read(&mut self, now: Instant, wall: Timestamp) -> ReadResult {
         let mut result = ReadResult::default();
         let Some(places) = self.places.clone() else {
@@ -122,20 +120,20 @@ impl Joined {
         let status = status.and_then(|status| status.read(&self.agent, wall).cloned());
         let is_due = self
             .located_at
-            .is_none_or(|at| now.saturating_duration_since(at) >= LOCATE_EVERY);
+            .is_none_or(|at| now.saturating_duration_since(at) >= LOCATE_INTERVAL);
         if is_due || self.names_another(status.as_ref().map(|status| status.session_id.as_str())) {
             self.located_at = Some(now);
             match places.locate(&self.agent, status.as_ref(), self.started) {
                 Located::File(path) => self.join(path),
                 Located::Nowhere => {}
-                // The one that is written to is the one that it has.
+                // The newest file is the one that is read already.
                 Located::OneOf(files) if self.path() == files.first().map(PathBuf::as_path) => {}
                 Located::OneOf(files) => result.candidates = files,
             }
-            // The files of hooks of this directory, where no other file names the session.
+            // Reports of hooks in the agent's directory, if no other file names the session.
             let is_named = status.is_some() || self.path().is_some();
             let found = || self.hooks.find(&self.agent.directory, self.started);
-            self.hooked = match is_named || !self.has_hooks() {
+            self.hook_session = match is_named || !self.has_hooks() {
                 true => None,
                 false => found().map(|file| file.session_id),
             };
@@ -181,7 +179,7 @@ impl Joined {
         let hook = self.hook(session);
         let hook_claim = hook.as_ref().and_then(|hook| {
             let mut claim = hook.claim()?;
-            // A tool that waits for its result says more than that something is asked.
+            // The tool that waits for its result describes the question better than a general report.
             let asks = transcript_claim.as_ref().and_then(|it| it.asks.as_ref());
             if hook.is_general() && asks.is_some() {
                 claim.asks = asks.cloned();
@@ -193,7 +191,7 @@ impl Joined {
         result
     }
 
-    /// Returns whether the session is another one than that of the file that is read.
+    /// Returns whether the session differs from that of the file that is read.
     fn names_another(&self, session: Option<&str>) -> bool {
         let name = self.path().and_then(|path| path.file_stem());
         session.is_some_and(|session| name.is_none_or(|name| name != session))
@@ -204,14 +202,15 @@ impl Joined {
         self.agent.program.known() == Some(KnownAgent::Claude)
     }
 
-    /// Returns what hooks have reported of the session that its status file names, else its transcript.
+    /// Returns the last report of hooks about the session that the status file names, else the
+    /// transcript.
     fn hook(&self, session: Option<&str>) -> Option<HookFile> {
         if !self.has_hooks() {
             return None;
         }
         let stem = self.path().and_then(|path| path.file_stem()?.to_str());
-        let session = session.or(stem).or(self.hooked.as_deref())?;
-        // What an earlier process left that was killed says nothing of this one.
+        let session = session.or(stem).or(self.hook_session.as_deref())?;
+        // The report of an earlier process that was killed does not apply to this one.
         let is_its = |file: &HookFile| file.at().is_some_and(|at| at >= self.started);
         self.hooks.read(session).filter(is_its)
     }
@@ -221,8 +220,8 @@ impl Joined {
         if self.path() == Some(&path) {
             return;
         }
-        // An agent writes one conversation at a time: what is older in another one was written
-        // before this one, by whichever agent.
+        // An agent writes one conversation at a time, so records of another conversation from before
+        // this time are not its own.
         let latest = self.transcript.as_ref().and_then(Transcript::latest);
         let after = latest.map(|latest| Timestamp::from_micros(latest.micros() + 1));
         self.since = after.map_or(self.since, |after| after.max(self.since));
@@ -257,7 +256,7 @@ impl Joined {
             StreamStatus::Interrupted => (AgentState::Idle, true),
             StreamStatus::Failed => match self.failure.as_deref().is_some_and(is_limit) {
                 true => (AgentState::Limited, true),
-                // Qwen Code repeats a request that failed and records nothing of it: its title shows
+                // Qwen Code retries a request that failed, and does not record that. Its title shows
                 // whether it still works.
                 false => (
                     AgentState::Error,
@@ -265,7 +264,7 @@ impl Joined {
                 ),
             },
         };
-        // With several tools open, the screen shows which one is asked about.
+        // With several open tools, only the screen shows which one the question is about.
         let mut open = transcript
             .open_tools()
             .chain(self.sub_agents.open_tools())

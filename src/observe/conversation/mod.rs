@@ -1,17 +1,16 @@
-//! The conversations of agents in panes: who runs there, where it writes, and what it writes.
+//! The conversations of agents in panes: finds the agents and their files, and reads these.
 //!
 //! ```text
-//! poller ─active─> reader ──walks──> /proc (process::RunningAgent)
-//!    ^               ├──finds────> status file, transcript (places)
+//! poller ─active─> reader ─searches─> /proc (process::RunningAgent)
+//!    ^               ├──finds───> status file, transcript (places)
 //!    └──claims───────┤
-//!                    └──reads────> transcript ─bytes─> StreamParser (pure) ──> events of the
-//! pane's run
+//!                    └──reads───> transcript ─bytes─> StreamParser (pure) ──> events of the run
 //! ```
 //!
-//! One thread a watched server, `td-agents`, reads for all panes: files may lie on a network that
-//! hangs, which no poller may wait for. It blocks on requests and, while an agent runs, on its
-//! ticker. Files are polled: a file may be written through a symbolic link or on a network, where
-//! no notification comes. Nothing of an agent is ever written, and its keys are not read.
+//! One thread per watched server, `td-agents`, reads for all panes: files may be on a network that
+//! hangs, for which no poller may wait. It blocks on requests and, while an agent runs, on its ticker.
+//! Files are polled, because no notification arrives for a file that is written through a symbolic
+//! link or on a network. It never writes an agent's files and does not read its keys.
 
 mod events;
 mod joined;

@@ -1,6 +1,6 @@
-//! Finds the files in which an agent in a pane tells of itself: its status file and its transcript.
+//! Finds the files that an agent in a pane writes: its status file and its transcript.
 //!
-//! The places were measured on the agents themselves (Claude Code 2.1.330, Codex 0.169, Gemini CLI
+//! The places were determined with the agents themselves (Claude Code 2.1.330, Codex 0.169, Gemini CLI
 //! 0.61, Qwen Code 0.24, aider 0.86, Copilot CLI 1.0).
 
 use std::fs;
@@ -14,24 +14,24 @@ use crate::agent::{KnownAgent, StatusFile, StreamFormat};
 use crate::process::RunningAgent;
 use crate::timestamp::Timestamp;
 
-/// Files of a directory that are looked at: an agent keeps years of sessions in one.
+/// The most files of a directory that are examined; an agent keeps years of sessions in one.
 const FILES_MAX: usize = 20_000;
 
-/// Bytes of a file's first line that are read to learn whose session it is. Codex writes up to 46 KB.
+/// The bytes of a file's first line that are read to identify the session. Codex writes up to 46 KB.
 const HEAD_BYTES_MAX: u64 = 256 * 1024;
 
-/// A session file may be dated this much before its process: clocks of files are coarse.
+/// A session file may be dated this much before its process, because clocks of files are coarse.
 const BEFORE_START_MICROS: i64 = 2_000_000;
 
-/// Where an agent's conversation is.
+/// The place of an agent's conversation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Located {
-    /// In this file: the agent's own files name it.
+    /// This file, which the agent's own files name.
     File(PathBuf),
-    /// In a file that is not there yet.
+    /// A file that does not exist yet.
     Nowhere,
-    /// In one of these, if in any, the newest first: another agent in the same directory may have
-    /// written it. What the screen shows decides.
+    /// One of these, the newest first, or none: another agent in the same directory may have written
+    /// it. The content of the screen decides.
     OneOf(Vec<PathBuf>),
 }
 
@@ -45,20 +45,20 @@ pub(super) struct Places {
 enum Kind {
     /// Claude Code names its session in its status file.
     Claude { config: PathBuf },
-    /// Codex has one rollout a session, in a directory a day.
+    /// Codex has one rollout per session, in one directory per day.
     Codex { sessions: PathBuf },
-    /// Gemini CLI has one file a session, in a directory a project.
+    /// Gemini CLI has one file per session, in one directory per project.
     Gemini { home: PathBuf },
-    /// Qwen Code names the process beside each session.
+    /// Qwen Code has a file beside each session that names the process.
     Qwen { chats: PathBuf },
-    /// aider appends to one file a directory.
+    /// aider appends to one file per directory.
     Aider { history: PathBuf },
-    /// Copilot CLI has a directory a session, with a lock that names the process.
+    /// Copilot CLI has one directory per session, with a lock that names the process.
     Copilot { sessions: PathBuf },
 }
 
 impl Places {
-    /// The places of an agent; `None` for one that keeps no conversation in a file that can be read.
+    /// Returns the places of an agent; `None` if it keeps no conversation in a readable file.
     pub fn of(agent: &RunningAgent) -> Option<Self> {
         let home = agent.home()?;
         let config = |variable: &str, name: &str| {
@@ -90,13 +90,13 @@ impl Places {
             KnownAgent::Copilot => Kind::Copilot {
                 sessions: config("COPILOT_HOME", ".copilot").join("session-state"),
             },
-            // It keeps a database.
+            // opencode keeps a database.
             KnownAgent::Opencode => return None,
         };
         Some(Self { kind })
     }
 
-    /// The format of the conversation.
+    /// Returns the format of the conversation.
     pub fn format(&self) -> StreamFormat {
         match self.kind {
             Kind::Claude { .. } => StreamFormat::ClaudeTranscript,
@@ -113,7 +113,7 @@ impl Places {
         matches!(self.kind, Kind::Claude { .. })
     }
 
-    /// The agent's status file; `None` for an agent that has none.
+    /// Returns the path of the agent's status file; `None` for an agent without one.
     pub fn status_file(&self, agent: &RunningAgent) -> Option<PathBuf> {
         let Kind::Claude { config } = &self.kind else {
             return None;
@@ -121,8 +121,8 @@ impl Places {
         Some(config.join("sessions").join(format!("{}.json", agent.pid)))
     }
 
-    /// Where the agent writes its conversation now. `status` is what its status file says; `since`,
-    /// when the agent was started.
+    /// Returns where the agent writes its conversation now. `status` is the content of its status
+    /// file; `since` is the start of the agent.
     pub fn locate(
         &self,
         agent: &RunningAgent,
@@ -212,7 +212,8 @@ struct CodexSession {
 }
 
 impl CodexSession {
-    /// A sub-agent's session has an object here that names its parent; a person's is a word.
+    /// Returns whether the session is a sub-agent's: it has an object here that names its parent, and
+    /// a person's has a word.
     fn is_sub_agent(&self) -> bool {
         self.source.is_object()
     }
@@ -226,11 +227,11 @@ struct GeminiProjects {
 fn gemini_project(home: &Path, directory: &Path) -> Option<String> {
     let projects: GeminiProjects = read_json(&home.join("projects.json"))?;
     let name = projects.projects.get(directory.to_str()?)?;
-    // A name, not a path: the file is another program's.
+    // Only a plain name is accepted, not a path, because another program writes the file.
     is_plain(name).then(|| name.clone())
 }
 
-/// aider keeps its history in the root of the repository, or where it was started.
+/// Returns aider's history: in the root of the repository, or in the directory of its start.
 fn aider_history(directory: &Path) -> PathBuf {
     let root = directory
         .ancestors()
@@ -238,9 +239,8 @@ fn aider_history(directory: &Path) -> PathBuf {
     root.unwrap_or(directory).join(".aider.chat.history.md")
 }
 
-/// The session that one of these processes has locked: `inuse.PID.lock`, of which a launcher's
-/// child may be the owner. Where there are several, the lock that was made last is of the session
-/// that is open now.
+/// Returns the session that one of these processes has locked with `inuse.PID.lock`. The owner may be
+/// a launcher's child. With several locks, the newest one belongs to the session that is open now.
 fn copilot_session(sessions: &Path, pids: &[u32]) -> Option<PathBuf> {
     let entries = fs::read_dir(sessions).ok()?;
     let directories = entries.take(FILES_MAX).flatten().map(|entry| entry.path());
@@ -254,7 +254,8 @@ fn copilot_session(sessions: &Path, pids: &[u32]) -> Option<PathBuf> {
     locked.max().map(|(_, directory)| directory)
 }
 
-/// A directory as Claude Code and Qwen Code name it: what is no letter or digit is a dash.
+/// Returns the name that Claude Code and Qwen Code give to a directory: all but letters and digits
+/// become dashes.
 fn dashed(directory: &Path) -> String {
     let text = directory.to_string_lossy();
     let dashed = text
@@ -286,7 +287,7 @@ fn one_of(mut files: Vec<PathBuf>) -> Located {
     Located::OneOf(files)
 }
 
-/// When a file was written last.
+/// Returns the time of the last write to a file.
 pub(super) fn modified(file: &Path) -> Option<Timestamp> {
     let metadata = fs::metadata(file).ok()?;
     let micros = metadata.mtime().checked_mul(1_000_000)?;
@@ -295,7 +296,7 @@ pub(super) fn modified(file: &Path) -> Option<Timestamp> {
     ))
 }
 
-/// The files of a directory with this extension that were written since.
+/// Returns the files of a directory with this extension that were written since `since`.
 fn newer_than(directory: &Path, extension: &str, since: Timestamp) -> Vec<PathBuf> {
     let since = Timestamp::from_micros(since.micros().saturating_sub(BEFORE_START_MICROS));
     let Ok(entries) = fs::read_dir(directory) else {
@@ -308,8 +309,8 @@ fn newer_than(directory: &Path, extension: &str, since: Timestamp) -> Vec<PathBu
         .collect()
 }
 
-/// The two latest days for which there are sessions: one may have begun before midnight. Days are named
-/// `YYYY/MM/DD`, which sorts as time does.
+/// Returns the two latest days with sessions, because a session may have begun before midnight. The
+/// names `YYYY/MM/DD` sort chronologically.
 fn latest_days(sessions: &Path) -> Vec<PathBuf> {
     let below = |directory: &Path| {
         let entries = fs::read_dir(directory).into_iter().flatten().flatten();
@@ -333,7 +334,7 @@ fn latest_days(sessions: &Path) -> Vec<PathBuf> {
     days
 }
 
-/// The first line of a file, read as this.
+/// Parses the first line of a file.
 fn head<T: serde::de::DeserializeOwned>(file: &Path) -> Option<T> {
     let mut line = Vec::new();
     let opened = fs::File::open(file).ok()?;

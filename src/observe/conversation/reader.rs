@@ -1,4 +1,4 @@
-//! The thread that reads the conversations of all panes of a server, and what pollers ask of it.
+//! The thread that reads the conversations of all panes of a server, and the handle for pollers.
 
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -19,30 +19,29 @@ use crate::process::RunningAgent;
 use crate::thread::{self, Handle, Panicked, Stop, StopGuard, stop_pair};
 use crate::timestamp::Timestamp;
 
-/// Interval in which the files of agents are looked at: an agent's status is known within half a
-/// second.
+/// The interval of reads of agents' files: an agent's status is known within half a second.
 const TICK: Duration = Duration::from_millis(100);
 
-/// Interval in which the processes of a pane that shows something new are looked through for an
-/// agent, and an agent that was found is looked for again.
+/// The interval of searches for an agent among the processes of a pane, while the pane shows something
+/// new or an agent runs.
 const SEARCH_INTERVAL: Duration = Duration::from_millis(500);
 
-/// Interval in which the processes are looked through after output: at once, and when a program
-/// that was started has become another one.
+/// The number of searches after output: one at once, and one after a started process may have executed
+/// another program.
 const SEARCHES: u8 = 2;
 
-/// Requests that wait: two for each pane of a very busy server. One that finds no room is made
-/// again with the pane's next output.
+/// The capacity of the request queue: two for each pane of a very busy server. A request that finds no
+/// room is repeated with the pane's next output.
 const REQUESTS_MAX: usize = 2048;
 
-/// AgentChange that wait for one poller, which takes them at once. What finds no room is held until
-/// the next tick.
+/// The capacity of a poller's queue of updates, which the poller takes at once. An update that finds
+/// no room is held until the next tick.
 pub(in crate::observe) const UPDATES_MAX: usize = 256;
 
-/// Bytes of a screen that are compared with a conversation.
+/// The bytes of a screen that are compared with conversations.
 const SCREEN_BYTES_MAX: usize = 64 * 1024;
 
-/// Asks for the conversations of panes; cheap to clone.
+/// Sends requests to the reader; cheap to clone.
 #[derive(Clone, Debug, Default)]
 pub(in crate::observe) struct Conversations(Option<Sender<Request>>);
 
@@ -54,38 +53,38 @@ pub(in crate::observe) struct ConversationReader {
     thread: Handle<()>,
 }
 
-/// AgentChange for a poller about the agent in one of its panes.
+/// An update for a poller about the agent in one of its panes.
 #[derive(Debug)]
 pub(in crate::observe) struct AgentUpdate {
     pub pane: PaneId,
     pub news: AgentChange,
 }
 
-/// A change of an agent or of what its sources claim.
+/// A change of an agent, or of the claims of its sources.
 #[derive(Debug)]
 pub(in crate::observe) enum AgentChange {
-    /// An agent runs there; whether it keeps a conversation in a file.
+    /// An agent runs in the pane.
     Started {
         program: AgentProgram,
         has_places: bool,
     },
-    /// Its conversation is found, and read.
+    /// The agent's conversation is found and read.
     ConversationFound,
-    /// The current claims of its sources, where they have changed.
+    /// The claims of the agent's sources that have changed.
     Claims(Vec<(StateSource, Option<StateClaim>)>),
     /// The reader needs the text of the screen.
     ScreenRequested,
-    /// No agent runs there any more.
+    /// The agent has ended.
     Ended,
 }
 
-/// Where events and news of a pane go.
+/// The recipient of a pane's events and updates.
 #[derive(Clone, Debug)]
 pub(in crate::observe) struct ConversationSink {
     pub emitter: EventEmitter,
-    /// The markers that end a turn, where configured: an answer may hold it.
+    /// The markers that end a turn, if configured: an answer may contain one.
     pub markers: Option<Markers>,
-    /// Until when an earlier observer has reported the conversation.
+    /// The time up to which an earlier observer has reported the conversation.
     pub reported_until: Option<Timestamp>,
     pub news: Sender<AgentUpdate>,
 }
@@ -100,9 +99,9 @@ enum Request {
     },
     /// The text of a screen, as requested.
     Screen { pane: PaneId, text: String },
-    /// Something else than the transcript says that the agent's turn is over.
+    /// A source other than the transcript shows that the agent's turn is over.
     TurnOver { pane: PaneId },
-    /// The pane is gone, or another poller's.
+    /// The pane is gone, or belongs to another poller.
     Forget { pane: PaneId },
 }
 
@@ -110,7 +109,7 @@ impl ConversationReader {
     /// Starts the thread.
     ///
     /// # Errors
-    /// When the system has no thread to give.
+    /// When the system cannot start a thread.
     pub fn start(clock: Clock) -> Result<Self> {
         let (requests, received) = bounded(REQUESTS_MAX);
         let (running, stop) = stop_pair();
@@ -127,16 +126,15 @@ impl ConversationReader {
         })
     }
 
-    /// Returns what conversations are asked for through.
+    /// Returns the handle for requests.
     pub fn conversations(&self) -> Conversations {
         Conversations(Some(self.requests.clone()))
     }
 
-    /// Ends the thread, or leaves it when it does not end by then: a file may lie on a network that
-    /// hangs.
+    /// Ends the thread, or abandons it at the deadline: a file may be on a network that hangs.
     ///
     /// # Errors
-    /// When it had panicked.
+    /// When the thread has panicked.
     pub fn shutdown(self, deadline: Instant) -> Result<(), Panicked> {
         drop(self.running);
         match self.thread.join_deadline(deadline) {
@@ -150,12 +148,12 @@ impl ConversationReader {
 }
 
 impl Conversations {
-    /// Returns whether conversations are read at all.
+    /// Returns whether conversations are read.
     pub fn are_read(&self) -> bool {
         self.0.is_some()
     }
 
-    /// A pane shows something new; `pid` is the program that tmux started in it.
+    /// Notes that a pane shows something new; `pid` is the program that tmux started in it.
     pub fn active(&self, pane: &PaneId, pid: u32, recipient: &ConversationSink) {
         self.send(|| Request::Active {
             pane: pane.clone(),
@@ -164,7 +162,7 @@ impl Conversations {
         });
     }
 
-    /// Passes on the text of a pane's screen, as requested.
+    /// Sends the requested text of a pane's screen.
     pub fn screen(&self, pane: &PaneId, mut text: String) {
         if text.len() > SCREEN_BYTES_MAX {
             let end = (0..=SCREEN_BYTES_MAX)
@@ -178,19 +176,19 @@ impl Conversations {
         });
     }
 
-    /// Something else than its transcript says that the turn of a pane's agent is over.
+    /// Reports that a source other than the transcript shows the end of the agent's turn.
     pub fn turn_over(&self, pane: &PaneId) {
         self.send(|| Request::TurnOver { pane: pane.clone() });
     }
 
-    /// A pane is gone, or another poller's.
+    /// Forgets a pane that is gone, or belongs to another poller.
     pub fn forget(&self, pane: &PaneId) {
         self.send(|| Request::Forget { pane: pane.clone() });
     }
 
     fn send(&self, request: impl FnOnce() -> Request) {
-        // What finds no room is asked for again with the next output, and a pane whose poller is
-        // gone is forgotten with its next news.
+        // A request that finds no room is repeated with the next output, and a pane whose poller is
+        // gone is forgotten with its next update.
         if let Some(requests) = &self.0 {
             let _ = requests.try_send(request());
         }
@@ -200,17 +198,17 @@ impl Conversations {
 struct Reader {
     clock: Clock,
     panes: HashMap<PaneId, ObservedPane>,
-    /// When the files are looked at next; `None` while no agent runs.
+    /// The time of the next read of the files; `None` while no agent runs.
     ticks: Option<Instant>,
 }
 
-/// A pane.
+/// A pane and its agent.
 struct ObservedPane {
     pid: u32,
     recipient: ConversationSink,
-    /// When its processes were looked through last.
+    /// The last search of the pane's processes.
     searched_at: Option<Instant>,
-    /// The number of searches of its processes that are left.
+    /// The number of searches that are left.
     searches: u8,
     joined: Option<Joined>,
     candidates: Vec<PathBuf>,
@@ -299,13 +297,13 @@ impl ObservedPane {
         self.searches > 0 || self.joined.is_some() || !self.held.is_empty()
     }
 
-    /// Captures through the processes of the pane, where that is due.
+    /// Searches the processes of the pane for an agent, if that is due.
     fn search(&mut self, now: Instant, wall: Timestamp) {
         let is_due = |at: Instant| now.saturating_duration_since(at) >= SEARCH_INTERVAL;
         if !self.searched_at.is_none_or(is_due) {
             return;
         }
-        // An agent that is gone shows it: its shell prints a prompt.
+        // The end of an agent is noticed without a search, because its shell prints a prompt.
         let is_there = self
             .joined
             .as_ref()
@@ -332,8 +330,8 @@ impl ObservedPane {
         let Some(agent) = found else { return };
         let age = i64::try_from(agent.age().as_micros()).unwrap_or(0);
         let started = Timestamp::from_micros(wall.micros().saturating_sub(age));
-        // Of an agent that was there before the pane was observed, what it did then is not
-        // reported, but what it did while no observer was there.
+        // Of an agent that ran before the first search, only actions that no earlier observer has
+        // reported are reported.
         let since = match is_first_search {
             true => {
                 let reported = self.recipient.reported_until;
@@ -349,7 +347,7 @@ impl ObservedPane {
         self.joined = Some(joined);
     }
 
-    /// Reports what was result; false when the poller is gone.
+    /// Reports the result of a read. Returns false when the poller is gone.
     fn report(&mut self, pane: &PaneId, result: ReadResult) -> bool {
         if result.is_joined {
             self.held.push(AgentChange::ConversationFound);
@@ -384,7 +382,7 @@ impl ObservedPane {
         true
     }
 
-    /// Chooses among the files that may be the conversation by what the screen shows.
+    /// Chooses among the candidate files by the content of the screen.
     fn choose(&mut self, screen: &str) {
         let candidates = std::mem::take(&mut self.candidates);
         let Some(joined) = &mut self.joined else {

@@ -1,4 +1,4 @@
-//! Tells by what a screen shows which of several files is the conversation on it.
+//! Chooses among several files the conversation that a screen shows.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -7,17 +7,17 @@ use crate::agent::{AgentEvent, StreamFormat, StreamParser};
 use crate::observe::file_bytes::read_at;
 use crate::timestamp::Timestamp;
 
-/// Bytes of a file's end that are read for its last messages.
+/// The bytes of a file's end that are read for its last messages.
 const TAIL_BYTES: u64 = 256 * 1024;
 
-/// Messages of a file that are looked for on the screen.
+/// The most messages of a file that are searched on the screen.
 const MESSAGES: usize = 16;
 
-/// Letters and digits of a message that are looked for: a message of fewer tells little.
+/// The letters and digits of a message that are compared; fewer than the minimum prove little.
 const LETTERS: usize = 40;
 const LETTERS_MIN: usize = 4;
 
-/// The file of which the lowest message on the screen is that no other one has; `None` where the screen
+/// Returns the file with the lowest message on the screen that no other file has; `None` if the screen
 /// shows none of them.
 pub(super) fn choose(files: &[PathBuf], format: StreamFormat, screen: &str) -> Option<PathBuf> {
     let messages: Vec<Vec<String>> = files
@@ -27,7 +27,7 @@ pub(super) fn choose(files: &[PathBuf], format: StreamFormat, screen: &str) -> O
     lowest(&messages, &letters(screen)).map(|at| files[at].clone())
 }
 
-/// Which of these conversations has the message that stands lowest on the screen and is in no other.
+/// Returns the conversation with the lowest message on the screen that no other conversation has.
 fn lowest(conversations: &[Vec<String>], screen: &str) -> Option<usize> {
     let places = conversations.iter().enumerate().filter_map(|(at, own)| {
         let others = || {
@@ -44,8 +44,8 @@ fn lowest(conversations: &[Vec<String>], screen: &str) -> Option<usize> {
     places.max().map(|(_, at)| at)
 }
 
-/// Where a message stands on the screen, if it does. A long one may have scrolled: its beginning or
-/// its end is there.
+/// Returns the position of a message on the screen. Of a long message, only the beginning or the end
+/// may be visible.
 fn place(message: &str, screen: &str) -> Option<usize> {
     let count = message.chars().count();
     if count < LETTERS_MIN {
@@ -59,7 +59,8 @@ fn place(message: &str, screen: &str) -> Option<usize> {
     screen.rfind(&end).or_else(|| screen.rfind(&begin))
 }
 
-/// A text without what a screen changes: blanks, line ends, frames and Markdown.
+/// Returns a text without the characters that a screen changes: blanks, line ends, frames and
+/// Markdown.
 fn letters(text: &str) -> String {
     text.chars().filter(|c| c.is_alphanumeric()).collect()
 }
@@ -72,7 +73,7 @@ fn last_messages(file: &Path, format: StreamFormat) -> Vec<String> {
     StreamParser::of(format).push(&bytes, Timestamp::default(), &mut events);
     let messages = events.into_iter().rev().filter_map(|event| match event {
         AgentEvent::PromptSent { prompt_summary, .. } => Some(letters(&prompt_summary)),
-        // Short answers are the same in many conversations, of which not all are known.
+        // Short answers occur in many conversations, of which not all are known.
         AgentEvent::TokenReceived { token } => {
             Some(letters(&token)).filter(|letters| letters.chars().count() >= LETTERS)
         }

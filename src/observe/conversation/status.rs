@@ -1,4 +1,4 @@
-//! The status file of an agent, which is read again when it has changed.
+//! The status file of an agent, read again after each change.
 
 use std::fs::{self, Metadata};
 use std::io::Read;
@@ -9,15 +9,15 @@ use crate::agent::{STATUS_BYTES_MAX, StatusFile};
 use crate::process::RunningAgent;
 use crate::timestamp::Timestamp;
 
-/// The age at which a change is sure to differ in time from the next one: the clock of files moves
-/// every 4 to 10 milliseconds.
+/// The age from which the time of a change differs from that of the next one: the clock of files
+/// advances every 4 to 10 milliseconds.
 const SETTLED_MICROS: i64 = 50_000;
 
 /// The state that an agent reports about itself.
 #[derive(Debug)]
 pub(super) struct Status {
     path: PathBuf,
-    /// Which change was read last.
+    /// The change that was read last.
     seen: Option<Change>,
     content: Option<StatusFile>,
 }
@@ -57,7 +57,7 @@ impl Status {
         }
     }
 
-    /// Returns what it says now; `None` where there is no file, or another process wrote it.
+    /// Returns the current content; `None` if there is no file or another process wrote it.
     pub fn read(&mut self, agent: &RunningAgent, now: Timestamp) -> Option<&StatusFile> {
         let change = fs::metadata(&self.path)
             .ok()

@@ -1,4 +1,4 @@
-//! The sub-agents of an agent in a pane: each has a transcript of its own, which says how it ends.
+//! The sub-agents of an agent in a pane: each has a transcript of its own, which shows its end.
 //!
 //! Claude Code 2.1.330 writes them to `SESSION/subagents/agent-ID.jsonl`, beside `SESSION.jsonl`.
 
@@ -11,30 +11,29 @@ use super::transcript::Transcript;
 use crate::agent::{AgentEvent, StreamFormat, StreamStatus};
 use crate::timestamp::Timestamp;
 
-/// Sub-agents that are followed at once; further ones are followed once others have ended.
+/// The most sub-agents that are followed at once; others follow when some of these have ended.
 const FOLLOWED_MAX: usize = 64;
 
-/// Files of a directory that are looked at.
+/// The most files of a directory that are examined.
 const FILES_MAX: usize = 10_000;
 
 /// The sub-agents of one conversation.
 #[derive(Debug, Default)]
 pub(super) struct SubAgents {
-    /// By id; `None` for one that has ended, or had ended before it was seen.
+    /// Transcripts by id; `None` for a sub-agent that has ended.
     known: HashMap<String, Option<Transcript>>,
 }
 
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum SubAgentEvent {
-    /// It was sent out; its output file.
+    /// A sub-agent was started, with this output file.
     Registered { id: String, file: String },
-    /// It has ended: [`AgentEvent::AgentCompleted`] or [`AgentEvent::AgentFailed`].
+    /// A sub-agent has ended: [`AgentEvent::AgentCompleted`] or [`AgentEvent::AgentFailed`].
     Ended { id: String, how: AgentEvent },
 }
 
 impl SubAgents {
-    /// Captures for new sub-agents beside the conversation in this file. Of those that were there
-    /// before `since`, nothing is reported.
+    /// Finds new sub-agents beside a conversation's file. Those from before `since` are not reported.
     pub fn find(&mut self, conversation: &Path, since: Timestamp, events: &mut Vec<SubAgentEvent>) {
         let directory = conversation.with_extension("").join("subagents");
         let Ok(entries) = fs::read_dir(directory) else {
@@ -54,7 +53,7 @@ impl SubAgents {
                 self.known.insert(id, None);
                 continue;
             }
-            // Its first record is older than the file's last change: all of it is new.
+            // The records may be older than the file's last change, but all of them are new.
             let transcript =
                 Transcript::new(path, StreamFormat::ClaudeTranscript, Timestamp::default());
             self.known.insert(id.clone(), Some(transcript));
@@ -62,7 +61,7 @@ impl SubAgents {
         }
     }
 
-    /// Reads what they have written.
+    /// Reads the new records of all sub-agents.
     pub fn read(&mut self, now: Timestamp, events: &mut Vec<SubAgentEvent>) {
         for (id, known) in &mut self.known {
             let Some(transcript) = known else { continue };
@@ -91,7 +90,7 @@ impl SubAgents {
         }
     }
 
-    /// The tools of theirs that wait for their results: names and arguments.
+    /// Returns the names and arguments of the sub-agents' tools that wait for their results.
     pub fn open_tools(&self) -> impl Iterator<Item = (&str, &str)> {
         let followed = self.known.values().flatten();
         followed.flat_map(Transcript::open_tools)
@@ -102,7 +101,7 @@ impl SubAgents {
     }
 }
 
-/// The id of the sub-agent whose transcript has this name.
+/// Returns the id of the sub-agent whose transcript has this name.
 fn id_of(name: &str) -> Option<&str> {
     let id = name.strip_prefix("agent-")?.strip_suffix(".jsonl")?;
     (!id.is_empty()).then_some(id)

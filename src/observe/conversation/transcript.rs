@@ -1,7 +1,7 @@
-//! Follows the file of a conversation: what was added becomes events, once and in order.
+//! Follows the file of a conversation: added records become events, once and in order.
 //!
-//! Of a file that was there before, the end is read without a word, to learn in which state the agent
-//! is; a file of a gigabyte is not read whole.
+//! Of a file that existed before, the end is read without reporting it, to find the agent's state; a
+//! file of a gigabyte is not read completely.
 
 use std::fs::File;
 use std::io;
@@ -14,44 +14,44 @@ use crate::agent::{AgentEvent, StreamFormat, StreamParser, StreamStatus};
 use crate::observe::file_bytes::read_at;
 use crate::timestamp::Timestamp;
 
-/// Bytes of a file that are read at once.
+/// The most bytes of a file that are read at once.
 const PIECE_BYTES_MAX: u64 = 1024 * 1024;
 
-/// Bytes before the first reported line that are read to learn in which state the agent is.
+/// The bytes before the first reported line that are read to find the agent's state.
 const BEFORE_BYTES_MAX: u64 = 1024 * 1024;
 
 /// Distance from the end within which the first reported line is searched.
 const TAIL_BYTES_MAX: u64 = 16 * 1024 * 1024;
 
-/// Time for which nothing must be added for what was written last to be complete: agents write the
-/// parts of a message at once.
+/// The time without additions after which the last record counts as complete: agents write the parts
+/// of a message together.
 const QUIET_MICROS: i64 = 300_000;
 
 /// A conversation in a file.
 #[derive(Debug)]
 pub(super) struct Transcript {
     path: PathBuf,
-    /// Which file it is, and how far it was read.
+    /// The identity of the file (device and inode), and the position up to which it was read.
     identity: Option<(u64, u64)>,
     offset: u64,
     format: StreamFormat,
     parser: StreamParser,
-    /// Lines that are older than this were there before.
+    /// Older lines are not reported.
     since: Timestamp,
-    /// When something was read last, unless what it left open was settled since.
+    /// The time of the last read, until an open record is settled.
     read_at: Option<Timestamp>,
-    /// The time of the latest record that was read, where records have one.
+    /// The time of the latest record, if records have times.
     latest: Option<Timestamp>,
-    /// The file was replaced, and what it had before is written once more; what was known then.
+    /// The state from before the file was replaced, while its former content is written again.
     rewritten: Option<StreamStatus>,
-    /// Something was reported since the file was opened.
+    /// An event was reported since the file was opened.
     is_reported: bool,
-    /// The turn that may have ended before is one of which nothing is reported.
+    /// The turn that may have ended began before `since`, so its end is not reported.
     has_old_turn: bool,
 }
 
 impl Transcript {
-    /// A conversation of which what was written since is reported.
+    /// Creates a transcript whose records are reported if they were written from `since` on.
     pub fn new(path: PathBuf, format: StreamFormat, since: Timestamp) -> Self {
         Self {
             path,
@@ -72,41 +72,41 @@ impl Transcript {
         &self.path
     }
 
-    /// The time of the latest record that was read, where records have times.
+    /// Returns the time of the latest record, if records have times.
     pub fn latest(&self) -> Option<Timestamp> {
         self.latest
     }
 
-    /// In which state its records leave the agent.
+    /// Returns the state of the agent after its last record.
     pub fn status(&self) -> StreamStatus {
         let read = || self.parser.status();
         self.rewritten.unwrap_or_else(read)
     }
 
-    /// Returns what it says of that.
+    /// Returns the evidence for the state.
     pub fn evidence(&self) -> &str {
         self.parser.evidence()
     }
 
-    /// The tools that wait for their results: names and arguments.
+    /// Returns the names and arguments of the tools that wait for their results.
     pub fn open_tools(&self) -> impl Iterator<Item = (&str, &str)> {
         self.parser.open_tools()
     }
 
-    /// Nothing more is written: how it ended.
+    /// Ends the conversation, because nothing more is written.
     pub fn finish(&mut self, now: Timestamp, events: &mut Vec<AgentEvent>) {
         self.parser.finish(now, events);
     }
 
-    /// Something else than its records says that the turn is over.
+    /// Ends the turn, which another source has found to be over.
     pub fn turn_over(&mut self, now: Timestamp, events: &mut Vec<AgentEvent>) {
-        // The end of a turn of which nothing was reported is not reported either.
+        // The end of a turn is not reported if nothing else of it was.
         if self.is_reported && self.rewritten.is_none() {
             self.parser.end_turn(now, events);
         }
     }
 
-    /// Reads what was added; the events of it, and whether there is more to read.
+    /// Reads the added records. Returns whether there is more to read.
     pub fn read(&mut self, now: Timestamp, events: &mut Vec<AgentEvent>) -> io::Result<bool> {
         let metadata = std::fs::metadata(&self.path)?;
         let identity = (metadata.dev(), metadata.ino());
@@ -114,7 +114,7 @@ impl Transcript {
         if is_known && metadata.len() == self.offset {
             let is_quiet = |at: &mut Timestamp| now.micros() - at.micros() >= QUIET_MICROS;
             if self.read_at.take_if(is_quiet).is_some() {
-                // What was written once more is complete.
+                // The rewritten content is complete.
                 self.rewritten = None;
                 self.parser.flush_idle(now, events);
             }
@@ -134,8 +134,7 @@ impl Transcript {
         let mut piece = read_at(&file, self.offset, left.min(PIECE_BYTES_MAX))?;
         let mut new = 0;
         if self.rewritten.is_some() {
-            // Nothing is reported twice: what is no later than what was read is passed over, a
-            // whole line at a time.
+            // Records that are not later than those read before are skipped, in whole lines.
             if let Some(end) = memchr::memrchr(b'\n', &piece) {
                 piece.truncate(end + 1);
             }
@@ -150,7 +149,7 @@ impl Transcript {
         self.offset += piece.len() as u64;
         let before = events.len();
         self.parser.push(&piece[new..], now, events);
-        // A prompt shows that the turn before it has ended, which was before.
+        // A prompt implies the end of the turn before it, which began before `since`.
         if events.len() > before && std::mem::take(&mut self.has_old_turn) {
             let is_prompt = |event: &AgentEvent| matches!(event, AgentEvent::PromptSent { .. });
             let old = events[before..].iter().position(is_prompt).unwrap_or(0);
@@ -162,11 +161,11 @@ impl Transcript {
         Ok(self.offset < metadata.len())
     }
 
-    /// Reads, without reporting it, what stands before the first line that is new.
+    /// Reads the records before the first new line without reporting them.
     fn begin(&mut self, file: &File, bytes: u64) -> io::Result<()> {
         let start = bytes.saturating_sub(TAIL_BYTES_MAX);
         let tail = read_at(file, start, bytes - start)?;
-        // Begun in the middle of a line, its rest is no line.
+        // Skip a partial line.
         let skipped = match start {
             0 => 0,
             _ => memchr::memchr(b'\n', &tail).map_or(tail.len(), |end| end + 1),
@@ -176,7 +175,7 @@ impl Transcript {
         let new = start + new as u64;
         let from = new.saturating_sub(BEFORE_BYTES_MAX).max(start);
         let before = &tail[(from - start) as usize..(new - start) as usize];
-        // Begun in the middle of a line, its rest is no record.
+        // Skip a partial line.
         let cut = match from {
             0 => 0,
             _ => memchr::memchr(b'\n', before).map_or(before.len(), |at| at + 1),
@@ -196,7 +195,8 @@ struct Dated<'a> {
     timestamp: Option<&'a str>,
 }
 
-/// Where the first line begins whose time is new; lines without a time belong to the line before them.
+/// Returns the position of the first line whose time is new. A line without a time belongs to the line
+/// before it.
 pub(in crate::observe) fn first_line(text: &[u8], is_new: impl Fn(Timestamp) -> bool) -> usize {
     let mut at = 0;
     while at < text.len() {
@@ -209,7 +209,7 @@ pub(in crate::observe) fn first_line(text: &[u8], is_new: impl Fn(Timestamp) -> 
     text.len()
 }
 
-/// The time of the last line that has one.
+/// Returns the time of the last line that has one.
 fn last_time(text: &[u8]) -> Option<Timestamp> {
     let mut lines = text.rsplit(|byte| *byte == b'\n');
     lines.find_map(time)
@@ -269,7 +269,7 @@ mod tests {
         let mut transcript = Transcript::new(path.clone(), StreamFormat::GeminiSession, since);
         let (mut events, mut now) = (Vec::new(), since);
         let mut read = |transcript: &mut Transcript, text: &str| {
-            // Another file of the same name, as a program writes that replaces it.
+            // Replaces the file, as some programs do instead of appending.
             let temporary = directory.path().join("new");
             std::fs::write(&temporary, text).unwrap();
             std::fs::rename(&temporary, &path).unwrap();

@@ -37,15 +37,15 @@ const LISTING_INTERVAL: Duration = Duration::from_millis(400);
 /// The interval of checks for ended pollers while the server is idle and no listing is requested.
 const IDLE_INTERVAL: Duration = Duration::from_secs(5);
 
-/// The rounds between two searches for observers, which walk over all processes; an idle server needs
-/// none. An observer that is started in a pane is found within a second.
+/// The number of rounds between two searches for observers, which read all processes; an idle server
+/// needs none. An observer that is started in a pane is found within a second.
 const OBSERVER_ROUNDS: u32 = 2;
 
 /// The capacity of a poller's control channel: the poller reads it within a tick, and a second request
 /// of an immediate poll adds nothing.
 const CONTROL_MESSAGES: usize = 8;
 
-/// The time that a poller has to end: its last capture, and some more.
+/// The time limit for a poller's end: its last capture, and some more.
 const POLLER_END_TIMEOUT: Duration = Duration::from_millis(1500);
 
 /// The name of this program, which identifies panes that run an observer.

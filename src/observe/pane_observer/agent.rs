@@ -1,5 +1,5 @@
-//! The agent in a pane: whether its conversation is reported in place of the pane's rows, its
-//! state, and the snapshots of its screen.
+//! The agent in a pane: its state, its screen's snapshots, and whether its conversation is reported in
+//! place of the pane's rows.
 
 use std::time::{Duration, Instant};
 
@@ -14,14 +14,14 @@ use crate::observe::pane_output::PaneOutput;
 use crate::track::PaneNumbers;
 use crate::track::{Capture, Change};
 
-/// Time for which after an agent has begun to work its conversation is looked for.
-const JOINS: Duration = Duration::from_secs(5);
+/// The time for which the conversation of an agent that has begun to work is searched.
+const JOIN_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// The factor by which searches for an agent are rarer where one runs.
+/// The factor by which searches are less frequent while an agent runs.
 const KNOWN_AGENT_FACTOR: u32 = 8;
 
 impl Pane {
-    /// The title of a pane that is polled: of others, their bytes tell it sooner.
+    /// Takes the title of a polled pane. Streamed panes get it from their bytes, which is faster.
     pub(super) fn update_title(&mut self, title: &str, out: &mut PaneOutput<'_>) {
         if self.title != title {
             title.clone_into(&mut self.title);
@@ -33,7 +33,7 @@ impl Pane {
         }
     }
 
-    /// Reads the agent's state from a capture.
+    /// Reads the agent's state and conversation from a capture.
     pub(super) fn judge(&mut self, capture: &Capture, out: &mut PaneOutput<'_>) {
         if self.states.is_some() {
             self.shown = Some(streamed::screen_of(capture));
@@ -48,26 +48,25 @@ impl Pane {
         self.read_screen(capture, out);
     }
 
-    /// Returns true if an agent is known to run there, if only by its screen: on another host, or in a
-    /// container.
+    /// Returns true if the pane shows an agent, which may run on another host or in a container.
     fn shows_agent(&self) -> bool {
         let states = self.states.as_ref();
         states.is_some_and(AgentStates::shows_agent)
     }
 
-    /// Returns true if the process of an agent was found there.
+    /// Returns true if the process of an agent was found.
     fn has_agent(&self) -> bool {
         let states = self.states.as_ref();
         states.is_some_and(|states| states.program().is_some())
     }
 
-    /// Returns whether its agent's conversation is reported, and with it the ends of turns.
+    /// Returns whether the agent's conversation is reported, and with it the ends of its turns.
     pub(super) fn reads_conversation(&self) -> bool {
         let reading = self.reading.as_deref();
         self.joining == Joining::Joined || reading.is_some_and(Reading::has_turns)
     }
 
-    /// Returns whether its agent's conversation is reported in place of this.
+    /// Returns whether the agent's conversation is reported in place of this change.
     pub(super) fn hides(&self, change: &Change) -> bool {
         let is_hidden = match change {
             Change::Gap { .. } => false,
@@ -93,7 +92,7 @@ impl Pane {
         }
     }
 
-    /// An agent works, and its conversation was not found.
+    /// Gives up the search for the conversation of an agent that works.
     pub(super) fn give_up_joining(&mut self, out: &mut PaneOutput<'_>) {
         if !matches!(self.joining, Joining::Searching(Some(until)) if until <= out.now) {
             return;
@@ -120,12 +119,12 @@ impl Pane {
             AgentState::Working | AgentState::Waiting
         );
         if is_busy && self.joining == Joining::Searching(None) {
-            self.joining = Joining::Searching(Some(out.now + JOINS));
+            self.joining = Joining::Searching(Some(out.now + JOIN_TIMEOUT));
         }
         let is_end = report.claim.state == AgentState::Done;
         let is_shown = matches!(report.source, StateSource::Transcript | StateSource::Screen);
         if is_end && is_shown && !report.claim.is_confirmed {
-            // The transcript does not know it, or lags behind the screen.
+            // The transcript lacks the end of the turn, or lags behind the screen.
             out.notify_turn_over();
         }
         self.read_state(report.claim.state, out);
@@ -149,7 +148,7 @@ impl Pane {
         });
     }
 
-    /// An agent runs in the pane, or none does any more.
+    /// Sets the agent that runs in the pane, and whether it keeps a conversation in a file.
     pub fn agent_runs(&mut self, agent: Option<(AgentProgram, bool)>, out: &mut PaneOutput<'_>) {
         self.joining = match &agent {
             Some((_, true)) => Joining::Searching(None),
@@ -171,33 +170,33 @@ impl Pane {
         }
     }
 
-    /// The conversation of its agent is found.
+    /// Notes that the agent's conversation is found.
     pub fn agent_joined(&mut self) {
         self.joining = Joining::Joined;
     }
 
-    /// Returns whether an agent was looked for there.
+    /// Returns whether the pane was ever searched for an agent.
     pub fn was_searched_for_agent(&self) -> bool {
         self.agent_searched_at.get().is_some()
     }
 
-    /// The program that tmux started in it, where an agent is to be looked for there.
+    /// Returns the pid of the pane's program if a search for an agent is due, and notes the search.
     pub fn begin_agent_search(&self, now: Instant, every: Duration) -> Option<u32> {
-        // That an agent is gone is seen without being asked.
+        // The end of an agent is noticed without a search.
         let every = match self.has_agent() {
             true => every * KNOWN_AGENT_FACTOR,
             false => every,
         };
         let is_due = |at: Instant| now.saturating_duration_since(at) >= every;
-        let wants = self.states.is_some() && self.shape.dead.is_none();
-        if !wants || !self.agent_searched_at.get().is_none_or(is_due) {
+        let is_searchable = self.states.is_some() && self.shape.dead.is_none();
+        if !is_searchable || !self.agent_searched_at.get().is_none_or(is_due) {
             return None;
         }
         self.agent_searched_at.set(Some(now));
         Some(self.shape.pid).filter(|pid| *pid != 0)
     }
 
-    /// Sources of its agent claim something else now.
+    /// Takes changed claims of the agent's sources.
     pub fn agent_claims(
         &mut self,
         claims: Vec<(StateSource, Option<StateClaim>)>,

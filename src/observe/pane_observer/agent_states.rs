@@ -11,11 +11,11 @@ use crate::history::host;
 use crate::tmux::foreground_program;
 use crate::track::{Capture, TerminalNotice};
 
-/// The time that a screen must show a state: between two steps, agents redraw their screens, and show
-/// an empty box for a moment. Seven real agents show none for longer; see also the debouncer.
+/// The time for which a screen must show a state: between two steps, agents redraw their screens, and
+/// briefly show an empty box. Seven real agents show none for longer; see also the debouncer.
 const STATE_PERIOD: Duration = Duration::from_millis(300);
 
-/// The time that a screen must show a question: agents draw a dialogue in steps.
+/// The time for which a screen must show a question: agents draw a dialogue in steps.
 const QUESTION_PERIOD: Duration = Duration::from_millis(200);
 
 /// The state of the agent in one pane.
@@ -264,7 +264,7 @@ fn own_claim(state: AgentState, asks: Option<String>, detail: &str) -> StateClai
     }
 }
 
-/// Returns whether a program shows files, whose text may capture like an agent's screen.
+/// Returns whether a program shows files, whose text may resemble an agent's screen.
 fn shows_files(program: &str) -> bool {
     const PROGRAMS: &[&str] = &[
         "bat", "cat", "emacs", "grep", "head", "hx", "less", "man", "more", "most", "nano", "nvim",

@@ -9,13 +9,14 @@ use crate::observe::pane_output::{Completion, PaneOutput};
 use crate::tmux::PaneState;
 use crate::track::ProcessExit;
 
-/// A pane that showed something new within this time before it vanished may have printed more:
-/// programs print their last lines right before they end.
+/// A pane with output within this time before it vanished may have printed more: programs print their
+/// last lines right before they end.
 const JUST_ACTIVE: Duration = Duration::from_millis(500);
 
-/// tmux learns of the end of a program's terminal before it hears of the program's own end, and what
-/// it knows is seen within a second; one that has closed its terminal and runs on has no status.
-const STATUS_COMES: Duration = Duration::from_secs(2);
+/// The wait for an exit status. tmux notices the end of a program's terminal before the program's
+/// exit, and reports the exit within a second. A program that closes its terminal and continues has
+/// none.
+const STATUS_TIMEOUT: Duration = Duration::from_secs(2);
 
 impl Pane {
     pub(super) fn opened(&mut self, state: &PaneState, out: &mut PaneOutput<'_>) {
@@ -30,18 +31,18 @@ impl Pane {
         });
     }
 
-    /// Returns whether its program has ended, and this is another one in its place.
+    /// Returns whether the program has ended and `pid` is its successor.
     pub fn is_respawned(&self, pid: u32) -> bool {
         self.dead.is_some() && pid != 0 && pid != self.shape.pid
     }
 
-    /// The pane is gone. `server_bytes` is what its server has read by now. How its program ended, and
-    /// its last bytes, may yet come.
+    /// Notes that the pane is gone. `server_bytes` is the number of bytes that its server has read by
+    /// now. The exit status and the last bytes may still arrive.
     pub fn mark_gone(&mut self, server_bytes: Option<u64>, now: Instant) {
         self.gone.get_or_insert((now, server_bytes));
     }
 
-    /// The pane is gone, and all that can be known of it is known.
+    /// Closes a pane that is gone, after everything about it has arrived.
     pub fn close(&mut self, out: &mut PaneOutput<'_>) {
         let (gone_at, server_bytes) = self.gone.unwrap_or((out.now, None));
         let active = self
@@ -59,16 +60,16 @@ impl Pane {
         let next = self.tracker().next_line();
         if self.dead.is_none() {
             let more = match (self.bytes_after, server_bytes) {
-                // The drain read to the end of what tmux had.
+                // The drain has read everything that tmux had.
                 _ if self.stream().is_some() => !all_came,
-                // The server has read nothing since, of any pane.
+                // The server has read nothing since, from any pane.
                 (Some(then), Some(now)) if then == now => false,
-                // It has: perhaps of this pane, unless this one rested while others printed.
+                // It has, perhaps from this pane, unless this one was idle while others printed.
                 (Some(_), Some(_)) => active || !self.others_print,
                 _ => active,
             };
             if more {
-                // The pane took with it what it printed after the last capture, if it did.
+                // Output after the last capture may be lost.
                 out.emit(TdEvent::OutputGap {
                     execution_id: out.execution_id.clone(),
                     pane: self.id.clone(),
@@ -88,13 +89,13 @@ impl Pane {
         self.emit_closed(PaneCloseReason::Closed, self.exit_status(), out);
     }
 
-    /// Nothing of what it printed was seen.
+    /// Notes that all output of the pane is missing.
     pub fn mark_output_missing(&mut self, now: Instant) {
-        // By the bytes that the server has read, some came after the capture.
+        // Makes `close` assume that the server has read bytes after the capture.
         (self.bytes_after, self.last_news) = (Some(0), Some(now));
     }
 
-    /// The pane is another session's from now on, and is reported there from where it was.
+    /// Ends the observation in this session; another session resumes it.
     pub fn leave(&mut self, out: &mut PaneOutput<'_>) {
         self.follow_captures(out);
         self.finish(out);
@@ -115,7 +116,7 @@ impl Pane {
         });
     }
 
-    /// The pane was another session's.
+    /// Resumes the observation in this session.
     pub fn arrive(&mut self, state: &PaneState, out: &mut PaneOutput<'_>) {
         let dead = self.dead;
         self.views = Views::default();
@@ -124,7 +125,7 @@ impl Pane {
         self.gone = None;
     }
 
-    /// Reports what is pending: the observer stops and the pane remains.
+    /// Emits what is pending. The pane continues without an observer.
     pub fn detach(&mut self, out: &mut PaneOutput<'_>) {
         let changes = match &mut self.follow {
             Follow::Captures(polled) => polled.tracker_mut().detach(),
@@ -134,18 +135,18 @@ impl Pane {
         self.finish(out);
     }
 
-    /// Returns what its program exited with, if it has and that is known.
+    /// Returns the exit status of the program, if it has ended and the status is known.
     pub fn exit_status(&self) -> Option<i32> {
         self.death().and_then(ProcessExit::exit_status)
     }
 
-    /// Returns how its program ended: as tmux has it, else as the kernel does.
+    /// Returns how the program ended, according to tmux, else to the kernel.
     pub fn death(&self) -> Option<ProcessExit> {
         let known = self.dead.filter(|dead| dead.exit_status().is_some());
         known.or(self.ended)
     }
 
-    /// The end of its program, as the kernel reports it.
+    /// Takes the program's exit as the kernel reports it.
     pub fn program_ended(&mut self, death: ProcessExit, out: &mut PaneOutput<'_>) {
         self.ended = Some(death);
         if self.dying.is_some() {
@@ -153,13 +154,13 @@ impl Pane {
         }
     }
 
-    /// Returns whether it has shown something new at this moment.
+    /// Returns whether the pane has changed at this time.
     pub fn has_news_of(&self, now: Instant) -> bool {
         self.last_news == Some(now)
     }
 
-    /// The program has ended and tmux keeps the pane: its output is complete. What it exited with tmux
-    /// may know a moment later than that its terminal is closed.
+    /// Handles that the program has ended and tmux keeps the pane: its output is complete. tmux may
+    /// learn the exit status later than the end of the terminal.
     pub(super) fn note_death(&mut self, dead: Option<ProcessExit>, out: &mut PaneOutput<'_>) {
         let Some(mut death) = dead else {
             (self.dead, self.dying) = (None, None);
@@ -172,18 +173,18 @@ impl Pane {
             death = self.ended.unwrap_or(death);
         }
         let since = *self.dying.get_or_insert(out.now);
-        let waits = out.now.saturating_duration_since(since) < STATUS_COMES;
+        let waits = out.now.saturating_duration_since(since) < STATUS_TIMEOUT;
         if death.exit_status().is_some() || !waits {
             self.died(death, out);
         }
     }
 
-    /// When it is not waited for a status any more.
+    /// Returns when the wait for an exit status ends.
     pub(super) fn death_due(&self) -> Option<Instant> {
-        Some(self.dying? + STATUS_COMES)
+        Some(self.dying? + STATUS_TIMEOUT)
     }
 
-    /// A status that has not come by now does not come.
+    /// Completes the output without an exit status, if the wait for it is over.
     pub(super) fn emit_death(&mut self, out: &mut PaneOutput<'_>) {
         if self.death_due().is_some_and(|due| due <= out.now) {
             self.died(self.ended.unwrap_or_default(), out);

@@ -5,11 +5,11 @@ use std::time::Instant;
 /// The state of reading the conversation of the agent in a pane.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Joining {
-    /// There is no agent whose conversation could be read.
+    /// No agent runs whose conversation could be read.
     None,
-    /// It is not found yet; an agent that has not been given anything to do has none. Once it works, it
-    /// is looked for until then.
+    /// The conversation is not found yet. An agent without a prompt has none; once the agent works,
+    /// the search ends at this time.
     Searching(Option<Instant>),
-    /// It is.
+    /// The conversation is found.
     Joined,
 }

@@ -1,4 +1,4 @@
-//! One pane of a watched session: followed by captures or by its bytes, its changes turned into events.
+//! Observes one pane through captures or its bytes, and turns its changes into events.
 
 mod agent;
 pub(super) mod agent_states;
@@ -40,11 +40,12 @@ use crate::track::{
     Capture, Change, PaneNumbers, ProcessExit, RevisionThrottle, Throttled, Tracker,
 };
 
-/// Time for which a line must be unchanged to settle, where captures are irregular: shorter than
+/// The time for which a line must be unchanged to settle if captures are irregular: shorter than
 /// people notice, and longer than most programs take to rewrite what they have just written.
 const SETTLE: Duration = Duration::from_millis(100);
 
-/// Returns how long a line must have stood, between captures in this rhythm: on a grid, for one tick.
+/// Returns how long a line must be unchanged to settle with this schedule. At a fixed interval, one
+/// tick suffices.
 pub(in crate::observe) fn settle_time(schedule: &PollSchedule) -> Duration {
     match schedule {
         PollSchedule::Fixed(_) => Duration::ZERO,
@@ -52,13 +53,13 @@ pub(in crate::observe) fn settle_time(schedule: &PollSchedule) -> Duration {
     }
 }
 
-/// The way in which a pane comes under observation.
+/// The beginning of a pane's observation.
 pub(in crate::observe) enum Begin<'a> {
-    /// It stood there: its screen is the baseline.
+    /// The pane existed before: its screen is the baseline.
     Baseline,
-    /// It has just appeared: it is reported from its first line.
+    /// The pane has just appeared: it is reported from its first line.
     Fresh,
-    /// It was observed before.
+    /// The pane was observed before.
     Resume(&'a ResumePoint),
 }
 
@@ -68,50 +69,50 @@ pub(in crate::observe) struct Pane {
     id: PaneId,
     follow: Follow,
     throttle: RevisionThrottle,
-    /// Its size and its program, as last reported.
+    /// The pane's size and program, as last reported.
     shape: PaneNumbers,
     /// The time for which a line must be unchanged to settle while the pane is polled.
     settle: Duration,
     dead: Option<ProcessExit>,
-    /// The end of its program, as the kernel reports it; tmux comes first.
+    /// The exit that the kernel reported; the one from tmux takes precedence.
     ended: Option<ProcessExit>,
-    /// When its pane was found gone, and what the server had read by then.
+    /// When the pane was found gone, and the bytes that the server had read by then.
     gone: Option<(Instant, Option<u64>)>,
-    /// Since when it is known that its program has ended, and not how.
+    /// When the program was found to have ended, while its exit status is unknown.
     dying: Option<Instant>,
     last_news: Option<Instant>,
-    /// Bytes that the server had read when the pane was last known to show what was seen.
+    /// The bytes that the server had read when the pane was last known to be unchanged.
     bytes_after: Option<u64>,
-    /// The server read bytes while this pane was last known to be unchanged: other panes print.
+    /// The server has read bytes while this pane was unchanged: other panes print.
     others_print: bool,
-    /// In AI mode.
+    /// The turns, in AI mode.
     turns: Option<PaneTurns>,
-    /// Where its agent stands, where that is configured.
+    /// The states of the agent, if configured.
     states: Option<AgentStates>,
-    /// When turns and states are to be looked for in what the bytes have made.
+    /// When the stream's screen is next searched for turns and states.
     judge_at: Option<Instant>,
-    /// Its screen when it was judged last; none where agents are not looked for.
+    /// The screen at the last such search; `None` if agents are not recognized.
     shown: Option<Capture>,
-    /// The pane's title, as far as it is known.
+    /// The last known title of the pane.
     title: String,
     joining: Joining,
-    /// The conversation on its screen, where its agent keeps no transcript.
+    /// Reads the conversation from the screen of an agent that keeps no transcript.
     reading: Option<Box<Reading>>,
-    /// Its rows are reported though its agent's conversation is.
+    /// Rows are reported even if the agent's conversation is.
     shows_screen: bool,
     snapshots: Snapshots,
     pub views: Views,
-    /// When its agent was looked for last.
+    /// The last search for an agent.
     agent_searched_at: Cell<Option<Instant>>,
-    /// Its program has ended, and another one's bytes have come.
+    /// The program has ended, and bytes of another one have arrived.
     has_new_program: bool,
     /// Decides whether its pipe may be opened.
     piping: Piping,
-    /// It is streamed where its pipe is free.
+    /// The pane is streamed when its pipe is free.
     streams: bool,
 }
 
-/// By what a pane is followed.
+/// The source of a pane's lines.
 #[derive(Debug)]
 enum Follow {
     Captures(Box<PolledPane>),
@@ -128,24 +129,24 @@ impl Default for Follow {
 pub(in crate::observe) struct PaneOptions<'a> {
     /// The beginning of the observation.
     pub begin: &'a Begin<'a>,
-    /// The last lines of the baseline that are reported.
+    /// The number of lines of the baseline that are reported.
     pub baseline_lines: usize,
-    /// Time for which a line must have stood to be reported.
+    /// The time for which a line must be unchanged to be reported.
     pub settle: Duration,
-    /// Where turns end, in AI mode.
+    /// The rules for the ends of turns, in AI mode.
     pub turns: Option<&'a TurnRules>,
-    /// The rules by which agents' screens are read, where configured.
+    /// The rules that recognize agents' screens, if configured.
     pub states: Option<&'a StateRules>,
-    /// Rows are reported though an agent's conversation is.
+    /// Rows are reported even if the agent's conversation is.
     pub shows_screen: bool,
-    /// It is streamed where its pipe is free.
+    /// The pane is streamed when its pipe is free.
     pub streams: bool,
     /// The time before which its pipe is not opened.
     pub pipe_after: Option<Instant>,
 }
 
 impl Pane {
-    /// Begins, and says so.
+    /// Opens a pane with its first capture, and emits its first events.
     pub fn open(
         captured: &mut PaneCapture,
         options: PaneOptions<'_>,
@@ -269,14 +270,14 @@ impl Pane {
         streamed || due == Some(TurnTimeout::Rests)
     }
 
-    /// Ends the pane's rest: the caller wants a capture.
+    /// Ends the pane's rest, because the user requests a poll.
     pub fn wake(&mut self, now: Instant) {
         if let Some(turns) = &mut self.turns {
             turns.wake(now);
         }
     }
 
-    /// Takes the numbers of a listing or a capture.
+    /// Takes the pane's numbers from a listing or a capture.
     pub fn update_shape(&mut self, shape: PaneNumbers, out: &mut PaneOutput<'_>) {
         let old = std::mem::replace(&mut self.shape, shape);
         if old.pid != shape.pid && shape.dead.is_none() {
@@ -293,7 +294,7 @@ impl Pane {
         self.handle_reshape(old);
     }
 
-    /// Takes a time at which the pane was certain to show the last capture.
+    /// Takes a time at which the pane still showed the last capture.
     pub fn confirm_unchanged(&mut self, proof: Freshness) {
         let is_newer = match &self.follow {
             Follow::Captures(polled) => polled.was_captured_by(proof.at),

@@ -1,48 +1,48 @@
 //! Decides whether and when a pane's pipe may be opened: the user's own pipe wins (pure).
 //!
 //! A pane has one pipe. Many users bind `pipe-pane -o` to a key: while our pipe is open, that closes
-//! it and opens nothing. So a pipe that another program has closed or taken is left alone for a
-//! while, in which the pane is polled.
+//! it and opens nothing. So a pipe that another program has closed or taken is left alone for a while,
+//! and the pane is polled meanwhile.
 
 use std::time::{Duration, Instant};
 
-/// Time for which the pipe is left to the user after another program has closed ours or its own: time
+/// The time for which the pipe is left to the user after another program has closed ours or its own:
 /// enough to press the key a second time.
-pub(super) const USERS_TURN: Duration = Duration::from_secs(60);
+pub(super) const USER_PERIOD: Duration = Duration::from_secs(60);
 
-/// A pipe that could not be opened is tried again after this time; one whose drain does not come,
-/// after twice the time with each try, up to the minute.
+/// The delay before another try after a pipe could not be opened. It doubles after each drain that
+/// does not connect, up to the maximum.
 const RETRY: Duration = Duration::from_secs(5);
 const RETRY_MAX: Duration = Duration::from_secs(60);
 
-/// Interval in which the listing is asked whether another program's pipe is closed: tmux does not
-/// report it.
-const RECHECK: Duration = Duration::from_secs(5);
+/// The interval of checks for another program's pipe, whose end tmux does not report.
+const RECHECK_INTERVAL: Duration = Duration::from_secs(5);
 
-/// For so long after a drain was lost, tmux may not have noticed, and an open pipe is still ours.
-const NOTICED: Duration = Duration::from_secs(1);
-const RETRY_LOST: Duration = Duration::from_millis(200);
+/// The time after the loss of a drain for which tmux may not have noticed it, so that an open pipe is
+/// still ours.
+const NOTICE_PERIOD: Duration = Duration::from_secs(1);
+const LOST_RETRY: Duration = Duration::from_millis(200);
 
-/// For so long after another program's pipe was found closed, an answer from before its opening may have
-/// said so: on a busy machine, answers about several panes take seconds.
-const STALE: Duration = Duration::from_secs(5);
+/// The time after another program's pipe was found closed for which that may be outdated: the reply
+/// may precede the pipe's opening. On a busy machine, replies about several panes take seconds.
+const STALE_PERIOD: Duration = Duration::from_secs(5);
 
 /// A message to the user about a pane's pipe.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum PipeNews {
-    /// Another program has it, and we had not.
+    /// Another program opened a pipe before we did.
     Taken,
-    /// Another program has closed ours.
+    /// Another program closed ours.
     Closed,
-    /// Another program has replaced ours.
+    /// Another program replaced ours.
     Replaced,
-    /// Another program's pipe is closed.
+    /// Another program's pipe has closed.
     Free,
 }
 
 impl PipeNews {
     pub fn sentence(self, pane: &str) -> String {
-        let seconds = USERS_TURN.as_secs();
+        let seconds = USER_PERIOD.as_secs();
         match self {
             Self::Taken => format!(
                 "pane {pane} is piped by another program (tmux pipe-pane): polling it instead"
@@ -61,20 +61,20 @@ impl PipeNews {
     }
 }
 
-/// The state of a pane's pipe while it is not ours.
+/// The state of a pane's pipe while we do not have it.
 #[derive(Debug)]
 pub(super) struct Piping {
-    /// Another program has it.
+    /// Another program has a pipe open.
     is_foreign: bool,
-    /// Ours was closed in order, and the next capture tells why.
+    /// tmux closed our pipe; the next capture shows why.
     was_closed: bool,
     /// When the drain was lost.
     lost_at: Option<Instant>,
     /// When another program's pipe was last found closed.
     freed_at: Option<Instant>,
-    /// Before that no pipe is opened, and no other program's looked for.
+    /// The time before which no pipe is opened, and none of another program is checked.
     not_before: Option<Instant>,
-    /// Time for which to wait when the next drain does not come.
+    /// The delay after the next drain that does not connect.
     wait: Duration,
 }
 
@@ -94,24 +94,24 @@ impl Default for Piping {
 impl Piping {
     /// Returns whether a pipe may be opened now.
     pub fn may_open(&self, now: Instant) -> bool {
-        !self.is_foreign && !self.was_closed && self.is_time(now)
+        !self.is_foreign && !self.was_closed && self.is_due(now)
     }
 
-    /// Returns whether the listing is to be asked if another program still has the pipe.
+    /// Returns whether the listing must be checked for another program's pipe.
     pub fn needs_recheck(&self, now: Instant) -> bool {
-        self.is_foreign && self.is_time(now)
+        self.is_foreign && self.is_due(now)
     }
 
-    fn is_time(&self, now: Instant) -> bool {
+    fn is_due(&self, now: Instant) -> bool {
         self.not_before.is_none_or(|at| at <= now)
     }
 
-    /// When the answers above change, if nothing comes.
+    /// Returns when the results of the methods above change if nothing happens.
     pub fn deadline(&self) -> Option<Instant> {
         self.not_before
     }
 
-    /// The deadline has passed: what was waited for is asked for with the captures that follow.
+    /// Clears a deadline that has passed; the next captures act on it.
     pub fn handle_timeout(&mut self, now: Instant) {
         self.not_before = self.not_before.filter(|at| *at > now);
     }
@@ -121,18 +121,18 @@ impl Piping {
         self.not_before = Some(at);
     }
 
-    /// Ours is open.
+    /// Notes that our pipe is open.
     pub fn opened(&mut self) {
         (self.is_foreign, self.was_closed) = (false, false);
         (self.lost_at, self.not_before) = (None, None);
     }
 
-    /// And its drain is there.
+    /// Notes that its drain has connected.
     pub fn drain_connected(&mut self) {
         self.wait = RETRY;
     }
 
-    /// The drain does not come. Whether that is the first time since one came.
+    /// Notes that the drain did not connect. Returns whether that is the first time since one did.
     pub fn drain_timed_out(&mut self, now: Instant) -> bool {
         let is_first = self.wait == RETRY;
         self.lost_at = Some(now);
@@ -141,66 +141,66 @@ impl Piping {
         is_first
     }
 
-    /// Ours could not be opened.
+    /// Notes that our pipe could not be opened.
     pub fn cannot_open(&mut self, now: Instant) {
         self.not_before = Some(now + RETRY);
     }
 
-    /// Ours has ended: tmux closed it, or else its drain is lost.
+    /// Notes the end of our pipe: tmux closed it in order, or the drain is lost.
     pub fn ended(&mut self, in_order: bool, now: Instant) {
         self.was_closed = in_order;
         self.lost_at = (!in_order).then_some(now);
     }
 
-    /// Ours was to be opened, and a pipe was there.
+    /// Notes that our pipe was not opened because another one exists.
     pub fn opening_refused(&mut self, now: Instant) -> Option<PipeNews> {
-        if self.lost_at.is_some_and(|at| now < at + NOTICED) {
-            self.not_before = Some(now + RETRY_LOST);
+        if self.lost_at.is_some_and(|at| now < at + NOTICE_PERIOD) {
+            self.not_before = Some(now + LOST_RETRY);
             return None;
         }
         self.note_foreign(now).then_some(PipeNews::Taken)
     }
 
-    /// A capture that was asked for after ours had ended: whether there is a pipe now, and whether
-    /// the pane's program continues.
+    /// Takes the first capture after the end of our pipe: whether a pipe exists, and whether the
+    /// pane's program continues.
     pub fn captured(&mut self, piped: bool, continues: bool, now: Instant) -> Option<PipeNews> {
         if !std::mem::take(&mut self.was_closed) {
             return None;
         }
         match (piped, continues) {
-            // tmux closed it with the program: that is not the user's doing.
+            // tmux closed the pipe with the program, not the user.
             (_, false) => None,
             (true, true) => self.note_foreign(now).then_some(PipeNews::Replaced),
             (false, true) => {
-                self.not_before = Some(now + USERS_TURN);
+                self.not_before = Some(now + USER_PERIOD);
                 Some(PipeNews::Closed)
             }
         }
     }
 
-    /// Returns whether there is a pipe that is not ours.
+    /// Takes from a listing whether a pipe exists, while ours is not open.
     pub fn listed(&mut self, piped: bool, now: Instant) -> Option<PipeNews> {
         if self.was_closed {
             return None;
         }
         if piped {
-            let may_be_ours = self.lost_at.is_some_and(|at| now < at + NOTICED);
-            let was_theirs = self.freed_at.is_some_and(|at| now < at + STALE);
+            let may_be_ours = self.lost_at.is_some_and(|at| now < at + NOTICE_PERIOD);
+            let was_theirs = self.freed_at.is_some_and(|at| now < at + STALE_PERIOD);
             let is_new = !may_be_ours && self.note_foreign(now) && !was_theirs;
             return is_new.then_some(PipeNews::Taken);
         }
         if !std::mem::take(&mut self.is_foreign) {
             return None;
         }
-        self.not_before = Some(now + USERS_TURN);
-        let is_again = self.freed_at.is_some_and(|at| now < at + STALE);
+        self.not_before = Some(now + USER_PERIOD);
+        let is_again = self.freed_at.is_some_and(|at| now < at + STALE_PERIOD);
         self.freed_at = Some(now);
         (!is_again).then_some(PipeNews::Free)
     }
 
-    /// Another program has it. Whether that is new.
+    /// Notes that another program has the pipe. Returns whether that is new.
     fn note_foreign(&mut self, now: Instant) -> bool {
-        self.not_before = Some(now + RECHECK);
+        self.not_before = Some(now + RECHECK_INTERVAL);
         !std::mem::replace(&mut self.is_foreign, true)
     }
 }
@@ -221,7 +221,7 @@ mod tests {
         assert_eq!(piping.captured(false, true, now), Some(PipeNews::Closed));
         assert!(!piping.may_open(now + 59 * SECOND));
         assert!(piping.may_open(now + 60 * SECOND));
-        // The second press, and the third.
+        // The second press of the key, and the third.
         let pressed = now + 2 * SECOND;
         assert_eq!(piping.listed(true, pressed), Some(PipeNews::Taken));
         let closed = now + 50 * SECOND;
@@ -272,7 +272,7 @@ mod tests {
         piping.ended(false, now);
         assert!(piping.may_open(now));
         assert_eq!(piping.opening_refused(now), None);
-        assert!(piping.may_open(now + RETRY_LOST) && !piping.may_open(now));
+        assert!(piping.may_open(now + LOST_RETRY) && !piping.may_open(now));
         assert_eq!(piping.opening_refused(now + SECOND), Some(PipeNews::Taken));
     }
 

@@ -1,5 +1,5 @@
-//! From a pane's captures to events: the tracker finds the changed lines, which are throttled, get
-//! their styles, and are cut where turns end.
+//! From a pane's captures to events: the tracker finds the changed lines, which are throttled, styled,
+//! and split at the ends of turns.
 
 use super::{Follow, Pane};
 use crate::agent::Turn;
@@ -9,7 +9,7 @@ use crate::tmux::{Freshness, PaneCapture, PaneState};
 use crate::track::{Change, Throttled};
 
 impl Pane {
-    /// Takes a capture, and its digest out of it; `deepest` if there is no deeper one.
+    /// Takes a capture, and moves its digest out; `deepest` if no deeper capture is possible.
     pub fn handle_capture(
         &mut self,
         captured: &mut PaneCapture,
@@ -85,7 +85,7 @@ impl Pane {
         let mut turns =
             turns.map_or_else(Vec::new, |turns| turns.handle_changes(&changes, out.now));
         if self.reads_conversation() {
-            // Its agent reports them.
+            // The agent's conversation reports its turns.
             turns.clear();
         }
         if turns.is_empty() {
@@ -114,13 +114,13 @@ impl Pane {
                 self.emit_throttled(vec![Change::Lines { first_line, chunk }], out);
             }
         }
-        // Those whose markers are not among the new lines.
+        // Turns whose markers are not among the new lines.
         for turn in turns {
             self.emit_turn((self.tracker().next_line(), ""), &turn, out);
         }
     }
 
-    /// The lines up to the end of a turn, and that it has ended.
+    /// Emits the lines up to the end of a turn, and the end itself.
     pub(super) fn emit_turn(&mut self, update: (i64, &str), turn: &Turn, out: &mut PaneOutput<'_>) {
         self.finish(out);
         let styles = self.styles(update.0, update.1);
@@ -134,7 +134,7 @@ impl Pane {
         }
     }
 
-    /// Emits a change as an event: for the log as well, or for live subscribers only.
+    /// Emits a change as an event, for all subscribers or for live ones only.
     pub(super) fn emit_one(&self, throttled: Throttled, out: &mut PaneOutput<'_>) {
         let (change, is_logged) = match throttled {
             Throttled::Logged(change) => (change, true),
@@ -197,8 +197,8 @@ impl Pane {
         out.emit_lines(event, is_logged);
     }
 
-    /// Styles of lines of a streamed pane, looked up when the lines are emitted. A line that has
-    /// changed since has none.
+    /// Returns the styles of a streamed pane's lines at the time of the emit. A line that has changed
+    /// since has none.
     pub(super) fn styles(&self, first_line: i64, text: &str) -> Styles {
         match &self.follow {
             Follow::Captures(_) => Styles::default(),
@@ -207,7 +207,7 @@ impl Pane {
     }
 }
 
-/// So many lines, and those behind them.
+/// Splits a chunk after `count` lines.
 fn split_lines(chunk: &str, count: u64) -> (&str, &str) {
     let last = usize::try_from(count)
         .ok()

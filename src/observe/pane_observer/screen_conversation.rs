@@ -1,4 +1,4 @@
-//! The conversation of an agent that keeps no transcript, read off its screen.
+//! The conversation of an agent that keeps no transcript, read from its screen.
 
 use super::Pane;
 use crate::agent::{AgentEvent, AgentState, ScreenReader};
@@ -6,7 +6,7 @@ use crate::observe::pane_output::PaneOutput;
 use crate::track::Capture;
 
 impl Pane {
-    /// Reads the conversation from a capture. The rows of a program that is not full-screen are lines.
+    /// Reads the conversation from a capture of a full-screen program; other programs print lines.
     pub(super) fn read_screen(&mut self, capture: &Capture, out: &mut PaneOutput<'_>) {
         if !capture.alternate || capture.dead.is_some() {
             return;
@@ -31,9 +31,9 @@ impl Pane {
         self.read(out, |reader, events| reader.handle_timeout(now, events));
     }
 
-    /// The agent is in this state now.
+    /// Takes a change of the agent's state, which may end its turn.
     pub(super) fn read_state(&mut self, state: AgentState, out: &mut PaneOutput<'_>) {
-        // While it waits, what it asks for stands among its rows.
+        // While an agent waits, its question is among the rows of its answer.
         if !matches!(state, AgentState::Working | AgentState::Waiting) {
             self.read(out, ScreenReader::end_turn);
         }

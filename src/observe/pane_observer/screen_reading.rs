@@ -7,20 +7,20 @@ use crate::agent::{AgentProgram, Markers, ScreenReader};
 use crate::observe::conversation::AgentEventConverter;
 use crate::track::Capture;
 
-/// Time for which a screen is held before it is read. An agent draws at its pane's new size before
-/// the size is known here: what it drew then is not read.
-const HELD: Duration = Duration::from_millis(300);
+/// The time for which a screen is held before it is read. An agent draws at its pane's new size before
+/// that size is known here; such screens are discarded.
+const HOLD_TIME: Duration = Duration::from_millis(300);
 
-/// One agent's screen, as it is read.
+/// The reader of one agent's screen.
 #[derive(Debug)]
 pub(super) struct Reading {
     pub agent: AgentProgram,
-    /// The markers that end a turn, where configured.
+    /// The markers that end a turn, if configured.
     pub markers: Option<Markers>,
     pub reader: ScreenReader,
-    /// Columns and rows of the screens that are held.
+    /// The columns and rows of the held screens.
     pub size: (u32, u32),
-    /// Screens that are not read yet, and when they were shown.
+    /// Screens that are not read yet, and the times of their captures.
     held: VecDeque<(Instant, Vec<String>)>,
     pub converter: AgentEventConverter,
 }
@@ -37,14 +37,14 @@ impl Reading {
         }
     }
 
-    /// Returns whether it knows where turns end.
+    /// Returns whether the reader recognizes the ends of the agent's turns.
     pub fn has_turns(&self) -> bool {
         self.agent.known().is_some()
     }
 
-    /// When something settles, if nothing happens.
+    /// Returns when the next screen is due, or when the reader reports what has settled.
     pub fn next_due(&self) -> Option<Instant> {
-        let held = self.held.front().map(|(shown, _)| *shown + HELD);
+        let held = self.held.front().map(|(shown, _)| *shown + HOLD_TIME);
         [self.reader.deadline(), held].into_iter().flatten().min()
     }
 
@@ -60,7 +60,7 @@ impl Reading {
 
     pub fn take_due(&mut self, now: Instant) -> Option<Vec<String>> {
         let front = self.held.front();
-        let is_due = front.is_some_and(|(shown, _)| *shown + HELD <= now);
+        let is_due = front.is_some_and(|(shown, _)| *shown + HOLD_TIME <= now);
         is_due.then(|| self.held.pop_front())?.map(|(_, rows)| rows)
     }
 }

@@ -1,15 +1,15 @@
-//! When the screen of an agent in a pane is kept as text: soon after each change of the agent's
-//! state, and now and then while the screen changes (pure).
+//! Decides when the screen of an agent is kept as text: soon after each change of the agent's state,
+//! and at intervals while the screen changes (pure).
 
 use std::time::{Duration, Instant};
 
 use crate::event::ScreenRow;
 
-/// Time for which after a change of state the screen is kept: the agent draws it then.
-const DRAWS: Duration = Duration::from_millis(300);
+/// The delay after a change of state, in which the agent draws its screen.
+const DRAW_DELAY: Duration = Duration::from_millis(300);
 
-/// Interval in which a screen that changes is kept.
-const EVERY: Duration = Duration::from_secs(10);
+/// The interval of snapshots while the screen changes.
+const INTERVAL: Duration = Duration::from_secs(10);
 
 /// The snapshots of one pane.
 #[derive(Debug, Default)]
@@ -20,26 +20,26 @@ pub(in crate::observe) struct Snapshots {
 }
 
 impl Snapshots {
-    /// The state of the agent has changed.
+    /// Notes a change of the agent's state.
     pub fn state_changed(&mut self, now: Instant) {
-        self.due_at(now + DRAWS);
+        self.due_at(now + DRAW_DELAY);
     }
 
     pub fn shows(&mut self, screen: &str, now: Instant) {
         if screen != self.last {
             self.due_at(
                 self.taken_at
-                    .map_or(now + DRAWS, |at| (at + EVERY).max(now)),
+                    .map_or(now + DRAW_DELAY, |at| (at + INTERVAL).max(now)),
             );
         }
     }
 
-    /// When a snapshot is due.
+    /// Returns when a snapshot is due.
     pub fn next_due(&self) -> Option<Instant> {
         self.due
     }
 
-    /// The rows to keep, if a snapshot is due and the screen is not what was kept last.
+    /// Returns the rows to keep, if a snapshot is due and the screen differs from the last one.
     pub fn take(&mut self, screen: String, now: Instant) -> Option<Vec<ScreenRow>> {
         self.due.take_if(|due| *due <= now)?;
         if screen == self.last {

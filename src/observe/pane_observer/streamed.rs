@@ -1,4 +1,4 @@
-//! A pane that is streamed: how that begins and ends, and what comes in between.
+//! Streaming in the pane observer: its beginning, its checks and its end.
 
 use std::time::{Duration, Instant};
 
@@ -9,8 +9,8 @@ use crate::observe::polled_pane::PolledPane;
 use crate::tmux::{DroppedBytes, PaneCapture, PaneState, PipeToken, ResyncData};
 use crate::track::{Capture, PaneNumbers, SyncPoint};
 
-/// Time after a change until the stream's screen is passed to the readers of screens: as often as
-/// looks come at their fastest would be a waste, since agents are read in seconds.
+/// The delay from a change to the search of the stream's screen for turns and states. States of agents
+/// change within seconds, so a shorter delay gains nothing.
 const JUDGE_DELAY: Duration = Duration::from_millis(100);
 
 impl Pane {
@@ -28,17 +28,17 @@ impl Pane {
         }
     }
 
-    /// The pipe that it is followed by, if it is.
+    /// Returns the pipe that streams the pane.
     pub fn pipe(&self) -> Option<&PipeToken> {
         self.stream().map(StreamedPane::token)
     }
 
-    /// Returns whether its bytes may still come.
+    /// Returns whether bytes may still arrive.
     pub fn is_streamed(&self) -> bool {
         self.stream().is_some_and(|stream| !stream.is_over())
     }
 
-    /// No pipe could be opened; `is_foreign`: because another program has one open.
+    /// Notes that no pipe was opened; `is_foreign` if another program has one open.
     pub fn pipe_not_opened(&mut self, is_foreign: bool, out: &mut PaneOutput<'_>) {
         match is_foreign {
             true => {
@@ -49,7 +49,7 @@ impl Pane {
         }
     }
 
-    /// Takes from the listing whether there is a pipe.
+    /// Takes from the listing whether the pane has a pipe.
     pub(super) fn update_piped(&mut self, piped: bool, out: &mut PaneOutput<'_>) {
         if self.stream().is_none() {
             let news = self.piping.listed(piped, out.now);
@@ -64,7 +64,7 @@ impl Pane {
         }
     }
 
-    /// Changes to streaming, from a capture that the tracker has just taken.
+    /// Switches to streaming from a sync point whose capture the tracker has just applied.
     pub fn follow_bytes(
         &mut self,
         sync_point: &SyncPoint,
@@ -78,7 +78,7 @@ impl Pane {
         self.piping.opened();
     }
 
-    /// Changes to polling, if the pane is streamed.
+    /// Switches to polling if the pane is streamed.
     pub fn follow_captures(&mut self, out: &mut PaneOutput<'_>) {
         if self.stream().is_none() {
             return;
@@ -92,7 +92,7 @@ impl Pane {
         }
     }
 
-    /// Its drain is there.
+    /// Notes that the drain has connected.
     pub fn drain_connected(&mut self) {
         if let Some(stream) = self.stream_mut() {
             stream.drain_connected();
@@ -100,7 +100,7 @@ impl Pane {
         self.piping.drain_connected();
     }
 
-    /// Nothing more comes through its pipe.
+    /// Notes that no more bytes arrive through the pipe; `in_order` if none are lost.
     pub fn pipe_ended(&mut self, in_order: bool, out: &mut PaneOutput<'_>) {
         let Some(stream) = self.stream_mut() else {
             return;
@@ -126,7 +126,7 @@ impl Pane {
         }
     }
 
-    /// Bytes are missing here.
+    /// Notes that bytes are missing here.
     pub fn bytes_dropped(&mut self, dropped: DroppedBytes, out: &mut PaneOutput<'_>) {
         if let Some(stream) = self.stream_mut() {
             let changes = stream.bytes_dropped(dropped, out.now);
@@ -134,7 +134,7 @@ impl Pane {
         }
     }
 
-    /// Takes a capture to compare with. Returns true if the drain must be asked for a mark.
+    /// Takes a capture to compare with. Returns true if a mark must be requested from the drain.
     pub fn compare(&mut self, captured: PaneCapture, now: Instant) -> bool {
         let PaneCapture {
             capture, resync, ..
@@ -144,15 +144,15 @@ impl Pane {
             .is_some_and(|stream| stream.handle_check(point, now))
     }
 
-    /// It could not be taken, if it was asked for.
+    /// Notes that the requested capture failed, if one was requested.
     pub fn check_failed(&mut self, now: Instant) {
         if let Some(stream) = self.stream_mut() {
             stream.check_failed(now);
         }
     }
 
-    /// The drain's mark. What the pane shows, where it could be compared, and whether that was
-    /// something else than its bytes had made.
+    /// Takes the drain's mark. Returns the compared capture, if the comparison was possible, and
+    /// whether it differed from the stream.
     pub fn handle_mark(&mut self, out: &mut PaneOutput<'_>) -> Option<(SyncPoint, bool)> {
         let compared = self.stream_mut()?.handle_mark(out.now);
         self.emit_of_stream(compared.changes, out);
@@ -161,14 +161,14 @@ impl Pane {
         Some((sync_point, compared.differed))
     }
 
-    /// A capture is configured as soon as it can be had.
+    /// Requests a comparison as soon as possible.
     pub fn check_soon(&mut self) {
         if let Some(stream) = self.stream_mut() {
             stream.check_soon();
         }
     }
 
-    /// It is there, and followed by its bytes. Whether it has another size.
+    /// Takes the listing of a streamed pane. Returns whether its size has changed.
     pub fn handle_listed(&mut self, state: &PaneState, out: &mut PaneOutput<'_>) -> bool {
         self.update_piped(state.piped, out);
         if self.stream().is_none() {
@@ -186,7 +186,7 @@ impl Pane {
         (old.width, old.height) != (state.width, state.height)
     }
 
-    /// Another size or another program make its screen anew.
+    /// Requests a check after a change of size or program, which redraws the screen.
     pub(super) fn handle_reshape(&mut self, old: PaneNumbers) {
         let new = self.shape;
         let Some(stream) = self.stream_mut() else {
@@ -197,7 +197,7 @@ impl Pane {
         }
     }
 
-    /// Reports what its bytes have settled by now. Whether a capture is configured.
+    /// Emits the stream's settled changes. Returns whether the pane's request has changed.
     pub(super) fn emit_streamed(&mut self, out: &mut PaneOutput<'_>) -> bool {
         let Some(stream) = self.stream_mut() else {
             return false;
@@ -207,7 +207,7 @@ impl Pane {
         let has_timed_out = stream.is_over() && !was_over;
         self.emit_of_stream(changes, out);
         if has_timed_out {
-            // Said once, until one comes.
+            // Reported once, until a drain connects.
             if self.piping.drain_timed_out(out.now) {
                 let message = format!(
                     "the drain of pane {} does not come: polling it instead",
@@ -223,13 +223,13 @@ impl Pane {
         has_timed_out || self.needs_check(out.now)
     }
 
-    /// Returns what the screen shows, as text.
+    /// Returns the text of the screen.
     pub fn screen_text(&self) -> String {
         self.shown()
             .map_or_else(String::new, |capture| screen_text(&capture))
     }
 
-    /// Returns what its screen shows, as far as it is known.
+    /// Returns the screen, if it is known.
     pub(super) fn shown(&self) -> Option<Capture> {
         let streamed = self.stream().map(StreamedPane::capture);
         streamed.or_else(|| self.shown.clone())
@@ -248,7 +248,7 @@ impl Pane {
     }
 }
 
-/// A capture at the screen alone.
+/// Returns the part of a capture that shows the screen.
 pub(super) fn screen_of(capture: &Capture) -> Capture {
     Capture {
         rows: capture.rows[capture.history_rows()..].to_vec(),
@@ -257,7 +257,7 @@ pub(super) fn screen_of(capture: &Capture) -> Capture {
     }
 }
 
-/// The rows of the screen, without the history.
+/// Returns the rows of the screen as text, without the history.
 pub(super) fn screen_text(capture: &Capture) -> String {
     let rows = capture.rows[capture.history_rows()..].iter();
     rows.map(|row| row.text.as_str())

@@ -21,8 +21,8 @@ const CONNECT_EXTENSION: Duration = Duration::from_millis(500);
 /// much to catch up with.
 const CONNECT_EXTENSION_STALLED: Duration = Duration::from_secs(10);
 
-/// After a reported line is rewritten, as programs do that draw below their output, lines settle after
-/// this period instead of at once.
+/// The settle period after a reported line was rewritten, as by programs that draw below their output.
+/// Otherwise lines settle at once.
 const REDRAW_SETTLE: Duration = Duration::from_millis(100);
 
 /// The longer settle period applies until no reported line has been rewritten for this long.
@@ -201,7 +201,7 @@ impl StreamedPane {
     }
 
     /// Requests a check as soon as possible: the screen differs from the result of the bytes, because
-    /// it was resized or a program has begun anew.
+    /// it was resized or a program has started.
     pub fn check_soon(&mut self) {
         self.check.check_soon();
     }
@@ -246,7 +246,7 @@ impl StreamedPane {
         self.check.requested();
     }
 
-    /// Takes the capture of a check, and returns whether a mark is to be requested from the drain.
+    /// Takes the capture of a check, and returns whether a mark must be requested from the drain.
     pub fn handle_check(&mut self, sync_point: SyncPoint, now: Instant) -> bool {
         self.check.handle_capture(sync_point, now)
     }

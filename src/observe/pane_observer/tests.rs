@@ -1,5 +1,5 @@
-//! The pane observer on scripted captures, without tmux: a model of tmux's grid, time that is passed on, and
-//! the law of pane output on the events.
+//! The pane observer on scripted captures, without tmux: a model of tmux's grid, a simulated clock,
+//! and the law of pane output on the events.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
@@ -12,7 +12,7 @@ use crate::observe::pane_output::PaneEmission;
 use crate::tmux::{Margin, PaneRequest};
 use crate::track::sim::Sim;
 
-/// A pane and its observer, which captures when the pane wants that.
+/// A pane and its observer, which captures whenever the pane requests it.
 struct Script {
     sim: Sim,
     pid: u32,
@@ -76,7 +76,7 @@ impl Script {
         script
     }
 
-    /// A pane of 20 columns and 5 rows that has just appeared, and whose lines are reported at once.
+    /// Opens a new pane of 20 columns and 5 rows whose lines are reported at once.
     fn fresh() -> Self {
         Self::open(Sim::new(20, 5, 50), &Begin::Fresh, Duration::ZERO, 0)
     }
@@ -104,7 +104,7 @@ impl Script {
         self.events.extend(events);
     }
 
-    /// Lets time pass and captures what the pane wants, as often as it wants it at this moment.
+    /// Advances the clock and captures until the pane requests no deeper capture.
     fn poll(&mut self, after: Duration) {
         self.at += after;
         loop {
@@ -127,13 +127,13 @@ impl Script {
         self.with(|pane, out| pane.handle_timeout(out));
     }
 
-    /// Polls until what was printed has stood.
+    /// Polls until the printed lines have settled.
     fn poll_twice(&mut self) {
         self.poll(TICK);
         self.poll(TICK);
     }
 
-    /// The growth of the history as the gateway computes it from the last numbers.
+    /// Returns the growth of the history as the gateway computes it from the last numbers.
     fn grown(&self) -> usize {
         let (now, seen) = (self.sim.history_size(), self.seen_history);
         let step = (self.sim.limit / 10).max(1);
@@ -144,7 +144,7 @@ impl Script {
         }
     }
 
-    /// Returns what a reader of the events has, by number.
+    /// Returns the reported lines by number.
     fn lines(&self) -> BTreeMap<i64, String> {
         let (mut lines, mut reported) = (BTreeMap::new(), BTreeSet::new());
         for event in &self.events {
@@ -184,7 +184,7 @@ impl Script {
 const TICK: Duration = Duration::from_millis(200);
 
 proptest! {
-    /// Each line of a program that only prints is reported once, in order, whatever the polls see of it.
+    /// Each line of a program that only prints is reported once and in order, whenever polls happen.
     #[test]
     fn printed_lines_are_reported_once(
         polls in prop::collection::vec(prop::collection::vec("[a-c ]{0,30}", 0..4), 1..12),
@@ -194,7 +194,8 @@ proptest! {
         let mut number = 0;
         for lines in &polls {
             for line in lines {
-                // No two lines are equal: the loss of one of equal lines cannot be seen.
+                // No two lines are equal, because the loss of one of two equal lines cannot be
+                // detected.
                 number += 1;
                 script.sim.print(&format!("{number} {line}\n"));
             }
@@ -228,7 +229,7 @@ proptest! {
             }
             script.poll(TICK);
         }
-        // Revisions are limited to one a second and line.
+        // Revisions of a line are limited to one per second.
         for _ in 0..12 {
             script.poll(TICK);
         }
@@ -312,7 +313,7 @@ fn the_end_of_a_program_and_another_one_in_its_place() {
         1
     );
     assert!(script.pane.is_respawned(2));
-    // tmux begins anew on a cleared screen.
+    // tmux starts the new program on a cleared screen.
     let before = script.events.len();
     (script.sim, script.pid, script.seen_history) = (Sim::new(20, 5, 50), 2, 0);
     script.sim.print("again\n");

@@ -87,7 +87,7 @@ impl PaneTurns {
     /// Takes changes, and returns the turns that they end.
     pub fn handle_changes(&mut self, changes: &[Change], now: Instant) -> Vec<Turn> {
         let turns = self.detector.update(changes, self.context);
-        // A full-screen program leaves the lines, and with them the tracker's changes, as they are.
+        // A full-screen program changes neither lines nor the tracker's changes.
         let is_screen = |change: &Change| matches!(change, Change::Screen { .. });
         if self.has_output || changes.iter().any(is_screen) {
             self.busy_at = Some(now);

@@ -1,4 +1,4 @@
-//! Views of a pane by attached clients: when one is to be reported (pure).
+//! Views of a pane by attached clients: decides when one is reported (pure).
 
 use std::time::{Duration, Instant};
 
@@ -38,7 +38,7 @@ impl Views {
         self.done_at = is_done.then_some(now);
     }
 
-    /// Returns when a view is to be reported; `printed_at` is the time of the pane's last output.
+    /// Returns when a view is due; `printed_at` is the time of the pane's last output.
     pub fn next_due(&self, printed_at: Option<Instant>) -> Option<Instant> {
         let viewed_since = self.viewed_since?;
         let Some(reported_at) = self.reported_at else {
@@ -52,7 +52,7 @@ impl Views {
         (changed_at > reported_at).then_some(due)
     }
 
-    /// Returns true if a view is to be reported now, which is then considered as done.
+    /// Returns true if a view is due, and considers it as reported.
     pub fn take_due(&mut self, printed_at: Option<Instant>, now: Instant) -> bool {
         let is_due = self.next_due(printed_at).is_some_and(|at| at <= now);
         if is_due {
@@ -112,7 +112,7 @@ mod tests {
         assert_eq!(views.next_due(None), None, "out of view");
         views.set_viewed(true, at(9));
         assert!(views.take_due(None, at(9)));
-        // It works again before it is looked at.
+        // It works again before it is viewed.
         views.set_viewed(false, at(10));
         views.state_changed(true, at(11));
         views.state_changed(false, at(12));

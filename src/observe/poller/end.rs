@@ -1,4 +1,4 @@
-//! The end of a poller: the last capture and the last bytes, while present is time.
+//! The end of a poller: the last capture and the last bytes, within a time limit.
 
 use std::time::{Duration, Instant};
 
@@ -9,11 +9,11 @@ use crate::event::SessionEndReason;
 use crate::observe::session_outcome::SessionOutcome;
 use crate::tmux::{ReplyTime, SessionRequest};
 
-/// The last capture, when the observer stops: a hung server must not keep it from ending in time.
+/// The time limit of the last capture: a hung server must not delay the observer's end.
 const LAST_CAPTURE_TIMEOUT: Duration = Duration::from_millis(800);
 
 impl Work {
-    /// The end: last lines, the panes' ends, then the session's.
+    /// Emits the last lines and the ends of the panes and of the session.
     pub(super) fn end(&mut self, reason: SessionEndReason) -> Ended {
         if reason == SessionEndReason::Detached {
             self.last_capture();
@@ -22,7 +22,7 @@ impl Work {
         } else {
             let now = self.poller.clock.now();
             if !std::mem::replace(&mut self.started, true) {
-                // It was gone before its first capture: its run begins and ends all the same.
+                // The session ended before its first capture; its run still has a start and an end.
                 let panes = self.poller.panes.unopened();
                 self.poller
                     .emitter
@@ -32,7 +32,7 @@ impl Work {
             self.receive_last_bytes(None);
         }
         self.poller.panes.detach(self.poller.clock.now());
-        // A session that remains has no status.
+        // A session that continues has no exit status.
         let outcome = match reason {
             SessionEndReason::Detached => SessionOutcome::default(),
             SessionEndReason::Closed | SessionEndReason::ServerGone => self.poller.panes.outcome(),
@@ -50,7 +50,7 @@ impl Work {
         }
     }
 
-    /// Captures what was printed before the stop, if the server replies in time.
+    /// Captures the output from before the stop, if the server replies in time.
     fn last_capture(&mut self) {
         if !self.started || self.hung {
             return;
@@ -66,7 +66,7 @@ impl Work {
                 true => self.poller.panes.extra_requests(now),
                 false => self.poller.panes.requests(),
             };
-            // The last name is configured, too.
+            // Without a name, the reply contains the current one.
             let session_request = SessionRequest {
                 panes,
                 name: None,
@@ -81,7 +81,7 @@ impl Work {
                 .at(self.poller.clock.now() + LAST_CAPTURE_TIMEOUT);
             match pending.wait_or(&deadline) {
                 Some(Ok(reply)) => {
-                    // A session that has just ended shows in its missing panes.
+                    // The panes that a reply lacks reveal that the session has just ended.
                     let _ = self.handle_reply(reply, again);
                 }
                 Some(Err(_)) | None => return,
@@ -89,9 +89,9 @@ impl Work {
         }
     }
 
-    /// Takes what is still on its way from the drains, and from the kernel how programs ended,
-    /// until some time, or for as long as it takes; once the observer is stopped, for no longer
-    /// than a last capture.
+    /// Receives the bytes that drains still hold, and the exits that the kernel still reports, until
+    /// the deadline. Without a deadline it waits for all of them, or for [`LAST_CAPTURE_TIMEOUT`] once
+    /// the observer is stopped.
     fn receive_last_bytes(&mut self, until: Option<Instant>) {
         let mut until = until;
         while self.poller.panes.has_pending_bytes() {
@@ -111,7 +111,7 @@ impl Work {
                     let now = self.poller.clock.now();
                     self.poller.panes.handle_exits(now);
                 }
-                // A drain that is waited for may not come.
+                // An expected drain may never connect.
                 recv(due) -> _ => {
                     self.poller.panes.handle_timeout(self.poller.clock.now());
                 }

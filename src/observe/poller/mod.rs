@@ -1,10 +1,10 @@
-//! The poller of one tmux session: asks the gateway for news of its panes, and says what changed.
+//! The poller of one tmux session: requests captures of its panes and emits the changes.
 //!
-//! One thread a session, named after it. It gets [`Control`] messages from the coordinator and
-//! replies from the gateway, which is its ticker too, and sends events, which never waits. It
-//! blocks on the gateway's reply, together with its stop and with what it holds back for a while.
-//! It ends when the session or the server is gone, or when it is stopped; a panic is caught at its
-//! top and reported, and the poller resumes after a while.
+//! One thread per session, named after it. It receives [`Control`] messages from the coordinator,
+//! replies from the gateway, which also serve as its ticks, and the output of drains. It emits events,
+//! which never blocks. It blocks on the gateway's reply, its stop and the deadline of delayed output.
+//! It ends when the session or the server is gone, or when it is stopped. A panic is caught at the top
+//! and reported, and the poller resumes after a back-off.
 
 mod end;
 pub(super) mod panes;
@@ -26,34 +26,34 @@ use crate::tmux::{
     ServerIdentity, SessionId, SessionReply, SessionRequest, received,
 };
 
-/// Time for which the poller keeps its place while the log has no room; tmux holds the lines meanwhile.
+/// The time for which the poller keeps its position while the log has no room; tmux holds the lines.
 const ROOM_WAIT: Duration = Duration::from_secs(5);
 
-/// After this time it is seen again whether the log has room, the server replies, or a pane was let
-/// go.
+/// The delay before the poller checks again for room in the log, a reply of the server, or a pane that
+/// another session's poller releases.
 const RETRY: Duration = Duration::from_millis(200);
 
-/// Interval in which new panes, sizes and ends are looked for, where bytes tell the rest: a new
-/// pane is seen in about the time in which its first lines would be, if it was polled.
+/// The interval at which a streamed session is checked for new panes, sizes and ends. A new pane is
+/// found about as fast as a poll would find its first lines.
 const STREAM_TICK: Duration = Duration::from_millis(200);
 
-/// So much of what drains bring is held while an reply is waited for; then they wait, too.
+/// The number of drain messages that are held while a reply is awaited; then the drains wait, too.
 const HELD_MAX: usize = 16;
 
-/// After a crash the poller comes back after this time, doubled with each crash up to the second.
+/// The delay before the poller resumes after a crash. It doubles with each crash, up to the maximum.
 const BACK_OFF: Duration = Duration::from_millis(100);
 const BACK_OFF_MAX: Duration = Duration::from_secs(30);
 
 /// A message from the coordinator to a poller.
 #[derive(Debug)]
 pub(in crate::observe) enum Control {
-    /// Look at once.
+    /// Poll immediately.
     PollNow,
-    /// Watch these panes only, where it names some, and never those.
+    /// Watch the panes of this selection.
     Select(Selection),
 }
 
-/// The parts of a poller, before it runs.
+/// The parts of a poller before it runs.
 pub(in crate::observe) struct Poller {
     pub session_id: SessionId,
     pub name: String,
@@ -72,12 +72,12 @@ pub(in crate::observe) struct Poller {
 pub(in crate::observe) struct Ended {
     pub reason: SessionEndReason,
     pub exit_status: Option<i32>,
-    /// One of its programs failed.
+    /// A program of the session failed.
     pub has_failed: bool,
 }
 
 impl Poller {
-    /// Runs to the session's end.
+    /// Runs until the session ends or the poller is stopped.
     pub fn run(self) -> Ended {
         let mut work = Work {
             departed: HashMap::new(),
@@ -101,7 +101,7 @@ impl Poller {
 
 struct Work {
     poller: Poller,
-    /// The ends of the panes of a session that is gone.
+    /// The last states of the panes, after the session has ended.
     departed: HashMap<PaneId, DepartedPane>,
     started: bool,
     hung: bool,
@@ -111,18 +111,18 @@ struct Work {
 /// The result of a wait.
 enum Woken {
     Reply(Result<SessionReply>),
-    /// Nothing that needs an reply any more: the question is to be request anew.
+    /// The request is outdated or unanswered: send another one.
     RequestAgain,
-    /// Other captures are needed at once.
+    /// More captures are needed at once.
     CaptureMore,
-    /// It is time to end.
+    /// The poller must end.
     Stopped,
 }
 
 impl Work {
     /// Observes until the end. Called again after a panic.
     fn observe(&mut self) -> Ended {
-        // The first capture is taken at once: what is printed after it is seen.
+        // The first capture is taken at once, so that later output counts as new.
         let mut when = ReplyTime::Now;
         let reason = loop {
             if is_stopped(&self.poller.stop) {
@@ -142,7 +142,7 @@ impl Work {
                 Ok(pending) => self.wait(Some(&pending), None),
                 Err(error) => Woken::Reply(Err(error)),
             };
-            // Whatever comes between is a reason to capture at once.
+            // Any result but a regular reply calls for another capture at once.
             when = ReplyTime::Now;
             match woken {
                 Woken::Stopped => break SessionEndReason::Detached,
@@ -180,7 +180,7 @@ impl Work {
         self.end(reason)
     }
 
-    /// Waits for an reply, or until some time, and says meanwhile what was held back.
+    /// Waits for a reply or until a deadline, and emits delayed output that becomes due meanwhile.
     fn wait(
         &mut self,
         pending: Option<&PendingReply<SessionReply>>,
@@ -205,14 +205,15 @@ impl Work {
                         self.poller.panes.select(selection);
                         return Woken::RequestAgain;
                     }
-                    // The coordinator is gone: so is the reason to observe.
+                    // The coordinator is gone.
                     Err(_) => return Woken::Stopped,
                 },
                 recv(replies) -> reply => {
                     return Woken::Reply(received(reply));
                 }
                 recv(timer) -> _ => return Woken::RequestAgain,
-                // One ring is as good as many, and the session's panes keeps the bell.
+                // One signal may stand for several exits; `SessionPanes` keeps the sender, so that it
+                // never closes.
                 recv(self.poller.panes.exits()) -> _ => {
                     let now = self.poller.clock.now();
                     self.poller.panes.handle_exits(now);
@@ -224,7 +225,7 @@ impl Work {
                     }
                 }
                 recv(due) -> _ => {
-                    // Not the due time: the observer may have been stopped since.
+                    // Not the due time: the process may have been suspended since.
                     let now = self.poller.clock.now();
                     let has_other_request = self.poller.panes.handle_timeout(now);
                     if pending.is_some() && self.poller.panes.needs_more_captures(now) {
@@ -234,10 +235,10 @@ impl Work {
                         return Woken::RequestAgain;
                     }
                 }
-                // Last: what has come is reported in its time, however much comes.
+                // Last, so that a flood of output does not delay the other channels.
                 recv(arrivals) -> arrival => {
                     let now = self.poller.clock.now();
-                    // The thread that reads them has panicked: its panes are lost.
+                    // The thread that reads the drains has panicked: its streams are lost.
                     let Ok(arrival) = arrival else {
                         self.poller.panes.pipes_lost(now);
                         return Woken::RequestAgain;
@@ -254,7 +255,7 @@ impl Work {
         self.poller.clock.now() + RETRY
     }
 
-    /// Takes the captures that are needed beside those that tell what is new.
+    /// Takes the captures that are needed besides the regular poll.
     fn capture_more(&mut self) -> Option<SessionEndReason> {
         let now = self.poller.clock.now();
         if !self.poller.panes.needs_more_captures(now) {
@@ -290,9 +291,9 @@ impl Work {
         reason
     }
 
-    /// Waits for an reply, which may take a busy server long; what streamed panes print is
-    /// said meanwhile. Everything else that has come is held for after the reply, which may be what
-    /// it follows.
+    /// Waits for a reply, which a busy server may delay, and emits the output of streamed panes
+    /// meanwhile. Holds all other messages until the reply is handled, because they may follow from
+    /// it.
     fn wait_for_reply(
         &mut self,
         pending: &PendingReply<SessionReply>,
@@ -309,7 +310,7 @@ impl Work {
                     return Some(received(reply));
                 }
                 recv(arrivals.unwrap_or(&nothing)) -> arrival => {
-                    // The thread that reads them has panicked: that is noticed next.
+                    // The thread that reads the drains has panicked; the next wait handles that.
                     let Ok(arrival) = arrival else {
                         is_receiving = false;
                         continue;
@@ -326,7 +327,7 @@ impl Work {
         }
     }
 
-    /// When the next reply is configured: a pane that could not be captured yet is request for again.
+    /// Returns when the next reply is wanted: at once while a pane still has to be captured.
     fn next_reply_time(&self) -> ReplyTime {
         match self.poller.panes.has_pending_panes() {
             true => ReplyTime::Now,
@@ -334,7 +335,7 @@ impl Work {
         }
     }
 
-    /// In what rhythm to capture for what is new.
+    /// Returns the schedule of polls.
     fn schedule(&self) -> PollSchedule {
         match self.poller.panes.is_streamed() {
             true => PollSchedule::Fixed(STREAM_TICK),
@@ -376,7 +377,7 @@ impl Work {
             self.poller.name = name;
         }
         let first = !self.started;
-        // What is printed from the session's beginning on is seen: its panes are looked at first.
+        // A session is reported as started after its new panes are captured from their first line.
         let are_panes_ready = again || !self.poller.panes.lists_unopened_pane(&panes);
         if first && are_panes_ready {
             self.started = true;
@@ -397,7 +398,8 @@ impl Work {
         None
     }
 
-    /// A capture failed: the server is gone, or does not reply, which is reported once.
+    /// Handles a failed request. A gone server ends the poller; one that does not respond is reported
+    /// once.
     fn handle_failure(&mut self, error: &Error) -> Option<SessionEndReason> {
         if error.is_gone() {
             return Some(SessionEndReason::ServerGone);
@@ -417,7 +419,8 @@ impl Work {
         }
     }
 
-    /// Returns whether the log has room; without it the poller keeps its place for a while.
+    /// Returns whether the log has room. Without room, the poller keeps its position for
+    /// [`ROOM_WAIT`].
     fn has_room(&mut self) -> bool {
         if self.poller.emitter.has_room() {
             self.no_room_since = None;
@@ -428,7 +431,7 @@ impl Work {
         now.saturating_duration_since(since) >= ROOM_WAIT
     }
 
-    /// After a panic: says so and waits.
+    /// Reports a panic and waits for the back-off.
     fn recover(&mut self, panicked: &Panicked, back_off: &mut Duration) {
         log::error!(
             "the poller of session {:?} crashed: {}",

@@ -1,4 +1,4 @@
-//! The panes of one watched session: opened, request for, update apart, handed over and closed.
+//! The panes of one watched session: opened, captured, streamed, handed over and closed.
 
 mod agents;
 mod departures;
@@ -31,12 +31,12 @@ use crate::tmux::{
     DepartedPane, Drains, GatewayHandle, PaneReply, PaneRequest, PollSchedule, SessionId,
 };
 
-/// Which panes of the session are watched.
+/// The watched panes of a session.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(in crate::observe) struct Selection {
-    /// All, if it names none.
+    /// The only panes to watch; `None` for all of them.
     pub only: Option<HashSet<PaneId>>,
-    /// Panes that would show the observer itself.
+    /// Excluded panes, such as those that show the observer itself.
     pub leave_out: HashSet<PaneId>,
 }
 
@@ -50,47 +50,46 @@ impl Selection {
 /// The configuration of the panes of a session.
 pub(in crate::observe) struct PanesConfig {
     pub session_id: SessionId,
-    /// The tmux server's process.
+    /// The pid of the tmux server.
     pub server_pid: u32,
     pub gateway: GatewayHandle,
     pub schedule: PollSchedule,
-    /// Where turns end, in AI mode.
+    /// The rules for the ends of turns, in AI mode.
     pub turns: Option<TurnRules>,
-    /// The rules by which agents' screens are read, where configured.
+    /// The rules that recognize agents' screens, if configured.
     pub states: Option<StateRules>,
     pub selection: Selection,
     /// The session appeared while the server was observed.
     pub fresh: bool,
-    /// The panes that stand present are captured before their pipes are opened.
+    /// All panes are captured before any pipe is opened.
     pub captured_first: bool,
-    /// Where panes come from that were another session's.
+    /// The panes that move between sessions.
     pub transfers: PaneTransfers,
-    /// The programs in the foreground of the panes, as far as they are known.
+    /// The foreground programs of the panes, as far as they are known.
     pub commands: HashMap<PaneId, String>,
-    /// Gets what stood on the panes when observation began.
-    /// The lines of the baseline that are reported.
+    /// The number of lines of the baseline that are reported.
     pub baseline_lines: usize,
-    /// Where the panes are streamed.
+    /// The drains, if panes are streamed.
     pub drains: Option<Drains>,
-    /// Where they are recorded, too.
+    /// The recordings, if panes are recorded.
     pub recording: Option<PaneRecordings>,
-    /// Where programs are held open, to learn how they end.
+    /// Watches the programs of the panes, to learn how they end.
     pub exits: ProcessWatcher,
-    /// Where the conversations of agents are read.
+    /// Reads the conversations of agents.
     pub conversations: Conversations,
-    /// Rows of panes are reported though their agents' conversations are.
+    /// Rows of a pane are reported even if its agent's conversation is.
     pub shows_screens: bool,
     /// Views of panes by attached clients are reported.
     pub reports_views: bool,
 }
 
-/// An reply about all panes, as far as it matters to each.
+/// The context of a reply about all panes of a session.
 #[derive(Clone, Copy)]
 pub(in crate::observe) struct ReplyContext<'a> {
     /// The session's name.
     pub name: &'a str,
     pub first: bool,
-    /// It came of a second capture, at those panes of which the first was too short.
+    /// The reply belongs to extra captures, of panes whose regular capture did not suffice.
     pub again: bool,
     pub now: Instant,
 }
@@ -98,21 +97,21 @@ pub(in crate::observe) struct ReplyContext<'a> {
 pub(in crate::observe) struct SessionPanes {
     config: PanesConfig,
     panes: HashMap<PaneId, Pane>,
-    /// Where the panes are streamed.
+    /// The pipes, if panes are streamed.
     pipes: Option<SessionPipes>,
-    /// Panes that are gone, and of whose bytes the last have not come yet.
+    /// Panes that are gone, but whose last bytes or exit status have not arrived.
     leaving: HashMap<PaneId, (Pane, Option<DepartedPane>)>,
     emitter: SessionEmitter,
     programs: PanePrograms,
     outcome: SessionOutcome,
-    /// Panes that are not watched.
+    /// Panes of the session that are not watched.
     unwatched: HashSet<PaneId>,
-    /// Panes that are to be reported from their first line, or from a place to be found: all of them
-    /// is looked at before they are opened.
+    /// Panes that must be captured before they are opened, because they are reported from their first
+    /// line or from a known position.
     unopened: HashMap<PaneId, UnopenedPane>,
-    /// Some of them were found by a second capture, and so wait for a third.
+    /// An extra capture revealed panes that need another one.
     needs_another_round: bool,
-    /// Panes that another session's poller has not let go yet, and since when that is so.
+    /// Panes that another session's poller has not released yet, and when they were found.
     arriving: HashMap<PaneId, Instant>,
     agent_sender: Sender<AgentUpdate>,
     agent_updates: Receiver<AgentUpdate>,
@@ -147,8 +146,8 @@ impl SessionPanes {
         self.config.selection.contains(pane)
     }
 
-    /// Returns whether a capture is needed beside those that tell what is new: one that is deeper
-    /// than the last, one that bytes follow or one to compare with them.
+    /// Returns whether captures are needed besides the regular poll: a deeper one, one that starts a
+    /// stream, or one to compare with a stream.
     pub fn needs_more_captures(&self, now: Instant) -> bool {
         let streams = self.pipes.is_some();
         let needs = |(id, pane): (&PaneId, &Pane)| {
@@ -158,20 +157,20 @@ impl SessionPanes {
         !self.unopened.is_empty() || self.panes.iter().any(needs)
     }
 
-    /// Panes that were listed and have not been captured yet.
+    /// Returns the panes that are listed, but not captured yet.
     pub fn unopened(&self) -> Vec<PaneId> {
         let mut panes: Vec<PaneId> = self.unopened.keys().cloned().collect();
         panes.sort();
         panes
     }
 
-    /// Returns whether a pane is on its way from another session, or is listed and could not be
-    /// captured yet. No listing brings it again: it is to be request for after a while.
+    /// Returns whether a pane still has to be requested: it is moving here from another session, or it
+    /// could not be captured yet. The gateway does not report such a pane as a change.
     pub fn has_pending_panes(&self) -> bool {
         !self.arriving.is_empty() || !self.unopened.is_empty()
     }
 
-    /// Returns what to ask for, until present is something to tell.
+    /// Returns what each pane requests in a regular poll.
     pub fn requests(&self) -> HashMap<PaneId, PaneRequest> {
         let requests = self.panes.iter().map(|(id, pane)| {
             let request = if self.is_watched(id) {
@@ -182,7 +181,7 @@ impl SessionPanes {
             (id.clone(), request)
         });
         let unwatched = self.unwatched.iter().filter(|id| !self.is_watched(id));
-        // What is known of a pane that is followed counts.
+        // The presence of a pane counts even if nothing else is requested of it.
         let unopened = self.unopened.keys();
         unwatched
             .chain(unopened)
@@ -191,7 +190,7 @@ impl SessionPanes {
             .collect()
     }
 
-    /// Returns the panes that are known to be viewed; `None` where views are not reported.
+    /// Returns the panes that clients are known to view; `None` if views are not reported.
     pub fn viewed(&self) -> Option<HashSet<PaneId>> {
         let viewed = self.panes.iter().filter(|(_, pane)| pane.views.is_viewed());
         let viewed = viewed.map(|(id, _)| id.clone());
@@ -217,7 +216,7 @@ impl SessionPanes {
             let may_wait = self.pipes.is_some();
             let step = |out: &mut PaneOutput<'_>| pane.handle_timeout(out);
             has_other_request |= self.emitter.collect(id, may_wait, now, step);
-            // Its drain did not come, and is not waited for any more.
+            // Its drain did not connect in time.
             if let Some((pipes, token)) = self.pipes.as_mut().zip(pane.pipe())
                 && !pane.is_streamed()
                 && pipes.owner(token).is_some()
@@ -230,12 +229,12 @@ impl SessionPanes {
         has_other_request
     }
 
-    /// Ends the rest of all panes: the caller requests captures.
+    /// Wakes all panes that rest, because the user requests a poll.
     pub fn wake(&mut self, now: Instant) {
         self.panes.values_mut().for_each(|pane| pane.wake(now));
     }
 
-    /// Takes in what became of all panes.
+    /// Takes the replies for all panes of the session.
     pub fn handle_reply(
         &mut self,
         panes: Vec<PaneReply>,
@@ -281,8 +280,8 @@ impl SessionPanes {
             self.stop_watching(id, context.now);
             return;
         }
-        // While it is worked on, the pane is not in the map: a panic leaves no half-done state
-        // behind, and what was reported of it is recalled.
+        // The pane is out of the map while it handles the reply. After a panic it is missing, and is
+        // resumed from what was reported of it.
         let is_viewed = reply.state().viewed && self.config.reports_views;
         let pane = match (self.panes.remove(id), reply) {
             (Some(mut pane), reply) => {
@@ -314,13 +313,13 @@ impl SessionPanes {
                 self.programs.note_output(id, context.now);
             }
             if is_search_due {
-                // An agent may be present since before.
+                // An agent may have run before the pane was observed.
                 self.search_for_agent(id, context.now);
             }
         }
     }
 
-    /// Passes the reply on to the pane.
+    /// Passes a reply on to its pane.
     fn update_pane(
         &mut self,
         pane: &mut Pane,
@@ -329,7 +328,7 @@ impl SessionPanes {
         context: ReplyContext<'_>,
     ) {
         if pane.is_respawned(reply.state().pid) {
-            // The program that is known is the one that has ended.
+            // The known program has ended.
             self.config.commands.remove(id);
             self.add_command(reply.state_mut());
         }

@@ -17,18 +17,19 @@ impl PaneProgram {
         bell: &Sender<()>,
         now: Instant,
     ) -> Vec<CommandEvent> {
-        // What is due counts first: many marks may come at once.
+        // Due events come first, because many marks may arrive at once.
         let mut events = match self.deadline().is_some_and(|due| due <= now) {
             true => self.handle_timeout(exits, bell, now),
             false => Vec::new(),
         };
         match mark {
             ShellMark::Started { command } => {
-                // A shell that marks no end begins the next one.
+                // A shell that does not mark the end of a command line marks the start of the next
+                // one.
                 events.extend(self.line_ended(None, now));
                 self.line = Some(CommandLine {
                     command: command.unwrap_or_default(),
-                    // That of a command is its shell's, which waits for it.
+                    // The directory of the command is that of its shell, which waits for it.
                     cwd: directory(self.pid).unwrap_or_default(),
                     since: now,
                     state: LineState::New,
@@ -40,7 +41,7 @@ impl PaneProgram {
             }
             ShellMark::Prompt => {
                 events.extend(self.line_ended(None, now));
-                // A shell takes its terminal back before it prompts.
+                // A shell regains its terminal before it prompts.
                 let front = match self.jobs.has_reported() {
                     true => self.inspect(exits, bell, now),
                     false => None,
@@ -52,12 +53,13 @@ impl PaneProgram {
         events
     }
 
-    /// The shell says that a command line has ended. A job of it that has not (it was stopped, or the
-    /// prompt is one behind `ssh`) continues as the kernel shows it.
+    /// Handles the end of a command line that the shell has marked. A job of it that continues,
+    /// because it was stopped or the prompt came from behind `ssh`, is reported as the kernel shows
+    /// it.
     pub(super) fn line_ended(&mut self, status: Option<i32>, now: Instant) -> Vec<CommandEvent> {
         let mut events = Vec::new();
         if let Some(LineState::Emitted(Some(_))) = self.line.as_ref().map(|line| line.state) {
-            // The shell has waited for its processes, which the bell may not have events yet.
+            // The shell has waited for its processes, whose exits may not have been signaled yet.
             self.note_ends_now();
             events = self.events(now);
         }
@@ -74,7 +76,7 @@ impl PaneProgram {
         events
     }
 
-    /// A command line that has lived for long enough is emitted, with the job that is its first.
+    /// Emits a command line that has lived long enough, with its first job.
     pub(super) fn line_due(
         &mut self,
         exits: &ProcessWatcher,
@@ -90,7 +92,7 @@ impl PaneProgram {
             false => self.inspect(exits, bell, now),
         };
         let Some(group) = front else {
-            // The shell itself works, or what runs cannot be seen.
+            // The shell itself works, or its job cannot be seen.
             return self.line_started(None, String::new());
         };
         let Some(members) = self.jobs.report_now(group) else {

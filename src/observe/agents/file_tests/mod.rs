@@ -12,8 +12,8 @@ const STABLE: Duration = Duration::from_secs(10);
 const WORKS: &str = "{\"type\":\"thread.started\"}\n{\"type\":\"turn.started\"}\n";
 const DONE: &str = "{\"type\":\"item.completed\",\"item\":{\"id\":\"1\",\"type\":\"agent_message\",\"text\":\"All green.\"}}\n{\"type\":\"turn.completed\",\"usage\":{}}\n";
 
-/// A file in a directory of its own, check at by a clock that is moved by hand: by its wall clock
-/// files are from the future, so that it is only seen when they change.
+/// A file in a directory of its own, with a simulated clock. Its wall clock makes files appear to be
+/// from the future, so that only changes between checks give them an age.
 struct Case {
     directory: tempfile::TempDir,
     file: OutputFile,
@@ -84,7 +84,7 @@ fn an_end_in_the_records_is_found() {
     let (cut, end) = DONE.split_at(DONE.len() - 9);
     case.append(cut);
     assert_eq!(case.check(5).0.verdict, None);
-    // Without its line end.
+    // The last line without its end.
     case.append(end.trim_end());
     assert_eq!(case.check(5).0.verdict, None, "not held yet");
     let (check, read) = case.check(5);
@@ -123,11 +123,11 @@ fn changes_of_files_are_reported_once() {
     let mut case = Case::new();
     case.append(WORKS);
     assert!(case.check(5).0.warnings.is_empty());
-    // Kept, so that its inode is not given to the next one.
+    // Kept, so that its inode is not assigned to the next file.
     let aside = case.directory.path().join("aside");
     std::fs::rename(case.path(), aside).unwrap();
     case.warned("gone");
-    // Larger, and with the same beginning: only the inode tells.
+    // Larger, and with the same beginning: only the inode differs.
     case.append([WORKS, WORKS].concat());
     case.warned("replaced");
     std::fs::write(case.path(), &WORKS[..20]).unwrap();
@@ -157,7 +157,7 @@ fn a_task_has_ended_when_its_file_is_deleted() {
         case.file = OutputFile::new(path.clone(), Timestamp::default());
         std::fs::write(&path, "test 1 ok\ntest 2 ok\n").unwrap();
         assert_eq!(case.check(5).0.verdict, None);
-        // Replaced, and missing for one look only.
+        // Replaced, and missing during one check only.
         std::fs::remove_file(&path).unwrap();
         assert_eq!(case.check(0).0.verdict, None);
         std::fs::write(&path, "test 1 ok\ntest 2 ok\ntest 3 ok\n").unwrap();

@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// A line of a transcript, with what all of them have.
+/// A line of a transcript, with the fields that all lines have.
 fn line(kind: &str, more: &str) -> String {
     format!("{{\"type\":\"{kind}\",\"sessionId\":\"s\",\"version\":\"2.1.143\",{more}}}\n")
 }
@@ -221,7 +221,7 @@ fn each_turn_of_a_session_is_reported_once() {
     assert_eq!(summaries(&case.check(5).0), ["three", "four"]);
     assert!(case.check(5).0.turns.is_empty());
     assert!(case.file.is_interactive());
-    // One that began since is reported whole.
+    // A conversation that began after `since` is reported completely.
     case.file = OutputFile::new(case.path(), since);
     assert_eq!(summaries(&case.check(5).0), ["three", "four"]);
     assert!(case.check(5).0.turns.is_empty());

@@ -13,7 +13,7 @@ const SHELL_MARK: &[u8] = b"\x1b]133;";
 impl Pane {
     /// Takes bytes, and emits the changes that they make. Returns the shell's marks in them.
     pub fn feed(&mut self, bytes: &[u8], out: &mut PaneOutput<'_>) -> Vec<ShellMark> {
-        // A program that has ended prints no more: this is another one's.
+        // A program that has ended prints no more: these are another one's.
         self.respawned(out);
         let Some(stream) = self.stream_mut() else {
             return Vec::new();
@@ -61,8 +61,7 @@ impl Pane {
 }
 
 impl StreamedPane {
-    /// Takes bytes. Returns the changes that are to be emitted one after the other, and the shell's
-    /// marks.
+    /// Takes bytes. Returns the changes to emit one after the other, and the shell's marks.
     fn feed(&mut self, bytes: &[u8], now: Instant) -> (Vec<Vec<Change>>, Vec<ShellMark>) {
         self.check.bytes_arrived(now);
         if self.redraws_until.is_some_and(|until| until <= now) {

@@ -1,19 +1,19 @@
 //! Schedules the comparison of a streamed pane with tmux's screen (pure).
 //!
-//! The bytes determine the lines, and a capture shows the screen. A capture can be compared with the
-//! bytes only when it is known which of them preceded it. Therefore the drain is asked for a mark
-//! after the capture. If no byte arrives between the request of the capture and the mark, the capture
-//! shows the result of all bytes.
+//! The bytes determine the lines, and a capture shows the screen. They can be compared only if it is
+//! known which bytes preceded the capture. Therefore a mark is requested from the drain after the
+//! capture. If no byte arrives between the request of the capture and the mark, the capture shows the
+//! result of all bytes.
 
 use std::time::{Duration, Instant};
 
 use crate::track::{Capture, PaneNumbers, SyncPoint};
 
-/// A pane is quiet for this long before an urgent check. Hardly any program prints without such a
-/// pause: a prompt or a spinner has one.
+/// The quiet before an urgent check. Nearly every program pauses for this long, for example at a
+/// prompt or between two frames of a spinner.
 const URGENT_QUIET: Duration = Duration::from_millis(20);
 
-/// A pane is quiet for this long before a routine check.
+/// The quiet before a routine check.
 const ROUTINE_QUIET: Duration = Duration::from_millis(500);
 
 /// The interval of checks of a pane that prints with pauses; its last output is followed by one, too.
@@ -131,7 +131,7 @@ impl ScreenCheck {
         self.current = Some(Comparison::default());
     }
 
-    /// Takes the capture, and returns whether a mark is to be requested.
+    /// Takes the capture, and returns whether a mark must be requested.
     pub fn handle_capture(&mut self, sync_point: SyncPoint, now: Instant) -> bool {
         match &mut self.current {
             Some(comparison) if !comparison.is_disturbed && comparison.sync_point.is_none() => {

@@ -1,4 +1,4 @@
-//! Turns news from agents' conversations into states and events of a session's panes.
+//! Turns updates about agents' conversations into states and events of a session's panes.
 
 use std::time::{Duration, Instant};
 
@@ -9,16 +9,16 @@ use crate::event::PaneId;
 use crate::observe::conversation::{AgentChange, AgentUpdate, ConversationSink};
 use crate::observe::resume_point::ResumePoint;
 
-/// Interval in which an agent is looked for in a pane that prints: processes take longer to start.
+/// The interval of searches for an agent in a pane that prints; processes take longer to start.
 const AGENT_SEARCH_INTERVAL: Duration = Duration::from_millis(400);
 
 impl SessionPanes {
-    /// Receives news about agents.
+    /// Returns the channel of updates about agents.
     pub fn agent_updates(&self) -> &Receiver<AgentUpdate> {
         &self.agent_updates
     }
 
-    /// A pane shows something new: an agent may have begun present.
+    /// Searches a pane that shows something new for an agent.
     pub(super) fn search_for_agent(&self, id: &PaneId, now: Instant) {
         if !self.config.conversations.are_read() {
             return;
@@ -47,11 +47,11 @@ impl SessionPanes {
         self.config.conversations.active(id, pid, &recipient);
     }
 
-    /// Handles news about the agent in a pane.
+    /// Handles an update about the agent in a pane.
     pub fn handle_agent_update(&mut self, update: AgentUpdate, now: Instant) {
         let AgentUpdate { pane: id, news } = update;
         let Some(pane) = self.panes.get_mut(&id) else {
-            // Another poller's by now, or gone.
+            // The pane is gone, or belongs to another session's poller.
             return;
         };
         let may_wait = self.pipes.is_some();

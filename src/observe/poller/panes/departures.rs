@@ -1,5 +1,4 @@
-//! Panes that leave their session: their last bytes are waited for, then they are closed or handed
-//! over.
+//! Panes that leave their session: their last bytes are awaited, then they are closed or handed over.
 
 use std::collections::HashMap;
 use std::time::Instant;
@@ -13,7 +12,7 @@ use crate::tmux::{DepartedPane, PaneCapture, bytes_read_by};
 use crate::track::{Capture, PaneNumbers, Row};
 
 impl SessionPanes {
-    /// A pane is no longer the session's.
+    /// Handles that a pane is no longer in the session.
     pub(super) fn pane_departed(
         &mut self,
         id: &PaneId,
@@ -25,7 +24,7 @@ impl SessionPanes {
         };
         let departed = departed.get(id).copied();
         if pane.is_streamed() {
-            // One that continues elsewhere is let go present and then.
+            // A pane that moves to another session is released at once.
             if let Some((pipes, token)) = self.pipes.as_ref().zip(pane.pipe())
                 && departed.is_some_and(|departed| departed.moved)
             {
@@ -35,7 +34,7 @@ impl SessionPanes {
         self.begin_departure(id, pane, departed, now);
     }
 
-    /// Its last bytes may be on their way, and its program's end may not be known yet.
+    /// Closes a pane, or keeps it until its last bytes have arrived and its program's end is known.
     fn begin_departure(
         &mut self,
         id: &PaneId,
@@ -53,7 +52,7 @@ impl SessionPanes {
         }
     }
 
-    /// All that can be known of a pane that has departed is known.
+    /// Closes a pane of which nothing more can be learned, or hands it over to another session.
     pub(super) fn finish_departure(
         &mut self,
         id: &PaneId,
@@ -94,8 +93,7 @@ impl SessionPanes {
         }
     }
 
-    /// A pane that has just appeared is gone before it could be looked at: whatever it printed, no one
-    /// saw it.
+    /// Handles a new pane that ended before its first capture: all its output is missing.
     pub(super) fn handle_vanished(
         &mut self,
         id: &PaneId,
@@ -134,7 +132,7 @@ impl SessionPanes {
         }
     }
 
-    /// The session is gone: its panes have ended, or are another session's.
+    /// Handles the end of the session: its panes have ended or moved.
     pub fn close(&mut self, departed: &HashMap<PaneId, DepartedPane>, now: Instant) {
         let uncaptured: Vec<PaneId> = self.unopened.keys().cloned().collect();
         for id in uncaptured {
@@ -147,12 +145,12 @@ impl SessionPanes {
         }
     }
 
-    /// Returns how the session's programs have ended so far.
+    /// Returns the outcome of the session's programs that have ended so far.
     pub fn outcome(&self) -> SessionOutcome {
         self.outcome
     }
 
-    /// The observer stops and the panes continue.
+    /// Stops observing the panes, which continue.
     pub fn detach(&mut self, now: Instant) {
         self.detach_leaving(now);
         for (id, mut pane) in self.panes.drain() {
@@ -162,7 +160,7 @@ impl SessionPanes {
         }
     }
 
-    /// The observer stops and the panes continue: asks for what is on its way.
+    /// Requests the bytes that the drains hold, before the observer stops.
     pub fn finish(&mut self) {
         if let Some(pipes) = &self.pipes {
             let streamed = self.panes.values().filter(|pane| pane.is_streamed());
@@ -172,13 +170,13 @@ impl SessionPanes {
         }
     }
 
-    /// Returns whether bytes are on their way that are to be waited for at the end.
+    /// Returns whether bytes or exits are still to be awaited at the end.
     pub fn has_pending_bytes(&self) -> bool {
         let mut streamed = self.panes.values().filter(|pane| pane.is_streamed());
         !self.leaving.is_empty() || streamed.next().is_some()
     }
 
-    /// Reports what was held back of panes that have departed, and closes those of which nothing comes.
+    /// Emits delayed output of departed panes, and closes those that are complete.
     pub(super) fn emit_leaving(&mut self, now: Instant) {
         for (id, (pane, _)) in &mut self.leaving {
             self.emitter.collect(id, self.pipes.is_some(), now, |out| {
@@ -197,7 +195,7 @@ impl SessionPanes {
         }
     }
 
-    /// Detaches from panes that have departed: their last bytes are not waited for any more.
+    /// Closes departed panes without waiting for their last bytes.
     pub(super) fn detach_leaving(&mut self, now: Instant) {
         for (id, (pane, departed)) in std::mem::take(&mut self.leaving) {
             self.finish_departure(&id, pane, departed, now);

@@ -11,16 +11,16 @@ use crate::observe::pane_transfers::{Arrival, Moving};
 use crate::observe::resume_point::ResumePoint;
 use crate::tmux::{Margin, PaneCapture, PaneState};
 
-/// Time for which a pane that comes from another session is waited for; its poller sees that it has
-/// left with its next capture.
-const ARRIVAL_WAIT: Duration = Duration::from_secs(3);
+/// The time to wait for a pane that moves here from another session. That session's poller notices the
+/// departure with its next capture.
+const ARRIVAL_TIMEOUT: Duration = Duration::from_secs(3);
 
-/// Time after which pipes are opened where all panes are captured first: the sessions of a server begin one
-/// after the other, and a capture would wait for the pipes of others.
-const PIPES_AFTER: Duration = Duration::from_millis(300);
+/// The delay of pipes if all panes are captured first. The sessions of a server start one after
+/// another, and the captures of the later ones would wait for the pipes of the earlier ones.
+const PIPE_DELAY: Duration = Duration::from_millis(300);
 
 impl SessionPanes {
-    /// A pane that is to be watched from now on, if it can be.
+    /// Starts to observe a pane, unless it must be captured again first.
     pub(super) fn start_observing(
         &mut self,
         id: &PaneId,
@@ -36,10 +36,10 @@ impl SessionPanes {
                 }
                 Arrival::Held => {
                     let since = *self.arriving.entry(id.clone()).or_insert(context.now);
-                    if context.now.saturating_duration_since(since) < ARRIVAL_WAIT {
+                    if context.now.saturating_duration_since(since) < ARRIVAL_TIMEOUT {
                         return None;
                     }
-                    // What was reported of it present is not known here.
+                    // What that session reported of the pane is unknown here.
                     return self.open(id, captured, &Begin::Resume(&ResumePoint::new()), context);
                 }
             }
@@ -53,7 +53,7 @@ impl SessionPanes {
         self.open(id, captured, &begin, context)
     }
 
-    /// A pane that was another session's.
+    /// Continues a pane that moved here from another session.
     pub(super) fn take_over(
         &mut self,
         Moving {
@@ -77,13 +77,13 @@ impl SessionPanes {
         pane
     }
 
-    /// Returns whether the capture at a pane that is to be opened is as deep as is_search_due can be.
+    /// Returns whether the capture of an unopened pane is as deep as possible.
     fn is_deepest(&self, id: &PaneId, context: ReplyContext<'_>) -> bool {
         let margin = self.unopened.get(id).map(|unopened| unopened.margin);
         context.again && margin == Some(Margin::All)
     }
 
-    /// Opens a pane; not yet, if the capture is too short for that.
+    /// Opens a pane. If the capture is too short, requests a deeper one and returns `None`.
     pub(super) fn open(
         &mut self,
         id: &PaneId,
@@ -92,10 +92,10 @@ impl SessionPanes {
         context: ReplyContext<'_>,
     ) -> Option<Pane> {
         let is_held = context.first && self.config.captured_first;
-        let pipe_after = is_held.then(|| context.now + PIPES_AFTER);
+        let pipe_after = is_held.then(|| context.now + PIPE_DELAY);
         let capture = &captured.capture;
         let is_whole = capture.is_complete() || matches!(begin, Begin::Baseline);
-        // A full-screen program came after the listing: what is behind it is configured, too.
+        // A full-screen program started after the listing, so the screen behind it was not captured.
         let is_hidden = capture.alternate && capture.saved.is_none();
         if (!is_whole || is_hidden) && !self.is_deepest(id, context) {
             self.needs_another_round |= context.again;
@@ -112,7 +112,7 @@ impl SessionPanes {
         let pipe_after = pipe_after.or(unopened.and_then(|unopened| unopened.pipe_after));
         self.unwatched.remove(id);
         self.arriving.remove(id);
-        // From here on it is known, whatever happens to this thread.
+        // From here on the pane counts as known, even if this thread panics.
         let resume_points = &mut self.emitter.resume_points;
         resume_points.entry(id.clone()).or_default();
         log::debug!("{}: observes pane {id}", context.name);
@@ -131,8 +131,8 @@ impl SessionPanes {
         Some(self.emitter.collect(id, false, context.now, open))
     }
 
-    /// Adds the program in the pane's foreground to its state. The program of a pane that has just
-    /// appeared is requested.
+    /// Adds the program in the pane's foreground to its state, and requests it for a pane that has
+    /// just appeared.
     pub(super) fn add_command(&mut self, state: &mut PaneState) {
         let (id, commands) = (state.pane(), &mut self.config.commands);
         if !commands.contains_key(&id)

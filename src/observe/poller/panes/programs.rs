@@ -1,4 +1,4 @@
-//! Turns what the kernel shows of the programs in a session's panes into events.
+//! Turns what the kernel reports about the programs of a session's panes into events.
 
 use std::time::Instant;
 
@@ -7,12 +7,12 @@ use crossbeam_channel::Receiver;
 use super::SessionPanes;
 
 impl SessionPanes {
-    /// Gets a message when processes have ended.
+    /// Returns the channel that signals ended processes.
     pub fn exits(&self) -> &Receiver<()> {
         self.programs.exit_signal()
     }
 
-    /// Processes have ended.
+    /// Handles that processes have ended.
     pub fn handle_exits(&mut self, now: Instant) {
         for (id, death) in self.programs.handle_exits(now) {
             let leaving = self.leaving.get_mut(&id).map(|(pane, _)| pane);
@@ -27,7 +27,7 @@ impl SessionPanes {
         self.emit_leaving(now);
     }
 
-    /// Reports what has become of the panes' jobs.
+    /// Emits the events of jobs that are due.
     pub(super) fn emit_jobs(&mut self, now: Instant) {
         for (id, job) in self.programs.handle_timeout(now) {
             if self.panes.contains_key(&id) || self.leaving.contains_key(&id) {

@@ -1,5 +1,4 @@
-//! The panes of a session that are streamed: pipes opened, what comes through them, and
-//! what is waited for when panes leave.
+//! The streamed panes of a session: opens and closes pipes, and handles their output.
 
 use std::collections::HashMap;
 use std::time::Instant;
@@ -17,7 +16,7 @@ use crate::tmux::{
 };
 
 impl SessionPanes {
-    /// Returns what to ask for beside that, at once; see [`SessionPanes::needs_more_captures`].
+    /// Returns the requests of the extra captures; see [`SessionPanes::needs_more_captures`].
     pub fn extra_requests(&mut self, now: Instant) -> HashMap<PaneId, PaneRequest> {
         let mut requests = self.requests();
         for (id, unopened) in &self.unopened {
@@ -55,12 +54,12 @@ impl SessionPanes {
         requests
     }
 
-    /// Returns whether the reply about more has brought panes that are to be looked at as well.
+    /// Returns whether the last extra captures revealed panes that need another round.
     pub fn take_needs_another_round(&mut self) -> bool {
         std::mem::take(&mut self.needs_another_round)
     }
 
-    /// There is no reply to the question about more.
+    /// Ends a round of extra captures: openings and comparisons without a reply have failed.
     pub fn end_extra_captures(&mut self, now: Instant) {
         if let Some(pipes) = &mut self.pipes {
             pipes.discard_requested();
@@ -70,7 +69,7 @@ impl SessionPanes {
             .for_each(|pane| pane.check_failed(now));
     }
 
-    /// Returns what becomes of panes that are new.
+    /// Returns how the gateway must treat new panes.
     pub fn new_panes(&self, is_first: bool) -> NewPanes {
         match self.pipes {
             Some(_) if !(is_first && self.config.captured_first) => NewPanes::List,
@@ -78,13 +77,13 @@ impl SessionPanes {
         }
     }
 
-    /// Returns whether all panes that are watched are streamed.
+    /// Returns whether all watched panes are streamed.
     pub fn is_streamed(&self) -> bool {
         let shown = self.panes.iter().filter(|(id, _)| self.is_watched(id));
         self.pipes.is_some() && shown.into_iter().all(|(_, pane)| pane.is_streamed())
     }
 
-    /// Returns whether one of these panes is to be opened with the capture that is taken next.
+    /// Returns whether one of these panes must be captured before it is opened.
     pub fn lists_unopened_pane(&self, panes: &[PaneReply]) -> bool {
         let mut listed = panes
             .iter()
@@ -92,7 +91,7 @@ impl SessionPanes {
         self.pipes.is_some() && listed.any(|reply| self.is_watched(&reply.state().pane()))
     }
 
-    /// Nothing comes from the drains any more: the panes are polled.
+    /// Polls all panes, because nothing arrives from the drains any more.
     pub fn pipes_lost(&mut self, now: Instant) {
         self.pipes = None;
         for (id, pane) in &mut self.panes {
@@ -102,7 +101,7 @@ impl SessionPanes {
         self.detach_leaving(now);
     }
 
-    /// A pane that is to be opened with the capture that is taken next.
+    /// Notes a listed pane, which the next extra captures open.
     pub(super) fn await_opening(
         &mut self,
         id: &PaneId,
@@ -124,7 +123,7 @@ impl SessionPanes {
         });
     }
 
-    /// Continues with the bytes of a pane, if the capture was one that they follow.
+    /// Starts to stream a pane if the reply opened its pipe; else closes the pipe.
     pub(super) fn handle_pipe_reply(
         &mut self,
         pane: &mut Pane,
@@ -139,8 +138,8 @@ impl SessionPanes {
             return;
         };
         match resync {
-            // A capture that is too short is taken again, and the pipe opened anew. Nothing comes of a
-            // program that has ended, and tmux opens no pipe then.
+            // If the capture was too short, both it and the pipe are requested again. tmux opens no
+            // pipe for a program that has ended.
             Some(resync)
                 if resync.was_unpiped && !pane.needs_full_capture() && capture.dead.is_none() =>
             {
@@ -168,7 +167,7 @@ impl SessionPanes {
         }
     }
 
-    /// The pane is not opened yet: what its pipe would bring is not wanted.
+    /// Closes a requested pipe of a pane that is not opened yet.
     pub(super) fn drop_opening(&mut self, id: &PaneId) {
         if let Some(pipes) = &mut self.pipes
             && let Some(token) = pipes.take_requested(id)
@@ -177,7 +176,7 @@ impl SessionPanes {
         }
     }
 
-    /// A pane that is not watched, or no more.
+    /// Ignores a pane that is not selected, or not any more.
     pub(super) fn stop_watching(&mut self, id: &PaneId, now: Instant) {
         let Some(pane) = self.panes.get_mut(id) else {
             self.unopened.remove(id);
@@ -192,12 +191,12 @@ impl SessionPanes {
         }
     }
 
-    /// Where what the drains bring comes, if present are any.
+    /// Returns the channel of the drains' messages, if panes are streamed.
     pub fn arrivals(&self) -> Option<&Receiver<DrainMessage>> {
         self.pipes.as_ref().map(SessionPipes::messages)
     }
 
-    /// Returns whether this is more of what a pane prints that is streamed.
+    /// Returns whether a message contains output of a watched pane.
     pub fn continues_stream(&self, message: &DrainMessage) -> bool {
         let pipes = self.pipes.as_ref();
         let owner = pipes.and_then(|pipes| pipes.owner(&message.token));
@@ -205,13 +204,13 @@ impl SessionPanes {
             && owner.is_some_and(|id| self.is_watched(id))
     }
 
-    /// Takes in what a drain has brought. Whether other things are to be request for from now on.
+    /// Handles a message of a drain. Returns whether the request in progress is outdated.
     pub fn arrived(&mut self, DrainMessage { token, output }: DrainMessage, now: Instant) -> bool {
         let Some(pipes) = &mut self.pipes else {
             return false;
         };
         let Some(id) = pipes.owner(&token).cloned() else {
-            // Of a pane that was let go meanwhile.
+            // The pane was released meanwhile.
             pipes.close(&token);
             return false;
         };
@@ -219,7 +218,7 @@ impl SessionPanes {
             self.stop_watching(&id, now);
             return true;
         }
-        // While it is worked on, the pane is not in the maps, as in `pane_answered`.
+        // The pane is out of the maps meanwhile, as in `handle_pane_reply`.
         let leaving = self.leaving.remove(&id);
         let (mut pane, departed) = match (leaving, self.panes.remove(&id)) {
             (Some((pane, departed)), other) => {
@@ -298,7 +297,7 @@ impl SessionPanes {
         is_over
     }
 
-    /// Ends what reads the drains.
+    /// Ends the thread that reads the drains.
     pub fn shutdown(self) {
         if let Some(Err(panicked)) = self.pipes.map(SessionPipes::shutdown) {
             log::error!("{panicked}");
