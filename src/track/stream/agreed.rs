@@ -63,9 +63,7 @@ impl StreamTracker {
         self.agreed.forget();
         let book = &self.tracker.book;
         // The lines on the screen were reported, and may still change.
-        let on_screen = book.lines_with_rows();
-        let on_screen = on_screen.filter(|line| line.start + line.rows > 0);
-        let reported = on_screen.filter(|line| line.number < book.next());
+        let reported = book.on_screen().filter(|line| line.number < book.next());
         for line in reported {
             self.agreed.bytes += line.text.len() + 1;
             let text = format!("{}\n", line.text);
@@ -82,9 +80,6 @@ impl StreamTracker {
                 .reported
                 .push_back((book.last_number() + 1, text));
         }
-        let at_top = book
-            .lines_with_rows()
-            .find(|line| line.start + line.rows > 0);
         // Bytes may have broken a line that reads the same into other rows: tmux's count then. An
         // empty row at the top may end the line above it in a capture, and not in the stream.
         let (_, shown) = Normal::of(capture).in_full(capture);
@@ -96,13 +91,10 @@ impl StreamTracker {
             let shown = shown.find(|shown| reads(&shown.text, &line.text));
             shown.map_or(line.start, |shown| shown.start)
         };
-        let top = book.lines_with_rows().filter(|line| {
-            let is_on_screen = line.start + line.rows > 0;
-            is_on_screen && !is_blank(&line.text)
-        });
+        let top = book.on_screen().filter(|line| !is_blank(&line.text));
         let top = top.map(|line| (line.number, line.text.clone()));
         self.agreed.top = top.take(FIRST_LINES).collect();
-        self.agreed.anchor = at_top.map(|line| Anchor {
+        self.agreed.anchor = book.on_screen().next().map(|line| Anchor {
             // Where tmux has only the end of a line, it is at the top of the history.
             row: (i64::from(capture.history_size) + start(line)).max(0),
             number: line.number,
@@ -294,8 +286,7 @@ impl StreamTracker {
             .iter()
             .rposition(|line| line.end() > 0 && !is_blank(&line.text));
         let at = shown.or_else(|| lines.iter().position(|line| line.end() > 0))?;
-        let on_screen = self.tracker.book.lines_with_rows();
-        let mut on_screen = on_screen.filter(|line| line.start + line.rows > 0);
+        let mut on_screen = self.tracker.book.on_screen();
         let known = match shown {
             Some(_) => on_screen.filter(|line| !is_blank(&line.text)).last(),
             None => on_screen.next(),
