@@ -1,4 +1,4 @@
-//! A terminal built from a capture of tmux, and a capture built from a terminal (pure).
+//! Converts captures of tmux to terminals, and back (pure).
 
 use std::collections::VecDeque;
 
@@ -10,8 +10,8 @@ use crate::event::Cursor;
 use crate::track::capture::{Row, SavedScreen};
 
 impl Terminal {
-    /// The terminal at a seam. `head` is the line that reaches into the top row of the normal
-    /// screen, as far as it has scrolled off, and how many rows of it have.
+    /// Creates a terminal from a sync point. `head` is the part of the topmost line of the normal screen
+    /// that has scrolled off, and the number of its rows.
     pub fn from_sync_point(sync_point: &SyncPoint, head: Option<(&str, u32)>) -> Self {
         let capture = &sync_point.capture;
         let mut terminal = Self::new(
@@ -32,7 +32,7 @@ impl Terminal {
         if capture.alternate {
             let saved = capture.saved.as_ref();
             let cursor = saved.map_or(Position::default(), |saved| terminal_at(saved.cursor));
-            // It has the size that the pane had when the alternate screen was shown.
+            // The normal screen keeps the size at which the alternate one was shown.
             let mut rows = lines(saved.map_or(&[], |saved| &saved.rows));
             rows.resize_with(rows.len().max(1), Line::default);
             terminal.normal_cursor = saved.map(|_| cursor);
@@ -52,7 +52,7 @@ impl Terminal {
         terminal
     }
 
-    /// Takes over the state that no capture shows and that earlier bytes of the same program have set.
+    /// Copies the state that earlier bytes of the same program have set and that no capture shows.
     pub fn inherit(&mut self, before: &Self) {
         (self.pen, self.saved_cursor) = (before.pen, before.saved_cursor);
         (self.ink, self.saved_ink) = (before.ink, before.saved_ink);
@@ -66,7 +66,7 @@ impl Terminal {
             .collect()
     }
 
-    /// The rows of the normal screen, and the row of its cursor, also while it is not shown.
+    /// Returns the rows of the normal screen and the row of its cursor, even if it is hidden.
     pub fn normal(&self) -> (Vec<Row>, usize) {
         match &self.saved {
             Some(saved) => {
@@ -80,12 +80,12 @@ impl Terminal {
         }
     }
 
-    /// The cursor as tmux reports it.
+    /// Returns the cursor as tmux reports it.
     pub fn cursor(&self) -> Cursor {
         reported_cursor(self.cursor)
     }
 
-    /// The screen behind the alternate one, while that is shown.
+    /// Returns the normal screen, if the alternate one hides it.
     pub fn hidden(&self) -> Option<SavedScreen> {
         let saved = self.saved.as_ref()?;
         let rows = saved.rows.iter();
@@ -97,7 +97,7 @@ impl Terminal {
         })
     }
 
-    /// Forgets the content of the screen, which is not known.
+    /// Clears the screens, because their content is unknown.
     pub fn forget(&mut self) {
         let lines = self.grid.rows.iter_mut();
         let saved = self.saved.iter_mut().flat_map(|saved| &mut saved.rows);
@@ -114,7 +114,7 @@ impl Terminal {
 }
 
 fn reported_cursor(at: Position) -> Cursor {
-    // Both are smaller than a screen.
+    // Both are at most the width or height of a screen.
     Cursor {
         x: at.x as u32,
         y: at.y as u32,
