@@ -231,11 +231,11 @@ fn among_candidates(
     // The known rows may be above the capture, where they cannot be compared.
     let mut beyond = false;
     loop {
-        if !reaches(old, new, scrolled) {
-            beyond = !printed.exceed(scrolled);
+        if printed.exceed(scrolled) {
             break;
         }
-        if printed.exceed(scrolled) {
+        if !reaches(old, new, scrolled) {
+            beyond = true;
             break;
         }
         possible += 1;

@@ -104,11 +104,6 @@ impl Book {
         }
     }
 
-    /// Returns the number of the next line to be reported.
-    pub fn next(&self) -> i64 {
-        self.next
-    }
-
     /// Returns all known lines with their numbers.
     pub fn lines(&self) -> impl Iterator<Item = (i64, &str)> {
         self.lines
@@ -124,11 +119,6 @@ impl Book {
     /// Returns the number of the first known line, or the greatest number if there is none.
     pub fn oldest_known(&self) -> i64 {
         self.lines.first().map_or(i64::MAX, |line| line.number)
-    }
-
-    /// Returns the number of the cursor's line.
-    pub fn cursor_line(&self) -> i64 {
-        self.cursor_line
     }
 
     /// Returns a gap before the next line.

@@ -11,13 +11,13 @@ pub(super) struct Loss {
 }
 
 impl Loss {
-    /// Lines or bytes are unaccounted for.
+    /// Creates a loss of lines or bytes that are unaccounted for.
     pub fn confirmed(reason: GapReason) -> Self {
         let evidence = GapEvidence::Confirmed;
         Self { reason, evidence }
     }
 
-    /// Nothing points to a loss, and nothing excludes it.
+    /// Creates a loss that nothing proves and nothing excludes.
     pub fn possible(reason: GapReason) -> Self {
         let evidence = GapEvidence::Possible;
         Self { reason, evidence }

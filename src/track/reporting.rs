@@ -7,13 +7,13 @@ use super::change::Change;
 /// and to queue.
 const CHUNK_BYTES: usize = 64 * 1024;
 
-/// Selects the changed lines that are reported.
+/// The revisions that are reported.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Revises {
+pub(super) enum Revisions {
     All,
-    /// Those that have settled before.
+    /// Those of lines that have settled before.
     Settled,
-    Nothing,
+    None,
 }
 
 impl Book {
@@ -24,22 +24,19 @@ impl Book {
 
     /// Reports lines that have settled, or `all` lines to the last text, and revisions.
     pub fn settle(&mut self, changes: &mut Vec<Change>, all: bool) {
-        self.revise_settled(changes);
-        self.report_settled(changes, all);
-        self.revise_open(changes);
-        self.prune();
+        self.settle_with(changes, all, Revisions::All);
     }
 
-    /// Reports lines that have settled, and the selected revisions.
-    pub fn settle_with(&mut self, changes: &mut Vec<Change>, revises: Revises) {
-        if revises != Revises::Nothing {
+    /// Reports lines that have settled, or `all` lines to the last text, and the selected revisions.
+    pub fn settle_with(&mut self, changes: &mut Vec<Change>, all: bool, revisions: Revisions) {
+        if revisions != Revisions::None {
             self.revise_settled(changes);
         }
-        self.report_settled(changes, false);
-        if revises == Revises::All {
+        self.report_settled(changes, all);
+        if revisions == Revisions::All {
             self.revise_open(changes);
         }
-        if revises != Revises::Nothing {
+        if revisions != Revisions::None {
             self.prune();
         }
     }

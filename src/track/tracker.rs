@@ -133,7 +133,7 @@ impl Tracker {
 
     /// Returns the number of the next line to be reported.
     pub fn next_line(&self) -> i64 {
-        self.book.next()
+        self.book.next
     }
 
     /// Returns the number of the first line of the last capture.
@@ -148,7 +148,7 @@ impl Tracker {
 
     /// Returns the number of the cursor's line.
     pub fn cursor_line(&self) -> i64 {
-        self.book.cursor_line()
+        self.book.cursor_line
     }
 
     /// Returns whether the last capture differed from the one before.
@@ -189,37 +189,32 @@ impl Tracker {
         footprint.deepest = deepest;
         self.changed = !footprint.shows_same_as(&self.old);
         let lines = normal.lines(&footprint);
+        let is_respawned = capture.pid != self.pid;
+        let is_rewrapped = capture.width != self.width && !capture.alternate;
+        if !deepest && (self.position_loss.is_some() || is_respawned || is_rewrapped) {
+            return TrackerOutput::TooShallow;
+        }
         if let Some(loss) = self.position_loss {
-            if !deepest {
-                return TrackerOutput::TooShallow;
-            }
             self.restart_baseline(capture, (footprint, lines), loss, &mut changes);
             return TrackerOutput::Changes(changes);
         }
-        let respawned = capture.pid != self.pid;
-        let (first, moved) = if respawned {
+        let (first, moved) = if is_respawned {
             // tmux erased the screen for the new program. The last output of the old one may have been
             // missed, unless the last capture showed its end.
-            if !deepest {
-                return TrackerOutput::TooShallow;
-            }
             let grown = (footprint.history_size - self.old.history_size).max(0);
             // Rows of the last capture that the old program scrolled off since then are known.
-            let seen = if self.dead.is_some() {
+            let known_rows = if self.dead.is_some() {
                 0
             } else {
                 self.old.scrolled_into(&footprint, grown)
             };
             self.book.flush(&mut changes);
-            let first = self.book.first_after_respawn(&lines, grown - seen);
+            let first = self.book.first_after_respawn(&lines, grown - known_rows);
             if self.dead.is_none() {
                 changes.push(self.book.gap(Loss::possible(GapReason::Cleared)));
             }
             (first, Moved::Unknown)
-        } else if capture.width != self.width && !capture.alternate {
-            if !deepest {
-                return TrackerOutput::TooShallow;
-            }
+        } else if is_rewrapped {
             let Some(first) = self.after_reflow(&lines, capture) else {
                 let loss = Loss::possible(GapReason::Resized);
                 self.restart_baseline(capture, (footprint, lines), loss, &mut changes);
@@ -339,7 +334,7 @@ impl Tracker {
         let at_cursor = lines
             .iter()
             .rposition(|line| line.start <= footprint.cursor_row);
-        let first = self.book.next() - at_cursor.unwrap_or(0) as i64;
+        let first = self.book.next - at_cursor.unwrap_or(0) as i64;
         self.take(lines, first, Moved::Unknown, footprint);
         self.book.mark_baseline();
     }

@@ -79,7 +79,7 @@ fn is_broken(lines: &[Logical], at: usize, reported: &str, width: u32) -> bool {
     let rest = reported.strip_prefix(&*line.text);
     !is_blank(&line.text)
         && !is_blank(&next.text)
-        && rest.is_some_and(|rest| reads(rest, &next.text))
+        && rest.is_some_and(|rest| has_text(rest, &next.text))
 }
 
 fn join(lines: &mut Vec<Logical>, at: usize) {
@@ -93,6 +93,6 @@ pub(super) fn is_blank(line: &str) -> bool {
 }
 
 /// Returns whether a line has this text, apart from blanks at its end.
-pub(super) fn reads(line: &str, reported: &str) -> bool {
+pub(super) fn has_text(line: &str, reported: &str) -> bool {
     line.trim_end_matches(' ') == reported.trim_end_matches(' ')
 }

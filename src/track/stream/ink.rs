@@ -222,8 +222,8 @@ mod tests {
         fn runs_are_as_cells(steps in prop::collection::vec((0_usize..30, 0_usize..30, 0_u8..5, 0_u8..8), 0..40)) {
             let mut cells = vec![Ink::default(); 64];
             let mut inks = Inks::default();
-            for (from, count, number, what) in steps {
-                match what {
+            for (from, count, number, operation) in steps {
+                match operation {
                     0 => {
                         inks.shift(number as usize, from, count);
                         let moved: Vec<Ink> = cells[from..from + count].to_vec();

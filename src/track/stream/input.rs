@@ -40,7 +40,7 @@ pub(super) struct Input {
     /// The time at which the unfinished string began.
     string_began: Option<Duration>,
     /// A string was abandoned, and no sequence has begun since: tmux still reports it as pending.
-    gave_up: bool,
+    has_abandoned_string: bool,
 }
 
 /// The bytes of a character, so far.
@@ -103,7 +103,7 @@ impl Input {
         if began.is_some_and(|began| now.saturating_sub(began) >= STRING_PERIOD) {
             *self = Self {
                 now,
-                gave_up: true,
+                has_abandoned_string: true,
                 ..Self::default()
             };
             (terminal.pen, terminal.ink) = (Pen::default(), Ink::default());
@@ -115,7 +115,7 @@ impl Input {
 
     /// Returns whether the parser agrees with tmux, which reports these bytes as pending.
     pub fn agrees(&self, pending: &[u8]) -> bool {
-        self.gave_up || (self.parser.state == State::Ground) == pending.is_empty()
+        self.has_abandoned_string || (self.parser.state == State::Ground) == pending.is_empty()
     }
 
     /// Takes bytes until `is_full`, and returns how many.
@@ -163,7 +163,7 @@ impl Input {
                 b'\t' => self.control(terminal, Terminal::tab),
                 b'\x1b' => {
                     self.sequence.clear();
-                    self.gave_up = false;
+                    self.has_abandoned_string = false;
                     self.parser.feed('\x1b');
                 }
                 0x80.. => match self.character.push(byte) {

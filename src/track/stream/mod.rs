@@ -47,7 +47,7 @@ mod reported;
 
 mod broken;
 
-mod agreed;
+mod numbering;
 
 mod difference;
 

@@ -45,14 +45,6 @@ pub(super) struct LineComparison<'a> {
     pub respawned: bool,
 }
 
-/// The comparison of a captured line with the known line of the same number.
-pub(super) enum Fit {
-    Same,
-    Different,
-    /// No line has that number.
-    Unknown,
-}
-
 impl<'a> LineComparison<'a> {
     pub fn new(
         stream: &'a StreamTracker,
@@ -85,16 +77,16 @@ impl<'a> LineComparison<'a> {
     }
 
     pub fn cursor_line(&self) -> i64 {
-        self.stream.tracker.book.cursor_line()
+        self.stream.tracker.book.cursor_line
     }
 
     /// Returns the text of the stream's cursor line.
-    pub fn begun(&self) -> &'a str {
+    pub fn cursor_text(&self) -> &'a str {
         self.text(self.cursor_line()).unwrap_or_default()
     }
 
-    pub fn is_begun(&self) -> bool {
-        !self.begun().trim_end().is_empty()
+    pub fn has_cursor_text(&self) -> bool {
+        !self.cursor_text().trim_end().is_empty()
     }
 
     fn text(&self, number: i64) -> Option<&'a str> {
@@ -122,7 +114,7 @@ impl<'a> LineComparison<'a> {
             (true, _) => fits_at_cursor(cursor_line),
             // Below the last line, if that is the last known one, even if it has no end.
             (false, true) => {
-                fits_at_cursor(cursor_line + i64::from(self.is_begun())).filter(|at| at.1)
+                fits_at_cursor(cursor_line + i64::from(self.has_cursor_text())).filter(|at| at.1)
             }
             // tmux has moved the cursor itself, which proves nothing.
             (false, false) => None,
@@ -171,20 +163,20 @@ impl<'a> LineComparison<'a> {
         let mut known_from = first + last.max(0);
         let mut is_proved = false;
         for at in (0..=last).rev() {
-            match self.fit(first, at) {
-                Fit::Unknown => break,
-                Fit::Same => is_proved |= !self.is_blank(at),
+            match self.is_same(first, at) {
+                None => break,
+                Some(true) => is_proved |= !self.is_blank(at),
                 // The new program began here.
-                Fit::Different if self.respawned && self.ends_known(first + at, at) => {
+                Some(false) if self.respawned && self.ends_known(first + at, at) => {
                     (known_from, is_proved) = (first + at, true);
                     break;
                 }
-                Fit::Different if !is_proved => return None,
+                Some(false) if !is_proved => return None,
                 // A line between two equal lines is the known one, even if its text differs.
-                Fit::Different => {
+                Some(false) => {
                     let above = at - 1;
                     let is_between =
-                        !self.is_blank(above) && matches!(self.fit(first, above), Fit::Same);
+                        !self.is_blank(above) && self.is_same(first, above) == Some(true);
                     if self.respawned || !is_between {
                         break;
                     }
@@ -208,24 +200,18 @@ impl<'a> LineComparison<'a> {
             .iter()
             .all(|(_, text)| text.trim_end().is_empty());
         for at in 0..=last {
-            match self.fit(place.first, at) {
-                Fit::Unknown => {}
-                Fit::Same => is_proved |= !self.is_blank(at),
-                Fit::Different => return false,
+            match self.is_same(place.first, at) {
+                None => {}
+                Some(true) => is_proved |= !self.is_blank(at),
+                Some(false) => return false,
             }
         }
         is_proved
     }
 
-    fn fit(&self, first: i64, at: i64) -> Fit {
-        let (Some(known), Some(line)) = (self.text(first + at), self.line(at)) else {
-            return Fit::Unknown;
-        };
-        if known.trim_end() == line.trim_end() {
-            Fit::Same
-        } else {
-            Fit::Different
-        }
+    /// Compares a captured line with the known one. Returns `None` if either is missing.
+    fn is_same(&self, first: i64, at: i64) -> Option<bool> {
+        Some(self.text(first + at)?.trim_end() == self.line(at)?.trim_end())
     }
 
     /// Returns whether a line of the capture is the end of the known one.

@@ -12,7 +12,7 @@ use crate::track::capture::{Row, SavedScreen};
 impl Terminal {
     /// Creates a terminal from a sync point. `head` is the part of the topmost line of the normal screen
     /// that has scrolled off, and the number of its rows.
-    pub fn from_sync_point(sync_point: &SyncPoint, head: Option<(&str, u32)>) -> Self {
+    pub fn from_sync_point(sync_point: &SyncPoint, head: Option<(String, u32)>) -> Self {
         let capture = &sync_point.capture;
         let mut terminal = Self::new(
             capture.width as usize,
@@ -47,7 +47,7 @@ impl Terminal {
         terminal.grid.scrolled.history.size = capture.history_size;
         terminal.grid.scrolled.history.limit = capture.history_limit;
         if let Some((text, rows)) = head {
-            terminal.grid.scrolled.set_open(text, rows);
+            terminal.grid.scrolled.set_open(&text, rows);
         }
         terminal
     }

@@ -7,8 +7,8 @@
 
 use std::time::Duration;
 
-use super::agreed::Numbered;
 use super::difference::Difference;
+use super::numbering::Numbered;
 use super::placement::{LineComparison, Placement, is_another_size};
 use super::sync_point::SyncPoint;
 use super::tracker::StreamTracker;
@@ -29,18 +29,14 @@ impl StreamTracker {
     /// differs in the capture are revised, unknown lines among them are not reported, and lines below
     /// them are new.
     pub fn resync(&mut self, sync_point: &SyncPoint, now: Duration) -> Vec<Change> {
-        let mut changes = Vec::new();
-        self.tracker.at = now;
+        let mut changes = self.settle(now, false);
         let continues = sync_point.capture.pid == self.tracker.pid && !self.has_gap;
         if let Some(hidden) = self.hidden_behind(&sync_point.capture) {
-            self.advance(&mut changes);
-            self.tracker.book.settle(&mut changes, false);
             self.tracker.remember(&sync_point.capture);
             let mut sync_point = sync_point.clone();
             sync_point.capture.saved = Some(hidden);
             let open = self.terminal.grid.scrolled.open();
             let head = open.map(|(text, rows)| (text.to_owned(), rows as u32));
-            let head = head.as_ref().map(|(text, rows)| (&**text, *rows));
             self.restart_with_head(&sync_point, head, continues);
         } else {
             self.apply_capture(&sync_point.capture, &mut changes);
@@ -62,10 +58,7 @@ impl StreamTracker {
     /// Switches to polling. The tracker continues from the stream's terminal, and its next capture finds
     /// the lines printed since the last byte.
     pub fn into_polling(mut self, now: Duration) -> (Tracker, Vec<Change>) {
-        let mut changes = Vec::new();
-        self.tracker.at = now;
-        self.advance(&mut changes);
-        self.tracker.book.settle(&mut changes, false);
+        let changes = self.settle(now, false);
         self.tracker.continue_from(&self.capture());
         self.tracker.position_loss = self.has_gap.then_some(Loss::possible(GapReason::Dropped));
         (self.tracker, changes)
@@ -73,8 +66,6 @@ impl StreamTracker {
 
     fn apply_capture(&mut self, capture: &Capture, changes: &mut Vec<Change>) {
         let difference = self.difference(capture);
-        self.advance(changes);
-        self.tracker.book.settle(changes, false);
         let (footprint, mut lines) = Normal::of(capture).in_full(capture);
         if let Some(numbered) = self.numbered_certainly(capture, &lines, difference.as_ref()) {
             self.repair(capture, numbered, footprint, changes);
@@ -95,14 +86,17 @@ impl StreamTracker {
             respawned,
             ..
         } = comparison;
-        let (begun, is_begun) = (comparison.begun().to_owned(), comparison.is_begun());
+        let (cursor_text, has_cursor_text) = (
+            comparison.cursor_text().to_owned(),
+            comparison.has_cursor_text(),
+        );
         if comparison.is_left_above(placement) {
             placement = Some(Placement::of_cursor(comparison.cursor_line(), at_cursor));
             // For the program, the line continues at the top of the screen.
-            if !begun.is_empty()
+            if !cursor_text.is_empty()
                 && let Some(line) = lines.get_mut(at_cursor as usize)
             {
-                line.text.insert_str(0, &begun);
+                line.text.insert_str(0, &cursor_text);
                 (line.start, line.rows) = (line.start - 1, line.rows + 1);
             }
         }
@@ -118,8 +112,8 @@ impl StreamTracker {
             // Dropped lines were counted and later ones are known, so there is no other gap.
             None => {
                 // The cursor is in another line now, so its former line is complete.
-                let last = tracker.book.cursor_line();
-                let next = last + i64::from(is_begun);
+                let last = tracker.book.cursor_line;
+                let next = last + i64::from(has_cursor_text);
                 tracker.book.report(changes, next - 1);
                 Placement::of_cursor(next, at_cursor)
             }
@@ -131,9 +125,7 @@ impl StreamTracker {
         tracker.note_top(capture, false);
         (self.has_gap, self.respawn_pending) = (false, false);
     }
-}
 
-impl StreamTracker {
     /// Numbers the lines of a capture that continues in the same pane, from the last agreement of
     /// stream and tmux or by their texts. Returns `None` if neither is certain.
     fn numbered_certainly(

@@ -97,8 +97,7 @@ fn command(terminal: &Terminal, (row, column): (i64, usize)) -> Option<String> {
             terminal.grid.clusters.show(line.get(x), &mut text);
         }
         if !line.wrapped {
-            let blanks = text.len() - text.trim_end_matches(' ').len();
-            text.truncate(text.len() - blanks);
+            text.truncate(text.trim_end_matches(' ').len());
             text.push('\n');
         }
         if text.len() > COMMAND_BYTES_MAX {

@@ -16,7 +16,7 @@ use crate::track::book::{Moved, Taken};
 use crate::track::change::{Change, GapReason};
 use crate::track::lines::{Logical, group, used_rows};
 use crate::track::normal::leave_out_notice;
-use crate::track::reporting::Revises;
+use crate::track::reporting::Revisions;
 use crate::track::tracker::Tracker;
 
 /// The most bytes of lines that wait for [`StreamTracker::changes`]. Input does not bound them, because
@@ -133,7 +133,6 @@ impl StreamTracker {
                 .collect();
             (text.strip_suffix(&*shown).unwrap_or(text).to_owned(), rows)
         });
-        let head = head.as_ref().map(|(text, rows)| (&**text, *rows));
         self.restart_with_head(sync_point, head, continues);
     }
 
@@ -142,7 +141,7 @@ impl StreamTracker {
     pub(super) fn restart_with_head(
         &mut self,
         sync_point: &SyncPoint,
-        head: Option<(&str, u32)>,
+        head: Option<(String, u32)>,
         continues: bool,
     ) {
         let terminal = Terminal::from_sync_point(sync_point, head);
@@ -203,13 +202,15 @@ impl StreamTracker {
         } else {
             self.tracker.book.mark_unchanged(now);
         }
-        let revises = match (scrolls, self.is_throttled(now)) {
-            (_, false) => Revises::All,
-            (true, true) => Revises::Settled,
-            (false, true) => Revises::Nothing,
+        let revisions = match (scrolls, self.is_throttled(now)) {
+            (_, false) => Revisions::All,
+            (true, true) => Revisions::Settled,
+            (false, true) => Revisions::None,
         };
-        self.tracker.book.settle_with(&mut changes, revises);
-        self.revisions_pending &= revises != Revises::All;
+        self.tracker
+            .book
+            .settle_with(&mut changes, false, revisions);
+        self.revisions_pending &= revisions != Revisions::All;
         self.show_screen(now, &mut changes);
         self.note(now, &changes);
         changes
@@ -239,14 +240,11 @@ impl StreamTracker {
     /// Reports a gap for dropped bytes, which had `line_ends` line ends. The content of the screen is
     /// unknown then: a [`StreamTracker::resync`] should follow when the pane is at rest.
     pub fn bytes_dropped(&mut self, line_ends: u64, now: Duration) -> Vec<Change> {
-        let mut changes = Vec::new();
-        self.tracker.at = now;
-        self.advance(&mut changes);
-        self.tracker.book.settle(&mut changes, false);
+        let mut changes = self.settle(now, false);
         // The first lost line end ended the cursor's line, so that line counts as lost.
         self.tracker.book.flush(&mut changes);
         changes.push(Change::Gap {
-            first_line: self.tracker.book.next(),
+            first_line: self.tracker.book.next,
             lost_lines: Some(line_ends),
             reason: GapReason::Dropped,
             evidence: GapEvidence::Confirmed,
@@ -266,10 +264,7 @@ impl StreamTracker {
     /// Reports the lines of a program whose end is known, because another one begins in the pane. No
     /// byte shows that tmux has erased the screen and moved the cursor to its top.
     pub fn respawned(&mut self, now: Duration) -> Vec<Change> {
-        let mut changes = Vec::new();
-        self.tracker.at = now;
-        self.advance(&mut changes);
-        self.tracker.book.settle(&mut changes, true);
+        let changes = self.settle(now, true);
         self.tracker.book.discard_lines();
         self.tracker.book.skip(0);
         self.terminal.forget();
@@ -283,10 +278,7 @@ impl StreamTracker {
 
     /// Reports all remaining lines, because the pane is gone.
     pub fn end(&mut self, now: Duration) -> Vec<Change> {
-        let mut changes = Vec::new();
-        self.tracker.at = now;
-        self.advance(&mut changes);
-        self.tracker.book.settle(&mut changes, true);
+        let changes = self.settle(now, true);
         self.note(now, &changes);
         changes
     }
@@ -294,10 +286,7 @@ impl StreamTracker {
     /// Reports all lines above the cursor's as settled, and the cursor's line as it is, because the
     /// observer stops while the pane continues.
     pub fn detach(&mut self, now: Duration) -> Vec<Change> {
-        let mut changes = Vec::new();
-        self.tracker.at = now;
-        self.advance(&mut changes);
-        self.tracker.book.settle(&mut changes, false);
+        let mut changes = self.settle(now, false);
         changes.extend(self.tracker.detach());
         changes
     }
@@ -344,6 +333,15 @@ impl StreamTracker {
             ..Footprint::default()
         };
         (lines, footprint)
+    }
+
+    /// Updates the book, and returns the lines that have settled, or `all` lines, and all revisions.
+    pub(super) fn settle(&mut self, now: Duration, all: bool) -> Vec<Change> {
+        let mut changes = Vec::new();
+        self.tracker.at = now;
+        self.advance(&mut changes);
+        self.tracker.book.settle(&mut changes, all);
+        changes
     }
 
     /// Updates the book: the lines that have scrolled off since the last update, and the screen.
@@ -396,13 +394,13 @@ impl StreamTracker {
             book.take(lines, first, Moved::By(count), &footprint, taken);
             book.settle(changes, false);
         }
-        let passed = book.next();
+        let passed = book.next;
         book.report_passed(text, at, (rows.len() - single) as i64, changes);
         let number = |at: usize| match at.checked_sub(single) {
             Some(behind) => passed + behind as i64,
             None => number(at),
         };
-        let first = book.next();
+        let first = book.next;
         self.styled.take(fresh, number, first);
         self.tracker.first = first;
         book.take(screen, first, Moved::Unknown, &footprint, taken);

@@ -1,4 +1,4 @@
-//! Single programs on a model of tmux's grid, and what is reported of each.
+//! Tests of single programs on a model of tmux's grid.
 
 use super::*;
 use crate::event::GapEvidence;

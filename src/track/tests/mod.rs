@@ -1,4 +1,4 @@
-//! The law of pane output, on a model of tmux's grid.
+//! Properties of pane output, on a model of tmux's grid.
 
 mod cases;
 
@@ -47,7 +47,7 @@ impl Watch {
                 self.deeper += 1;
                 match self.tracker.apply(&self.sim.capture(usize::MAX)) {
                     TrackerOutput::Changes(changes) => self.changes.extend(changes),
-                    TrackerOutput::TooShallow => panic!("a complete capture is never too short"),
+                    TrackerOutput::TooShallow => panic!("a complete capture is never too shallow"),
                 }
             }
         }
@@ -95,14 +95,14 @@ fn segments(changes: &[Change]) -> Vec<Vec<String>> {
     for change in changes {
         match change {
             Change::Lines { first_line, chunk } => {
-                assert!(*first_line >= next, "numbers go on: {changes:#?}");
+                assert!(*first_line >= next, "numbers continue: {changes:#?}");
                 assert!(chunk.ends_with('\n'), "{chunk:?}");
                 let before = segments.last_mut().unwrap();
                 before.extend(chunk.lines().map(str::to_owned));
                 next = first_line + chunk.lines().count() as i64;
             }
             Change::Gap { first_line, .. } => {
-                assert!(*first_line >= next, "numbers go on: {changes:#?}");
+                assert!(*first_line >= next, "numbers continue: {changes:#?}");
                 next = *first_line;
                 segments.push(vec![]);
             }
@@ -138,8 +138,8 @@ fn nothing_settled_is_revised(changes: &[Change]) -> bool {
         })
 }
 
-/// Returns whether the segments stand in what was printed, one after the other. The first line
-/// after a hole can be the rest of a wrapped one.
+/// Returns whether the printed lines contain the segments in order. The first line after a gap may be
+/// the rest of a wrapped one.
 fn printed_in_order(reported: &[Vec<String>], printed: &[String], at_start: bool) -> bool {
     let Some((segment, rest)) = reported.split_first() else {
         return true;

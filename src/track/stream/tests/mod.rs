@@ -1,8 +1,8 @@
 //! Tests of the stream on literal bytes: properties, cuts, sync points, and effects in tmux.
 
-mod agreed;
 mod dropped;
 mod law;
+mod numbering;
 mod polling;
 mod resyncs;
 mod styles;
@@ -99,7 +99,7 @@ fn replay(changes: &[Change]) -> BTreeMap<i64, String> {
     for change in changes {
         match change {
             Change::Lines { first_line, chunk } => {
-                assert!(*first_line >= next, "numbers go on: {changes:#?}");
+                assert!(*first_line >= next, "numbers continue: {changes:#?}");
                 assert!(chunk.ends_with('\n'), "{chunk:?}");
                 lines.extend((*first_line..).zip(chunk.lines().map(str::to_owned)));
                 next = first_line + chunk.lines().count() as i64;
@@ -112,7 +112,7 @@ fn replay(changes: &[Change]) -> BTreeMap<i64, String> {
                 lost_lines,
                 ..
             } => {
-                assert!(*first_line >= next, "numbers go on: {changes:#?}");
+                assert!(*first_line >= next, "numbers continue: {changes:#?}");
                 next = first_line + lost_lines.unwrap_or(0) as i64;
             }
             Change::Screen { .. } => {}

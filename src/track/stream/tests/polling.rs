@@ -51,7 +51,7 @@ impl SwitchingPane {
     /// Applies a capture, and a deeper one if that is too shallow.
     fn capture(&mut self, depth: usize) -> Capture {
         let Follow::Captures(tracker) = &mut self.follow else {
-            panic!("a stream needs no looks")
+            panic!("a stream needs no captures")
         };
         for depth in [depth, usize::MAX] {
             let mut capture = self.sim.capture(depth);
@@ -61,7 +61,7 @@ impl SwitchingPane {
                 return capture;
             }
         }
-        panic!("a complete capture is never too short")
+        panic!("a complete capture is never too shallow")
     }
 
     fn poll(&mut self) {

@@ -183,7 +183,7 @@ fn program() -> impl Strategy<Value = Vec<String>> {
         1 => Just("漢e\u{301}".to_owned()),
         3 => (0_u8..9).prop_map(|n| format!("\x1b[{}m", if n == 8 { 0 } else { 30 + n })),
         1 => (1_u8..12, prop::sample::select(vec!["@", "P", "X", "L", "M", "S", "T", "A", "B", "C", "D", "G", "K", "J", "d"]))
-            .prop_map(|(n, what)| format!("\x1b[{}{what}", if what == "K" || what == "J" { n % 3 } else { n })),
+            .prop_map(|(n, last)| format!("\x1b[{}{last}", if last == "K" || last == "J" { n % 3 } else { n })),
         1 => prop::sample::select(vec!["\x1b7", "\x1b8", "\x1b[4h", "\x1b[4l", "\x1b[2;3r", "\x1b[r", "\x1bM", "\t", "\x08", "\r"]).prop_map(str::to_owned),
     ];
     prop::collection::vec(part, 0..60)

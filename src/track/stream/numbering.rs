@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 
 use super::agreement::Anchor;
-use super::broken::{is_blank, join_down, join_up, mend_cut, reads};
+use super::broken::{has_text, is_blank, join_down, join_up, mend_cut};
 use super::difference::Difference;
 use super::realign::by_text;
 use super::tracker::StreamTracker;
@@ -62,14 +62,14 @@ impl StreamTracker {
         self.agreed.forget();
         let book = &self.tracker.book;
         // Reported lines on the screen may still change.
-        let reported = book.on_screen().filter(|line| line.number < book.next());
+        let reported = book.on_screen().filter(|line| line.number < book.next);
         for line in reported {
             self.agreed.bytes += line.text.len() + 1;
             let text = format!("{}\n", line.text);
             self.agreed.reported.push_back((line.number, text));
         }
         // Reported lines below the last text are blank now.
-        let blank = (book.next() - book.last_number() - 1).min(i64::from(capture.height));
+        let blank = (book.next - book.last_number() - 1).min(i64::from(capture.height));
         if let Ok(blank) = usize::try_from(blank)
             && blank > 0
         {
@@ -87,7 +87,7 @@ impl StreamTracker {
         let start = |line: &Line| {
             let among = if is_blank(&line.text) { 1 } else { 2 };
             let mut shown = in_tmux.iter().take(among);
-            let shown = shown.find(|shown| reads(&shown.text, &line.text));
+            let shown = shown.find(|shown| has_text(&shown.text, &line.text));
             shown.map_or(line.start, |shown| shown.start)
         };
         let top = book.on_screen().filter(|line| !is_blank(&line.text));
@@ -166,13 +166,13 @@ impl StreamTracker {
                 // The first line may have been cut in two.
                 let begins =
                     !is_blank(&line.text) && text.starts_with(line.text.trim_end_matches(' '));
-                Some(reads(&line.text, text) || begins)
+                Some(has_text(&line.text, text) || begins)
             });
             pairs.any(|same| same == Some(true))
         };
         // Lines that `send-keys -R` scrolls off keep their positions, but the stream, which does not
         // notice, may have overwritten them.
-        let begins_so =
+        let begins_as_known =
             |numbered: &Numbered| begins_as(numbered, &known) || begins_as(numbered, &top);
         // If the screen's numbers begin before the oldest line at the agreement, tmux has more lines
         // than the stream: only `send-keys -R` adds some. Without a number by row, the comparison still
@@ -181,16 +181,19 @@ impl StreamTracker {
         let has_more = by_row.is_some() && by_screen.as_ref().is_some_and(is_too_old);
         let by_screen = by_screen.filter(|_| !has_more);
         let numbered = match (by_row, by_screen) {
-            (_, Some(screen)) if self.has_less(capture) => Some(screen),
-            (Some(row), Some(screen)) if !begins_so(&row) && begins_so(&screen) => Some(screen),
-            // The history may have been cleared, so the row proves nothing.
-            (Some(row), None) if !begins_so(&row) && self.has_less(capture) => None,
+            (_, Some(screen)) if self.may_be_cleared(capture) => Some(screen),
+            (Some(row), Some(screen)) if !begins_as_known(&row) && begins_as_known(&screen) => {
+                Some(screen)
+            }
+            // The history may have been cleared, and `send-keys -R`, which no byte shows, may have added
+            // rows since, so the row proves nothing.
+            (Some(row), None) if !begins_as_known(&row) && self.may_be_cleared(capture) => None,
             (Some(row), _) => Some(row),
             (None, screen) => screen,
         };
         let is_sure = |numbered: &Numbered| {
             let mut texts = known.range(numbered.first..);
-            has_more || begins_so(numbered) || texts.all(|(_, text)| is_blank(text))
+            has_more || begins_as_known(numbered) || texts.all(|(_, text)| is_blank(text))
         };
         numbered.map(|numbered| Numbered {
             is_sure: is_sure(&numbered),
@@ -252,7 +255,7 @@ impl StreamTracker {
 
     /// Returns whether tmux's history is more than a screen shorter than the stream's, so that it may
     /// have been cleared.
-    fn has_less(&self, capture: &Capture) -> bool {
+    fn may_be_cleared(&self, capture: &Capture) -> bool {
         let stream = self.terminal.grid.scrolled.history.size;
         capture.history_size + capture.height < stream
     }
@@ -317,7 +320,7 @@ impl StreamTracker {
             .filter(move |line| line.0 < oldest_known);
         reported.chain(known).filter_map(move |(number, reported)| {
             let line = lines.get(usize::try_from(number - first).ok()?)?;
-            (!reads(&line.text, reported)).then_some((number, &*line.text))
+            (!has_text(&line.text, reported)).then_some((number, &*line.text))
         })
     }
 }
