@@ -5,6 +5,9 @@ use rustc_hash::FxHashMap;
 use super::widths::Widths;
 use crate::track::version::TmuxVersion;
 
+/// The zero-width joiner: the next character goes into the same cell.
+pub(super) const JOINER: char = '\u{200d}';
+
 /// The longest cluster, in bytes: tmux drops marks beyond it.
 const CLUSTER_BYTES_MAX: usize = 32;
 /// The same before 3.6.

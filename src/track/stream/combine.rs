@@ -2,11 +2,9 @@
 //!
 //! Older versions combine only marks and characters after a joiner, see [`Terminal::print`].
 
-use super::cell::Cell;
+use super::cell::{Cell, JOINER};
 use super::terminal::Terminal;
 use crate::track::version::TmuxVersion;
-
-const JOINER: char = '\u{200d}';
 
 /// The variation selector for the emoji form of a character.
 const EMOJI_FORM: char = '\u{fe0f}';

@@ -3,16 +3,13 @@
 use std::borrow::Cow;
 use std::ops::Range;
 
-use super::cell::{Cell, Clusters};
+use super::cell::{Cell, Clusters, JOINER};
 use super::ink::{Ink, Inks, Run};
 use crate::track::capture::Row;
 use crate::track::tabs::expand_tabs;
 
 /// The number of cells that are compared together.
 const ASCII_CELLS: usize = 32;
-
-/// The zero-width joiner: the next character goes into the same cell.
-const JOINER: char = '\u{200d}';
 
 /// One row. Its cells end where the program stopped writing, blanks included.
 #[derive(Clone, Debug, Default)]

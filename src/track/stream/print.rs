@@ -1,6 +1,6 @@
 //! Prints into a terminal's cells: wrapping, wide characters, marks and joiners (pure).
 
-use super::cell::Cell;
+use super::cell::{Cell, JOINER};
 use super::grid::Grid;
 use super::terminal::{Pen, Position, Terminal};
 use crate::track::version::TmuxVersion;
@@ -43,7 +43,7 @@ impl Terminal {
             self.print_from_3_4(character);
             return;
         }
-        if character == '\u{200d}' {
+        if character == JOINER {
             self.joins = true;
             return;
         }
@@ -59,7 +59,7 @@ impl Terminal {
 
     /// Adds a joiner and the character after it to the character before the cursor.
     fn join(&mut self, character: char) {
-        self.combine('\u{200d}');
+        self.combine(JOINER);
         self.combine(character);
     }
 

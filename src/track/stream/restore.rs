@@ -31,7 +31,7 @@ impl Terminal {
         rows.resize_with(height, Line::default);
         if capture.alternate {
             let saved = capture.saved.as_ref();
-            let cursor = saved.map_or(Position::default(), |saved| terminal_at(saved.cursor));
+            let cursor = saved.map_or(Position::default(), |saved| position_of(saved.cursor));
             // The normal screen keeps the size at which the alternate one was shown.
             let mut rows = lines(saved.map_or(&[], |saved| &saved.rows));
             rows.resize_with(rows.len().max(1), Line::default);
@@ -41,7 +41,7 @@ impl Terminal {
             terminal.grid.keeps_history = false;
         }
         terminal.grid.rows = rows;
-        terminal.cursor = terminal_at(capture.cursor);
+        terminal.cursor = position_of(capture.cursor);
         terminal.cursor.x = terminal.cursor.x.min(terminal.width());
         terminal.cursor.y = terminal.cursor.y.min(height - 1);
         terminal.grid.scrolled.history.size = capture.history_size;
@@ -60,21 +60,20 @@ impl Terminal {
     }
 
     pub fn shown(&self) -> Vec<Row> {
-        let lines = self.grid.rows.iter();
-        lines
-            .map(|line| line.row(&self.grid.clusters, self.grid.width))
-            .collect()
+        self.rows_of(&self.grid.rows)
+    }
+
+    fn rows_of(&self, lines: &VecDeque<Line>) -> Vec<Row> {
+        let row = |line: &Line| line.row(&self.grid.clusters, self.grid.width);
+        lines.iter().map(row).collect()
     }
 
     /// Returns the rows of the normal screen and the row of its cursor, even if it is hidden.
     pub fn normal(&self) -> (Vec<Row>, usize) {
         match &self.saved {
             Some(saved) => {
-                let lines = saved.rows.iter();
-                let rows = lines
-                    .map(|line| line.row(&self.grid.clusters, self.grid.width))
-                    .collect();
-                (rows, saved.cursor.y.min(saved.rows.len() - 1))
+                let cursor_row = saved.cursor.y.min(saved.rows.len() - 1);
+                (self.rows_of(&saved.rows), cursor_row)
             }
             None => (self.shown(), self.cursor.y),
         }
@@ -82,18 +81,15 @@ impl Terminal {
 
     /// Returns the cursor as tmux reports it.
     pub fn cursor(&self) -> Cursor {
-        reported_cursor(self.cursor)
+        cursor_of(self.cursor)
     }
 
     /// Returns the normal screen, if the alternate one hides it.
     pub fn hidden(&self) -> Option<SavedScreen> {
         let saved = self.saved.as_ref()?;
-        let rows = saved.rows.iter();
         Some(SavedScreen {
-            cursor: reported_cursor(saved.cursor),
-            rows: rows
-                .map(|line| line.row(&self.grid.clusters, self.grid.width))
-                .collect(),
+            cursor: cursor_of(saved.cursor),
+            rows: self.rows_of(&saved.rows),
         })
     }
 
@@ -113,15 +109,15 @@ impl Terminal {
     }
 }
 
-fn reported_cursor(at: Position) -> Cursor {
+fn cursor_of(position: Position) -> Cursor {
     // Both are at most the width or height of a screen.
     Cursor {
-        x: at.x as u32,
-        y: at.y as u32,
+        x: position.x as u32,
+        y: position.y as u32,
     }
 }
 
-fn terminal_at(cursor: Cursor) -> Position {
+fn position_of(cursor: Cursor) -> Position {
     Position {
         x: cursor.x as usize,
         y: cursor.y as usize,
