@@ -1,28 +1,28 @@
-//! Where the rows of the last capture stand in the next one (pure).
+//! Aligns the rows of the last capture with those of the next one (pure).
 //!
-//! tmux has no counter of scrolled rows. What there is: the size of the history, which counts them
-//! exactly until it first fills and modulo a tenth of its limit afterwards; the text; and the bytes
-//! that the server read, an upper bound on what can have been printed. A place is taken only when
-//! one alone fits; otherwise the answer is a gap, never a guess.
+//! tmux has no counter of scrolled rows. The alignment relies on the size of the history, which counts
+//! rows exactly until it first fills and modulo a tenth of its limit afterwards; on the text; and on
+//! the bytes that the server read, an upper bound of the printed text. An alignment counts only if it
+//! is the only possible one; otherwise the result is a gap, never a guess.
 
 use super::capture::Row;
 use super::change::{GapReason, Loss};
 use super::lines::{BLANK, fewest_bytes, fingerprint, used_rows};
 
-/// Rows of history that are remembered for finding the place again: tmux trims 200 at a time with
-/// its default limit, and text that repeats within 200 rows is rare.
+/// Rows of history that are kept for alignment. tmux trims 200 at a time with its default limit, and
+/// text that repeats within 200 rows is rare.
 pub(super) const KEPT_ROWS: usize = 200;
 
-/// Rows that must fit, before the place where the cursor was, to call a place the only one.
+/// Rows above the cursor that an unambiguous alignment must match.
 const BLOCK_ROWS: usize = 16;
 
-/// So many different texts must be among them: a few short rows fit somewhere by chance.
+/// Different texts that must be among them, because a few short rows match by chance.
 const DISTINCT_ROWS: usize = 4;
 
-/// The rows of history that must agree where the screen below them may have been repainted.
+/// Rows of history that must match where the screen below them may have been repainted.
 const SURE_ROWS: usize = 8;
 
-/// The rows of one capture, reduced to what recognises them.
+/// The rows of one capture, reduced to fingerprints.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Footprint {
     pub height: i64,
@@ -30,11 +30,11 @@ pub(super) struct Footprint {
     pub cursor_row: i64,
     /// Fingerprints, history first.
     pub rows: Vec<u64>,
-    /// Number of of them are history.
+    /// The number of rows that are history.
     pub history_rows: i64,
     /// Rows of the screen in use.
     pub used: i64,
-    /// There is no deeper capture than this one.
+    /// The capture has the greatest depth.
     pub deepest: bool,
 }
 
@@ -52,7 +52,7 @@ impl Footprint {
         }
     }
 
-    /// Returns whether the pane shows what it showed.
+    /// Returns whether screen, cursor and size of the history are unchanged.
     pub fn shows_same_as(&self, old: &Self) -> bool {
         let screen = |footprint: &Self| footprint.rows.len().saturating_sub(self.height as usize);
         (self.height, self.history_size, self.cursor_row)
@@ -60,8 +60,8 @@ impl Footprint {
             && self.rows[screen(self)..] == old.rows[screen(old)..]
     }
 
-    /// Returns how many rows of this screen, above the cursor's, are in the history of a later capture
-    /// that grew by `grown` rows and whose screen was erased.
+    /// Returns how many rows of this screen, above the cursor, are in a later capture whose history
+    /// grew by `grown` rows and whose screen was erased.
     pub fn scrolled_into(&self, new: &Self, grown: i64) -> i64 {
         let is_there = |&row: &i64| {
             self.at(row)
@@ -70,14 +70,14 @@ impl Footprint {
         (0..self.cursor_row.min(grown)).take_while(is_there).count() as i64
     }
 
-    /// Forgets all but the last rows of the history.
+    /// Drops all but the last [`KEPT_ROWS`] rows of the history.
     pub fn prune(&mut self) {
         let surplus = (self.history_rows as usize).saturating_sub(KEPT_ROWS);
         self.rows.drain(..surplus);
         self.history_rows -= surplus as i64;
     }
 
-    /// The fingerprint of a row, counted from the top of the screen.
+    /// Returns the fingerprint of a row, counted from the top of the screen.
     fn at(&self, row: i64) -> Option<u64> {
         usize::try_from(row + self.history_rows)
             .ok()
@@ -86,16 +86,16 @@ impl Footprint {
     }
 }
 
-/// Where the old rows stand in a new capture.
+/// The position of the old rows in a new capture.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Alignment {
-    /// This many rows scrolled: the text of row `r` is in row `r - n` now.
+    /// They scrolled up by this many rows: row `r` is row `r - n` now.
     Scrolled(i64),
-    /// At least this many rows scrolled, perhaps more: the rows look the same.
+    /// They scrolled up by at least this many rows: several positions match.
     AtLeast(i64),
-    /// Nowhere: all that is there now is new.
+    /// None: all rows of the capture are new.
     Lost(Loss),
-    /// The capture does not reach back far enough to know.
+    /// Unknown: the capture does not reach back far enough.
     NeedsDeeper,
 }
 
@@ -106,14 +106,14 @@ struct RowComparison {
     history_other: usize,
     screen_same: usize,
     screen_other: usize,
-    /// Rows of the screen that were blank and are not.
+    /// Rows of the screen that are no longer blank.
     screen_filled: usize,
 }
 
 impl RowComparison {
     fn compare(old: &Footprint, new: &Footprint, scrolled: i64) -> Self {
         let mut comparison = Self::default();
-        // The cursor's row, and what is below it, may change at any time.
+        // The cursor's row and those below it may change at any time.
         for row in -old.history_rows..old.cursor_row.min(old.height) {
             let (Some(was), Some(is)) = (old.at(row), new.at(row - scrolled)) else {
                 continue;
@@ -129,17 +129,17 @@ impl RowComparison {
         comparison
     }
 
-    /// Returns whether the rows can be the same ones: the history never changes, the screen may.
+    /// Returns whether the rows may be the same. The history never changes, the screen may.
     fn fits(self) -> bool {
         self.history_other == 0 && (self.screen_other == 0 || self.history_same >= SURE_ROWS)
     }
 
-    /// Returns whether there are rows in agreement.
+    /// Returns whether any rows are equal.
     fn has_matches(self) -> bool {
         self.history_same + self.screen_same > 0
     }
 
-    /// Returns whether the rows cannot be the same ones, although the arithmetic says so.
+    /// Returns whether the texts exclude an alignment that the size of the history suggests.
     fn contradicts(self) -> bool {
         self.history_other > 0
             || (self.history_same == 0 && self.screen_same == 0 && self.screen_other > 0)
@@ -153,14 +153,14 @@ pub(super) struct Facts {
     pub trim_step: i64,
     /// Rows that the history may hold.
     pub history_limit: i64,
-    /// It could hold more at the last capture: tmux 3.7 and newer then drops at once what is too much,
-    /// whatever that is, so that the advance is not known even modulo a step.
+    /// The limit was greater at the last capture. tmux 3.7 and newer then drops all surplus rows at
+    /// once, so that the advance is not known even modulo a step.
     pub was_lowered: bool,
-    /// The most bytes that can have been written to all panes together between the captures.
+    /// The most bytes that can have been written to all panes between the captures.
     pub bytes: Option<u64>,
 }
 
-/// Finds the rows of `old` in `new` (whose rows are `rows`); the pane's width is the same.
+/// Aligns `old` with `new`, whose rows are `rows`. The pane must have the same width.
 pub(super) fn align(old: &Footprint, new: &Footprint, rows: &[Row], facts: Facts) -> Alignment {
     let grown = new.history_size - old.history_size;
     // A higher screen takes rows back from the history.
@@ -177,8 +177,8 @@ pub(super) fn align(old: &Footprint, new: &Footprint, rows: &[Row], facts: Facts
         return too_short(new);
     }
     let comparison = RowComparison::compare(old, new, grown);
-    // Nothing scrolled and there is no history to tell: text that all changed while the cursor
-    // went up and the screen got emptier was erased; anything else was rewritten in place.
+    // Nothing scrolled, and there may be no history to compare. If all text changed, the cursor went
+    // up and fewer rows are in use, the screen was erased; otherwise it was repainted in place.
     let in_place = grown == 0 && !(new.cursor_row < old.cursor_row && new.used < old.used);
     let repainted = comparison.history_other == 0 && in_place;
     if comparison.contradicts() && !repainted {
@@ -187,8 +187,8 @@ pub(super) fn align(old: &Footprint, new: &Footprint, rows: &[Row], facts: Facts
     Alignment::Scrolled(grown)
 }
 
-/// Returns whether the capture begins no later than the screen did, whose rows were not final;
-/// where tmux has dropped those, no later than where the cursor was, so that no row is skipped.
+/// Returns whether the capture begins no later than the old screen, whose rows were not final. Of the
+/// deepest capture, beginning at the old cursor suffices: no row is skipped.
 fn reaches(old: &Footprint, new: &Footprint, scrolled: i64) -> bool {
     let from = if new.deepest { old.cursor_row } else { 0 };
     -new.history_rows <= from - scrolled
@@ -202,7 +202,8 @@ fn too_short(new: &Footprint) -> Alignment {
     }
 }
 
-/// The history has been full: the advance is known modulo the trim step, the text decides.
+/// Aligns captures of a history that may have been trimmed. The advance is known modulo the trim step,
+/// and the text decides.
 fn among_candidates(
     old: &Footprint,
     new: &Footprint,
@@ -216,32 +217,25 @@ fn among_candidates(
     } else {
         facts.trim_step
     };
-    // Without a trim the history grew by the advance; each trim hides one more step of it.
+    // Without a trim, the history grew by the advance. Each trim hides one step of it.
     let mut scrolled = if grown >= -taken_back {
         grown
     } else {
         (grown + taken_back).rem_euclid(step) - taken_back
     };
-    let mut printed = PrintedBytes::new(old, new, rows);
+    let mut printed = PrintedBytes::new(old, new, rows, facts.bytes);
     let mut possible = 0_usize;
     let mut fitting: Vec<i64> = Vec::new();
-    // Of those, the ones with rows in agreement: at the edge of the capture there are none to compare.
+    // The fitting ones with equal rows: at the edge of the capture there are none to compare.
     let mut matching: Vec<i64> = Vec::new();
-    // Beyond the oldest row of the capture nothing can be compared.
+    // The known rows may be above the capture, where they cannot be compared.
     let mut beyond = false;
     loop {
-        if !reaches(old, new, scrolled) {
-            // That much is possible unless what is in the capture is already too much to have been
-            // written since.
-            beyond = facts
-                .bytes
-                .is_none_or(|bytes| printed.at_least(scrolled) <= bytes);
+        if printed.exceed(scrolled) {
             break;
         }
-        if facts
-            .bytes
-            .is_some_and(|bytes| printed.at_least(scrolled) > bytes)
-        {
+        if !reaches(old, new, scrolled) {
+            beyond = true;
             break;
         }
         possible += 1;
@@ -260,10 +254,9 @@ fn among_candidates(
         return Alignment::Scrolled(only);
     }
     match fitting[..] {
-        [only] if possible == 1 && !beyond => Alignment::Scrolled(only),
         [only] if !beyond => Alignment::Scrolled(only),
         [] if possible == 1 && !beyond => {
-            // Arithmetic leaves one answer, and the text says no or nothing.
+            // The size of the history leaves one alignment, which the text contradicts or leaves open.
             let only = scrolled - step;
             if RowComparison::compare(old, new, only).contradicts() {
                 Alignment::Lost(Loss::possible(GapReason::Cleared))
@@ -272,38 +265,46 @@ fn among_candidates(
             }
         }
         _ if !new.deepest => Alignment::NeedsDeeper,
-        // Only what has been printed since can have pushed the known rows out.
+        // Only rows printed since can have pushed the known ones out.
         [] if beyond => Alignment::Lost(Loss::confirmed(GapReason::HistoryTrimmed)),
         [] => Alignment::Lost(Loss::possible(GapReason::HistoryTrimmed)),
         [least, ..] => Alignment::AtLeast(least),
     }
 }
 
-/// The fewest bytes that can have made the rows below those that were in use, for a growing advance.
+/// The fewest bytes that can have printed the rows below the used ones, for a growing advance.
 struct PrintedBytes<'a> {
     rows: &'a [Row],
+    /// See [`Facts::bytes`].
+    bytes_max: Option<u64>,
     history_rows: i64,
-    /// The last row that was in use: of what stood above it nothing need have been printed since.
+    /// The last row in use: rows above it need not have been printed since.
     last_used: i64,
-    /// Rows from here on (counted from the top of the screen) are summed up.
+    /// The first row, from the top of the screen, that is part of the sum.
     from: i64,
     sum: u64,
 }
 
 impl<'a> PrintedBytes<'a> {
-    fn new(old: &Footprint, new: &Footprint, rows: &'a [Row]) -> Self {
+    fn new(old: &Footprint, new: &Footprint, rows: &'a [Row], bytes_max: Option<u64>) -> Self {
         Self {
             rows,
+            bytes_max,
             history_rows: new.history_rows,
-            // The cursor may have stood above text, and does in a dead pane.
+            // The cursor may have been above text, as in a dead pane.
             last_used: old.cursor_row.max(old.used - 1),
-            // The cursor's own row may be unfinished: it is not counted.
+            // The cursor's row may be unfinished, so it is not counted.
             from: new.used - 1,
             sum: 0,
         }
     }
 
-    fn at_least(&mut self, scrolled: i64) -> u64 {
+    /// Returns whether printing the rows of this advance took more bytes than were written. The
+    /// advance must not decrease from call to call.
+    fn exceed(&mut self, scrolled: i64) -> bool {
+        let Some(bytes_max) = self.bytes_max else {
+            return false;
+        };
         let first_new = (self.last_used - scrolled + 1).max(-self.history_rows);
         while self.from > first_new {
             self.from -= 1;
@@ -312,16 +313,15 @@ impl<'a> PrintedBytes<'a> {
                 .and_then(|index| self.rows.get(index))
                 .map_or(0, fewest_bytes);
         }
-        self.sum
+        self.sum > bytes_max
     }
 }
 
-/// Returns whether the rows before the cursor's old place stand at one place only, and do not resemble
-/// themselves.
+/// Returns whether the rows above the old cursor occur only once in both captures.
 fn is_unambiguous(old: &Footprint, new: &Footprint, scrolled: i64) -> bool {
     let with_screen = RowComparison::compare(old, new, scrolled).screen_other == 0;
     let end = if with_screen { old.cursor_row } else { 0 };
-    // Only rows that the new capture still has can speak for the place.
+    // Only rows that the new capture still has can be compared.
     let start = (end - BLOCK_ROWS as i64)
         .max(-old.history_rows)
         .max(scrolled - new.history_rows);
@@ -340,20 +340,17 @@ fn is_unambiguous(old: &Footprint, new: &Footprint, scrolled: i64) -> bool {
     places(&new.rows) == 1 && places(&old.rows[..(end + old.history_rows) as usize]) == 1
 }
 
-/// The history was cleared: the rows that were on the screen are looked for by their text alone.
+/// Aligns captures after the history was cleared, by the text of the old screen alone.
 fn after_clearing(old: &Footprint, new: &Footprint, rows: &[Row], facts: Facts) -> Alignment {
     if !new.deepest {
         return Alignment::NeedsDeeper;
     }
-    let mut printed = PrintedBytes::new(old, new, rows);
+    let mut printed = PrintedBytes::new(old, new, rows, facts.bytes);
     let mut found = None;
-    // What is in the history now has scrolled since. (Rows that a higher screen took back from it
-    // moved the others down again, so that they are not counted on either side.)
+    // All rows of the history have scrolled since. Rows that a higher screen took back from it moved
+    // the others down again and cancel out.
     for scrolled in new.history_size..=(old.cursor_row + new.history_rows) {
-        if facts
-            .bytes
-            .is_some_and(|bytes| printed.at_least(scrolled) > bytes)
-        {
+        if printed.exceed(scrolled) {
             break;
         }
         let comparison = RowComparison::compare(old, new, scrolled);

@@ -1,4 +1,4 @@
-//! The lines of a pane that are known, by number, and what was reported of each (pure).
+//! The known lines of a pane by number, and the text last reported for each (pure).
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use super::align::{Footprint, KEPT_ROWS};
 use super::change::{Change, Loss};
 use super::lines::{Logical, first_rows};
 
-/// A line that is known, on the screen or just above it.
+/// A known line, on the screen or just above it.
 #[derive(Clone, Debug)]
 pub(super) struct Line {
     pub number: i64,
@@ -15,44 +15,46 @@ pub(super) struct Line {
     pub rows: i64,
     pub text: String,
     pub reported: Reported,
-    /// When it was first seen to read so.
+    /// The time of the first capture with this text.
     pub since: Duration,
-    /// It read the same in the capture before.
+    /// The previous capture had the same text.
     pub same: bool,
-    /// It did, and has for long enough to be taken for settled.
+    /// The text has been unchanged for the settle period.
     pub stable: bool,
-    /// It read something else in the capture before, and in the one before that too.
+    /// The text differs from the previous capture, and differed there, too.
     pub restless: bool,
 }
 
-/// Where the known lines stand in a capture.
+/// The movement of the known rows between two captures.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Moved {
-    /// This many rows higher.
+    /// Up by this many rows.
     By(i64),
-    /// At least this many rows higher, perhaps gone.
+    /// Up by at least this many rows.
     AtLeast(i64),
-    /// In rows that have been made anew.
+    /// Not comparable: tmux rewrapped the rows, or all lines are new.
     Unknown,
 }
 
-/// When a capture was taken, and how wide the pane was.
+/// The time of a capture and the pane's width in columns.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Taken {
     pub at: Duration,
     pub width: u32,
 }
 
-/// The text last reported for a line, relative to its present text.
+/// The text last reported for a line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Reported {
     Nothing,
+    /// The present text.
     Current,
+    /// Another text.
     Outdated(String),
 }
 
 impl Reported {
-    /// Returns what was reported of a line that read `old` and reads `new` now.
+    /// Returns the state of a line whose text changes from `old` to `new`.
     pub fn carried_over(self, old: String, new: &str) -> Self {
         match self {
             Self::Nothing => Self::Nothing,
@@ -65,7 +67,12 @@ impl Reported {
 }
 
 impl Line {
-    pub(super) fn reported_text(&self) -> &str {
+    /// Returns the first row after it.
+    pub fn end(&self) -> i64 {
+        self.start + self.rows
+    }
+
+    pub fn reported_text(&self) -> &str {
         match &self.reported {
             Reported::Nothing => "",
             Reported::Current => &self.text,
@@ -74,20 +81,20 @@ impl Line {
     }
 }
 
-/// The known lines, with consecutive numbers: some history, and the screen as far as it is used.
+/// The known lines with consecutive numbers: some history, and the used part of the screen.
 #[derive(Debug)]
 pub(super) struct Book {
-    /// Time for which a line must read the same, from one capture to another, to be taken for settled.
+    /// The settle period: how long a line must be unchanged before it settles.
     pub settle: Duration,
     pub(super) lines: Vec<Line>,
-    /// The number of the next line to be reported; all before it were reported, or stood there before.
+    /// The number of the next line to be reported. All earlier lines were reported or are baseline.
     pub(super) next: i64,
-    /// The number of the line that the cursor is in.
+    /// The number of the cursor's line.
     pub(super) cursor_line: i64,
 }
 
 impl Book {
-    /// Without lines; `next` is the first number that is free.
+    /// Creates a book without lines. `next` is the first free number.
     pub fn new(next: i64) -> Self {
         Self {
             settle: Duration::ZERO,
@@ -97,34 +104,24 @@ impl Book {
         }
     }
 
-    /// The number of the next line to be reported.
-    pub fn next(&self) -> i64 {
-        self.next
-    }
-
-    /// All lines that are known, with their numbers.
+    /// Returns all known lines with their numbers.
     pub fn lines(&self) -> impl Iterator<Item = (i64, &str)> {
         self.lines
             .iter()
             .map(|line| (line.number, line.text.as_str()))
     }
 
-    /// The same, with where they stand.
-    pub(super) fn lines_with_rows(&self) -> impl Iterator<Item = &Line> {
-        self.lines.iter()
+    /// Returns the known lines that reach into the screen, or are on it.
+    pub(super) fn on_screen(&self) -> impl Iterator<Item = &Line> {
+        self.lines.iter().filter(|line| line.end() > 0)
     }
 
-    /// The number of the first line that is known; beyond all numbers if none is.
+    /// Returns the number of the first known line, or the greatest number if there is none.
     pub fn oldest_known(&self) -> i64 {
         self.lines.first().map_or(i64::MAX, |line| line.number)
     }
 
-    /// The number of the line that the cursor is in.
-    pub fn cursor_line(&self) -> i64 {
-        self.cursor_line
-    }
-
-    /// A gap before the next line.
+    /// Returns a gap before the next line.
     pub fn gap(&self, Loss { reason, evidence }: Loss) -> Change {
         Change::Gap {
             first_line: self.next,
@@ -134,44 +131,41 @@ impl Book {
         }
     }
 
-    /// Returns how many rows above the screen the topmost line begins that reaches into it.
+    /// Returns how many rows of the line that reaches into the screen are above it.
     pub fn rows_above(&self) -> i64 {
-        let unfinished = self.lines.iter().find(|line| line.start + line.rows > 0);
-        unfinished.map_or(0, |line| (-line.start).max(0))
+        self.on_screen()
+            .next()
+            .map_or(0, |line| (-line.start).max(0))
     }
 
-    /// The lines above the cursor's, with their numbers.
+    /// Returns the lines above the cursor's with their numbers.
     pub fn above_cursor(&self) -> Vec<(i64, &str)> {
-        let above = self
-            .lines
-            .iter()
-            .filter(|line| line.number < self.cursor_line);
-        above
-            .map(|line| (line.number, line.text.as_str()))
+        self.lines()
+            .filter(|(number, _)| *number < self.cursor_line)
             .collect()
     }
 
-    /// Marks all known lines as baseline: none of them is reported.
+    /// Marks all known lines as baseline, so that none of them is reported.
     pub fn mark_baseline(&mut self) {
         self.mark_known_above(i64::MAX);
     }
 
-    /// Marks the lines above this one as known: their place is unsure, so none of them is reported.
+    /// Marks the lines above this one as known. Their numbers are uncertain, so they are not reported.
     pub fn mark_known_above(&mut self, number: i64) {
         for line in self.lines.iter_mut().filter(|line| line.number < number) {
             (line.reported, line.same, line.stable) = (Reported::Current, true, true);
         }
     }
 
-    /// Returns whether something is not said only because it has not stood for long enough.
+    /// Returns whether a line would be reported now if it had been unchanged for the settle period.
     pub fn is_waiting(&self) -> bool {
         self.lines.iter().any(|line| {
-            let to_say = line.number < self.cursor_line || line.reported_text() != line.text;
-            line.number >= self.next && !line.stable && to_say
+            let is_due = line.number < self.cursor_line || line.reported_text() != line.text;
+            line.number >= self.next && !line.stable && is_due
         })
     }
 
-    /// Notes the lines that an earlier observer reported.
+    /// Marks the lines that an earlier observer reported.
     pub fn mark_reported(&mut self, known: &[(i64, String)]) {
         for line in &mut self.lines {
             let reported = known.iter().find(|(number, _)| *number == line.number);
@@ -184,7 +178,7 @@ impl Book {
         }
     }
 
-    /// At this time nothing had changed since the last capture.
+    /// Marks all lines as unchanged from the last capture until `at`.
     pub fn mark_unchanged(&mut self, at: Duration) {
         for line in &mut self.lines {
             line.same = true;
@@ -192,7 +186,7 @@ impl Book {
         }
     }
 
-    /// No known line is left: what comes takes numbers that none had. Returns the first.
+    /// Drops all known lines and reports a gap. Returns the first number for new lines.
     pub fn lose(&mut self, loss: Loss, changes: &mut Vec<Change>) -> i64 {
         self.flush(changes);
         self.discard_lines();
@@ -200,7 +194,7 @@ impl Book {
         self.next
     }
 
-    /// Forgets all lines. The cursor's was unfinished, and perhaps shown: its number is spent then.
+    /// Drops all lines. Numbers of unfinished lines that have been revised are not used again.
     pub fn discard_lines(&mut self) {
         let spent = self
             .lines
@@ -213,8 +207,8 @@ impl Book {
         self.lines.clear();
     }
 
-    /// The number of the first line of a pane with a new program: its history is known as far as
-    /// it is old, its screen is new. `new_rows` of the history were not seen before.
+    /// Returns the number of the first captured line after a respawn. All lines are new, except for
+    /// those of the history above its last `new_rows` rows.
     pub fn first_after_respawn(&mut self, lines: &[Logical], new_rows: i64) -> i64 {
         self.discard_lines();
         let is_old = |line: &&Logical| line.start < -new_rows;
@@ -222,24 +216,21 @@ impl Book {
         self.next - old as i64
     }
 
-    /// The number of the last line that is known; of the one before the next, when none is.
+    /// Returns the number of the last known line, or of the line before the next if there is none.
     pub fn last_number(&self) -> i64 {
         self.lines.last().map_or(self.next - 1, |line| line.number)
     }
 
-    /// The line that reaches into the screen from above: its text, how many of its rows are above,
-    /// and how many on the screen.
+    /// Returns the line that reaches into the screen from above: its text, the number of its rows
+    /// above, and the number of its rows on the screen.
     pub fn reaching_in(&self) -> Option<(&str, u32, usize)> {
-        let line = self
-            .lines
-            .iter()
-            .find(|line| line.start < 0 && line.start + line.rows > 0)?;
+        let line = self.on_screen().next().filter(|line| line.start < 0)?;
         let above = u32::try_from(-line.start).ok()?;
-        let below = usize::try_from(line.start + line.rows).ok()?;
+        let below = usize::try_from(line.end()).ok()?;
         Some((&line.text, above, below))
     }
 
-    /// So many lines are lost, that of the cursor first: they take numbers, and none is known.
+    /// Drops all lines and skips the numbers of `lines` lost lines, of which the cursor's is the first.
     pub fn skip(&mut self, lines: u64) {
         self.lines.clear();
         self.next = self
@@ -248,13 +239,14 @@ impl Book {
         self.cursor_line = self.next;
     }
 
-    /// The number of the first line of a capture in which the known rows scrolled so far.
+    /// Returns the number of the first line of a capture in which the known rows have scrolled up by
+    /// `scrolled` rows.
     pub fn first_number(&self, lines: &[Logical], scrolled: i64) -> i64 {
         let (Some(first), Some(oldest)) = (lines.first(), self.lines.first()) else {
             return self.next;
         };
-        // The capture goes further back than what is known: older lines count down from there. One that
-        // reaches into the oldest known line is that line, of which only the end was seen.
+        // Lines older than the oldest known line count down from its number. A line that reaches into
+        // its rows is that line, of which only the end was captured before.
         let older = lines
             .iter()
             .take_while(|line| line.end() + scrolled <= oldest.start)
@@ -265,8 +257,8 @@ impl Book {
         self.number_at(first.start + scrolled)
     }
 
-    /// The number of the line that begins in a row, counted as the known lines are: in one of them,
-    /// or right after the last.
+    /// Returns the number of the line that begins in a row, which counts as in the known lines: that
+    /// of a known line, or the number after the last one.
     pub fn number_at(&self, start: i64) -> i64 {
         let Some(oldest) = self.lines.first() else {
             return self.next;
@@ -277,14 +269,14 @@ impl Book {
             .rev()
             .find(|known| known.start <= start)
             .unwrap_or(oldest);
-        if start < known.start + known.rows {
+        if start < known.end() {
             known.number
         } else {
             known.number + 1
         }
     }
 
-    /// Makes the lines of a capture the known ones, numbered from `first` on.
+    /// Replaces the known lines by those of a capture, numbered from `first` on.
     pub fn take(
         &mut self,
         lines: Vec<Logical>,
@@ -307,16 +299,16 @@ impl Book {
         for (number, mut line) in (first..).zip(lines) {
             (end, last) = (line.end(), number);
             if number == first && number < old_first && line.end() <= 0 {
-                // In the history, older than what is known, and perhaps only its end: it would seem
-                // to change when a deeper capture shows all of it.
+                // It is older than the known lines, and may be only the end of a line: a deeper capture
+                // would seem to revise it.
                 continue;
             }
             let (reported, since, same, restless) = match was(number) {
                 Some(old) => {
-                    // A line of which tmux has only the end begins as it did.
+                    // A line of which tmux keeps only the end has its old beginning.
                     let cut_rows = match moved {
                         Moved::By(rows) => line.start - (old.start - rows),
-                        // Only a line that was finished is the same one for sure.
+                        // Only a finished line is certainly the same one.
                         Moved::AtLeast(rows) if number < self.cursor_line => {
                             line.start - (old.start - rows)
                         }
@@ -335,17 +327,17 @@ impl Book {
                     let reported = old.reported.carried_over(old.text, &line.text);
                     (reported, since, same, restless)
                 }
-                // Said long ago, and forgotten since: final.
+                // Reported and pruned since, so its text is final.
                 None if number < old_first || old_lines == 0 && number < self.next => {
                     (Reported::Current, Duration::ZERO, true, false)
                 }
-                // Said, and blank since then, below the text.
+                // Reported, and blank below the text since then.
                 None if number < self.next => (Reported::Outdated(String::new()), at, false, false),
                 None => (Reported::Nothing, at, false, false),
             };
             let stable = same && at.saturating_sub(since) >= self.settle;
             let reported = match moved {
-                // Whether it is the same line is not known: no word about it that may be wrong.
+                // It may be another line, so a revision could be wrong.
                 Moved::AtLeast(_) if number < self.next => Reported::Current,
                 _ => reported,
             };
@@ -362,7 +354,8 @@ impl Book {
                 restless,
             });
         }
-        // What vanished below the text is blank now, and keeps its number while there is room.
+        // Lines that vanished below the text are blank now, and keep their numbers while they fit on
+        // the screen.
         let mut vanished: Vec<Line> = (last + 1..).map_while(&mut was).collect();
         let room = (footprint.height - end).max(0) as usize;
         let kept = vanished.iter().enumerate().rposition(|(row, line)| {
@@ -390,14 +383,14 @@ impl Book {
             .map_or(first, |line| line.number);
     }
 
-    /// Forgets lines that can neither change nor help to find the place.
+    /// Drops lines that can neither change nor help to align captures.
     pub(super) fn prune(&mut self) {
         let oldest = -(KEPT_ROWS as i64);
         let next = self.next;
         let keep = self
             .lines
             .iter()
-            .position(|line| line.start + line.rows > oldest || line.number >= next)
+            .position(|line| line.end() > oldest || line.number >= next)
             .unwrap_or(self.lines.len());
         self.lines.drain(..keep);
     }

@@ -1,4 +1,4 @@
-//! The input of a tracker: one capture of a pane, its state and its rows taken in one instant.
+//! One capture of a pane: its state and its rows at one instant.
 
 use std::ops::{Deref, DerefMut};
 use std::time::Duration;
@@ -8,13 +8,13 @@ use crate::event::Cursor;
 /// One physical row of a pane, as tmux keeps it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Row {
-    /// Its text; trailing blanks that the program wrote are kept.
+    /// Its text, with trailing blanks that the program wrote.
     pub text: String,
-    /// True if tmux wrapped the line here: the next row continues with it.
+    /// True if the line continues in the next row.
     pub wrapped: bool,
 }
 
-/// The end of a pane's program, where the pane was kept (`remain-on-exit`).
+/// The end of a program whose pane tmux keeps (`remain-on-exit`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ProcessExit {
     pub status: Option<i32>,
@@ -23,7 +23,7 @@ pub struct ProcessExit {
 }
 
 impl ProcessExit {
-    /// An exit status as shells say it: 128 and the signal, where one ended it.
+    /// Returns the exit status as shells report it: 128 plus the signal, if a signal ended the program.
     pub fn exit_status(self) -> Option<i32> {
         self.status.or(self.signal.map(|signal| 128 + signal))
     }
@@ -32,26 +32,26 @@ impl ProcessExit {
 /// The normal screen behind a full-screen program.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SavedScreen {
-    /// Where its cursor was left.
+    /// The position of its cursor.
     pub cursor: Cursor,
     /// Its rows, top first.
     pub rows: Vec<Row>,
 }
 
-/// The numbers of a pane that a listing and a capture both contain.
+/// The state of a pane that listings and captures contain.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PaneNumbers {
     /// Columns.
     pub width: u32,
     /// Rows of the screen.
     pub height: u32,
-    /// The process that tmux started in the pane; another one after a respawn.
+    /// The process that tmux started in the pane. It changes with a respawn.
     pub pid: u32,
     /// The end of that process, if it has ended and tmux keeps the pane.
     pub dead: Option<ProcessExit>,
     /// Rows in the history, above the screen.
     pub history_size: u32,
-    /// Rows that the history may hold; when it is full, tmux drops the oldest tenth of this.
+    /// The limit of the history, in rows. When it is full, tmux drops the oldest tenth.
     pub history_limit: u32,
     /// The cursor on the screen.
     pub cursor: Cursor,
@@ -60,29 +60,28 @@ pub struct PaneNumbers {
 }
 
 impl PaneNumbers {
-    /// Returns true if size and process are the same: what the pane's bytes do not contain.
+    /// Returns whether size and process are equal. The pane's bytes do not contain these.
     pub fn has_shape_of(&self, other: &Self) -> bool {
         let shape = |of: &Self| (of.width, of.height, of.pid, of.dead);
         shape(self) == shape(other)
     }
 }
 
-/// The numbers and rows of a pane, of one instant.
+/// The numbers and rows of a pane at one instant.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Capture {
-    /// The numbers, which [`Deref`] makes fields of the capture. With an alternate screen, `rows`
-    /// ends with that screen.
+    /// The numbers, which [`Deref`] makes fields of the capture.
     pub numbers: PaneNumbers,
-    /// The last rows of the history, then all rows of the screen, oldest first: at least `height`,
+    /// The last rows of the history, then all rows of the shown screen, oldest first: at least `height`,
     /// at most `history_size + height` (then the capture is complete).
     pub rows: Vec<Row>,
-    /// The normal screen, when the alternate one is shown and it was asked for.
+    /// The normal screen, if the alternate one is shown and the request included it.
     pub saved: Option<SavedScreen>,
-    /// When it was taken, since some beginning that all captures of a pane share.
+    /// The time of the capture, on a clock that all captures of a pane share.
     pub at: Duration,
-    /// Bytes that the tmux server had read, from all its panes together, just before the capture.
+    /// Bytes that the tmux server had read from all its panes just before the capture.
     pub bytes_before: Option<u64>,
-    /// The same, just after the capture.
+    /// Bytes that it had read just after the capture.
     pub bytes_after: Option<u64>,
 }
 
@@ -111,7 +110,7 @@ impl Capture {
         self.history_rows() >= self.history_size as usize
     }
 
-    /// Returns how many rows tmux drops at once when the history is full.
+    /// Returns how many rows tmux drops at a time when the history is full.
     pub fn trim_step(&self) -> u32 {
         (self.history_limit / 10).max(1)
     }

@@ -3,7 +3,7 @@
 pub use crate::event::GapReason;
 use crate::event::{Cursor, GapEvidence, ScreenRow};
 
-/// The meaning of a gap: why lines may be missing, and how certain the loss is.
+/// The reason of a gap, and the certainty of the loss.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Loss {
     pub reason: GapReason,
@@ -11,54 +11,54 @@ pub(super) struct Loss {
 }
 
 impl Loss {
-    /// Lines or bytes are unaccounted for.
+    /// Creates a loss of lines or bytes that are unaccounted for.
     pub fn confirmed(reason: GapReason) -> Self {
         let evidence = GapEvidence::Confirmed;
         Self { reason, evidence }
     }
 
-    /// Nothing points to a loss, and nothing excludes it.
+    /// Creates a loss that nothing proves and nothing excludes.
     pub fn possible(reason: GapReason) -> Self {
         let evidence = GapEvidence::Possible;
         Self { reason, evidence }
     }
 }
 
-/// One thing that a capture at a pane brought to light.
+/// A change of a pane that a capture or its bytes revealed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Change {
-    /// Settled lines, each ended by `\n`, the first of them numbered.
+    /// Settled lines with consecutive numbers.
     Lines {
         /// The number of the first line.
         first_line: i64,
-        /// The lines.
+        /// The lines, each ended by `\n`.
         chunk: String,
     },
-    /// A line reads differently now.
+    /// The text of a line has changed.
     Revised {
         /// Its number.
         line: i64,
         /// The present text; empty where its row has vanished.
         text: String,
     },
-    /// Rows of a full-screen program's screen that changed.
+    /// Rows on the screen of a full-screen program have changed.
     Screen {
         /// Columns.
         width: u32,
         /// Rows.
         height: u32,
-        /// Where its cursor stands.
+        /// The position of its cursor.
         cursor: Cursor,
         rows: Vec<ScreenRow>,
     },
     /// Lines are missing before `first_line`.
     Gap {
-        /// The number that the first missing line would have, or, where their count is not known,
-        /// the number of the line that follows.
+        /// The number of the first missing line or, if their count is not known, of the line after the
+        /// gap.
         first_line: i64,
-        /// Number of are missing, where that is known.
+        /// The number of missing lines, if it is known.
         lost_lines: Option<u64>,
-        /// Why.
+        /// The reason of the gap.
         reason: GapReason,
         /// The certainty of the loss.
         evidence: GapEvidence,

@@ -1,4 +1,4 @@
-//! Rows as tmux keeps them, grouped into the lines that the program printed (pure).
+//! Groups the rows of tmux into the lines that the program printed (pure).
 
 use std::hash::{Hash, Hasher};
 
@@ -7,24 +7,24 @@ use unicode_width::UnicodeWidthChar;
 
 use super::capture::Row;
 
-/// One logical line: a row and the rows that tmux wrapped it into.
+/// One logical line: a row and those that it wraps into.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Logical {
     /// Its first row, counted from the top of the screen; negative in the history.
     pub start: i64,
-    /// Number of rows it takes.
+    /// The number of its rows.
     pub rows: i64,
     pub text: String,
 }
 
 impl Logical {
-    /// The first row after it.
+    /// Returns the first row after it.
     pub fn end(&self) -> i64 {
         self.start + self.rows
     }
 }
 
-/// Groups rows into lines. `top` is the first row's place, counted from the top of the screen.
+/// Groups rows into lines. `top` is the position of the first row, counted from the top of the screen.
 pub(super) fn group(rows: &[Row], top: i64) -> Vec<Logical> {
     let mut lines: Vec<Logical> = Vec::with_capacity(rows.len());
     let mut continues = false;
@@ -45,8 +45,8 @@ pub(super) fn group(rows: &[Row], top: i64) -> Vec<Logical> {
     lines
 }
 
-/// Returns what is kept of a row to recognise it by: a hash of its text without trailing blanks, which
-/// come and go with erasing and resizing. Zero stands for a blank row.
+/// Returns a hash of a row's text, or [`BLANK`] for a blank row. Trailing blanks do not count, because
+/// erasing and resizing add and remove them.
 pub(super) fn fingerprint(row: &Row) -> u64 {
     let text = row.text.trim_end_matches(' ');
     if text.is_empty() {
@@ -54,18 +54,18 @@ pub(super) fn fingerprint(row: &Row) -> u64 {
     }
     let mut hasher = FxHasher::default();
     text.hash(&mut hasher);
-    // A text that hashes to the mark of a blank row takes the next value.
+    // A text with the hash of a blank row takes the next value.
     hasher.finish().max(BLANK + 1)
 }
 
 /// The fingerprint of a blank row.
 pub(super) const BLANK: u64 = 0;
 
-/// The fewest bytes that a program must have written to make this row. Blanks can come from moving
-/// the cursor, a line-drawing character takes one byte, a run of one character five (REP), and
-/// leaving a row takes one. (A scroll sequence makes many blank rows of a few bytes. It is left out:
-/// with it, no advance over blank rows could ever be excluded, and every line that follows a flood
-/// of them would be a gap.)
+/// Returns the fewest bytes that a program must have written to print this row. Blanks may come from
+/// moving the cursor, a line-drawing character takes one byte, a run of a character at most five (REP),
+/// and leaving a row takes one. Scroll sequences, which make many blank rows from a few bytes, do not
+/// count: with them, no advance over blank rows could be excluded, and a flood of blank rows would
+/// always end with a gap.
 pub(super) fn fewest_bytes(row: &Row) -> u64 {
     const REPEAT_BYTES: u64 = 5;
     let (mut bytes, mut run, mut last) = (0, 0, ' ');
@@ -77,7 +77,7 @@ pub(super) fn fewest_bytes(row: &Row) -> u64 {
     bytes + u64::from(!row.wrapped)
 }
 
-/// Returns how many rows from the top are in use: up to the last with text, and up to the cursor's.
+/// Returns how many rows from the top are in use: up to the last one with text or with the cursor.
 pub(super) fn used_rows(screen: &[Row], cursor_row: usize) -> usize {
     let text = screen
         .iter()
@@ -86,7 +86,7 @@ pub(super) fn used_rows(screen: &[Row], cursor_row: usize) -> usize {
     text.max(cursor_row + 1).min(screen.len())
 }
 
-/// Returns the beginning of a line that fills `rows` rows of a pane.
+/// Returns the beginning of a line that fills `rows` rows of a pane of this width.
 pub(super) fn first_rows(text: &str, width: u32, rows: i64) -> &str {
     let width = width as usize;
     let (mut row, mut column) = (0, 0);
@@ -103,8 +103,8 @@ pub(super) fn first_rows(text: &str, width: u32, rows: i64) -> &str {
     text
 }
 
-/// Returns whether a text ends where a row does. A wide character that does not fit leaves a column
-/// of a row free; what is joined to one before takes fewer columns than its characters.
+/// Returns whether a text ends at the end of a row. A wide character that does not fit leaves one
+/// column of a row free; joined characters take fewer columns than their sum.
 pub(super) fn fills_row(text: &str, width: u32) -> bool {
     let columns: usize = text.chars().filter_map(UnicodeWidthChar::width).sum();
     let width = width.max(1) as usize;

@@ -1,4 +1,4 @@
-//! The heart: captures of a pane in; settled lines, revisions, screens and gaps out (pure).
+//! Turns captures or bytes of a pane into settled lines, revisions, screens and gaps (pure).
 
 mod capture;
 mod tabs;

@@ -1,4 +1,4 @@
-//! The normal screen of a capture, as lines, also while a full-screen program hides it (pure).
+//! The lines of a capture's normal screen, even if a full-screen program hides it (pure).
 
 use std::borrow::Cow;
 
@@ -6,7 +6,7 @@ use super::align::Footprint;
 use super::capture::{Capture, Row};
 use super::lines::{Logical, group};
 
-/// The normal screen of a capture, also while a full-screen program hides it.
+/// The normal screen of a capture, with the rows of the history.
 pub(super) struct Normal<'a> {
     pub rows: Cow<'a, [Row]>,
     height: usize,
@@ -33,7 +33,7 @@ impl<'a> Normal<'a> {
                 Self {
                     height: (capture.height as usize).min(rows.len()),
                     rows,
-                    // tmux moves the cursor of a dead pane: only the text counts.
+                    // tmux moves the cursor of a dead pane, so only the text counts.
                     cursor_row: if capture.dead.is_some() {
                         0
                     } else {
@@ -53,14 +53,14 @@ impl<'a> Normal<'a> {
         )
     }
 
-    /// The footprint and the lines.
+    /// Returns the footprint and the lines.
     pub fn in_full(&self, capture: &Capture) -> (Footprint, Vec<Logical>) {
         let footprint = self.footprint(capture);
         let lines = self.lines(&footprint);
         (footprint, lines)
     }
 
-    /// The lines, as far as the screen is used.
+    /// Returns the lines in use.
     pub fn lines(&self, footprint: &Footprint) -> Vec<Logical> {
         let unused = (footprint.height - footprint.used).max(0) as usize;
         group(
@@ -70,15 +70,14 @@ impl<'a> Normal<'a> {
     }
 }
 
-/// Of the rows of a dead pane: what tmux wrote into it, and no program did.
+/// Blanks the notice that tmux wrote into a dead pane.
 pub(super) fn leave_out_notice(rows: &mut [Row]) {
     if let Some(notice) = rows.last_mut().filter(|row| is_death_notice(row)) {
         *notice = Row::default();
     }
 }
 
-/// Returns whether a row is what tmux writes at the bottom of a pane that it keeps after its
-/// program ended.
+/// Returns whether a row is the notice that tmux writes at the bottom of a dead pane.
 fn is_death_notice(row: &Row) -> bool {
     row.text.starts_with("Pane is dead")
 }

@@ -1,32 +1,32 @@
-//! Finds known lines among lines that have been wrapped anew, by their text alone (pure).
+//! Finds known lines among rewrapped lines, by their text alone (pure).
 
 use super::lines::Logical;
 
-/// The number of consecutive lines that must fit, where that many are known.
+/// The number of consecutive lines that must match, if as many are known.
 const BLOCK_LINES: usize = 12;
 
-/// Where the last of the known lines (number and text, in order) stand among `lines`: the number of
-/// the first of `lines`. `None` unless there is exactly one place that `possible` admits; it is
-/// asked with the index of the line that follows the known ones.
+/// Finds the last of the known lines (number and text, in order) among `lines`, and returns the number
+/// of the first of `lines`. Returns `None` unless exactly one place matches. `possible` may exclude a
+/// place; its argument is the index of the line after the known ones.
 pub(super) fn place(
     known: &[(i64, &str)],
     lines: &[Logical],
     possible: impl Fn(usize) -> bool,
 ) -> Option<i64> {
-    // Numbers without a hole, so that the block stands together.
+    // Only lines with consecutive numbers must be adjacent.
     let block = &known[known.len().saturating_sub(BLOCK_LINES)..];
-    let whole = block
+    let start = block
         .windows(2)
         .rposition(|pair| pair[0].0 + 1 != pair[1].0)
         .map_or(0, |at| at + 1);
-    let block = &block[whole..];
+    let block = &block[start..];
     let same = |known: &str, line: &Logical| known.trim_end() == line.text.trim_end();
     let last_number = block.last()?.0;
     if block.iter().all(|(_, text)| text.trim_end().is_empty()) {
         return None;
     }
-    // At the top of the capture the oldest known lines may have gone: a place there counts only when
-    // there is none for the whole block.
+    // The oldest known lines may be above the capture: a place at its top counts only if the whole
+    // block has none.
     let at_end = |end: usize| {
         let seen = block.len().min(end);
         let mut pairs = block[block.len() - seen..]

@@ -1,53 +1,51 @@
-//! The reports about known lines: what was reported, and when the rest is (pure).
+//! Reports of known lines: settled lines and revisions (pure).
 
 use super::book::{Book, Line, Reported};
 use super::change::Change;
 
-/// Settled lines are reported in chunks of about this many bytes: enough to be cheap, little enough to
-/// show and to queue.
+/// The approximate size of a chunk of settled lines: large enough to be cheap, small enough to show
+/// and to queue.
 const CHUNK_BYTES: usize = 64 * 1024;
 
-/// Selects the changed lines that are reported.
+/// The revisions that are reported.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Revises {
+pub(super) enum Revisions {
     All,
-    /// Those that were reported as settled.
+    /// Those of lines that have settled before.
     Settled,
-    Nothing,
+    None,
 }
 
 impl Book {
-    /// The known lines above the cursor were complete when they were seen: they are reported now.
+    /// Reports the known lines above the cursor, which were complete at the last capture.
     pub fn flush(&mut self, changes: &mut Vec<Change>) {
         self.report(changes, self.cursor_line - 1);
     }
 
-    /// Reports what has settled, and what of the rest is worth showing.
+    /// Reports lines that have settled, or `all` lines to the last text, and revisions.
     pub fn settle(&mut self, changes: &mut Vec<Change>, all: bool) {
-        self.revise_settled(changes);
-        self.report_settled(changes, all);
-        self.revise_open(changes);
-        self.prune();
+        self.settle_with(changes, all, Revisions::All);
     }
 
-    /// Reports what has settled, and of what reads differently now so much.
-    pub fn settle_with(&mut self, changes: &mut Vec<Change>, revises: Revises) {
-        if revises != Revises::Nothing {
+    /// Reports lines that have settled, or `all` lines to the last text, and the selected revisions.
+    pub fn settle_with(&mut self, changes: &mut Vec<Change>, all: bool, revisions: Revisions) {
+        if revisions != Revisions::None {
             self.revise_settled(changes);
         }
-        self.report_settled(changes, false);
-        if revises == Revises::All {
+        self.report_settled(changes, all);
+        if revisions == Revisions::All {
             self.revise_open(changes);
         }
-        if revises != Revises::Nothing {
+        if revisions != Revisions::None {
             self.prune();
         }
     }
 
-    /// Revises reported lines whose text has changed.
+    /// Revises settled lines whose text has changed.
     fn revise_settled(&mut self, changes: &mut Vec<Change>) {
         let next = self.next;
-        for line in self.lines.iter_mut().filter(|line| line.number < next) {
+        let settled = self.lines.iter_mut().filter(|line| line.number < next);
+        for line in settled.filter(|line| line.reported_text() != line.text) {
             revise(line, changes);
         }
     }
@@ -55,7 +53,7 @@ impl Book {
     fn report_settled(&mut self, changes: &mut Vec<Change>, all: bool) {
         let next = self.next;
         let last = if all {
-            // Blank rows at the very end are not lines that the program ended.
+            // Blank rows below the last text are not lines of the program.
             self.lines
                 .iter()
                 .rev()
@@ -64,7 +62,7 @@ impl Book {
         } else {
             let cursor_line = self.cursor_line;
             let settled = |line: &&Line| {
-                let scrolled_off = line.start + line.rows <= 0;
+                let scrolled_off = line.end() <= 0;
                 scrolled_off || line.stable && line.number < cursor_line
             };
             let open = self.lines.iter().filter(|line| line.number >= next);
@@ -75,25 +73,28 @@ impl Book {
         }
     }
 
-    /// Prompts and progress, and lines that wait for one of those before them. A line that is new,
-    /// or that the cursor has just left, will be reported with the next tick. Blank lines before one
-    /// that is shown are shown with it, so that a reader of all lines has no hole there.
+    /// Revises open lines: prompts, progress, and lines that cannot settle before one of those. A line
+    /// that is new, or that the cursor has just left, waits for the next tick. Blank lines above a
+    /// revised one are revised, too, so that a reader has every line up to it.
     fn revise_open(&mut self, changes: &mut Vec<Change>) {
         let (next, cursor_line) = (self.next, self.cursor_line);
-        let is_shown = |line: &Line| line.reported != Reported::Nothing;
+        let is_reported = |line: &Line| line.reported != Reported::Nothing;
         let is_due = |line: &Line| {
             let is_ready = line.stable || line.restless;
-            let is_news = line.reported_text() != line.text;
-            is_news && (is_ready || is_shown(line) && line.number >= cursor_line)
+            let is_changed = line.reported_text() != line.text;
+            is_changed && (is_ready || is_reported(line) && line.number >= cursor_line)
         };
         let open = self.lines.partition_point(|line| line.number < next);
         let open = &mut self.lines[open..];
-        let Some(last) = open.iter().rposition(|line| is_shown(line) || is_due(line)) else {
+        let Some(last) = open
+            .iter()
+            .rposition(|line| is_reported(line) || is_due(line))
+        else {
             return;
         };
         for line in &mut open[..=last] {
-            if is_due(line) || !is_shown(line) && line.text.is_empty() {
-                show(line, changes);
+            if is_due(line) || !is_reported(line) && line.text.is_empty() {
+                revise(line, changes);
             }
         }
     }
@@ -123,9 +124,15 @@ impl Book {
         }
     }
 
-    /// Reports the `lines` lines that came and went between two captures. They are in `text` from the
-    /// byte `at` on, each ended by `\n`. No known line is left before them.
-    pub fn pass(&mut self, mut text: String, at: usize, lines: i64, changes: &mut Vec<Change>) {
+    /// Drops the known lines and reports `lines` lines that have been printed and have scrolled off
+    /// since. They are in `text` from the byte `at` on, each ended by `\n`.
+    pub fn report_passed(
+        &mut self,
+        mut text: String,
+        at: usize,
+        lines: i64,
+        changes: &mut Vec<Change>,
+    ) {
         self.lines.clear();
         let mut first_line = self.next;
         self.next += lines;
@@ -150,14 +157,7 @@ impl Book {
     }
 }
 
-/// Reports what a line reads now, if that was not said.
 fn revise(line: &mut Line, changes: &mut Vec<Change>) {
-    if line.reported_text() != line.text {
-        show(line, changes);
-    }
-}
-
-fn show(line: &mut Line, changes: &mut Vec<Change>) {
     line.reported = Reported::Current;
     changes.push(Change::Revised {
         line: line.number,

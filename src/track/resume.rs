@@ -1,4 +1,4 @@
-//! Resuming a pane where an earlier observer of it stopped (pure).
+//! Resumes a pane where an earlier observer stopped (pure).
 
 use super::book::Moved;
 use super::capture::Capture;
@@ -9,10 +9,10 @@ use super::reflow;
 use super::tracker::{Tracker, may_be_trimmed};
 
 impl Tracker {
-    /// Continues where an earlier observer of the same pane stopped. `known` are the last lines that
-    /// it said, with their numbers in order, and `next` the number of the first that it did not.
-    /// Where their place in the pane is not the only possible one, a gap is reported and what stands
-    /// there now is known, not said.
+    /// Continues where an earlier observer of the same pane stopped. `known` contains the last lines
+    /// that it reported, in order of their numbers; `next` is the number of the next line. If these
+    /// lines do not match exactly one place in the pane, a gap is reported and the pane's content is
+    /// the baseline.
     pub fn resume(capture: &Capture, known: &[(i64, String)], next: i64) -> (Self, Vec<Change>) {
         let mut tracker = Self::empty(capture, next);
         let (footprint, lines) = Normal::of(capture).in_full(capture);
@@ -31,7 +31,7 @@ impl Tracker {
                 let same = |line: &Logical| line.text.trim_end() == last.trim_end();
                 !lines.iter().any(same)
             });
-            // What was known last has been trimmed: lines behind it may have gone the same way.
+            // The last known line has been trimmed, perhaps with lines after it.
             let is_trimmed = may_be_trimmed(capture) && gone;
             let reason = GapReason::ObserverAbsent;
             let loss = match is_trimmed {
@@ -40,7 +40,7 @@ impl Tracker {
             };
             changes.push(tracker.book.gap(loss));
             if is_trimmed {
-                // tmux has dropped what was known: all that is there now came after it.
+                // All lines in the pane follow the known ones.
                 tracker.take(lines, next, Moved::Unknown, footprint);
                 tracker.book.settle(&mut changes, capture.dead.is_some());
             } else {

@@ -1,13 +1,13 @@
-//! The alternate screen of a full-screen program: which rows changed (pure).
+//! The changed rows on the alternate screen of a full-screen program (pure).
 
 use super::capture::Row;
 use super::change::Change;
 use crate::event::{Cursor, ScreenRow};
 
-/// Remembers what of a screen was reported.
+/// The last reported screen.
 #[derive(Debug, Default)]
 pub(super) struct ScreenDiff {
-    /// The rows as last said; `None` while no full-screen program is there.
+    /// `None` while no full-screen program runs.
     shown: Option<Shown>,
 }
 
@@ -20,8 +20,8 @@ struct Shown {
 }
 
 impl ScreenDiff {
-    /// The changed rows, if anything changed. A screen that appears, or has a new size, is reported
-    /// from blank: rows that are not named are empty.
+    /// Returns the change of the screen, if any. A new screen, or one of a new size, is compared with
+    /// a blank one: rows that the change does not contain are empty.
     pub fn update(
         &mut self,
         width: u32,
@@ -63,12 +63,12 @@ impl ScreenDiff {
         })
     }
 
-    /// Returns whether a full-screen program is there.
+    /// Returns whether a full-screen program runs.
     pub fn is_shown(&self) -> bool {
         self.shown.is_some()
     }
 
-    /// The full-screen program is gone.
+    /// Forgets the screen, because the full-screen program has ended.
     pub fn leave(&mut self) {
         self.shown = None;
     }

@@ -1,4 +1,4 @@
-//! A model of tmux's grid, as far as a tracker can see it: wrapping, history, trimming, erasing.
+//! A model of tmux's grid for tests of trackers: wrapping, history, trimming, erasing.
 
 use unicode_width::UnicodeWidthChar;
 
@@ -16,7 +16,7 @@ pub struct Sim {
     y: usize,
     /// Bytes read by the server.
     pub bytes: u64,
-    /// True if a capture tells the bytes.
+    /// True if captures contain the bytes that the server has read.
     pub reports_bytes: bool,
     dead: Option<ProcessExit>,
 }
@@ -73,7 +73,7 @@ impl Sim {
             self.line_feed();
             self.x = 0;
         }
-        // Cells: a wide character takes its own and an empty one.
+        // A wide character takes its own cell and an empty one.
         let mut cells = cells(&self.screen[self.y].text);
         while cells.len() < self.x + width {
             cells.push(Some(' '));
@@ -86,7 +86,7 @@ impl Sim {
         self.x += width;
     }
 
-    /// Writes what a program prints: text, `\n` as the terminal turns it into `\r\n`, and `\r`.
+    /// Prints text of a program; `\n` is `\r\n`, as the terminal's line discipline makes it.
     pub fn print(&mut self, text: &str) {
         for character in text.chars() {
             self.bytes += character.len_utf8() as u64;
@@ -131,7 +131,7 @@ impl Sim {
         self.screen[self.y].wrapped = false;
     }
 
-    /// `ESC [ H ESC [ J`: tmux keeps the rows in use in its history.
+    /// `ESC [ H ESC [ J`: tmux moves the rows in use to its history.
     pub fn clear(&mut self) {
         self.bytes += 7;
         let used = self
@@ -147,7 +147,7 @@ impl Sim {
         (self.x, self.y) = (0, 0);
     }
 
-    /// `clear` under tmux-256color: E3 too.
+    /// `clear` under tmux-256color, which sends E3, too.
     pub fn clear_all(&mut self) {
         self.clear();
         self.clear_history();
@@ -158,8 +158,8 @@ impl Sim {
         self.history.clear();
     }
 
-    /// The program ends and tmux keeps the pane: it scrolls once and says so at the bottom, which
-    /// it has not always done yet when it is looked at.
+    /// Ends the program; tmux keeps the pane. It scrolls once and writes a notice at the bottom, which
+    /// a capture may precede.
     pub fn die(&mut self, has_notice: bool) {
         self.dead = Some(ProcessExit {
             status: Some(0),
@@ -198,7 +198,7 @@ impl Sim {
         self.height = height;
     }
 
-    /// All rows, as far as they are used, joined: what `capture-pane -J` shows.
+    /// Returns all lines in use, as `capture-pane -J` prints them.
     pub fn text(&self) -> Vec<String> {
         let capture = self.capture(usize::MAX);
         let used = super::lines::used_rows(&self.screen, self.y);

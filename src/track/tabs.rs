@@ -1,19 +1,18 @@
-//! Tabs in rows, as the blanks that they look like (pure).
+//! Expands the tabs of rows to blanks (pure).
 //!
-//! tmux 3.6 and newer keeps tabs as tabs. Captures and streams show them as blanks, both in the same
-//! way, so that lines read the same in every version, whichever source reports them, and cursors
-//! stand where they stand on the screen.
+//! tmux 3.6 and newer keeps tabs. Captures and streams expand them in the same way, so that texts are
+//! equal in every version and from both sources, and columns match the screen.
 
 use std::borrow::Cow;
 
 use unicode_width::UnicodeWidthStr;
 
-/// The distance of tab stops. A program can set others, but a capture does not show for which of
-/// its tabs that was so.
+/// The distance of tab stops, in columns. A capture does not show which tabs were printed with other
+/// stops.
 const TAB_STOP: usize = 8;
 
-/// The row with blanks where it has tabs. Tabs at its end go: older versions only move the cursor
-/// there, and blanks behind a text are none of it.
+/// Returns the row with its tabs expanded to blanks. Tabs at its end are dropped: older versions only
+/// move the cursor there, without writing blanks.
 pub(crate) fn expand_tabs(row: &str, width: usize) -> Cow<'_, str> {
     if !row.contains('\t') {
         return row.into();

@@ -1,9 +1,8 @@
-//! Throttles content that changes all the time: the history gets one state a second, viewers more
-//! (pure).
+//! Throttles the states of changing lines and screens: the log gets one a second, viewers more (pure).
 //!
-//! A spinner must not fill a disk, and its last state must not be lost. So a revision of a line, or
-//! of a full-screen program's screen, is kept at most once a second; what comes between is shown
-//! live only, and the last state follows when its second is over.
+//! A spinner must not fill a disk, and its last state must not be lost. Therefore each line, and the
+//! screen of a full-screen program, is logged at most once a second. States in between are live only,
+//! and the last one is logged when its second is over.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -11,42 +10,42 @@ use std::time::{Duration, Instant};
 use super::change::Change;
 use crate::event::{Cursor, ScreenRow};
 
-/// The log takes a line's, or a screen's, state once in this time.
-const KEEP_EVERY: Duration = Duration::from_secs(1);
+/// The interval at which a line or a screen is logged.
+const LOG_PERIOD: Duration = Duration::from_secs(1);
 
-/// Viewers get a full-screen program's screen once in this time.
-const SHOW_EVERY: Duration = Duration::from_millis(200);
+/// The interval at which viewers get a full-screen program's screen.
+const LIVE_PERIOD: Duration = Duration::from_millis(200);
 
-/// A change, and whether it is for the log too.
+/// A change and its recipients.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Throttled {
     /// For the log and for viewers.
     Logged(Change),
-    /// A passing state, for viewers only.
+    /// A transient state, for viewers only.
     Live(Change),
 }
 
-/// The pace of one pane.
+/// The throttle of one pane.
 #[derive(Debug, Default)]
 pub struct RevisionThrottle {
-    /// Lines that were kept within the last second, at most a screen and what it scrolled.
-    lines: BTreeMap<i64, Mark>,
+    /// Lines that were logged within the last second.
+    lines: BTreeMap<i64, RevisedLine>,
     screen: ScreenThrottle,
 }
 
 #[derive(Debug)]
-struct Mark {
-    kept: Instant,
-    /// The present text, if it was only shown.
-    shown: Option<String>,
+struct RevisedLine {
+    logged_at: Instant,
+    /// The present text, if it is not logged yet.
+    pending: Option<String>,
 }
 
 #[derive(Debug, Default)]
 struct ScreenThrottle {
-    kept: Option<Instant>,
-    shown: Option<Instant>,
-    /// The changes since the screen was kept, and since it was shown.
-    to_keep: Option<Screen>,
+    logged_at: Option<Instant>,
+    shown_at: Option<Instant>,
+    /// The changes since the screen was logged, and since it was shown.
+    to_log: Option<Screen>,
     to_show: Option<Screen>,
 }
 
@@ -59,13 +58,13 @@ struct Screen {
 }
 
 impl RevisionThrottle {
-    /// Sorts what a capture brought.
+    /// Returns the changes that are due now, and holds the others back.
     pub fn throttle(&mut self, changes: Vec<Change>, now: Instant) -> Vec<Throttled> {
         let mut throttled = Vec::with_capacity(changes.len());
         let is_line =
             |change: &Change| matches!(change, Change::Lines { .. } | Change::Revised { .. });
         if changes.iter().any(is_line) {
-            // Lines come when a full-screen program has left: what it showed last stands before them.
+            // The full-screen program has ended: its last screen precedes these lines.
             throttled.extend(self.screen.last(now));
         }
         for change in changes {
@@ -74,7 +73,7 @@ impl RevisionThrottle {
                     first_line,
                     ref chunk,
                 } => {
-                    // What the lines read stands in the chunk.
+                    // The chunk contains the last states of its lines.
                     let end =
                         first_line.saturating_add(
                             memchr::memchr_iter(b'\n', chunk.as_bytes()).count() as i64,
@@ -99,13 +98,13 @@ impl RevisionThrottle {
         throttled
     }
 
-    /// Returns what has come due since: last states whose second is over. Call it with every tick.
+    /// Returns held states that are due now. Call it with every tick.
     pub fn due(&mut self, now: Instant) -> Vec<Throttled> {
         let mut throttled = Vec::new();
-        self.lines.retain(|&line, mark| {
-            let over = now.saturating_duration_since(mark.kept) >= KEEP_EVERY;
-            if over && let Some(text) = mark.shown.take() {
-                mark.kept = now;
+        self.lines.retain(|&line, revised| {
+            let over = now.saturating_duration_since(revised.logged_at) >= LOG_PERIOD;
+            if over && let Some(text) = revised.pending.take() {
+                revised.logged_at = now;
                 throttled.push(Throttled::Logged(Change::Revised { line, text }));
                 return true;
             }
@@ -115,28 +114,28 @@ impl RevisionThrottle {
         throttled
     }
 
-    /// When [`RevisionThrottle::due`] will have something to say, if nothing else happens.
+    /// Returns when [`RevisionThrottle::due`] will return changes unless others come first.
     pub fn deadline(&self) -> Option<Instant> {
-        let held = self.lines.values().filter(|mark| mark.shown.is_some());
-        let lines = held.map(|mark| mark.kept + KEEP_EVERY).min();
+        let pending = self.lines.values().filter(|line| line.pending.is_some());
+        let lines = pending.map(|line| line.logged_at + LOG_PERIOD).min();
         [lines, self.screen.next_due()].into_iter().flatten().min()
     }
 
-    /// The end: all last states that were only shown.
+    /// Returns all states that are not logged yet.
     pub fn finish(&mut self) -> Vec<Throttled> {
         let lines = std::mem::take(&mut self.lines).into_iter();
         let mut throttled: Vec<Throttled> = lines
-            .filter_map(|(line, mark)| {
+            .filter_map(|(line, revised)| {
                 Some(Change::Revised {
                     line,
-                    text: mark.shown?,
+                    text: revised.pending?,
                 })
             })
             .map(Throttled::Logged)
             .collect();
         throttled.extend(
             self.screen
-                .to_keep
+                .to_log
                 .take()
                 .map(|screen| Throttled::Logged(screen.into())),
         );
@@ -150,18 +149,16 @@ impl RevisionThrottle {
             text: text.clone(),
         };
         match self.lines.get_mut(&line) {
-            Some(mark) if now.saturating_duration_since(mark.kept) < KEEP_EVERY => {
-                mark.shown = Some(text);
+            Some(revised) if now.saturating_duration_since(revised.logged_at) < LOG_PERIOD => {
+                revised.pending = Some(text);
                 Throttled::Live(change)
             }
             _ => {
-                self.lines.insert(
-                    line,
-                    Mark {
-                        kept: now,
-                        shown: None,
-                    },
-                );
+                let revised = RevisedLine {
+                    logged_at: now,
+                    pending: None,
+                };
+                self.lines.insert(line, revised);
                 Throttled::Logged(change)
             }
         }
@@ -170,7 +167,7 @@ impl RevisionThrottle {
 
 impl ScreenThrottle {
     fn add(&mut self, width: u32, height: u32, cursor: Cursor, rows: Vec<ScreenRow>) {
-        for part in [&mut self.to_keep, &mut self.to_show] {
+        for part in [&mut self.to_log, &mut self.to_show] {
             let same_size = part
                 .as_ref()
                 .is_some_and(|s| (s.width, s.height) == (width, height));
@@ -188,11 +185,11 @@ impl ScreenThrottle {
         }
     }
 
-    /// The last state, if that was not kept.
+    /// Returns the last state, if it is not logged yet.
     fn last(&mut self, now: Instant) -> Option<Throttled> {
-        let screen = self.to_keep.take()?;
+        let screen = self.to_log.take()?;
         self.to_show = None;
-        (self.kept, self.shown) = (Some(now), Some(now));
+        (self.logged_at, self.shown_at) = (Some(now), Some(now));
         Some(Throttled::Logged(screen.into()))
     }
 
@@ -200,26 +197,24 @@ impl ScreenThrottle {
         let over = |last: Option<Instant>, every| {
             last.is_none_or(|last| now.saturating_duration_since(last) >= every)
         };
-        if over(self.kept, KEEP_EVERY) {
+        if over(self.logged_at, LOG_PERIOD) {
             self.last(now)
-        } else if over(self.shown, SHOW_EVERY) {
+        } else if over(self.shown_at, LIVE_PERIOD) {
             let screen = self.to_show.take()?;
-            self.shown = Some(now);
+            self.shown_at = Some(now);
             Some(Throttled::Live(screen.into()))
         } else {
             None
         }
     }
-}
 
-impl ScreenThrottle {
     fn next_due(&self) -> Option<Instant> {
         let after = |part: &Option<Screen>, last: Option<Instant>, every| {
             part.as_ref().and(last).map(|last| last + every)
         };
-        let kept = after(&self.to_keep, self.kept, KEEP_EVERY);
-        let shown = after(&self.to_show, self.shown, SHOW_EVERY);
-        [kept, shown].into_iter().flatten().min()
+        let logged = after(&self.to_log, self.logged_at, LOG_PERIOD);
+        let shown = after(&self.to_show, self.shown_at, LIVE_PERIOD);
+        [logged, shown].into_iter().flatten().min()
     }
 }
 
@@ -258,36 +253,36 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever comes, the log has at most one state a second of a line, and the last one.
+        /// The log gets at most one state of a line a second, and always the last one.
         #[test]
         fn once_a_second_and_the_last(steps in prop::collection::vec((0_u64..700, 0_i64..3, "[ab]"), 0..40)) {
             let mut now = Instant::now();
             let mut throttle = RevisionThrottle::default();
             let mut last = BTreeMap::new();
-            let mut kept: Vec<(Instant, i64, String)> = Vec::new();
-            let keep = |now, throttled: Vec<Throttled>, kept: &mut Vec<_>| {
+            let mut logged: Vec<(Instant, i64, String)> = Vec::new();
+            let log = |now, throttled: Vec<Throttled>, logged: &mut Vec<_>| {
                 for throttled in throttled {
                     if let Throttled::Logged(Change::Revised { line, text }) = throttled {
-                        kept.push((now, line, text));
+                        logged.push((now, line, text));
                     }
                 }
             };
             for (wait, line, text) in steps {
                 now += Duration::from_millis(wait);
-                keep(now, throttle.throttle(vec![revised(line, &text)], now), &mut kept);
+                log(now, throttle.throttle(vec![revised(line, &text)], now), &mut logged);
                 last.insert(line, text);
             }
             while let Some(due) = throttle.deadline() {
                 now = now.max(due);
                 let throttled = throttle.due(now);
                 prop_assert!(!throttled.is_empty());
-                keep(now, throttled, &mut kept);
+                log(now, throttled, &mut logged);
             }
             for (line, text) in last {
-                let mine: Vec<_> = kept.iter().filter(|(_, other, _)| *other == line).collect();
+                let mine: Vec<_> = logged.iter().filter(|(_, other, _)| *other == line).collect();
                 prop_assert_eq!(&mine.last().unwrap().2, &text);
                 for pair in mine.windows(2) {
-                    prop_assert!(pair[1].0 - pair[0].0 >= KEEP_EVERY);
+                    prop_assert!(pair[1].0 - pair[0].0 >= LOG_PERIOD);
                 }
             }
             prop_assert!(throttle.finish().is_empty());
@@ -346,10 +341,10 @@ mod tests {
     }
 
     #[test]
-    fn a_screen_is_shown_five_times_a_second_and_kept_once() {
+    fn a_screen_is_shown_five_times_a_second_and_logged_once() {
         let start = Instant::now();
         let mut throttle = RevisionThrottle::default();
-        let (mut kept, mut shown) = (0, 0);
+        let (mut logged, mut shown) = (0, 0);
         let mut rows = BTreeMap::new();
         for tick in 0..200_u32 {
             let row = ScreenRow {
@@ -367,17 +362,17 @@ mod tests {
             {
                 match throttled {
                     Throttled::Logged(Change::Screen {
-                        rows: kept_rows, ..
+                        rows: logged_rows, ..
                     }) => {
-                        kept += 1;
-                        rows.extend(kept_rows.into_iter().map(|row| (row.row, row.text)));
+                        logged += 1;
+                        rows.extend(logged_rows.into_iter().map(|row| (row.row, row.text)));
                     }
                     Throttled::Live(_) => shown += 1,
                     other => panic!("{other:?}"),
                 }
             }
         }
-        assert_eq!((kept, shown), (2, 8));
+        assert_eq!((logged, shown), (2, 8));
         for throttled in throttle.finish() {
             let Throttled::Logged(Change::Screen { rows: last, .. }) = throttled else {
                 panic!("{throttled:?}")

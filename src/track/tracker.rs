@@ -1,4 +1,4 @@
-//! The tracker of one pane: keeps its lines by number and says what each capture brings (pure).
+//! The tracker of one polled pane: numbers its lines and returns the changes of each capture (pure).
 
 use std::time::Duration;
 
@@ -11,24 +11,24 @@ use super::normal::Normal;
 use super::reflow;
 use super::screen::ScreenDiff;
 
-/// Rows of history that a capture should hold beyond what is new, to recognise the place by.
+/// Rows of history that a capture should hold above the new ones, to align it with the last capture.
 const MARGIN_ROWS: u32 = 32;
 
-/// The result of a capture.
+/// The result of applying a capture.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TrackerOutput {
-    /// The changes, in order; often none.
+    /// The changes in order, often none.
     Changes(Vec<Change>),
-    /// The capture does not reach back far enough: look again, at all that tmux has. Nothing changed.
+    /// The capture does not reach back far enough; nothing changed. The caller must capture the whole
+    /// history.
     TooShallow,
 }
 
-/// Follows one pane from look to look.
+/// Follows one pane from capture to capture.
 ///
-/// Lines are numbered by their order: the line of the cursor in the first capture is 1, what stood
-/// above it 0 and below. A line is reported once in [`Change::Lines`] when it has settled, in
-/// order; what it reads before that (a prompt) or afterwards (a repaint) comes as
-/// [`Change::Revised`].
+/// Lines are numbered in order. The cursor's line in the first capture is 1; lines above it have
+/// numbers from 0 downwards. [`Change::Lines`] reports each line once, in order, when it has settled.
+/// [`Change::Revised`] reports its text before that (a prompt) and after it (a repaint).
 ///
 /// ```
 /// use td_observe::track::{Capture, Change, PaneNumbers, Row, Tracker, TrackerOutput};
@@ -41,7 +41,7 @@ pub enum TrackerOutput {
 /// capture.rows = vec![row("$ make"), row("cc a.c"), row("")];
 /// capture.cursor.y = 2;
 /// assert_eq!(tracker.apply(&capture), TrackerOutput::Changes(vec![]));
-/// // It stood for one tick: settled.
+/// // It was unchanged for one tick: settled.
 /// let line = Change::Lines { first_line: 1, chunk: "cc a.c\n".into() };
 /// assert_eq!(tracker.apply(&capture), TrackerOutput::Changes(vec![line]));
 /// ```
@@ -51,26 +51,25 @@ pub struct Tracker {
     old: Footprint,
     width: u32,
     pub(super) pid: u32,
-    /// Rows that the history could hold at the last capture.
+    /// The limit of the history at the last capture, in rows.
     pub(super) history_limit: u32,
     pub(super) dead: Option<ProcessExit>,
-    /// Where the lines stand is not known, and why.
+    /// The reason why the position of the known lines is lost, if it is.
     pub(super) position_loss: Option<Loss>,
     bytes_before: Option<u64>,
-    /// When the last capture was taken.
+    /// The time of the last capture.
     pub(super) at: Duration,
     /// The number of the first line of the last capture.
     pub(super) first: i64,
-    /// The number of the first line that the pane has, where that is known for sure: nothing has
-    /// been trimmed or cleared yet.
+    /// The number of the pane's first line, as long as its history has not been trimmed or cleared.
     top: Option<i64>,
-    /// The last capture showed something new.
+    /// The last capture differed from the one before.
     changed: bool,
     pub(super) screen: ScreenDiff,
 }
 
 impl Tracker {
-    /// Begins with a pane that has been there: what stands on its screen is known, not said.
+    /// Begins with an existing pane. Its content is the baseline, which is never reported.
     pub fn baseline(capture: &Capture) -> Self {
         let mut tracker = Self::empty(capture, 1);
         tracker.take_baseline(Normal::of(capture).in_full(capture));
@@ -78,7 +77,7 @@ impl Tracker {
         tracker
     }
 
-    /// Begins with a pane that has just appeared: all that it shows is new, from line 1 on.
+    /// Begins with a new pane. All its content is new, from line 1 on.
     pub fn fresh(capture: &Capture) -> (Self, Vec<Change>) {
         let mut tracker = Self::empty(capture, 1);
         let (footprint, lines) = Normal::of(capture).in_full(capture);
@@ -86,7 +85,7 @@ impl Tracker {
         if !capture.is_complete() {
             changes.push(tracker.book.gap(Loss::confirmed(GapReason::Truncated)));
         } else if may_be_trimmed(capture) {
-            // So much was printed before the first capture that the history may have been trimmed.
+            // The history may have been trimmed before the first capture.
             changes.push(tracker.book.gap(Loss::possible(GapReason::Ambiguous)));
         }
         tracker.take(lines, 1, Moved::Unknown, footprint);
@@ -96,13 +95,13 @@ impl Tracker {
         (tracker, changes)
     }
 
-    /// Takes lines for settled that read the same for this long, from one capture to another; without
-    /// it, two captures in a row are enough.
+    /// Sets how long a line must be unchanged, from one capture to another, before it settles.
+    /// Defaults to zero: two captures in a row suffice.
     pub fn set_settle_period(&mut self, settle: Duration) {
         self.book.settle = settle;
     }
 
-    /// Returns whether lines wait to be reported until they have stood for long enough.
+    /// Returns whether lines wait for the settle period before they are reported.
     pub fn is_settling(&self) -> bool {
         self.book.is_waiting()
     }
@@ -125,54 +124,53 @@ impl Tracker {
         }
     }
 
-    /// Returns how many rows of history the next capture should hold beyond those that have come since.
+    /// Returns how many rows of history the next capture should hold above the new ones.
     pub fn margin(&self) -> u32 {
-        // A line that reaches into the screen is looked at from its beginning.
+        // A line that reaches into the screen is captured from its beginning.
         let kept = self.old.history_rows.min(i64::from(MARGIN_ROWS));
         u32::try_from(self.book.rows_above() + kept).unwrap_or(u32::MAX)
     }
 
-    /// The number of the next line to be reported.
+    /// Returns the number of the next line to be reported.
     pub fn next_line(&self) -> i64 {
-        self.book.next()
+        self.book.next
     }
 
-    /// The number of the first line of the last capture.
+    /// Returns the number of the first line of the last capture.
     pub fn first_line(&self) -> i64 {
         self.first
     }
 
-    /// The lines that stand on the screen, or just above it, as the last capture had them, reported
-    /// or not.
+    /// Returns the lines on the screen and just above it in the last capture, reported or not.
     pub fn lines(&self) -> impl Iterator<Item = (i64, &str)> {
         self.book.lines()
     }
 
-    /// The number of the line that the cursor is in.
+    /// Returns the number of the cursor's line.
     pub fn cursor_line(&self) -> i64 {
-        self.book.cursor_line()
+        self.book.cursor_line
     }
 
-    /// Returns whether the last capture showed anything that the one before did not.
+    /// Returns whether the last capture differed from the one before.
     pub fn had_changes(&self) -> bool {
         self.changed
     }
 
-    /// Takes a capture in.
+    /// Applies a capture.
     pub fn apply(&mut self, capture: &Capture) -> TrackerOutput {
-        // A full-screen program has come since the listing: the lines that it hides, its command
-        // among them, are reported before its screen.
+        // A full-screen program has started since the listing. The lines that it hides, including its
+        // command, must be reported before its screen.
         if capture.alternate && capture.saved.is_none() && !self.screen.is_shown() {
             return TrackerOutput::TooShallow;
         }
         self.apply_as(capture, capture.is_complete())
     }
 
-    /// Takes a capture in that is as deep as looks can be: what it does not reach is lost.
+    /// Applies a capture of the greatest depth: lines above it are lost.
     pub fn apply_deepest(&mut self, capture: &Capture) -> Vec<Change> {
         match self.apply_as(capture, true) {
             TrackerOutput::Changes(changes) => changes,
-            // Not to be had from the deepest capture.
+            // The deepest capture is never too shallow.
             TrackerOutput::TooShallow => Vec::new(),
         }
     }
@@ -181,8 +179,8 @@ impl Tracker {
         let mut changes = Vec::new();
         self.at = capture.at;
         if capture.alternate && (capture.saved.is_none() || capture.width < self.width) {
-            // The lines behind the full-screen program were not looked at, or tmux shows only as
-            // much of them as the pane is wide now: they wait.
+            // The lines behind the full-screen program were not captured, or tmux cuts them at the
+            // pane's present width. They are compared later.
             self.show_screen(capture, &mut changes);
             return TrackerOutput::Changes(changes);
         }
@@ -191,42 +189,38 @@ impl Tracker {
         footprint.deepest = deepest;
         self.changed = !footprint.shows_same_as(&self.old);
         let lines = normal.lines(&footprint);
+        let is_respawned = capture.pid != self.pid;
+        let is_rewrapped = capture.width != self.width && !capture.alternate;
+        if !deepest && (self.position_loss.is_some() || is_respawned || is_rewrapped) {
+            return TrackerOutput::TooShallow;
+        }
         if let Some(loss) = self.position_loss {
-            if !deepest {
-                return TrackerOutput::TooShallow;
-            }
             self.restart_baseline(capture, (footprint, lines), loss, &mut changes);
             return TrackerOutput::Changes(changes);
         }
-        let respawned = capture.pid != self.pid;
-        let (first, moved) = if respawned {
-            // A new program in the pane: tmux has erased the screen, what was last printed on it
-            // may not have been seen, unless the program had been seen to be over.
-            if !deepest {
-                return TrackerOutput::TooShallow;
-            }
+        let (first, moved) = if is_respawned {
+            // tmux erased the screen for the new program. The last output of the old one may have been
+            // missed, unless the last capture showed its end.
             let grown = (footprint.history_size - self.old.history_size).max(0);
-            // The old program may have continued until then: what it scrolled off had been seen.
-            let seen = if self.dead.is_some() {
+            // Rows of the last capture that the old program scrolled off since then are known.
+            let known_rows = if self.dead.is_some() {
                 0
             } else {
                 self.old.scrolled_into(&footprint, grown)
             };
             self.book.flush(&mut changes);
-            let first = self.book.first_after_respawn(&lines, grown - seen);
+            let first = self.book.first_after_respawn(&lines, grown - known_rows);
             if self.dead.is_none() {
                 changes.push(self.book.gap(Loss::possible(GapReason::Cleared)));
             }
             (first, Moved::Unknown)
-        } else if capture.width != self.width && !capture.alternate {
-            match self.after_reflow(&lines, capture, deepest) {
-                Ok(first) => (first, Moved::Unknown),
-                Err(None) => return TrackerOutput::TooShallow,
-                Err(Some(loss)) => {
-                    self.restart_baseline(capture, (footprint, lines), loss, &mut changes);
-                    return TrackerOutput::Changes(changes);
-                }
-            }
+        } else if is_rewrapped {
+            let Some(first) = self.after_reflow(&lines, capture) else {
+                let loss = Loss::possible(GapReason::Resized);
+                self.restart_baseline(capture, (footprint, lines), loss, &mut changes);
+                return TrackerOutput::Changes(changes);
+            };
+            (first, Moved::Unknown)
         } else {
             let facts = Facts {
                 trim_step: i64::from(capture.trim_step()),
@@ -248,7 +242,7 @@ impl Tracker {
             }
         };
         self.remember(capture);
-        // What the capture no longer holds was complete when it was seen.
+        // Lines above this capture were complete in the last one.
         self.book.report(&mut changes, first - 1);
         self.take(lines, first, moved, footprint);
         self.note_top(capture, matches!(moved, Moved::By(_)));
@@ -257,7 +251,7 @@ impl Tracker {
         TrackerOutput::Changes(changes)
     }
 
-    /// Notes what of a capture the next one is compared with.
+    /// Records the numbers of a capture for comparison with the next one.
     pub(super) fn remember(&mut self, capture: &Capture) {
         self.position_loss = None;
         if !capture.alternate {
@@ -269,15 +263,15 @@ impl Tracker {
         self.bytes_before = capture.bytes_before;
     }
 
-    /// Continues as if the last capture had been this one, whose lines are known already.
+    /// Continues from this capture, whose lines are known already.
     pub(super) fn continue_from(&mut self, capture: &Capture) {
         self.remember(capture);
         self.old = Normal::of(capture).footprint(capture);
         self.top = None;
     }
 
-    /// Where the known lines stand is lost. What stands there may have been reported already: it is
-    /// known now, not said.
+    /// Reports the loss of the position. The lines of the capture may have been reported already, so
+    /// they become the baseline.
     fn restart_baseline(
         &mut self,
         capture: &Capture,
@@ -291,8 +285,8 @@ impl Tracker {
         self.note_top(capture, false);
     }
 
-    /// Notes the number of the pane's first line; `goes_on` if the capture continues where the one
-    /// before ended.
+    /// Records the number of the pane's first line. `continues` states whether the position in the
+    /// last capture is known.
     pub(super) fn note_top(&mut self, capture: &Capture, continues: bool) {
         self.top = if capture.alternate || may_be_trimmed(capture) {
             None
@@ -303,8 +297,8 @@ impl Tracker {
         };
     }
 
-    /// At this time, on the clock of [`Capture::at`], nothing had changed since the last capture: what
-    /// stood there has settled. `server_bytes` is what the server had read before.
+    /// Settles lines that have been unchanged from the last capture until `at`, on the clock of
+    /// [`Capture::at`]. `server_bytes` is the number of bytes that the server had read before `at`.
     pub fn unchanged(&mut self, at: Duration, server_bytes: Option<u64>) -> Vec<Change> {
         self.at = at;
         self.bytes_before = server_bytes.or(self.bytes_before);
@@ -314,15 +308,15 @@ impl Tracker {
         changes
     }
 
-    /// The pane is gone: what was seen of it last is final.
+    /// Reports all remaining lines, because the pane is gone.
     pub fn end(&mut self) -> Vec<Change> {
         let mut changes = Vec::new();
         self.book.settle(&mut changes, true);
         changes
     }
 
-    /// The observer stops and the pane continues: all but the line of the cursor is reported, and that
-    /// one as it stands.
+    /// Reports all lines above the cursor's as settled, and the cursor's line as it is, because the
+    /// observer stops while the pane continues.
     pub fn detach(&mut self) -> Vec<Change> {
         self.book.settle = Duration::ZERO;
         self.unchanged(self.at, None)
@@ -330,17 +324,17 @@ impl Tracker {
 
     /// Returns the most bytes that can have been written since the last capture.
     fn bytes_since(&self, capture: &Capture) -> Option<u64> {
-        // tmux itself goes to another row, and to one more, for its notice in a dead pane.
+        // The notice that tmux writes into a dead pane adds up to two rows.
         let notice = if capture.dead.is_some() { 2 } else { 0 };
         Some(capture.bytes_after?.saturating_sub(self.bytes_before?) + notice)
     }
 
-    /// Takes the lines as known, not reported: the line of the cursor takes the next number.
+    /// Takes the lines as the baseline. The cursor's line gets the next number.
     pub(super) fn take_baseline(&mut self, (footprint, lines): (Footprint, Vec<Logical>)) {
         let at_cursor = lines
             .iter()
             .rposition(|line| line.start <= footprint.cursor_row);
-        let first = self.book.next() - at_cursor.unwrap_or(0) as i64;
+        let first = self.book.next - at_cursor.unwrap_or(0) as i64;
         self.take(lines, first, Moved::Unknown, footprint);
         self.book.mark_baseline();
     }
@@ -360,18 +354,11 @@ impl Tracker {
         self.old = footprint;
     }
 
-    /// The number of the first line after the width changed: rows have been made anew, lines stand.
-    fn after_reflow(
-        &self,
-        lines: &[Logical],
-        capture: &Capture,
-        deepest: bool,
-    ) -> Result<i64, Option<Loss>> {
-        if !deepest {
-            return Err(None);
-        }
+    /// Returns the number of the first line after a change of width. tmux has rewrapped the rows, so
+    /// lines are compared instead.
+    fn after_reflow(&self, lines: &[Logical], capture: &Capture) -> Option<i64> {
         let known = self.book.above_cursor();
-        // As long as tmux has all lines, they are counted from the first.
+        // As long as tmux has all lines, the first one keeps its number.
         if let Some(top) = self
             .top
             .filter(|_| capture.is_complete() && !may_be_trimmed(capture))
@@ -381,7 +368,7 @@ impl Tracker {
                 line.is_some_and(|line| line.text.trim_end() == text.trim_end())
             })
         {
-            return Ok(top);
+            return Some(top);
         }
         let bytes = self.bytes_since(capture);
         let printable = |new_lines: &[Logical]| {
@@ -392,10 +379,9 @@ impl Tracker {
             bytes.is_none_or(|bytes| least as u64 <= bytes)
         };
         reflow::place(&known, lines, |after: usize| {
-            // Beyond the line that the cursor was in, all was printed since.
+            // All text below the former line of the cursor was printed since the last capture.
             lines.get(after + 1..).is_none_or(&printable)
         })
-        .ok_or(Some(Loss::possible(GapReason::Resized)))
     }
 
     pub(super) fn show_screen(&mut self, capture: &Capture, changes: &mut Vec<Change>) {
@@ -413,7 +399,7 @@ impl Tracker {
     }
 }
 
-/// Returns whether tmux may have dropped rows of the history already.
+/// Returns whether tmux may have trimmed the history already.
 pub(super) fn may_be_trimmed(capture: &Capture) -> bool {
     capture.history_size > capture.history_limit.saturating_sub(capture.trim_step())
 }

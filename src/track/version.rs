@@ -1,8 +1,8 @@
-//! The version of a tmux server: what is read in `#{version}`, in order of release (pure).
+//! The version of a tmux server, as `#{version}` reports it (pure).
 
 use std::fmt;
 
-/// A version of tmux. Later releases are greater; two that behave alike may still differ.
+/// A version of tmux. Later releases are greater.
 ///
 /// ```
 /// use td_observe::track::TmuxVersion;
@@ -18,14 +18,14 @@ pub struct TmuxVersion {
 }
 
 impl TmuxVersion {
-    /// The oldest that is observed. A server of an older one ends when it is asked for times of a
-    /// pane that has just vanished.
+    /// The oldest supported version. An older server crashes when a listing asks for times of a pane
+    /// that has just vanished.
     pub const OLDEST: Self = Self::new(3, 3);
 
-    /// The version assumed where tmux reports none: one built from the newest source.
+    /// The version assumed if tmux reports none: a build of the newest source.
     const NEWEST: Self = Self::new(u16::MAX, 0);
 
-    /// A release without a letter.
+    /// Creates a release without a letter.
     pub const fn new(major: u16, minor: u16) -> Self {
         Self {
             major,
@@ -34,8 +34,8 @@ impl TmuxVersion {
         }
     }
 
-    /// Reads the answer to `#{version}`. What is built on the way to a release (`next-3.8`,
-    /// `3.8-rc`) counts as that release; what names none (`master`, `openbsd-7.6`) as the newest.
+    /// Parses `#{version}`. Development versions (`next-3.8`, `3.8-rc`) count as that release, and
+    /// versions without a release (`master`, `openbsd-7.6`) as the newest.
     pub fn parse(text: &str) -> Self {
         let text = text.trim();
         let text = text.strip_prefix("tmux ").unwrap_or(text);
@@ -54,19 +54,19 @@ impl TmuxVersion {
         })
     }
 
-    /// Returns whether captures with `-N` fill each row with blanks up to the pane's width, and
-    /// `-T` keeps them from it. Older ones do not know `-T`.
+    /// Returns whether captures with `-N` pad each row with blanks to the pane's width unless `-T` is
+    /// given. Older versions do not know `-T`.
     pub fn pads_captures(self) -> bool {
         self >= Self::new(3, 4)
     }
 
-    /// Returns whether this is one that is observed.
+    /// Returns whether panes of this version can be observed.
     pub fn is_supported(self) -> bool {
         self >= Self::OLDEST
     }
 }
 
-/// The oldest one that is supported.
+/// [`TmuxVersion::OLDEST`].
 impl Default for TmuxVersion {
     fn default() -> Self {
         Self::OLDEST
@@ -122,7 +122,7 @@ mod tests {
         ];
         let versions = order.map(TmuxVersion::parse);
         assert!(
-            versions.is_sorted_by(|one, next| one < next),
+            versions.is_sorted_by(|older, newer| older < newer),
             "{versions:?}"
         );
     }

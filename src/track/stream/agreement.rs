@@ -1,15 +1,15 @@
-//! The record of the last agreement of stream and tmux, and of the lines reported since (pure).
+//! Records the last agreement of stream and tmux, and the lines reported since (pure).
 
 use std::collections::{BTreeMap, VecDeque};
 
 use crate::track::change::Change;
 
-/// The most bytes of lines that are held for comparison: more than a few screens, little for each of a
+/// The most bytes of lines that are held for comparison: several screens, and little memory even for a
 /// hundred panes.
 const HELD_BYTES: usize = 48 * 1024;
 
-/// Lines that are reported one by one are held together up to this size: an allocation for each would
-/// double their memory.
+/// The size up to which single lines are held together. An allocation for each would double their
+/// memory.
 const CHUNK_BYTES: usize = 4 * 1024;
 
 /// The position of a line in tmux at the last agreement.
@@ -18,29 +18,30 @@ pub(super) struct Anchor {
     /// Its first row, counted from the top of the history.
     pub row: i64,
     pub number: i64,
-    /// All rows that had scrolled off the stream's screen, and how many of them were in its history.
+    /// The number of rows that had scrolled off the stream's screen.
     pub scrolled: i64,
+    /// The number of rows in the stream's history.
     pub history: i64,
     pub width: u32,
     pub pid: u32,
 }
 
 impl Anchor {
-    /// No line of the history had a smaller number: each has at least a row.
+    /// Returns a lower bound of the numbers in the history, in which each line has at least one row.
     pub fn oldest_number(self) -> i64 {
         self.number - self.row
     }
 }
 
-/// The changes reported since stream and tmux agreed, and the place where they did.
+/// The last agreement of stream and tmux, and the lines reported since.
 #[derive(Debug, Default)]
 pub(super) struct Agreed {
     pub anchor: Option<Anchor>,
-    /// The first lines of the screen that were not blank, as they read then.
+    /// The first lines of the screen that were not blank, with their texts then.
     pub top: Vec<(i64, String)>,
-    /// Chunks of lines, each with the number of its first.
+    /// Chunks of lines, each with the number of its first line.
     pub reported: VecDeque<(i64, String)>,
-    /// The number after the last chunk, if lines may be added to that.
+    /// The number after the last chunk.
     next: Option<i64>,
     /// The revisions among them.
     revised: BTreeMap<i64, String>,
@@ -53,7 +54,7 @@ impl Agreed {
         for change in changes {
             match change {
                 Change::Lines { first_line, chunk } => {
-                    // Revisions of unfinished lines are superseded: these lines are reported again.
+                    // Settled lines supersede their revisions.
                     let unfinished = self.revised.split_off(first_line);
                     self.bytes -= unfinished.values().map(String::len).sum::<usize>();
                     let (first, held) = last_lines(*first_line, chunk);
@@ -97,7 +98,7 @@ impl Agreed {
         self.next = Some(first + count as i64);
     }
 
-    /// Returns the held lines in order, as last reported.
+    /// Returns the held lines in order, with the texts last reported.
     pub fn lines(&self) -> impl Iterator<Item = (i64, &str)> {
         let chunks = self.reported.iter();
         let lines = chunks.flat_map(|(first, chunk)| (*first..).zip(chunk.lines()));
@@ -118,7 +119,7 @@ impl Agreed {
     }
 }
 
-/// The last lines of a chunk, as many as are held at all, and the number of the first.
+/// Returns the last lines of a chunk, at most [`HELD_BYTES`], and the number of the first one.
 fn last_lines(first_line: i64, chunk: &str) -> (i64, &str) {
     let Some(surplus) = chunk.len().checked_sub(HELD_BYTES) else {
         return (first_line, chunk);

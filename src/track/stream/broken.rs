@@ -1,14 +1,14 @@
-//! Lines of a capture that tmux has in two parts, or of which it has only the end, joined as they were
-//! reported (pure).
+//! Joins captured lines that tmux has broken in two, or of which it has only the end (pure).
 
 use std::collections::BTreeMap;
 
 use crate::track::capture::Capture;
 use crate::track::lines::{Logical, fills_row};
 
-/// Where a full-screen program begins, tmux ends a line of the normal screen whose beginning has
-/// scrolled off. It was not printed so: both parts are one line, as it was reported. Goes up from a
-/// line of this number and returns the number of the first.
+/// Joins broken lines from a line of this number upwards, and returns the number of the first line.
+///
+/// When a full-screen program begins, tmux breaks a line of the normal screen whose beginning has
+/// scrolled off. Both parts are one line, as it was printed and reported.
 pub(super) fn join_up(
     lines: &mut Vec<Logical>,
     at: usize,
@@ -30,7 +30,7 @@ pub(super) fn join_up(
     }
 }
 
-/// The same from the first line on, of this number.
+/// Joins broken lines from the first line downwards, which has the number `first`.
 pub(super) fn join_down(
     lines: &mut Vec<Logical>,
     first: i64,
@@ -47,8 +47,8 @@ pub(super) fn join_down(
     }
 }
 
-/// In a cleared history, tmux has only the end of a line that reached into the screen. The line keeps
-/// its reported text, with one row above in place of those that are gone. `reported` are its texts.
+/// Completes the first line if the history was cleared and tmux has only the end of it. `reported` are
+/// its possible texts. The dropped rows count as one.
 pub(super) fn mend_cut(lines: &mut [Logical], capture: &Capture, reported: &[&str]) {
     let (Some(line), true) = (lines.first_mut(), capture.is_complete()) else {
         return;
@@ -67,8 +67,8 @@ pub(super) fn mend_cut(lines: &mut [Logical], capture: &Capture, reported: &[&st
     }
 }
 
-/// Returns true if a line and the next one are one reported line, broken where a row is full: a line
-/// that ends before it is (`send-keys -R` ends one anywhere) is a line of its own.
+/// Returns whether a line and the next one are one reported line, broken at the end of a full row. A
+/// line that ends elsewhere is a line of its own, for example after `send-keys -R`.
 fn is_broken(lines: &[Logical], at: usize, reported: &str, width: u32) -> bool {
     let (Some(line), Some(next)) = (lines.get(at), lines.get(at + 1)) else {
         return false;
@@ -79,7 +79,7 @@ fn is_broken(lines: &[Logical], at: usize, reported: &str, width: u32) -> bool {
     let rest = reported.strip_prefix(&*line.text);
     !is_blank(&line.text)
         && !is_blank(&next.text)
-        && rest.is_some_and(|rest| reads(rest, &next.text))
+        && rest.is_some_and(|rest| has_text(rest, &next.text))
 }
 
 fn join(lines: &mut Vec<Logical>, at: usize) {
@@ -92,7 +92,7 @@ pub(super) fn is_blank(line: &str) -> bool {
     line.trim_end_matches(' ').is_empty()
 }
 
-/// Returns true if a line has this text, apart from blanks at its end.
-pub(super) fn reads(line: &str, reported: &str) -> bool {
+/// Returns whether a line has this text, apart from blanks at its end.
+pub(super) fn has_text(line: &str, reported: &str) -> bool {
     line.trim_end_matches(' ') == reported.trim_end_matches(' ')
 }

@@ -1,24 +1,27 @@
-//! One cell of the grid: a character, a cluster of several, or the second half of a wide one (pure).
+//! One cell of the grid: a character, a cluster, or the second half of a wide character (pure).
 
 use rustc_hash::FxHashMap;
 
 use super::widths::Widths;
 use crate::track::version::TmuxVersion;
 
+/// The zero-width joiner: the next character goes into the same cell.
+pub(super) const JOINER: char = '\u{200d}';
+
 /// The longest cluster, in bytes: tmux drops marks beyond it.
 const CLUSTER_BYTES_MAX: usize = 32;
 /// The same before 3.6.
 const CLUSTER_BYTES_MAX_OLD: usize = 21;
 
-/// So many different clusters are held before those that no cell shows are given up: more than any
-/// screen has as a rule, and little memory.
+/// The number of different clusters from which on those that no cell shows are dropped: more than a
+/// screen usually has, in little memory.
 const CLUSTERS_MAX: usize = 4096;
 
-/// The content of a cell, in four bytes: there are a great many of them.
+/// The content of a cell. It takes only four bytes, because a screen has many cells.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Cell(u32);
 
-/// A cluster's number is marked by this bit, which no character has.
+/// The bit that marks the number of a cluster; no character has it.
 const CLUSTER: u32 = 1 << 21;
 
 impl Cell {
@@ -31,7 +34,7 @@ impl Cell {
         Self(u32::from(byte))
     }
 
-    /// Returns what is below 128 is ASCII.
+    /// Returns the code; one below 128 is ASCII.
     pub fn code(self) -> u32 {
         self.0
     }
@@ -45,24 +48,23 @@ impl Cell {
     }
 }
 
-/// A character with marks on it, and how many columns it takes: a mark may make it wider. A tab is
-/// kept so, too.
+/// A character with marks, and its columns: a mark may make it wider. A tab is a cluster, too.
 type Cluster = (Box<str>, u8);
 
-/// Characters with marks on them, each kept once.
+/// All clusters of a terminal, each stored once.
 #[derive(Clone, Debug)]
 pub(super) struct Clusters {
     pub widths: Widths,
     bytes_max: usize,
     texts: Vec<Cluster>,
     numbers: FxHashMap<Cluster, usize>,
-    /// Number of clusters shown when the others were dropped: searching them again before
-    /// there are twice as many would be in vain, over and over.
+    /// The number of clusters kept by the last [`Clusters::keep`]. The next one waits for twice as many,
+    /// so that cells are not searched again and again without an effect.
     kept: usize,
 }
 
 impl Clusters {
-    /// None yet, in a tmux of this version.
+    /// Creates an empty store for this version.
     pub fn new(version: TmuxVersion) -> Self {
         Self {
             widths: Widths::of(version),
@@ -76,12 +78,12 @@ impl Clusters {
         }
     }
 
-    /// Returns whether those that are not shown should be given up.
+    /// Returns whether clusters that no cell shows should be dropped with [`Clusters::keep`].
     pub fn is_full(&self) -> bool {
         self.texts.len() >= CLUSTERS_MAX.max(2 * self.kept)
     }
 
-    /// Appends what a cell shows.
+    /// Appends the text of a cell.
     pub fn show(&self, cell: Cell, text: &mut String) {
         match (char::from_u32(cell.0), cell.cluster()) {
             (Some(character), _) => text.push(character),
@@ -94,13 +96,13 @@ impl Clusters {
         self.texts.get(number).map_or("", |(text, _)| text)
     }
 
-    /// Returns whether a cell is a tab, which is shown as blanks up to the next tab stop.
+    /// Returns whether a cell is a tab, which is expanded to blanks up to the next tab stop.
     pub fn is_tab(&self, cell: Cell) -> bool {
         cell.cluster()
             .is_some_and(|number| self.text(number) == "\t")
     }
 
-    /// Returns how many characters a cell shows.
+    /// Returns the number of characters of a cell.
     pub fn chars(&self, cell: Cell) -> usize {
         match (char::from_u32(cell.0), cell.cluster()) {
             (Some(_), _) => 1,
@@ -109,21 +111,24 @@ impl Clusters {
         }
     }
 
-    /// Returns how many columns a cell's own character takes.
+    /// Returns the columns of a cell's character.
     pub fn columns(&self, cell: Cell) -> usize {
         match (char::from_u32(cell.0), cell.cluster()) {
             (Some(character), _) => self.widths.columns(character).unwrap_or(1),
-            (None, Some(number)) => self.texts.get(number).map_or(1, |one| usize::from(one.1)),
+            (None, Some(number)) => self
+                .texts
+                .get(number)
+                .map_or(1, |(_, columns)| usize::from(*columns)),
             (None, None) => 1,
         }
     }
 
-    /// The cell with a mark put on it, if it has room.
+    /// Adds a mark to a cell. Returns `None` if the cluster would be too long.
     pub fn combine(&mut self, cell: Cell, mark: char) -> Option<Cell> {
         self.combine_as(cell, mark, self.columns(cell))
     }
 
-    /// Combines a mark with a cell; the result takes `columns` columns.
+    /// Adds a mark to a cell, which takes `columns` columns then.
     pub fn combine_as(&mut self, cell: Cell, mark: char, columns: usize) -> Option<Cell> {
         let mut text = String::new();
         self.show(cell, &mut text);
@@ -136,7 +141,7 @@ impl Clusters {
         self.number(&text, columns)
     }
 
-    /// The cell with a text behind its own, however long.
+    /// Appends text of any length to a cell.
     pub fn with(&mut self, cell: Cell, more: &str) -> Cell {
         let mut text = String::new();
         self.show(cell, &mut text);
@@ -150,23 +155,23 @@ impl Clusters {
     }
 
     fn number(&mut self, text: &str, columns: usize) -> Option<Cell> {
-        let one: Cluster = (text.into(), u8::try_from(columns).ok()?);
-        let number = match self.numbers.get(&one) {
+        let cluster: Cluster = (text.into(), u8::try_from(columns).ok()?);
+        let number = match self.numbers.get(&cluster) {
             Some(&number) => number,
             None => {
-                // A screen that shows more than fit has them without further marks.
+                // No number is left, so the cell stays without the mark.
                 if self.texts.len() >= CLUSTER as usize {
                     return None;
                 }
-                self.texts.push(one.clone());
-                self.numbers.insert(one, self.texts.len() - 1);
+                self.texts.push(cluster.clone());
+                self.numbers.insert(cluster, self.texts.len() - 1);
                 self.texts.len() - 1
             }
         };
         Some(Cell(CLUSTER | u32::try_from(number).ok()?))
     }
 
-    /// Gives up the clusters that none of the cells shows, and numbers the others anew.
+    /// Drops the clusters that none of the cells shows, and renumbers the others.
     pub fn keep<'a>(&mut self, cells: impl Iterator<Item = &'a mut Cell>) {
         let old = std::mem::take(&mut self.texts);
         self.numbers.clear();
@@ -220,7 +225,7 @@ mod tests {
         assert_eq!(clusters.texts.len(), 1);
     }
 
-    /// Looking for some to give up costs as much as there are.
+    /// Dropping clusters costs as much as there are cells, so it must be rare.
     #[test]
     fn clusters_in_use_are_not_searched_for_each_mark() {
         let mut clusters = Clusters::default();
@@ -235,7 +240,7 @@ mod tests {
             cells.push(clusters.combine(Cell::of(base), '\u{301}').unwrap());
         }
         assert_eq!(searches, 3);
-        // Once they are gone the bound is the old one.
+        // Without clusters, the bound is the initial one.
         clusters.keep(std::iter::empty());
         assert!(!clusters.is_full());
         for number in 0..CLUSTERS_MAX as u32 {

@@ -1,45 +1,43 @@
-//! Which characters tmux puts on the one before them, from 3.4 on (pure).
+//! Combines characters with the one before them, as tmux does from 3.4 on (pure).
 //!
-//! Older ones put marks and what follows a joiner there, see [`Terminal::print`].
+//! Older versions combine only marks and characters after a joiner, see [`Terminal::print`].
 
-use super::cell::Cell;
+use super::cell::{Cell, JOINER};
 use super::terminal::Terminal;
 use crate::track::version::TmuxVersion;
 
-const JOINER: char = '\u{200d}';
+/// The variation selector for the emoji form of a character.
+const EMOJI_FORM: char = '\u{fe0f}';
 
-/// The variation selector that asks for the picture of a character.
-const PICTURE: char = '\u{fe0f}';
-
-/// Hangul's filler, which tmux leaves out.
+/// Hangul's filler, which tmux does not print.
 const HANGUL_FILLER: char = '\u{3164}';
 
 /// The effect of a character.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Fate {
-    /// It is a cell of its own.
+    /// It gets a cell of its own.
     Alone,
-    /// It joins the one before.
+    /// It joins the character before it.
     Joins { makes_wide: bool },
-    /// It is left out.
+    /// It is not printed.
     Dropped,
 }
 
 impl Terminal {
-    /// Puts a character on the one before the cursor, or leaves it out; false, and nothing is done,
-    /// where it becomes a cell of its own.
+    /// Combines a character with the one before the cursor, or drops it. Returns false, without an
+    /// effect, if it gets a cell of its own.
     pub(super) fn combines(&mut self, character: char, columns: usize) -> bool {
-        let is_late = self.version >= TmuxVersion::new(3, 6);
-        if character == HANGUL_FILLER && is_late {
+        let from_3_6 = self.version >= TmuxVersion::new(3, 6);
+        if character == HANGUL_FILLER && from_3_6 {
             return true;
         }
-        let is_mark = columns == 0 || matches!(character, JOINER | PICTURE);
+        let is_mark = columns == 0 || matches!(character, JOINER | EMOJI_FORM);
         let Some((x, cell)) = self.before_cursor() else {
             return is_mark;
         };
         let fate = match is_mark {
             true => Fate::Joins {
-                makes_wide: character == PICTURE && (!is_late || self.wide_pictures),
+                makes_wide: character == EMOJI_FORM && (!from_3_6 || self.wide_emoji),
             },
             false => self.fate(cell, character),
         };
@@ -58,7 +56,7 @@ impl Terminal {
         let (y, width) = (self.cursor.y, self.width());
         self.grid.row(y).set(x, combined, width);
         if becomes_wide {
-            // Before 3.5 one column further than it should.
+            // Before 3.5, tmux puts the padding one column too far.
             let padding = match self.version < TmuxVersion::new(3, 5) {
                 true => x + 2,
                 false => x + 1,
@@ -69,7 +67,7 @@ impl Terminal {
         true
     }
 
-    /// The character right before the cursor, where one ends there.
+    /// Returns the character that ends right before the cursor, if any, and its column.
     fn before_cursor(&mut self) -> Option<(usize, Cell)> {
         let (x, y) = (self.cursor.x, self.cursor.y);
         let mut back = 1;
@@ -82,7 +80,7 @@ impl Terminal {
         ends_here.then_some((x - back, cell))
     }
 
-    /// Returns what becomes of a character that takes room of its own.
+    /// Returns the effect of a character that is not a mark.
     fn fate(&self, before: Cell, character: char) -> Fate {
         let mut text = String::new();
         self.grid.clusters.show(before, &mut text);
@@ -107,8 +105,9 @@ impl Terminal {
         }
         let counts = self.version >= TmuxVersion::new(3, 7);
         if is_indicator(first) && is_indicator(character) {
-            // A flag has two of them.
-            let whole = counts && text.chars().filter(|one| is_indicator(*one)).count() != 1;
+            // A flag has two indicators.
+            let indicators = text.chars().filter(|part| is_indicator(*part)).count();
+            let whole = counts && indicators != 1;
             if !whole {
                 return Fate::Joins { makes_wide: true };
             }
@@ -120,7 +119,7 @@ impl Terminal {
     }
 }
 
-/// A part of a syllable of Hangul.
+/// A part of a Hangul syllable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Jamo {
     Initial,
@@ -139,12 +138,12 @@ impl Jamo {
     }
 }
 
-/// A letter of a flag.
+/// Returns whether a character is a regional indicator, half of a flag.
 fn is_indicator(character: char) -> bool {
     matches!(character, '\u{1f1e6}'..='\u{1f1ff}')
 }
 
-/// A tone of skin.
+/// Returns whether a character is a skin tone.
 fn is_tone(character: char) -> bool {
     matches!(character, '\u{1f3fb}'..='\u{1f3ff}')
 }
@@ -153,7 +152,7 @@ fn is_modifier(character: char) -> bool {
     is_indicator(character) || is_tone(character)
 }
 
-/// Returns whether it is one of those that tmux puts a tone of skin on.
+/// Returns whether tmux combines a character with a skin tone.
 fn has_tones(character: char) -> bool {
     matches!(u32::from(character),
         0x1f44b..=0x1f450 | 0x1f466..=0x1f469 | 0x1f46e | 0x1f470..=0x1f478 | 0x1f47c

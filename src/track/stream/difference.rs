@@ -1,4 +1,4 @@
-//! The screen of the stream, and the first place where a capture differs (pure).
+//! Compares the stream's screen with captures (pure).
 
 use super::tracker::StreamTracker;
 use crate::event::Cursor;
@@ -15,23 +15,23 @@ pub enum Difference {
     Screen,
     /// The text of a row, counted from the top.
     Row {
-        /// Which.
+        /// The row's index.
         row: u32,
         /// The stream's text, without blanks at the end.
         stream: String,
         /// The text in the capture, without blanks at the end.
         tmux: String,
     },
-    /// Where a line is broken: only one of the two continues after this row.
+    /// The wrap of a row: in only one of the two, the line continues after it.
     Wrap {
-        /// Which, counted from the top.
+        /// The row's index, counted from the top.
         row: u32,
     },
-    /// Number of rows have scrolled off.
+    /// The size of the history, in rows.
     History {
-        /// Rows in the history by the stream.
+        /// The stream's size.
         stream: u32,
-        /// Rows in tmux's.
+        /// The size in tmux.
         tmux: u32,
     },
     Cursor {
@@ -41,14 +41,14 @@ pub enum Difference {
 }
 
 impl StreamTracker {
-    /// Returns what the pane shows by its bytes: its screen without the history, and the normal screen
-    /// behind the alternate one. Its time is that of the last changes.
+    /// Returns a capture of the stream's terminal: the screen without the history, and the normal
+    /// screen behind the alternate one. Its time is that of the last changes.
     pub fn capture(&self) -> Capture {
         let terminal = &self.terminal;
         let history = terminal.grid.scrolled.history;
         Capture {
             numbers: PaneNumbers {
-                // A screen is smaller than that.
+                // A screen has fewer than 2^32 columns and rows.
                 width: terminal.width() as u32,
                 height: terminal.height() as u32,
                 history_size: history.size,
@@ -66,8 +66,8 @@ impl StreamTracker {
         }
     }
 
-    /// Returns the rows in the history, the cursor, and whether the alternate screen is shown, as the
-    /// bytes have left them. The other numbers are zero.
+    /// Returns the stream's size of the history, cursor, and whether the alternate screen is shown. The
+    /// other numbers are zero.
     pub fn position(&self) -> PaneNumbers {
         let terminal = &self.terminal;
         PaneNumbers {
@@ -78,11 +78,11 @@ impl StreamTracker {
         }
     }
 
-    /// Returns true if a capture shows another text than the bytes in the line of the cursor, or in
-    /// the one above it. The capture may then be later than the last byte fed, and a resync would
-    /// report those lines twice when their bytes arrive. The caller captures again. If the difference
-    /// stays although no byte arrives, stream and tmux differ: [`StreamTracker::resync`]. Lines with
-    /// equal texts hide a later capture.
+    /// Returns whether a capture differs from the stream in the text of the cursor's line or of the one
+    /// above it. The capture may then be later than the last byte fed, and a resync would report those
+    /// lines twice when their bytes arrive. The caller should capture again. If the difference remains
+    /// although no byte arrives, stream and tmux differ, and a [`StreamTracker::resync`] is due. Lines
+    /// with equal texts can hide a later capture.
     pub fn is_behind(&self, capture: &Capture) -> bool {
         let tracker = &self.tracker;
         if self.has_gap || capture.dead.is_some() || capture.pid != tracker.pid || capture.alternate
@@ -96,7 +96,7 @@ impl StreamTracker {
                 .take(until.map_or(0, |at| at + 1))
                 .rev()
                 .take(2);
-            // The capture has only the end of a line that begins above it.
+            // A capture has only the end of a line that begins above it, so ends are compared.
             last.map(|line| line.text.trim_end_matches(' ').to_owned())
                 .collect()
         };
@@ -110,8 +110,9 @@ impl StreamTracker {
         })
     }
 
-    /// Returns where a capture differs from the stream. It must have been taken while the pane was at
-    /// rest and all its bytes had been fed. tmux is right then: [`StreamTracker::resync`].
+    /// Returns the first difference between a capture and the stream. All bytes before the capture must
+    /// have been fed, and the pane must be at rest. tmux is right then, and a [`StreamTracker::resync`]
+    /// is due.
     pub fn difference(&self, capture: &Capture) -> Option<Difference> {
         let terminal = &self.terminal;
         if (terminal.width(), terminal.height())
@@ -133,7 +134,7 @@ impl StreamTracker {
         }
         let last = tmux.len().saturating_sub(1);
         for (row, pair) in (0..).zip(stream.iter().zip(tmux).take(last)) {
-            // Between empty rows a capture does not show it.
+            // A capture does not show wraps between empty rows.
             let is_visible = !tmux[row as usize + 1].text.is_empty() && !pair.1.text.is_empty();
             if is_visible && pair.0.wrapped != pair.1.wrapped {
                 return Some(Difference::Wrap { row });
@@ -146,7 +147,7 @@ impl StreamTracker {
                 tmux: capture.history_size,
             });
         }
-        // Where the pane became narrower, tmux may leave the cursor beyond it, to the same effect.
+        // When the pane becomes narrower, tmux may leave the cursor beyond its edge, to the same effect.
         let tmux = Cursor {
             x: capture.cursor.x.min(capture.width),
             ..capture.cursor

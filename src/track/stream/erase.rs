@@ -1,4 +1,4 @@
-//! Erasing, inserting and deleting on a terminal (pure).
+//! Erases, inserts and deletes on a terminal (pure).
 
 use super::ink::Ink;
 use super::terminal::{Pen, Position, Terminal, every_eighth};
@@ -38,7 +38,7 @@ impl Terminal {
     pub fn erase_below(&mut self) {
         let Position { x, y } = self.cursor;
         if (x, y) == (0, 0) && self.grid.keeps_history {
-            // `clear` does so where its terminal cannot erase the whole screen.
+            // tmux treats this as erasing the whole screen.
             self.erase_screen();
             return;
         }
@@ -95,7 +95,7 @@ impl Terminal {
         (self.upper, self.lower) = (0, self.height() - 1);
     }
 
-    /// `ESC c`. The alternate screen stays, as it does in tmux.
+    /// Executes `ESC c`. The alternate screen stays, as in tmux.
     pub fn reset(&mut self) {
         self.tabs = every_eighth(self.width());
         self.set_region(0, self.height() - 1);

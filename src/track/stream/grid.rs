@@ -1,9 +1,8 @@
-//! The rows of the screen, and how they move: as tmux does it, its oddities included (pure).
+//! The rows of the screen and their movements, exactly as in tmux (pure).
 //!
-//! Which rows continue in the next one decides what is a line, so each operation ends lines exactly
-//! where tmux does. Rows that scroll off the normal screen, also those of a scroll region that does
-//! not begin at the top, are kept in the history; nothing that is erased, deleted or scrolled on the
-//! alternate screen is.
+//! Wraps determine lines, so each operation ends lines exactly where tmux does. Rows that scroll off the
+//! normal screen go to the history, even from a scroll region below the top. Rows that are erased,
+//! deleted, or scrolled on the alternate screen do not.
 
 use std::collections::VecDeque;
 
@@ -12,16 +11,16 @@ use super::line::Line;
 use super::scrolled::Scrolled;
 use crate::track::version::TmuxVersion;
 
-/// A screen and what has scrolled off it.
+/// A screen, and the rows that have scrolled off it.
 #[derive(Clone, Debug)]
 pub(super) struct Grid {
     pub width: usize,
     pub rows: VecDeque<Line>,
     pub clusters: Clusters,
     pub scrolled: Scrolled,
-    /// Deleted cells are counted without going below zero, as tmux does from 3.6 on.
+    /// Counts of deleted cells and rows are exact, as in tmux from 3.6 on.
     is_exact: bool,
-    /// Rows that scroll off are kept: the normal screen.
+    /// Rows that scroll off go to the history, as on the normal screen.
     pub keeps_history: bool,
 }
 
@@ -41,7 +40,7 @@ impl Grid {
         self.rows.len()
     }
 
-    /// The row before this one does not continue in it.
+    /// Ends the line of the row above at that row.
     fn unwrap_above(&mut self, row: usize) {
         match row.checked_sub(1) {
             Some(above) => {
@@ -49,16 +48,16 @@ impl Grid {
                     line.wrapped = false;
                 }
             }
-            // Where a full-screen program begins or erases its screen, tmux ends a line of the normal
-            // one whose beginning has scrolled off. It was not printed so, and tmux may long have
-            // made its rows anew at another width: such lines stay whole.
+            // When a full-screen program begins or erases its screen, tmux breaks the line of the
+            // normal screen whose beginning has scrolled off. It is one line for its program, so it
+            // stays whole here.
             None if self.keeps_history => self.scrolled.close(),
             None => {}
         }
     }
 
-    /// Empties rows. A count below zero empties none and still ends the line before: tmux counts
-    /// without a sign, and so it comes out there.
+    /// Empties rows. A negative count empties none, but still ends the line above, as in tmux, whose
+    /// count is unsigned.
     pub fn clear_rows(&mut self, from: usize, count: isize, room: usize) {
         if count == 0 {
             return;
@@ -70,7 +69,7 @@ impl Grid {
         self.unwrap_above(from);
     }
 
-    /// Moves rows over others and empties where they were.
+    /// Moves rows over others and empties their old places.
     fn move_rows(&mut self, to: usize, from: usize, count: usize, room: usize) {
         let height = self.height();
         if count == 0 || to == from || to + count > height || from + count > height {
@@ -84,7 +83,7 @@ impl Grid {
         let mut move_one = |row: usize| {
             self.rows[to + row] = std::mem::replace(&mut self.rows[from + row], empty.clone());
         };
-        // In the order in which none is overwritten before it has moved.
+        // In this order, no row is overwritten before it has moved.
         if to < from {
             (0..count).for_each(&mut move_one);
         } else {
@@ -122,7 +121,7 @@ impl Grid {
         self.move_rows(upper + 1, upper, lower - upper, room);
     }
 
-    /// Inserts rows, in a region that ends with `lower` or down to the end of the screen.
+    /// Inserts rows in a region that ends with `lower`, or with the screen.
     pub fn insert_rows(&mut self, at: usize, rows: usize, lower: Option<usize>, room: usize) {
         let Some(lower) = lower else {
             let count = self.height().saturating_sub(at + rows);
@@ -134,7 +133,7 @@ impl Grid {
         self.clear_rows(at + count, rows as isize - count as isize, room);
     }
 
-    /// Deletes rows; what they held is not kept.
+    /// Deletes rows, which do not go to the history.
     pub fn delete_rows(&mut self, at: usize, rows: usize, lower: Option<usize>, room: usize) {
         let end = lower.map_or(self.height(), |lower| lower + 1);
         let count = end.saturating_sub(at + rows);
@@ -148,8 +147,8 @@ impl Grid {
         }
     }
 
-    /// Makes the screen as high as the pane is now: rows below the cursor go, those above it scroll
-    /// off.
+    /// Adapts the screen to the pane's present height. Rows below the cursor are dropped, rows above it
+    /// scroll off.
     pub fn set_height(&mut self, height: usize, cursor_row: &mut usize) {
         while self.height() > height.max(*cursor_row + 1) {
             self.rows.pop_back();
@@ -163,7 +162,7 @@ impl Grid {
         self.rows.resize_with(height, Line::default);
     }
 
-    /// Erases the screen; on the normal one, what it held up to the last row in use is kept.
+    /// Erases the screen. On the normal screen, rows up to the last one in use scroll off.
     pub fn clear_screen(&mut self, room: usize) {
         let used = self.rows.iter().rposition(|line| !line.cells.is_empty());
         let used = match used {
@@ -187,7 +186,7 @@ impl Grid {
         }
     }
 
-    /// Takes cells out of a row. Where that leaves nothing of it, it is an erased row.
+    /// Deletes cells of a row. If none is left, the row counts as erased.
     pub fn delete_cells(&mut self, x: usize, y: usize, cells: usize, room: usize) {
         let width = self.width;
         self.row(y).delete(x, cells, width);
@@ -201,7 +200,7 @@ impl Grid {
         }
     }
 
-    /// A row of the screen. The cursor is never outside of it; nor are the rows of a region.
+    /// Returns a row of the screen. Cursor and scroll region are always inside.
     pub fn row(&mut self, y: usize) -> &mut Line {
         let last = self.rows.len() - 1;
         &mut self.rows[y.min(last)]

@@ -1,4 +1,4 @@
-//! The style of characters, as SGR sets it: colours, bold and so on (pure).
+//! Styles of characters, as SGR sets them: colours, bold and so on (pure).
 
 use std::fmt::Write;
 
@@ -10,11 +10,11 @@ use avt::parser::SgrOp;
 pub(super) struct Ink {
     foreground: Option<Color>,
     background: Option<Color>,
-    /// Of each of [`MARKS`], whether it is set.
+    /// A bit for each of [`MARKS`] that is set.
     marks: u8,
 }
 
-/// The codes of what is set or not.
+/// The SGR codes of attributes that are not colours.
 const MARKS: [u8; 7] = [1, 2, 3, 4, 5, 7, 9];
 
 impl Ink {
@@ -23,7 +23,7 @@ impl Ink {
         self == Self::default()
     }
 
-    /// Applies a part of a sequence.
+    /// Applies one operation of a sequence.
     pub fn take(&mut self, operation: &SgrOp) {
         match *operation {
             SgrOp::Reset => *self = Self::default(),
@@ -57,7 +57,7 @@ impl Ink {
         }
     }
 
-    /// The parameters that set it where nothing is set; nothing for a plain one.
+    /// Returns the parameters that set this style from a plain one; empty for a plain style.
     pub fn sgr(self) -> String {
         let mut sgr = String::new();
         for (at, mark) in MARKS.iter().enumerate() {
@@ -97,16 +97,16 @@ fn push(sgr: &mut String, part: std::fmt::Arguments<'_>) {
     let _ = sgr.write_fmt(part);
 }
 
-/// The runs of a row that are not plain, in columns: in order, none over another. A row without
-/// colours has none, and pays for none.
+/// The runs of a row that are not plain, in order and without overlaps. A row without styles allocates
+/// nothing.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Inks(Vec<Run>);
 
-/// A run of columns, or of characters.
+/// A run of columns or characters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Run {
     pub from: usize,
-    /// The first behind it.
+    /// The first one after the run.
     pub to: usize,
     pub ink: Ink,
 }
@@ -124,7 +124,7 @@ impl Inks {
         self.0.clear();
     }
 
-    /// These columns are written with an ink now; with a plain one they have none.
+    /// Sets the style of these columns. A plain style removes their runs.
     pub fn set(&mut self, from: usize, to: usize, ink: Ink) {
         if self.0.is_empty() && ink.is_plain() || from >= to {
             return;
@@ -151,7 +151,7 @@ impl Inks {
             .splice(first..end, [left, own, right].into_iter().flatten());
     }
 
-    /// So many columns move; where they were and are not any more is plain.
+    /// Moves `columns` columns. Columns that they leave are plain.
     pub fn shift(&mut self, to: usize, from: usize, columns: usize) {
         if self.0.is_empty() {
             return;
@@ -175,7 +175,7 @@ impl Inks {
         }
     }
 
-    /// From this column on, the row is empty.
+    /// Removes all runs from this column on.
     pub fn truncate(&mut self, end: usize) {
         self.set(end, usize::MAX, Ink::default());
     }
@@ -222,8 +222,8 @@ mod tests {
         fn runs_are_as_cells(steps in prop::collection::vec((0_usize..30, 0_usize..30, 0_u8..5, 0_u8..8), 0..40)) {
             let mut cells = vec![Ink::default(); 64];
             let mut inks = Inks::default();
-            for (from, count, number, what) in steps {
-                match what {
+            for (from, count, number, operation) in steps {
+                match operation {
                     0 => {
                         inks.shift(number as usize, from, count);
                         let moved: Vec<Ink> = cells[from..from + count].to_vec();

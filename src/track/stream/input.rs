@@ -1,9 +1,9 @@
-//! A pane's bytes, cut anywhere, into what the terminal does (pure).
+//! Parses a pane's bytes, cut anywhere, and executes them on the terminal (pure).
 //!
-//! Text is taken a run at a time. Sequences are read by `avt`'s parser, and its functions done on a
-//! terminal that is tmux's and not avt's. Where tmux reads otherwise than avt, it is put right here:
-//! the strings that end with `ESC \` only, titles (`ESC k`), bytes beyond ASCII, and what avt knows
-//! and tmux does not.
+//! Text is taken in runs. `avt`'s parser reads sequences, and its functions are executed on the
+//! emulation of tmux's terminal. This module corrects the differences between the parsers of avt and
+//! tmux: strings that only `ESC \` ends, titles (`ESC k`), bytes beyond ASCII, and functions that tmux
+//! does not support.
 
 use std::time::Duration;
 
@@ -17,31 +17,30 @@ use super::shell_marks::Marks;
 use super::terminal::{Pen, Position, Terminal};
 use crate::track::version::TmuxVersion;
 
-/// After this time tmux takes what follows the beginning of a string for text, whether that string has
-/// ended or not.
+/// The time after which tmux abandons a string without an end. Later bytes are text.
 const STRING_PERIOD: Duration = Duration::from_secs(5);
 
-/// Bytes that come this long after others were not read with them: tmux reads as soon as there are
-/// any, however busy the machine is. Within this time only tmux knows, and a comparison puts right
-/// what was guessed wrong.
+/// The time after which tmux has certainly read earlier bytes: it reads them as soon as they arrive,
+/// even on a busy machine. Whether it reads bytes within this time together is a guess, which a
+/// comparison of screens corrects.
 const READ_TOGETHER: Duration = Duration::from_millis(100);
 
-/// Reads a pane's bytes.
+/// The parser of a pane's bytes.
 #[derive(Debug, Default)]
 pub(super) struct Input {
     parser: Parser,
-    /// A character beyond ASCII whose end has not come.
+    /// A character beyond ASCII whose end is missing.
     character: Partial,
-    /// In a string that only `ESC \` ends: the escape has come.
+    /// The last byte of a string that only `ESC \` ends is an escape.
     escaped: bool,
-    /// The bytes after the last `ESC` without controls, as far as they are kept.
+    /// The first [`SEQUENCE_BYTES`] bytes after the last `ESC`, without controls.
     sequence: Vec<u8>,
-    /// When the bytes come.
+    /// The time of the bytes.
     now: Duration,
-    /// When the string began that has not ended.
+    /// The time at which the unfinished string began.
     string_began: Option<Duration>,
-    /// A string was given up, and no sequence has begun since: tmux continues calling it pending.
-    gave_up: bool,
+    /// A string was abandoned, and no sequence has begun since: tmux still reports it as pending.
+    has_abandoned_string: bool,
 }
 
 /// The bytes of a character, so far.
@@ -53,7 +52,7 @@ struct Partial {
 }
 
 impl Partial {
-    /// Takes a byte from 0x80 on; the character that it completes, or what is no character.
+    /// Takes a byte from 0x80 on. Returns the character that it completes, or the kind of invalid bytes.
     fn push(&mut self, byte: u8) -> Option<Result<char, NoCharacter>> {
         if self.needed == 0 {
             self.needed = match byte {
@@ -83,18 +82,18 @@ impl Partial {
 /// Bytes that are not UTF-8.
 #[derive(Clone, Copy, Debug)]
 enum NoCharacter {
-    /// tmux drops them before 3.6, and shows [`NO_CHARACTER`] from there on.
+    /// tmux drops them before 3.6, and shows [`NO_CHARACTER`] since.
     Broken,
-    /// A number beyond the last character, which C libraries take for one all the same.
+    /// A code beyond the last character, which C libraries accept.
     Beyond,
 }
 
 const NO_CHARACTER: char = char::REPLACEMENT_CHARACTER;
 
 impl Input {
-    /// The bytes that follow come now. Where tmux has not read them with those before, it forgets a
-    /// joiner that has come (before 3.4). A string that has been open for too long is given up, and
-    /// with it the attributes of characters and the kept cursor.
+    /// Sets the time of the next bytes. If tmux did not read them together with earlier ones, it forgets
+    /// a joiner (before 3.4). A string that has been open for too long is abandoned; tmux then resets
+    /// the attributes and the saved cursor.
     pub fn advance_clock(&mut self, now: Duration, terminal: &mut Terminal) {
         if now.saturating_sub(self.now) >= READ_TOGETHER {
             terminal.joins = false;
@@ -104,7 +103,7 @@ impl Input {
         if began.is_some_and(|began| now.saturating_sub(began) >= STRING_PERIOD) {
             *self = Self {
                 now,
-                gave_up: true,
+                has_abandoned_string: true,
                 ..Self::default()
             };
             (terminal.pen, terminal.ink) = (Pen::default(), Ink::default());
@@ -114,12 +113,12 @@ impl Input {
         }
     }
 
-    /// Returns true if its position agrees with tmux's, which reports this as pending.
+    /// Returns whether the parser agrees with tmux, which reports these bytes as pending.
     pub fn agrees(&self, pending: &[u8]) -> bool {
-        self.gave_up || (self.parser.state == State::Ground) == pending.is_empty()
+        self.has_abandoned_string || (self.parser.state == State::Ground) == pending.is_empty()
     }
 
-    /// Takes bytes, up to where it `is_full`; how many.
+    /// Takes bytes until `is_full`, and returns how many.
     pub fn feed(
         &mut self,
         bytes: &[u8],
@@ -128,7 +127,7 @@ impl Input {
         is_full: impl Fn(&Terminal, &Marks) -> bool,
     ) -> usize {
         let mut at = 0;
-        // Up to here it is known which plain lines there are.
+        // Plain lines have been searched up to here.
         let mut scanned_to = 0;
         let mut scan_bytes = BYTES_MAX;
         while let Some(&byte) = bytes.get(at) {
@@ -164,7 +163,7 @@ impl Input {
                 b'\t' => self.control(terminal, Terminal::tab),
                 b'\x1b' => {
                     self.sequence.clear();
-                    self.gave_up = false;
+                    self.has_abandoned_string = false;
                     self.parser.feed('\x1b');
                 }
                 0x80.. => match self.character.push(byte) {
@@ -181,7 +180,7 @@ impl Input {
         at
     }
 
-    /// A character has no end.
+    /// Ends an incomplete character.
     fn cut_character(&mut self, terminal: &mut Terminal) {
         if std::mem::take(&mut self.character.needed) > 0 {
             no_character(terminal);
@@ -194,7 +193,7 @@ impl Input {
         does(terminal);
     }
 
-    /// Notes when a string begins, not when it continues: so tmux counts.
+    /// Records when a string begins. Like tmux, it does not restart the timer when the string continues.
     fn note_string(&mut self, terminal: &mut Terminal) {
         self.string_began = match self.parser.state {
             State::Ground
@@ -213,7 +212,7 @@ impl Input {
 
     fn in_sequence(&mut self, byte: u8, terminal: &mut Terminal, marks: &mut Marks) {
         if self.parser.state == State::DcsPassthrough {
-            // Only `ESC \` ends it; any other escape is part of it.
+            // Only `ESC \` ends it.
             match (self.escaped, byte) {
                 (true, b'\\') => self.parser.state = State::Ground,
                 _ => self.escaped = !self.escaped && byte == b'\x1b',
@@ -221,12 +220,12 @@ impl Input {
             return;
         }
         self.escaped = false;
-        // Beyond ASCII there is only text in strings, which are not read.
+        // Bytes beyond ASCII occur only in the text of strings, which is ignored.
         if byte >= 0x80 {
             return;
         }
         if self.parser.state == State::Escape && byte == b'k' {
-            // A title, up to `ESC \`.
+            // A title, which ends with `ESC \`.
             self.parser.state = State::SosPmApcString;
             return;
         }
@@ -240,7 +239,7 @@ impl Input {
             (_, Some(Function::Osc(Osc::ShellIntegration(mark)))) => marks.push(mark, terminal),
             (b'\x1b', _) => {}
             (..b' ', function) => {
-                // Strings have no controls, but for those that end anything.
+                // Only the controls that cancel a sequence take effect in strings.
                 if self.string_began.is_none() || matches!(byte, b'\x18' | b'\x1a') {
                     self.control(terminal, |t| control(function.as_ref(), t));
                 }
@@ -295,7 +294,7 @@ fn execute(function: &Function, sequence: &Sequence<'_>, t: &mut Terminal) {
         Function::Ed(_) | Function::El(_) | Function::Tbc(_)
     );
     if is_choice && sequence.number(0) > Some(3) {
-        // avt's numbers are smaller, and larger ones are others there.
+        // avt truncates larger numbers to smaller ones.
         return;
     }
     match function {
@@ -331,7 +330,7 @@ fn execute(function: &Function, sequence: &Sequence<'_>, t: &mut Terminal) {
         Function::Decrc | Function::Scorc => t.restore_cursor(),
         Function::Decaln => t.align(),
         Function::Decstbm(..) => {
-            // Zero is not the same as nothing here.
+            // Zero differs from a missing number here.
             let lower = sequence.number(1).map_or(t.height(), |lower| lower.max(1));
             t.set_region(n(0) - 1, lower - 1);
         }
@@ -345,7 +344,7 @@ fn execute(function: &Function, sequence: &Sequence<'_>, t: &mut Terminal) {
         Function::Ed(EdScope::Below) => t.erase_below(),
         Function::Ed(EdScope::Above) => t.erase_above(),
         Function::Ed(EdScope::All) => t.erase_screen(),
-        // The history is gone from tmux; what was in it has been seen.
+        // tmux clears its history, whose lines are known.
         Function::Ed(EdScope::SavedLines) if sequence.number(1).unwrap_or_default() == 0 => {
             t.grid.scrolled.history.size = 0;
         }
@@ -363,7 +362,7 @@ fn execute(function: &Function, sequence: &Sequence<'_>, t: &mut Terminal) {
                     SgrOp::ResetForegroundColor => t.pen.foreground = false,
                     SgrOp::SetBackgroundColor(_) => t.pen.background = true,
                     SgrOp::ResetBackgroundColor => t.pen.background = false,
-                    // Which of the marks are left does not matter often enough to count them.
+                    // Marks that are reset do not count, because the difference rarely matters.
                     _ => t.pen.marked = true,
                 }
             }
@@ -374,18 +373,18 @@ fn execute(function: &Function, sequence: &Sequence<'_>, t: &mut Terminal) {
         Function::Decset(_) | Function::Decrst(_) => {
             sequence.numbers().for_each(|mode| set(t, mode, is_set));
         }
-        // Not tmux's, or of no consequence for the text.
+        // Not supported by tmux, or without an effect on text.
         _ => {}
     }
 }
 
-/// Text moves the characters behind it.
+/// Insert mode.
 const INSERT: usize = 4;
 
-/// Sets a private mode, or unsets it.
+/// Sets or resets a private mode.
 fn set(terminal: &mut Terminal, mode: usize, is_set: bool) {
     match mode {
-        // Changing to 132 columns and back erases the screen.
+        // Switching to and from 132 columns erases the screen.
         3 => {
             terminal.home();
             terminal.erase_screen();
@@ -401,7 +400,7 @@ fn set(terminal: &mut Terminal, mode: usize, is_set: bool) {
     }
 }
 
-/// The printable ASCII that it begins with.
+/// Returns the leading printable ASCII.
 fn printable(bytes: &[u8]) -> &[u8] {
     let end = bytes.iter().position(|byte| !(b' '..=b'~').contains(byte));
     &bytes[..end.unwrap_or(bytes.len())]

@@ -1,9 +1,9 @@
-//! One row of the grid, as tmux keeps it (pure).
+//! One row of the grid (pure).
 
 use std::borrow::Cow;
 use std::ops::Range;
 
-use super::cell::{Cell, Clusters};
+use super::cell::{Cell, Clusters, JOINER};
 use super::ink::{Ink, Inks, Run};
 use crate::track::capture::Row;
 use crate::track::tabs::expand_tabs;
@@ -11,23 +11,20 @@ use crate::track::tabs::expand_tabs;
 /// The number of cells that are compared together.
 const ASCII_CELLS: usize = 32;
 
-/// The character after it is put into the same cell.
-const JOINER: char = '\u{200d}';
-
-/// One row. It holds cells as far as the program wrote them, blanks included.
+/// One row. Its cells end where the program stopped writing, blanks included.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Line {
     pub cells: Vec<Cell>,
-    /// The cells that tmux has allocated for the row: erasing a row without any does nothing.
+    /// The number of cells that tmux has allocated. Erasing a row without any does nothing.
     pub room: usize,
     /// The row continues in the next one.
     pub wrapped: bool,
-    /// The styles that are not plain; never beyond its cells.
+    /// The styles that are not plain, never beyond the cells.
     pub inks: Inks,
 }
 
 impl Line {
-    /// A row as tmux shows it, in a pane of this width.
+    /// Creates a row from one of tmux, in a pane of this width.
     pub fn of(row: &Row, width: usize, clusters: &mut Clusters) -> Self {
         let mut line = Self {
             cells: Vec::new(),
@@ -47,7 +44,7 @@ impl Line {
             if line.cells.len() + columns > width
                 && let Some(before) = before
             {
-                // tmux had more room than is known here: the rest goes into the last cell.
+                // The row is longer in tmux than computed here, so the rest goes into the last cell.
                 let rest = &row.text[at..];
                 line.cells[before] = clusters.with(line.cells[before], rest);
                 break;
@@ -71,14 +68,14 @@ impl Line {
         self.cells.extend((1..columns).map(|_| Cell::PADDING));
     }
 
-    /// Appends its text, as a pane of this width shows it.
+    /// Appends its text in a pane of this width.
     pub fn show(&self, clusters: &Clusters, width: usize, text: &mut String) {
         let begin = text.len();
         let mut may_have_tabs = false;
         text.reserve(self.cells.len());
         let mut ascii = [0; ASCII_CELLS];
         for cells in self.cells.chunks(ASCII_CELLS) {
-            // Most text is ASCII, which is made of many cells at once.
+            // Most text is ASCII, which many cells at once are converted to.
             let mut all = 0;
             for (byte, cell) in ascii.iter_mut().zip(cells) {
                 let code = cell.code();
@@ -93,14 +90,14 @@ impl Line {
                 }
             }
         }
-        // A tab is no ASCII here, but a cluster.
+        // A tab is a cluster, not ASCII.
         if may_have_tabs && let Cow::Owned(row) = expand_tabs(&text[begin..], width) {
             text.truncate(begin);
             text.push_str(&row);
         }
     }
 
-    /// Returns how many characters of its text are in these columns.
+    /// Returns the number of characters in these columns.
     pub fn chars(&self, columns: Range<usize>, clusters: &Clusters) -> usize {
         let cells = self.cells.iter().take(columns.end).skip(columns.start);
         cells.map(|cell| clusters.chars(*cell)).sum()
@@ -115,7 +112,7 @@ impl Line {
         }
     }
 
-    /// Empties it; where a background is set, the whole row has room afterwards.
+    /// Empties the row. With a background, `room` is the whole width.
     pub fn reset(&mut self, room: usize) {
         self.cells.clear();
         self.inks.clear();
@@ -123,7 +120,7 @@ impl Line {
         self.wrapped = false;
     }
 
-    /// Returns whether nothing has been written into it since it was emptied without a background.
+    /// Returns whether the row is empty and without a background.
     pub fn is_new(&self) -> bool {
         self.cells.is_empty() && self.room == 0 && !self.wrapped
     }
@@ -132,7 +129,7 @@ impl Line {
         self.cells.get(x).copied().unwrap_or(Cell::BLANK)
     }
 
-    /// Makes room for `cells` cells, in the same steps as tmux.
+    /// Allocates room for `cells` cells, in the same steps as tmux.
     fn make_room(&mut self, cells: usize, width: usize) {
         if cells > self.room {
             self.room = if cells < width / 4 {
@@ -145,7 +142,7 @@ impl Line {
         }
     }
 
-    /// Makes the cells up to here part of the row.
+    /// Extends the row to `end` cells.
     fn reach(&mut self, end: usize, width: usize) {
         self.make_room(end, width);
         if self.cells.len() < end {
@@ -158,7 +155,7 @@ impl Line {
         self.cells[x] = cell;
     }
 
-    /// Writes printable ASCII, a byte a cell.
+    /// Writes printable ASCII, one byte per cell.
     pub fn set_ascii(&mut self, x: usize, text: &[u8], width: usize) {
         self.make_room(x + text.len(), width);
         if self.cells.len() < x {
@@ -172,8 +169,8 @@ impl Line {
             .extend(text[over..].iter().map(|byte| Cell::ascii(*byte)));
     }
 
-    /// Removes the characters of which a run of ASCII over `cells` cells would leave a half. Before 3.6,
-    /// tmux `keeps_first`: one that begins in the first column.
+    /// Removes wide characters that a run of ASCII over `cells` cells would cut in half. Before 3.6,
+    /// tmux `keeps_first`: it does not remove one in the first column.
     pub fn split(&mut self, x: usize, cells: usize, clusters: &Clusters, keeps_first: bool) {
         if x > 0 && self.get(x) == Cell::PADDING {
             let head = self.blank_padding_back(x);
@@ -185,7 +182,8 @@ impl Line {
         self.blank_padding(x + cells);
     }
 
-    /// The same for a single character; here tmux asks otherwise.
+    /// Removes wide characters that one character over `columns` columns would cut in half. The
+    /// conditions of tmux differ from those for a run.
     pub fn split_for_one(&mut self, x: usize, columns: usize, clusters: &Clusters) {
         let old = self.get(x);
         if old == Cell::PADDING {
@@ -202,7 +200,7 @@ impl Line {
         self.inks.set(x, x + 1, Ink::default());
     }
 
-    /// Blanks out the second halves from here back; where the character itself is.
+    /// Blanks the second halves up to `x`, and returns the column of the character itself.
     fn blank_padding_back(&mut self, mut x: usize) -> usize {
         while x > 0 && self.cells[x] == Cell::PADDING {
             self.blank(x);
@@ -211,7 +209,7 @@ impl Line {
         x
     }
 
-    /// Blanks out the second halves from here on.
+    /// Blanks the second halves from `x` on.
     fn blank_padding(&mut self, x: usize) {
         let after = self.cells.iter_mut().skip(x);
         let mut end = x;
@@ -222,7 +220,7 @@ impl Line {
         self.inks.set(x, end, Ink::default());
     }
 
-    /// Blanks out up to `cells` cells; the row keeps its length.
+    /// Blanks up to `cells` cells. The row keeps its length.
     pub fn clear(&mut self, x: usize, cells: usize) {
         let end = (x + cells).min(self.cells.len());
         if let Some(cells) = self.cells.get_mut(x..end) {
@@ -231,7 +229,7 @@ impl Line {
         self.inks.set(x, end, Ink::default());
     }
 
-    /// Moves `cells` cells to another column and blanks out their old place.
+    /// Moves `cells` cells to another column and blanks their old place.
     fn shift(&mut self, to: usize, from: usize, cells: usize, width: usize) {
         if cells == 0 || to == from {
             return;
@@ -249,7 +247,7 @@ impl Line {
         self.inks.truncate(used);
     }
 
-    /// Puts blanks in; what is moved over the edge is gone.
+    /// Inserts blanks. Cells moved beyond the edge are dropped.
     pub fn insert(&mut self, x: usize, cells: usize, width: usize) {
         if x + 1 >= width {
             self.clear(x, 1);
@@ -258,20 +256,20 @@ impl Line {
         }
     }
 
-    /// Removes cells; those behind them follow.
+    /// Removes cells and closes the gap.
     pub fn delete(&mut self, x: usize, cells: usize, width: usize) {
         self.shift(x, x + cells, width.saturating_sub(x + cells), width);
     }
 }
 
-/// A run of characters of one of several lines, counted from 0.
+/// A run of characters in one of several lines, counted from 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Inked {
     pub line: usize,
     pub run: Run,
 }
 
-/// Appends the runs of a row that is part of a line, behind this number of its characters.
+/// Appends the runs of a row of a line, which has `before` characters in earlier rows.
 pub(super) fn push_inked(
     row: &Line,
     clusters: &Clusters,
@@ -281,7 +279,7 @@ pub(super) fn push_inked(
     if row.inks.is_empty() {
         return;
     }
-    // The cells do not contain the columns of characters that follow a tab.
+    // The cells do not determine the columns of characters after a tab.
     if row.cells.iter().any(|cell| clusters.is_tab(*cell)) {
         return;
     }

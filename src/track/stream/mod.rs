@@ -1,10 +1,9 @@
-//! Every byte of a pane in; the same lines, revisions, screens and gaps out as from captures (pure).
+//! Turns all bytes of a pane into lines, revisions, screens and gaps, as captures do (pure).
 //!
-//! tmux's captures are the truth for what is on the screen, the stream for what the lines are: a
-//! terminal that behaves as tmux's does is compared with captures now and then, and resynced where
-//! they differ. It is written against tmux and not taken from `avt`, of which only the parser is used:
-//! what tmux keeps of a row (blanks that were written, marks on characters, where it continues) and of
-//! a scroll region cannot be had from avt's terminal.
+//! The stream is authoritative for lines, and tmux's captures are for the screen: a terminal that
+//! emulates tmux's is compared with captures now and then, and resynced where they differ. Only the
+//! parser is that of `avt`. Its terminal does not keep a row as tmux does (written blanks, marks on
+//! characters, wraps), nor the rows that a scroll region scrolls off.
 
 mod widths;
 
@@ -48,7 +47,7 @@ mod reported;
 
 mod broken;
 
-mod agreed;
+mod numbering;
 
 mod difference;
 

@@ -38,7 +38,7 @@ impl Terminal {
         self.leave_edge();
     }
 
-    /// Going up or down, the cursor comes back from behind the last column.
+    /// Moves a cursor behind the last column back into it, as vertical movements do.
     fn leave_edge(&mut self) {
         self.cursor.x = self.cursor.x.min(self.width() - 1);
     }
@@ -99,7 +99,7 @@ impl Terminal {
         }
         let stop = (x + 1..last).find(|&x| self.tabs[x]).unwrap_or(last);
         if self.version >= TmuxVersion::new(3, 6) {
-            // Over blanks a tab is a character of its own.
+            // Over blanks, a tab is a character.
             let row = self.grid.row(y);
             let is_blank = (x..stop).all(|x| row.get(x) == Cell::BLANK);
             self.make_room_for_clusters();

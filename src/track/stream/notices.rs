@@ -1,11 +1,10 @@
-//! Finds the messages of a program to its terminal beside text: titles, notifications, progress, the bell
-//! (pure).
+//! Finds a program's messages to its terminal: titles, notifications, progress, the bell (pure).
 //!
-//! tmux keeps a title and passes the rest on to its clients; only a pane's bytes show it. The sequences
-//! are OSC 0 and 2 (titles), OSC 9 (iTerm2: a notification; `9;4;STATE;PERCENT`, ConEmu: progress) and
-//! OSC 777 (urxvt: `777;notify;TITLE;BODY`).
+//! tmux keeps titles and passes other messages to its clients, so that only a pane's bytes contain them.
+//! The sequences are OSC 0 and 2 (titles), OSC 9 (iTerm2: a notification; `9;4;STATE;PERCENT`, ConEmu:
+//! progress) and OSC 777 (urxvt: `777;notify;TITLE;BODY`).
 
-/// Bytes of a sequence that are kept; a longer one is not read.
+/// The size of the longest sequence. Longer ones are ignored.
 const SEQUENCE_BYTES_MAX: usize = 2048;
 
 const ESCAPE: u8 = 0x1b;
@@ -18,7 +17,7 @@ pub(crate) enum TerminalNotice {
     Title(String),
     /// A notification for the user.
     Notification(String),
-    /// Something is under way, or is not any more.
+    /// Progress has begun or continues (true), or has ended.
     Progress(bool),
     /// The bell rang.
     Bell,
@@ -28,18 +27,19 @@ pub(crate) enum TerminalNotice {
 enum State {
     #[default]
     Text,
-    /// After an escape character outside of a sequence.
+    /// After an escape character in text.
     Escape,
     /// In an operating system command.
     Command,
-    /// After an escape character in it.
+    /// After an escape character in an operating system command.
     CommandEscape,
-    /// In another string, which may hold anything.
+    /// In another string, whose content is ignored.
     Other,
+    /// After an escape character in another string.
     OtherEscape,
 }
 
-/// Reads the bytes of a pane as they come.
+/// An incremental parser of a pane's bytes.
 #[derive(Debug, Default)]
 pub(crate) struct NoticeParser {
     state: State,
@@ -51,7 +51,7 @@ impl NoticeParser {
     pub fn push(&mut self, bytes: &[u8], found: &mut Vec<TerminalNotice>) {
         let mut rest = bytes;
         while !rest.is_empty() {
-            // Text is passed over as a whole.
+            // Text is skipped as a whole.
             if self.state == State::Text {
                 let Some(at) = memchr::memchr2(ESCAPE, BELL, rest) else {
                     return;
@@ -84,7 +84,7 @@ impl NoticeParser {
             (State::Escape, _) => State::Text,
             (State::Command, BELL) => self.end(found),
             (State::Command, ESCAPE) => State::CommandEscape,
-            // A cancelled string.
+            // CAN or SUB cancels a string.
             (State::Command | State::Other, 0x18 | 0x1a) => State::Text,
             (State::Command, byte) => {
                 if self.sequence.len() <= SEQUENCE_BYTES_MAX {
@@ -126,7 +126,7 @@ fn read(sequence: &str) -> Option<TerminalNotice> {
                     Some("0" | "") | None
                 )))
             }
-            // Other numbers are ConEmu's, and no notifications.
+            // Other numbers are commands of ConEmu, not notifications.
             None if rest.split(';').next().is_some_and(is_number) => None,
             None => Some(TerminalNotice::Notification(rest.to_owned())),
         },

@@ -1,4 +1,4 @@
-//! The place of a capture's lines beside those of the stream (pure).
+//! Compares a capture's lines with those of the stream to number them (pure).
 
 use super::difference::Difference;
 use super::tracker::StreamTracker;
@@ -9,18 +9,18 @@ use crate::track::capture::Capture;
 use crate::track::lines::Logical;
 use crate::track::reflow;
 
-/// The position of the lines of a capture.
+/// The numbers of the lines of a capture.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Placement {
-    /// The number of the first.
+    /// The number of the first line.
     pub first: i64,
-    /// The number of the first that is surely the one that is known by it.
+    /// The number of the first line that is certainly the known one of that number.
     pub known_from: i64,
     pub moved: Moved,
 }
 
 impl Placement {
-    /// The line of the cursor has this number, and nothing is known of those above.
+    /// Gives the cursor's line this number. Lines above it are unknown.
     pub fn of_cursor(number: i64, at_cursor: i64) -> Self {
         Self {
             first: number - at_cursor,
@@ -30,26 +30,19 @@ impl Placement {
     }
 }
 
-/// The lines of a capture beside those of the stream.
+/// The lines of a capture and those of the stream.
 pub(super) struct LineComparison<'a> {
     stream: &'a StreamTracker,
     capture: &'a Capture,
     lines: &'a [Logical],
     /// The stream's lines, in order.
     known: Vec<(i64, &'a str)>,
-    /// The line of the capture that contains the cursor.
+    /// The index of the capture's line that contains the cursor.
     pub at_cursor: i64,
-    /// Another program runs in the pane: tmux has erased the screen and gone to its top, which no
-    /// byte shows. The first line of the new program follows the unfinished one of the old.
+    /// Another program runs in the pane. No byte shows that tmux has erased the screen and moved the
+    /// cursor to its top, so that in the stream the first line of the new program continues the last
+    /// one of the old.
     pub respawned: bool,
-}
-
-/// The comparison of a captured line with the known line of the same number.
-pub(super) enum Fit {
-    Same,
-    Different,
-    /// None is known by that number.
-    Unknown,
 }
 
 impl<'a> LineComparison<'a> {
@@ -64,7 +57,7 @@ impl<'a> LineComparison<'a> {
         let older = stream.recent.iter().filter(|(number, _)| *number < oldest);
         let older = older.map(|(number, text)| (*number, text.as_str()));
         let at_cursor = match capture.dead {
-            // tmux hides where it was: behind all that was printed.
+            // tmux has moved the cursor, which was below the last text.
             Some(_) => lines
                 .iter()
                 .rposition(|line| !line.text.trim_end().is_empty())
@@ -84,16 +77,16 @@ impl<'a> LineComparison<'a> {
     }
 
     pub fn cursor_line(&self) -> i64 {
-        self.stream.tracker.book.cursor_line()
+        self.stream.tracker.book.cursor_line
     }
 
-    /// Returns the text of the stream's line of the cursor.
-    pub fn begun(&self) -> &'a str {
+    /// Returns the text of the stream's cursor line.
+    pub fn cursor_text(&self) -> &'a str {
         self.text(self.cursor_line()).unwrap_or_default()
     }
 
-    pub fn is_begun(&self) -> bool {
-        !self.begun().trim_end().is_empty()
+    pub fn has_cursor_text(&self) -> bool {
+        !self.cursor_text().trim_end().is_empty()
     }
 
     fn text(&self, number: i64) -> Option<&'a str> {
@@ -101,8 +94,8 @@ impl<'a> LineComparison<'a> {
         at.ok().map(|at| self.known[at].1)
     }
 
-    /// Returns the position of the lines: unchanged, at the stream's line of the cursor, by the size of
-    /// the history, or at the only position where the last known lines fit.
+    /// Numbers the lines: unchanged, from the stream's cursor line, by the size of the history, or by
+    /// the only position that matches the last known lines.
     pub fn placement(&self, difference: Option<&Difference>) -> Option<Placement> {
         let book = &self.stream.tracker.book;
         let history = self.stream.terminal.grid.scrolled.history;
@@ -119,11 +112,11 @@ impl<'a> LineComparison<'a> {
         let fits_at_cursor = |number| self.fits(number - self.at_cursor, cursor_line);
         let at_cursor = match (is_alive, self.respawned) {
             (true, _) => fits_at_cursor(cursor_line),
-            // Behind the last line, whether that has an end or not; if that is the last one known.
+            // Below the last line, if that is the last known one, even if it has no end.
             (false, true) => {
-                fits_at_cursor(cursor_line + i64::from(self.is_begun())).filter(|at| at.1)
+                fits_at_cursor(cursor_line + i64::from(self.has_cursor_text())).filter(|at| at.1)
             }
-            // Where tmux has moved the cursor itself, it proves nothing.
+            // tmux has moved the cursor itself, which proves nothing.
             (false, false) => None,
         };
         if let Some((place, _)) = at_cursor {
@@ -142,7 +135,7 @@ impl<'a> LineComparison<'a> {
             let above: Vec<_> = above.filter(|line| line.0 < cursor_line).collect();
             reflow::place(&above, self.lines, |_| true)
         };
-        // Found otherwise, the line of the cursor continues in what tmux wrote itself.
+        // Without the cursor, its line may end with text that tmux wrote itself.
         let fits = |first: i64| {
             let (place, is_proved) = self.fits(first, cursor_line - 1)?;
             let goes_back = is_alive && first + self.at_cursor < cursor_line;
@@ -153,8 +146,8 @@ impl<'a> LineComparison<'a> {
             .or_else(|| by_text().and_then(fits))
     }
 
-    /// Returns whether tmux has left the line of the cursor in the history and gone to the top of
-    /// the screen: it does so where rows that it makes anew push the cursor off the screen.
+    /// Returns whether tmux has left the cursor's line in the history and moved the cursor to the top
+    /// of the screen, as it does when rewrapped rows push the cursor off the screen.
     pub fn is_left_above(&self, place: Option<Placement>) -> bool {
         let at_top = self.capture.cursor == Cursor::default() && self.capture.dead.is_none();
         place.is_some_and(|place| {
@@ -163,27 +156,27 @@ impl<'a> LineComparison<'a> {
         })
     }
 
-    /// Returns the position if the lines of the capture can be numbered from `first` on, that is, if
-    /// from the one numbered `last` upwards they equal the known ones; and whether there are such lines.
+    /// Numbers the lines from `first` on, if they equal the known ones from number `last` upwards. Also
+    /// returns whether any such line is not blank.
     fn fits(&self, first: i64, last: i64) -> Option<(Placement, bool)> {
         let last = (last - first).min(self.lines.len() as i64 - 1);
         let mut known_from = first + last.max(0);
         let mut is_proved = false;
         for at in (0..=last).rev() {
-            match self.fit(first, at) {
-                Fit::Unknown => break,
-                Fit::Same => is_proved |= !self.is_blank(at),
-                // Here the new program began.
-                Fit::Different if self.respawned && self.ends_known(first + at, at) => {
+            match self.is_same(first, at) {
+                None => break,
+                Some(true) => is_proved |= !self.is_blank(at),
+                // The new program began here.
+                Some(false) if self.respawned && self.ends_known(first + at, at) => {
                     (known_from, is_proved) = (first + at, true);
                     break;
                 }
-                Fit::Different if !is_proved => return None,
-                // A line between two that are the same ones is the same one, whatever it reads.
-                Fit::Different => {
+                Some(false) if !is_proved => return None,
+                // A line between two equal lines is the known one, even if its text differs.
+                Some(false) => {
                     let above = at - 1;
                     let is_between =
-                        !self.is_blank(above) && matches!(self.fit(first, above), Fit::Same);
+                        !self.is_blank(above) && self.is_same(first, above) == Some(true);
                     if self.respawned || !is_between {
                         break;
                     }
@@ -199,7 +192,7 @@ impl<'a> LineComparison<'a> {
         Some((place, is_proved))
     }
 
-    /// Returns whether all lines that are known read the same there.
+    /// Returns whether all known lines are equal there.
     pub fn is_whole(&self, place: Placement) -> bool {
         let last = (self.cursor_line() - place.first).min(self.lines.len() as i64 - 1);
         let mut is_proved = self
@@ -207,27 +200,21 @@ impl<'a> LineComparison<'a> {
             .iter()
             .all(|(_, text)| text.trim_end().is_empty());
         for at in 0..=last {
-            match self.fit(place.first, at) {
-                Fit::Unknown => {}
-                Fit::Same => is_proved |= !self.is_blank(at),
-                Fit::Different => return false,
+            match self.is_same(place.first, at) {
+                None => {}
+                Some(true) => is_proved |= !self.is_blank(at),
+                Some(false) => return false,
             }
         }
         is_proved
     }
 
-    fn fit(&self, first: i64, at: i64) -> Fit {
-        let (Some(known), Some(line)) = (self.text(first + at), self.line(at)) else {
-            return Fit::Unknown;
-        };
-        if known.trim_end() == line.trim_end() {
-            Fit::Same
-        } else {
-            Fit::Different
-        }
+    /// Compares a captured line with the known one. Returns `None` if either is missing.
+    fn is_same(&self, first: i64, at: i64) -> Option<bool> {
+        Some(self.text(first + at)?.trim_end() == self.line(at)?.trim_end())
     }
 
-    /// Returns true if a line of the capture is the end of the known one.
+    /// Returns whether a line of the capture is the end of the known one.
     fn ends_known(&self, number: i64, at: i64) -> bool {
         let line = self.line(at).unwrap_or_default().trim_end();
         let known = self.text(number).unwrap_or_default().trim_end();
@@ -244,7 +231,7 @@ impl<'a> LineComparison<'a> {
     }
 }
 
-/// Returns true if a capture shows another screen, or one of another size.
+/// Returns whether a capture shows another screen, or one of another size.
 pub(super) fn is_another_size(difference: Option<&Difference>) -> bool {
     matches!(difference, Some(Difference::Size | Difference::Screen))
 }

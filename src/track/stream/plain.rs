@@ -1,39 +1,38 @@
-//! Plain lines at the bottom of the screen, taken many at a time: what floods are made of (pure).
+//! Prints plain lines at the bottom of the screen in bulk (pure).
 //!
-//! Of a thousand lines that scroll by, only the last few remain on the screen. The others are not
-//! painted: their text goes directly to the lines that have scrolled off.
+//! Of a thousand lines that scroll by, only the last few remain on the screen. The text of the others
+//! goes directly to the lines that have scrolled off, without the grid.
 
 use super::grid::Grid;
 use super::line::Line;
 use super::terminal::Terminal;
 
-/// The most bytes that are taken at a time, so that the text that waits to be reported stays bounded.
+/// The most bytes taken at a time, which bounds the text that waits to be reported.
 pub(super) const BYTES_MAX: usize = 64 * 1024;
 
-/// The least bytes that are worth taking, where other lines are between them: bytes that are searched in
-/// vain are parsed once more.
+/// The fewest bytes to scan. Scanned bytes that are not plain are parsed again.
 const BYTES_LEAST: usize = 512;
 
-/// A longer line is painted.
+/// The longest line, in bytes. Longer ones are printed through the grid.
 const LINE_BYTES_MAX: usize = 4096;
 
-/// The number of bytes that are examined together.
+/// The number of bytes that are examined at once.
 const TOGETHER: usize = 64;
 
-/// The plain lines that some bytes begin with: printable ASCII, each ended by `\r\n`, or by more
-/// returns, as programs print that end lines so on a terminal which ends them so itself.
+/// Leading plain lines: printable ASCII, each ended by `\n` after one or more `\r`. Programs that print
+/// `\r\n` themselves send `\r\r\n`, because the terminal adds a return.
 #[derive(Debug, Default)]
 pub(super) struct Plain<'a> {
     /// The lines, without their ends.
     lines: Vec<&'a str>,
-    /// Number of rows they take.
+    /// Their number of rows.
     rows: usize,
-    /// Number of bytes, with their ends.
+    /// Their number of bytes, including their ends.
     pub bytes: usize,
 }
 
 impl<'a> Plain<'a> {
-    /// Looks at `bytes_max` of the bytes.
+    /// Scans up to `bytes_max` bytes for leading plain lines.
     pub fn leading(bytes: &'a [u8], bytes_max: usize, width: usize) -> Self {
         let bytes = plain_part(&bytes[..bytes.len().min(bytes_max)]);
         let mut plain = Self::default();
@@ -56,7 +55,7 @@ impl<'a> Plain<'a> {
             plain.lines.push(line);
             plain.bytes = end + 1;
         }
-        // Where there are more than at their ends, a line goes back to its beginning: up to there.
+        // A return within a line overwrites it, so the plain lines end before that line.
         if memchr::memchr_iter(b'\r', &bytes[..plain.bytes]).count() != returns {
             let lines = plain.lines.iter();
             let kept = lines.take_while(|line| !line.contains('\r')).count();
@@ -68,16 +67,16 @@ impl<'a> Plain<'a> {
         plain
     }
 
-    /// Returns how many bytes to examine next: in proportion to the bytes that were plain.
+    /// Returns how many bytes to scan next, in proportion to the plain bytes.
     pub fn next_bytes_max(&self) -> usize {
         (2 * self.bytes).clamp(BYTES_LEAST, BYTES_MAX)
     }
 }
 
-/// The printable ASCII and line ends that it begins with.
+/// Returns the leading printable ASCII and line ends.
 fn plain_part(bytes: &[u8]) -> &[u8] {
     let is_plain = |byte: u8| (b' '..=b'~').contains(&byte) | (byte == b'\r') | (byte == b'\n');
-    // Without an exit in between, many bytes are examined together.
+    // A loop without an early exit can examine many bytes at once.
     let is_other = |others: bool, byte: &u8| others | !is_plain(*byte);
     let whole = bytes
         .chunks(TOGETHER)
@@ -97,7 +96,7 @@ fn rows_of(line: &str, width: usize) -> usize {
 }
 
 impl Terminal {
-    /// Returns whether a line that is printed now does nothing but to scroll all others up.
+    /// Returns whether a plain line printed now only scrolls all others up.
     pub fn only_scrolls(&self) -> bool {
         let last = self.height() - 1;
         let is_all = self.saved.is_none() && (self.upper, self.lower) == (0, last);
@@ -113,7 +112,7 @@ impl Terminal {
             && self.ink.is_plain()
     }
 
-    /// Prints lines where that [`Terminal::only_scrolls`]; false, and nothing is done, if they do not
+    /// Prints lines if that [`Terminal::only_scrolls`]. Returns false, without printing, if they do not
     /// fill the screen.
     pub fn print_lines(&mut self, plain: &Plain<'_>) -> bool {
         let (width, last) = (self.width(), self.height() - 1);
@@ -181,7 +180,7 @@ mod tests {
         assert_eq!(plain("1\r2\r\nc\r\n"), (vec![], 0));
     }
 
-    /// Bytes scanned in vain are scanned again: that must not be all of them each time.
+    /// Scanned bytes that are not plain are parsed again, so few are scanned next.
     #[test]
     fn few_bytes_are_scanned_where_few_are_plain() {
         let text = "1\r2\r\n".repeat(100_000);

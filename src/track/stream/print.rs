@@ -1,6 +1,6 @@
-//! Printing into a terminal's cells: wrapping, wide characters, marks and joiners (pure).
+//! Prints into a terminal's cells: wrapping, wide characters, marks and joiners (pure).
 
-use super::cell::Cell;
+use super::cell::{Cell, JOINER};
 use super::grid::Grid;
 use super::terminal::{Pen, Position, Terminal};
 use crate::track::version::TmuxVersion;
@@ -43,7 +43,7 @@ impl Terminal {
             self.print_from_3_4(character);
             return;
         }
-        if character == '\u{200d}' {
+        if character == JOINER {
             self.joins = true;
             return;
         }
@@ -57,13 +57,13 @@ impl Terminal {
         }
     }
 
-    /// Puts a joiner and what follows it on the character before the cursor.
+    /// Adds a joiner and the character after it to the character before the cursor.
     fn join(&mut self, character: char) {
-        self.combine('\u{200d}');
+        self.combine(JOINER);
         self.combine(character);
     }
 
-    /// The same from 3.4 on.
+    /// Prints a character beyond ASCII as tmux does from 3.4 on.
     fn print_from_3_4(&mut self, character: char) {
         if self.version >= TmuxVersion::new(3, 5) {
             self.last = Some(character);
@@ -77,8 +77,8 @@ impl Terminal {
         }
     }
 
-    /// Prints what is beyond the last character: from 3.4 on tmux shows its bytes, none of which is
-    /// text.
+    /// Prints a code beyond the last character. From 3.4 on, tmux prints its four bytes, none of which
+    /// is text.
     pub fn print_beyond(&mut self) {
         self.last = None;
         if self.version < TmuxVersion::new(3, 4) {
@@ -101,7 +101,7 @@ impl Terminal {
         }
     }
 
-    /// Puts a mark on the character before the cursor.
+    /// Adds a mark to the character before the cursor.
     fn combine(&mut self, mark: char) {
         self.make_room_for_clusters();
         let (y, width) = (self.cursor.y, self.width());
@@ -146,8 +146,8 @@ impl Terminal {
         };
         row.split_for_one(x, columns, clusters);
         if plain && cell == Cell::BLANK && x >= row.room {
-            // tmux sees no need to write a blank where there is nothing.
-            self.go_on(columns);
+            // tmux does not write a blank into a cell that is not allocated.
+            self.advance_cursor(columns);
             return;
         }
         for padding in x + 1..x + columns {
@@ -155,17 +155,17 @@ impl Terminal {
         }
         row.set(x, cell, width);
         row.inks.set(x, x + columns, self.ink);
-        self.go_on(columns);
+        self.advance_cursor(columns);
     }
 
-    /// Moves the cursor behind a character. Without wrapping it stays in the last column.
-    fn go_on(&mut self, columns: usize) {
+    /// Moves the cursor behind a character. Without wrapping, it stays in the last column.
+    fn advance_cursor(&mut self, columns: usize) {
         let width = self.width();
         let edge = if self.wrap { width } else { width - 1 };
         self.cursor.x = (self.cursor.x + columns).min(edge);
     }
 
-    /// Characters of which the next cells would leave a half go.
+    /// Removes wide characters that text in the next cells would cut in half.
     fn split(&mut self, cells: usize) {
         let Position { x, y } = self.cursor;
         let Grid { rows, clusters, .. } = &mut self.grid;

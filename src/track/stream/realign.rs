@@ -1,34 +1,34 @@
-//! The position of a capture's lines by their texts, where neither a row nor the screen yields it (pure).
+//! Numbers a capture's lines by their texts, where neither a row nor the screen determines them (pure).
 //!
-//! Some events without a byte may move every line: `send-keys -R` scrolls a screen off,
-//! `clear-history` takes away what rows are counted from. Both may happen between two captures, so
-//! that the stream has written over lines that tmux still has. The stream is right up to that event: the
-//! first of tmux's lines match the reported ones, which gives the numbers of all. Where they do not match,
-//! the majority of lines decides, and a possible gap marks the uncertainty.
+//! Some events move every line without a byte: `send-keys -R` scrolls a screen off, and
+//! `clear-history` removes the rows from which others are counted. After both, the stream has
+//! overwritten lines that tmux still has. Up to that event the stream is right: the first of tmux's lines
+//! match the reported ones, which determines all numbers. If they do not match, most of the equal lines
+//! decide, and a possible gap marks the uncertainty.
 
 use std::collections::{BTreeMap, HashMap};
 
 use crate::track::lines::Logical;
 
-/// A text that was reported more often determines no position.
+/// A text that was reported more often does not determine a position.
 const PLACES_MAX: usize = 64;
 
 /// The number of lines at the top that must have their reported texts to determine the position.
 const TOP_LINES: usize = 2;
 
-/// The position of lines by their texts.
+/// The number of a line, by texts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct ByText {
-    /// One of the lines that have their reported texts.
+    /// The index of a line that has its reported text.
     pub at: usize,
     pub number: i64,
-    /// The first lines determine it, and they are nowhere else.
+    /// The first lines determine it unambiguously.
     pub is_sure: bool,
 }
 
-/// Finds the position at which most of the first `lines` have their reported texts, or, where none do, the
-/// most of all; of several the last. No line is older than the one with the number `oldest`. Of the
-/// first line tmux may have the end only, if it `is_cut`.
+/// Finds the position at which the most of the first `lines` have their reported texts or, if none of
+/// them has, the most of all lines. Of several positions, it returns the last. No number is less than
+/// `oldest`. If the first line `is_cut`, tmux may have only its end.
 pub(super) fn by_text(
     known: &BTreeMap<i64, &str>,
     oldest: i64,
@@ -39,7 +39,7 @@ pub(super) fn by_text(
     for (number, text) in known {
         places.entry(text.trim_end()).or_default().push(*number);
     }
-    // How many read the same, and the first of them, for each number of the first line.
+    // For each number of the first line: how many lines are equal, and the index of the first of them.
     let mut same: BTreeMap<i64, (usize, usize)> = BTreeMap::new();
     for (at, line) in lines.iter().enumerate() {
         let text = line.text.trim_end();
@@ -70,7 +70,7 @@ pub(super) fn by_text(
     })
 }
 
-/// Returns how many of the first lines that could be known have their reported texts, without blank ones.
+/// Returns how many of the first known lines have their reported texts, without blank ones.
 fn same_at_top(known: &BTreeMap<i64, &str>, first: i64, lines: &[Logical], is_cut: bool) -> usize {
     let pairs = (first..).zip(lines).filter_map(|(number, line)| {
         let (reported, text) = (known.get(&number)?.trim_end(), line.text.trim_end());
@@ -121,12 +121,12 @@ mod tests {
     #[test]
     fn the_first_lines_determine_the_place() {
         let reported = known(1, &["cc one", "cc b", "", "mixed", "x", "y", "z"]);
-        // One line more than was reported, so that most of them are elsewhere.
+        // One line more than reported, so that most of them have moved.
         let shown = lines(&["one", "cc b", "", "right", "more", "x", "y", "z"]);
         let place = by_text(&reported, 1, &shown, true);
         let first = place.map(|place| (place.number - place.at as i64, place.is_sure));
         assert_eq!(first, Some((1, true)));
-        // The whole line is another one.
+        // Not the end of the line, but another one.
         let place = by_text(&reported, 1, &shown, false);
         assert!(place.is_some_and(|place| !place.is_sure));
     }

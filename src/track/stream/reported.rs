@@ -1,4 +1,4 @@
-//! Records of what a stream has reported: the last lines, the times of revisions and screens (pure).
+//! Records what a stream has reported: the last lines, the times of revisions and screens (pure).
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use crate::track::capture::Row;
 use crate::track::change::Change;
 
 impl StreamTracker {
-    /// Returns whether lines were revised only just now.
+    /// Returns whether the last revision was less than [`REVISION_PERIOD`] ago.
     pub(super) fn is_throttled(&self, now: Duration) -> bool {
         self.revised_at
             .is_some_and(|at| now.saturating_sub(at) < REVISION_PERIOD)

@@ -1,4 +1,4 @@
-//! A terminal built from a capture of tmux, and a capture built from a terminal (pure).
+//! Converts captures of tmux to terminals, and back (pure).
 
 use std::collections::VecDeque;
 
@@ -10,9 +10,9 @@ use crate::event::Cursor;
 use crate::track::capture::{Row, SavedScreen};
 
 impl Terminal {
-    /// The terminal at a seam. `head` is the line that reaches into the top row of the normal
-    /// screen, as far as it has scrolled off, and how many rows of it have.
-    pub fn from_sync_point(sync_point: &SyncPoint, head: Option<(&str, u32)>) -> Self {
+    /// Creates a terminal from a sync point. `head` is the part of the topmost line of the normal screen
+    /// that has scrolled off, and the number of its rows.
+    pub fn from_sync_point(sync_point: &SyncPoint, head: Option<(String, u32)>) -> Self {
         let capture = &sync_point.capture;
         let mut terminal = Self::new(
             capture.width as usize,
@@ -31,8 +31,8 @@ impl Terminal {
         rows.resize_with(height, Line::default);
         if capture.alternate {
             let saved = capture.saved.as_ref();
-            let cursor = saved.map_or(Position::default(), |saved| terminal_at(saved.cursor));
-            // It has the size that the pane had when the alternate screen was shown.
+            let cursor = saved.map_or(Position::default(), |saved| position_of(saved.cursor));
+            // The normal screen keeps the size at which the alternate one was shown.
             let mut rows = lines(saved.map_or(&[], |saved| &saved.rows));
             rows.resize_with(rows.len().max(1), Line::default);
             terminal.normal_cursor = saved.map(|_| cursor);
@@ -41,18 +41,18 @@ impl Terminal {
             terminal.grid.keeps_history = false;
         }
         terminal.grid.rows = rows;
-        terminal.cursor = terminal_at(capture.cursor);
+        terminal.cursor = position_of(capture.cursor);
         terminal.cursor.x = terminal.cursor.x.min(terminal.width());
         terminal.cursor.y = terminal.cursor.y.min(height - 1);
         terminal.grid.scrolled.history.size = capture.history_size;
         terminal.grid.scrolled.history.limit = capture.history_limit;
         if let Some((text, rows)) = head {
-            terminal.grid.scrolled.set_open(text, rows);
+            terminal.grid.scrolled.set_open(&text, rows);
         }
         terminal
     }
 
-    /// Takes over the state that no capture shows and that earlier bytes of the same program have set.
+    /// Copies the state that earlier bytes of the same program have set and that no capture shows.
     pub fn inherit(&mut self, before: &Self) {
         (self.pen, self.saved_cursor) = (before.pen, before.saved_cursor);
         (self.ink, self.saved_ink) = (before.ink, before.saved_ink);
@@ -60,44 +60,40 @@ impl Terminal {
     }
 
     pub fn shown(&self) -> Vec<Row> {
-        let lines = self.grid.rows.iter();
-        lines
-            .map(|line| line.row(&self.grid.clusters, self.grid.width))
-            .collect()
+        self.rows_of(&self.grid.rows)
     }
 
-    /// The rows of the normal screen, and the row of its cursor, also while it is not shown.
+    fn rows_of(&self, lines: &VecDeque<Line>) -> Vec<Row> {
+        let row = |line: &Line| line.row(&self.grid.clusters, self.grid.width);
+        lines.iter().map(row).collect()
+    }
+
+    /// Returns the rows of the normal screen and the row of its cursor, even if it is hidden.
     pub fn normal(&self) -> (Vec<Row>, usize) {
         match &self.saved {
             Some(saved) => {
-                let lines = saved.rows.iter();
-                let rows = lines
-                    .map(|line| line.row(&self.grid.clusters, self.grid.width))
-                    .collect();
-                (rows, saved.cursor.y.min(saved.rows.len() - 1))
+                let cursor_row = saved.cursor.y.min(saved.rows.len() - 1);
+                (self.rows_of(&saved.rows), cursor_row)
             }
             None => (self.shown(), self.cursor.y),
         }
     }
 
-    /// The cursor as tmux reports it.
+    /// Returns the cursor as tmux reports it.
     pub fn cursor(&self) -> Cursor {
-        reported_cursor(self.cursor)
+        cursor_of(self.cursor)
     }
 
-    /// The screen behind the alternate one, while that is shown.
+    /// Returns the normal screen, if the alternate one hides it.
     pub fn hidden(&self) -> Option<SavedScreen> {
         let saved = self.saved.as_ref()?;
-        let rows = saved.rows.iter();
         Some(SavedScreen {
-            cursor: reported_cursor(saved.cursor),
-            rows: rows
-                .map(|line| line.row(&self.grid.clusters, self.grid.width))
-                .collect(),
+            cursor: cursor_of(saved.cursor),
+            rows: self.rows_of(&saved.rows),
         })
     }
 
-    /// Forgets the content of the screen, which is not known.
+    /// Clears the screens, because their content is unknown.
     pub fn forget(&mut self) {
         let lines = self.grid.rows.iter_mut();
         let saved = self.saved.iter_mut().flat_map(|saved| &mut saved.rows);
@@ -113,15 +109,15 @@ impl Terminal {
     }
 }
 
-fn reported_cursor(at: Position) -> Cursor {
-    // Both are smaller than a screen.
+fn cursor_of(position: Position) -> Cursor {
+    // Both are at most the width or height of a screen.
     Cursor {
-        x: at.x as u32,
-        y: at.y as u32,
+        x: position.x as u32,
+        y: position.y as u32,
     }
 }
 
-fn terminal_at(cursor: Cursor) -> Position {
+fn position_of(cursor: Cursor) -> Position {
     Position {
         x: cursor.x as usize,
         y: cursor.y as usize,

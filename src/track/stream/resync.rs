@@ -1,15 +1,14 @@
-//! Resync of a stream with a capture, and the change from streaming to polling (pure).
+//! Resyncs a stream with a capture, and switches from streaming to polling (pure).
 //!
-//! All bytes before the capture have been fed, so that no line is missing: the stream's lines are
-//! right, and those of the capture are put beside them. The number of a captured line follows from the cursor's,
-//! and up from there by their texts, as far as those agree. Everything above that is tmux's own:
-//! it makes rows anew when the width changes, and drops or doubles some of them. It is known then,
-//! not reported.
+//! All bytes before the capture have been fed, so that no line is missing and the stream's lines are
+//! right. The captured lines are numbered from the cursor's line upwards, as far as their texts equal
+//! those of the stream. Lines above that are not reported: tmux rewraps rows when the width changes, and
+//! drops or doubles some of them.
 
 use std::time::Duration;
 
-use super::agreed::Numbered;
 use super::difference::Difference;
+use super::numbering::Numbered;
 use super::placement::{LineComparison, Placement, is_another_size};
 use super::sync_point::SyncPoint;
 use super::tracker::StreamTracker;
@@ -22,26 +21,22 @@ use crate::track::normal::Normal;
 use crate::track::tracker::Tracker;
 
 impl StreamTracker {
-    /// Continues from a new capture, taken while no bytes came and after all before it had been fed: after
-    /// a resize, a respawn, a drop, the end of the program, or where stream and tmux have parted.
-    /// [`StreamTracker::is_behind`] detects most captures for which this does not hold.
+    /// Continues from a new capture after a resize, a respawn, a drop, the end of the program, or a
+    /// difference between stream and tmux. All bytes before the capture must have been fed, and the pane
+    /// must be at rest; [`StreamTracker::is_behind`] detects most captures for which this does not hold.
     ///
-    /// No line is reported twice and none is lost: the stream has them all. Lines that differ in the
-    /// capture are revised; other lines in it are known, not reported; only what
-    /// tmux shows below them is new.
+    /// No line is reported twice or lost, because the stream has them all. Known lines whose text
+    /// differs in the capture are revised, unknown lines among them are not reported, and lines below
+    /// them are new.
     pub fn resync(&mut self, sync_point: &SyncPoint, now: Duration) -> Vec<Change> {
-        let mut changes = Vec::new();
-        self.tracker.at = now;
+        let mut changes = self.settle(now, false);
         let continues = sync_point.capture.pid == self.tracker.pid && !self.has_gap;
         if let Some(hidden) = self.hidden_behind(&sync_point.capture) {
-            self.advance(&mut changes);
-            self.tracker.book.settle(&mut changes, false);
             self.tracker.remember(&sync_point.capture);
             let mut sync_point = sync_point.clone();
             sync_point.capture.saved = Some(hidden);
             let open = self.terminal.grid.scrolled.open();
             let head = open.map(|(text, rows)| (text.to_owned(), rows as u32));
-            let head = head.as_ref().map(|(text, rows)| (&**text, *rows));
             self.restart_with_head(&sync_point, head, continues);
         } else {
             self.apply_capture(&sync_point.capture, &mut changes);
@@ -53,20 +48,17 @@ impl StreamTracker {
         changes
     }
 
-    /// The normal screen, if a full-screen program continues hiding it: nothing changes there, and
-    /// the stream has all of it. tmux shows of its rows only as much as the pane is wide now.
+    /// Returns the stream's normal screen, if the same full-screen program still hides it. It cannot
+    /// have changed, and tmux cuts its rows at the pane's present width.
     fn hidden_behind(&self, capture: &Capture) -> Option<SavedScreen> {
         let continues = capture.alternate && capture.pid == self.tracker.pid && !self.has_gap;
         self.terminal.hidden().filter(|_| continues)
     }
 
-    /// Switches to polling: the tracker continues as if its last capture had shown what the stream
-    /// knows. Its next capture finds what was printed since the last byte.
+    /// Switches to polling. The tracker continues from the stream's terminal, and its next capture finds
+    /// the lines printed since the last byte.
     pub fn into_polling(mut self, now: Duration) -> (Tracker, Vec<Change>) {
-        let mut changes = Vec::new();
-        self.tracker.at = now;
-        self.advance(&mut changes);
-        self.tracker.book.settle(&mut changes, false);
+        let changes = self.settle(now, false);
         self.tracker.continue_from(&self.capture());
         self.tracker.position_loss = self.has_gap.then_some(Loss::possible(GapReason::Dropped));
         (self.tracker, changes)
@@ -74,8 +66,6 @@ impl StreamTracker {
 
     fn apply_capture(&mut self, capture: &Capture, changes: &mut Vec<Change>) {
         let difference = self.difference(capture);
-        self.advance(changes);
-        self.tracker.book.settle(changes, false);
         let (footprint, mut lines) = Normal::of(capture).in_full(capture);
         if let Some(numbered) = self.numbered_certainly(capture, &lines, difference.as_ref()) {
             self.repair(capture, numbered, footprint, changes);
@@ -96,31 +86,34 @@ impl StreamTracker {
             respawned,
             ..
         } = comparison;
-        let (begun, is_begun) = (comparison.begun().to_owned(), comparison.is_begun());
+        let (cursor_text, has_cursor_text) = (
+            comparison.cursor_text().to_owned(),
+            comparison.has_cursor_text(),
+        );
         if comparison.is_left_above(placement) {
             placement = Some(Placement::of_cursor(comparison.cursor_line(), at_cursor));
-            // The line continues at the top of the screen, for the program.
-            if !begun.is_empty()
+            // For the program, the line continues at the top of the screen.
+            if !cursor_text.is_empty()
                 && let Some(line) = lines.get_mut(at_cursor as usize)
             {
-                line.text.insert_str(0, &begun);
+                line.text.insert_str(0, &cursor_text);
                 (line.start, line.rows) = (line.start - 1, line.rows + 1);
             }
         }
 
         let tracker = &mut self.tracker;
         if respawned && tracker.dead.is_none() {
-            // What the old program had last on the screen was erased, perhaps unseen.
+            // The last output of the old program was erased, and may have been missed.
             changes.push(tracker.book.gap(Loss::possible(GapReason::Cleared)));
         }
         tracker.remember(capture);
         let placement = match placement {
             Some(placement) => placement,
-            // What was dropped has a count, and what came since is known: nothing else is missing.
+            // Dropped lines were counted and later ones are known, so there is no other gap.
             None => {
-                // The line of the cursor is another one, and begun: it is as complete as it will be.
-                let last = tracker.book.cursor_line();
-                let next = last + i64::from(is_begun);
+                // The cursor is in another line now, so its former line is complete.
+                let last = tracker.book.cursor_line;
+                let next = last + i64::from(has_cursor_text);
                 tracker.book.report(changes, next - 1);
                 Placement::of_cursor(next, at_cursor)
             }
@@ -132,11 +125,9 @@ impl StreamTracker {
         tracker.note_top(capture, false);
         (self.has_gap, self.respawn_pending) = (false, false);
     }
-}
 
-impl StreamTracker {
-    /// The lines of a capture that continues in the same pane, with their numbers: from the last
-    /// agreement of stream and tmux, or by their texts. `None` where neither is certain.
+    /// Numbers the lines of a capture that continues in the same pane, from the last agreement of
+    /// stream and tmux or by their texts. Returns `None` if neither is certain.
     fn numbered_certainly(
         &self,
         capture: &Capture,
@@ -157,15 +148,14 @@ impl StreamTracker {
         by_text.or_else(|| by_row().map(surely))
     }
 
-    /// The same where a change that no byte shows came between, and several explanations fit.
+    /// Numbers the lines after a change that no byte shows and that has several explanations.
     fn numbered_tentatively(&self, capture: &Capture, lines: &[Logical]) -> Option<Numbered> {
         self.numbered_by_text(capture, lines.to_vec())
             .or_else(|| self.numbered(capture, lines.to_vec()))
             .or_else(|| self.numbered_after_last(capture, lines.to_vec()))
     }
 
-    /// Returns true if it is known why a capture shows other rows: another size, or none but in their
-    /// places.
+    /// Returns whether a resize explains different rows, or all rows have kept their positions.
     fn is_explained(&self, capture: &Capture, difference: Option<&Difference>) -> bool {
         is_another_size(difference) || self.keeps_rows(capture, difference)
     }
@@ -205,21 +195,22 @@ impl StreamTracker {
         (self.has_gap, self.respawn_pending) = (false, false);
     }
 
-    /// The numbers of lines reported from this number on, where tmux has no lines: of those that the
-    /// book does not blank out itself, since they do not follow the lines that it takes.
+    /// Returns the numbers of reported lines from this number on, where tmux has no lines. The book
+    /// blanks those that directly follow its lines itself, so they are not included.
     fn reported_after(&self, number: i64) -> Vec<i64> {
         let book = &self.tracker.book;
         let is_blank = |text: &str| text.trim_end().is_empty();
         let older = self.agreed.lines();
         let older = older.filter(|(at, text)| *at < book.oldest_known() && !is_blank(text));
-        let known = book.lines_with_rows();
+        let known = book.lines.iter();
         let known =
             known.filter(|line| number < book.oldest_known() && !is_blank(line.reported_text()));
         let all = older.map(|(at, _)| at).chain(known.map(|line| line.number));
         all.filter(|at| *at >= number).collect()
     }
 
-    /// Returns true if rows have kept their positions in a capture: it has the same size and history.
+    /// Returns whether rows have kept their positions in a capture, because size and history are
+    /// unchanged.
     pub(super) fn keeps_rows(&self, capture: &Capture, difference: Option<&Difference>) -> bool {
         let history = self.terminal.grid.scrolled.history;
         let same_size = !is_another_size(difference);

@@ -1,41 +1,42 @@
-//! The rows that have scrolled off the screen, joined to lines (pure).
+//! Joins the rows that have scrolled off the screen to lines (pure).
 
 use super::cell::Clusters;
 use super::line::{Inked, Line, push_inked};
 
-/// A line beyond this is given in pieces: a program may print for ever without a line end. A line
-/// of a child process is cut at the same length.
+/// The length at which a line is cut, because a program may never end it. Lines of child processes
+/// are cut at the same length.
 const LINE_BYTES_MAX: usize = 64 * 1024;
 
-/// The lines that have scrolled off since they were last taken.
+/// The lines that have scrolled off since the last [`Scrolled::take`].
 #[derive(Clone, Debug, Default)]
 pub(super) struct Scrolled {
-    /// Whole lines, each ended by `\n`, and behind them the beginning of the line that continues in
-    /// the top row of the screen.
+    /// Whole lines, each ended by `\n`, then the beginning of the open line, which continues in the top
+    /// row of the screen.
     text: String,
-    /// Where the whole lines end.
+    /// The length of the whole lines, in bytes.
     whole: usize,
-    /// Number of rows each whole line takes.
+    /// The number of rows of each whole line.
     rows: Vec<u32>,
-    /// Number of rows of the open line have scrolled off.
+    /// The number of rows of the open line that have scrolled off.
     open_rows: u32,
     is_open: bool,
-    /// The styles of all these lines that are not plain; the open line counts as the last.
+    /// The runs of all these lines that are not plain. The open line is the last.
     inked: Vec<Inked>,
-    /// Number of of them are of whole lines.
+    /// The number of runs in whole lines.
     whole_inked: usize,
-    /// All rows that have scrolled off since then.
+    /// The number of rows that have scrolled off since the last take.
     count: i64,
-    /// All rows that ever have.
+    /// The number of rows that have ever scrolled off.
     total: i64,
     pub history: History,
 }
 
-/// Number of rows tmux has in its history, which it trims when it is full.
+/// The size of tmux's history, which tmux trims when it is full.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct History {
+    /// Its number of rows.
     pub size: u32,
-    /// Number of rows it may have.
+    /// The most rows.
     pub limit: u32,
 }
 
@@ -48,21 +49,21 @@ impl History {
     }
 }
 
-/// Lines that have scrolled off as a whole.
+/// Whole lines that have scrolled off.
 #[derive(Debug, Default)]
 pub(super) struct ScrolledOff {
     /// The lines, each ended by `\n`.
     pub text: String,
-    /// Number of rows each takes.
+    /// The number of rows of each line.
     pub rows: Vec<u32>,
-    /// Number of rows have scrolled off, those of an open line included.
+    /// The number of rows that have scrolled off, including those of the open line.
     pub count: i64,
-    /// The styles of the lines that are not plain.
+    /// The runs of the lines that are not plain.
     pub inked: Vec<Inked>,
 }
 
 impl Scrolled {
-    /// Begins with a line that reaches into the top row.
+    /// Sets the beginning of the line that continues in the top row.
     pub fn set_open(&mut self, text: &str, rows: u32) {
         self.text.push_str(text);
         self.open_rows = rows;
@@ -85,7 +86,7 @@ impl Scrolled {
         }
     }
 
-    /// Adds a whole line that took `rows` rows, where none is open.
+    /// Adds a whole line of `rows` rows. No line must be open.
     pub fn push_line(&mut self, line: &str, rows: u32) {
         self.text.push_str(line);
         self.count += i64::from(rows);
@@ -96,7 +97,7 @@ impl Scrolled {
         self.close();
     }
 
-    /// The open line does not continue in the top row.
+    /// Ends the open line, if any.
     pub fn close(&mut self) {
         if !self.is_open {
             return;
@@ -109,34 +110,34 @@ impl Scrolled {
         self.is_open = false;
     }
 
-    /// The beginning of the line that continues in the top row, and the rows that it took.
+    /// Returns the beginning of the open line and the number of its rows.
     pub fn open(&self) -> Option<(&str, i64)> {
         self.is_open
             .then(|| (&self.text[self.whole..], i64::from(self.open_rows)))
     }
 
-    /// Returns what of it is not plain.
+    /// Returns the runs of the open line that are not plain.
     pub fn open_inked(&self) -> Vec<Inked> {
         let open = self.inked[self.whole_inked..].iter();
-        open.map(|one| Inked { line: 0, ..*one }).collect()
+        open.map(|inked| Inked { line: 0, ..*inked }).collect()
     }
 
-    /// Returns whether no row has scrolled off since it was last taken, and no line been closed.
+    /// Returns whether no row has scrolled off and no line has ended since the last take.
     pub fn is_empty(&self) -> bool {
         self.count == 0 && self.rows.is_empty()
     }
 
-    /// Returns how much waits to be taken, in bytes.
+    /// Returns the size of the lines and runs that wait to be taken, in bytes.
     pub fn bytes(&self) -> usize {
         self.whole + self.whole_inked * size_of::<Inked>()
     }
 
-    /// Returns how many rows have ever scrolled off: the number of the top row.
+    /// Returns how many rows have ever scrolled off, which is the number of the top row.
     pub fn total(&self) -> i64 {
         self.total
     }
 
-    /// Takes what has gone; the open line stays.
+    /// Takes the whole lines. The open line stays.
     pub fn take(&mut self) -> ScrolledOff {
         let open = self.text.split_off(self.whole);
         self.whole = 0;

@@ -1,21 +1,20 @@
-//! A sequence as tmux reads it, which is not how `avt` does: which there are, and their numbers (pure).
+//! Parses the sequences that tmux supports, whose rules differ from those of `avt` (pure).
 
 /// tmux ignores a sequence with more parameters than this.
 const NUMBERS_MAX: usize = 23;
 const NUMBERS_BYTES_MAX: usize = 63;
 
-/// So much is kept of a sequence: more than any that tmux reads has.
+/// The bytes of a sequence that are kept: more than any sequence that tmux accepts has.
 pub(super) const SEQUENCE_BYTES: usize = NUMBERS_BYTES_MAX + 4;
 
-/// A sequence after an `ESC`.
+/// The parameters of a sequence after an `ESC`.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Sequence<'a> {
     numbers: &'a [u8],
 }
 
 impl<'a> Sequence<'a> {
-    /// Reads the bytes behind `ESC`, without controls among them; `None` for what tmux does not know
-    /// or leaves out.
+    /// Parses the bytes after `ESC`, without controls. Returns `None` for sequences that tmux ignores.
     pub fn read(bytes: &'a [u8]) -> Option<Self> {
         if bytes.len() >= SEQUENCE_BYTES {
             return None;
@@ -33,10 +32,10 @@ impl<'a> Sequence<'a> {
         let (numbers, rest) = rest.split_at(end.count());
         kind = match (rest, kind) {
             ([], kind) => kind,
-            ([one], None) => Some(*one),
+            ([intermediate], None) => Some(*intermediate),
             _ => return None,
         };
-        let lasts: &[u8] = match (control.is_some(), kind) {
+        let finals: &[u8] = match (control.is_some(), kind) {
             (true, None) => b"@ABCDEFGHJKLMPSTXZ`bcdfghlmnrstu",
             (true, Some(b'?')) => b"hl",
             (true, Some(b'>')) => b"cmnq",
@@ -47,16 +46,16 @@ impl<'a> Sequence<'a> {
             _ => b"",
         };
         let sequence = Self { numbers };
-        (lasts.contains(last) && sequence.is_read()).then_some(sequence)
+        (finals.contains(last) && sequence.is_accepted()).then_some(sequence)
     }
 
-    /// Returns true if it has no more parameters than tmux accepts.
-    fn is_read(&self) -> bool {
-        let is_read =
+    /// Returns whether tmux accepts the parameters.
+    fn is_accepted(&self) -> bool {
+        let is_accepted =
             |part: &[u8]| part.is_empty() || part.contains(&b':') || number(part).is_some();
         self.numbers.len() <= NUMBERS_BYTES_MAX
             && self.parts().count() <= NUMBERS_MAX
-            && self.parts().all(is_read)
+            && self.parts().all(is_accepted)
     }
 
     fn parts(&self) -> impl Iterator<Item = &'a [u8]> + use<'a> {
@@ -67,17 +66,17 @@ impl<'a> Sequence<'a> {
         self.parts().nth(at).unwrap_or_default()
     }
 
-    /// Returns whether there is something else in the place of a number.
+    /// Returns whether a parameter is not a single number, because it has subparameters.
     pub fn is_text(&self, at: usize) -> bool {
         self.part(at).contains(&b':')
     }
 
-    /// The number in this place, if there is one.
+    /// Returns a parameter, if it is a number.
     pub fn number(&self, at: usize) -> Option<usize> {
         number(self.part(at))
     }
 
-    /// A number that counts: one that is left out, or zero, means one.
+    /// Returns a parameter that is a count: a missing one, or zero, means one.
     pub fn count(&self, at: usize) -> usize {
         self.number(at).unwrap_or_default().max(1)
     }

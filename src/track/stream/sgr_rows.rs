@@ -1,4 +1,4 @@
-//! Rows of a screen with SGR, as `capture-pane -e` writes them: their text and their styles (pure).
+//! Separates the output of `capture-pane -e` into text and styles (pure).
 
 use avt::parser::Function;
 use avt::{Charset, Parser};
@@ -7,8 +7,8 @@ use super::ink::{Ink, Inks};
 use super::styled::style;
 use crate::event::Styles;
 
-/// Separates rows with SGR into their text, without blanks that show nothing at their end, and their
-/// styles. A style that a row ends with continues in the next row.
+/// Separates rows with SGR into texts, without plain blanks at their ends, and styles. The style at the
+/// end of a row continues in the next row.
 pub fn sgr_rows(captured: &str) -> (Vec<String>, Styles) {
     let mut parser = Parser::default();
     let (mut ink, mut charset) = (Ink::default(), Charset::Ascii);
@@ -26,13 +26,13 @@ pub fn sgr_rows(captured: &str) -> (Vec<String>, Styles) {
                     let operations = operations.as_slice();
                     operations.iter().for_each(|operation| ink.take(operation));
                 }
-                // tmux writes line drawing with these.
+                // tmux writes line-drawing characters between SO and SI.
                 Some(Function::So) => charset = Charset::Drawing,
                 Some(Function::Si) => charset = Charset::Ascii,
                 _ => {}
             }
         }
-        // A blank with a colour is part of a bar, for example.
+        // A styled blank is visible, for example in a bar.
         let styled = inks.runs().last().map_or(0, |run| run.to);
         let blank = text.chars().rev().take_while(|c| *c == ' ').count();
         let shown = styled.max(chars - blank);

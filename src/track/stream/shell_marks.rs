@@ -1,13 +1,13 @@
-//! The marks that shells make around their commands (OSC 133): prompt, command, output, end (pure).
+//! The marks of shells around their commands (OSC 133): prompt, command, output, end (pure).
 
 use avt::parser::ShellIntegration;
 
 use super::terminal::{Position, Terminal};
 
-/// So many marks may wait to be taken; shells print four a command.
+/// The most marks that wait to be taken. Shells print four per command.
 const MARKS_MAX: usize = 4096;
 
-/// The longest command that is given, in bytes: it is for people to read.
+/// The longest command that is reported, in bytes. Commands are for people to read.
 const COMMAND_BYTES_MAX: usize = 16 * 1024;
 
 /// A message of a shell about its commands.
@@ -15,26 +15,26 @@ const COMMAND_BYTES_MAX: usize = 16 * 1024;
 pub enum ShellMark {
     /// A prompt begins.
     Prompt,
-    /// The prompt has ended, the command is typed.
+    /// The prompt has ended and input begins.
     Input,
-    /// A command has been started; its output follows.
+    /// A command has started, and its output follows.
     Started {
-        /// The command as the screen showed it, several lines of it with `\n` in between; `None`
-        /// where its beginning is not known any more. A right prompt is part of it.
+        /// The command as shown on the screen, with `\n` between its lines; `None` if its beginning is
+        /// not known any more. It includes a right prompt.
         command: Option<String>,
     },
-    /// The command has ended, or a prompt was left without one.
+    /// The command has ended, or the user has left a prompt without one.
     Finished {
-        /// Its exit status, where the shell reported it.
+        /// Its exit status, if the shell reported it.
         exit_status: Option<u8>,
     },
 }
 
-/// Notes marks as they come.
+/// The marks that wait to be taken.
 #[derive(Debug, Default)]
 pub(super) struct Marks {
     waiting: Vec<ShellMark>,
-    /// Where the command begins: a row counted from the first that ever was, and a column.
+    /// The beginning of the command: a row, counted from the first one ever, and a column.
     input: Option<(i64, usize)>,
 }
 
@@ -47,7 +47,7 @@ impl Marks {
         std::mem::take(&mut self.waiting)
     }
 
-    /// Where the command began is not known any more.
+    /// Forgets where the command began.
     pub fn forget(&mut self) {
         self.input = None;
     }
@@ -97,8 +97,7 @@ fn command(terminal: &Terminal, (row, column): (i64, usize)) -> Option<String> {
             terminal.grid.clusters.show(line.get(x), &mut text);
         }
         if !line.wrapped {
-            let blanks = text.len() - text.trim_end_matches(' ').len();
-            text.truncate(text.len() - blanks);
+            text.truncate(text.trim_end_matches(' ').len());
             text.push('\n');
         }
         if text.len() > COMMAND_BYTES_MAX {

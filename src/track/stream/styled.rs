@@ -1,8 +1,7 @@
-//! The colours of the known lines, by number, looked up when lines are reported (pure).
+//! The styles of the known lines by number (pure).
 //!
-//! They do not take the way of the lines from the screen to the report. They are looked up
-//! by number, and count only where the line reads as it did when it was written: no line has
-//! another's colours.
+//! Styles are stored separately from texts and requested when lines are reported. They apply only to
+//! the text for which they were stored, so that no line gets the styles of another.
 
 use std::collections::BTreeMap;
 use std::hash::{Hash, Hasher};
@@ -15,13 +14,13 @@ use super::terminal::Terminal;
 use crate::event::{STYLES_MAX, Style, Styles, lines_in};
 use crate::track::lines::Logical;
 
-/// So many runs are remembered of a pane: those of many screens, and little memory. Beyond, those of
-/// the lines that came first are forgotten; they are plain if they are reported later.
+/// The most runs that are kept for a pane: those of many screens, in little memory. Beyond that, the
+/// runs of the oldest lines are dropped, and these lines are reported as plain.
 const RUNS_MAX: usize = 4 * STYLES_MAX;
 
 impl Terminal {
-    /// The runs of the lines of the normal screen, counted as [`crate::track::lines::group`] groups
-    /// them, with those of the beginning that has scrolled off.
+    /// Returns the runs in the lines of the normal screen, as [`crate::track::lines::group`] counts
+    /// these. The first line includes its beginning, which may have scrolled off.
     fn inked(&self) -> Vec<Inked> {
         let rows = match &self.saved {
             Some(saved) => &saved.rows,
@@ -48,28 +47,31 @@ impl Terminal {
     }
 }
 
-/// The runs of a line, and a hash of what it reads.
+/// The runs of a line, and a hash of its text.
 #[derive(Clone, Debug)]
 struct Known {
     text: u64,
     runs: Vec<Run>,
 }
 
-/// Lines that have colours, by their places.
+/// The styles of lines since the last update, by index.
 #[derive(Debug, Default)]
 pub(super) struct Fresh {
+    /// Lines that have scrolled off.
     gone: Vec<(usize, Known)>,
+    /// Lines on the screen.
     shown: Vec<(usize, Known)>,
-    /// Number of lines are on the screen.
+    /// The number of lines on the screen, styled or not.
     shown_lines: usize,
 }
 
 impl Fresh {
-    /// Of lines that have gone, each ended by `\n`, and of those on the screen.
+    /// Collects the styles of lines that have scrolled off, each ended by `\n`, and of those on the
+    /// screen.
     pub fn of(gone: &str, inked: &[Inked], screen: &[Logical], terminal: &Terminal) -> Self {
         let texts = screen.iter().map(|line| &*line.text);
         Self {
-            // A line without text has no colours, but counts.
+            // Lines without text have no styles, but count.
             gone: known(gone.split('\n'), inked),
             shown: known(texts, &terminal.inked()),
             shown_lines: screen.len(),
@@ -84,16 +86,16 @@ fn known<'t>(texts: impl Iterator<Item = &'t str>, inked: &[Inked]) -> Vec<(usiz
         if rest.is_empty() {
             break;
         }
-        let (own, after) = rest.split_at(rest.partition_point(|one| one.line <= at));
+        let (own, after) = rest.split_at(rest.partition_point(|inked| inked.line <= at));
         rest = after;
         if own.is_empty() {
             continue;
         }
-        // Blank rows at its end are not of it where nothing follows them.
+        // The text may lack blank rows at the end of the line.
         let chars = text.chars().count();
-        let within = |one: &Inked| Run {
-            to: one.run.to.min(chars),
-            ..one.run
+        let within = |inked: &Inked| Run {
+            to: inked.run.to.min(chars),
+            ..inked.run
         };
         let runs = own.iter().map(within).filter(|run| run.from < run.to);
         let runs = runs.collect();
@@ -103,7 +105,7 @@ fn known<'t>(texts: impl Iterator<Item = &'t str>, inked: &[Inked]) -> Vec<(usiz
     known
 }
 
-/// The colours of known lines.
+/// The styles of known lines.
 #[derive(Debug, Default)]
 pub(super) struct Styled {
     lines: BTreeMap<i64, Known>,
@@ -111,14 +113,14 @@ pub(super) struct Styled {
 }
 
 impl Styled {
-    /// Takes the written cells. `number` returns the number of a line that has gone; `first_shown` is
-    /// that of the first on the screen.
+    /// Stores new styles. `number` returns the number of a line that has scrolled off; `first_shown` is
+    /// the number of the first line on the screen.
     pub fn take(&mut self, fresh: Fresh, number: impl Fn(usize) -> i64, first_shown: i64) {
         if self.lines.is_empty() && fresh.gone.is_empty() && fresh.shown.is_empty() {
             return;
         }
         let end = first_shown.saturating_add(fresh.shown_lines as i64);
-        // Its text or its style has changed.
+        // Texts and styles of lines on the screen may have changed.
         let old: Vec<i64> = self
             .lines
             .range(first_shown..end)
@@ -151,7 +153,7 @@ impl Styled {
         }
     }
 
-    /// The styles of lines from this number on, as far as they read as they were written.
+    /// Returns the styles of lines from this number on, where `text` is unchanged.
     pub fn styles(&self, first_line: i64, text: &str) -> Styles {
         let mut lines = self.lines.range(first_line..).peekable();
         let mut styles = Vec::new();

@@ -1,22 +1,21 @@
-//! Where a stream begins: what tmux knew of the pane in the instant before its first byte (pure).
+//! The state of a pane in tmux just before the first byte of a stream (pure).
 
 use crate::track::capture::Capture;
 use crate::track::version::TmuxVersion;
 
-/// A capture of a pane, and all that streaming needs to continue from there.
+/// A capture of a pane, and the state that a stream needs to continue from it.
 ///
-/// The capture and the pipe must come from one tmux command list, which is executed between two reads
-/// of the pane: then the first byte in the pipe is the one after the capture.
+/// One tmux command list must take the capture and open the pipe. tmux executes it between two reads of
+/// the pane, so that the first byte in the pipe is the one after the capture.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SyncPoint {
-    /// The screen, some of the history above it, and the normal screen where the alternate one is
-    /// shown.
+    /// The screen, some of the history above it, and the normal screen if the alternate one is shown.
     pub capture: Capture,
     pub modes: TerminalModes,
-    /// The beginning of an escape sequence, of which the stream has the rest: what
-    /// `capture-pane -p -P -C` prints, through [`unescape`].
+    /// The beginning of an unfinished escape sequence: the output of `capture-pane -p -P -C`, through
+    /// [`unescape`]. The stream begins with its rest.
     pub pending: Vec<u8>,
-    /// The server's version, on which widths of characters and what it drops depend.
+    /// The server's version, on which the emulation depends.
     pub version: TmuxVersion,
 }
 
@@ -32,9 +31,9 @@ pub struct TerminalModes {
     /// The first and the last row of the scroll region, from 0
     /// (`#{scroll_region_upper}`, `#{scroll_region_lower}`); an invalid one means the whole screen.
     pub region: (u32, u32),
-    /// The columns of the tab stops, from 0 (`#{pane_tabs}`); without them, each eighth.
+    /// The columns of the tab stops, from 0 (`#{pane_tabs}`); `None` means every eighth.
     pub tabs: Option<Vec<u32>>,
-    /// There is an alternate screen (`#{alternate-screen}`, an option).
+    /// The alternate screen is enabled (`#{alternate-screen}`, an option).
     pub alternates: bool,
 }
 
@@ -52,11 +51,11 @@ impl Default for TerminalModes {
 }
 
 impl TerminalModes {
-    /// The format to request from tmux for [`TerminalModes::read`].
+    /// The format whose expansion [`TerminalModes::read`] parses.
     pub const FORMAT: &str = "#{wrap_flag} #{insert_flag} #{origin_flag} \
         #{scroll_region_upper} #{scroll_region_lower} #{pane_tabs} #{alternate-screen}";
 
-    /// Reads tmux's answer to [`TerminalModes::FORMAT`]. What cannot be read is as it is by default.
+    /// Parses the expansion of [`TerminalModes::FORMAT`]. Invalid values are replaced by defaults.
     pub fn read(answer: &str) -> Self {
         let mut words = answer.trim_end_matches('\n').split(' ');
         let mut next = || words.next().unwrap_or_default();
@@ -80,7 +79,7 @@ impl TerminalModes {
     }
 }
 
-/// The bytes behind what `capture-pane -P -C` prints: `\ooo` for those that are not printable.
+/// Decodes the output of `capture-pane -P -C`, which has `\ooo` for bytes that are not printable.
 pub fn unescape(text: &str) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.trim_end_matches('\n').as_bytes();

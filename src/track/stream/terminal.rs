@@ -1,14 +1,14 @@
-//! The terminal that tmux is to a pane's program: cursor, modes and what each function does (pure).
+//! An emulation of tmux's terminal: cursor, modes and functions (pure).
 //!
-//! Measured against tmux 3.3a and read in its source. Character sets are left out: a
-//! capture shows line-drawing characters as the letters that they are made of.
+//! It follows measurements of tmux 3.3a and its source. It has no character sets, because captures
+//! contain line-drawing characters as letters.
 
 use super::grid::Grid;
 use super::ink::Ink;
 use super::sync_point::TerminalModes;
 use crate::track::version::TmuxVersion;
 
-/// A cursor, which may be behind the last column: the next character wraps.
+/// A position of the cursor. Behind the last column, the next character wraps.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Position {
     pub x: usize,
@@ -20,7 +20,7 @@ pub(super) struct Position {
 pub(super) struct Saved {
     pub rows: std::collections::VecDeque<super::line::Line>,
     pub cursor: Position,
-    /// The style that was set there.
+    /// The style that was set on the normal screen.
     pub ink: Ink,
 }
 
@@ -39,31 +39,33 @@ pub(super) struct Terminal {
     pub grid: Grid,
     pub cursor: Position,
     pub saved: Option<Saved>,
-    /// There is an alternate screen; without, going to it and back does nothing.
+    /// The alternate screen is enabled. Otherwise, switching screens has no effect.
     pub alternates: bool,
-    /// Where the cursor goes when the alternate screen is left; tmux never forgets it.
+    /// The position of the cursor after leaving the alternate screen. tmux never resets it.
     pub normal_cursor: Option<Position>,
-    /// The state that `ESC 7` saved: the cursor, and whether rows counted from the region's top.
+    /// The state that `ESC 7` saved: cursor and origin mode.
     pub saved_cursor: (Position, bool),
     pub wrap: bool,
     pub insert: bool,
     pub origin: bool,
-    /// The scroll region, its last row included.
+    /// The first row of the scroll region.
     pub upper: usize,
+    /// The last row of the scroll region.
     pub lower: usize,
     pub tabs: Vec<bool>,
     pub pen: Pen,
-    /// The present style, and the one that `ESC 7` saved. Text does not depend on it.
+    /// The present style. Text does not depend on it.
     pub ink: Ink,
+    /// The style that `ESC 7` saved.
     pub saved_ink: Ink,
-    /// The character that a repetition repeats.
+    /// The character that REP repeats.
     pub last: Option<char>,
     pub version: TmuxVersion,
-    /// The selector of a picture makes a character wide (an option, from 3.6 on).
-    pub wide_pictures: bool,
-    /// A joiner came: before 3.4 the next character is put on the one before the cursor, wherever that
-    /// is then. Plain text that tmux writes a run at a time changes nothing about that, and the end
-    /// of what tmux has read at once ends it.
+    /// The selector of the emoji form makes a character wide (an option, from 3.6 on).
+    pub wide_emoji: bool,
+    /// A joiner has arrived: before 3.4, tmux combines the next character with the one before the
+    /// cursor, wherever that is then. Plain text, which tmux writes in runs, does not reset it. The
+    /// end of the bytes that tmux has read together does.
     pub joins: bool,
 }
 
@@ -87,7 +89,7 @@ impl Terminal {
             saved_ink: Ink::default(),
             last: None,
             version,
-            wide_pictures: true,
+            wide_emoji: true,
             joins: false,
             grid,
         }
@@ -118,19 +120,17 @@ impl Terminal {
         self.grid.height()
     }
 
-    /// The room of a row that is emptied.
+    /// Returns the room of a row that is emptied.
     pub fn room(&self) -> usize {
-        // A row that is emptied while a background is set gets it.
+        // With a background, tmux allocates the whole row to fill it.
         if self.pen.background { self.width() } else { 0 }
     }
-
-    // Lines.
 
     pub fn line_feed(&mut self, wraps: bool) {
         if wraps {
             self.grid.row(self.cursor.y).wrapped = true;
         }
-        // A row that text wraps into has no background yet.
+        // A row that text wraps into gets no background.
         let room = if wraps { 0 } else { self.room() };
         if self.cursor.y == self.lower {
             self.grid.scroll_up(self.upper, self.lower, room);
@@ -159,7 +159,7 @@ impl Terminal {
         }
     }
 
-    /// The rows that may be inserted or deleted, and where their region ends.
+    /// Returns how many of `rows` rows can be inserted or deleted, and the last row of their region.
     fn rows_below(&self, rows: usize) -> (usize, Option<usize>) {
         let inside = (self.upper..=self.lower).contains(&self.cursor.y);
         let lower = inside.then_some(self.lower);
@@ -178,8 +178,6 @@ impl Terminal {
         let room = self.room();
         self.grid.delete_rows(self.cursor.y, rows, lower, room);
     }
-
-    // Screens.
 
     /// Shows the alternate screen.
     pub fn enter(&mut self, keeps_cursor: bool) {
@@ -213,7 +211,7 @@ impl Terminal {
             self.grid.keeps_history = true;
             self.grid.set_height(height, &mut self.cursor.y);
         }
-        // Rows that were wrapped at another width are as long as they were: text continues behind them.
+        // Rows of another width keep their length, and text continues behind them.
         let edge = match self.grid.row(self.cursor.y).cells.len() {
             longer if longer > self.width() => longer,
             _ => self.width() - 1,

@@ -1,4 +1,4 @@
-//! The tracker of one pane whose every byte is seen: the lines of polling, from a stream (pure).
+//! The tracker of one streamed pane, which receives all its bytes (pure).
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -16,32 +16,32 @@ use crate::track::book::{Moved, Taken};
 use crate::track::change::{Change, GapReason};
 use crate::track::lines::{Logical, group, used_rows};
 use crate::track::normal::leave_out_notice;
-use crate::track::reporting::Revises;
+use crate::track::reporting::Revisions;
 use crate::track::tracker::Tracker;
 
-/// Bytes of lines that may wait for [`StreamTracker::changes`]: a few bytes can print a whole screen,
-/// so that bytes alone bound nothing.
+/// The most bytes of lines that wait for [`StreamTracker::changes`]. Input does not bound them, because
+/// a few bytes can print a whole screen.
 const WAITING_BYTES_MAX: usize = 1024 * 1024;
 
-/// The interval at which lines that were just revised are compared again: faster than people read, and
-/// progress at a thousand steps a second makes no thousand events.
+/// The interval between revisions: faster than people read, and progress at a thousand steps a second
+/// does not make a thousand events.
 pub(super) const REVISION_PERIOD: Duration = Duration::from_millis(50);
 
 /// The interval at which a full-screen program's screen is reported.
 pub(super) const SCREEN_PERIOD: Duration = Duration::from_millis(200);
 
-/// The number of reported lines that are remembered, to find the position again.
+/// The number of reported lines that are kept for a resync.
 pub(super) const RECENT_LINES: usize = 12;
 
-/// So many lines more than those that are known are taken one by one; beyond, as a block.
+/// The most new lines that the book receives one by one. More are reported as a block.
 const SINGLE_LINES: usize = 32;
 
-/// Follows one pane, byte for byte.
+/// Follows one pane by its bytes.
 ///
-/// It continues from a [`Tracker`], with its lines, numbers and rules: a line is reported once it
-/// has scrolled off, or has been unchanged for [`Tracker::set_settle_period`] behind the cursor. Bytes
-/// change only the terminal; [`StreamTracker::changes`] reports the result, so that it does
-/// not matter where they were cut.
+/// It continues from a [`Tracker`], with its lines, numbers and rules: a line settles when it has
+/// scrolled off, or when the cursor has left it and it has been unchanged for the settle period
+/// ([`StreamTracker::set_settle_period`]). Bytes change only the terminal, and
+/// [`StreamTracker::changes`] reports the result, so that chunks may end anywhere.
 ///
 /// ```
 /// use std::time::Duration;
@@ -49,8 +49,8 @@ const SINGLE_LINES: usize = 32;
 /// let rows = vec![Row::default(); 3];
 /// let numbers = PaneNumbers { width: 20, height: 3, ..PaneNumbers::default() };
 /// let capture = Capture { numbers, rows, ..Capture::default() };
-/// let seam = SyncPoint { capture, ..SyncPoint::default() };
-/// let mut pane = StreamTracker::new(Tracker::baseline(&seam.capture), &seam);
+/// let sync_point = SyncPoint { capture, ..SyncPoint::default() };
+/// let mut pane = StreamTracker::new(Tracker::baseline(&sync_point.capture), &sync_point);
 /// let bytes = b"cc a.c\r\n";
 /// assert_eq!(pane.feed(bytes), bytes.len());
 /// assert_eq!(pane.changes(Duration::ZERO), []);
@@ -64,33 +64,33 @@ pub struct StreamTracker {
     pub(super) terminal: Terminal,
     pub(super) input: Input,
     pub(super) marks: Marks,
-    /// Bytes have come that the book does not know of.
+    /// Bytes have arrived since the book was last updated.
     pub(super) fed: bool,
+    /// Bytes have arrived since the alternate screen was last reported.
+    pub(super) screen_fed: bool,
     /// Lines may differ from their reported texts; the next revisions report them.
     revisions_pending: bool,
-    /// Another program has begun, which no capture has shown yet.
+    /// Another program has begun, and no capture has been applied since.
     pub(super) respawn_pending: bool,
-    /// The same for the alternate screen.
-    pub(super) screen_fed: bool,
-    /// Bytes were dropped, and no capture has been taken since.
+    /// Bytes were dropped, and no capture has been applied since.
     pub(super) has_gap: bool,
     /// The last reported lines, with their numbers.
     pub(super) recent: VecDeque<(i64, String)>,
-    /// The changes reported since stream and tmux agreed.
+    /// The last agreement of stream and tmux, and the changes reported since.
     pub(super) agreed: Agreed,
-    /// In which colours lines were written.
+    /// The styles of the known lines.
     styled: Styled,
-    /// The time at which the book last got the positions of the lines.
+    /// The time of the last update of the book.
     advanced_at: Duration,
-    /// When lines were last revised.
+    /// The time of the last revision.
     pub(super) revised_at: Option<Duration>,
     /// The time of the last report of a full-screen program's screen.
     pub(super) screen_at: Option<Duration>,
 }
 
 impl StreamTracker {
-    /// Continues from a tracker that has just taken the capture of the sync point: [`Tracker::baseline`],
-    /// [`Tracker::fresh`], [`Tracker::resume`] or [`Tracker::apply_deepest`].
+    /// Continues from a tracker that has just applied the capture of the sync point with
+    /// [`Tracker::baseline`], [`Tracker::fresh`], [`Tracker::resume`] or [`Tracker::apply_deepest`].
     pub fn new(tracker: Tracker, sync_point: &SyncPoint) -> Self {
         let mut stream = Self {
             terminal: Terminal::new(1, 1, sync_point.version),
@@ -119,8 +119,8 @@ impl StreamTracker {
         stream
     }
 
-    /// Puts the terminal into the state of a sync point whose capture the tracker has taken. Whether the
-    /// program `goes_on`, all of whose bytes until there have come.
+    /// Sets the terminal to a sync point whose capture the tracker has applied. `continues` states
+    /// whether the same program runs and all its bytes up to the sync point have arrived.
     pub(super) fn restart_at(&mut self, sync_point: &SyncPoint, continues: bool) {
         let head = self.tracker.book.reaching_in();
         let screen = &sync_point.capture.rows[sync_point.capture.history_rows()..];
@@ -133,16 +133,15 @@ impl StreamTracker {
                 .collect();
             (text.strip_suffix(&*shown).unwrap_or(text).to_owned(), rows)
         });
-        let head = head.as_ref().map(|(text, rows)| (&**text, *rows));
         self.restart_with_head(sync_point, head, continues);
     }
 
-    /// The same; `head` is of the line that reaches into the top row what has scrolled off, and how
-    /// many rows that took.
+    /// Sets the terminal to a sync point. `head` is the part of the topmost line that has scrolled off,
+    /// and the number of its rows.
     pub(super) fn restart_with_head(
         &mut self,
         sync_point: &SyncPoint,
-        head: Option<(&str, u32)>,
+        head: Option<(String, u32)>,
         continues: bool,
     ) {
         let terminal = Terminal::from_sync_point(sync_point, head);
@@ -168,17 +167,16 @@ impl StreamTracker {
         self.screen_fed = false;
     }
 
-    /// The bytes that are given next have come now, on the clock of [`StreamTracker::changes`]: tmux
-    /// waits for the end of a title, for example, for some seconds only. Where this is never called, no time
-    /// passes between bytes.
+    /// Sets the time of the next bytes, on the clock of [`StreamTracker::changes`]. tmux waits only some
+    /// seconds for the end of a title, for example. Without calls, no time passes between bytes.
     pub fn advance_clock(&mut self, now: Duration) {
         self.input.advance_clock(now, &mut self.terminal);
     }
 
-    /// Takes bytes, cut anywhere; how many. It is fewer than there are when much waits to be reported:
-    /// then [`StreamTracker::changes`] must be asked (and [`StreamTracker::shell_marks`]) before
-    /// the rest is given.
-    #[must_use = "the bytes that were not taken must be given again"]
+    /// Takes bytes, cut anywhere, and returns how many. When too much waits to be reported, it does not
+    /// take all of them; the caller must then call [`StreamTracker::changes`] and
+    /// [`StreamTracker::shell_marks`] before it feeds the rest.
+    #[must_use = "bytes that were not taken must be fed again"]
     pub fn feed(&mut self, bytes: &[u8]) -> usize {
         let full = |terminal: &Terminal, marks: &Marks| {
             terminal.grid.scrolled.bytes() >= WAITING_BYTES_MAX || marks.is_full()
@@ -191,9 +189,8 @@ impl StreamTracker {
         taken
     }
 
-    /// Returns what has come to light until now, a point in time on any clock that never goes back.
-    /// Lines that have scrolled off are reported at once, the others when they have been unchanged long
-    /// enough; see [`StreamTracker::deadline`].
+    /// Returns the changes until `now`, on any monotonic clock. Lines that have scrolled off are
+    /// reported at once, others when they have settled; see [`StreamTracker::deadline`].
     pub fn changes(&mut self, now: Duration) -> Vec<Change> {
         let mut changes = Vec::new();
         self.tracker.at = now;
@@ -205,20 +202,22 @@ impl StreamTracker {
         } else {
             self.tracker.book.mark_unchanged(now);
         }
-        let revises = match (scrolls, self.is_throttled(now)) {
-            (_, false) => Revises::All,
-            (true, true) => Revises::Settled,
-            (false, true) => Revises::Nothing,
+        let revisions = match (scrolls, self.is_throttled(now)) {
+            (_, false) => Revisions::All,
+            (true, true) => Revisions::Settled,
+            (false, true) => Revisions::None,
         };
-        self.tracker.book.settle_with(&mut changes, revises);
-        self.revisions_pending &= revises != Revises::All;
+        self.tracker
+            .book
+            .settle_with(&mut changes, false, revisions);
+        self.revisions_pending &= revisions != Revisions::All;
         self.show_screen(now, &mut changes);
         self.note(now, &changes);
         changes
     }
 
-    /// When to ask for changes again although no bytes have come; `None` when there is nothing to
-    /// wait for.
+    /// Returns when [`StreamTracker::changes`] must be called even if no bytes arrive. `None` if nothing
+    /// is pending.
     pub fn deadline(&self) -> Option<Duration> {
         let revisions = self
             .revised_at
@@ -233,22 +232,19 @@ impl StreamTracker {
         [revisions, settled, screen].into_iter().flatten().min()
     }
 
-    /// Returns the shell's messages about its commands since the last call, in order.
+    /// Returns the shell's marks since the last call, in order.
     pub fn shell_marks(&mut self) -> Vec<ShellMark> {
         self.marks.take()
     }
 
-    /// Reports a gap for dropped bytes, which had `line_ends` line ends. The screen is unknown from
-    /// now on: a [`StreamTracker::resync`] should follow when the pane is at rest.
+    /// Reports a gap for dropped bytes, which had `line_ends` line ends. The content of the screen is
+    /// unknown then: a [`StreamTracker::resync`] should follow when the pane is at rest.
     pub fn bytes_dropped(&mut self, line_ends: u64, now: Duration) -> Vec<Change> {
-        let mut changes = Vec::new();
-        self.tracker.at = now;
-        self.advance(&mut changes);
-        self.tracker.book.settle(&mut changes, false);
-        // The line of the cursor was ended by the first line end that is lost: it counts as lost.
+        let mut changes = self.settle(now, false);
+        // The first lost line end ended the cursor's line, so that line counts as lost.
         self.tracker.book.flush(&mut changes);
         changes.push(Change::Gap {
-            first_line: self.tracker.book.next(),
+            first_line: self.tracker.book.next,
             lost_lines: Some(line_ends),
             reason: GapReason::Dropped,
             evidence: GapEvidence::Confirmed,
@@ -265,13 +261,10 @@ impl StreamTracker {
         changes
     }
 
-    /// Another program begins in the pane, the end of the one before being known: tmux has erased the
-    /// screen and gone to its top, which no byte shows.
+    /// Reports the lines of a program whose end is known, because another one begins in the pane. No
+    /// byte shows that tmux has erased the screen and moved the cursor to its top.
     pub fn respawned(&mut self, now: Duration) -> Vec<Change> {
-        let mut changes = Vec::new();
-        self.tracker.at = now;
-        self.advance(&mut changes);
-        self.tracker.book.settle(&mut changes, true);
+        let changes = self.settle(now, true);
         self.tracker.book.discard_lines();
         self.tracker.book.skip(0);
         self.terminal.forget();
@@ -283,51 +276,45 @@ impl StreamTracker {
         changes
     }
 
-    /// The pane is gone: what was seen of it last is final.
+    /// Reports all remaining lines, because the pane is gone.
     pub fn end(&mut self, now: Duration) -> Vec<Change> {
-        let mut changes = Vec::new();
-        self.tracker.at = now;
-        self.advance(&mut changes);
-        self.tracker.book.settle(&mut changes, true);
+        let changes = self.settle(now, true);
         self.note(now, &changes);
         changes
     }
 
-    /// The observer stops and the pane continues: all lines are reported, the line of the cursor in its
-    /// present state.
+    /// Reports all lines above the cursor's as settled, and the cursor's line as it is, because the
+    /// observer stops while the pane continues.
     pub fn detach(&mut self, now: Duration) -> Vec<Change> {
-        let mut changes = Vec::new();
-        self.tracker.at = now;
-        self.advance(&mut changes);
-        self.tracker.book.settle(&mut changes, false);
+        let mut changes = self.settle(now, false);
         changes.extend(self.tracker.detach());
         changes
     }
 
-    /// Returns the colours of lines that [`StreamTracker::changes`], or another method that returns
-    /// changes, has just returned: lines from this number on, each ended by `\n`, or one without its end.
-    /// Lines with another text are plain, and so are those that were there when observation
-    /// began, until they are written again.
+    /// Returns the styles of lines that [`StreamTracker::changes`], or another method that returns
+    /// changes, has just returned: lines from this number on, each ended by `\n`, or one line without
+    /// its end. Lines with another text are plain, and so are lines of the baseline until they are
+    /// written again.
     pub fn styles(&self, first_line: i64, text: &str) -> Styles {
         self.styled.styles(first_line, text)
     }
 
-    /// The tracker within: numbers, lines and so on.
+    /// Returns the inner tracker, which has the known lines and their numbers.
     pub fn tracker(&self) -> &Tracker {
         &self.tracker
     }
 
-    /// Sets the time for which a line must be unchanged to be settled.
+    /// Sets how long a line must be unchanged before it settles; see [`Tracker::set_settle_period`].
     pub fn set_settle_period(&mut self, settle: Duration) {
         self.tracker.set_settle_period(settle);
     }
 
-    /// The lines of the normal screen in use, that of the cursor among them, with the beginning of
-    /// the first one, which may have scrolled off.
+    /// Returns the lines of the normal screen in use, including the cursor's. The first one includes
+    /// its beginning, which may have scrolled off.
     pub(super) fn lines(&self) -> (Vec<Logical>, Footprint) {
         let (mut rows, mut cursor_row) = self.terminal.normal();
         if self.tracker.dead.is_some() {
-            // As in captures: tmux has moved the cursor.
+            // As in captures, tmux has moved the cursor.
             leave_out_notice(&mut rows);
             cursor_row = 0;
         }
@@ -348,7 +335,16 @@ impl StreamTracker {
         (lines, footprint)
     }
 
-    /// Passes the positions of the lines to the book, with the lines that have scrolled off since.
+    /// Updates the book, and returns the lines that have settled, or `all` lines, and all revisions.
+    pub(super) fn settle(&mut self, now: Duration, all: bool) -> Vec<Change> {
+        let mut changes = Vec::new();
+        self.tracker.at = now;
+        self.advance(&mut changes);
+        self.tracker.book.settle(&mut changes, all);
+        changes
+    }
+
+    /// Updates the book: the lines that have scrolled off since the last update, and the screen.
     pub(super) fn advance(&mut self, changes: &mut Vec<Change>) {
         self.advanced_at = self.tracker.at;
         let ScrolledOff {
@@ -393,18 +389,18 @@ impl StreamTracker {
             book.take(lines, first, Moved::By(count), &footprint, taken);
             return;
         }
-        // Lines that came and went since the last call are final as they are.
+        // Lines that were printed and have scrolled off since the last update are final.
         if !lines.is_empty() {
             book.take(lines, first, Moved::By(count), &footprint, taken);
             book.settle(changes, false);
         }
-        let passed = book.next();
-        book.pass(text, at, (rows.len() - single) as i64, changes);
+        let passed = book.next;
+        book.report_passed(text, at, (rows.len() - single) as i64, changes);
         let number = |at: usize| match at.checked_sub(single) {
             Some(behind) => passed + behind as i64,
             None => number(at),
         };
-        let first = book.next();
+        let first = book.next;
         self.styled.take(fresh, number, first);
         self.tracker.first = first;
         book.take(screen, first, Moved::Unknown, &footprint, taken);

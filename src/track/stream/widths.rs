@@ -1,7 +1,7 @@
-//! The width of characters in a version of tmux (pure).
+//! The width of characters in each version of tmux (pure).
 //!
-//! tmux asks its C library. Which one the server has is not known: the tables are those of the
-//! builds of Debian, and where another library has another table, the comparison of screens finds the difference.
+//! tmux uses the table of its C library, which is not known here. The tables are those of Debian's builds.
+//! Where another library differs, the comparison of screens finds the difference.
 
 use std::sync::OnceLock;
 
@@ -9,25 +9,25 @@ use unicode_width::UnicodeWidthChar;
 
 use crate::track::version::TmuxVersion;
 
-/// One range a line: first and last character, columns.
+/// One range per line: first and last character, columns.
 const TABLES: &str = include_str!("widths.txt");
 
-/// The versions that begin another table.
+/// The first version of each table.
 const VERSIONS: [TmuxVersion; 3] = [
     TmuxVersion::new(3, 3),
     TmuxVersion::new(3, 4),
     TmuxVersion::new(3, 6),
 ];
 
-/// The first and the last of some characters, and their columns.
+/// The first and last code of a range, and the columns of its characters.
 type Range = (u32, u32, Option<usize>);
 
-/// Number of columns characters take.
+/// The widths of characters in a version.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Widths {
-    /// The differences from Unicode, in order.
+    /// The differences from the crate unicode-width, in order.
     ranges: &'static [Range],
-    /// Controls beyond ASCII are marks, and not left out.
+    /// Controls beyond ASCII have no width; older versions do not print them.
     has_controls: bool,
 }
 
@@ -42,7 +42,7 @@ impl Widths {
         }
     }
 
-    /// Returns how many columns a character takes; `None` for what tmux does not print at all.
+    /// Returns the columns of a character; `None` if tmux does not print it.
     pub fn columns(&self, character: char) -> Option<usize> {
         let code = u32::from(character);
         if matches!(code, 0x80..=0x9f) {
@@ -97,7 +97,10 @@ mod tests {
         assert_eq!(tables.iter().map(Vec::len).sum::<usize>(), lines.count());
         for table in &tables {
             assert!(table.iter().all(|range| range.0 <= range.1), "{table:?}");
-            assert!(table.is_sorted_by(|one, next| one.1 < next.0), "{table:?}");
+            assert!(
+                table.is_sorted_by(|range, next| range.1 < next.0),
+                "{table:?}"
+            );
         }
     }
 

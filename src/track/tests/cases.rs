@@ -1,10 +1,10 @@
-//! Single programs on a model of tmux's grid, and what is reported of each.
+//! Tests of single programs on a model of tmux's grid.
 
 use super::*;
 use crate::event::GapEvidence;
 
-/// The last line was written over, another one printed, and the pane made higher between two captures:
-/// the text of the first stands elsewhere by then, and is no place to go by.
+/// Between two captures, the last line was overwritten, another one printed and the pane made higher.
+/// The text of the first line has moved then, and must not align the captures.
 #[test]
 fn text_that_moved_while_the_pane_grew_does_not_align() {
     let limit = 10_000;
@@ -58,7 +58,7 @@ fn progress_is_revised_and_settles_once() {
 
 #[test]
 fn a_lower_limit_drops_rows_and_repeats_none() {
-    // Rows are printed before the limit changes, after it, or both, and the capture sees only the end.
+    // Rows are printed before the limit changes, after it, or both, between two captures.
     for (before, after) in [(0, 0), (0, 3), (4, 0), (7, 25), (0, 130)] {
         let mut watch = Watch::new(Sim::new(40, 5, 1000));
         let mut printed = 0;
@@ -109,8 +109,8 @@ fn numbers_continue_after_a_clear() {
     );
 }
 
-/// Rows of a wrapped line look alike, and a full history hides how far it scrolled: the numbers in
-/// the text tell the place all the same.
+/// Rows of wrapped lines are equal, and a full history hides how far it scrolled. The numbers in the
+/// text still determine the position.
 #[test]
 fn wrapped_lines_in_a_full_history_leave_no_gap() {
     for (width, per_capture) in [(20, 20), (20, 5), (100, 100), (7, 3)] {
@@ -138,7 +138,7 @@ fn wrapped_lines_in_a_full_history_leave_no_gap() {
     }
 }
 
-/// A pane prints between the question how deep to look and the capture: that begins in a line.
+/// A pane prints between the listing and the capture, which then begins within a line.
 #[test]
 fn a_line_captured_in_part_keeps_its_number_when_captured_whole() {
     let mut sim = Sim::new(2, 2, 100);
@@ -163,7 +163,7 @@ fn lines_scrolled_off_before_a_respawn_are_not_repeated() {
         panic!("complete")
     };
     changes.extend(more);
-    // Unseen, and then erased with the screen, but for what it pushed into the history.
+    // Not captured, and then erased with the screen, except for rows pushed into the history.
     sim.print("e\nf\n");
     sim.up(9);
     sim.erase_below();
@@ -176,7 +176,7 @@ fn lines_scrolled_off_before_a_respawn_are_not_repeated() {
     assert_eq!(segments(&changes), [vec!["a", "b", "c", "d"], vec!["new"]]);
 }
 
-/// Prints lines that all read the same, before and after the width changes.
+/// Prints equal lines before and after changes of the width. Returns the numbers of gaps and of lines.
 fn resized_among_equals(limit: usize) -> (usize, usize) {
     let mut watch = Watch::new(Sim::new(40, 10, limit));
     for width in [60, 30, 80] {
@@ -223,8 +223,8 @@ fn an_empty_pane_changes_its_width_without_a_gap() {
     assert_eq!(watch.end(), [reported]);
 }
 
-/// tmux hides where the cursor of a dead pane was, and its history is full: nothing was printed
-/// since the last capture, and nothing is reported.
+/// tmux moves the cursor of a dead pane, and its history is full. Without new output, nothing is
+/// reported.
 #[test]
 fn a_pane_that_is_dead_at_the_first_capture_is_reported_once() {
     for has_notice in [false, true] {

@@ -1,4 +1,4 @@
-//! The law of pane output, on a model of tmux's grid.
+//! Properties of pane output, on a model of tmux's grid.
 
 mod cases;
 
@@ -10,7 +10,7 @@ use proptest::prelude::*;
 use super::sim::Sim;
 use super::{Change, GapReason, Tracker, TrackerOutput};
 
-/// Captures as the gateway does: as deep as the history grew, and deeper when that is asked for.
+/// Captures a pane as the gateway does: as deep as the history grew, and deeper if that is too shallow.
 struct Watch {
     sim: Sim,
     tracker: Tracker,
@@ -47,7 +47,7 @@ impl Watch {
                 self.deeper += 1;
                 match self.tracker.apply(&self.sim.capture(usize::MAX)) {
                     TrackerOutput::Changes(changes) => self.changes.extend(changes),
-                    TrackerOutput::TooShallow => panic!("a complete capture is never too short"),
+                    TrackerOutput::TooShallow => panic!("a complete capture is never too shallow"),
                 }
             }
         }
@@ -59,7 +59,7 @@ impl Watch {
         self.changes
     }
 
-    /// The program ends, and the pane is kept and looked at for a while.
+    /// Ends the program and captures the dead pane several times, each with or without tmux's notice.
     fn end_dead(mut self, notices: &[bool]) -> Vec<Change> {
         for &has_notice in notices {
             self.sim.die(has_notice);
@@ -68,7 +68,7 @@ impl Watch {
         self.end()
     }
 
-    /// Returns what a reader of the events has, by number, and where the last erasure was.
+    /// Returns the lines of a reader of the events, by number, and the number at the last gap.
     fn replay(&self) -> (BTreeMap<i64, String>, i64) {
         let mut lines = BTreeMap::new();
         let mut cleared = i64::MIN;
@@ -88,21 +88,21 @@ impl Watch {
     }
 }
 
-/// Lines between gaps; numbers are checked on the way.
+/// Returns the lines between gaps, and asserts that numbers increase.
 fn segments(changes: &[Change]) -> Vec<Vec<String>> {
     let mut segments = vec![vec![]];
     let mut next = i64::MIN;
     for change in changes {
         match change {
             Change::Lines { first_line, chunk } => {
-                assert!(*first_line >= next, "numbers go on: {changes:#?}");
+                assert!(*first_line >= next, "numbers continue: {changes:#?}");
                 assert!(chunk.ends_with('\n'), "{chunk:?}");
                 let before = segments.last_mut().unwrap();
                 before.extend(chunk.lines().map(str::to_owned));
                 next = first_line + chunk.lines().count() as i64;
             }
             Change::Gap { first_line, .. } => {
-                assert!(*first_line >= next, "numbers go on: {changes:#?}");
+                assert!(*first_line >= next, "numbers continue: {changes:#?}");
                 next = *first_line;
                 segments.push(vec![]);
             }
@@ -112,8 +112,8 @@ fn segments(changes: &[Change]) -> Vec<Vec<String>> {
     segments
 }
 
-/// A program that only prints lines rewrites none that has settled. After an ambiguous gap it is
-/// not known which line is which.
+/// Returns whether no settled line is revised, as for a program that only prints lines. After an
+/// ambiguous gap, the numbers of lines are uncertain.
 fn nothing_settled_is_revised(changes: &[Change]) -> bool {
     let mut next = i64::MIN;
     let ambiguous = |change: &&Change| {
@@ -138,8 +138,8 @@ fn nothing_settled_is_revised(changes: &[Change]) -> bool {
         })
 }
 
-/// Returns whether the segments stand in what was printed, one after the other. The first line
-/// after a hole can be the rest of a wrapped one.
+/// Returns whether the printed lines contain the segments in order. The first line after a gap may be
+/// the rest of a wrapped one.
 fn printed_in_order(reported: &[Vec<String>], printed: &[String], at_start: bool) -> bool {
     let Some((segment, rest)) = reported.split_first() else {
         return true;
@@ -156,7 +156,7 @@ fn printed_in_order(reported: &[Vec<String>], printed: &[String], at_start: bool
     fits(segment) || !at_start && segment.get(1..).is_some_and(fits)
 }
 
-/// Replaying what was reported gives what the pane shows.
+/// Asserts that the reported lines are those that the pane shows.
 #[track_caller]
 fn shows_the_pane(watch: &mut Watch, limit: usize) {
     watch.poll();
@@ -192,7 +192,7 @@ fn shows_the_pane(watch: &mut Watch, limit: usize) {
         &replayed[replayed.len() - same..],
     );
     for (at, (shown, replayed)) in shown.iter().zip(replayed).enumerate() {
-        // Of the oldest line the pane may have lost the beginning.
+        // The pane may have lost the beginning of its oldest line.
         let same = shown == replayed
             || at == 0 && (replayed.ends_with(shown) || shown.ends_with(replayed));
         assert!(
@@ -216,8 +216,8 @@ fn bursts() -> impl Strategy<Value = Vec<Vec<String>>> {
     prop::collection::vec(prop::collection::vec(line(), 0..30), 0..12)
 }
 
-/// Returns whether looks at a dead pane find tmux's notice in it; none: the program lives on. tmux
-/// writes it once.
+/// For each capture of the dead pane, whether it contains tmux's notice. An empty slice means that the
+/// program lives on.
 fn deaths() -> impl Strategy<Value = &'static [bool]> {
     prop::sample::select(vec![&[][..], &[false, false], &[false, true], &[true]])
 }
@@ -225,7 +225,7 @@ fn deaths() -> impl Strategy<Value = &'static [bool]> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 1500, ..ProptestConfig::default() })]
 
-    /// As long as the history never filled, everything arrives exactly once, whatever it reads.
+    /// As long as the history never filled, every line is reported exactly once.
     #[test]
     fn every_line_once(width in 1_usize..20, height in 1_usize..8, bursts in bursts(), bytes: bool) {
         let mut sim = Sim::new(width, height, 100_000);
@@ -242,7 +242,7 @@ proptest! {
         // A character wider than the pane never appears.
         let shown = |line: &String| line.chars().filter(|c| width > 1 || c.is_ascii()).collect::<String>();
         let mut printed: Vec<String> = bursts.iter().flatten().map(shown).collect();
-        // Blank lines at the end look like an unused screen.
+        // Blank lines at the end equal an unused screen.
         let mut reported = segments(&watch.end());
         prop_assert_eq!(reported.len(), 1);
         let mut reported = reported.pop().unwrap();
@@ -251,7 +251,7 @@ proptest! {
         prop_assert_eq!(reported, printed);
     }
 
-    /// With lines that differ, a hole is always announced, and nothing else is.
+    /// With different lines, every gap is reported, and no others.
     #[test]
     fn every_gap_is_reported(
         width in 8_usize..20, height in 2_usize..8, limit in 0_usize..60,
@@ -274,12 +274,12 @@ proptest! {
         let mut gap = false;
         for (at, segment) in segments(&changes).iter().enumerate() {
             gap |= at > 0;
-            // tmux scrolls to write its notice, and a blank row may go with that.
+            // tmux scrolls to write its notice, which may add a blank row.
             for line in segment.iter().filter(|line| !line.is_empty()) {
                 let number: i32 = line[1..].parse().unwrap();
                 if gap {
-                    // An ambiguous gap may turn out to be none; the others never do, but for the
-                    // case that exactly all that was known had gone.
+                    // An ambiguous gap may be none. Others are real, unless exactly the known rows
+                    // have been trimmed.
                     prop_assert!(number > last);
                 } else {
                     prop_assert_eq!(number, last + 1, "{:#?}", changes);
@@ -291,7 +291,7 @@ proptest! {
         prop_assert!(last == count || gap, "the last line is {} of {}: {:#?}", last, count, changes);
     }
 
-    /// With lines that repeat, what is reported between two gaps was printed so.
+    /// With repeated lines, those reported between two gaps were printed in this order.
     #[test]
     fn nothing_is_repeated_or_invented(
         width in 3_usize..20, height in 2_usize..8, limit in 0_usize..60, bursts in bursts(), bytes: bool,

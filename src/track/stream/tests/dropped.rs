@@ -1,4 +1,4 @@
-//! Bytes that were dropped: what is missing is counted to the line.
+//! Tests of dropped bytes: lost lines are counted exactly.
 
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -7,7 +7,7 @@ use proptest::sample::Index;
 use super::*;
 use crate::track::GapReason;
 
-/// The end of the line in which a byte stands: there the drain begins again.
+/// Returns the end of the line that contains a byte, where the drain continues.
 fn end_of_line(bytes: &[u8], at: usize) -> usize {
     let end = bytes[at..].iter().position(|byte| *byte == b'\n');
     end.map_or(bytes.len(), |end| at + end + 1)
@@ -16,8 +16,8 @@ fn end_of_line(bytes: &[u8], at: usize) -> usize {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 2000, ..ProptestConfig::default() })]
 
-    /// A hole begins anywhere and ends with a line: each line is said with its number, or counted as
-    /// lost, the one that the hole broke among these.
+    /// A gap begins anywhere and ends with a line. Each line is reported with its number or counted as
+    /// lost, including the one in which the gap begins.
     #[test]
     fn lines_are_reported_or_counted(
         width in 1_u32..40, height in 1_u32..9,

@@ -1,4 +1,4 @@
-//! The law of pane output, on random programs.
+//! Properties of pane output, on random programs.
 
 use std::fmt::Write;
 
@@ -13,7 +13,7 @@ use super::super::shell_marks::Marks;
 use super::super::terminal::Terminal;
 use super::*;
 
-/// Some text of a line.
+/// The text of a line.
 fn text() -> impl Strategy<Value = String> {
     prop_oneof![
         4 => "[a-c]{0,3}",
@@ -24,15 +24,15 @@ fn text() -> impl Strategy<Value = String> {
     ]
 }
 
-/// The way in which a program prints one of its lines.
+/// A step of a program.
 #[derive(Clone, Debug)]
 enum Step {
     Line(String),
     Coloured(String),
     Tab(String),
-    /// The same line several times, each over the one before.
+    /// One line that is overwritten several times.
     Progress(Vec<u32>),
-    /// Several lines, drawn again and again by moving the cursor up.
+    /// Several lines that are redrawn by moving the cursor up.
     Bars(usize, Vec<u32>),
     /// A full-screen program.
     Screen(String),
@@ -49,7 +49,7 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// The bytes of a program, and the lines that it leaves.
+/// Returns the bytes of a program, and the lines that it leaves.
 fn program(steps: &[Step], rewrites: bool) -> (String, Vec<String>) {
     let (mut bytes, mut lines) = (String::new(), Vec::new());
     for step in steps {
@@ -85,7 +85,7 @@ fn program(steps: &[Step], rewrites: bool) -> (String, Vec<String>) {
                 let last = steps.last().unwrap();
                 lines.extend((0..*bars).map(|bar| format!("{bar}: {last}%")));
             }
-            // tmux breaks a line whose beginning has scrolled off when the screens change.
+            // tmux breaks a line whose beginning has scrolled off when it switches screens.
             Step::Screen(text) if steps.iter().all(|step| !is_long(step)) => {
                 write!(bytes, "\x1b[?1049h\x1b[H\x1b[J{text}\r\n{text}\x1b[?1049l").unwrap();
             }
@@ -99,7 +99,7 @@ fn is_long(step: &Step) -> bool {
     matches!(step, Step::Line(text) | Step::Coloured(text) if text.len() > 14)
 }
 
-/// Feeds bytes cut at these places; asks after each piece, as often as that says.
+/// Feeds bytes cut at these places, and polls as often as given after each piece.
 fn feed_cut(pane: &mut Pane, bytes: &[u8], cuts: &[(Index, u8)]) {
     let mut cuts: Vec<(usize, u8)> = cuts
         .iter()
@@ -122,7 +122,7 @@ fn cuts() -> impl Strategy<Value = Vec<(Index, u8)>> {
     vec((any::<Index>(), 0..4_u8), 0..12)
 }
 
-/// Bytes of which sequences are likely.
+/// Random bytes with many sequences.
 fn noise() -> impl Strategy<Value = Vec<u8>> {
     let part = prop_oneof![
         4 => text().prop_map(String::into_bytes),
@@ -143,7 +143,7 @@ fn noise() -> impl Strategy<Value = Vec<u8>> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 1000, ..ProptestConfig::default() })]
 
-    /// All output of a program that only prints lines arrives once, in order, to the last blank.
+    /// Every line of a program that only prints lines is reported once, in order, to the last blank.
     #[test]
     fn every_line_once(
         width in 17_u32..60, height in 3_u32..9, steps in vec(step(), 0..60), cuts in cuts(),
@@ -156,7 +156,7 @@ proptest! {
         prop_assert_eq!(pane.reported(), printed);
     }
 
-    /// With lines that are drawn again, replaying gives what was left.
+    /// With redrawn lines, replaying gives the final lines.
     #[test]
     fn replay_equals_the_lines_left(
         width in 17_u32..60, height in 3_u32..9, steps in vec(step(), 0..60), cuts in cuts(),
@@ -169,8 +169,8 @@ proptest! {
         prop_assert_eq!(pane.lines(), trimmed(lines));
     }
 
-    /// Where the bytes are cut changes nothing, but for the blanks at the ends of rows: how many of
-    /// them are written where cells are erased, depends on how much tmux has read at a time.
+    /// Cuts between bytes have no effect, except on blanks at the ends of rows: tmux writes more or
+    /// fewer of them over erased cells, depending on the bytes that it has read together.
     #[test]
     fn cuts_change_nothing(width in 1_u32..40, height in 1_u32..9, bytes in noise(), cuts in cuts()) {
         let mut whole = Pane::new(width, height);
@@ -196,8 +196,7 @@ proptest! {
         prop_assert_eq!(reported(&whole), reported(&cut));
     }
 
-    /// Plain lines are taken many at a time where they come together, and painted where text comes
-    /// without its end: it makes no difference to anything.
+    /// Printing plain lines in bulk has the same effect as printing them one by one.
     #[test]
     fn lines_in_bulk_print_like_single_lines(
         width in 1_usize..30, height in 1_usize..9,
@@ -206,7 +205,7 @@ proptest! {
         let mut bytes = Vec::new();
         for (noise, lines) in parts {
             bytes.extend(noise);
-            // Mostly the noise would leave the cursor where lines are painted.
+            // Otherwise the noise would mostly leave the cursor where lines are not printed in bulk.
             bytes.extend(b"\x18\x1b[r\x1b[m\x1b[999;1H\r\n");
             lines.iter().for_each(|line| bytes.extend(line.as_bytes()));
         }
@@ -220,7 +219,7 @@ proptest! {
         prop_assert_eq!(format!("{:?}", whole), format!("{:?}", each));
     }
 
-    /// Replaying gives what the terminal shows, with all that has scrolled off it, whatever came.
+    /// For any bytes, replaying gives the lines on the terminal and those that have scrolled off.
     #[test]
     fn replay_equals_the_terminal(
         width in 1_u32..40, height in 1_u32..9, bytes in noise(), cuts in cuts(),
@@ -241,7 +240,7 @@ proptest! {
         prop_assert_eq!(pane.lines(), trimmed(lines), "{:#?}", pane.changes);
     }
 
-    /// Nothing panics, and what is dropped is counted.
+    /// No input panics, and dropped lines are counted.
     #[test]
     fn anything_may_come(
         width in 0_u32..20, height in 1_u32..5, before in noise(), lost in 0_u64..99, after in noise(),
@@ -264,7 +263,7 @@ proptest! {
     }
 }
 
-/// A program that never ends its line is given in pieces, and nothing piles up.
+/// A line that never ends is reported in pieces, and memory stays bounded.
 #[test]
 fn a_line_without_an_end_is_cut() {
     let mut pane = Pane::new(80, 24);
@@ -292,7 +291,7 @@ fn a_line_without_an_end_is_cut() {
     );
 }
 
-/// A few bytes can print a screen: they are taken as far as there is room.
+/// A few bytes can print a screen, so bytes are taken only as long as there is room for their output.
 #[test]
 fn bytes_that_print_much_are_taken_in_pieces() {
     let mut pane = Pane::new(200, 50);
@@ -305,7 +304,7 @@ fn bytes_that_print_much_are_taken_in_pieces() {
     assert_eq!(pane.reported().lines().count(), 50_000);
 }
 
-/// Progress is revised at a pace, and its last state is said.
+/// Revisions of progress are throttled, and the last state is reported.
 #[test]
 fn progress_is_throttled() {
     let mut pane = Pane::new(40, 5);
@@ -326,8 +325,8 @@ fn progress_is_throttled() {
     assert_eq!(pane.stream.deadline(), None);
 }
 
-/// A line whose end is erased when its beginning has scrolled off is reported at once, although lines
-/// were revised only just now: it is known no more afterwards.
+/// A line whose end is erased after its beginning has scrolled off is revised in spite of the throttle,
+/// because it is not known afterwards.
 #[test]
 fn a_line_that_loses_its_end_is_revised() {
     let mut pane = Pane::new(2, 7);

@@ -1,8 +1,8 @@
-//! The stream on bytes that are written here: the law, cuts, seams, and what tmux does.
+//! Tests of the stream on literal bytes: properties, cuts, sync points, and effects in tmux.
 
-mod agreed;
 mod dropped;
 mod law;
+mod numbering;
 mod polling;
 mod resyncs;
 mod styles;
@@ -15,10 +15,10 @@ use std::time::Duration;
 use super::super::{Capture, Change, PaneNumbers, Row, Tracker};
 use super::{StreamTracker, SyncPoint};
 
-/// Longer than anything waits to be said.
+/// Longer than any change waits to be reported.
 const LONG: Duration = Duration::from_millis(500);
 
-/// A pane, and what a reader of its events has.
+/// A streamed pane and its changes.
 struct Pane {
     stream: StreamTracker,
     now: Duration,
@@ -31,7 +31,7 @@ impl Pane {
         Self::at(&empty(width, height))
     }
 
-    /// A pane that has just appeared, showing something.
+    /// A pane that has just appeared, with the content of a sync point.
     fn at(sync_point: &SyncPoint) -> Self {
         let (tracker, changes) = Tracker::fresh(&sync_point.capture);
         Self {
@@ -41,7 +41,7 @@ impl Pane {
         }
     }
 
-    /// Feeds bytes, and asks where that must be.
+    /// Feeds bytes, and takes changes when the stream is full.
     fn feed(&mut self, mut bytes: &[u8]) {
         self.stream.advance_clock(self.now);
         loop {
@@ -59,7 +59,7 @@ impl Pane {
         self.changes.extend(self.stream.changes(self.now));
     }
 
-    /// Asks until there is nothing to wait for.
+    /// Takes changes until none are pending.
     fn settle(&mut self) {
         for _ in 0..3 {
             self.now += LONG;
@@ -71,20 +71,19 @@ impl Pane {
         self.changes.extend(self.stream.end(self.now));
     }
 
-    /// The lines by number, revisions in their places.
+    /// Returns the last texts of all lines by number.
     fn replay(&self) -> BTreeMap<i64, String> {
         replay(&self.changes)
     }
 
-    /// The same from the first line on, without blank ones at the end: as they stand, so that a
-    /// number without a line is a line that is missing.
+    /// Returns the last texts from line 1 on, without blank lines at the end.
     fn lines(&self) -> Vec<String> {
         let replay = self.replay();
         let lines = replay.range(1..).map(|(_, text)| text);
         trimmed(lines.map(|text| text.trim_end_matches(' ').to_owned()))
     }
 
-    /// Returns what was said in order, once a line.
+    /// Returns the settled lines.
     fn reported(&self) -> String {
         let chunks = self.changes.iter().filter_map(|change| match change {
             Change::Lines { chunk, .. } => Some(chunk.as_str()),
@@ -100,7 +99,7 @@ fn replay(changes: &[Change]) -> BTreeMap<i64, String> {
     for change in changes {
         match change {
             Change::Lines { first_line, chunk } => {
-                assert!(*first_line >= next, "numbers go on: {changes:#?}");
+                assert!(*first_line >= next, "numbers continue: {changes:#?}");
                 assert!(chunk.ends_with('\n'), "{chunk:?}");
                 lines.extend((*first_line..).zip(chunk.lines().map(str::to_owned)));
                 next = first_line + chunk.lines().count() as i64;
@@ -113,7 +112,7 @@ fn replay(changes: &[Change]) -> BTreeMap<i64, String> {
                 lost_lines,
                 ..
             } => {
-                assert!(*first_line >= next, "numbers go on: {changes:#?}");
+                assert!(*first_line >= next, "numbers continue: {changes:#?}");
                 next = first_line + lost_lines.unwrap_or(0) as i64;
             }
             Change::Screen { .. } => {}
@@ -134,8 +133,8 @@ fn empty(width: u32, height: u32) -> SyncPoint {
     sync_point(width, &vec![""; height as usize], 0)
 }
 
-/// A seam that shows these rows, those that are as wide as the pane continuing, `history` of them
-/// above the screen. The cursor is behind the last text.
+/// A sync point with these rows, of which `history` are above the screen. Rows as wide as the pane
+/// continue in the next one. The cursor is behind the last text.
 fn sync_point(width: u32, rows: &[&str], history: usize) -> SyncPoint {
     let wraps = |row: &str| row.chars().count() == width as usize;
     let rows: Vec<Row> = rows

@@ -1,4 +1,4 @@
-//! A stream that goes over to looks, and back: every line once, on a model of tmux's grid.
+//! Tests of switches between streaming and polling, on a model of tmux's grid.
 
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -15,7 +15,7 @@ enum Follow {
     Captures(Box<Tracker>),
 }
 
-/// A pane of the model, followed by a stream and by looks in turn.
+/// A pane of the model that is streamed and polled in turn.
 struct SwitchingPane {
     sim: Sim,
     follow: Follow,
@@ -48,10 +48,10 @@ impl SwitchingPane {
         self.printed.extend_from_slice(lines);
     }
 
-    /// Takes a look in, a deeper one where that is asked for.
+    /// Applies a capture, and a deeper one if that is too shallow.
     fn capture(&mut self, depth: usize) -> Capture {
         let Follow::Captures(tracker) = &mut self.follow else {
-            panic!("a stream needs no looks")
+            panic!("a stream needs no captures")
         };
         for depth in [depth, usize::MAX] {
             let mut capture = self.sim.capture(depth);
@@ -61,7 +61,7 @@ impl SwitchingPane {
                 return capture;
             }
         }
-        panic!("a complete capture is never too short")
+        panic!("a complete capture is never too shallow")
     }
 
     fn poll(&mut self) {
@@ -72,7 +72,7 @@ impl SwitchingPane {
         }
     }
 
-    /// The pipe is opened, or lost.
+    /// Opens or closes the pipe.
     fn switch(&mut self) {
         self.now += LONG;
         let capture = match self.follow {
@@ -127,8 +127,7 @@ impl SwitchingPane {
     }
 }
 
-/// Lines that are printed, whether the pane is looked at then, and whether it changes hands: before
-/// the next ones are printed.
+/// Printed lines; whether the pane is polled then; whether it switches between stream and polling then.
 type Step = (Vec<String>, bool, bool);
 
 fn steps(longest: usize) -> impl Strategy<Value = Vec<Step>> {
@@ -140,8 +139,7 @@ fn steps(longest: usize) -> impl Strategy<Value = Vec<Step>> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 1000, ..ProptestConfig::default() })]
 
-    /// As long as the history never filled, everything arrives once, polled or streamed; numbers
-    /// continue.
+    /// As long as the history never filled, every line is reported once, with consecutive numbers.
     #[test]
     fn every_line_once_polled_or_streamed(
         width in 2_usize..20, height in 1_usize..8, steps in steps(30),
@@ -164,7 +162,7 @@ proptest! {
         prop_assert!(replay.into_iter().eq(expected), "{:#?}", pane.changes);
     }
 
-    /// With a history that fills, a hole is always announced, and nothing is said twice.
+    /// With a history that fills, every gap is reported, and no line twice.
     #[test]
     fn every_gap_is_reported_polled_or_streamed(
         width in 8_usize..20, height in 2_usize..8, limit in 0_usize..60,
@@ -223,7 +221,7 @@ fn a_capture_of_a_stream_equals_one_of_tmux() {
     assert_eq!(capture.saved.unwrap().rows, expected.rows[1..]);
 }
 
-/// After a drop without a look it is not known where the lines stand.
+/// After a drop without a capture, the position of the lines is unknown.
 #[test]
 fn polling_after_a_drop_begins_with_a_gap() {
     let mut pane = Pane::new(9, 3);

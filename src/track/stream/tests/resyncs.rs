@@ -1,4 +1,4 @@
-//! Looks of tmux that show something else than the bytes say: resized, respawned, dead panes.
+//! Tests of resyncs with captures that differ from the stream: resized, respawned, dead panes.
 
 use super::*;
 use crate::event::Cursor;
@@ -20,14 +20,14 @@ impl Pane {
     }
 }
 
-/// The cursor is in the row below the last text.
+/// Moves the cursor to the row below the last text.
 fn ended(mut sync_point: SyncPoint) -> SyncPoint {
     sync_point.capture.cursor.x = 0;
     sync_point.capture.cursor.y += 1;
     sync_point
 }
 
-/// A look at a pane whose program has ended with this status, and that is kept.
+/// Marks the program as ended with this status. tmux keeps the pane.
 fn over(status: i32, mut sync_point: SyncPoint) -> SyncPoint {
     sync_point.capture.dead = Some(ProcessExit {
         status: Some(status),
@@ -41,7 +41,7 @@ fn respawned(mut sync_point: SyncPoint) -> SyncPoint {
     sync_point
 }
 
-/// The first line of the new program stands behind the unfinished one of the old, by the bytes.
+/// In the bytes, the first line of the new program continues the unfinished one of the old.
 #[test]
 fn the_first_line_after_a_respawn_is_corrected() {
     let mut pane = Pane::new(10, 6);
@@ -60,7 +60,7 @@ fn the_first_line_after_a_respawn_is_corrected() {
     assert_eq!(pane.reasons(), [GapReason::Cleared]);
 }
 
-/// Its screen may have scrolled since; what the old one left in the history stays what it is.
+/// The screen may have scrolled since. Lines of the old program in the history are unchanged.
 #[test]
 fn a_respawned_program_may_have_scrolled() {
     let mut pane = Pane::new(10, 3);
@@ -76,8 +76,8 @@ fn a_respawned_program_may_have_scrolled() {
     assert_eq!(pane.lines(), ["a", "b", "c", "d", "1", "2", "3", "4"]);
 }
 
-/// It has printed and ended, too, before a capture: all that it printed has come, and where
-/// tmux has it does not follow from the cursor.
+/// The new program has printed and ended before a capture. All its output has arrived, and the cursor
+/// does not determine its position.
 #[test]
 fn a_respawned_program_that_has_ended_is_not_reported_twice() {
     const NOTICE: &str = "Pane is dead (status 0)";
@@ -101,14 +101,14 @@ fn a_respawned_program_that_has_ended_is_not_reported_twice() {
         pane.end();
         assert_eq!(pane.reported(), reported, "{:#?}", pane.changes);
         if history == 0 {
-            // Its first line is put right.
+            // Its first line is corrected.
             let lines = reported.replace("la", "");
             assert_eq!(pane.lines(), lines.lines().collect::<Vec<_>>());
         }
     }
 }
 
-/// A program that has printed nothing yet: the old one's last line is as complete as it will be.
+/// The new program has printed nothing yet, so the last line of the old one is complete.
 #[test]
 fn a_silent_respawned_program_begins_after_the_last_line() {
     let mut pane = Pane::new(10, 3);
@@ -121,7 +121,7 @@ fn a_silent_respawned_program_begins_after_the_last_line() {
     assert_eq!(pane.reported(), "a\nb\nlast\n1\n2\n3\n4\n");
 }
 
-/// Nobody was interrupted.
+/// The old program had ended, so no output is missing.
 #[test]
 fn a_dead_program_that_is_followed_by_another_leaves_no_gap() {
     let mut pane = Pane::new(30, 3);
@@ -139,8 +139,8 @@ fn a_dead_program_that_is_followed_by_another_leaves_no_gap() {
     assert_eq!(pane.reasons(), []);
 }
 
-/// As with looks, tmux's own notice is no line of the program, its last line is; a notice in
-/// the program's own words is a line.
+/// As with polling, tmux's notice is not a line, and the program's last line is reported. A similar
+/// text of the program is a line.
 #[test]
 fn tmux_notice_in_a_dead_pane_is_not_a_line() {
     for (notice, reported) in [
@@ -159,7 +159,7 @@ fn tmux_notice_in_a_dead_pane_is_not_a_line() {
     }
 }
 
-/// The emulator reads a row otherwise than tmux, and the pane was resized.
+/// The emulation of a row differs from tmux, and the pane was resized.
 #[test]
 fn a_line_between_others_is_corrected_through_a_resize() {
     let mut pane = Pane::new(10, 5);
@@ -171,7 +171,7 @@ fn a_line_between_others_is_corrected_through_a_resize() {
     assert_eq!(pane.reasons(), []);
 }
 
-/// tmux drops lines and doubles some when it makes rows anew.
+/// tmux drops and doubles lines when it rewraps rows.
 #[test]
 fn lines_damaged_by_a_resize_are_not_repeated() {
     let damaged: [&[&str]; 3] = [
@@ -194,7 +194,7 @@ fn lines_damaged_by_a_resize_are_not_repeated() {
     }
 }
 
-/// tmux puts the cursor to the top where its line has scrolled off as rows were made anew.
+/// tmux moves the cursor to the top when rewrapped rows push its line off the screen.
 #[test]
 fn a_line_continues_after_tmux_has_moved_the_cursor_to_the_top() {
     for begun in ["", "half a "] {
@@ -215,8 +215,8 @@ fn a_line_continues_after_tmux_has_moved_the_cursor_to_the_top() {
     }
 }
 
-/// Where a program keeps the cursor, no look tells: a status below the lines is drawn in its place
-/// also after a resize. Another program begins without.
+/// No capture contains the saved cursor. A status below the lines is drawn there, also after a resize.
+/// Another program begins without one.
 #[test]
 fn the_saved_cursor_survives_a_resize() {
     let status = b"\x1b8\x1b[Jstatus\r\nmore\x1b8\x1b[J";
@@ -245,8 +245,8 @@ fn the_saved_cursor_survives_a_resize() {
     }
 }
 
-/// A cursor that is kept where the pane has no room any more comes back at its edge; so does one of
-/// the alternate screen, and a background continues.
+/// A saved cursor outside of the smaller pane is restored at its edge, and so is the one of the normal
+/// screen. A background continues.
 #[test]
 fn terminal_state_survives_a_resize() {
     let mut pane = Pane::new(10, 6);
@@ -266,7 +266,7 @@ fn terminal_state_survives_a_resize() {
     assert!(!pane.stream.terminal.pen.background);
 }
 
-/// Behind a full-screen program tmux shows only as much of the rows as the pane is wide.
+/// tmux cuts rows behind a full-screen program at the pane's width.
 #[test]
 fn lines_behind_a_full_screen_program_stay_whole() {
     let mut pane = Pane::new(20, 4);
@@ -289,8 +289,8 @@ fn lines_behind_a_full_screen_program_stay_whole() {
     assert_eq!(pane.lines(), ["one", "a line of some length", "more"]);
 }
 
-/// `send-keys -R` scrolls a screen off and goes to its top, which no byte tells: what the stream has
-/// said beyond tmux's last line is blanked out.
+/// No byte shows that `send-keys -R` scrolls a screen off and moves the cursor to its top. Lines that
+/// the stream has reported beyond tmux's last line are blanked.
 #[test]
 fn lines_that_tmux_does_not_have_are_blanked_out() {
     let mut pane = Pane::new(20, 3);
@@ -307,8 +307,7 @@ fn lines_that_tmux_does_not_have_are_blanked_out() {
     assert_eq!(pane.lines(), ["one", "two", "three", "four"]);
 }
 
-/// Text that was written over is gone from tmux's history, too: a line of which nothing is known stands
-/// where one was said.
+/// An unknown line replaces a reported one, with a possible gap before it.
 #[test]
 fn lines_with_several_explanations_follow_a_gap() {
     let mut pane = Pane::new(20, 3);
@@ -320,7 +319,7 @@ fn lines_with_several_explanations_follow_a_gap() {
     assert_eq!(pane.reasons(), [GapReason::Cleared]);
 }
 
-/// The same where nothing that tmux shows was said.
+/// No line of the capture was reported.
 #[test]
 fn unknown_lines_follow_a_gap() {
     let mut pane = Pane::new(20, 3);
@@ -337,7 +336,7 @@ fn unknown_lines_follow_a_gap() {
     assert_eq!(pane.reasons(), [GapReason::Cleared]);
 }
 
-/// A history that was cleared without a byte: the first lines that tmux has read as they were said.
+/// The history was cleared without a byte. The first lines in tmux have their reported texts.
 #[test]
 fn lines_behind_a_cleared_history_are_found_by_their_texts() {
     let mut pane = Pane::new(20, 3);

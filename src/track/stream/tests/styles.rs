@@ -1,4 +1,4 @@
-//! In which colours lines are said: through all that moves text about, and never another line's.
+//! Tests of the styles of lines through all movements of text.
 
 use proptest::prelude::*;
 
@@ -8,7 +8,7 @@ use crate::event::Styles;
 /// Line, from, to, parameters.
 type Plain = (u32, u32, u32, String);
 
-/// Returns what was said, with the styles that were looked up as it was said.
+/// Returns the lines and revisions that bytes cause, with their styles.
 fn reported(pane: &mut Pane, bytes: &str) -> Vec<(i64, String, Vec<Plain>)> {
     let before = pane.changes.len();
     pane.feed(bytes.as_bytes());
@@ -33,7 +33,7 @@ fn plain(styles: &Styles) -> Vec<Plain> {
         .collect()
 }
 
-/// The runs of the first line of a pane of nine columns, in the end.
+/// Asserts the final text and runs of the first line in a pane of nine columns.
 #[track_caller]
 fn first_line(bytes: &str, text: &str, runs: &[(u32, u32, &str)]) {
     let mut pane = Pane::new(9, 4);
@@ -63,7 +63,7 @@ fn a_line_is_reported_with_its_colours() {
 #[test]
 fn colours_move_with_their_text() {
     first_line("ab\x1b[31mcd\x1b[mef\r\n", "abcdef", &[(2, 4, "31")]);
-    // Written over, in another colour and in none.
+    // Overwritten in another colour and in none.
     first_line(
         "\x1b[31mabcdef\x1b[32m\x1b[3GX\x1b[m\x1b[5GY\r\n",
         "abXdYf",
@@ -101,7 +101,7 @@ fn colours_move_with_their_text() {
         "漢字e\u{301}x",
         &[(1, 4, "31")],
     );
-    // Over the edge of the pane, on the screen and beyond it.
+    // Wrapped, on the screen and scrolled off.
     first_line(
         "1234567\x1b[31m890\x1b[m12\r\n",
         "123456789012",
@@ -112,19 +112,19 @@ fn colours_move_with_their_text() {
         "123456789012",
         &[(7, 10, "31")],
     );
-    // Lines are inserted above it, and it comes back where it was.
+    // A line is inserted above it and deleted again.
     first_line(
         "\x1b[31mab\x1b[m\r\nc\x1b[H\x1b[L\x1b[M\x1b[3H",
         "ab",
         &[(0, 2, "31")],
     );
-    // What ESC 7 kept.
+    // Saved by ESC 7.
     first_line(
         "\x1b[31ma\x1b7\x1b[32mb\x1b8c\x1b[m\r\n",
         "ac",
         &[(0, 2, "31")],
     );
-    // The alternate screen has its own.
+    // The alternate screen has its own style.
     first_line(
         "\x1b[31ma\x1b[?1049h\x1b[44mx\x1b[?1049lb\x1b[m\r\n",
         "ab",
@@ -138,7 +138,7 @@ fn a_line_that_is_written_again_has_its_new_colours() {
     reported(&mut pane, "\x1b[31mone\x1b[m\r\ntwo\r\n");
     let revised = reported(&mut pane, "\x1b[2A\x1b[32mONE\x1b[m\x1b[2B");
     assert_eq!(revised, [(1, "ONE".into(), vec![(0, 0, 3, "32".into())])]);
-    // The text that it had has none any more.
+    // The old text has no styles any more.
     assert!(pane.stream.styles(1, "one\n").is_empty());
     assert!(pane.stream.styles(2, "ONE\n").is_empty());
     let revised = reported(&mut pane, "\x1b[2A\rtwo\x1b[2B");
@@ -175,34 +175,32 @@ fn a_coloured_line_without_an_end_does_not_block_input() {
     assert_eq!(text, 200_000);
 }
 
-/// Programs that write in colours, and what moves text about.
+/// Programs that print in colours and move text.
 fn program() -> impl Strategy<Value = Vec<String>> {
-    let one = prop_oneof![
+    let part = prop_oneof![
         4 => "[a-z ]{1,12}",
         2 => Just("\r\n".to_owned()),
         1 => Just("漢e\u{301}".to_owned()),
         3 => (0_u8..9).prop_map(|n| format!("\x1b[{}m", if n == 8 { 0 } else { 30 + n })),
         1 => (1_u8..12, prop::sample::select(vec!["@", "P", "X", "L", "M", "S", "T", "A", "B", "C", "D", "G", "K", "J", "d"]))
-            .prop_map(|(n, what)| format!("\x1b[{}{what}", if what == "K" || what == "J" { n % 3 } else { n })),
+            .prop_map(|(n, last)| format!("\x1b[{}{last}", if last == "K" || last == "J" { n % 3 } else { n })),
         1 => prop::sample::select(vec!["\x1b7", "\x1b8", "\x1b[4h", "\x1b[4l", "\x1b[2;3r", "\x1b[r", "\x1bM", "\t", "\x08", "\r"]).prop_map(str::to_owned),
     ];
-    prop::collection::vec(one, 0..60)
+    prop::collection::vec(part, 0..60)
 }
 
 proptest! {
-    /// Text and numbers are what they are without the colours, and no run is over another or beyond
-    /// its line.
+    /// Colours do not change texts and numbers, and runs do not overlap or exceed their lines.
     #[test]
     fn colours_change_no_text(program in program()) {
         let is_colour = |part: &String| part.starts_with("\x1b[") && part.ends_with('m');
         let mut styled = Pane::new(9, 4);
         let with = reported(&mut styled, &program.concat());
         let mut bare = Pane::new(9, 4);
-        // In the place of a colour stands one that sets nothing.
+        // A sequence without an effect replaces each colour.
         let program: String = program.iter().map(|part| if is_colour(part) { "\x1b[22m" } else { part }).collect();
         let without = reported(&mut bare, &program);
         let texts = |reported: &[(i64, String, Vec<_>)]| -> Vec<_> {
-            // A blank that is written in a colour is one; without, it may be nothing.
             reported.iter().map(|(line, text, _)| (*line, text.clone())).collect()
         };
         prop_assert!(without.iter().all(|(.., styles)| styles.is_empty()));

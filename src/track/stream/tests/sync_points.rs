@@ -1,4 +1,4 @@
-//! Where a stream begins, and where it is taken up anew.
+//! Tests of sync points: where a stream begins, and where it is resynced.
 
 use super::*;
 use crate::event::Cursor;
@@ -6,7 +6,7 @@ use crate::track::{Difference, TerminalModes};
 
 #[test]
 fn a_stream_continues_within_lines_and_sequences() {
-    // A line whose beginning has scrolled off, a wrap that is due, a sequence that has begun.
+    // A line whose beginning has scrolled off, a pending wrap, and an unfinished sequence.
     let mut sync_point = sync_point(4, &["old", "abcd", "efgh", "ijkl"], 2);
     sync_point.capture.rows[3].wrapped = false;
     sync_point.pending = b"\x1b[3".to_vec();
@@ -15,14 +15,14 @@ fn a_stream_continues_within_lines_and_sequences() {
         now: Duration::ZERO,
         changes: vec![],
     };
-    // The rest of a character whose beginning tmux had.
+    // The rest of the sequence, and of a character whose beginning tmux had.
     pane.feed(b"1m\xa2m\r\nnext\r\n");
     pane.settle();
     assert_eq!(pane.reported(), "abcdefghijklm\nnext\n");
     assert_eq!(pane.lines()[0], "abcdefghijklm");
 }
 
-/// tmux calls a string pending that it has given up, until the next sequence.
+/// tmux reports an abandoned string as pending until the next sequence.
 #[test]
 fn an_abandoned_string_stays_so_through_a_resync() {
     let mut pane = Pane::new(9, 3);
@@ -32,7 +32,7 @@ fn an_abandoned_string_stays_so_through_a_resync() {
     other.capture.cursor = crate::event::Cursor { x: 0, y: 1 };
     other.pending = b"\x1bkfoo".to_vec();
     pane.changes.extend(pane.stream.resync(&other, pane.now));
-    // It counts from where it began.
+    // The five seconds count from the beginning of the string.
     pane.now += Duration::from_secs(1);
     pane.feed(b"two");
     let mut other = sync_point(9, &["one", "two", ""], 0);
@@ -71,7 +71,7 @@ fn modes_and_screens_are_those_of_the_sync_point() {
     assert_eq!(pane.lines(), ["$ vim", "$ exit"]);
 }
 
-/// Where the option `alternate-screen` is off, lines of a full-screen program are lines like others.
+/// With the option `alternate-screen` off, lines of a full-screen program are ordinary lines.
 #[test]
 fn without_an_alternate_screen_all_lines_are_reported() {
     let mut sync_point = empty(20, 5);
@@ -131,7 +131,7 @@ fn tmux_wins_where_screens_differ() {
     assert_eq!(pane.stream.difference(&other.capture), None);
 }
 
-/// `send-keys -R` scrolls the screen off and goes to its top, which no byte tells.
+/// No byte shows that `send-keys -R` scrolls the screen off and moves the cursor to its top.
 #[test]
 fn a_line_that_was_cut_from_outside_is_two_lines() {
     let mut pane = Pane::new(9, 4);
@@ -149,7 +149,8 @@ fn a_line_that_was_cut_from_outside_is_two_lines() {
     assert_eq!(pane.stream.difference(&reset.capture), None);
 }
 
-/// The same after it has scrolled off; the line was shown while it was unfinished, too.
+/// A line that was reset, and that was reported while it was unfinished, is corrected after it has
+/// scrolled off, too.
 #[test]
 fn lines_that_have_scrolled_off_are_corrected() {
     let mut pane = Pane::new(9, 3);
@@ -173,7 +174,7 @@ fn lines_that_have_scrolled_off_are_corrected() {
     assert_eq!(pane.lines(), lines);
 }
 
-/// The lines are found again in rows that were made anew, although they look alike.
+/// Equal lines are found again in rewrapped rows.
 #[test]
 fn a_resize_loses_and_repeats_nothing() {
     let mut pane = Pane::new(10, 4);
@@ -197,8 +198,8 @@ fn a_resize_loses_and_repeats_nothing() {
     assert_eq!(pane.reported(), format!("{line}\n").repeat(20) + "after\n");
 }
 
-/// tmux damages text when it makes rows anew. The stream has all lines: what cannot be found is known,
-/// not said, and numbers continue at the cursor.
+/// tmux damages text when it rewraps rows. The stream has all lines, so unknown ones are not reported,
+/// and numbers continue at the cursor.
 #[test]
 fn lines_not_found_after_a_resize_are_no_gap() {
     let mut pane = Pane::new(10, 3);
@@ -212,7 +213,7 @@ fn lines_not_found_after_a_resize_are_no_gap() {
     assert_eq!(pane.reported(), "one\ntwo\nthree\nentirely\nfour\n");
 }
 
-/// Dropped lines have a count, and those that came since are known: nothing else is missing.
+/// Dropped lines are counted and later ones are known, so there is no other gap.
 #[test]
 fn lines_on_the_screen_after_a_drop_are_known() {
     let mut pane = Pane::new(10, 3);
@@ -224,7 +225,7 @@ fn lines_on_the_screen_after_a_drop_are_known() {
     pane.settle();
     let other = sync_point(10, &["something", "else", "entirely"], 1);
     let changes = pane.stream.resync(&other, pane.now);
-    // Line 8 was begun, and shown.
+    // Line 8 was unfinished, and reported.
     assert_eq!(pane.stream.tracker().cursor_line(), 9);
     assert!(
         !changes
@@ -234,7 +235,7 @@ fn lines_on_the_screen_after_a_drop_are_known() {
     );
 }
 
-/// Lines that are there and were not seen are said: the place is the only one.
+/// Lines that the stream missed are reported, because their position is unambiguous.
 #[test]
 fn missed_lines_are_reported() {
     let mut pane = Pane::new(10, 3);
@@ -248,7 +249,7 @@ fn missed_lines_are_reported() {
     assert_eq!(pane.reported(), "one\ntwo\nthree\nfour\nfive\nsix\n");
 }
 
-/// All that was printed was said, or is counted.
+/// Every printed line is reported, or counted as lost.
 #[test]
 fn dropped_lines_are_counted() {
     let printed: String = (1..=500).map(|n| format!("line {n}\r\n")).collect();

@@ -1,9 +1,9 @@
-//! The effect of a pane's bytes in tmux, case by case: measured on tmux 3.3a.
+//! The effects of a pane's bytes, as measured on tmux 3.3a.
 
 use super::super::ShellMark;
 use super::*;
 
-/// The rows that are shown in the end, and how many have scrolled off.
+/// Asserts the final rows of the screen, and the number of rows that have scrolled off.
 #[track_caller]
 fn shows(width: u32, height: u32, bytes: &str, rows: &[&str], scrolled: i64) {
     let mut pane = Pane::new(width, height);
@@ -57,7 +57,7 @@ fn a_region_scrolls_into_the_history_wherever_it_begins() {
         &["a", "c", "x", "d"],
         0,
     );
-    // What is deleted is gone.
+    // Deleted rows do not go to the history.
     shows(9, 3, "a\r\nb\r\nc\x1b[H\x1b[2M", &["c", "", ""], 0);
 }
 
@@ -65,7 +65,7 @@ fn a_region_scrolls_into_the_history_wherever_it_begins() {
 fn wide_characters_and_marks_are_in_their_places() {
     shows(4, 3, "abc漢d", &["abc", "漢d", ""], 0);
     shows(6, 2, "漢字字\x1b[1;4Hx", &["漢 x字", ""], 0);
-    // One in the first column stays whole.
+    // A wide character in the first column stays whole.
     shows(6, 2, "漢字\x1b[1;2Hx", &["漢x字", ""], 0);
     shows(
         9,
@@ -78,8 +78,8 @@ fn wide_characters_and_marks_are_in_their_places() {
     shows(1, 2, "漢a", &["a", ""], 0);
 }
 
-/// Before 3.4 tmux writes plain text a run at a time, and forgets a joiner where what it has read at
-/// once ends.
+/// Before 3.4, tmux writes plain text in runs, and forgets a joiner at the end of the bytes that it has
+/// read together.
 #[test]
 fn a_joiner_waits_for_what_is_not_plain_text() {
     shows(9, 2, "ab\u{200d}\r\ncd💻e", &["ab", "cd\u{200d}💻e"], 0);
@@ -110,7 +110,7 @@ fn strings_that_are_not_text_are_not_printed() {
     shows(30, 1, "\x1b(0lqk\x1b(B", &["lqk"], 0);
 }
 
-/// tmux waits for five seconds, counted from where the string began.
+/// tmux waits for five seconds from the beginning of the string.
 #[test]
 fn a_string_without_an_end_is_abandoned() {
     for begins in [
@@ -125,10 +125,10 @@ fn a_string_without_an_end_is_abandoned() {
         pane.now += Duration::from_millis(1);
         pane.feed(b"b");
         assert_eq!(shown(&pane), "a  b", "{begins:?}");
-        // Nothing that was set before is left.
+        // Saved cursor and background are reset.
         pane.feed(b"\x1b8c\x1b[K");
         assert_eq!(shown(&pane), "c", "{begins:?}");
-        // One that has ended was none.
+        // A string that has ended does not count.
         pane.feed(b"\x1bkname\x1b\\");
         pane.now += Duration::from_secs(9);
         pane.feed(b"\x1bkna");
@@ -150,7 +150,7 @@ fn sequences_unknown_to_tmux_do_nothing() {
     shows(9, 2, "ab\x1b[2aC\x1b[!p\x1b[5Wd", &["abCd", ""], 0);
     shows(9, 2, "x\x1b[3bz", &["xxxxz", ""], 0);
     shows(4, 2, "x\x1b[99b", &["xxxx", ""], 0);
-    // What it does not know leaves the character to repeat, too.
+    // Unknown sequences keep the character that REP repeats, too.
     for unknown in ["[?9z", "[3 z", "[!p", "#9", "##8", "[2147483648D"] {
         shows(9, 1, &format!("x\x1b{unknown}\x1b[3by"), &["xxxxy"], 0);
     }
@@ -173,7 +173,7 @@ fn numbers_are_taken_as_tmux_takes_them() {
     shows(9, 1, "a\x1b[65537Cb", &["a       b"], 0);
     shows(9, 1, "abcdef\x1b[5:3Dx", &["abcdefx"], 0);
     shows(9, 1, "abc\x1b[1;2:3Hx", &["abcx"], 0);
-    // Where numbers say nothing, whatever they are.
+    // Parameters of sequences that have none are ignored.
     shows(9, 1, "ab\x1b[1:2scd\x1b[3:4ux", &["abxd"], 0);
     shows(9, 1, "abc\x1b[2147483648Dx", &["abcx"], 0);
     shows(9, 1, "abc\x1b[65536Jx", &["abcx"], 0);
@@ -215,7 +215,7 @@ fn lines_end_where_tmux_ends_them() {
     assert!(wrapped("abcdef\x1b[2;2H\x1b[K"));
     assert!(!wrapped("abcdef\r\x1b[K"));
     assert!(!wrapped("abcdef\x1b[H\x1b[2K"));
-    // So does a row of which all cells are deleted; one that keeps any continues.
+    // Deleting all cells of a row ends the line, too; deleting some does not.
     assert!(!wrapped("abcdef\x1b[2;1H\x1b[4P"));
     assert!(!wrapped("abcdef\x1b[H\x1b[9P"));
     assert!(wrapped("abcdef\x1b[H\x1b[3P"));

@@ -1,4 +1,4 @@
-//! Looks that are compared with what was said since stream and tmux last agreed.
+//! Tests of captures compared with the lines reported since the last agreement.
 
 use super::*;
 use crate::track::GapReason;
@@ -18,7 +18,7 @@ fn resync(pane: &mut Pane, sync_point: &SyncPoint) {
     pane.settle();
 }
 
-/// A line feed behind the last column, and text: the line begins with an empty row. In a look that row
+/// After a line feed behind the last column, the line begins with an empty row. In a capture, that row
 /// is the end of the line above.
 #[test]
 fn an_empty_row_at_the_top_moves_no_line() {
@@ -37,8 +37,8 @@ fn an_empty_row_at_the_top_moves_no_line() {
     assert_eq!(pane.lines(), ["one", "abcd", "wxyz"]);
 }
 
-/// `send-keys -R` scrolls the screen off, which no byte tells: the stream writes over lines that tmux
-/// still has. There are more of them then than were ever printed.
+/// No byte shows that `send-keys -R` scrolls the screen off: the stream overwrites lines that tmux still
+/// has. tmux then has more lines than were printed.
 #[test]
 fn more_lines_than_were_printed_keep_their_places() {
     let mut pane = Pane::new(10, 3);
@@ -51,7 +51,7 @@ fn more_lines_than_were_printed_keep_their_places() {
     assert_eq!(gaps(&pane), []);
 }
 
-/// The same where the history had been cleared, so that tmux has the end only of the first line.
+/// `send-keys -R` after the history was cleared, so that tmux has only the end of the first line.
 #[test]
 fn the_end_of_a_line_determines_the_place() {
     let mut pane = Pane::new(4, 2);

@@ -1,14 +1,13 @@
-//! The last agreement of stream and tmux, and the lines reported since: a capture is compared with
-//! them above the screen (pure).
+//! Compares captures above the screen with the lines reported since the last agreement (pure).
 //!
-//! A line that has scrolled off is in tmux's history, and a capture of that depth shows whether its
-//! text is the reported one. Rows of the history keep their positions until it is full, cleared or
-//! made anew. Therefore the number of one line, at the last agreement, yields the numbers of all.
+//! A line that has scrolled off is in tmux's history, and a deep capture shows whether its text is the
+//! reported one. Rows of the history keep their positions until it is full, cleared or rewrapped.
+//! Therefore the number of one line, at the last agreement, determines the numbers of all.
 
 use std::collections::BTreeMap;
 
 use super::agreement::Anchor;
-use super::broken::{is_blank, join_down, join_up, mend_cut, reads};
+use super::broken::{has_text, is_blank, join_down, join_up, mend_cut};
 use super::difference::Difference;
 use super::realign::by_text;
 use super::tracker::StreamTracker;
@@ -17,13 +16,13 @@ use crate::track::capture::Capture;
 use crate::track::lines::Logical;
 use crate::track::normal::Normal;
 
-/// The most rows of the history that are compared: their capture costs the server a millisecond.
+/// The most rows of the history that are compared. Capturing them costs the server a millisecond.
 const ROWS_MAX: i64 = 1000;
 
-/// The rows that a capture contains above the lines printed since, to recognise the position.
+/// The rows above the newly printed lines that a capture contains, to confirm their position.
 const ROWS_ABOVE: i64 = 32;
 
-/// The number of lines that decide whether lines have kept their positions.
+/// The number of first lines that show whether all lines have kept their positions.
 const FIRST_LINES: usize = 3;
 
 /// The lines of a capture, numbered.
@@ -31,13 +30,13 @@ const FIRST_LINES: usize = 3;
 pub(super) struct Numbered {
     pub first: i64,
     pub lines: Vec<Logical>,
-    /// The first lines have their reported texts: a change that no byte shows came after them.
+    /// The first lines have their reported texts, so that changes without a byte came after them.
     pub is_sure: bool,
 }
 
 impl StreamTracker {
-    /// Returns how many rows above the screen a capture must contain to be compared with all lines
-    /// printed since the last one.
+    /// Returns how many rows above the screen a capture must contain for a comparison of all lines
+    /// printed since the last agreement.
     pub fn rows_to_compare(&self) -> u32 {
         let since = match self.agreed.anchor {
             Some(anchor) => self.terminal.grid.scrolled.total() - anchor.scrolled,
@@ -53,8 +52,8 @@ impl StreamTracker {
             .anchor
             .is_some_and(|anchor| anchor.width == capture.width);
         if capture.alternate {
-            // What a full-screen program hides is compared when that has ended. tmux makes its rows anew
-            // then if the width is another one, and no capture shows for which width they were made.
+            // Lines hidden by a full-screen program are compared when it has ended. tmux rewraps their
+            // rows then if the width has changed, and no capture shows the width of hidden rows.
             if !continues {
                 self.agreed.forget();
             }
@@ -62,17 +61,15 @@ impl StreamTracker {
         }
         self.agreed.forget();
         let book = &self.tracker.book;
-        // The lines on the screen were reported, and may still change.
-        let on_screen = book.lines_with_rows();
-        let on_screen = on_screen.filter(|line| line.start + line.rows > 0);
-        let reported = on_screen.filter(|line| line.number < book.next());
+        // Reported lines on the screen may still change.
+        let reported = book.on_screen().filter(|line| line.number < book.next);
         for line in reported {
             self.agreed.bytes += line.text.len() + 1;
             let text = format!("{}\n", line.text);
             self.agreed.reported.push_back((line.number, text));
         }
-        // Reported lines that are blank now, below the text.
-        let blank = (book.next() - book.last_number() - 1).min(i64::from(capture.height));
+        // Reported lines below the last text are blank now.
+        let blank = (book.next - book.last_number() - 1).min(i64::from(capture.height));
         if let Ok(blank) = usize::try_from(blank)
             && blank > 0
         {
@@ -82,28 +79,22 @@ impl StreamTracker {
                 .reported
                 .push_back((book.last_number() + 1, text));
         }
-        let at_top = book
-            .lines_with_rows()
-            .find(|line| line.start + line.rows > 0);
-        // Bytes may have broken a line that reads the same into other rows: tmux's count then. An
-        // empty row at the top may end the line above it in a capture, and not in the stream.
+        // The same line may have other rows in tmux, whose position counts. In a capture, an empty row
+        // at the top may be the end of the line above it.
         let (_, shown) = Normal::of(capture).in_full(capture);
         let whole = shown.iter().skip(usize::from(!capture.is_complete()));
         let in_tmux: Vec<&Logical> = whole.filter(|line| line.end() > 0).take(2).collect();
         let start = |line: &Line| {
             let among = if is_blank(&line.text) { 1 } else { 2 };
             let mut shown = in_tmux.iter().take(among);
-            let shown = shown.find(|shown| reads(&shown.text, &line.text));
+            let shown = shown.find(|shown| has_text(&shown.text, &line.text));
             shown.map_or(line.start, |shown| shown.start)
         };
-        let top = book.lines_with_rows().filter(|line| {
-            let is_on_screen = line.start + line.rows > 0;
-            is_on_screen && !is_blank(&line.text)
-        });
+        let top = book.on_screen().filter(|line| !is_blank(&line.text));
         let top = top.map(|line| (line.number, line.text.clone()));
         self.agreed.top = top.take(FIRST_LINES).collect();
-        self.agreed.anchor = at_top.map(|line| Anchor {
-            // Where tmux has only the end of a line, it is at the top of the history.
+        self.agreed.anchor = book.on_screen().next().map(|line| Anchor {
+            // A line of which tmux has only the end is at the top of the history.
             row: (i64::from(capture.history_size) + start(line)).max(0),
             number: line.number,
             scrolled: self.terminal.grid.scrolled.total(),
@@ -113,7 +104,7 @@ impl StreamTracker {
         });
     }
 
-    /// Returns true if a line of a capture differs from its reported text, also above the screen.
+    /// Returns whether the text of a captured line differs from the reported one, also above the screen.
     pub fn differs_above_screen(&self, capture: &Capture) -> bool {
         if capture.alternate {
             return false;
@@ -125,8 +116,8 @@ impl StreamTracker {
         self.misread(first, &lines).next().is_some()
     }
 
-    /// The lines of a capture and the number of the first of them, where the last agreement yields it.
-    /// A line that may begin above the capture is omitted.
+    /// Numbers the lines of a capture from the last agreement, if possible. A first line that may begin
+    /// above the capture is omitted.
     pub(super) fn numbered(&self, capture: &Capture, mut lines: Vec<Logical>) -> Option<Numbered> {
         let anchor = self.agreed.anchor?;
         if capture.width != anchor.width
@@ -165,41 +156,44 @@ impl StreamTracker {
             }
         };
         let (by_row, by_screen) = (by_row.map(mend), by_screen.map(mend));
-        // In a cleared history the row proves nothing: its first lines are others.
+        // In a cleared history the row proves nothing, and the first lines differ.
         let begins_as = |numbered: &Numbered, texts: &BTreeMap<i64, &str>| {
             let (first, lines) = (numbered.first, &numbered.lines);
             let texts = texts.range(first..);
             let texts = texts.filter(|(_, text)| !is_blank(text));
             let mut pairs = texts.take(FIRST_LINES).map(|(number, text)| {
                 let line = lines.get(usize::try_from(number - first).ok()?)?;
-                // The first of them may have been cut in two.
+                // The first line may have been cut in two.
                 let begins =
                     !is_blank(&line.text) && text.starts_with(line.text.trim_end_matches(' '));
-                Some(reads(&line.text, text) || begins)
+                Some(has_text(&line.text, text) || begins)
             });
             pairs.any(|same| same == Some(true))
         };
-        // Lines that `send-keys -R` scrolls off keep their positions. The stream, which does not see
-        // that, may have overwritten them.
-        let begins_so =
+        // Lines that `send-keys -R` scrolls off keep their positions, but the stream, which does not
+        // notice, may have overwritten them.
+        let begins_as_known =
             |numbered: &Numbered| begins_as(numbered, &known) || begins_as(numbered, &top);
-        // No line is older than those that tmux had at the agreement, so there are more now than the
-        // stream knows of: only `send-keys -R` makes some. Where no row determines the position, the screen
-        // still shows that the two differ.
+        // If the screen's numbers begin before the oldest line at the agreement, tmux has more lines
+        // than the stream: only `send-keys -R` adds some. Without a number by row, the comparison still
+        // shows that stream and tmux differ.
         let is_too_old = |numbered: &Numbered| numbered.first < anchor.oldest_number();
         let has_more = by_row.is_some() && by_screen.as_ref().is_some_and(is_too_old);
         let by_screen = by_screen.filter(|_| !has_more);
         let numbered = match (by_row, by_screen) {
-            (_, Some(screen)) if self.has_less(capture) => Some(screen),
-            (Some(row), Some(screen)) if !begins_so(&row) && begins_so(&screen) => Some(screen),
-            // `send-keys -R` scrolls a screen off, which no byte shows: tmux may have more.
-            (Some(row), None) if !begins_so(&row) && self.has_less(capture) => None,
+            (_, Some(screen)) if self.may_be_cleared(capture) => Some(screen),
+            (Some(row), Some(screen)) if !begins_as_known(&row) && begins_as_known(&screen) => {
+                Some(screen)
+            }
+            // The history may have been cleared, and `send-keys -R`, which no byte shows, may have added
+            // rows since, so the row proves nothing.
+            (Some(row), None) if !begins_as_known(&row) && self.may_be_cleared(capture) => None,
             (Some(row), _) => Some(row),
             (None, screen) => screen,
         };
         let is_sure = |numbered: &Numbered| {
             let mut texts = known.range(numbered.first..);
-            has_more || begins_so(numbered) || texts.all(|(_, text)| is_blank(text))
+            has_more || begins_as_known(numbered) || texts.all(|(_, text)| is_blank(text))
         };
         numbered.map(|numbered| Numbered {
             is_sure: is_sure(&numbered),
@@ -207,7 +201,7 @@ impl StreamTracker {
         })
     }
 
-    /// The same by the texts of the lines alone.
+    /// Numbers the lines of a capture by their texts alone.
     pub(super) fn numbered_by_text(
         &self,
         capture: &Capture,
@@ -234,7 +228,7 @@ impl StreamTracker {
         })
     }
 
-    /// The same where no line has its reported text.
+    /// Numbers the lines of a capture after the last known line, because none has its reported text.
     pub(super) fn numbered_after_last(
         &self,
         capture: &Capture,
@@ -249,7 +243,7 @@ impl StreamTracker {
         })
     }
 
-    /// Returns true if a capture continues from the last agreement, whatever came between.
+    /// Returns whether a capture shows the same program at the same width as the last agreement.
     fn is_compared(&self, capture: &Capture) -> bool {
         let is_same = self
             .agreed
@@ -259,32 +253,33 @@ impl StreamTracker {
         is_same && is_followed && !capture.alternate && capture.dead.is_none()
     }
 
-    /// Returns whether tmux has so much less history than the stream that it may have been cleared.
-    fn has_less(&self, capture: &Capture) -> bool {
+    /// Returns whether tmux's history is more than a screen shorter than the stream's, so that it may
+    /// have been cleared.
+    fn may_be_cleared(&self, capture: &Capture) -> bool {
         let stream = self.terminal.grid.scrolled.history.size;
         capture.history_size + capture.height < stream
     }
 
-    /// The number of the first line, by the row of a line at the last agreement. `None` where
-    /// the history may have been trimmed since, or cleared.
+    /// Returns the number of the first line, from the row of a line at the last agreement. `None` if the
+    /// history may have been trimmed or cleared since.
     fn at_agreed_row(&self, capture: &Capture, anchor: Anchor, lines: &[Logical]) -> Option<i64> {
         let row = anchor.row - i64::from(capture.history_size);
-        // Later output has pushed it up, perhaps beyond the capture.
+        // The row may be above the capture by now.
         let at = lines.iter().position(|line| line.end() > row)?;
         let tmux = i64::from(capture.history_size);
         let room = i64::from(capture.history_limit.saturating_sub(capture.trim_step()));
         let grown = self.terminal.grid.scrolled.total() - anchor.scrolled;
         let is_trimmed = tmux.max(anchor.row + grown + i64::from(capture.height)) >= room;
-        // Cleared by the program, or by a command.
+        // The program or a tmux command may have cleared the history.
         let history = i64::from(self.terminal.grid.scrolled.history.size);
         let is_cleared = history != anchor.history + grown || tmux < anchor.row;
         let is_known = lines[at].start <= row && !is_trimmed && !is_cleared;
         is_known.then(|| anchor.number - at as i64)
     }
 
-    /// One of the lines on the screen and its number, where the screens are the same, whatever the
-    /// history is. It is the last that is not blank: a capture does not show whether empty rows
-    /// belong to the line above.
+    /// Returns the index and the number of a line on the screen, if the screens are equal. It is the
+    /// last line that is not blank, because a capture does not show whether empty rows belong to the
+    /// line above.
     fn same_on_screen(&self, capture: &Capture, lines: &[Logical]) -> Option<(usize, i64)> {
         let same = matches!(
             self.difference(capture),
@@ -294,8 +289,7 @@ impl StreamTracker {
             .iter()
             .rposition(|line| line.end() > 0 && !is_blank(&line.text));
         let at = shown.or_else(|| lines.iter().position(|line| line.end() > 0))?;
-        let on_screen = self.tracker.book.lines_with_rows();
-        let mut on_screen = on_screen.filter(|line| line.start + line.rows > 0);
+        let mut on_screen = self.tracker.book.on_screen();
         let known = match shown {
             Some(_) => on_screen.filter(|line| !is_blank(&line.text)).last(),
             None => on_screen.next(),
@@ -304,7 +298,7 @@ impl StreamTracker {
         (same && !capture.alternate).then_some((at, number))
     }
 
-    /// Returns all held or known lines by number, as last reported.
+    /// Returns all held or known lines by number, with their last texts.
     fn known(&self) -> BTreeMap<i64, &str> {
         self.agreed
             .lines()
@@ -312,8 +306,7 @@ impl StreamTracker {
             .collect()
     }
 
-    /// The lines whose reported text differs and that have scrolled off; known lines on the screen are
-    /// compared elsewhere.
+    /// Returns the captured lines whose text differs from the reported or known one.
     pub(super) fn misread<'a>(
         &'a self,
         first: i64,
@@ -327,7 +320,7 @@ impl StreamTracker {
             .filter(move |line| line.0 < oldest_known);
         reported.chain(known).filter_map(move |(number, reported)| {
             let line = lines.get(usize::try_from(number - first).ok()?)?;
-            (!reads(&line.text, reported)).then_some((number, &*line.text))
+            (!has_text(&line.text, reported)).then_some((number, &*line.text))
         })
     }
 }
