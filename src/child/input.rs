@@ -7,7 +7,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::event::{PollFd, PollFlags};
 use rustix::io::Errno;
 
-/// The most typed bytes that wait for the child: a page of a paste. The rest stays in the terminal.
+/// Maximum number of typed bytes that wait for the child: a page of a paste. The terminal holds the rest.
 const TYPED_BYTES_MAX: usize = 4096;
 
 /// Writes a child's input as fast as the child reads it.

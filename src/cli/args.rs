@@ -1,4 +1,4 @@
-//! The arguments as they are typed: the first of two stages. The second is each subcommand's `Config`.
+//! The arguments as typed: the first of two stages. The second stage is the `Config` of each subcommand.
 
 use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
@@ -9,6 +9,7 @@ use clap_complete::engine::{ArgValueCompleter, CompletionCandidate};
 use super::agent_args::{TypedAgents, TypedStates};
 use super::agent_hooks::TypedHooks;
 use super::chapters;
+use super::command_line::visible_subcommands;
 use super::completers::{self, Shell};
 use super::history_args::{TypedExport, TypedLog, TypedReplay, TypedRuns};
 #[cfg(feature = "kernel")]
@@ -60,14 +61,11 @@ pub(super) struct Args {
     pub command: Command,
 }
 
-/// Offers the chapters of the guide, and the commands.
+/// Offers the chapters of the guide and the commands.
 fn topics(typed: &OsStr) -> Vec<CompletionCandidate> {
     let command = Args::command();
+    let commands = visible_subcommands(&command).map(|command| command.get_name().to_owned());
     let topics = chapters::names().map(str::to_owned);
-    let commands = command
-        .get_subcommands()
-        .filter(|command| !command.is_hide_set());
-    let commands = commands.map(|command| command.get_name().to_owned());
     let mut names: Vec<String> = topics.chain(commands).collect();
     names.sort();
     names.dedup();
@@ -77,8 +75,8 @@ fn topics(typed: &OsStr) -> Vec<CompletionCandidate> {
 /// The heading of [`TypedOptions`].
 pub(super) const GLOBAL: &str = "Global options";
 
-/// Options that several subcommands have; they stand before or after the subcommand. The table in
-/// `command_line` names the subcommands to which an option does not apply.
+/// Options of several subcommands, which may precede or follow the subcommand. The table in `command_line`
+/// names the options that do not apply to a subcommand.
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = GLOBAL)]
 pub(super) struct TypedOptions {
@@ -146,7 +144,7 @@ pub(super) enum Command {
     Stop(TypedStop),
     /// Show who needs you, and what everything is doing
     Status(TypedStatus),
-    /// Show the board and its rows on the whole terminal; td-observe alone does so, too
+    /// Show the board and its rows in a full-screen terminal UI; the default without arguments
     #[cfg(feature = "tui")]
     Tui(Box<TypedTui>),
     /// Start the observer with your login, by systemd
@@ -155,7 +153,7 @@ pub(super) enum Command {
     Runs(TypedRuns),
     /// Print what a run has shown, and follow it
     Log(TypedLog),
-    /// Show a run as it happened, at its own pace or another
+    /// Show a run as it happened, at its original speed or another
     Replay(TypedReplay),
     /// Convert a run to a terminal recording or to text
     Export(TypedExport),
@@ -169,7 +167,7 @@ pub(super) enum Command {
     Man(TypedMan),
     /// Print a chapter of the guide, or the help of a command
     Help(TypedHelp),
-    /// Reads a pane's pipe; started by watch
+    /// Reads the pipe of a pane; started by watch
     #[command(hide = true)]
     Drain(TypedDrain),
 }
@@ -205,7 +203,7 @@ Examples:
                                                 in $PROFILE
 
 Options and subcommands are completed, and so are tmux targets, runs, event
-types and chapters of the guide. Create the script anew after an update.")]
+types and chapters of the guide. Create the script again after an update.")]
 pub(super) struct TypedCompletions {
     /// The shell
     #[arg(value_name = "SHELL", value_enum)]
@@ -218,7 +216,7 @@ Examples:
   td-observe man ~/.local/share/man/man1
   td-observe man /tmp/man && man -l /tmp/man/td-observe-watch.1
 
-The directory is created where it is missing. Each command has its own page.")]
+The directory is created if it is missing. Each command has its own page.")]
 pub(super) struct TypedMan {
     /// The directory
     #[arg(value_name = "DIR", value_hint = ValueHint::DirPath)]

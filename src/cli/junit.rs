@@ -12,7 +12,7 @@ use crate::engine::Engine;
 use crate::face::JunitReport;
 use crate::thread::{self, Handle};
 
-/// The file, which is empty until the end: a report of an earlier run must not be taken for this one's.
+/// The file, which remains empty until the end, so that it never contains the report of an earlier run.
 pub(super) struct JunitFile {
     path: PathBuf,
     file: File,
@@ -35,7 +35,7 @@ impl JunitFile {
         })
     }
 
-    /// Begins to collect; call it before the source is attached.
+    /// Starts to collect events. Call it before the source is attached.
     pub fn collect(self, engine: &Engine) -> Result<Collecting, Failure> {
         let mut events = engine.subscribe_with(SubscribeOptions {
             // Bounded by its bytes.
@@ -46,7 +46,7 @@ impl JunitFile {
             let mut report = JunitReport::default();
             for delivery in events.iter() {
                 match delivery {
-                    // Passing states of a line are followed by their last one.
+                    // The final state of a line follows its intermediate states.
                     Delivery::Event(event) if event.seq.is_none() => {}
                     Delivery::Event(event) => report.push(&event),
                     Delivery::Lagged { missed } => report.lagged(missed),
@@ -59,7 +59,7 @@ impl JunitFile {
 }
 
 impl Collecting {
-    /// Writes the report, once the bus is closed. What was run keeps its exit code whatever comes of this.
+    /// Writes the report, once the bus is closed. A failure does not change the exit code.
     pub fn finish(self, problem: Option<&str>) {
         let JunitFile { path, mut file } = self.to;
         let report = match self.thread.join() {

@@ -1,4 +1,4 @@
-//! `td-observe runs`: what history there is, and removing some of it.
+//! `td-observe runs`: lists the runs in the history, and prunes them.
 
 use std::ffi::OsString;
 use std::process::ExitCode;
@@ -49,13 +49,13 @@ fn list(options: &Options, has_timestamps: bool) -> Result<ExitCode, Failure> {
 }
 
 fn prune(options: &Options, typed: TypedPrune) -> Result<ExitCode, Failure> {
-    let asked = typed.keep_age.is_some() || typed.keep_runs.is_some();
+    let has_other_limit = typed.keep_age.is_some() || typed.keep_runs.is_some();
     let retention = Retention {
         age_max: typed.keep_age,
         runs_max: typed.keep_runs,
         bytes_max: match typed.keep_size {
             Some(limit) => limit.0,
-            None if asked => None,
+            None if has_other_limit => None,
             None => Retention::default().bytes_max,
         },
     };
@@ -71,7 +71,11 @@ fn prune(options: &Options, typed: TypedPrune) -> Result<ExitCode, Failure> {
     } else if options.json {
         lines(&pruned.runs)
     } else {
-        let verb = if typed.dry_run { "would go" } else { "removed" };
+        let verb = if typed.dry_run {
+            "would be removed"
+        } else {
+            "removed"
+        };
         let count = pruned.runs.len();
         let runs = if count == 1 { "run" } else { "runs" };
         table(&pruned.runs, false) + &format!("{count} {runs} {verb}, {}\n", size(bytes))
@@ -88,8 +92,7 @@ fn lines(runs: &[RunSummary]) -> String {
     out
 }
 
-/// The columns of the list, and whether a column has numbers: these are to the right, so that they can be
-/// compared at a glance.
+/// The columns of the list; true for columns of numbers, which are aligned to the right.
 const COLUMNS: [(&str, bool); 9] = [
     ("RUN", false),
     ("KIND", false),
@@ -110,7 +113,7 @@ fn table(runs: &[RunSummary], has_timestamps: bool) -> String {
         return String::new();
     }
     let mut local = LocalTime::of_system();
-    // One word, and still a time that --since takes.
+    // A time without blanks, which --since also accepts.
     let mut time = |ts: Timestamp| {
         let mut text = String::new();
         match has_timestamps {

@@ -1,4 +1,4 @@
-//! Checks of tmux, of the server and of the targets, before anything is observed.
+//! Checks tmux, the server and the targets, before anything is observed.
 
 use std::time::Duration;
 
@@ -7,10 +7,10 @@ use crate::clock::Clock;
 use crate::tmux::{Server, Target};
 use crate::track::TmuxVersion;
 
-/// The time that a server has to answer: a hung server must not keep the program from starting.
+/// The timeout of a server: a hung server must not prevent the program from starting.
 const SOCKET_CHECK: Duration = Duration::from_millis(500);
 
-/// Checks that tmux is installed, before anything starts.
+/// Checks that tmux is installed.
 pub(super) fn check_tmux(server: &Server, clock: &Clock) -> Result<(), Failure> {
     match server.run(["-V"], clock) {
         Ok(_) => Ok(()),
@@ -67,7 +67,7 @@ pub(super) fn check_targets(
         .find(|(target, _)| !target.names_session_of(names.lines()))
     {
         Some((target, why)) => Err(Failure::usage(format!(
-            "the target {:?} is not there and can never come: {why}",
+            "the target {:?} does not exist and can never appear: {why}",
             target.as_str()
         ))),
         None => Ok(()),

@@ -38,7 +38,7 @@ pub(super) enum BaselineMode {
 }
 
 impl WaitedPane {
-    /// Creates a pane with its first capture; returns a match in it, too.
+    /// Creates a pane from its first capture, and returns a match in that capture.
     pub fn new(
         capture: &Capture,
         digest: CaptureDigest,
@@ -47,6 +47,8 @@ impl WaitedPane {
         now: Instant,
     ) -> (Self, Option<LineMatch>) {
         let has_baseline = mode == BaselineMode::Baseline;
+        let screen_rows = &capture.rows[capture.history_rows()..];
+        let screen = screen_rows.iter().map(|row| row.text.as_str());
         let (tracker, mut changes) = match mode {
             BaselineMode::Baseline | BaselineMode::Existing => {
                 (Tracker::baseline(capture), Vec::new())
@@ -83,11 +85,8 @@ impl WaitedPane {
                 let cursor = cursor(&tracker, capture);
                 let mut matcher = Matcher::with_baseline(patterns, &visible, cursor);
                 if capture.alternate {
-                    let screen = &capture.rows[capture.history_rows()..];
-                    matcher.add_baseline_screen(screen.iter().map(|row| row.text.as_str()));
+                    matcher.add_baseline_screen(screen.clone());
                 }
-                let screen = capture.rows[capture.history_rows()..].iter();
-                let screen = screen.map(|row| row.text.as_str());
                 let lines = visible.iter().map(|(_, text)| *text);
                 already_shown = matcher
                     .already_shown(screen.chain(lines))
@@ -130,7 +129,7 @@ impl WaitedPane {
         })
     }
 
-    /// Takes a capture; `is_full` states that no longer one is possible. Returns a match.
+    /// Applies a capture and returns a match. `is_full` states that the capture contains the full history.
     pub fn update(
         &mut self,
         capture: &Capture,
@@ -189,14 +188,14 @@ impl WaitedPane {
         LineMatch::first_of(line_match, turn.first().map(turn_match))
     }
 
-    /// Notes that the pane had not changed since its last capture: its text has settled, and with it perhaps
-    /// the end of a turn.
+    /// Handles a reply that the pane has not changed since its last capture: its text has settled, which may
+    /// complete the end of a turn.
     pub fn unchanged(&mut self, freshness: Freshness) -> Option<LineMatch> {
         let changes = self.tracker.unchanged(freshness.at, freshness.server_bytes);
         self.match_turn(&changes, freshness.at)
     }
 
-    /// Notes that the pane is gone: its last state is final.
+    /// Handles the end of the pane: its last state is final.
     pub fn end(&mut self) -> Option<LineMatch> {
         let changes = self.tracker.end();
         self.match_turn(&changes, Duration::MAX)
@@ -242,15 +241,15 @@ fn is_before_first_line(reason: GapReason) -> bool {
 /// Returns the effect of a gap on line numbers; `None` without an effect.
 fn numbering_after(reason: GapReason) -> Option<Numbering> {
     match reason {
-        // The tracker takes text that it cannot place for known text.
+        // The tracker treats text that it cannot place as known.
         GapReason::Resized => Some(Numbering::Lost),
-        // Some text that the tracker takes for new may have been on the screen before.
+        // Some text that the tracker reports as new may have been on the screen before.
         GapReason::Cleared => Some(Numbering::Restarted),
         _ => None,
     }
 }
 
-/// Returns the cursor's line, with its text where the cursor is at its end: there, input may follow.
+/// Returns the number and the text of the cursor's line. The text is empty on the alternate screen.
 fn cursor<'a>(tracker: &'a Tracker, capture: &Capture) -> (i64, &'a str) {
     let number = tracker.cursor_line();
     let mut lines = tracker.lines().filter(|_| !capture.alternate);
