@@ -60,7 +60,7 @@ pub(crate) struct ProcessGroup {
 }
 
 impl ProcessGroup {
-    /// Starts a child in a group of its own.
+    /// Starts a child in its own group.
     ///
     /// # Errors
     /// `is_missing_program()` when the program does not exist.

@@ -63,8 +63,8 @@ pub(crate) trait ChildListener {
     /// Receives output as it was read. The child is blocked on a full pipe meanwhile.
     fn output(&mut self, stream: OutputStream, bytes: &[u8], now: Instant);
 
-    /// Returns false while there is no room for more of this output: it is not read then, and the child
-    /// blocks when its pipe is full. Asked again within [`ROOM_POLL`].
+    /// Returns false while there is no room for more of this output. The supervisor then does not read it,
+    /// and the child blocks when its pipe is full. Asked again within [`ROOM_POLL`].
     fn has_room(&self, stream: OutputStream) -> bool {
         let _ = stream;
         true

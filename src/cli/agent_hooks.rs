@@ -74,14 +74,13 @@ Example:
 pub(super) fn run(typed: &TypedHooks) -> Result<ExitCode, Failure> {
     match &typed.command {
         TypedHook::Show { agent } if agent == "claude" => {
-            let program = std::env::current_exe().map_err(|error| {
-                Failure::other(format!("cannot find td-observe itself: {error}"))
-            })?;
+            let program = std::env::current_exe()
+                .map_err(|error| Failure::other(format!("cannot find this program: {error}")))?;
             super::output::print(&settings(&program)?)?;
             Ok(ExitCode::SUCCESS)
         }
         TypedHook::Show { agent } => Err(Failure::usage(format!(
-            "hooks show {}: only claude has hooks",
+            "hooks show {}: there are hooks for claude only",
             crate::face::one_line(&agent.to_string_lossy())
         ))),
         TypedHook::Report => {

@@ -25,9 +25,7 @@ pub(super) struct Config {
 
 impl Config {
     pub fn from_typed(typed: TypedAgents) -> Result<Self, Failure> {
-        if typed.execution_id.as_ref().is_some_and(String::is_empty) {
-            return Err(Failure::usage("--execution-id: the id is empty"));
-        }
+        keeping::refuse_empty_id(typed.execution_id.as_deref())?;
         let mut watch = AgentWatch::new().every(typed.poll).stable(typed.stable);
         if typed.places.is_empty() {
             watch = watch.homes(|name| std::env::var_os(name));

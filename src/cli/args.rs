@@ -26,8 +26,8 @@ use super::watch_args::TypedWatch;
 
 const EXAMPLES: &str = "\
 Examples:
-  td-observe tui                      who needs you, and all the rest; td-observe alone
-  td-observe demo                     see it work, on a tmux server of its own
+  td-observe tui                      the terminal UI; also without a subcommand
+  td-observe demo                     see it at work on a private tmux server
   td-observe watch                    all sessions of your tmux server
   td-observe watch build agent:1      one session, and one window of another
   td-observe watch --json | jq .      for programs: one event per line
@@ -35,8 +35,8 @@ Examples:
   td-observe loop --task 'Fix the tests' --agent ./agent --check 'make test'
                                       repeats an agent until the check passes
   td-observe agents tasks/            reports the end of each background agent
-  td-observe runs                     what was observed before
-  td-observe log build --follow       what the session build printed and prints
+  td-observe runs                     the runs in the history
+  td-observe log build --follow       past and new output of the session build
   td-observe replay build --speed 4   the same, four times as fast
   td-observe help streaming           a chapter of the guide
   td-observe help                     all commands and chapters

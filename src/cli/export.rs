@@ -130,21 +130,22 @@ impl Renderer {
 
     /// Appends the end, and reports omitted changes.
     fn finish(&mut self, text: &mut String) {
-        let (count, what) = match self {
+        let (count, note) = match self {
             Self::Text(transcript) => {
                 transcript.finish(text);
-                let what = "changes of earlier lines were too many to be kept: \
-                            they read as first printed";
-                (transcript.unkept(), what)
+                let note = "changes of earlier lines were too many to keep: \
+                            the text has these lines as first printed";
+                (transcript.unkept(), note)
             }
             Self::Cast(cast) => {
                 cast.finish(text);
-                let what = "lines changed after they had left the screen: they read as before";
-                (cast.unreached(), what)
+                let note = "lines changed after they had left the screen: \
+                            the recording has their earlier text";
+                (cast.unreached(), note)
             }
         };
         if count > 0 {
-            super::output::print_message(&format!("{count} {what}"));
+            super::output::print_message(&format!("{count} {note}"));
         }
     }
 }

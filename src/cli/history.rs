@@ -221,12 +221,16 @@ pub(super) fn report_problems(which: &Which, report: &ReadReport) -> ExitCode {
             "the last line is incomplete, because its writer was interrupted",
         );
     }
-    for problem in &report.problems {
+    print_problems(&report.problems)
+}
+
+/// Prints problems of reading the history, and returns the exit code.
+pub(super) fn print_problems(problems: &[Error]) -> ExitCode {
+    for problem in problems {
         super::output::print_message(&format!("{problem:?}"));
     }
-    if report.problems.is_empty() {
-        ExitCode::SUCCESS
-    } else {
-        ExitCode::FAILURE
+    match problems.is_empty() {
+        true => ExitCode::SUCCESS,
+        false => ExitCode::FAILURE,
     }
 }

@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 use crossbeam_channel::{Receiver, Sender, bounded, select_biased};
 
 use super::failure::Failure;
+use super::live;
 use super::on_state::OnState;
 use super::pane_titles::PaneTitles;
 use super::signals::Signals;
@@ -94,9 +95,7 @@ impl Hooks {
         }
         let events = engine.subscribe_with(SubscribeOptions {
             filter: Filter::all().kinds(kinds),
-            // Bounded by its bytes.
-            capacity: Some(usize::MAX),
-            ..Default::default()
+            ..live::everything()
         });
         let (running, stop) = stop_pair();
         let (alive, done) = stop_pair();

@@ -7,7 +7,8 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use super::failure::Failure;
-use crate::bus::{Delivery, SubscribeOptions};
+use super::live;
+use crate::bus::Delivery;
 use crate::engine::Engine;
 use crate::face::JunitReport;
 use crate::thread::{self, Handle};
@@ -37,11 +38,7 @@ impl JunitFile {
 
     /// Starts to collect events. Call it before the source is attached.
     pub fn collect(self, engine: &Engine) -> Result<Collecting, Failure> {
-        let mut events = engine.subscribe_with(SubscribeOptions {
-            // Bounded by its bytes.
-            capacity: Some(usize::MAX),
-            ..Default::default()
-        });
+        let mut events = engine.subscribe_with(live::everything());
         let thread = thread::spawn("td-junit", move || {
             let mut report = JunitReport::default();
             for delivery in events.iter() {

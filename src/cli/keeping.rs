@@ -58,6 +58,14 @@ fn unusable_unless(error: crate::Error, alternative: &str) -> Failure {
     }
 }
 
+/// Refuses an empty id.
+pub(super) fn refuse_empty_id(id: Option<&str>) -> Result<(), Failure> {
+    match id {
+        Some("") => Err(Failure::usage("--execution-id: the id is empty")),
+        _ => Ok(()),
+    }
+}
+
 /// Refuses an id that contains a secret, because it is the name of a directory and part of every event.
 pub(super) fn check_id(rules: &Rules, id: Option<&str>) -> Result<(), Failure> {
     match id.map(|id| (id, rules.text(id))) {

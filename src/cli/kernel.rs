@@ -60,9 +60,7 @@ pub(super) struct Config {
 
 impl Config {
     pub fn from_typed(mut typed: TypedKernel) -> Result<Self, Failure> {
-        if typed.execution_id.as_ref().is_some_and(String::is_empty) {
-            return Err(Failure::usage("--execution-id: the id is empty"));
-        }
+        keeping::refuse_empty_id(typed.execution_id.as_deref())?;
         // `--save NOTEBOOK` names the notebook.
         if typed.file.is_none() && typed.code.is_none() {
             typed.file = typed.save.as_mut().and_then(Option::take);

@@ -47,8 +47,8 @@ pub(super) struct Keys {
 }
 
 impl Keys {
-    /// Starts to read keys. Without a terminal, no key arrives. If the program ends without dropping this value,
-    /// the caller must restore `terminal`.
+    /// Starts to read keys. Without a terminal, no key arrives. If the program ends without dropping this
+    /// value, the caller must restore `terminal`.
     pub fn start(terminal: Terminal) -> Self {
         let mut keys = Self {
             pressed: never(),

@@ -3,15 +3,12 @@
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
-use std::time::Duration;
 
 use super::nearest;
+use super::server_checks::ANSWER_TIMEOUT;
 use super::which_server::WhichServer;
 use crate::clock::Clock;
 use crate::history::DataDir;
-
-/// The timeout of a tmux server. A healthy server answers within a few milliseconds.
-const ANSWER_TIMEOUT: Duration = Duration::from_millis(500);
 
 /// The format of a listed pane. Its last field, the session's name, may contain blanks.
 const FIELDS: &str = "#{window_index} #{pane_index} #{pane_id} #{session_name}";

@@ -81,9 +81,9 @@ pub(super) fn print_one(
     show(engine, options, tree, everything(), clock)
 }
 
-/// Returns options for a lane that is bounded only by its bytes and delivers each event unchanged, with the same
-/// numbers as in the log.
-fn everything() -> SubscribeOptions {
+/// Returns options for a lane that is bounded only by its bytes and delivers each event unchanged, with the
+/// same numbers as in the log.
+pub(super) fn everything() -> SubscribeOptions {
     SubscribeOptions {
         capacity: Some(usize::MAX),
         ..Default::default()

@@ -8,7 +8,8 @@ use regex::Regex;
 
 use crate::event::{Envelope, TdEvent, lines_in};
 
-/// Maximum number of panes and commands whose lines are held. Beyond it, the one with the oldest output is dropped.
+/// Maximum number of panes and commands whose lines are held. Beyond it, the one with the oldest output is
+/// dropped.
 const STREAMS_MAX: usize = 1024;
 
 /// Splits an event into one event for each line.

@@ -12,8 +12,8 @@ use crate::history::{RunDirectory, RunState};
 /// The interval at which the running observer is checked.
 const INTERVAL: Duration = Duration::from_millis(250);
 
-/// The time without an observer after which a line on standard error reports it.
-const PATIENCE: Duration = Duration::from_secs(2);
+/// The time without an observer after which a message reports it.
+const ABSENCE_MAX: Duration = Duration::from_secs(2);
 
 /// The time within which a new observer continues the runs of existing sessions.
 const CONTINUES_WITHIN: Duration = Duration::from_secs(5);
@@ -26,9 +26,7 @@ pub(super) struct Observers {
     /// The pid of the running observer, and the time of its detection.
     running: Option<(u32, Instant)>,
     checked_at: Option<Instant>,
-    /// The time since which a run waits for the next observer.
-    waiting_since: Option<Instant>,
-    has_reported: bool,
+    absence: Absence,
 }
 
 impl Observers {
@@ -38,28 +36,17 @@ impl Observers {
             seen: BTreeSet::new(),
             running: None,
             checked_at: None,
-            waiting_since: None,
-            has_reported: false,
+            absence: Absence::default(),
         }
     }
 
     /// Checks for a running observer at most every [`INTERVAL`]. `is_waiting` states that a run waits for one.
     pub fn check(&mut self, is_waiting: bool, now: Instant) {
-        let since = |at: Instant| now.saturating_duration_since(at);
-        match (is_waiting, self.waiting_since) {
-            (true, None) => self.waiting_since = Some(now),
-            (true, Some(at)) if since(at) >= PATIENCE && !self.has_reported => {
-                self.has_reported = true;
-                print_message("the observer has ended; waiting for another one (td-observe start)");
-            }
-            (true, Some(_)) => {}
-            (false, _) => {
-                self.waiting_since = None;
-                if std::mem::take(&mut self.has_reported) {
-                    print_message("an observer runs again");
-                }
-            }
+        match is_waiting {
+            true => self.absence.begin(now),
+            false => self.absence.end(),
         }
+        let since = |at: Instant| now.saturating_duration_since(at);
         if self.checked_at.is_some_and(|at| since(at) < INTERVAL) {
             return;
         }
@@ -87,6 +74,32 @@ impl Observers {
             Some((pid, _)) if pid == metadata.pid => true,
             Some((_, since)) => now.saturating_duration_since(since) < CONTINUES_WITHIN,
             None => true,
+        }
+    }
+}
+
+/// Reports on standard error that no observer runs, and that one runs again.
+#[derive(Default)]
+pub(super) struct Absence {
+    since: Option<Instant>,
+    has_reported: bool,
+}
+
+impl Absence {
+    /// Records that no observer runs.
+    pub fn begin(&mut self, now: Instant) {
+        let since = *self.since.get_or_insert(now);
+        if now.saturating_duration_since(since) >= ABSENCE_MAX && !self.has_reported {
+            self.has_reported = true;
+            print_message("the observer has ended; waiting for another one (td-observe start)");
+        }
+    }
+
+    /// Records that an observer runs.
+    pub fn end(&mut self) {
+        self.since = None;
+        if std::mem::take(&mut self.has_reported) {
+            print_message("an observer runs again");
         }
     }
 }

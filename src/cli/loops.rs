@@ -77,9 +77,7 @@ pub(super) struct Config {
 
 impl Config {
     pub fn from_typed(typed: TypedLoop, options: &Options) -> Result<Self, Failure> {
-        if typed.execution_id.as_ref().is_some_and(String::is_empty) {
-            return Err(Failure::usage("--execution-id: the id is empty"));
-        }
+        keeping::refuse_empty_id(typed.execution_id.as_deref())?;
         for (option, command) in [("--agent", &typed.agent), ("--check", &typed.check)] {
             if command.as_ref().is_some_and(|text| text.trim().is_empty()) {
                 return Err(Failure::usage(format!("{option}: the command is empty")));
@@ -265,7 +263,7 @@ fn kept(run: &Path, options: &Options) -> Result<(RunDirectory, Settings), Failu
     let settings = metadata.and_then(|mut metadata| metadata.extra.remove(SETTINGS));
     let Some(settings) = settings else {
         return Err(Failure::usage(format!(
-            "the run {name} is not a loop that can be resumed"
+            "there is no loop to resume in the run {name}"
         )));
     };
     let settings = serde_json::from_value(settings).map_err(|error| {

@@ -8,8 +8,8 @@ const GUTTER: &str = "  ";
 /// Minimum width to which a column is cut. A table that is still too wide is shown as records.
 const COLUMN_MIN: usize = 18;
 
-/// Lays out a text for a terminal of this width. Supports the elements that the guide uses: headings, paragraphs,
-/// lists, tables and code.
+/// Lays out a text for a terminal of this width. Supports the elements that the guide uses: headings,
+/// paragraphs, lists, tables and code.
 pub(super) fn laid_out(text: &str, width: usize) -> String {
     let mut out = String::new();
     let mut lines = text.lines().peekable();

@@ -13,9 +13,7 @@ impl Notes {
     pub fn start(engine: &Engine) -> Self {
         Self(engine.subscribe_with(SubscribeOptions {
             filter: Filter::all().kinds([EventKind::Warning, EventKind::Error]),
-            // Bounded by its bytes.
-            capacity: Some(usize::MAX),
-            ..Default::default()
+            ..super::live::everything()
         }))
     }
 

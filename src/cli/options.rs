@@ -76,8 +76,8 @@ impl Options {
         self.home().map(Some)
     }
 
-    /// Returns the data directory, also without a log. The path is absolute, because the background observer and
-    /// faces may run in other directories.
+    /// Returns the data directory, also without a log. The path is absolute, because the background observer
+    /// and faces may run in other directories.
     pub fn home(&self) -> Result<PathBuf, Failure> {
         let path = match &self.data_dir {
             Some(path) => path.clone(),

@@ -1,14 +1,10 @@
 //! Queries the titles of panes, for hooks.
 
-use std::time::Duration;
-
+use super::server_checks::ANSWER_TIMEOUT;
 use crate::clock::Clock;
 use crate::event::PaneId;
 use crate::redact::Rules;
 use crate::tmux::Server;
-
-/// The timeout of a tmux server. A healthy server answers within a few milliseconds.
-const ANSWER_TIMEOUT: Duration = Duration::from_millis(500);
 
 /// Queries a tmux server for titles.
 pub(super) struct PaneTitles {

@@ -82,8 +82,8 @@ pub(super) fn start(
 
 type OutputThread = (Handle<io::Result<()>>, Sender<Vec<u8>>, Stop);
 
-/// Clones an output, to bypass the buffer of the standard library and its lock, which this program's own messages
-/// need.
+/// Clones an output, to bypass the buffer of the standard library and its lock, which this program's own
+/// messages need.
 fn cloned(output: BorrowedFd<'_>) -> Result<OwnedFd, Failure> {
     output
         .try_clone_to_owned()
@@ -181,8 +181,8 @@ impl PassThrough {
 }
 
 impl Passing {
-    /// Waits until everything is written. The wait ends at `deadline`; without a deadline, it ends `grace` after a
-    /// signal. Returns true after an error other than a closed output.
+    /// Waits until everything is written. The wait ends at `deadline`; without a deadline, it ends `grace`
+    /// after a signal. Returns true after an error other than a closed output.
     pub fn finish(
         self,
         deadline: Option<Instant>,

@@ -47,9 +47,7 @@ pub(super) struct Config {
 
 impl Config {
     pub fn from_typed(typed: TypedRun, options: &Options) -> Result<Self, Failure> {
-        if typed.execution_id.as_ref().is_some_and(String::is_empty) {
-            return Err(Failure::usage("--execution-id: the id is empty"));
-        }
+        keeping::refuse_empty_id(typed.execution_id.as_deref())?;
         let mut words = typed.command.into_iter();
         let program = words.next().filter(|program| !program.is_empty());
         let Some(program) = program else {

@@ -6,11 +6,11 @@ use std::process::ExitCode;
 use unicode_width::UnicodeWidthStr;
 
 use super::failure::Failure;
-use super::history::data_dir;
+use super::history::{data_dir, print_problems};
 use super::history_args::{RunsAction, TypedPrune, TypedRuns};
 use super::options::Options;
 use crate::clock::Clock;
-use crate::error::Error;
+
 use crate::face::{LocalTime, one_line, push_line};
 use crate::history::{Retention, RunSummary};
 use crate::timestamp::Timestamp;
@@ -45,7 +45,7 @@ fn list(options: &Options, has_timestamps: bool) -> Result<ExitCode, Failure> {
         table(&list.runs, has_timestamps)
     };
     super::output::print(&text)?;
-    Ok(report_problems(&list.problems))
+    Ok(print_problems(&list.problems))
 }
 
 fn prune(options: &Options, typed: TypedPrune) -> Result<ExitCode, Failure> {
@@ -81,7 +81,7 @@ fn prune(options: &Options, typed: TypedPrune) -> Result<ExitCode, Failure> {
         table(&pruned.runs, false) + &format!("{count} {runs} {verb}, {}\n", size(bytes))
     };
     super::output::print(&text)?;
-    Ok(report_problems(&pruned.problems))
+    Ok(print_problems(&pruned.problems))
 }
 
 fn lines(runs: &[RunSummary]) -> String {
@@ -190,16 +190,6 @@ fn size(bytes: u64) -> String {
         "{value:.digits$}{}",
         units.get(unit).copied().unwrap_or_default()
     )
-}
-
-fn report_problems(problems: &[Error]) -> ExitCode {
-    for problem in problems {
-        super::output::print_message(&format!("{problem:?}"));
-    }
-    match problems.is_empty() {
-        true => ExitCode::SUCCESS,
-        false => ExitCode::FAILURE,
-    }
 }
 
 #[cfg(test)]

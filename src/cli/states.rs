@@ -1,5 +1,5 @@
-//! `td-observe states`: lists the rules for agents' screens, and tries them on a capture. Also selects the rules
-//! for `watch`.
+//! `td-observe states`: lists the rules for agents' screens, and tries them on a capture. Also selects the
+//! rules for `watch`.
 
 use std::ffi::OsStr;
 use std::fs;

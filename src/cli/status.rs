@@ -221,8 +221,8 @@ fn selected(rows: Vec<Row>, targets: &[String]) -> Result<Vec<Row>, Failure> {
     Ok(wanted.map(|(row, _)| row).collect())
 }
 
-/// Returns the names of a row. If there are several servers, the names of its session and its pane also occur with
-/// the server as a prefix.
+/// Returns the names of a row. If there are several servers, the names of its session and its pane also occur
+/// with the server as a prefix.
 fn names((row, server): (&Row, Option<String>)) -> Vec<String> {
     let pane = row.pane.as_ref().map(|pane| pane.as_str().to_owned());
     let mut names: Vec<String> = std::iter::once(row.name.clone()).chain(pane).collect();

@@ -44,8 +44,8 @@ fn meant_by(error: &clap::Error) -> Option<&'static str> {
     found.map(|(_, meant)| *meant)
 }
 
-/// The minimum similarity, from 0 to 1, at which an option is suggested. Most options are long, and clap suggests
-/// any option with common letters.
+/// The minimum similarity, from 0 to 1, at which an option is suggested. Most options are long, and clap
+/// suggests any option with common letters.
 const SIMILAR_OPTION: f64 = 0.85;
 
 /// Returns true if a suggested option is similar to the typed one.
@@ -60,8 +60,8 @@ fn is_similar(meant: &str, error: &clap::Error) -> bool {
     strsim::jaro(&bare(typed), &bare(meant)) > SIMILAR_OPTION
 }
 
-/// Returns the names of the subcommands that are possible where one is missing or unknown. The usage in the error
-/// shows the position.
+/// Returns the names of the subcommands that are possible where one is missing or unknown. The usage in the
+/// error shows the position.
 fn subcommands(error: &clap::Error) -> String {
     let command = command_line::command();
     let full = error.render().to_string();

@@ -1,5 +1,5 @@
-//! `td-observe wait`: waits until a line appears, an agent is in a state, a program ends, a pane falls silent or
-//! a channel is signalled.
+//! `td-observe wait`: waits until a line appears, an agent is in a state, a program ends, a pane falls silent
+//! or a channel is signalled.
 
 use std::process::ExitCode;
 

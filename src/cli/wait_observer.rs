@@ -1,8 +1,8 @@
 //! `wait --state` with the states of a running observer, so that no pane is watched twice.
 //!
-//! `td-wait-ask` requests a state from the observer's API and blocks until the API answers, for at most 100 ms
-//! after the end of the wait. If the observer ends first, the thread watches the panes itself. The present state
-//! of an agent counts, so no state is missed in between.
+//! `td-wait-ask` requests a state from the observer's API and blocks until the API answers, for at most 100
+//! ms after the end of the wait. If the observer ends first, the thread watches the panes itself. The present
+//! state of an agent counts, so no state is missed in between.
 
 use std::path::PathBuf;
 
@@ -32,8 +32,8 @@ pub(super) struct ObserverOfStates {
 }
 
 impl ObserverOfStates {
-    /// Returns the observer of the server. `None` if its answers might differ from a watch by this program: with
-    /// a text to send, with the user's own rules for screens, or without redaction.
+    /// Returns the observer of the server. `None` if its answers might differ from a watch by this program:
+    /// with a text to send, with the user's own rules for screens, or without redaction.
     pub fn of(
         options: &Options,
         typed: &TypedWait,

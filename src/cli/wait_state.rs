@@ -8,7 +8,7 @@ use crossbeam_channel::{Receiver, Sender, bounded, select_biased};
 
 use super::failure::Failure;
 use crate::agent::StateRules;
-use crate::bus::{Delivery, RecvTimeoutError, SubscribeOptions, Subscription};
+use crate::bus::{Delivery, RecvTimeoutError, Subscription};
 use crate::clock::Clock;
 use crate::engine::{Builder, Engine};
 use crate::event::{AgentState, TdEvent};
@@ -43,8 +43,8 @@ pub(super) struct StateWatch {
 }
 
 impl StateWatch {
-    /// Starts the watch. If a text will be sent, waits first until the present state is known, or is unlikely to
-    /// exist. Returns `None` after a stop.
+    /// Starts the watch. If a text will be sent, waits first until the present state is known, or is unlikely
+    /// to exist. Returns `None` after a stop.
     pub fn start(
         server: &Server,
         target: &Target,
@@ -53,11 +53,7 @@ impl StateWatch {
         clock: &Clock,
     ) -> Result<Option<Self>, Failure> {
         let mut engine = Builder::new().redact(condition.redact.clone()).start()?;
-        let events = engine.subscribe_with(SubscribeOptions {
-            // Bounded by its bytes.
-            capacity: Some(usize::MAX),
-            ..Default::default()
-        });
+        let events = engine.subscribe_with(super::live::everything());
         let watch = Watch::new(server.clone())
             .target(target.clone())
             .states(condition.rules.clone())

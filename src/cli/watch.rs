@@ -58,9 +58,7 @@ impl Config {
             .iter()
             .map(|text| Target::parse(text))
             .collect::<Result<_, _>>();
-        if typed.execution_id.as_ref().is_some_and(String::is_empty) {
-            return Err(Failure::usage("--execution-id: the id is empty"));
-        }
+        keeping::refuse_empty_id(typed.execution_id.as_deref())?;
         let is_ai = typed.mode == Mode::Ai;
         for (option, is_given) in [
             ("--marker", !typed.marker.is_empty()),

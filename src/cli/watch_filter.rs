@@ -2,15 +2,12 @@
 
 use std::collections::HashMap;
 use std::path::PathBuf;
-use std::time::Duration;
 
+use super::server_checks::ANSWER_TIMEOUT;
 use crate::clock::Clock;
 use crate::event::{Envelope, PaneId, TdEvent};
 use crate::history::DataDir;
 use crate::tmux::{Listing, Server, Target};
-
-/// The timeout of the tmux server for a listing of its panes.
-const ANSWER_TIMEOUT: Duration = Duration::from_millis(500);
 
 /// Selects the events of the targets.
 pub(super) struct EventFilter {
@@ -37,7 +34,8 @@ enum TargetPanes {
     Unknown,
     /// All panes of the session with this name.
     Session(String),
-    /// These panes, until they are closed. As without an observer, later panes of the same window are not included.
+    /// These panes, until they are closed. As without an observer, later panes of the same window are not
+    /// included.
     Fixed(Vec<PaneId>),
     Ended,
 }

@@ -9,6 +9,7 @@ use crossbeam_channel::{bounded, never, select_biased};
 
 use super::failure::Failure;
 use super::live;
+use super::log_observers::Absence;
 use super::observer::{self, Announcement};
 use super::options::Options;
 use super::output::print_message;
@@ -25,9 +26,6 @@ use crate::tmux::Target;
 
 /// The pause between two attempts to reach the observer.
 const RETRY: Duration = Duration::from_millis(100);
-
-/// The time without an observer after which a line on standard error reports it.
-const PATIENCE: Duration = Duration::from_secs(2);
 
 /// The interval at which the printer checks whether it must end.
 const CHECK: Duration = Duration::from_millis(200);
@@ -73,8 +71,7 @@ pub(super) fn run(
         data,
         pending: VecDeque::new(),
         has_context: false,
-        gone_since: None,
-        has_reported: false,
+        absence: Absence::default(),
         stop,
         _end: end,
         clock: clock.clone(),
@@ -100,8 +97,7 @@ struct ObserverEvents {
     pending: VecDeque<Delivery>,
     /// The sessions and panes that existed at the start have been queued.
     has_context: bool,
-    gone_since: Option<Instant>,
-    has_reported: bool,
+    absence: Absence,
     stop: Stop,
     /// Closed with the printer.
     _end: crossbeam_channel::Sender<()>,
@@ -136,13 +132,13 @@ impl ObserverEvents {
             match self.reader.next(until) {
                 Ok(Streamed::Missed(missed)) => return Ok(Delivery::Lagged { missed }),
                 Ok(Streamed::Event(envelope)) => {
-                    self.reached();
+                    self.absence.end();
                     if self.filter.selects(&envelope) {
                         return Ok(Delivery::Event((*envelope).into()));
                     }
                 }
                 Err(NoItem::Timeout) => {
-                    self.reached();
+                    self.absence.end();
                     if !self.has_context {
                         self.has_context = true;
                         self.queue_context();
@@ -192,21 +188,9 @@ impl ObserverEvents {
         }
     }
 
-    fn reached(&mut self) {
-        self.gone_since = None;
-        if std::mem::take(&mut self.has_reported) {
-            print_message("an observer runs again");
-        }
-    }
-
     /// Searches for the next observer after the previous one has ended.
     fn find_another(&mut self) {
-        let now = self.clock.now();
-        let since = *self.gone_since.get_or_insert(now);
-        if now.saturating_duration_since(since) >= PATIENCE && !self.has_reported {
-            self.has_reported = true;
-            print_message("the observer has ended; waiting for another one (td-observe start)");
-        }
+        self.absence.begin(self.clock.now());
         if let Ok(Some(known)) = observer::running(self.data.path()) {
             self.reader.move_to(&known.socket);
         }

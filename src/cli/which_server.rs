@@ -74,8 +74,8 @@ fn set(name: &str) -> Option<OsString> {
     std::env::var_os(name).filter(|value| !value.is_empty())
 }
 
-/// Returns the socket in the value of `TMUX`, which consists of a path, a pid and a session. The path may contain
-/// commas.
+/// Returns the socket in the value of `TMUX`, which consists of a path, a pid and a session. The path may
+/// contain commas.
 fn socket_of(tmux: &str) -> &Path {
     Path::new(tmux.rsplitn(3, ',').last().unwrap_or(tmux))
 }

@@ -8,8 +8,8 @@ use crate::event::{Envelope, LogGapRange};
 use crate::history::{Follower, Query, RunDirectory};
 use crate::thread::park;
 
-/// The time to wait for the log to contain what was delivered live, while it makes no progress; a
-/// longer pause means a stalled disk.
+/// The time to wait for the log to contain live events while it makes no progress; a longer pause
+/// means that the disk is stalled.
 const LOG_PATIENCE: Duration = Duration::from_secs(5);
 /// The interval of these checks; the writer is a few milliseconds behind.
 const LOG_PAUSE: Duration = Duration::from_millis(2);

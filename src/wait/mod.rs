@@ -1,6 +1,6 @@
 //! Waiting for a line, an agent's turn, a program's end, a silence or a tmux channel.
 //!
-//! A wait captures the panes of its target itself, with a tracker of its own, so neither a lossy lane nor a
+//! A wait captures the panes of its target itself, with its own tracker, so neither a lossy lane nor a
 //! throttle can hide a line. The content at the first capture is the baseline, which does not match. Lines
 //! that scroll away between two captures match like others; otherwise the wait reports that lines were lost.
 //!

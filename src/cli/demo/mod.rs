@@ -55,8 +55,8 @@ impl Config {
 /// Returns true if the demo shows the terminal UI.
 #[cfg(feature = "tui")]
 pub(super) fn has_ui(options: &Options, typed: &TypedDemo) -> bool {
-    let wants_lines = typed.plain || options.json || options.quiet || options.no_log;
-    !wants_lines && super::tui::has_terminal()
+    let prints_lines = typed.plain || options.json || options.quiet || options.no_log;
+    !prints_lines && super::tui::has_terminal()
 }
 
 /// Shows the demo in the terminal UI until the user quits.

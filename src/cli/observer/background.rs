@@ -124,9 +124,9 @@ pub(in crate::cli) fn stop(options: &Options) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Returns the variable that limits the observer's memory, unless the user sets it. glibc gives each thread its
-/// own arena. Events are freed by other threads than those that allocate them, so free memory would accumulate in
-/// all arenas.
+/// Returns the variable that limits the observer's memory, unless the user sets it. glibc gives each thread
+/// its own arena. Events are freed by other threads than those that allocate them, so free memory would
+/// accumulate in all arenas.
 fn memory_env() -> Vec<(OsString, OsString)> {
     let (name, value) = MEMORY_ENV;
     let is_set = std::env::var_os(name).is_some();

@@ -15,13 +15,13 @@ use crate::api::{
     Hub, ObservedServer, Others, Panes, Routes, Server as ApiServer, Slots, Unobserved,
     board_of_history, socket_path, summary_of,
 };
-use crate::bus::SubscribeOptions;
+
 use crate::cli::failure::Failure;
 use crate::cli::options::Options;
 use crate::cli::server_checks::{check_socket, check_tmux};
 use crate::cli::signals::Signals;
 use crate::cli::watch_args::SourceKind;
-use crate::cli::{descriptors, keeping, output, report};
+use crate::cli::{descriptors, keeping, live, output, report};
 use crate::clock::Clock;
 use crate::engine::Engine;
 use crate::history::DataDir;
@@ -87,11 +87,7 @@ fn observe(
     let data = DataDir::new(options.home()?);
     let (board, numbers) =
         board_of_history(&data, states.clone(), Unobserved::Ended, clock.wall())?;
-    let everything = SubscribeOptions {
-        capacity: Some(usize::MAX),
-        ..Default::default()
-    };
-    let events = engine.subscribe_with(everything);
+    let events = engine.subscribe_with(live::everything());
     let (hub, hub_thread) = Hub::start(events, board, &numbers, data.clone(), clock.clone())?;
     let mut observer = Observer {
         engine,
@@ -182,7 +178,8 @@ impl Observer {
             lock.announce(&announcement)?;
             super::notify::notify("READY=1");
             if let Err(error) = report_ready(&announcement) {
-                // The terminal or the process that started the observer may be gone, but the observer continues.
+                // The terminal or the process that started the observer may be gone, but the observer
+                // continues.
                 log::warn!("{}", error.text());
             }
         }
@@ -239,7 +236,7 @@ impl Observer {
             }
         }
         drop(self.lock);
-        crate::cli::live::code(report::print(&ended))
+        live::code(report::print(&ended))
     }
 }
 
