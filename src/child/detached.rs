@@ -14,7 +14,7 @@ use super::group::cannot_start;
 use crate::clock::Clock;
 use crate::error::{Error, Result};
 
-/// The longest line that a process reports when it is ready.
+/// Maximum length of the line that a process prints when it is ready.
 const LINE_BYTES_MAX: usize = 4096;
 
 /// A program to start in the background.
@@ -28,8 +28,9 @@ pub(crate) struct DetachedStart {
     pub log: PathBuf,
 }
 
-/// Starts a process without standard input, and returns the first line of its standard output, which it
-/// writes when it is ready; an empty one if it ends before, or the time is up. The process continues after that.
+/// Starts a process without standard input, and returns the first line of its standard output, which the
+/// process writes when it is ready. Returns an empty string if the process ends first or `time` is over.
+/// The process continues to run.
 ///
 /// # Errors
 /// If the program cannot be started, or the log cannot be opened.
@@ -68,7 +69,7 @@ pub(crate) fn start_detached(
         }
     }
     if line.is_empty() {
-        // It has ended, or it hangs and is left: only the first is reaped.
+        // Reaps the process if it has ended. A process that hangs is left running.
         let _ = child.try_wait();
     }
     Ok(String::from_utf8_lossy(&line).trim_end().to_owned())

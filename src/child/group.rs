@@ -1,7 +1,7 @@
 //! A child and the process group that it leads: started, signalled, waited for, killed and reaped.
 //!
-//! The number of a child belongs to no other process until the child is reaped. Its end is therefore
-//! detected without reaping it, and it is reaped when its group gets no more signals.
+//! No other process gets the pid of a child before the child is reaped. The group therefore detects the
+//! child's end without reaping it, and reaps it once no more signals are sent.
 
 use std::ffi::OsStr;
 use std::io::{self, ErrorKind};
@@ -24,10 +24,10 @@ use crate::clock::Clock;
 use crate::error::{Error, Result};
 
 /// The time in which a killed child must become reapable. `SIGKILL` takes effect at once, except in an
-/// uninterruptible wait for a device, which must not block the observer, too.
+/// uninterruptible wait for a device, which must not also block the observer.
 pub(super) const REAP_GRACE: Duration = Duration::from_secs(1);
 
-/// The poll interval of the end of a child where the system has no descriptor for it.
+/// The interval at which the end of a child is polled where the system has no pidfd.
 const EXIT_POLL: Duration = Duration::from_millis(10);
 
 /// Kills a process group from any thread, while the group is known to exist.
@@ -43,7 +43,7 @@ impl KillHandle {
     }
 
     fn lock(&self) -> MutexGuard<'_, Option<Pid>> {
-        // It is set in one step: a panic elsewhere leaves nothing half done.
+        // The value is set in one step, so a panic elsewhere cannot leave it inconsistent.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -60,7 +60,7 @@ pub(crate) struct ProcessGroup {
 }
 
 impl ProcessGroup {
-    /// Starts a child in a group of its own.
+    /// Starts a child in its own group.
     ///
     /// # Errors
     /// `is_missing_program()` when the program does not exist.
@@ -96,13 +96,13 @@ impl ProcessGroup {
         &mut self.child
     }
 
-    /// Returns the number of the child and of its group.
+    /// Returns the pid of the child, which is also the ID of its group.
     pub(crate) fn pid(&self) -> Option<Pid> {
         i32::try_from(self.child.id()).ok().and_then(Pid::from_raw)
     }
 
-    /// Sends a signal to the whole group. After the child was reaped, the number belongs to the group
-    /// only while the group has members.
+    /// Sends a signal to the whole group. After the child is reaped, the ID belongs to the group only
+    /// while the group has members.
     pub(crate) fn signal(&self, signal: Signal) {
         if let Some(pid) = self.pid()
             && (self.status.is_none() || self.has_members())
@@ -113,7 +113,7 @@ impl ProcessGroup {
     }
 
     /// Returns true while the group has a member that is not a zombie. Where no process reaps orphans, as
-    /// in many containers, zombies stay for ever.
+    /// in many containers, zombies remain forever.
     pub(crate) fn has_members(&self) -> bool {
         let Some(group) = self.pid() else {
             return false;
@@ -151,12 +151,12 @@ impl ProcessGroup {
 
     /// Reaps the child if it has ended, and returns its status.
     pub(crate) fn try_wait(&mut self) -> io::Result<Option<ExitStatus>> {
-        // The lock keeps a kill from using the number while it becomes free.
+        // The lock prevents a kill while the ID becomes free.
         let mut group = self.kill_handle.lock();
         if self.status.is_none() {
             self.status = self.child.try_wait()?;
         }
-        // The number is in use while the group has members.
+        // The ID remains in use while the group has members.
         if self.status.is_some() && group.is_some() && !self.has_members() {
             *group = None;
         }
@@ -199,7 +199,7 @@ impl ProcessGroup {
         Some(PollFd::new(exit, PollFlags::IN))
     }
 
-    /// Shortens a wait so that the child's end is noticed without a descriptor, too.
+    /// Shortens a wait so that the child's end is also noticed without a pidfd.
     pub(super) fn cap_wait(&self, wait: Duration) -> Duration {
         match self.exit {
             Some(_) => wait,
@@ -231,7 +231,7 @@ pub(super) fn poll_for(fds: &mut [PollFd<'_>], wait: Duration) -> io::Result<()>
 #[cfg(target_os = "linux")]
 fn exit_descriptor(child: &Child) -> Option<OwnedFd> {
     let pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw)?;
-    // Kernels before 5.3 have no pidfd; the end is polled for then.
+    // Kernels before 5.3 have no pidfd; the end is then polled.
     rustix::process::pidfd_open(pid, rustix::process::PidfdFlags::empty()).ok()
 }
 
@@ -287,7 +287,7 @@ mod tests {
         let leader = Pid::from_raw(i32::try_from(group.child().id()).unwrap()).unwrap();
         let clock = Clock::system();
         group.kill_and_reap();
-        // Init reaps an orphan a moment later; until then the orphan counts as a member.
+        // Init reaps an orphan shortly afterwards; until then the orphan counts as a member.
         let ceiling = clock.now() + Duration::from_secs(10);
         while rustix::process::test_kill_process_group(leader).is_ok() {
             assert!(

@@ -1,4 +1,4 @@
-//! The input of a child: bytes that are known from the start, or what is typed at a terminal.
+//! The input of a child: bytes that are known from the start, or typed at a terminal.
 
 use std::borrow::Cow;
 use std::io;
@@ -7,7 +7,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::event::{PollFd, PollFlags};
 use rustix::io::Errno;
 
-/// The most typed bytes that wait for the child: a page of a paste. The rest stays in the terminal.
+/// Maximum number of typed bytes that wait for the child: a page of a paste. The terminal holds the rest.
 const TYPED_BYTES_MAX: usize = 4096;
 
 /// Writes a child's input as fast as the child reads it.
@@ -48,7 +48,7 @@ impl<'a> ChildInput<'a> {
         })
     }
 
-    /// Passes what is typed at `terminal` to the child's terminal, byte by byte.
+    /// Passes bytes typed at `terminal` on to the child's terminal.
     pub(crate) fn typed(terminal: BorrowedFd<'a>, child: OwnedFd) -> Self {
         Self {
             terminal: Some(terminal),
@@ -91,7 +91,7 @@ impl<'a> ChildInput<'a> {
         Ok(())
     }
 
-    /// Reads what was typed; returns false when there is nothing to write.
+    /// Reads typed bytes; returns false when there is nothing to write.
     fn read_terminal(&mut self) -> bool {
         let Some(terminal) = self.terminal else {
             return false;

@@ -63,15 +63,15 @@ pub(crate) trait ChildListener {
     /// Receives output as it was read. The child is blocked on a full pipe meanwhile.
     fn output(&mut self, stream: OutputStream, bytes: &[u8], now: Instant);
 
-    /// Returns false while there is no room for more of this output: it is not read then, and the child
-    /// blocks when its pipe is full. Asked again within [`ROOM_POLL`].
+    /// Returns false while there is no room for more of this output. The supervisor then does not read it,
+    /// and the child blocks when its pipe is full. Asked again within [`ROOM_POLL`].
     fn has_room(&self, stream: OutputStream) -> bool {
         let _ = stream;
         true
     }
 
-    /// Returns true when this output has no reader any more: its pipe is closed, as without this program in
-    /// between. Asked at least every [`CHANNEL_POLL`].
+    /// Returns true when this output no longer has a reader. The supervisor then closes the pipe, so that
+    /// the child gets `SIGPIPE`. Asked at least every [`CHANNEL_POLL`].
     fn is_closed(&mut self, stream: OutputStream) -> bool {
         let _ = stream;
         false
@@ -98,7 +98,7 @@ pub(crate) struct Limits<'a> {
     pub deadline: Option<Instant>,
     /// The time between the termination of the group and its kill. With zero it is killed at once.
     pub grace: Duration,
-    /// The same where `stop` is the reason.
+    /// The grace period when `stop` is the reason.
     pub stop_grace: Duration,
     /// The time for which silent pipes that another process still holds are read after the child's end.
     pub linger: Duration,
@@ -235,7 +235,7 @@ impl<'a> Supervisor<'a> {
         Ok(total)
     }
 
-    /// Checks everything that does not wake the thread, and terminates the group where that asks for it.
+    /// Checks the sources that cannot wake the thread, and terminates the group when one of them requests it.
     fn poll_channels(&mut self, now: Instant, listener: &mut impl ChildListener) -> io::Result<()> {
         let is_overdue = self.limits.deadline.is_some_and(|deadline| now >= deadline);
         let polled_at = self.channels_polled_at;
@@ -318,19 +318,19 @@ impl<'a> Supervisor<'a> {
     }
 
     /// Returns true when the rest of the output of a child that ended by itself waits for a slow listener.
-    /// A request to end, which came too late for the child, ends this wait.
+    /// A request to end that arrives after the child's end ends this wait.
     fn waits_for_room(&mut self, listener: &impl ChildListener) -> bool {
         let has_room = OutputStream::ALL.map(|stream| listener.has_room(stream));
-        let is_wanted = self.cause == ExitCause::Exited && self.is_blocked(has_room);
-        if is_wanted && (is_stopped(self.limits.stop) || self.limits.signals.try_recv().is_ok()) {
+        let waits = self.cause == ExitCause::Exited && self.is_blocked(has_room);
+        if waits && (is_stopped(self.limits.stop) || self.limits.signals.try_recv().is_ok()) {
             self.cause = ExitCause::Terminated;
             return false;
         }
-        if is_wanted {
-            // What is left in the pipe is read when there is room, as if the child had just ended.
+        if waits {
+            // The rest of the pipe is read when there is room, as if the child had just ended.
             self.ended_at = Some(self.clock.now());
         }
-        is_wanted
+        waits
     }
 
     fn is_output_held(&self) -> bool {

@@ -1,11 +1,11 @@
-//! Refuses to start where the address space is limited so much that an allocation would abort the program.
+//! Refuses to start when the address space is so limited that an allocation might abort the program.
 
 use rustix::process::{Resource, getrlimit};
 
 use super::failure::Failure;
 
-/// The least address space, in bytes. Measured on Linux: a `watch` of one pane needs some 60 MiB, and
-/// reading a history with a line of the largest size some 160 MiB.
+/// Minimum address space in bytes. Measured on Linux: a `watch` of one pane needs about 60 MiB, and reading a
+/// history with a line of maximum size about 160 MiB.
 const BYTES_MIN: u64 = 192 << 20;
 
 /// Checks the limit, which shells set with `ulimit -v`.

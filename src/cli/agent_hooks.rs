@@ -1,4 +1,4 @@
-//! `td-observe hooks`: the settings that let an agent report to us, and what its hooks run.
+//! `td-observe hooks`: prints the settings with which an agent reports to td-observe, and runs its hooks.
 
 use std::ffi::{OsStr, OsString};
 use std::io::{IsTerminal, Read};
@@ -16,14 +16,14 @@ use super::failure::Failure;
 use crate::clock::Clock;
 use crate::observe::HookFiles;
 
-/// Maximum size of a hook's input, which contains a tool's answer of perhaps megabytes; the rest is read and
+/// Maximum size of a hook's input, which may contain a tool's result of megabytes. Further input is read and
 /// ignored.
 const INPUT_BYTES_MAX: usize = 16 * 1024 * 1024;
 
-/// The longest wait for the input of a hook.
+/// Maximum time to wait for the input of a hook.
 const INPUT_WAIT: Duration = Duration::from_secs(2);
 
-/// The events that show a state; true for those of tools, which settings match by name.
+/// The events that show a state; true for events of tools, which the settings match by the tool's name.
 const EVENTS: [(&str, bool); 10] = [
     ("SessionStart", false),
     ("UserPromptSubmit", false),
@@ -70,12 +70,12 @@ Example:
     Report,
 }
 
-/// Shows settings, or takes a report.
+/// Prints settings, or handles the report of a hook.
 pub(super) fn run(typed: &TypedHooks) -> Result<ExitCode, Failure> {
     match &typed.command {
         TypedHook::Show { agent } if agent == "claude" => {
             let program = std::env::current_exe()
-                .map_err(|error| Failure::other(format!("cannot find the own program: {error}")))?;
+                .map_err(|error| Failure::other(format!("cannot find this program: {error}")))?;
             super::output::print(&settings(&program)?)?;
             Ok(ExitCode::SUCCESS)
         }
@@ -107,17 +107,17 @@ fn settings(program: &Path) -> Result<String, Failure> {
     Ok(text + "\n")
 }
 
-/// Returns the hook's command, which never fails and prints nothing: Claude Code takes exit code 2 for a veto, and
-/// the program may have been removed, or replaced by a version that has no such subcommand.
+/// Returns the hook's command, which never fails and prints nothing. Claude Code treats exit code 2 as a veto,
+/// and the program may have been removed, or replaced by a version without this subcommand.
 fn command(program: &OsStr) -> Result<String, Failure> {
     let path = program
         .to_str()
-        .ok_or_else(|| Failure::other(format!("the path {program:?} is no UTF-8")))?;
+        .ok_or_else(|| Failure::other(format!("the path {program:?} is not UTF-8")))?;
     let quoted = path.replace('\'', r"'\''");
     Ok(format!("'{quoted}' hooks report >/dev/null 2>&1 || true"))
 }
 
-/// Reads the hook's input, and prints nothing: a hook must never disturb the agent.
+/// Stores the hook's input and prints nothing, because a hook must never disturb the agent.
 fn report() {
     let clock = Clock::system();
     let now = clock.wall();
@@ -127,14 +127,14 @@ fn report() {
     };
     let files = HookFiles::of(|name| std::env::var_os(name));
     if let Err(error) = files.report(&input, now) {
-        log::debug!("what the hook reports cannot be kept: {error}");
+        log::debug!("the hook's report cannot be stored: {error}");
     }
 }
 
-/// Standard input up to its end, but no longer than a hook may take.
+/// Reads standard input to its end, for at most [`INPUT_WAIT`].
 fn input(clock: &Clock) -> std::io::Result<Vec<u8>> {
     let mut stdin = std::io::stdin();
-    let (mut input, mut piece) = (Vec::new(), vec![0; 64 * 1024]);
+    let (mut input, mut chunk) = (Vec::new(), vec![0; 64 * 1024]);
     if stdin.is_terminal() {
         return Ok(input);
     }
@@ -149,11 +149,11 @@ fn input(clock: &Clock) -> std::io::Result<Vec<u8>> {
             Err(rustix::io::Errno::INTR) => continue,
             Err(error) => return Err(error.into()),
         }
-        match stdin.read(&mut piece)? {
+        match stdin.read(&mut chunk)? {
             0 => return Ok(input),
-            read => {
+            count => {
                 let room = INPUT_BYTES_MAX - input.len();
-                input.extend_from_slice(&piece[..read.min(room)]);
+                input.extend_from_slice(&chunk[..count.min(room)]);
             }
         }
     }

@@ -1,4 +1,4 @@
-//! `td-observe agents`: background agents' output files, each end once, until all have ended.
+//! `td-observe agents`: polls the output files of background agents until all agents have ended.
 
 use std::process::ExitCode;
 use std::time::Instant;
@@ -25,9 +25,7 @@ pub(super) struct Config {
 
 impl Config {
     pub fn from_typed(typed: TypedAgents) -> Result<Self, Failure> {
-        if typed.execution_id.as_ref().is_some_and(String::is_empty) {
-            return Err(Failure::usage("--execution-id: the id is empty"));
-        }
+        keeping::refuse_empty_id(typed.execution_id.as_deref())?;
         let mut watch = AgentWatch::new().every(typed.poll).stable(typed.stable);
         if typed.places.is_empty() {
             watch = watch.homes(|name| std::env::var_os(name));
@@ -51,7 +49,7 @@ impl Config {
     }
 }
 
-/// Looks until all have ended, or until it is stopped.
+/// Polls until all agents have ended, or a signal stops the command.
 pub(super) fn run(options: &Options, config: Config) -> Result<ExitCode, Failure> {
     let signals = Signals::catch(|| {})?;
     let clock = Clock::system();
@@ -72,7 +70,7 @@ pub(super) fn run(options: &Options, config: Config) -> Result<ExitCode, Failure
     let agents = engine.watch_agents(config.watch)?;
     let ended = live::until_done(engine, printing, &signals, &never::<Instant>(), &clock);
     let report = agents.wait()?;
-    // As for every command, one Ctrl-C stops in order.
+    // One Ctrl-C is a regular stop, as for every command.
     let has_failed = report.failed > 0 && !ended.interrupted;
     Ok(live::code(has_failed || ended.failed))
 }

@@ -1,4 +1,4 @@
-//! The arguments as they are typed: the first of two stages. The second is each subcommand's `Config`.
+//! The arguments as typed: the first of two stages. The second stage is the `Config` of each subcommand.
 
 use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
@@ -9,6 +9,7 @@ use clap_complete::engine::{ArgValueCompleter, CompletionCandidate};
 use super::agent_args::{TypedAgents, TypedStates};
 use super::agent_hooks::TypedHooks;
 use super::chapters;
+use super::command_line::visible_subcommands;
 use super::completers::{self, Shell};
 use super::history_args::{TypedExport, TypedLog, TypedReplay, TypedRuns};
 #[cfg(feature = "kernel")]
@@ -25,8 +26,8 @@ use super::watch_args::TypedWatch;
 
 const EXAMPLES: &str = "\
 Examples:
-  td-observe tui                      who needs you, and all the rest; td-observe alone
-  td-observe demo                     see it work, on a tmux server of its own
+  td-observe tui                      the terminal UI; also without a subcommand
+  td-observe demo                     see it at work on a private tmux server
   td-observe watch                    all sessions of your tmux server
   td-observe watch build agent:1      one session, and one window of another
   td-observe watch --json | jq .      for programs: one event per line
@@ -34,8 +35,8 @@ Examples:
   td-observe loop --task 'Fix the tests' --agent ./agent --check 'make test'
                                       repeats an agent until the check passes
   td-observe agents tasks/            reports the end of each background agent
-  td-observe runs                     what was observed before
-  td-observe log build --follow       what the session build printed and prints
+  td-observe runs                     the runs in the history
+  td-observe log build --follow       past and new output of the session build
   td-observe replay build --speed 4   the same, four times as fast
   td-observe help streaming           a chapter of the guide
   td-observe help                     all commands and chapters
@@ -60,14 +61,11 @@ pub(super) struct Args {
     pub command: Command,
 }
 
-/// Offers the chapters of the guide, and the commands.
+/// Offers the chapters of the guide and the commands.
 fn topics(typed: &OsStr) -> Vec<CompletionCandidate> {
     let command = Args::command();
+    let commands = visible_subcommands(&command).map(|command| command.get_name().to_owned());
     let topics = chapters::names().map(str::to_owned);
-    let commands = command
-        .get_subcommands()
-        .filter(|command| !command.is_hide_set());
-    let commands = commands.map(|command| command.get_name().to_owned());
     let mut names: Vec<String> = topics.chain(commands).collect();
     names.sort();
     names.dedup();
@@ -77,8 +75,8 @@ fn topics(typed: &OsStr) -> Vec<CompletionCandidate> {
 /// The heading of [`TypedOptions`].
 pub(super) const GLOBAL: &str = "Global options";
 
-/// Options that several subcommands have; they stand before or after the subcommand. The table in
-/// `command_line` names the subcommands to which an option does not apply.
+/// Options of several subcommands, which may precede or follow the subcommand. The table in `command_line`
+/// names the options that do not apply to a subcommand.
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = GLOBAL)]
 pub(super) struct TypedOptions {
@@ -146,7 +144,7 @@ pub(super) enum Command {
     Stop(TypedStop),
     /// Show who needs you, and what everything is doing
     Status(TypedStatus),
-    /// Show the board and its rows on the whole terminal; td-observe alone does so, too
+    /// Show the board and its rows in a full-screen terminal UI; the default without arguments
     #[cfg(feature = "tui")]
     Tui(Box<TypedTui>),
     /// Start the observer with your login, by systemd
@@ -155,7 +153,7 @@ pub(super) enum Command {
     Runs(TypedRuns),
     /// Print what a run has shown, and follow it
     Log(TypedLog),
-    /// Show a run as it happened, at its own pace or another
+    /// Show a run as it happened, at its original speed or another
     Replay(TypedReplay),
     /// Convert a run to a terminal recording or to text
     Export(TypedExport),
@@ -169,7 +167,7 @@ pub(super) enum Command {
     Man(TypedMan),
     /// Print a chapter of the guide, or the help of a command
     Help(TypedHelp),
-    /// Reads a pane's pipe; started by watch
+    /// Reads the pipe of a pane; started by watch
     #[command(hide = true)]
     Drain(TypedDrain),
 }
@@ -205,7 +203,7 @@ Examples:
                                                 in $PROFILE
 
 Options and subcommands are completed, and so are tmux targets, runs, event
-types and chapters of the guide. Create the script anew after an update.")]
+types and chapters of the guide. Create the script again after an update.")]
 pub(super) struct TypedCompletions {
     /// The shell
     #[arg(value_name = "SHELL", value_enum)]
@@ -218,7 +216,7 @@ Examples:
   td-observe man ~/.local/share/man/man1
   td-observe man /tmp/man && man -l /tmp/man/td-observe-watch.1
 
-The directory is created where it is missing. Each command has its own page.")]
+The directory is created if it is missing. Each command has its own page.")]
 pub(super) struct TypedMan {
     /// The directory
     #[arg(value_name = "DIR", value_hint = ValueHint::DirPath)]

@@ -1,6 +1,6 @@
-//! The chapters of the guide, which are part of the program.
+//! The chapters of the guide, which are compiled into the program.
 
-/// A chapter: its name, a line about it, its text.
+/// A chapter: its name, a one-line description, and its text.
 pub(super) struct Chapter {
     pub name: &'static str,
     pub about: &'static str,
@@ -17,7 +17,7 @@ macro_rules! chapters {
     };
 }
 
-/// The chapters in reading order; `src/guide/mod.rs` has the same ones.
+/// The chapters in reading order; `src/guide/mod.rs` lists the same chapters.
 pub(super) const CHAPTERS: &[Chapter] = chapters! {
     "watching": "show tmux panes, and run commands at their events",
     "streaming": "stream or poll: how panes are observed",
@@ -35,12 +35,12 @@ pub(super) const CHAPTERS: &[Chapter] = chapters! {
     "performance": "what is measured, and how to reproduce it",
 };
 
-/// The names of the chapters in reading order.
+/// Returns the names of the chapters in reading order.
 pub(super) fn names() -> impl Iterator<Item = &'static str> {
     CHAPTERS.iter().map(|chapter| chapter.name)
 }
 
-/// The chapters with their texts.
+/// Returns the names and texts of the chapters.
 #[cfg(test)]
 pub(super) fn texts() -> impl Iterator<Item = (&'static str, &'static str)> {
     CHAPTERS.iter().map(|chapter| (chapter.name, chapter.text))

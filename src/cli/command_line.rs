@@ -1,4 +1,4 @@
-//! The command line as clap sees it: each subcommand with the global options that apply to it.
+//! The command line as clap parses it: each subcommand with the global options that apply to it.
 
 use std::ffi::OsString;
 
@@ -20,8 +20,8 @@ const ALL: &[&str] = &[
     "verbose",
 ];
 
-/// The global options that have no meaning to a subcommand: its help omits them, and they are refused.
-/// The help lists the subcommands in this order.
+/// The global options that do not apply to a subcommand: its help omits them, and the parser refuses them. The
+/// help lists the subcommands in this order.
 const MEANINGLESS: &[(&str, &[&str])] = &[
     ("demo", &SERVER),
     ("watch", &[]),
@@ -73,7 +73,7 @@ pub(super) fn command() -> Command {
         .cloned()
         .collect();
     for (name, meaningless) in MEANINGLESS {
-        // clap passes a global option on only where the subcommand has none of this id.
+        // clap adds a global option to a subcommand only if the subcommand has no option with this id.
         let hidden = global
             .iter()
             .filter(|arg| meaningless.contains(&arg.get_id().as_str()))
@@ -83,14 +83,19 @@ pub(super) fn command() -> Command {
     command
 }
 
-/// Why nothing is to be run.
+/// Returns the subcommands that the help shows.
+pub(super) fn visible_subcommands(command: &Command) -> impl Iterator<Item = &Command> {
+    (command.get_subcommands()).filter(|command| !command.is_hide_set())
+}
+
+/// The reason why arguments name no subcommand to run.
 pub(super) enum NotParsed {
-    /// Help or the version is asked for, or the usage is wrong.
+    /// The arguments request help or the version, or the usage is wrong.
     Clap(clap::Error),
     Refused(Failure),
 }
 
-/// Reads the arguments, the first of which is the program's name.
+/// Parses the arguments, the first of which is the program's name.
 pub(super) fn parse(typed: impl IntoIterator<Item = OsString>) -> Result<Args, NotParsed> {
     let mut command = command();
     let matches = (command.try_get_matches_from_mut(typed)).map_err(NotParsed::Clap)?;
@@ -100,7 +105,7 @@ pub(super) fn parse(typed: impl IntoIterator<Item = OsString>) -> Result<Args, N
     Args::from_arg_matches(&matches).map_err(|error| NotParsed::Clap(error.format(&mut command)))
 }
 
-/// Refuses a global option that has no meaning to the subcommand.
+/// Refuses a global option that does not apply to the subcommand.
 fn refused(matches: &ArgMatches) -> Option<Failure> {
     let name = matches.subcommand_name()?;
     let (_, meaningless) = MEANINGLESS.iter().find(|(of, _)| *of == name)?;

@@ -1,5 +1,5 @@
-//! The values that a shell completes at run time: targets, runs, formats, types of events. An answer is
-//! read-only, takes at most a second, and never holds a complaint.
+//! The values that a shell completes at run time: targets, runs, formats, types of events. Completion is
+//! read-only, takes at most a second, and never prints an error.
 
 use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
@@ -16,10 +16,10 @@ use crate::event::EventKind;
 use crate::history::DataDir;
 use crate::thread;
 
-/// The variable in which the script names its shell when it asks for candidates.
+/// The environment variable in which the script names its shell when it requests candidates.
 pub(super) const ASKS: &str = "TD_OBSERVE_COMPLETE";
 
-/// The time after which nothing is offered: a shell waits for the answer with the keys of its user.
+/// The time after which no candidates are offered: the shell blocks its user's input until the answer.
 const ANSWER_MAX: Duration = Duration::from_secs(1);
 
 /// The shells that can complete.
@@ -44,7 +44,7 @@ impl Shell {
     }
 }
 
-/// Offers sessions; after a colon their windows and panes; after `%` the ids of panes.
+/// Offers sessions; after a colon, their windows and panes; after `%`, the ids of panes.
 pub(super) fn targets(typed: &OsStr) -> Vec<CompletionCandidate> {
     let server = match (option("-L", "-L"), option("-S", "-S")) {
         (Some(name), _) => WhichServer::Named(name),
@@ -57,7 +57,7 @@ pub(super) fn targets(typed: &OsStr) -> Vec<CompletionCandidate> {
     candidates(&typed, names)
 }
 
-/// Offers runs: by their names, and by their ids; a word with a slash is a path.
+/// Offers the names and ids of runs. A word with a slash is completed as a path.
 pub(super) fn runs(typed: &OsStr) -> Vec<CompletionCandidate> {
     if typed.to_string_lossy().contains('/') {
         return PathCompleter::any().complete(typed);
@@ -83,7 +83,7 @@ fn runs_of(typed: &OsStr, kind: Option<&'static str>) -> Vec<CompletionCandidate
     candidates(&typed.to_string_lossy(), names)
 }
 
-/// Offers the connection files of kernels that run.
+/// Offers the connection files of running kernels.
 #[cfg(feature = "kernel")]
 pub(super) fn connections() -> Vec<CompletionCandidate> {
     let names = crate::kernel::running_kernels();
@@ -105,8 +105,8 @@ pub(super) fn event_types(typed: &OsStr) -> Vec<CompletionCandidate> {
     candidates(&typed.to_string_lossy(), names.collect())
 }
 
-/// Those that begin with the typed word, as a shell may show them. bash inserts a candidate as it is,
-/// so that a name with blanks or the like is quoted for it; the other shells quote by themselves.
+/// Returns the candidates that begin with the typed word. Names are quoted for bash, which inserts a candidate
+/// unchanged; the other shells quote by themselves.
 pub(super) fn candidates(typed: &str, names: Vec<String>) -> Vec<CompletionCandidate> {
     let is_bash = std::env::var_os(ASKS).is_some_and(|shell| shell == "bash");
     let names = names.into_iter().filter(|name| {
@@ -115,7 +115,7 @@ pub(super) fn candidates(typed: &str, names: Vec<String>) -> Vec<CompletionCandi
     let order = names.enumerate().map(|(order, name)| {
         let is_plain = |c: char| c.is_alphanumeric() || "_-./:@%+=,".contains(c);
         let quoted = match is_bash && !name.chars().all(is_plain) {
-            // It has no NUL, which alone cannot be quoted.
+            // Only a NUL cannot be quoted, and names contain no control characters.
             true => shlex::try_quote(&name).map_or_else(|_| name.clone(), |name| name.into_owned()),
             false => name,
         };
@@ -124,7 +124,7 @@ pub(super) fn candidates(typed: &str, names: Vec<String>) -> Vec<CompletionCandi
     order.collect()
 }
 
-/// The value of an option that is on the line that is completed: `-L work`, `-Lwork` and the like.
+/// Returns the value of an option on the line that is completed: `-L work`, `-Lwork` and the like.
 fn option(name: &str, joined: &str) -> Option<OsString> {
     let mut words = std::env::args_os().skip_while(|word| word != "--").skip(1);
     let mut value = None;
@@ -149,7 +149,7 @@ fn option(name: &str, joined: &str) -> Option<OsString> {
     }
 }
 
-/// Does the work on a thread of its own, and gives up in time: a disk or a server may hang.
+/// Runs `work` on its own thread and gives up after [`ANSWER_MAX`], because a disk or a server may hang.
 fn in_time(work: impl FnOnce(&Clock) -> Vec<String> + Send + 'static) -> Vec<String> {
     let clock = Clock::system();
     let deadline = clock.now() + ANSWER_MAX;

@@ -1,5 +1,5 @@
-//! `td-observe completions`: the script for a shell, and the answers to what the script asks at run
-//! time. An answer is read-only, takes at most a second, and never holds a complaint.
+//! `td-observe completions`: prints the script for a shell, and answers its requests at run time. An answer
+//! is read-only, takes at most a second, and never contains an error.
 
 use std::ffi::OsString;
 use std::io::Write;
@@ -12,7 +12,7 @@ use super::command_line;
 use super::completers::{ASKS, Shell};
 use super::failure::Failure;
 
-/// Our own script for bash, which splits words at colons and joins them again for us.
+/// The script for bash, which splits words at colons; this script joins them again.
 const BASH: &str = include_str!("completion.bash");
 
 /// Prints the script.
@@ -20,7 +20,7 @@ pub(super) fn run(shell: Shell) -> Result<ExitCode, Failure> {
     let failed = |error| Failure::other(format!("cannot create the script: {error}"));
     let program = program().map_err(failed)?;
     if shell == Shell::Bash {
-        // A quoted path has no line ends; anything else can be quoted.
+        // Only a path with a NUL cannot be quoted, and no argument contains one.
         let quoted = shlex::try_quote(&program).unwrap_or("td-observe".into());
         super::output::print(&BASH.replace("PROGRAM", &quoted))?;
         return Ok(ExitCode::SUCCESS);
@@ -35,7 +35,7 @@ pub(super) fn run(shell: Shell) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The program as the script starts it: by its name where it was found in `PATH`.
+/// Returns the program as the script starts it: by name if it was found in `PATH`, else by its absolute path.
 fn program() -> std::io::Result<String> {
     let name = std::env::args_os().next().map(PathBuf::from);
     let name = name.filter(|name| !name.as_os_str().is_empty());
@@ -47,7 +47,7 @@ fn program() -> std::io::Result<String> {
     Ok(path.to_string_lossy().into_owned())
 }
 
-/// Answers a script's question, if this process was started for one.
+/// Answers a request of a completion script, if this process was started for one.
 pub(super) fn answer() -> Option<ExitCode> {
     let shell = std::env::var(ASKS).ok()?;
     let completer = Shells::builtins();
@@ -56,7 +56,7 @@ pub(super) fn answer() -> Option<ExitCode> {
     let words: Vec<OsString> = words.collect();
     let directory = std::env::current_dir().ok();
     let mut out = Vec::new();
-    // A shell has no place for a complaint: without candidates there is no answer.
+    // A shell cannot show an error, so a failure answers with no candidates.
     if !words.is_empty()
         && completer
             .write_complete(

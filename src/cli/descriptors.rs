@@ -1,13 +1,13 @@
-//! Raises the limit of open files: a streamed session takes four, and users have many.
+//! Raises the limit of open files, because each streamed session needs four descriptors.
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-/// Enough for two thousand sessions, and little enough for programs that are started from here and that
-/// close whatever they might have open, one by one.
+/// Enough for two thousand sessions. A higher limit would slow down child programs that close every possible
+/// descriptor one by one.
 const WANTED: u64 = 8192;
 
-/// Has as many as that, or as many as the system allows. What there is then has to do.
-pub(super) fn want_many() {
+/// Raises the limit to [`WANTED`], or as far as the system allows. A failure is not fatal.
+pub(super) fn raise_limit() {
     let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
     let wanted = maximum.map_or(WANTED, |maximum| maximum.min(WANTED));
     if current.is_some_and(|current| current < wanted) {

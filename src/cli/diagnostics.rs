@@ -1,4 +1,4 @@
-//! Diagnostics: what the library logs, on standard error, one safe line each.
+//! Diagnostics: prints the log records of the library on standard error, each as one sanitized line.
 
 use std::io::{IsTerminal, Write};
 
@@ -9,16 +9,14 @@ use log::LevelFilter;
 use crate::agent_loop::SECRET_LOG_TARGETS;
 use crate::face::one_line;
 
-/// Starts the diagnostics: warnings, more with `-v`, or as `RUST_LOG` selects; in place of standard error
-/// on `out`.
+/// Starts the diagnostics: warnings by default, more with `-v` or `RUST_LOG`. `out` replaces standard error.
 pub(super) fn start(verbose: u8, out: Option<Box<dyn Write + Send>>) {
     let level = match verbose {
         0 => LevelFilter::Warn,
         1 => LevelFilter::Info,
         _ => LevelFilter::Debug,
     };
-    // On a terminal that shows events too, the live line gives way; it comes back with the next
-    // event.
+    // On a terminal that also shows events, a record erases the live line; the next event redraws it.
     let shares_terminal = std::io::stderr().is_terminal() && std::io::stdout().is_terminal();
     let start = if shares_terminal { "\r\x1b[K" } else { "" };
     let mut builder = Builder::new();
@@ -35,12 +33,11 @@ pub(super) fn start(verbose: u8, out: Option<Box<dyn Write + Send>>) {
     if let Ok(filters) = std::env::var("RUST_LOG") {
         builder.parse_filters(&filters);
     }
-    // These targets record API keys. They are module paths in full, so that no filter of `RUST_LOG`
-    // is more specific.
+    // These targets log API keys. They are full module paths, so no filter in `RUST_LOG` is more specific.
     #[cfg(feature = "http")]
     for target in SECRET_LOG_TARGETS {
         builder.filter_module(target, LevelFilter::Off);
     }
-    // An embedding program that has a logger already keeps it.
+    // An embedding program keeps the logger that it has already installed.
     let _ = builder.try_init();
 }

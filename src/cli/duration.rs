@@ -1,4 +1,4 @@
-//! Durations, schedules, shares and sizes as they are typed: `200ms`, `20ms..1s`, `20%`, `64MiB` (pure).
+//! Parsers of durations, schedules, shares and sizes: `200ms`, `20ms..1s`, `20%`, `64MiB` (pure).
 
 use std::time::Duration;
 
@@ -6,13 +6,13 @@ use crate::clock::Clock;
 use crate::timestamp::{Timestamp, local_time};
 use crate::tmux::{AdaptivePolling, PollSchedule};
 
-/// Longer than any user waits here, and far from the durations that clocks cannot add.
+/// Longer than any user waits, and short enough that deadline arithmetic cannot overflow.
 const LONGEST: Duration = Duration::from_secs(366 * 24 * 3600);
 
-/// Smaller files would hold little but their headers.
+/// Minimum size of a file, in bytes. Smaller files would contain little more than their headers.
 const ROTATION_MIN: u64 = 1024;
 
-/// Reads a duration that is longer than nothing.
+/// Parses a duration, which must not be zero.
 pub(super) fn parse_duration(text: &str) -> Result<Duration, String> {
     let digits = text
         .find(|c: char| !c.is_ascii_digit())
@@ -35,13 +35,13 @@ pub(super) fn parse_duration(text: &str) -> Result<Duration, String> {
         .ok()
         .and_then(|number| number.checked_mul(factor_ms));
     match ms.map(Duration::from_millis) {
-        Some(Duration::ZERO) => Err("the time must be longer than nothing".to_owned()),
+        Some(Duration::ZERO) => Err("the time must not be zero".to_owned()),
         Some(time) if time <= LONGEST => Ok(time),
         _ => Err("the time is too long, the longest is 8784h".to_owned()),
     }
 }
 
-/// Reads a size in bytes, as `64MiB`, `64M` or `1000`; units are powers of 1024.
+/// Parses a size in bytes, such as `64MiB`, `64M` or `1000`; units are powers of 1024.
 pub(super) fn parse_size(text: &str) -> Result<u64, String> {
     let digits = text
         .find(|c: char| !c.is_ascii_digit())
@@ -61,7 +61,7 @@ pub(super) fn parse_size(text: &str) -> Result<u64, String> {
         .ok_or_else(|| "write a size as 500M, 64MiB or 10G".to_owned())
 }
 
-/// Reads something that may be absent: `none`.
+/// Parses a value, or `none`.
 pub(super) fn parse_or_none<T>(
     text: &str,
     parse: impl FnOnce(&str) -> Result<T, String>,
@@ -72,7 +72,7 @@ pub(super) fn parse_or_none<T>(
     }
 }
 
-/// Reads a limit of size, or `none`.
+/// Parses a size limit, or `none`.
 pub(super) fn parse_size_limit(text: &str) -> Result<Limit<u64>, String> {
     parse_or_none(text, parse_size).map(Limit)
 }
@@ -81,18 +81,18 @@ pub(super) fn parse_size_limit(text: &str) -> Result<Limit<u64>, String> {
 pub(super) fn parse_rotation(text: &str) -> Result<Limit<u64>, String> {
     match parse_size_limit(text)? {
         Limit(Some(bytes)) if bytes < ROTATION_MIN => {
-            Err("a file has 1KiB at least, a few lines".to_owned())
+            Err("the size must be at least 1KiB".to_owned())
         }
         limit => Ok(limit),
     }
 }
 
-/// Reads a limit of age, or `none`.
+/// Parses an age limit, or `none`.
 pub(super) fn parse_age_limit(text: &str) -> Result<Limit<Duration>, String> {
     parse_or_none(text, parse_duration).map(Limit)
 }
 
-/// A limit, if there is one. It has a type of its own, because an `Option` means "not typed" to clap.
+/// An optional limit. It has its own type, because clap interprets an `Option` as "not typed".
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Limit<T>(pub Option<T>);
 
@@ -101,18 +101,18 @@ pub(super) struct Limit<T>(pub Option<T>);
 pub(super) enum TimePoint {
     /// A time of the wall clock.
     At(Timestamp),
-    /// So long before now, or behind the start.
+    /// This long before now, or after the start.
     Off(Duration),
 }
 
-/// Reads a time as `2026-01-21T10:00:00Z`, in local time as `2026-01-21 10:00`, `10:00` or `yesterday`, or how
-/// far off it is as `10m`.
+/// Parses a point in time: `2026-01-21T10:00:00Z`; in local time `2026-01-21 10:00`, `10:00` or `yesterday`; or
+/// a distance such as `10m`.
 pub(super) fn parse_time_point(text: &str) -> Result<TimePoint, String> {
     let now = Clock::system().wall();
     if let Some(ts) = text.parse().ok().or_else(|| local_time(text, now)) {
         return Ok(TimePoint::At(ts));
     }
-    // Nothing at all is the start itself.
+    // Unlike a duration, a distance may be zero: the start itself.
     if matches!(text, "0" | "0s") {
         return Ok(TimePoint::Off(Duration::ZERO));
     }
@@ -122,7 +122,7 @@ pub(super) fn parse_time_point(text: &str) -> Result<TimePoint, String> {
     })
 }
 
-/// Reads a speed as `4` or `0.5`, with or without an x behind it.
+/// Parses a speed such as `4`, `0.5` or `4x`.
 pub(super) fn parse_speed(text: &str) -> Result<f64, String> {
     match text.strip_suffix('x').unwrap_or(text).parse::<f64>() {
         Ok(speed) if (0.001..=1_000_000.0).contains(&speed) => Ok(speed),
@@ -130,7 +130,7 @@ pub(super) fn parse_speed(text: &str) -> Result<f64, String> {
     }
 }
 
-/// Reads how often panes are looked at: one interval, or the shortest and the longest of them.
+/// Parses a poll schedule: a fixed interval, or the minimum and maximum of an adaptive one.
 pub(super) fn parse_schedule(text: &str) -> Result<PollSchedule, String> {
     let Some((least, most)) = text.split_once("..") else {
         return parse_duration(text).map(PollSchedule::Fixed);
@@ -146,7 +146,7 @@ pub(super) fn parse_schedule(text: &str) -> Result<PollSchedule, String> {
     }))
 }
 
-/// Reads a share as it is typed, `20%`.
+/// Parses a share such as `20%`.
 pub(super) fn parse_share(text: &str) -> Result<f64, String> {
     let percent = text.strip_suffix('%').unwrap_or(text).parse::<f64>();
     match percent {
@@ -160,7 +160,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn reads_what_people_type() {
+    fn durations_have_a_number_and_a_unit() {
         for (text, ms) in [
             ("200ms", Some(200)),
             ("5s", Some(5_000)),
@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn one_time_is_a_grid_and_two_are_limits() {
+    fn one_interval_is_fixed_and_two_are_adaptive() {
         let ms = Duration::from_millis;
         assert_eq!(parse_schedule("200ms"), Ok(PollSchedule::Fixed(ms(200))));
         let Ok(PollSchedule::Adaptive(adaptive)) = parse_schedule("50ms..2s") else {
@@ -220,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn a_time_point_is_a_time_or_how_far_off_it_is() {
+    fn a_time_point_is_a_time_or_a_distance() {
         let ts = "2026-01-21T10:00:00Z";
         assert_eq!(parse_time_point(ts), Ok(TimePoint::At(ts.parse().unwrap())));
         assert_eq!(

@@ -1,4 +1,4 @@
-//! `td-observe export`: a run as a recording for terminals, or as text.
+//! `td-observe export`: writes a run as a terminal recording or as text.
 
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
@@ -17,7 +17,7 @@ use crate::face::{AsciicastExport, AsciicastOptions, Survey, TextExport, one_lin
 use crate::history::{Query, ReadReport};
 use crate::thread::{Stop, is_stopped};
 
-/// Bytes that are collected before they are written.
+/// The number of bytes that are buffered before a write.
 const BUFFER_BYTES: usize = 64 * 1024;
 
 /// The configuration of `export`.
@@ -27,7 +27,7 @@ struct Config {
     pane: Option<PaneId>,
     cast: AsciicastOptions,
     output: Option<PathBuf>,
-    /// Raw recordings are left alone.
+    /// Raw recordings are not used.
     from_log: bool,
 }
 
@@ -55,7 +55,7 @@ fn export(which: &Which, mut config: Config, stop: &Stop) -> Result<ExitCode, En
     if let Which::File(path) = which
         && path.metadata().is_ok_and(|about| !about.is_file())
     {
-        let text = format!("{path:?} is no regular file, and an export reads it twice");
+        let text = format!("{path:?} is not a regular file, which an export must read twice");
         return Err(Failure::usage(text).into());
     }
     let mut note = None;
@@ -66,7 +66,7 @@ fn export(which: &Which, mut config: Config, stop: &Stop) -> Result<ExitCode, En
         }
     }
     let mut survey = Survey::new(config.pane.clone());
-    // A run that is being written has more at the second reading.
+    // The second pass reads as many events as the first, even if the run has grown.
     let mut count = 0;
     each(which, usize::MAX, stop, |envelope| {
         survey.note(envelope);
@@ -128,28 +128,29 @@ impl Renderer {
         }
     }
 
-    /// Appends the end; reports what the export leaves out.
+    /// Appends the end, and reports omitted changes.
     fn finish(&mut self, text: &mut String) {
-        let (count, what) = match self {
+        let (count, note) = match self {
             Self::Text(transcript) => {
                 transcript.finish(text);
-                let what = "changes of earlier lines were too many to be kept: \
-                            they read as first printed";
-                (transcript.unkept(), what)
+                let note = "changes of earlier lines were too many to keep: \
+                            the text has these lines as first printed";
+                (transcript.unkept(), note)
             }
             Self::Cast(cast) => {
                 cast.finish(text);
-                let what = "lines changed after they had left the screen: they read as before";
-                (cast.unreached(), what)
+                let note = "lines changed after they had left the screen: \
+                            the recording has their earlier text";
+                (cast.unreached(), note)
             }
         };
         if count > 0 {
-            super::output::print_message(&format!("{count} {what}"));
+            super::output::print_message(&format!("{count} {note}"));
         }
     }
 }
 
-/// So many events of the run, from its beginning.
+/// Passes the first `count` events of the run to `take`.
 fn each(
     which: &Which,
     count: usize,
@@ -173,12 +174,12 @@ fn no_such_pane(pane: &PaneId, which: &Which, stop: &Stop) -> Result<Failure, En
         Ok(())
     })?;
     let panes: Vec<String> = all.panes().map(|pane| one_line(pane)).collect();
-    let there = match panes.is_empty() {
+    let existing = match panes.is_empty() {
         true => "it has none".to_owned(),
         false => format!("it has {}", panes.join(", ")),
     };
     Ok(Failure::usage(format!(
-        "--pane: the run has no pane {pane}; {there}"
+        "--pane: the run has no pane {pane}; {existing}"
     )))
 }
 

@@ -1,4 +1,4 @@
-//! A pane's raw recordings as one asciicast file: selects them, and writes them one after the other.
+//! Exports the raw recordings of a pane as one asciicast file.
 
 use std::collections::BTreeSet;
 use std::fs::File;
@@ -11,18 +11,18 @@ use crate::history::RunDirectory;
 use crate::recording::{RecordingFile, RecordingJoiner};
 use crate::thread::{Stop, is_stopped};
 
-/// The longest line that is read: our own are well below, and whatever a broken disk has made of one
-/// must not fill the memory.
+/// Maximum length of a line. Recorded lines are much shorter; a line that a broken disk has corrupted must not
+/// exhaust the memory.
 const LINE_BYTES_MAX: u64 = 16 * 1024 * 1024;
 
-/// The recordings of one pane of a run, if they are to be exported.
+/// The recordings of one pane of a run.
 #[derive(Debug)]
 pub(super) struct RawRecordings {
     run: RunDirectory,
     files: Vec<RecordingFile>,
 }
 
-/// Input that an export skips, to be reported.
+/// The input that an export has skipped.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct SkippedInput {
     lines: u64,
@@ -30,10 +30,10 @@ struct SkippedInput {
 }
 
 impl RawRecordings {
-    /// Returns the recordings of this pane; without one, those of the only pane that has any.
+    /// Returns the recordings of this pane; without a pane, those of the only recorded pane.
     ///
     /// # Errors
-    /// The warning, if any, with which the log is exported in their place.
+    /// If the caller must export the log instead, with a message for the user, if any.
     pub fn of(run: &RunDirectory, pane: Option<&PaneId>) -> Result<Self, Option<String>> {
         let all = run
             .recordings()
@@ -88,7 +88,7 @@ impl RawRecordings {
                 Ok(()) => {}
                 Err(Trouble::Read(cause)) => {
                     super::output::print_message(&format!(
-                        "{:?} is read no further: {cause}",
+                        "the rest of {:?} cannot be read: {cause}",
                         file.path
                     ));
                 }
@@ -108,18 +108,18 @@ impl RawRecordings {
             files => format!("{files} files"),
         };
         super::output::print_message(&format!(
-            "exported from the raw recording of {} ({files}); --from-log makes it of the log",
+            "exported from the raw recording of {} ({files}); use --from-log to export the log",
             pane.unwrap_or_default()
         ));
         if skipped.lines > 0 {
             super::output::print_message(&format!(
-                "{} lines of it cannot be read, and were passed over",
+                "{} unreadable lines of the recording were skipped",
                 skipped.lines
             ));
         }
         if skipped.files > 0 {
             super::output::print_message(&format!(
-                "{} files of it are no recordings, and were passed over",
+                "{} files that are not recordings were skipped",
                 skipped.files
             ));
         }
@@ -131,8 +131,8 @@ enum Trouble {
     Ended(Ended),
 }
 
-/// Whole lines, until `take` has had enough. Half a line at the end is one whose writer was stopped
-/// in the middle of it, or that is being written.
+/// Passes complete lines to `take` until it returns false. A partial line at the end is ignored: its writer was
+/// interrupted, or is still writing it.
 fn each_line(
     mut recording: BufReader<File>,
     take: &mut impl FnMut(u64, &[u8]) -> Result<bool, Ended>,

@@ -1,4 +1,4 @@
-//! Failures of the program: one line that names the problem, its place and the remedy, and an exit code.
+//! Failures of the program: an exit code, and one line with the problem, its place and the remedy.
 
 use std::process::ExitCode;
 
@@ -9,12 +9,12 @@ use crate::redact::Rules;
 const FAILED: u8 = 1;
 /// Wrong usage or bad input.
 const USAGE: u8 = 2;
-/// The program to run cannot be started, as shells have it.
+/// The program to run cannot be started; the same code as in shells.
 const NOT_STARTED: u8 = 126;
 /// The program to run is missing.
 const MISSING: u8 = 127;
 
-/// Why the program cannot do what it was asked to.
+/// The reason why a command fails.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Failure {
     code: u8,
@@ -22,7 +22,7 @@ pub(super) struct Failure {
 }
 
 impl Failure {
-    /// Wrong usage or bad input.
+    /// Creates a failure for wrong usage or bad input.
     pub fn usage(text: impl Into<String>) -> Self {
         Self {
             code: USAGE,
@@ -30,7 +30,7 @@ impl Failure {
         }
     }
 
-    /// Anything that the user did not type.
+    /// Creates a failure that wrong usage did not cause.
     pub fn other(text: impl Into<String>) -> Self {
         Self {
             code: FAILED,
@@ -38,7 +38,7 @@ impl Failure {
         }
     }
 
-    /// A program that is not installed.
+    /// Creates a failure for a program that is not installed.
     pub fn missing(text: impl Into<String>) -> Self {
         Self {
             code: MISSING,
@@ -46,7 +46,7 @@ impl Failure {
         }
     }
 
-    /// A command that could not be run.
+    /// Creates a failure for a command that cannot be started.
     pub fn not_started(error: Error, rules: &Rules) -> Self {
         let code = match error.is_missing_program() {
             true => MISSING,

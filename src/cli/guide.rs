@@ -1,4 +1,4 @@
-//! `td-observe help`: the chapters of the guide, which are part of the program, and the help of commands.
+//! `td-observe help`: prints chapters of the guide and the help of commands.
 
 use std::borrow::Cow;
 use std::ffi::OsString;
@@ -26,29 +26,29 @@ pub(super) fn run(words: &[OsString]) -> Result<ExitCode, Failure> {
     };
     match (help_of(&names), chapter) {
         (Some(help), None) => {
-            // Its width and its colours are clap's.
+            // clap chooses the width and the colours. A closed output is no error.
             let _ = help.print();
         }
-        (None, Some(chapter)) => pager::page(&safe(&shown(chapter)))?,
+        (None, Some(chapter)) => pager::page(&sanitized(&rendered(chapter)))?,
         (Some(help), Some(chapter)) => {
             let rule = "-".repeat(79);
-            let both = format!("{}\n{rule}\n\n{}", help.render(), shown(chapter));
-            pager::page(&safe(&both))?;
+            let both = format!("{}\n{rule}\n\n{}", help.render(), rendered(chapter));
+            pager::page(&sanitized(&both))?;
         }
         (None, None) => return Err(unknown(&names)),
     }
     Ok(ExitCode::SUCCESS)
 }
 
-/// The text of a chapter: laid out for a terminal, elsewhere as it is.
-fn shown(chapter: &Chapter) -> Cow<'static, str> {
+/// Returns the text of a chapter, laid out for a terminal if there is one.
+fn rendered(chapter: &Chapter) -> Cow<'static, str> {
     match pager::terminal_width() {
         Some(width) => markdown::laid_out(chapter.text, width).into(),
         None => chapter.text.into(),
     }
 }
 
-/// The help of a command, if these words name one.
+/// Returns the help of a command, if these words name one.
 fn help_of(names: &[String]) -> Option<clap::Error> {
     let mut command = command_line::command();
     let mut named = &mut command;
@@ -66,20 +66,19 @@ fn help_of(names: &[String]) -> Option<clap::Error> {
     }
 }
 
-/// Commands and chapters, a line each.
+/// Returns a list of the commands and chapters, one line each.
 fn list() -> String {
     let command = command_line::command();
-    let commands = command
-        .get_subcommands()
-        .filter(|command| !command.is_hide_set());
-    let commands = commands.map(|command| {
+    let commands = command_line::visible_subcommands(&command).map(|command| {
         let about = command
             .get_about()
             .map(ToString::to_string)
             .unwrap_or_default();
         format!("  {:<12} {about}\n", command.get_name())
     });
-    let chapters = (CHAPTERS.iter()).map(|it| format!("  {:<12} {}\n", it.name, it.about));
+    let chapters = CHAPTERS
+        .iter()
+        .map(|chapter| format!("  {:<12} {}\n", chapter.name, chapter.about));
     format!(
         "Commands (td-observe help COMMAND, or td-observe COMMAND --help):\n{}\n\
          Chapters of the guide (td-observe help TOPIC):\n{}",
@@ -90,29 +89,22 @@ fn list() -> String {
 
 fn unknown(names: &[String]) -> Failure {
     let command = command_line::command();
-    let commands = command
-        .get_subcommands()
-        .filter(|command| !command.is_hide_set());
-    let typed = names.join(" ");
-    let all: Vec<&str> = CHAPTERS
-        .iter()
-        .map(|chapter| chapter.name)
-        .chain(commands.map(clap::Command::get_name))
+    let commands = command_line::visible_subcommands(&command).map(clap::Command::get_name);
+    let known: Vec<&str> = chapters::names()
+        .map(|name| name as &str)
+        .chain(commands)
         .collect();
-    let meant = nearest::nearest(&typed, all.iter().copied());
-    let meant = meant.map_or_else(
-        || ";".to_owned(),
-        |name| format!("; did you mean {name:?}?"),
-    );
+    let typed = names.join(" ");
+    let hint = nearest::suggestion(&typed, known);
     Failure::usage(format!(
-        "help: no command and no chapter is called {typed:?}{meant} the chapters are {}; \
+        "help: there is no command or chapter {typed:?}{hint} the chapters are {}; \
          td-observe help lists all",
         chapters::names().collect::<Vec<_>>().join(", ")
     ))
 }
 
-/// Makes each line safe for a terminal.
-fn safe(text: &str) -> String {
+/// Sanitizes each line for a terminal.
+fn sanitized(text: &str) -> String {
     let lines = text.lines().map(crate::face::one_line);
     lines.flat_map(|line| [line, "\n".to_owned()]).collect()
 }
@@ -121,7 +113,7 @@ fn safe(text: &str) -> String {
 mod tests {
     use super::*;
 
-    /// The text with each line that ends in a backslash joined with the next one.
+    /// Joins each line that ends in a backslash with the next one.
     fn joined(text: &str) -> String {
         let mut parts = text.split("\\\n");
         let first = parts.next().unwrap_or_default().to_owned();
@@ -130,7 +122,7 @@ mod tests {
         })
     }
 
-    /// The commands of a line: what is before a pipe or `&&`, and what is after it.
+    /// Splits a line into its commands, at pipes, redirections and `&&`.
     fn commands(line: &str) -> Vec<Vec<String>> {
         let words = shlex::split(line).unwrap_or_default();
         let ends = ["|", "&&", ">", "<", ">>"];
@@ -139,7 +131,7 @@ mod tests {
     }
 
     #[track_caller]
-    fn assert_understood(line: &str, place: &str) -> usize {
+    fn assert_parses(line: &str, place: &str) -> usize {
         let ours = commands(line);
         let ours = ours
             .iter()
@@ -171,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn the_program_understands_all_examples_of_the_guide() {
+    fn all_examples_of_the_guide_parse() {
         let readme = ("README", include_str!("../../README.md"));
         let mut count = 0;
         for (name, text) in chapters::texts().chain([readme]) {
@@ -180,11 +172,11 @@ mod tests {
             for line in text.lines() {
                 match line.strip_prefix("```") {
                     Some(kind) => in_shell = kind == "sh",
-                    None if in_shell => count += assert_understood(line, name),
+                    None if in_shell => count += assert_parses(line, name),
                     None => {}
                 }
             }
-            // The chapters name one another by commands that work.
+            // References to other chapters are commands that work.
             for (_, rest) in text
                 .match_indices("`td-observe help ")
                 .map(|(at, found)| text.split_at(at + found.len()))
@@ -200,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn the_program_understands_all_examples_of_its_help() {
+    fn all_examples_of_the_help_parse() {
         let mut count = 0;
         for command in command_line::command().get_subcommands() {
             let text = command
@@ -211,15 +203,15 @@ mod tests {
                 let Some(example) = line.strip_prefix("  td-observe ") else {
                     continue;
                 };
-                // What the example does is beside it, behind two blanks or more.
+                // The description of an example follows two or more blanks.
                 let typed = example.trim_start().split("   ").next().unwrap_or_default();
                 let typed = typed.split("  ").next().unwrap_or_default();
                 let line = match shlex::split(typed) {
                     Some(_) => format!("td-observe {typed}"),
-                    // A string of several lines has such blanks itself.
+                    // An example with a multi-line string contains such blanks itself.
                     None => format!("td-observe {example}"),
                 };
-                count += assert_understood(&line, command.get_name());
+                count += assert_parses(&line, command.get_name());
             }
         }
         assert!(count > 50, "{count}");

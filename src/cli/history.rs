@@ -1,4 +1,4 @@
-//! Code that the commands that read history share: selects the run, and reads it to its end or until stopped.
+//! Shared code of the commands that read history: selects a run, and reads it to its end or until stopped.
 
 use std::io;
 use std::os::unix::ffi::OsStrExt;
@@ -19,7 +19,7 @@ use crate::event::TdEvent;
 use crate::history::{DataDir, LogReader, LogSource, Query, ReadReport, RunDirectory};
 use crate::thread::{self, Stop, stop_pair};
 
-/// The time that output may take after the user has asked for the end.
+/// The time that output may take after the user has requested the end.
 const PRINT_REST: Duration = Duration::from_millis(400);
 
 /// The selection of history to read.
@@ -30,7 +30,7 @@ pub(super) enum Which {
 }
 
 impl Which {
-    /// The run that was typed: an id or a name, else a path. (Names may have slashes in them.)
+    /// Returns the run for a typed id, name or path. A name may contain slashes, so names come first.
     pub fn typed(typed: &Path, options: &Options) -> Result<Self, Failure> {
         let unknown = match (typed.to_str(), data_dir(options)) {
             (Some(name), Ok(data)) => match data.named_run(name) {
@@ -64,7 +64,7 @@ impl Which {
         }
     }
 
-    /// Returns true if an observer writes it now; false where that is unknown.
+    /// Returns true if an observer is writing the run; false if that is unknown.
     pub fn is_written(&self) -> bool {
         match self {
             Self::Run(run) => run.is_written().unwrap_or(false),
@@ -72,7 +72,7 @@ impl Which {
         }
     }
 
-    /// Returns its path.
+    /// Returns the path of the run or file.
     pub fn path(&self) -> &Path {
         match self {
             Self::Run(run) => run.path(),
@@ -80,7 +80,7 @@ impl Which {
         }
     }
 
-    /// Returns it as one of several logs.
+    /// Returns the source for a reader of several logs.
     pub fn source(&self) -> LogSource {
         match self {
             Self::Run(run) => LogSource::Run(run.clone()),
@@ -88,7 +88,7 @@ impl Which {
         }
     }
 
-    /// Reads it from its beginning, keeping lines.
+    /// Opens a reader at the beginning, which keeps the lines as they are.
     pub fn read(&self, query: Query) -> Result<LogReader, Failure> {
         match self {
             Self::Run(run) => Ok(LogReader::open_lines(run, query)?),
@@ -97,7 +97,7 @@ impl Which {
         }
     }
 
-    /// Returns what names the session of a run until its log does: that event may be filtered out, or precede
+    /// Returns an event that names the session of a run. The event in the log may be filtered out, or precede
     /// the part that is shown.
     pub fn session(&self) -> Option<TdEvent> {
         let Self::Run(run) = self else {
@@ -110,7 +110,7 @@ impl Which {
         })
     }
 
-    /// Returns its name for people.
+    /// Returns the label of the run, if it has one.
     pub fn label(&self) -> Option<String> {
         match self {
             Self::Run(run) => {
@@ -122,15 +122,15 @@ impl Which {
     }
 }
 
-/// There is no such run; the one that was probably meant, and those that there are.
-fn unknown_run(complaint: &str, name: &str, options: &Options) -> Failure {
+/// Returns the failure for an unknown run, with a suggestion and the existing runs.
+fn unknown_run(problem: &str, name: &str, options: &Options) -> Failure {
     let path = options.data_path().ok().flatten();
     let runs = path.map_or_else(Vec::new, |path| known::runs(path, None, &Clock::system()));
     let hint = nearest::hint(name, runs.iter().map(String::as_str), "");
-    Failure::usage(format!("{complaint}{hint}; td-observe runs lists them"))
+    Failure::usage(format!("{problem}{hint}; td-observe runs lists them"))
 }
 
-/// Where runs are kept; to read them there has to be such a place.
+/// Returns the directory of the runs, which a command that reads them needs.
 pub(super) fn data_dir(options: &Options) -> Result<DataDir, Failure> {
     match options.data_path()? {
         Some(path) => Ok(DataDir::new(path)),
@@ -140,10 +140,10 @@ pub(super) fn data_dir(options: &Options) -> Result<DataDir, Failure> {
     }
 }
 
-/// Why work on a thread of its own ended early.
+/// The reason why the work on `td-history` ended early.
 #[derive(Debug)]
 pub(super) enum Ended {
-    /// Standard output, or the file in its place.
+    /// Standard output, or the file in its place, cannot be written.
     Output(io::Error),
     Failed(Failure),
 }
@@ -166,8 +166,8 @@ impl From<Failure> for Ended {
     }
 }
 
-/// Does work on a thread of its own, `td-history`, until it is done or a signal comes: it may be
-/// blocked in its output then.
+/// Runs `work` on the thread `td-history` until it is done or a signal arrives. The signal must be handled even
+/// while the work is blocked in its output.
 pub(super) fn until_stopped(
     signals: &Signals,
     clock: &Clock,
@@ -186,7 +186,7 @@ pub(super) fn until_stopped(
     drop(running);
     match thread.join_deadline(clock.now() + PRINT_REST) {
         Ok(Ok(Ok(code))) => Ok(code),
-        // The reader has read enough.
+        // A closed output is no error.
         Ok(Ok(Err(Ended::Output(error)))) if error.kind() == io::ErrorKind::BrokenPipe => {
             Ok(ExitCode::SUCCESS)
         }
@@ -197,36 +197,40 @@ pub(super) fn until_stopped(
         Ok(Err(panicked)) => Err(Failure::other(panicked.to_string())),
         Err(_blocked) => {
             super::output::print_message(
-                "stopped in the middle of reading or writing: the rest is not printed",
+                "interrupted while reading or writing: the rest is not printed",
             );
             Ok(ExitCode::SUCCESS)
         }
     }
 }
 
-/// Says what was not as it should be in what was read.
+/// Prints the problems of reading a log, and returns the exit code.
 pub(super) fn report_problems(which: &Which, report: &ReadReport) -> ExitCode {
     if let Some((path, at)) = &report.first_invalid {
         let lines = match report.invalid {
-            1 => "1 line is no event, or too long, and was".to_owned(),
-            broken => format!("{broken} lines are no events, or too long, and were"),
+            1 => "1 line that is not an event, or is too long, was".to_owned(),
+            invalid => format!("{invalid} lines that are not events, or are too long, were"),
         };
         super::output::print_message(&format!(
-            "{lines} passed over, the first at byte {at} of {path:?}"
+            "{lines} skipped, the first at byte {at} of {path:?}"
         ));
     }
-    // Half a line that is just being written is no matter.
+    // A partial line that is still being written is no problem.
     if report.torn > 0 && !which.is_written() {
         super::output::print_message(
-            "the last line is cut off: its writer was stopped in the middle of it",
+            "the last line is incomplete, because its writer was interrupted",
         );
     }
-    for problem in &report.problems {
+    print_problems(&report.problems)
+}
+
+/// Prints problems of reading the history, and returns the exit code.
+pub(super) fn print_problems(problems: &[Error]) -> ExitCode {
+    for problem in problems {
         super::output::print_message(&format!("{problem:?}"));
     }
-    if report.problems.is_empty() {
-        ExitCode::SUCCESS
-    } else {
-        ExitCode::FAILURE
+    match problems.is_empty() {
+        true => ExitCode::SUCCESS,
+        false => ExitCode::FAILURE,
     }
 }

@@ -1,4 +1,4 @@
-//! The arguments of `log`, `runs`, `replay` and `export`, and those that all writers of runs share.
+//! The arguments of `log`, `runs`, `replay` and `export`, and the arguments that all writers of runs share.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -41,7 +41,7 @@ pub(super) struct TypedKeeping {
     pub secrets: TypedSecrets,
 }
 
-/// The options of a command line that gives none.
+/// The options of an empty command line.
 #[derive(Debug, Parser)]
 struct Defaults {
     #[command(flatten)]
@@ -77,11 +77,11 @@ pub(super) struct TypedSecrets {
     /// A file with more rules for secrets [default: redact.toml in the data directory]
     #[arg(long, value_name = "FILE", conflicts_with = "no_redact", value_hint = ValueHint::FilePath)]
     pub redact: Option<PathBuf>,
-    /// Redact the value of this variable of the environment wherever it appears; repeat for several,
-    /// '*_TOKEN' for all that end so
+    /// Redact the value of this environment variable wherever it appears; repeat for several, or use
+    /// '*_TOKEN' for all names with this ending
     #[arg(long, value_name = "NAME", conflicts_with = "no_redact")]
     pub redact_env: Vec<String>,
-    /// Redact the values of the variables in this file, which has lines NAME=VALUE
+    /// Redact the values of the variables in this file of NAME=VALUE lines
     #[arg(long, value_name = "FILE", conflicts_with = "no_redact", value_hint = ValueHint::FilePath)]
     pub redact_env_file: Vec<PathBuf>,
     /// Show and keep secrets in clear
@@ -120,7 +120,7 @@ Examples:
   td-observe log build                  the latest run called build
   td-observe log build@1768989600 -f    one run, until it ends
   td-observe log build --grep 'error|panic' -C 3
-                                        the lines that match, and those around
+                                        the matching lines and those around them
   td-observe log 'agent-*' --since yesterday --timestamps
                                         several runs, merged by time
   td-observe log --since 10m -n 50      the last lines of all runs
@@ -180,7 +180,7 @@ pub(super) struct TypedRuns {
 
 #[derive(Debug, Subcommand)]
 pub(super) enum RunsAction {
-    /// Remove the oldest runs, but none that is being written
+    /// Remove the oldest runs, except runs that are being written
     Prune(TypedPrune),
     /// Any other word, which is refused with a list of the valid ones
     #[command(external_subcommand)]
@@ -213,7 +213,7 @@ Examples:
   td-observe replay build                     as it happened
   td-observe replay build --speed 10 --idle-limit 2s
   td-observe replay build --from 5m --to 6m   the sixth minute
-  td-observe replay build --json              for programs, at the same pace
+  td-observe replay build --json              for programs, at the same speed
 
 On a terminal, space pauses and resumes, . shows the next event, q ends.";
 

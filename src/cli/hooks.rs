@@ -1,8 +1,8 @@
-//! Commands that a watch runs when something has happened: at the end of a turn, or of a session.
+//! Commands that a watch runs at events, such as the end of a turn or of a session.
 //!
-//! `td-hooks` blocks on its own subscription and hands what is to be run to a few `td-hook` threads,
-//! each of which blocks on one command at a time; nothing waits for them but the program's end. They
-//! end when the bus is closed and the last command is over, or when they are stopped.
+//! `td-hooks` blocks on its own subscription and sends commands to a few `td-hook` threads, each of which
+//! blocks on one command at a time. Only the end of the program waits for them. They end when the bus is
+//! closed and the last command has ended, or when they are stopped.
 
 use std::collections::HashMap;
 use std::ffi::OsString;
@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 use crossbeam_channel::{Receiver, Sender, bounded, select_biased};
 
 use super::failure::Failure;
+use super::live;
 use super::on_state::OnState;
 use super::pane_titles::PaneTitles;
 use super::signals::Signals;
@@ -24,22 +25,22 @@ use crate::event::{
 };
 use crate::thread::{self, Handle, Stop, StopGuard, stop_pair};
 
-/// Commands that run at the same time.
+/// The number of commands that run at the same time.
 const AT_ONCE: usize = 4;
 
 /// Maximum number of waiting commands; further ones are not run, with a warning.
 const WAITING_MAX: usize = 256;
 
-/// The time that the end of a program waits for the end of its session, which then represents both.
+/// The delay of a report that a program has ended. If its session ends in this time, one report covers both.
 const HOLD: Duration = Duration::from_millis(500);
 
 /// Maximum output of a command that is shown.
 const OUTPUT_BYTES_MAX: usize = 64 * 1024;
 
-/// The time that commands may still take after the user has asked for the end.
+/// The time that commands may still take after the user has requested the end.
 const LAST_SECOND: Duration = Duration::from_secs(1);
 
-/// The fields that an agent's state has for its hook beyond those of the event.
+/// The fields that the input of `--on-state` commands has in addition to those of the event.
 const SESSION: &str = "session";
 const TITLE: &str = "title";
 
@@ -63,15 +64,15 @@ pub(super) struct Hooks {
     dispatcher: Handle<()>,
     workers: Vec<Handle<()>>,
     running: StopGuard,
-    /// Commands that wait to be run.
+    /// The waiting commands.
     queue: Receiver<Invocation>,
-    /// Closed when the last command is over.
+    /// Closed when the last command has ended.
     done: Stop,
 }
 
 impl Hooks {
-    /// Begins, if there is anything to run; call it before sources are attached. `titles` are those of the
-    /// panes that are watched.
+    /// Starts the threads if commands are configured. Call it before sources are attached. `titles` contains
+    /// the titles of the watched panes.
     pub fn start(
         engine: &Engine,
         config: Config,
@@ -94,9 +95,7 @@ impl Hooks {
         }
         let events = engine.subscribe_with(SubscribeOptions {
             filter: Filter::all().kinds(kinds),
-            // Bounded by its bytes.
-            capacity: Some(usize::MAX),
-            ..Default::default()
+            ..live::everything()
         });
         let (running, stop) = stop_pair();
         let (alive, done) = stop_pair();
@@ -130,7 +129,7 @@ impl Hooks {
         }))
     }
 
-    /// Waits for the commands, after the engine's end; not for long if the user wants the end.
+    /// Waits for the commands, after the engine's end. After an interrupt, the wait is short.
     pub fn finish(self, interrupted: bool, signals: &Signals, clock: &Clock) {
         let Self {
             dispatcher,
@@ -159,25 +158,25 @@ impl Hooks {
         match queue.len() {
             0 => {}
             1 => super::output::print_message(
-                "--on-turn, --on-state, --on-end: one command was not run any more",
+                "--on-turn, --on-state, --on-end: one waiting command was not run",
             ),
-            left => super::output::print_message(&format!(
-                "--on-turn, --on-state, --on-end: {left} commands were not run any more"
+            count => super::output::print_message(&format!(
+                "--on-turn, --on-state, --on-end: {count} waiting commands were not run"
             )),
         }
     }
 }
 
-/// Decides what is run.
+/// Selects the commands to run for each event.
 struct Dispatcher {
     config: Config,
     clock: Clock,
     titles: PaneTitles,
     jobs: Sender<Invocation>,
-    /// The names of sessions by their runs, and by their panes.
+    /// The names of sessions by run and by pane.
     names: HashMap<ExecutionId, String>,
     panes: HashMap<PaneId, String>,
-    /// Ends of programs, and the times at which to report them.
+    /// The ends of programs, each with the time at which to report it.
     held: Vec<(Instant, Envelope)>,
 }
 
@@ -186,7 +185,7 @@ impl Dispatcher {
         loop {
             let due = self.held.iter().map(|(at, _)| *at).min();
             match events.recv_until(due) {
-                Ok(Delivery::Event(event)) => self.happened(event.into_envelope()),
+                Ok(Delivery::Event(event)) => self.handle(event.into_envelope()),
                 Ok(Delivery::Lagged { missed }) => {
                     super::output::print_message(&format!(
                         "--on-turn, --on-state, --on-end: {missed} events were missed"
@@ -201,7 +200,7 @@ impl Dispatcher {
         self.report_held(|_, _| true);
     }
 
-    fn happened(&mut self, envelope: Envelope) {
+    fn handle(&mut self, envelope: Envelope) {
         let id = ExecutionId::from(envelope.event.execution_id());
         match &envelope.event {
             TdEvent::SessionStarted { session, panes, .. } => {
@@ -265,7 +264,7 @@ impl Dispatcher {
         }
     }
 
-    /// Adds the names of an agent's session and of its pane, which a person knows it by.
+    /// Adds the name of the agent's session and the title of its pane, by which users recognize the agent.
     fn named(&self, mut envelope: Envelope) -> Envelope {
         let title = envelope
             .event
@@ -306,12 +305,12 @@ impl Dispatcher {
         };
         if self.jobs.try_send(invocation).is_err() {
             super::output::print_message(&format!(
-                "{option}: {WAITING_MAX} commands wait already, one more is not run"
+                "{option}: {WAITING_MAX} commands are already waiting; this one is not run"
             ));
         }
     }
 
-    /// Returns the environment variables of an event, as far as it has their values.
+    /// Returns the environment variables for a command.
     fn variables(&self, envelope: &Envelope) -> Vec<(OsString, OsString)> {
         let event = &envelope.event;
         let title = envelope
@@ -373,8 +372,8 @@ impl Dispatcher {
             _ => {}
         }
         let variables = variables.into_iter();
-        // A missing value is an empty variable, whatever this program's own environment has. No variable may
-        // have a NUL in it.
+        // A missing value becomes an empty variable, so that the command does not inherit another value. A
+        // variable cannot contain a NUL.
         variables
             .map(|(name, value)| {
                 (
@@ -386,7 +385,7 @@ impl Dispatcher {
     }
 }
 
-/// Runs one command after the other.
+/// Runs waiting commands, one at a time.
 fn work(queue: &Receiver<Invocation>, clock: &Clock, stop: &Stop) {
     while !thread::is_stopped(stop)
         && let Ok(invocation) = queue.recv()
@@ -416,9 +415,9 @@ fn work(queue: &Receiver<Invocation>, clock: &Clock, stop: &Stop) {
     }
 }
 
-/// A line that a command printed, on standard error, without control characters.
+/// Prints a line of a command's output on standard error, without control characters.
 fn show(option: &str, line: &str) {
-    // Where standard error is closed, there is no other place for the message.
+    // Without standard error, the line cannot be shown elsewhere.
     let _ = writeln!(
         std::io::stderr(),
         "[{}] {}",

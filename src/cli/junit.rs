@@ -7,12 +7,13 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use super::failure::Failure;
-use crate::bus::{Delivery, SubscribeOptions};
+use super::live;
+use crate::bus::Delivery;
 use crate::engine::Engine;
 use crate::face::JunitReport;
 use crate::thread::{self, Handle};
 
-/// The file, which is empty until the end: a report of an earlier run must not be taken for this one's.
+/// The file, which remains empty until the end, so that it never contains the report of an earlier run.
 pub(super) struct JunitFile {
     path: PathBuf,
     file: File,
@@ -35,18 +36,14 @@ impl JunitFile {
         })
     }
 
-    /// Begins to collect; call it before the source is attached.
+    /// Starts to collect events. Call it before the source is attached.
     pub fn collect(self, engine: &Engine) -> Result<Collecting, Failure> {
-        let mut events = engine.subscribe_with(SubscribeOptions {
-            // Bounded by its bytes.
-            capacity: Some(usize::MAX),
-            ..Default::default()
-        });
+        let mut events = engine.subscribe_with(live::everything());
         let thread = thread::spawn("td-junit", move || {
             let mut report = JunitReport::default();
             for delivery in events.iter() {
                 match delivery {
-                    // Passing states of a line are followed by their last one.
+                    // The final state of a line follows its intermediate states.
                     Delivery::Event(event) if event.seq.is_none() => {}
                     Delivery::Event(event) => report.push(&event),
                     Delivery::Lagged { missed } => report.lagged(missed),
@@ -59,7 +56,7 @@ impl JunitFile {
 }
 
 impl Collecting {
-    /// Writes the report, once the bus is closed. What was run keeps its exit code whatever comes of this.
+    /// Writes the report, once the bus is closed. A failure does not change the exit code.
     pub fn finish(self, problem: Option<&str>) {
         let JunitFile { path, mut file } = self.to;
         let report = match self.thread.join() {

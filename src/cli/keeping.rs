@@ -1,4 +1,4 @@
-//! The history's configuration: rotation, retention, and the rules for secrets.
+//! Configures the history: rotation, retention, and the rules for secrets.
 
 use std::path::Path;
 
@@ -11,17 +11,17 @@ use crate::engine::Builder;
 use crate::history::{Retention, Rotation};
 use crate::redact::Rules;
 
-/// Rules of the user's own, in the data directory.
+/// The file with the user's rules, in the data directory.
 const RULES: &str = "redact.toml";
 
-/// Creates an engine with this configuration, not started yet, and the rules for secrets.
+/// Returns the builder of an engine with this configuration, and the rules for secrets.
 pub(super) fn builder(
     options: &Options,
     keeping: &TypedKeeping,
     clock: &Clock,
 ) -> Result<(Builder, Rules), Failure> {
     let data_path = options.data_path()?;
-    // The user's own rules count without a log, too.
+    // The user's rules also apply without a log.
     let home = options.home().ok();
     let rules = keeping
         .secrets
@@ -38,31 +38,39 @@ pub(super) fn builder(
     Ok((builder, rules))
 }
 
-/// A data directory that cannot be used is bad input.
+/// Returns the failure for an engine that cannot be started. An unusable data directory is bad input.
 pub(super) fn unusable(error: crate::Error) -> Failure {
     unusable_unless(error, ", or --no-log")
 }
 
-/// As [`unusable`], for commands that need a data directory.
+/// Does the same for commands that need a data directory.
 pub(super) fn unusable_directory(error: crate::Error) -> Failure {
     unusable_unless(error, "")
 }
 
-fn unusable_unless(error: crate::Error, way_out: &str) -> Failure {
+fn unusable_unless(error: crate::Error, alternative: &str) -> Failure {
     if error.path().is_some() {
         Failure::usage(format!(
-            "{error:?}; choose another with --data-dir{way_out}"
+            "{error:?}; choose another with --data-dir{alternative}"
         ))
     } else {
         error.into()
     }
 }
 
-/// Refuses an id with a secret in it: it would be the name of a directory, and part of every event.
+/// Refuses an empty id.
+pub(super) fn refuse_empty_id(id: Option<&str>) -> Result<(), Failure> {
+    match id {
+        Some("") => Err(Failure::usage("--execution-id: the id is empty")),
+        _ => Ok(()),
+    }
+}
+
+/// Refuses an id that contains a secret, because it is the name of a directory and part of every event.
 pub(super) fn check_id(rules: &Rules, id: Option<&str>) -> Result<(), Failure> {
     match id.map(|id| (id, rules.text(id))) {
         Some((id, redacted)) if redacted != id => Err(Failure::usage(format!(
-            "--execution-id: it has a secret in it ({redacted}); choose another one"
+            "--execution-id: the id contains a secret ({redacted}); choose another one"
         ))),
         _ => Ok(()),
     }
@@ -84,7 +92,7 @@ impl TypedSecrets {
                 .ok_or_else(|| Failure::usage(format!("{path:?}: there is no such file")))?;
             files.push(text);
         }
-        // A value that is no text cannot be part of one.
+        // Observed text cannot contain a value that is not text.
         let environment = std::env::vars_os().filter_map(|(name, value)| {
             Some((name.into_string().ok()?, value.into_string().ok()?))
         });
@@ -102,15 +110,15 @@ impl TypedSecrets {
 
     /// Returns the built-in rules and those of the user's file.
     fn rules_of_files(&self, data_dir: Option<&Path>) -> Result<Rules, Failure> {
-        let usual = data_dir.map(|path| path.join(RULES));
-        let (path, is_asked) = match (&self.redact, &usual) {
+        let default = data_dir.map(|path| path.join(RULES));
+        let (path, is_required) = match (&self.redact, &default) {
             (Some(path), _) => (path, true),
             (None, Some(path)) => (path, false),
             (None, None) => return Ok(Rules::builtin()),
         };
         let text = match rule_files::read(path)? {
             Some(text) => text,
-            None if is_asked => {
+            None if is_required => {
                 return Err(Failure::usage(format!("{path:?}: there is no such file")));
             }
             None => return Ok(Rules::builtin()),

@@ -1,4 +1,4 @@
-//! `td-observe kernel`: code on a Jupyter kernel, shown while it prints, or what other clients run there.
+//! `td-observe kernel`: runs code on a Jupyter kernel, or shows the code that other clients run there.
 
 use std::io::{self, IsTerminal, Read};
 use std::path::{Path, PathBuf};
@@ -29,16 +29,16 @@ use crate::kernel::{
 use crate::observe::RunName;
 use crate::thread::Stop;
 
-/// The most bytes of code or of a notebook.
+/// Maximum size of code or of a notebook, in bytes.
 const CODE_BYTES_MAX: u64 = 256 * 1024 * 1024;
 
-/// Interrupted.
+/// The exit code after an interrupt.
 const INTERRUPTED: u8 = 130;
 
 /// The code of `kernel`.
 #[derive(Debug)]
 enum Code {
-    /// None: the kernel is listened to.
+    /// No code: the command listens to the kernel.
     None,
     Text(String),
     Notebook(Box<Notebook>, Option<PathBuf>),
@@ -60,9 +60,7 @@ pub(super) struct Config {
 
 impl Config {
     pub fn from_typed(mut typed: TypedKernel) -> Result<Self, Failure> {
-        if typed.execution_id.as_ref().is_some_and(String::is_empty) {
-            return Err(Failure::usage("--execution-id: the id is empty"));
-        }
+        keeping::refuse_empty_id(typed.execution_id.as_deref())?;
         // `--save NOTEBOOK` names the notebook.
         if typed.file.is_none() && typed.code.is_none() {
             typed.file = typed.save.as_mut().and_then(Option::take);
@@ -123,7 +121,7 @@ impl Config {
 fn code(typed: &TypedKernel) -> Result<Code, Failure> {
     let is_notebook = |file: &Path| {
         file.extension()
-            .is_some_and(|it| it.eq_ignore_ascii_case("ipynb"))
+            .is_some_and(|extension| extension.eq_ignore_ascii_case("ipynb"))
     };
     let code = match (&typed.code, &typed.file) {
         (Some(code), _) => Code::Text(code.clone()),
@@ -137,7 +135,7 @@ fn code(typed: &TypedKernel) -> Result<Code, Failure> {
                 .map(|copy| copy.unwrap_or_else(|| copy_of(file)));
             if copy.as_ref().is_some_and(|copy| is_same(copy, file)) {
                 return Err(Failure::usage(format!(
-                    "--save {file:?}: that is the notebook itself, which is left as it is; name another file"
+                    "--save {file:?}: this would overwrite the notebook itself; name another file"
                 )));
             }
             return Ok(Code::Notebook(Box::new(notebook), copy));
@@ -221,9 +219,9 @@ fn listed(running: &[PathBuf]) -> String {
             let names: Vec<String> = running
                 .iter()
                 .take(NAMES_MAX)
-                .map(|it| file_name(it))
+                .map(|path| file_name(path))
                 .collect();
-            format!("; the latest there: {}", names.join(", "))
+            format!("; the latest are {}", names.join(", "))
         }
     }
 }
@@ -231,11 +229,8 @@ fn listed(running: &[PathBuf]) -> String {
 /// Runs the code to its end, or listens until the kernel ends or a signal arrives.
 pub(super) fn run(options: &Options, config: Config) -> Result<ExitCode, Failure> {
     let control = TaskControl::default();
-    let last_act = {
-        let control = control.clone();
-        move || control.kill()
-    };
-    let signals = Signals::catch(last_act)?;
+    let kill_control = control.clone();
+    let signals = Signals::catch(move || kill_control.kill())?;
     let clock = Clock::system();
     let (builder, rules) = keeping::builder(options, &config.keeping, &clock)?;
     keeping::check_id(&rules, config.execution_id.as_deref())?;
@@ -296,7 +291,9 @@ pub(super) fn run(options: &Options, config: Config) -> Result<ExitCode, Failure
         on_connected: is_listening.then(|| Box::new(print_connection) as _),
     };
     let job = engine.run_kernel(task)?;
-    let reader_gone = printing.as_ref().map_or_else(never, |it| it.ended());
+    let reader_gone = printing
+        .as_ref()
+        .map_or_else(never, |printer| printer.ended());
     let end = wait(
         &mut engine,
         &job,
@@ -317,14 +314,14 @@ pub(super) fn run(options: &Options, config: Config) -> Result<ExitCode, Failure
     }
     match (end, ended) {
         (End::Signalled, _) if !is_listening => Ok(ExitCode::from(INTERRUPTED)),
-        // A listener that is stopped has done what it was for; what has no reader is not asked for.
+        // Stopping a listener is its regular end, and a closed output is no error.
         (End::Signalled | End::Unread, _) => Ok(ExitCode::SUCCESS),
         (End::Done, Ok(outcome)) if outcome.is_unread => Ok(ExitCode::SUCCESS),
         (End::Done, Err(error)) => Err(error.into()),
         (End::Done, Ok(outcome)) => {
             if outcome.lost_lines > 0 {
                 print_message(&format!(
-                    "{} more lines were read and not kept: see --max-lines",
+                    "{} more lines were neither shown nor kept: see --max-lines",
                     outcome.lost_lines
                 ));
             }
@@ -333,7 +330,7 @@ pub(super) fn run(options: &Options, config: Config) -> Result<ExitCode, Failure
     }
 }
 
-/// The time in which interrupted code ends when its reader has gone.
+/// The time within which interrupted code must end when the output has no reader.
 const UNREAD: Duration = Duration::from_secs(5);
 
 /// The end of a wait for a job.
@@ -347,7 +344,7 @@ enum End {
     Unread,
 }
 
-/// Waits for the end. Ctrl-C, and a reader that has gone, interrupt the code first.
+/// Waits for the end of the job. Ctrl-C and a closed output interrupt the code first.
 fn wait(
     engine: &mut crate::Engine,
     job: &KernelHandle,
@@ -375,14 +372,14 @@ fn wait(
         }
         recv(done) -> _ => End::Done,
         recv(reader_gone) -> _ => {
-            // Code that is not read and does not end is stopped.
+            // Code whose output has no reader is stopped if it does not end.
             interrupt(clock.after(UNREAD));
             End::Unread
         }
     }
 }
 
-/// Tells where other clients find a kernel that was started to be listened to.
+/// Prints the connection file with which other clients connect to a kernel that this command listens to.
 fn print_connection(connection_file: Option<&Path>) {
     if let Some(path) = connection_file {
         print_message(&format!(

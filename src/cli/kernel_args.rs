@@ -21,12 +21,12 @@ Examples:
   td-observe kernel --json job.ipynb | jq -j '.event.text // empty'
   td-observe log analysis.ipynb                  what the last run printed
 
-What the code prints is shown as it is printed. On a terminal, standard error is
+The output of the code is shown as it is printed. On a terminal, standard error is
 marked [stderr], and the code may ask (input()). Elsewhere both outputs are passed
-on as they are, secrets included. The history is redacted either way.
+on unchanged, secrets included. The history is always redacted.
 
 Ctrl-C interrupts the code. A kernel that td-observe started then ends; any other
-stays usable. Without code, Ctrl-C ends the listening alone.
+stays usable. Without code, Ctrl-C only stops listening.
 
 Exit codes: 0; 1 after an exception, or when the kernel ended; 2 wrong usage; 127
 the kernel's program is missing; 130 interrupted.";

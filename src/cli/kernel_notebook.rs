@@ -1,5 +1,5 @@
-//! The copy of a notebook that gets the new outputs: written after each cell, so that a crash keeps the
-//! finished ones.
+//! The copy of a notebook that receives the new outputs. It is written after each cell, so that a crash keeps
+//! the outputs of finished cells.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -13,13 +13,13 @@ pub(super) struct NotebookCopy {
     notebook: Notebook,
     /// The outputs of the cell that runs.
     outputs: CellOutputs,
-    /// Those of the cells before it: number, count, outputs.
+    /// The number, execution count and outputs of each ended cell.
     ended: Vec<(u32, Option<u32>, CellOutputs)>,
     path: PathBuf,
 }
 
 impl NotebookCopy {
-    /// Writes the notebook without outputs: whether the file can be written is known before any code runs.
+    /// Writes the notebook without outputs, so that an unwritable file fails before any code runs.
     pub fn create(mut notebook: Notebook, path: PathBuf) -> std::result::Result<Self, Failure> {
         notebook.clear_outputs();
         let copy = Self {
@@ -33,7 +33,7 @@ impl NotebookCopy {
         Ok(copy)
     }
 
-    /// Replaces the file in one step.
+    /// Replaces the file atomically.
     fn write(&self) -> Result<()> {
         let failed = |cause| Error::file("cannot write", &self.path, cause);
         let parent = self

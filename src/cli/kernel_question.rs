@@ -1,4 +1,4 @@
-//! Questions of code (`input()`), asked on the terminal.
+//! Asks the questions of code (`input()`) on the terminal.
 
 use std::io::{self, IsTerminal};
 use std::time::Duration;
@@ -10,19 +10,19 @@ use crate::face::one_line;
 use crate::kernel::Ask;
 use crate::thread;
 
-/// The time for what was printed before the question to be shown: text for people is merged for less.
+/// The time within which earlier output is shown before the question: revisions are merged for less time.
 const SHOWN_WITHIN: Duration = Duration::from_millis(150);
 
-/// The interval at which an interrupt is noticed.
+/// The interval at which the end of the question is polled.
 const CHECK: Timespec = Timespec {
     tv_sec: 0,
     tv_nsec: 50_000_000,
 };
 
-/// The longest answer.
+/// Maximum length of an answer.
 const ANSWER_BYTES_MAX: usize = 64 * 1024;
 
-/// The answer at the end of the input, from which Jupyter's kernels raise `EOFError`.
+/// The answer at the end of the input; Jupyter's kernels raise `EOFError` from it.
 const END: &str = "\u{4}";
 
 /// Returns true if a user can answer.
@@ -30,7 +30,7 @@ pub(super) fn has_user() -> bool {
     io::stdin().is_terminal() && io::stdout().is_terminal()
 }
 
-/// Returns what asks on the terminal.
+/// Returns a callback that asks on the terminal.
 pub(super) fn ask() -> Ask {
     Box::new(|question, is_over| {
         thread::park(Some(SHOWN_WITHIN));
@@ -41,27 +41,27 @@ pub(super) fn ask() -> Ask {
             write("\n");
         }
         if answer.is_some() {
-            // The output has the question and its answer; they replace this row.
+            // The kernel's output contains the question and its answer, and replaces this row.
             write("\x1b[1A\r\x1b[K");
         }
         answer
     })
 }
 
-/// Writes without the lock of `io::stdout`, which the printing thread holds.
+/// Writes to standard output without the lock of `io::stdout`, which the printing thread holds.
 fn write(text: &str) {
     let mut bytes = text.as_bytes();
     while !bytes.is_empty() {
         match rustix::io::write(rustix::stdio::stdout(), bytes) {
             Ok(count) => bytes = &bytes[count..],
             Err(rustix::io::Errno::INTR) => {}
-            // A terminal that is gone is noticed by its signal.
+            // A closed terminal sends a signal, which ends the program.
             Err(_) => return,
         }
     }
 }
 
-/// Reads a line of the terminal; `None` if the question is over.
+/// Reads a line from the terminal; `None` if the question is over.
 fn read_line(is_over: &dyn Fn() -> bool) -> Option<String> {
     let stdin = io::stdin();
     let mut bytes = Vec::new();
@@ -89,7 +89,7 @@ fn read_line(is_over: &dyn Fn() -> bool) -> Option<String> {
     Some(text.lines().next().unwrap_or_default().to_owned())
 }
 
-/// The terminal without echo, until it is dropped.
+/// Guard that disables the echo of the terminal until it is dropped.
 struct HiddenInput(Option<Termios>);
 
 impl HiddenInput {

@@ -1,8 +1,8 @@
-//! Keys, one by one as they are pressed, where standard input is a terminal.
+//! Reads single keys as they are pressed, if standard input is a terminal.
 //!
-//! `td-keys` blocks on the terminal and on two pipes; it sends each key, takes the terminal again
-//! when the program continues after it was stopped (a shell sets it as it likes then), and ends when
-//! [`Keys`] is dropped, which closes a pipe and gives the terminal back as it was.
+//! `td-keys` blocks on the terminal and on two pipes. It sends each key. When the program continues after a
+//! stop, it sets the terminal mode again, because the shell has changed it. It ends when [`Keys`] is dropped,
+//! which closes a pipe and restores the terminal.
 
 use std::io::{self, IsTerminal, Read};
 use std::os::fd::{AsFd, OwnedFd};
@@ -17,52 +17,52 @@ use signal_hook::consts::SIGCONT;
 
 use crate::thread::{self, Handle};
 
-/// Maximum number of waiting keys: a user who types faster than they are read means the last ones.
+/// Maximum number of waiting keys. Further keys are dropped while the program is busy.
 const KEYS_MAX: usize = 16;
 
-/// The terminal's original state, which the first of several threads restores, once.
+/// The original mode of the terminal. Several threads may restore it; only the first restore has an effect.
 #[derive(Clone, Default)]
 pub(super) struct Terminal(Arc<Mutex<Option<Termios>>>);
 
 impl Terminal {
-    /// Gives the terminal back as it was.
+    /// Restores the original mode.
     pub fn restore(&self) {
         let before = self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(before) = before {
-            // A terminal that is gone needs nothing.
+            // An error means that the terminal is gone.
             let _ = tcsetattr(io::stdin(), OptionalActions::Now, &before);
         }
     }
 }
 
-/// Takes keys until it is dropped.
+/// Reads keys until it is dropped.
 pub(super) struct Keys {
     pressed: Receiver<u8>,
     terminal: Terminal,
     /// The signal handler that notifies the thread when the program continues.
-    going_on: Option<SigId>,
+    continue_handler: Option<SigId>,
     /// Closed to end the thread.
     wake: Option<OwnedFd>,
     thread: Option<Handle<()>>,
 }
 
 impl Keys {
-    /// Begins to take keys; without a terminal there are none. `terminal` is to be given back when
-    /// the program ends in another way.
-    pub fn take(terminal: Terminal) -> Self {
+    /// Starts to read keys. Without a terminal, no key arrives. If the program ends without dropping this
+    /// value, the caller must restore `terminal`.
+    pub fn start(terminal: Terminal) -> Self {
         let mut keys = Self {
             pressed: never(),
             terminal,
-            going_on: None,
+            continue_handler: None,
             wake: None,
             thread: None,
         };
-        // Without keys a replay is as good.
+        // A replay also works without keys.
         if io::stdin().is_terminal()
             && io::stdout().is_terminal()
             && let Err(error) = keys.begin()
         {
-            log::info!("no keys are taken: {error}");
+            log::info!("keys cannot be read: {error}");
         }
         keys
     }
@@ -72,13 +72,13 @@ impl Keys {
         let (woken, wake) = rustix::pipe::pipe_with(PipeFlags::CLOEXEC)?;
         let (press, pressed) = bounded(KEYS_MAX);
         let mut each_key = before.clone();
-        // Signals stay: Ctrl-C is one.
+        // ISIG remains set, so that Ctrl-C sends a signal.
         each_key
             .local_modes
             .remove(LocalModes::ICANON | LocalModes::ECHO);
-        let (goes_on, on_continue) =
+        let (continued, on_continue) =
             rustix::pipe::pipe_with(PipeFlags::CLOEXEC | PipeFlags::NONBLOCK)?;
-        self.going_on = Some(signal_hook::low_level::pipe::register(
+        self.continue_handler = Some(signal_hook::low_level::pipe::register(
             SIGCONT,
             on_continue,
         )?);
@@ -89,14 +89,14 @@ impl Keys {
             .lock()
             .unwrap_or_else(PoisonError::into_inner) = Some(before);
         let thread = thread::spawn("td-keys", move || {
-            serve(&woken, &goes_on, &each_key, &press);
+            serve(&woken, &continued, &each_key, &press);
         });
         self.thread = Some(thread.map_err(io::Error::other)?);
         (self.wake, self.pressed) = (Some(wake), pressed);
         Ok(())
     }
 
-    /// Gets a message for each key.
+    /// Returns the channel of pressed keys.
     pub fn pressed(&self) -> &Receiver<u8> {
         &self.pressed
     }
@@ -104,7 +104,7 @@ impl Keys {
 
 impl Drop for Keys {
     fn drop(&mut self) {
-        if let Some(id) = self.going_on.take() {
+        if let Some(id) = self.continue_handler.take() {
             signal_hook::low_level::unregister(id);
         }
         self.wake = None;
@@ -117,26 +117,26 @@ impl Drop for Keys {
     }
 }
 
-fn serve(woken: &OwnedFd, goes_on: &OwnedFd, each_key: &Termios, press: &Sender<u8>) {
+fn serve(woken: &OwnedFd, continued: &OwnedFd, each_key: &Termios, press: &Sender<u8>) {
     let stdin = io::stdin();
     loop {
         let mut fds = [
             PollFd::from_borrowed_fd(stdin.as_fd(), PollFlags::IN),
             PollFd::from_borrowed_fd(woken.as_fd(), PollFlags::IN),
-            PollFd::from_borrowed_fd(goes_on.as_fd(), PollFlags::IN),
+            PollFd::from_borrowed_fd(continued.as_fd(), PollFlags::IN),
         ];
         match poll(&mut fds, None) {
             Err(rustix::io::Errno::INTR) => continue,
             Err(_) => return,
             Ok(_) => {}
         }
-        let [keys, woken, going_on] = fds;
+        let [keys, woken, continue_handler] = fds;
         if !woken.revents().is_empty() {
             return;
         }
-        if !going_on.revents().is_empty() {
+        if !continue_handler.revents().is_empty() {
             // One notification is enough.
-            let _ = rustix::io::read(goes_on, &mut [0; 64]);
+            let _ = rustix::io::read(continued, &mut [0; 64]);
             let _ = tcsetattr(stdin.as_fd(), OptionalActions::Now, each_key);
             continue;
         }
@@ -146,7 +146,7 @@ fn serve(woken: &OwnedFd, goes_on: &OwnedFd, each_key: &Termios, press: &Sender<
                 // The terminal is gone.
                 Ok(0) | Err(_) => return,
                 Ok(_) => {
-                    // Too many keys: see `KEYS_MAX`.
+                    // A full queue drops the key: see `KEYS_MAX`.
                     let _ = press.try_send(key[0]);
                 }
             }

@@ -1,22 +1,19 @@
-//! The names that exist, for completions and for "did you mean": targets of a tmux server, runs. They
-//! are only read, and a server that does not answer soon has none.
+//! The existing names, for completions and for "did you mean": targets of a tmux server, and runs. A server
+//! that does not answer in time has no names.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
-use std::time::Duration;
 
 use super::nearest;
+use super::server_checks::ANSWER_TIMEOUT;
 use super::which_server::WhichServer;
 use crate::clock::Clock;
 use crate::history::DataDir;
 
-/// The time that a tmux server has for its answer: a healthy one needs some milliseconds.
-const ANSWER_TIMEOUT: Duration = Duration::from_millis(500);
-
-/// A format whose last field may hold blanks: the session's name.
+/// The format of a listed pane. Its last field, the session's name, may contain blanks.
 const FIELDS: &str = "#{window_index} #{pane_index} #{pane_id} #{session_name}";
 
-/// The sessions, windows and panes of a server, as they can be typed.
+/// The sessions, windows and panes of a server, in the form in which users type them.
 #[derive(Debug, Default)]
 pub(super) struct Targets {
     pub sessions: Vec<String>,
@@ -27,9 +24,9 @@ pub(super) struct Targets {
 }
 
 impl Targets {
-    /// Asks the server. Without one that answers, there are none.
+    /// Requests the targets of the server; empty if no server answers.
     pub fn of(server: &WhichServer, clock: &Clock) -> Self {
-        // tmux would create the directory of its sockets.
+        // Without a socket, tmux would create the directory for it.
         if server.socket_path().is_some_and(|path| !path.exists()) {
             return Self::default();
         }
@@ -60,7 +57,7 @@ impl Targets {
         }
     }
 
-    /// Returns the kind of names that the typed word begins: panes, parts of sessions, or sessions.
+    /// Returns the names of the kind that the typed word denotes: panes, parts of sessions, or sessions.
     pub fn like(&self, typed: &str) -> &[String] {
         if typed.starts_with('%') {
             &self.panes
@@ -71,7 +68,7 @@ impl Targets {
         }
     }
 
-    /// Returns what to add to a complaint about a target; nothing where the target exists.
+    /// Returns a hint for an error about a target; empty if the target exists.
     pub fn hint(&self, typed: &str) -> String {
         let names = || self.like(typed).iter().map(String::as_str);
         match names().any(|name| name == typed) {
@@ -80,7 +77,7 @@ impl Targets {
         }
     }
 
-    /// Returns the target that was probably meant; `None` for one that exists.
+    /// Returns the target that the user probably meant; `None` if the typed target exists.
     pub fn meant(&self, typed: &str) -> Option<&str> {
         let names = || self.like(typed).iter().map(String::as_str);
         match names().any(|name| name == typed) {
@@ -90,8 +87,7 @@ impl Targets {
     }
 }
 
-/// Lists the names and the ids of runs, the latest first; names come before ids. `kind` selects runs
-/// of one kind.
+/// Returns the names of runs and then their ids, each latest first. `kind` selects runs of one kind.
 pub(super) fn runs(data_path: PathBuf, kind: Option<&str>, clock: &Clock) -> Vec<String> {
     let list = DataDir::new(data_path).runs(clock.wall());
     let runs = list.map(|list| list.runs).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! Showing an engine's events until it is done, and stopping in the order that loses nothing.
+//! Shows an engine's events until its sources have ended, and stops it in the order that loses nothing.
 
 use std::io::IsTerminal;
 use std::process::ExitCode;
@@ -16,22 +16,22 @@ use crate::clock::Clock;
 use crate::engine::Engine;
 use crate::face::{Console, ConsoleOptions, Printer, Renderer, Tree, TreeOptions};
 
-/// The time for which text for people is merged.
+/// The time for which revisions on the console are merged.
 const CONSOLE_LIMIT: Duration = Duration::from_millis(100);
 
-/// After the engine's end, how long the output may take once the user has asked for the end: with
-/// the engine's own ceilings the end comes within two seconds.
+/// The time that the output may take after the engine's end, once the user has requested the end. Together with
+/// the limits of the engine, the program ends within two seconds.
 pub(super) const PRINT_REST: Duration = Duration::from_millis(400);
 
-/// Begins to show what the engine sends; call it before sources are attached. Nothing with `-q`.
-/// `agents` know which rows of a screen are decoration, which is left out then.
+/// Starts to print the engine's events, except with `-q`. Call it before sources are attached. The rules in
+/// `agents` identify rows that are decoration, which are omitted.
 pub(super) fn print(
     engine: &Engine,
     options: &Options,
     agents: Option<StateRules>,
     clock: &Clock,
 ) -> Result<Option<Printer>, Failure> {
-    // Text for people is merged: panes change often.
+    // Revisions are merged, because panes change often.
     let merged = SubscribeOptions {
         throttle: Some(CONSOLE_LIMIT),
         ..Default::default()
@@ -40,7 +40,7 @@ pub(super) fn print(
     show(engine, options, console, merged, clock)
 }
 
-/// Returns the form in which the events of panes are shown.
+/// Returns the renderer for the events of panes.
 pub(super) fn renderer(options: &Options, agents: Option<StateRules>) -> Renderer {
     if options.json {
         return Renderer::Json;
@@ -59,8 +59,7 @@ pub(super) fn renderer(options: &Options, agents: Option<StateRules>) -> Rendere
     Renderer::Console(console)
 }
 
-/// Begins to show one execution that is about to begin, as a tree on a terminal, each row with the
-/// local time if that is wanted. Nothing with `-q`.
+/// Starts to print a new execution as a tree, except with `-q`.
 pub(super) fn print_one(
     engine: &Engine,
     options: &Options,
@@ -76,8 +75,9 @@ pub(super) fn print_one(
     show(engine, options, tree, everything(), clock)
 }
 
-/// Bounded by its bytes only, and each event as it is: the same numbers as in the log.
-fn everything() -> SubscribeOptions {
+/// Returns options for a lane that is bounded only by its bytes and delivers each event unchanged, with the
+/// same numbers as in the log.
+pub(super) fn everything() -> SubscribeOptions {
     SubscribeOptions {
         capacity: Some(usize::MAX),
         ..Default::default()
@@ -87,7 +87,7 @@ fn everything() -> SubscribeOptions {
 fn show(
     engine: &Engine,
     options: &Options,
-    for_people: impl FnOnce() -> Renderer,
+    human_renderer: impl FnOnce() -> Renderer,
     subscribe: SubscribeOptions,
     clock: &Clock,
 ) -> Result<Option<Printer>, Failure> {
@@ -96,7 +96,7 @@ fn show(
     }
     let (view, subscribe) = match options.json {
         true => (Renderer::Json, everything()),
-        false => (for_people(), subscribe),
+        false => (human_renderer(), subscribe),
     };
     let events = engine.subscribe_with(subscribe);
     Ok(Some(Printer::start(events, view, clock.clone())?))
@@ -105,14 +105,14 @@ fn show(
 /// The end of an engine's work.
 #[derive(Clone, Copy)]
 pub(super) struct Ended {
-    /// True if there was a problem, which was reported.
+    /// True if there was a problem, which has been reported.
     pub failed: bool,
-    /// True if the user asked for the end.
+    /// True if the user requested the end.
     pub interrupted: bool,
 }
 
-/// Waits until the sources are done, a signal arrives, the reader has gone or the time is up; then
-/// stops the engine, prints the remaining output, and reports problems.
+/// Waits until the sources have ended, a signal arrives, the output is closed or the time is up; then stops the
+/// engine, prints the remaining output, and reports problems.
 pub(super) fn until_done<T>(
     mut engine: Engine,
     printing: Option<Printer>,
@@ -167,7 +167,7 @@ pub(super) fn finish_printing(
     clock: &Clock,
 ) -> bool {
     if !interrupted {
-        // The reader may take its time until a signal arrives.
+        // A slow reader delays the end until a signal arrives.
         select_biased! {
             recv(printing.ended()) -> _ => {}
             recv(signals.first()) -> _ => {}

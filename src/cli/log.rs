@@ -1,4 +1,4 @@
-//! `td-observe log`: what a run has shown, as it was shown; and what it shows from now on.
+//! `td-observe log`: prints the events of runs, and follows new ones.
 
 use std::io::IsTerminal;
 use std::process::ExitCode;
@@ -39,9 +39,9 @@ pub(super) struct Config {
     selection: Selection,
     follows: bool,
     query: Query,
-    /// The expression that lines are searched for, and the number of lines around them.
+    /// The expression for lines, and the number of lines around each match.
     grep: (Option<Regex>, Option<usize>),
-    /// The revisions of what is shown, where each line is shown once, as it reads at last.
+    /// The query for revisions, if each line is shown once with its final text.
     revisions: Option<Query>,
     last_lines: Option<usize>,
     has_timestamps: bool,
@@ -52,16 +52,16 @@ impl Config {
         let is_of_lines = typed.filter.types.is_empty() && typed.filter.grep.is_none();
         if typed.context.is_some() && typed.filter.grep.is_none() {
             return Err(Failure::usage(
-                "-C shows the lines around those of --grep: give it, too",
+                "-C shows the lines around the matches of --grep: give --grep as well",
             ));
         }
         let mut query = query(typed.filter, Clock::system().wall())?;
         let grep = query.text_regex().cloned();
         if typed.context.is_some() {
-            // The lines around a match are read, too.
+            // The reader must also return the lines around a match.
             query = query.any_text();
         }
-        // A search finds each state of a line, and programs read what is there.
+        // A search covers each revision of a line, and programs get the events as stored.
         let revisions = (is_of_lines && !options.json)
             .then(|| query.clone().kind(EventKind::OutputRevised.as_str()));
         if !options.json && !query.wants_all() {
@@ -84,13 +84,10 @@ fn query(typed: TypedFilter, now: Timestamp) -> Result<Query, Failure> {
     for kind in typed.types {
         if EventKind::from_name(&kind).is_none() {
             let names = || EventKind::ALL.iter().map(|kind| kind.as_str());
-            let meant = nearest::nearest(&kind, names());
-            let hint = meant.map_or(String::from(";"), |meant| {
-                format!("; did you mean {meant:?}?")
-            });
+            let hint = nearest::suggestion(&kind, names());
             let all: Vec<&str> = names().collect();
             return Err(Failure::usage(format!(
-                "--type: no type of event is called {kind:?}{hint} there are {}",
+                "--type: there is no event type {kind:?}{hint} the types are {}",
                 all.join(", ")
             )));
         }
@@ -112,7 +109,7 @@ fn query(typed: TypedFilter, now: Timestamp) -> Result<Query, Failure> {
     }
     if query.is_empty_span() {
         return Err(Failure::usage(
-            "--since is not before --until: no event can be between them",
+            "--since is not before --until: the time span is empty",
         ));
     }
     Ok(query)
@@ -128,7 +125,7 @@ fn before(point: TimePoint, now: Timestamp) -> Timestamp {
     }
 }
 
-/// Adds what the console has to know.
+/// Adds the events that the console needs as context.
 pub(super) fn with_context(query: Query) -> Query {
     let add = |query: Query, kind: EventKind| query.context(kind.as_str());
     CONTEXT.into_iter().fold(query, add)
@@ -165,7 +162,7 @@ pub(super) fn page(
     }
 }
 
-/// A page that is opened by the thread that writes it.
+/// The settings of a page, which the writing thread opens.
 pub(super) struct Shown {
     view: Option<Renderer>,
     last_lines: Option<usize>,
@@ -174,7 +171,7 @@ pub(super) struct Shown {
 }
 
 impl Shown {
-    /// The page rests while nothing comes: lines that may be rewritten are held until then.
+    /// Holds back lines that may still be rewritten, until no more output arrives.
     fn hold(&mut self) {
         self.view = self.view.take().map(|view| match view {
             Renderer::Console(console) => Renderer::Console(console.holding()),
@@ -198,9 +195,9 @@ pub(super) fn run(options: &Options, config: Config) -> Result<ExitCode, Failure
         super::output::print_message("there are no runs yet");
     }
     if whiches.len() > 1 {
-        super::descriptors::want_many();
+        super::descriptors::raise_limit();
     }
-    // A search shows the rows of screens that match.
+    // A search also shows matching rows of screens.
     let is_search = config.grep.0.is_some();
     let mut shown = page(
         options,
@@ -216,11 +213,11 @@ pub(super) fn run(options: &Options, config: Config) -> Result<ExitCode, Failure
     }
     if let Some(Which::File(path)) = whiches.iter().find(|which| matches!(which, Which::File(_))) {
         return Err(Failure::usage(format!(
-            "--follow: {path:?} is a file; name a run, or its directory"
+            "--follow: {path:?} is a file; give a run or its directory"
         )));
     }
     shown.hold();
-    // Runs that begin later are looked for.
+    // An open selection includes runs that begin later.
     let later = match config.selection.is_open() {
         true => Some((data_dir(options)?, config.selection)),
         false => None,
@@ -243,7 +240,7 @@ pub(super) fn run(options: &Options, config: Config) -> Result<ExitCode, Failure
     })
 }
 
-/// Returns the exit code: that of the search where there is one.
+/// Returns the exit code; a search without a match fails.
 fn code(show: &Show, config_greps: bool, code: ExitCode) -> ExitCode {
     match config_greps && !show.has_matched {
         true => ExitCode::FAILURE,

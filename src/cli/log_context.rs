@@ -1,6 +1,6 @@
-//! The lines around those that match: `log --grep REGEX -C LINES` (pure).
+//! Selects the lines around matches: `log --grep REGEX -C LINES` (pure).
 //!
-//! The lines around a match are those of the same pane or command, not those that others printed meanwhile.
+//! The lines around a match come from the same pane or command, not from others that printed meanwhile.
 
 use std::collections::{HashMap, VecDeque};
 
@@ -8,10 +8,11 @@ use regex::Regex;
 
 use crate::event::{Envelope, TdEvent, lines_in};
 
-/// The panes and commands whose lines are held; the one that has been silent longest is dropped.
+/// Maximum number of panes and commands whose lines are held. Beyond it, the one with the oldest output is
+/// dropped.
 const STREAMS_MAX: usize = 1024;
 
-/// Returns the parts of an event, one for each line.
+/// Splits an event into one event for each line.
 pub(super) fn lines_of(envelope: &Envelope) -> Vec<Envelope> {
     match &envelope.event {
         TdEvent::OutputUpdate {
@@ -49,10 +50,10 @@ pub(super) fn lines_of(envelope: &Envelope) -> Vec<Envelope> {
     }
 }
 
-/// Returns whether a text of an event matches.
+/// Returns true if a text of an event matches.
 pub(super) fn is_match(envelope: &Envelope, regex: &Regex) -> bool {
     envelope.event.any_text(&mut |text| {
-        // A line end is no part of a line.
+        // `$` must match before a trailing line end.
         regex.is_match(text.strip_suffix('\n').unwrap_or(text))
     })
 }
@@ -60,12 +61,12 @@ pub(super) fn is_match(envelope: &Envelope, regex: &Regex) -> bool {
 /// The next thing to show.
 #[derive(Debug, PartialEq)]
 pub(super) enum Shown<T> {
-    /// Lines are left out here.
+    /// Lines are omitted here.
     Gap,
     Item(T),
 }
 
-/// Selects the items around those that match.
+/// Selects matching items and the items around them.
 #[derive(Debug)]
 pub(super) struct Surroundings<T> {
     lines: usize,
@@ -77,9 +78,9 @@ pub(super) struct Surroundings<T> {
 #[derive(Debug)]
 struct Stream<T> {
     before: VecDeque<T>,
-    /// The number of items that are still to be shown.
+    /// The number of items to show after the last match.
     after: usize,
-    /// Items before those that are held were dropped.
+    /// Earlier items than those in `before` were dropped.
     has_gap: bool,
     touched: u64,
 }
@@ -95,7 +96,7 @@ impl<T> Surroundings<T> {
         }
     }
 
-    /// Takes the next item of an event's pane or command; returns what is to be shown.
+    /// Adds the next item of an event's pane or command, and returns the items to show now.
     pub fn push(&mut self, event: &TdEvent, item: T, is_match: bool) -> Vec<Shown<T>> {
         self.count += 1;
         let pane = event.pane().map_or("", |pane| pane.as_str()).to_owned();

@@ -1,5 +1,5 @@
-//! `log --follow`: what logs have, and then what is appended to them, until their writers end. What an
-//! observer in the background leaves is followed further when the next one continues it.
+//! `log --follow`: shows logs and everything that is appended to them, until their writers end. A run that a
+//! background observer leaves is followed further when the next observer continues it.
 
 use std::collections::HashSet;
 use std::path::PathBuf;
@@ -17,13 +17,13 @@ use crate::clock::Clock;
 use crate::history::{DataDir, Follower, LogRecord, Query, RunState};
 use crate::thread::{Stop, is_stopped};
 
-/// The poll interval of a log that is followed: soon enough for eyes, and cheap for the disk.
+/// The poll interval of a followed log: fast enough for a reader, and cheap for the disk.
 const FOLLOW_INTERVAL: Duration = Duration::from_millis(50);
 
-/// The interval of the search for runs that have begun.
+/// The interval of the search for new runs.
 const SEARCH_INTERVAL: Duration = Duration::from_secs(1);
 
-/// The records of several runs that are brought into order at a time.
+/// Maximum number of records of several runs that are sorted at a time.
 const SORTED_MAX: usize = 10_000;
 
 /// The logs to follow.
@@ -31,7 +31,7 @@ pub(super) struct Following {
     /// The data directory, whose observer may continue runs.
     pub data: PathBuf,
     pub whiches: Vec<Which>,
-    /// Where runs that begin later are looked for.
+    /// The directory and the selection for runs that begin later.
     pub later: Option<(DataDir, Selection)>,
     pub query: Query,
 }
@@ -40,9 +40,9 @@ pub(super) struct Following {
 struct Followed {
     which: Which,
     log: Follower,
-    /// The number of the last event that was shown.
+    /// The number of the last event shown.
     seq: u64,
-    /// Its observer has ended, and the next one may continue it.
+    /// The run's observer has ended, and the next one may continue the run.
     was_left: bool,
 }
 
@@ -68,7 +68,7 @@ pub(super) fn follow(
     let mut followed = match is_single {
         true => begin_all(whiches, None, &query, show, stop)?,
         false => {
-            // What ends meanwhile is followed to its end, too.
+            // Checked before reading, so that a run that ends meanwhile is also read to its end.
             let written: Vec<bool> = whiches.iter().map(Which::is_written).collect();
             let mut seqs = vec![0; whiches.len()];
             let mut note = |number: usize, record: &LogRecord| {
@@ -147,7 +147,7 @@ fn is_due(searched_at: &mut Instant, clock: &Clock) -> bool {
     is_due
 }
 
-/// Begins to follow runs, after the events with these numbers.
+/// Starts to follow runs, after the events with these numbers.
 fn begin_all(
     whiches: Vec<Which>,
     seqs: Option<Vec<u64>>,
@@ -173,13 +173,13 @@ fn begin_all(
     Ok(followed)
 }
 
-/// Shows what was appended; returns those that have ended.
+/// Shows appended events, and returns the runs without a writer.
 fn read_on(
     followed: &mut Vec<Followed>,
     show: &mut Show,
     stop: &Stop,
 ) -> Result<Vec<Followed>, Ended> {
-    // Asked first: what was written before the writer went is read then.
+    // Checked before reading, so that everything that an ended writer wrote is read.
     let mut written = Vec::new();
     for run in followed.iter() {
         written.push(run.log.is_written()?);
@@ -209,7 +209,7 @@ fn read_on(
                 }
             }
         }
-        // Stable: the events of a run keep their order.
+        // A stable sort: the events of a run keep their order.
         records.sort_by_key(|record| record.envelope.ts);
         for record in &records {
             show.record(record)?;
@@ -226,6 +226,6 @@ fn report_cut_off(which: &Which, stop: &Stop) {
     };
     let state = run.metadata().ok().flatten().map(|known| known.state);
     if state == Some(RunState::Running) && !is_stopped(stop) {
-        super::output::print_message("the run is cut off here: its writer is gone without a word");
+        super::output::print_message("the run is cut off here: its writer has died");
     }
 }

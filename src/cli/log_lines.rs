@@ -1,18 +1,18 @@
-//! The last lines of an output: `log -n LINES` (pure).
+//! Keeps the last lines of an output: `log -n LINES` (pure).
 
 use std::collections::VecDeque;
 use std::io::{self, Write};
 
-/// Passes on what is written, or the last lines of it when they are released.
+/// A writer that holds the last lines until they are released, and then passes everything on.
 #[derive(Debug)]
 pub(super) struct LastLines<W> {
     out: W,
-    /// The lines that are held, the last of which may be open, and how many they may be.
+    /// The held lines, the last of which may be incomplete, and their maximum number.
     held: Option<(VecDeque<Vec<u8>>, usize)>,
 }
 
 impl<W: Write> LastLines<W> {
-    /// Holds so many lines; none where everything is wanted.
+    /// Holds up to `lines_max` lines; without a maximum, passes on everything.
     pub fn new(out: W, lines_max: Option<usize>) -> Self {
         Self {
             out,
@@ -20,7 +20,7 @@ impl<W: Write> LastLines<W> {
         }
     }
 
-    /// Writes the held lines; what follows is passed on.
+    /// Writes the held lines. Later output is passed on.
     pub fn release(&mut self) -> io::Result<()> {
         if let Some((lines, _)) = self.held.take() {
             for line in lines {

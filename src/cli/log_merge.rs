@@ -1,4 +1,4 @@
-//! Shows several logs as one, in the order of time.
+//! Merges several logs by time.
 
 use std::process::ExitCode;
 
@@ -7,14 +7,14 @@ use super::log_show::Show;
 use crate::history::{LogRecord, Merged, MergedLogs, Query};
 use crate::thread::{Stop, is_stopped};
 
-/// Writes the rest, and then reports what there is to report.
+/// Writes the remaining output, and then calls `report`.
 pub(super) fn finish<T>(show: &mut Show, report: impl FnOnce() -> T) -> Result<T, Ended> {
     show.page().finish()?;
     show.page().flushed()?.release()?;
     Ok(report())
 }
 
-/// Shows several logs as one.
+/// Shows several logs merged by time. Calls `note` for each record with the number of its log.
 pub(super) fn read_merged(
     whiches: &[Which],
     query: Query,
@@ -39,7 +39,7 @@ pub(super) fn read_merged(
                 *has_failed |= report_problems(&whiches[number], &report) != ExitCode::SUCCESS;
             }
             Merged::Failed(number, error) => {
-                // A run may have been pruned meanwhile.
+                // A missing run has been pruned meanwhile.
                 if whiches[number].path().exists() {
                     super::output::print_message(&format!("{error:?}"));
                     *has_failed = true;

@@ -1,5 +1,5 @@
-//! Observers in the background, for logs that are followed: a run that one of them leaves is continued by
-//! the next one, unless its execution has ended.
+//! Tracks the background observers for followed logs: when an observer leaves a run, the next one continues it
+//! unless its execution has ended.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -9,26 +9,24 @@ use super::observer;
 use super::output::print_message;
 use crate::history::{RunDirectory, RunState};
 
-/// The interval at which the observer that runs is looked up.
+/// The interval at which the running observer is checked.
 const INTERVAL: Duration = Duration::from_millis(250);
 
-/// The time without an observer after which a line on standard error reports it.
-const PATIENCE: Duration = Duration::from_secs(2);
+/// The time without an observer after which a message reports it.
+const ABSENCE_MAX: Duration = Duration::from_secs(2);
 
-/// The time in which an observer continues the runs of sessions that there still are.
+/// The time within which a new observer continues the runs of existing sessions.
 const CONTINUES_WITHIN: Duration = Duration::from_secs(5);
 
-/// The observers of a data directory, as they were seen.
+/// The known observers of a data directory.
 pub(super) struct Observers {
     data: PathBuf,
-    /// The processes of all.
+    /// The pids of all observers so far.
     seen: BTreeSet<u32>,
-    /// The process of the one that runs, and when it was first seen.
+    /// The pid of the running observer, and the time of its detection.
     running: Option<(u32, Instant)>,
     checked_at: Option<Instant>,
-    /// The time since which a run waits for the next observer.
-    waiting_since: Option<Instant>,
-    has_reported: bool,
+    absence: Absence,
 }
 
 impl Observers {
@@ -38,33 +36,22 @@ impl Observers {
             seen: BTreeSet::new(),
             running: None,
             checked_at: None,
-            waiting_since: None,
-            has_reported: false,
+            absence: Absence::default(),
         }
     }
 
-    /// Looks for the observer that runs, now and then. `is_waiting` if a run waits for one.
+    /// Checks for a running observer at most every [`INTERVAL`]. `is_waiting` states that a run waits for one.
     pub fn check(&mut self, is_waiting: bool, now: Instant) {
-        let since = |at: Instant| now.saturating_duration_since(at);
-        match (is_waiting, self.waiting_since) {
-            (true, None) => self.waiting_since = Some(now),
-            (true, Some(at)) if since(at) >= PATIENCE && !self.has_reported => {
-                self.has_reported = true;
-                print_message("the observer has ended; waiting for another one (td-observe start)");
-            }
-            (true, Some(_)) => {}
-            (false, _) => {
-                self.waiting_since = None;
-                if std::mem::take(&mut self.has_reported) {
-                    print_message("an observer runs again");
-                }
-            }
+        match is_waiting {
+            true => self.absence.begin(now),
+            false => self.absence.end(),
         }
+        let since = |at: Instant| now.saturating_duration_since(at);
         if self.checked_at.is_some_and(|at| since(at) < INTERVAL) {
             return;
         }
         self.checked_at = Some(now);
-        // One that cannot be read is none.
+        // An unreadable announcement counts as no observer.
         let known = observer::running(&self.data).ok().flatten();
         let pid = known.map(|known| known.pid);
         self.seen.extend(pid);
@@ -73,8 +60,7 @@ impl Observers {
         }
     }
 
-    /// Returns true if a run that has no writer now was left by an observer, and the next one may continue
-    /// it.
+    /// Returns true if an observer has left a run without a writer, and the next one may continue it.
     pub fn may_continue(&self, run: &RunDirectory, now: Instant) -> bool {
         let Ok(Some(metadata)) = run.metadata() else {
             return false;
@@ -84,10 +70,36 @@ impl Observers {
             return false;
         }
         match self.running {
-            // The observer that left it is about to end.
+            // The observer that left the run is about to end.
             Some((pid, _)) if pid == metadata.pid => true,
             Some((_, since)) => now.saturating_duration_since(since) < CONTINUES_WITHIN,
             None => true,
+        }
+    }
+}
+
+/// Reports on standard error that no observer runs, and that one runs again.
+#[derive(Default)]
+pub(super) struct Absence {
+    since: Option<Instant>,
+    has_reported: bool,
+}
+
+impl Absence {
+    /// Records that no observer runs.
+    pub fn begin(&mut self, now: Instant) {
+        let since = *self.since.get_or_insert(now);
+        if now.saturating_duration_since(since) >= ABSENCE_MAX && !self.has_reported {
+            self.has_reported = true;
+            print_message("the observer has ended; waiting for another one (td-observe start)");
+        }
+    }
+
+    /// Records that an observer runs.
+    pub fn end(&mut self) {
+        self.since = None;
+        if std::mem::take(&mut self.has_reported) {
+            print_message("an observer runs again");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! The runs that `log` reads: one, several, or all.
+//! Selects the runs that `log` reads: one, several, or all.
 
 use std::path::{Path, PathBuf};
 
@@ -7,7 +7,7 @@ use super::history::{Which, data_dir};
 use super::options::Options;
 use crate::history::{DataDir, RunDirectory, glob_matches, is_glob};
 
-/// The names and patterns that were typed.
+/// The typed names and patterns.
 #[derive(Clone, Debug)]
 pub(super) struct Selection {
     typed: Vec<PathBuf>,
@@ -18,11 +18,11 @@ impl Selection {
         Self { typed }
     }
 
-    /// Returns what is read, each once. Without a name, all runs; a name with `*` or `?` that no run has is a
-    /// pattern.
+    /// Returns the selected logs without duplicates; without a name, all runs. A name with `*` or `?` is a
+    /// pattern, unless a run has exactly this name.
     ///
     /// # Errors
-    /// When a name or a pattern has no run.
+    /// If a name or pattern matches no run.
     pub fn resolve(&self, options: &Options) -> Result<Vec<Which>, Failure> {
         if self.typed.is_empty() {
             let runs = data_dir(options)?.matching_runs(|_| true)?;
@@ -51,12 +51,12 @@ impl Selection {
         Ok(found)
     }
 
-    /// Returns true when runs that begin later may belong to it.
+    /// Returns true if the selection may include runs that begin later.
     pub fn is_open(&self) -> bool {
         self.typed.is_empty() || self.typed.iter().any(|typed| glob(typed).is_some())
     }
 
-    /// Returns the runs of an open selection now.
+    /// Returns the present runs of an open selection.
     pub fn runs_in(&self, data: &DataDir) -> Result<Vec<RunDirectory>, Failure> {
         let globs: Vec<&str> = self.typed.iter().filter_map(|typed| glob(typed)).collect();
         let is_wanted =
@@ -65,7 +65,7 @@ impl Selection {
     }
 }
 
-/// Returns the pattern that a name is; `None` for a plain one.
+/// Returns a name as a pattern; `None` if it contains no wildcard.
 fn glob(typed: &Path) -> Option<&str> {
     typed.to_str().filter(|text| is_glob(text))
 }

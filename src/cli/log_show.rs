@@ -1,4 +1,4 @@
-//! Shows the events of logs: those that match, with the lines around them, each line in its last state.
+//! Shows the events of logs: matches, the lines around them, and the final text of each line.
 
 use std::io::StdoutLock;
 
@@ -12,20 +12,20 @@ use crate::face::{Applied, EventWriter, LastRevisions};
 use crate::history::{LogRecord, Query};
 use crate::thread::{Stop, is_stopped};
 
-/// The page that events are written to.
+/// The page to which events are written.
 pub(super) type Page = EventWriter<LastLines<StdoutLock<'static>>>;
 
 /// Shows records.
 pub(super) struct Show {
     page: Page,
     is_quiet: bool,
-    /// The expression for texts.
+    /// The expression to search for.
     grep: Option<Regex>,
     around: Option<Surroundings<Item>>,
     finals: LastRevisions,
-    /// The query for revisions, where each line is shown once.
+    /// The query for revisions, if each line is shown once with its final text.
     revisions: Option<Query>,
-    /// A wanted event was seen.
+    /// A record has matched.
     pub has_matched: bool,
 }
 
@@ -54,7 +54,7 @@ impl Show {
         }
     }
 
-    /// Begins a stream.
+    /// Writes the beginning of a stream.
     pub fn open_stream(&mut self) -> Result<(), Ended> {
         match self.is_quiet {
             true => Ok(()),
@@ -66,13 +66,12 @@ impl Show {
         &mut self.page
     }
 
-    /// Prepares for the events of a log: its label, and the last text of each line, as far as it is known
-    /// before the lines are shown.
+    /// Prepares for the events of a log: reads its label and the final text of each revised line.
     pub fn begin(&mut self, which: &Which, stop: &Stop) -> Result<(), Ended> {
         if let Some(session) = which.session() {
             self.page.note_context(&session);
         }
-        // What is no file cannot be read twice.
+        // A pipe cannot be read twice.
         let is_read_once = match which {
             Which::Run(_) => false,
             Which::File(path) => !path.is_file(),
@@ -161,8 +160,8 @@ impl Show {
     }
 }
 
-/// Of several lines in one event, those that match; `None` where all of them are shown. Of the screen of a
-/// full-screen program, the rows that match are shown as a snapshot.
+/// Reduces an event to its matching lines; `None` if all lines are shown. The matching rows of a full-screen
+/// program become a snapshot.
 fn matching(envelope: &Envelope, regex: &Regex) -> Option<Envelope> {
     if let Some(snapshot) = matching_rows(&envelope.event, regex) {
         return Some(Envelope {
@@ -175,17 +174,17 @@ fn matching(envelope: &Envelope, regex: &Regex) -> Option<Envelope> {
         TdEvent::ExecutionOutput { text, .. } => text,
         _ => return None,
     };
-    // The place of each line among the matching ones, if it matches.
-    let (mut matching, mut places, mut count) = (String::new(), Vec::new(), 0);
+    // The index of each line among the matching lines.
+    let (mut matching, mut indexes, mut count) = (String::new(), Vec::new(), 0);
     for line in text.split_inclusive('\n') {
         let is_match = regex.is_match(line.trim_end_matches('\n'));
-        places.push(is_match.then_some(count));
+        indexes.push(is_match.then_some(count));
         if is_match {
             matching.push_str(line);
             count += 1;
         }
     }
-    // What matches over several lines is shown whole.
+    // A match that spans several lines shows the whole event.
     if matching.is_empty() || matching.len() == text.len() {
         return None;
     }
@@ -193,10 +192,10 @@ fn matching(envelope: &Envelope, regex: &Regex) -> Option<Envelope> {
     match &mut part.event {
         TdEvent::OutputUpdate { chunk, styles, .. } => {
             *chunk = matching;
-            styles.move_lines(|line| places.get(line as usize).copied().flatten());
+            styles.move_lines(|line| indexes.get(line as usize).copied().flatten());
         }
         TdEvent::ExecutionOutput { text, .. } => {
-            // An open line that does not match is followed by others.
+            // The omitted end of the text may be an incomplete line, which must not continue this one.
             if !matching.ends_with('\n') && !text.ends_with(matching.as_str()) {
                 matching.push('\n');
             }

@@ -20,17 +20,17 @@ Examples:
       --check 'make check'
   td-observe loop --task - --agent ./my-agent --as text --check ./check.sh \\
       < task.txt
-  td-observe loop --resume loop@1768989600      continues where it was cut off
+  td-observe loop --resume loop@1768989600      continues after an interruption
   td-observe loop --resume loop@1768989600 --max-iterations 20
   td-observe loop --task 'Fix it' --agent ./agent --check ./check --junit r.xml
 
 In each iteration the agent gets a prompt on its standard input: the task, the
-phase, and the end of what the last check printed. Then the check runs. The
+phase, and the last output of the previous check. Then the check runs. The
 phase is done when the check exits with 0. Both run with sh -c. See td-observe
-help loops for the format of a spec and for what a run keeps.
+help loops for the format of a spec and the files of a run.
 
-Exit codes: 0 all checks passed; 1 they did not; 2 wrong usage; 124 the time was
-up; 130 Ctrl-C.";
+Exit codes: 0 all checks passed; 1 they did not; 2 wrong usage; 124 timeout;
+130 Ctrl-C.";
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
@@ -63,7 +63,7 @@ pub(super) struct TypedLoop {
     /// At most N iterations in all [default: 10]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub max_iterations: Option<u32>,
-    /// End the agent after N answers of its model in an iteration, as far as its records show them
+    /// End the agent after N answers of its model in an iteration, if its records show them
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub max_turns: Option<u32>,
     /// End the loop after this time: exit code 124

@@ -1,4 +1,4 @@
-//! `td-observe loop`: an agent works until the check passes, and everything about it is seen.
+//! `td-observe loop`: runs an agent until a check passes.
 
 use std::fs;
 use std::io::{self, Read};
@@ -29,16 +29,16 @@ use crate::process::Command;
 /// The default number of iterations.
 const ITERATIONS: u32 = 10;
 
-/// The time that an agent has to end after a Ctrl-C, to save its position.
+/// The time after a Ctrl-C in which an agent can save its state and end.
 const CANCEL_GRACE: Duration = Duration::from_secs(2);
 
-/// The longest task or spec that is read.
+/// Maximum size of a task or spec, in bytes.
 const SPEC_BYTES_MAX: u64 = 1 << 20;
 
-/// The settings' name in a run's metadata.
+/// The name of the settings in the metadata of a run.
 const SETTINGS: &str = "loop";
 
-/// The beginning of the marker that replaces a secret, also in metadata; it is no part of a command.
+/// The beginning of the marker that replaces a secret. A command with this marker cannot be run.
 const REDACTED: &str = "[redacted:";
 
 /// The exit code of an interrupted loop: 0 would state that the checks have passed.
@@ -77,9 +77,7 @@ pub(super) struct Config {
 
 impl Config {
     pub fn from_typed(typed: TypedLoop, options: &Options) -> Result<Self, Failure> {
-        if typed.execution_id.as_ref().is_some_and(String::is_empty) {
-            return Err(Failure::usage("--execution-id: the id is empty"));
-        }
+        keeping::refuse_empty_id(typed.execution_id.as_deref())?;
         for (option, command) in [("--agent", &typed.agent), ("--check", &typed.check)] {
             if command.as_ref().is_some_and(|text| text.trim().is_empty()) {
                 return Err(Failure::usage(format!("{option}: the command is empty")));
@@ -95,15 +93,14 @@ impl Config {
             None => {
                 let id = typed.execution_id.as_deref().map(ExecutionId::from);
                 if let Some(id) = &id {
-                    refuse_known(id, options)?;
+                    refuse_existing(id, options)?;
                 }
-                (begun(&typed)?, id, Progress::default())
+                (new_settings(&typed)?, id, Progress::default())
             }
         };
         if progress.iteration >= settings.max_iterations {
             return Err(Failure::usage(format!(
-                "the loop has had {} iterations, which is all that it may have: give more with \
-                 --max-iterations",
+                "the loop has had all of its {} iterations: allow more with --max-iterations",
                 progress.iteration
             )));
         }
@@ -114,13 +111,13 @@ impl Config {
             .find(|phase| phase.check.is_none());
         if let Some(phase) = unchecked {
             return Err(Failure::usage(format!(
-                "nothing says when phase {:?} is done: give --check CMD, or a check in the spec",
+                "phase {:?} has no check: give --check CMD, or a check in the spec",
                 phase.name
             )));
         }
         if !settings.directory.is_dir() {
             return Err(Failure::usage(format!(
-                "--directory: {:?} is no directory",
+                "--directory: {:?} is not a directory",
                 settings.directory
             )));
         }
@@ -139,8 +136,8 @@ impl Config {
     }
 }
 
-/// A loop begins with its first iteration: one of the same name keeps its own.
-fn refuse_known(id: &ExecutionId, options: &Options) -> Result<(), Failure> {
+/// Refuses the name of an existing loop, whose iterations a new loop must not continue.
+fn refuse_existing(id: &ExecutionId, options: &Options) -> Result<(), Failure> {
     let Some(path) = options.data_path()? else {
         return Ok(());
     };
@@ -148,32 +145,29 @@ fn refuse_known(id: &ExecutionId, options: &Options) -> Result<(), Failure> {
     match run.metadata() {
         Ok(Some(metadata)) if metadata.extra.contains_key(SETTINGS) => {
             Err(Failure::usage(format!(
-                "there is a loop {id} already: go on with it with --resume, or choose another name"
+                "the loop {id} already exists: continue it with --resume, or choose another name"
             )))
         }
         _ => Ok(()),
     }
 }
 
-/// The settings of a loop that begins.
-fn begun(typed: &TypedLoop) -> Result<Settings, Failure> {
+/// Returns the settings of a new loop.
+fn new_settings(typed: &TypedLoop) -> Result<Settings, Failure> {
     let spec = match (&typed.task, &typed.spec) {
         (Some(task), _) => Spec::of_task(task_of(task)?),
         (None, Some(path)) => read_spec(path)?,
         (None, None) => {
             return Err(Failure::usage(
-                "nothing says what is to be done: give --task TEXT, or --spec FILE",
+                "the loop has no task: give --task TEXT or --spec FILE",
             ));
         }
     };
     let Some(agent) = typed.agent.clone() else {
-        return Err(Failure::usage("nothing says who does it: give --agent CMD"));
+        return Err(Failure::usage("the loop has no agent: give --agent CMD"));
     };
-    let here = || std::env::current_dir().unwrap_or_else(|_| PathBuf::from("."));
-    let directory = match &typed.directory {
-        Some(path) => std::path::absolute(path).unwrap_or_else(|_| path.clone()),
-        None => here(),
-    };
+    let directory = typed.directory.as_deref().unwrap_or(Path::new("."));
+    let directory = std::path::absolute(directory).unwrap_or_else(|_| directory.to_owned());
     Ok(Settings {
         agent,
         format: typed.format.unwrap_or(Format::Auto).name().to_owned(),
@@ -190,12 +184,12 @@ fn begun(typed: &TypedLoop) -> Result<Settings, Failure> {
     })
 }
 
-/// Returns the settings of a resumed loop: the earlier ones, replaced by those that are given now.
+/// Returns the settings of a resumed loop: the kept settings, replaced by the options given now.
 fn resumed(was: Settings, typed: &TypedLoop) -> Result<Settings, Failure> {
     let mut spec = was.spec;
     if let Some(task) = &typed.task {
         spec = match spec.phases.as_slice() {
-            // Its one phase is the task.
+            // The only phase is the task itself.
             [phase] if phase.task.is_empty() => {
                 let check = phase.check.clone();
                 let spec = Spec::of_task(task_of(task)?);
@@ -227,49 +221,49 @@ fn resumed(was: Settings, typed: &TypedLoop) -> Result<Settings, Failure> {
         directory: typed.directory.clone().unwrap_or(was.directory),
     };
     let checks = settings.spec.phases.iter().flat_map(|phase| &phase.check);
-    let masked = |text: &String| text.contains(REDACTED);
-    let phases = settings.spec.phases.iter().map(|phase| &phase.task);
-    let is_task_masked = phases.chain([&settings.spec.task]).any(masked);
-    for (option, is_masked) in [
-        ("--agent", masked(&settings.agent)),
-        ("--check", checks.into_iter().any(masked)),
-        ("--task", is_task_masked),
+    let is_redacted = |text: &String| text.contains(REDACTED);
+    let tasks = settings.spec.phases.iter().map(|phase| &phase.task);
+    let is_task_redacted = tasks.chain([&settings.spec.task]).any(is_redacted);
+    for (option, is_redacted) in [
+        ("--agent", is_redacted(&settings.agent)),
+        ("--check", checks.into_iter().any(is_redacted)),
+        ("--task", is_task_redacted),
     ] {
-        if is_masked {
+        if is_redacted {
             return Err(Failure::usage(format!(
-                "the loop had a secret in it, which is not kept: give {option} again"
+                "--resume: {option} contained a secret, which is not kept: give {option} again"
             )));
         }
     }
     Ok(settings)
 }
 
-/// Returns a run that can be resumed, and its settings.
+/// Returns a resumable run and its settings.
 fn kept(run: &Path, options: &Options) -> Result<(RunDirectory, Settings), Failure> {
     let run = match Which::typed(run, options)? {
         Which::Run(run) => run,
         Which::File(path) => {
             return Err(Failure::usage(format!(
-                "--resume: {path:?} is a file: name the run, as td-observe runs lists it"
+                "--resume: {path:?} is a file: give a run; td-observe runs lists them"
             )));
         }
     };
     let name = run.execution_id();
     if options.no_log {
         return Err(Failure::usage(
-            "--resume goes on with a log: it cannot have --no-log",
+            "--resume continues the log of the loop: leave out --no-log",
         ));
     }
     if run.is_written()? {
         return Err(Failure::usage(format!(
-            "the run {name} is still under way: wait for its end, or stop it"
+            "the run {name} is still running: wait for its end, or stop it"
         )));
     }
     let metadata = run.metadata()?;
     let settings = metadata.and_then(|mut metadata| metadata.extra.remove(SETTINGS));
     let Some(settings) = settings else {
         return Err(Failure::usage(format!(
-            "the run {name} is no loop that can be gone on with"
+            "there is no loop to resume in the run {name}"
         )));
     };
     let settings = serde_json::from_value(settings).map_err(|error| {
@@ -293,7 +287,7 @@ fn task_of(typed: &str) -> Result<String, Failure> {
 
 fn read_spec(path: &Path) -> Result<Spec, Failure> {
     let unreadable = |cause| Failure::usage(format!("cannot read {path:?}: {cause}"));
-    // A pipe would be waited for.
+    // Opening a directory succeeds, but reading it fails with a less helpful error.
     if path.metadata().map_err(unreadable)?.is_dir() {
         return Err(Failure::usage(format!("--spec: {path:?} is a directory")));
     }
@@ -352,8 +346,7 @@ pub(super) fn run(options: &Options, config: Config) -> Result<ExitCode, Failure
     if let Ok(Some(path)) = options.data_path() {
         looping = looping.ignore_changes_in(path);
     }
-    let last_act = looping.killer();
-    let signals = Signals::catch(last_act)?;
+    let signals = Signals::catch(looping.killer())?;
     let clock = Clock::system();
     let (builder, rules) = keeping::builder(options, &keeping, &clock)?;
     keeping::check_id(&rules, id.as_ref().map(ExecutionId::as_str))?;
@@ -361,7 +354,7 @@ pub(super) fn run(options: &Options, config: Config) -> Result<ExitCode, Failure
     let mut engine = builder.start().map_err(keeping::unusable)?;
     let junit = junit.map(|file| file.collect(&engine)).transpose()?;
     let printing = live::print_one(&engine, options, false, &clock)?;
-    let looping = engine.run_loop(id, looping, remembered(&settings)?)?;
+    let looping = engine.run_loop(id, looping, metadata(&settings)?)?;
     let ended = live::until_done(engine, printing, &signals, &never::<Instant>(), &clock);
     let outcome = looping.wait();
     if let Some(junit) = junit {
@@ -372,12 +365,13 @@ pub(super) fn run(options: &Options, config: Config) -> Result<ExitCode, Failure
     Ok(match outcome.end {
         _ if ended.interrupted && !outcome.success => ExitCode::from(INTERRUPTED),
         LoopEnd::Timeout => ExitCode::from(TIMED_OUT),
-        // Problems of the history and the display are reported; the exit code is that of the checks.
+        // Problems of the history and the display are reported, but only the checks set the exit code.
         _ => live::code(!outcome.success),
     })
 }
 
-fn remembered(settings: &Settings) -> Result<Map<String, Value>, Failure> {
+/// Returns the settings as metadata of the run.
+fn metadata(settings: &Settings) -> Result<Map<String, Value>, Failure> {
     let value = serde_json::to_value(settings)
         .map_err(|error| Failure::other(format!("the settings cannot be kept: {error}")))?;
     Ok(Map::from_iter([(SETTINGS.to_owned(), value)]))

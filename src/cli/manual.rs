@@ -1,4 +1,4 @@
-//! `td-observe man`: a manual page for each command.
+//! `td-observe man`: writes a manual page for each command.
 
 use std::fs;
 use std::io;
@@ -28,20 +28,18 @@ pub(super) fn run(directory: &Path) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Writes the page of a command, and those of its subcommands.
+/// Writes the pages of a command and of its subcommands.
 fn write(command: &Command, directory: &Path) -> io::Result<()> {
     let man = Man::new(command.clone())
         .source(concat!("td-observe ", env!("CARGO_PKG_VERSION")))
         .manual("td-observe");
     let mut page = Vec::new();
     man.render(&mut page)?;
-    // The section of the text below the options, which is headed by its kind in clap_mangen.
+    // clap_mangen puts the text after the options into a section EXTRA.
     let page = String::from_utf8_lossy(&page).replacen("\n.SH EXTRA\n", "\n.SH EXAMPLES\n", 1);
     fs::write(directory.join(man.get_filename()), page)?;
-    let shown = command
-        .get_subcommands()
-        .filter(|subcommand| !subcommand.is_hide_set() && is_ours(command, subcommand));
-    for subcommand in shown {
+    let subcommands = command_line::visible_subcommands(command);
+    for subcommand in subcommands.filter(|subcommand| is_ours(command, subcommand)) {
         write(subcommand, directory)?;
     }
     Ok(())

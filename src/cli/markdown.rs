@@ -1,15 +1,15 @@
-//! A chapter of the guide as a terminal shows it: paragraphs filled to the width, tables in columns (pure).
+//! Lays out a chapter of the guide for a terminal: fills paragraphs to the width, aligns tables (pure).
 
 use unicode_width::UnicodeWidthStr;
 
-/// Blanks between two columns of a table.
+/// The blanks between two columns of a table.
 const GUTTER: &str = "  ";
 
-/// A table whose widest column would be narrower than this is shown row by row.
+/// Minimum width to which a column is cut. A table that is still too wide is shown as records.
 const COLUMN_MIN: usize = 18;
 
-/// Lays the text out for a terminal of this width. It knows what the guide uses: headings, paragraphs,
-/// lists, tables and code.
+/// Lays out a text for a terminal of this width. Supports the elements that the guide uses: headings,
+/// paragraphs, lists, tables and code.
 pub(super) fn laid_out(text: &str, width: usize) -> String {
     let mut out = String::new();
     let mut lines = text.lines().peekable();
@@ -28,7 +28,7 @@ pub(super) fn laid_out(text: &str, width: usize) -> String {
             push(&mut out, line);
         } else {
             let mut paragraph = line.to_owned();
-            while let Some(more) = lines.next_if(|line| goes_on(line)) {
+            while let Some(more) = lines.next_if(|line| continues_paragraph(line)) {
                 paragraph.push(' ');
                 paragraph.push_str(more.trim_start());
             }
@@ -43,7 +43,7 @@ pub(super) fn laid_out(text: &str, width: usize) -> String {
 }
 
 /// Returns true if a line continues the paragraph before it.
-fn goes_on(line: &str) -> bool {
+fn continues_paragraph(line: &str) -> bool {
     !line.is_empty()
         && !["#", "|", "```", "- "]
             .iter()
@@ -55,7 +55,7 @@ fn push(out: &mut String, line: &str) {
     out.push('\n');
 }
 
-/// The cells of a row; `\|` is a bar within one.
+/// Splits a row into its cells; `\|` is a bar within a cell.
 fn cells(row: &str) -> Vec<String> {
     let row = row.trim().trim_start_matches('|');
     let row = row.strip_suffix('|').unwrap_or(row).replace("\\|", "\u{1}");
@@ -65,7 +65,7 @@ fn cells(row: &str) -> Vec<String> {
         .collect()
 }
 
-/// Breaks a text into lines of at most this width; all but the first one leave room for the indent.
+/// Breaks a text into lines of at most this width. All lines except the first leave room for the indent.
 fn fill(text: &str, width: usize, indent: usize) -> Vec<String> {
     let mut lines = vec![String::new()];
     for word in text.split_whitespace() {
@@ -119,7 +119,7 @@ fn table(out: &mut String, rows: &[Vec<String>], width: usize) {
                 let rule: Vec<String> = widths.iter().map(|width| "-".repeat(*width)).collect();
                 push_row(out, &rule, &widths);
             }
-            // Where rows take several lines, a blank one separates them.
+            // Rows of several lines are separated by a blank line.
             let is_cut = widths != natural;
             for (number, row) in body.iter().enumerate() {
                 if is_cut && number > 0 {
@@ -136,8 +136,8 @@ fn table(out: &mut String, rows: &[Vec<String>], width: usize) {
     }
 }
 
-/// The widths of the columns: as they are, or with the widest ones cut until the table fits; `None`
-/// where one would be narrower than its longest word, or too narrow to read.
+/// Returns the widths of the columns; the widest columns are cut until the table fits. `None` if a column would
+/// become narrower than its longest word or than [`COLUMN_MIN`].
 fn columns(natural: &[usize], least: &[usize], width: usize) -> Option<Vec<usize>> {
     let room = width.checked_sub(GUTTER.len() * natural.len().saturating_sub(1))?;
     let mut widths = natural.to_vec();
@@ -168,7 +168,7 @@ fn push_row(out: &mut String, row: &[String], widths: &[usize]) {
     }
 }
 
-/// A row as a record: its first cell, and below it the others with the names of their columns.
+/// Appends a row as a record: its first cell, then the other cells with the names of their columns.
 fn push_record(out: &mut String, head: &[String], row: &[String], width: usize) {
     for (column, (name, cell)) in head.iter().zip(row).enumerate() {
         let text = match column {
@@ -212,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn all_chapters_fit_but_for_code_and_long_words() {
+    fn all_chapters_fit_except_code_and_long_words() {
         for (name, text) in super::super::chapters::texts() {
             for width in [60, 80, 100] {
                 for line in laid_out(text, width).lines() {

@@ -1,7 +1,7 @@
-//! The command line: what was typed becomes plain config, and each subcommand has its file.
+//! The command line: turns arguments into plain configuration and runs subcommands, one file for each.
 //!
-//! Threads: the main one owns the engine and waits for signals, for the sources' end and for the
-//! printer; `td-signals` turns signals into a message; the printer is the view's. Nothing polls.
+//! Threads: the main thread owns the engine and waits for signals, for the end of the sources and for the
+//! printer. `td-signals` turns signals into a message. The printer belongs to the view. No thread polls.
 
 mod args;
 mod command_line;
@@ -111,13 +111,13 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     }
     let args = with_default_command(args.into_iter().collect());
     if args.len() == 1 {
-        // What there is, before the line about what is missing. A reader that has gone has read enough.
+        // The help precedes the error about the missing subcommand. A closed output is no error.
         let _ = command_line::command().print_help();
     }
     let args = match command_line::parse(args) {
         Ok(args) => args,
         Err(NotParsed::Clap(error)) if !error.use_stderr() => {
-            // Help or the version. A reader that has gone away has read enough.
+            // Help or the version. A closed output is no error.
             let _ = error.print();
             return ExitCode::SUCCESS;
         }
@@ -130,14 +130,12 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     }
 }
 
-/// Without arguments, the program shows the terminal UI, where it can.
-fn with_default_command(mut args: Vec<OsString>) -> Vec<OsString> {
+/// Adds the subcommand `tui` where there is none and a terminal is available.
+fn with_default_command(args: Vec<OsString>) -> Vec<OsString> {
     #[cfg(feature = "tui")]
     if args.len() == 1 && tui::has_terminal() {
-        args.push("tui".into());
+        return [args, vec!["tui".into()]].concat();
     }
-    // Where there is no UI, nothing is added.
-    let _ = &mut args;
     args
 }
 
@@ -150,7 +148,7 @@ fn takes_several_servers(command: &Command) -> bool {
     }
 }
 
-/// Prints the failure in one line, and returns the exit code.
+/// Prints the failure in one line and returns its exit code.
 fn fail(failure: &Failure) -> ExitCode {
     print_message(failure.text());
     failure.exit_code()
@@ -172,7 +170,7 @@ fn dispatch(args: Args) -> Result<ExitCode, Failure> {
         _ => None,
     };
     diagnostics::start(options.verbose, log);
-    // A drain is started by tmux and has no one to report to; it needs far less.
+    // tmux starts a drain, which needs far less memory and has no user to report to.
     if !matches!(args.command, Command::Drain(_)) {
         address_space::check()?;
     }
@@ -192,7 +190,7 @@ fn dispatch(args: Args) -> Result<ExitCode, Failure> {
         Command::States(typed) => states::run(&options, &typed),
         Command::Wait(typed) => wait::run(&options, &typed),
         Command::Start(typed) => observer::start(&options, &typed),
-        Command::Stop(typed) => observer::stop(&options, &typed),
+        Command::Stop(_) => observer::stop(&options),
         Command::Status(typed) => status::run(&options, &typed),
         #[cfg(feature = "tui")]
         Command::Tui(typed) => tui::run(options, *typed),

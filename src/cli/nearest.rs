@@ -1,14 +1,14 @@
-//! "Did you mean": the known name that is most like a mistyped one, and a list of what is there (pure).
+//! "Did you mean": finds the known name that is most similar to a mistyped one (pure).
 
 use std::fmt::Write;
 
-/// Names in a list; more of them are only counted.
+/// Maximum number of names in a list; further names are only counted.
 const LISTED: usize = 10;
 
-/// The minimum similarity of two names, from 0 to 1, at which one is offered for the other.
+/// The minimum similarity, from 0 to 1, at which a name is suggested.
 const SIMILAR: f64 = 0.75;
 
-/// Returns the name that is most like the typed one, if any is like it.
+/// Returns the name that is most similar to the typed one, if one is similar enough.
 pub(super) fn nearest<'a>(
     typed: &str,
     names: impl IntoIterator<Item = &'a str>,
@@ -22,14 +22,22 @@ pub(super) fn nearest<'a>(
         }
     };
     let scored = names.into_iter().map(|name| (score(name), name));
-    // Of equals the first one counts.
+    // The first of several equal scores wins.
     let best = scored.reduce(|best, next| if next.0 > best.0 { next } else { best });
     best.filter(|(score, _)| *score > SIMILAR)
         .map(|(_, name)| name)
 }
 
-/// Returns what to add to a complaint about the typed name: `; did you mean "build"? there are:
-/// build, make`. `more` names the command that prints the rest of a long list.
+/// Returns the end of a clause about an unknown name: `; did you mean "build"?`, or `;` without a similar name.
+pub(super) fn suggestion<'a>(typed: &str, names: impl IntoIterator<Item = &'a str>) -> String {
+    match nearest(typed, names) {
+        Some(name) => format!("; did you mean {name:?}?"),
+        None => ";".to_owned(),
+    }
+}
+
+/// Returns a hint for an error about the typed name: `; did you mean "build"? there are: build, make`. `more`
+/// names the command that prints the rest of a long list.
 pub(super) fn hint<'a>(
     typed: &str,
     names: impl IntoIterator<Item = &'a str>,
@@ -41,24 +49,19 @@ pub(super) fn hint<'a>(
             known.push(name);
         }
     }
-    let mut out = String::new();
-    let meant = nearest(typed, known.iter().copied());
-    // Writing to a string does not fail.
-    let _ = match meant {
-        Some(name) => write!(out, "; did you mean {name:?}?"),
-        None if known.is_empty() => write!(out, "; there is none"),
-        None => write!(out, ";"),
-    };
     if known.is_empty() {
-        return out;
+        return "; there is none".to_owned();
     }
-    // The likely one must be in the list.
+    let mut out = suggestion(typed, known.iter().copied());
+    let meant = nearest(typed, known.iter().copied());
+    // The suggested name must be in the list.
     if let Some(at) = known.iter().position(|name| Some(*name) == meant)
         && at >= LISTED
     {
         known.swap(0, at);
     }
     let listed = known.iter().take(LISTED).copied().collect::<Vec<_>>();
+    // Writing to a string does not fail.
     let _ = write!(out, " there are: {}", listed.join(", "));
     if known.len() > LISTED {
         let _ = write!(out, " and {} more", known.len() - LISTED);

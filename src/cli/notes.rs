@@ -1,25 +1,23 @@
-//! Reports of the observation of a command, on standard error: where the command's own outputs are passed on,
-//! no frame shows them.
+//! Prints warnings and errors of the observation on standard error, when the outputs of the command are passed
+//! through and no tree shows them.
 
 use crate::bus::{Filter, SubscribeOptions, Subscription};
 use crate::engine::Engine;
 use crate::event::{EventKind, TdEvent};
 
-/// The reports so far.
+/// The collected warnings and errors.
 pub(super) struct Notes(Subscription);
 
 impl Notes {
-    /// Begins to collect; call it before the command is started.
+    /// Starts to collect. Call it before the command is started.
     pub fn start(engine: &Engine) -> Self {
         Self(engine.subscribe_with(SubscribeOptions {
             filter: Filter::all().kinds([EventKind::Warning, EventKind::Error]),
-            // Bounded by its bytes.
-            capacity: Some(usize::MAX),
-            ..Default::default()
+            ..super::live::everything()
         }))
     }
 
-    /// Prints the reports, once the bus is closed.
+    /// Prints the warnings and errors, once the bus is closed.
     pub fn print(mut self) {
         for delivery in self.0.iter() {
             let Some(envelope) = delivery.into_envelope() else {

@@ -20,6 +20,7 @@ use log_file::RotatedLog;
 
 pub(super) use announcement::{Announcement, running};
 pub(super) use args::{TypedService, TypedStart, TypedStop};
+pub(super) use background::stop;
 #[cfg(feature = "tui")]
 pub(super) use private::PrivateObserver;
 pub(super) use service::run as service;
@@ -28,7 +29,7 @@ pub(super) use service::run as service;
 pub(super) fn start(options: &Options, typed: &TypedStart) -> Result<ExitCode, Failure> {
     if options.no_log {
         return Err(Failure::usage(
-            "start: the observer keeps a history: leave out --no-log",
+            "start: the observer keeps a history, so leave out --no-log",
         ));
     }
     match typed.foreground {
@@ -37,7 +38,7 @@ pub(super) fn start(options: &Options, typed: &TypedStart) -> Result<ExitCode, F
     }
 }
 
-/// Returns where the diagnostics of the observer in the background go; `None` for standard error.
+/// Returns the destination of the observer's diagnostics; `None` for standard error.
 pub(super) fn log(
     options: &Options,
     typed: &TypedStart,
@@ -47,9 +48,4 @@ pub(super) fn log(
     }
     let log = RotatedLog::new(&options.home()?);
     Ok(Some(Box::new(log)))
-}
-
-/// Ends the observer.
-pub(super) fn stop(options: &Options, _typed: &TypedStop) -> Result<ExitCode, Failure> {
-    background::stop(options)
 }

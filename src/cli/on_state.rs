@@ -2,16 +2,16 @@
 
 use crate::agent::AgentState;
 
-/// When a command given with `--on-state` is run.
+/// A command given with `--on-state`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct OnState {
-    /// Any, if it names none.
+    /// The state in which the command runs; `None` for any state.
     pub state: Option<AgentState>,
     pub command: String,
 }
 
 impl OnState {
-    /// `STATE=CMD`.
+    /// Parses `STATE=CMD`.
     pub fn parse(text: &str) -> Result<Self, String> {
         let names = || {
             let names = AgentState::ALL.map(AgentState::as_str);

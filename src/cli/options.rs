@@ -1,4 +1,4 @@
-//! The meaning of the options that every subcommand has.
+//! The meaning of the global options.
 
 use std::io;
 use std::path::PathBuf;
@@ -10,13 +10,13 @@ use super::failure::Failure;
 use super::which_server::WhichServer;
 use crate::history::DataDir;
 
-/// Options that every subcommand has.
+/// The global options.
 #[derive(Debug)]
 pub(super) struct Options {
     pub server: WhichServer,
-    /// All that were chosen; only the observer takes several.
+    /// All chosen servers; only the observer supports several.
     pub servers: Vec<WhichServer>,
-    /// As it was typed, and nowhere else.
+    /// The directory given with `--data-dir`.
     pub data_dir: Option<PathBuf>,
     pub no_log: bool,
     pub json: bool,
@@ -68,7 +68,7 @@ impl Options {
         })
     }
 
-    /// Where runs are kept, if they are.
+    /// Returns the directory in which runs are kept; `None` without a log.
     pub fn data_path(&self) -> Result<Option<PathBuf>, Failure> {
         if self.no_log {
             return Ok(None);
@@ -76,8 +76,8 @@ impl Options {
         self.home().map(Some)
     }
 
-    /// The data directory, whether anything is kept or not: an absolute path, which the observer in the
-    /// background and faces in other directories read alike.
+    /// Returns the data directory, also without a log. The path is absolute, because the background observer
+    /// and faces may run in other directories.
     pub fn home(&self) -> Result<PathBuf, Failure> {
         let path = match &self.data_dir {
             Some(path) => path.clone(),
@@ -86,7 +86,7 @@ impl Options {
                 DataDir::default_path(from_env, home)?
             }
         };
-        // It fails where there is no current directory.
+        // Fails without a current directory.
         Ok(std::path::absolute(&path).unwrap_or(path))
     }
 }

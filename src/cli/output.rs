@@ -6,7 +6,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::failure::Failure;
 
-/// Text on standard output. A reader that has gone away has read enough.
+/// Prints text on standard output. A closed output is no error.
 pub(super) fn print(text: &str) -> Result<(), Failure> {
     let mut stdout = std::io::stdout().lock();
     let written = stdout
@@ -16,18 +16,18 @@ pub(super) fn print(text: &str) -> Result<(), Failure> {
         .map_err(|error| Failure::other(format!("cannot write to standard output: {error}")))
 }
 
-/// Returns true if nothing reads standard output any more.
+/// Returns true if standard output no longer has a reader.
 pub(super) fn is_unread() -> bool {
     let stdout = std::io::stdout();
-    // Errors and hang-ups are reported without being asked for.
+    // The system always reports errors and hang-ups, without flags.
     let mut fds = [PollFd::new(&stdout, PollFlags::empty())];
     matches!(poll(&mut fds, Some(&Timespec::default())), Ok(1..))
         && (fds[0].revents()).intersects(PollFlags::ERR | PollFlags::HUP)
 }
 
-/// One line on standard error, which holds no control characters of others.
+/// Prints one line on standard error, without control characters.
 pub(super) fn print_message(text: &str) {
-    // Where standard error is closed, there is no other place for the message.
+    // Without standard error, the message cannot be shown elsewhere.
     let _ = writeln!(
         std::io::stderr(),
         "td-observe: {}",

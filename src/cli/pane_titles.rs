@@ -1,16 +1,12 @@
-//! The titles of panes, for hooks.
+//! Queries the titles of panes, for hooks.
 
-use std::time::Duration;
-
+use super::server_checks::ANSWER_TIMEOUT;
 use crate::clock::Clock;
 use crate::event::PaneId;
 use crate::redact::Rules;
 use crate::tmux::Server;
 
-/// The time that a tmux server has for its answer: a healthy one needs some milliseconds.
-const ANSWER_TIMEOUT: Duration = Duration::from_millis(500);
-
-/// Asks a tmux server for titles.
+/// Queries a tmux server for titles.
 pub(super) struct PaneTitles {
     server: Server,
     rules: Rules,
@@ -26,8 +22,8 @@ impl PaneTitles {
 
     /// Returns the title of a pane without secrets; empty for a pane that is gone.
     pub fn of(&self, pane: &PaneId, clock: &Clock) -> String {
-        let asked = ["display-message", "-p", "-t", pane, "#{pane_title}"];
-        let title = self.server.run(asked, clock).unwrap_or_default();
+        let query = ["display-message", "-p", "-t", pane, "#{pane_title}"];
+        let title = self.server.run(query, clock).unwrap_or_default();
         self.rules.text(title.trim_end_matches('\n')).into_owned()
     }
 }

@@ -1,10 +1,10 @@
-//! Passes the bytes of a command's outputs on to our own, unchanged and unmixed.
+//! Passes the bytes of a command's two outputs through to standard output and standard error, unchanged.
 //!
-//! The thread that supervises the command puts chunks into a bounded queue for each output, and never
-//! blocks: while a queue is full, that output of the command is not read, so that the command blocks as it
-//! would on our reader itself. When the reader of an output has gone, the command's output is closed, too: the
-//! command gets `SIGPIPE` at its next write, or the error if it ignores that. `td-stdout` and `td-stderr` block on their queues and on the outputs, and end
-//! when the command has ended and their queues are empty.
+//! The supervisor of the command puts chunks into a bounded queue for each output, and never blocks: while a
+//! queue is full, it does not read that output, so the command blocks as it would on the reader itself. When
+//! the reader of an output is gone, the supervisor also closes the command's output: the next write of the
+//! command gets `SIGPIPE` or `EPIPE`. `td-stdout` and `td-stderr` block on their queues and on the outputs,
+//! and end when the command has ended and their queues are empty.
 
 use std::fs::File;
 use std::io::{self, Write};
@@ -21,25 +21,26 @@ use crate::face::LocalTime;
 use crate::process::{ByteSink, OutputStream};
 use crate::thread::{self, Handle, Stop, is_stopped, stop_pair};
 
-/// The chunks that wait for an output. One read of the command's pipe makes up to 17 of them, 64 KiB each.
+/// Maximum number of chunks that wait for an output. One read of the command's pipe produces up to 17 chunks of
+/// 64 KiB.
 const CHUNKS_MAX: usize = 32;
 
-/// The chunks from which on an output has no room: one more read fits.
+/// The number of chunks at which an output has no room; one more read still fits.
 const CHUNKS_FULL: usize = CHUNKS_MAX - 18;
 
-/// The options for what is passed on.
+/// The options for the output.
 #[derive(Debug)]
 pub(super) struct PassOptions {
     /// Each line begins with the local time.
     pub has_timestamps: bool,
-    /// The number of lines of both outputs that are passed on.
+    /// Maximum number of lines of both outputs.
     pub lines_max: Option<u64>,
 }
 
-/// The command's side.
+/// The sink for the command's outputs.
 pub(super) struct PassThrough {
     queues: [Sender<Vec<u8>>; 2],
-    /// Our outputs, to notice that their readers have gone before something is written.
+    /// Standard output and standard error, to detect that a reader is gone before the next write.
     outputs: [OwnedFd; 2],
     ended: [Stop; 2],
     is_at_line_start: [bool; 2],
@@ -48,13 +49,13 @@ pub(super) struct PassThrough {
     clock: Clock,
 }
 
-/// The side of the outputs.
+/// The threads that write to the outputs.
 pub(super) struct Passing {
     threads: [Handle<io::Result<()>>; 2],
     ended: [Stop; 2],
 }
 
-/// Begins to pass on.
+/// Starts the threads.
 pub(super) fn start(
     options: &PassOptions,
     clock: &Clock,
@@ -81,8 +82,8 @@ pub(super) fn start(
 
 type OutputThread = (Handle<io::Result<()>>, Sender<Vec<u8>>, Stop);
 
-/// Returns an output without the buffer of the standard library, and without its lock, which our own lines
-/// need.
+/// Clones an output, to bypass the buffer of the standard library and its lock, which this program's own
+/// messages need.
 fn cloned(output: BorrowedFd<'_>) -> Result<OwnedFd, Failure> {
     output
         .try_clone_to_owned()
@@ -94,9 +95,9 @@ fn output(name: &str, to: OwnedFd) -> Result<OutputThread, Failure> {
     let (running, ended) = stop_pair();
     let thread = thread::spawn(name, move || {
         let written = write(&chunks, &mut File::from(to));
-        // Closes the command's output, if the reader has gone.
+        // Makes the supervisor close the command's output, if the reader is gone.
         drop(running);
-        // The command is not blocked meanwhile.
+        // Drains the queue until then, so that the supervisor does not block.
         chunks.iter().for_each(drop);
         written
     })?;
@@ -117,7 +118,7 @@ impl ByteSink for PassThrough {
             return;
         }
         let chunk = self.stamped(stream, bytes);
-        // The thread reads its queue until it is closed; it has room, see `has_room`.
+        // The queue has room, see `has_room`, and its thread reads it until it is closed.
         let _ = self.queues[stream.index()].send(chunk);
     }
 
@@ -130,7 +131,7 @@ impl ByteSink for PassThrough {
     }
 }
 
-/// Returns true for a pipe whose reading end is closed. Any other output shows that by a failed write.
+/// Returns true for a pipe whose reading end is closed. For other outputs, a write fails.
 fn has_no_reader(output: &OwnedFd) -> bool {
     let mut fds = [PollFd::new(output, PollFlags::empty())];
     let now = Timespec {
@@ -159,7 +160,7 @@ impl PassThrough {
         &bytes[..end]
     }
 
-    /// Returns the bytes, with the time before each line if that is wanted.
+    /// Returns the bytes, with the time before each line if configured.
     fn stamped(&mut self, stream: OutputStream, bytes: &[u8]) -> Vec<u8> {
         let Some(local_time) = &mut self.local_time else {
             return bytes.to_vec();
@@ -180,12 +181,12 @@ impl PassThrough {
 }
 
 impl Passing {
-    /// Waits until everything is written: until `deadline` if there is one, else until a signal arrives and
-    /// for `rest` after it. Returns true after an error that is not the reader's leaving.
+    /// Waits until everything is written. The wait ends at `deadline`; without a deadline, it ends `grace`
+    /// after a signal. Returns true after an error other than a closed output.
     pub fn finish(
         self,
         deadline: Option<Instant>,
-        rest: std::time::Duration,
+        grace: std::time::Duration,
         signals: &Signals,
         clock: &Clock,
     ) -> bool {
@@ -197,23 +198,23 @@ impl Passing {
                 }
             }
         }
-        let deadline = deadline.unwrap_or_else(|| clock.now() + rest);
+        let deadline = deadline.unwrap_or_else(|| clock.now() + grace);
         let names = ["standard output", "standard error"];
         let mut has_failed = false;
         for (thread, name) in self.threads.into_iter().zip(names) {
-            let complaint = match thread.join_deadline(deadline) {
+            let problem = match thread.join_deadline(deadline) {
                 Ok(Ok(Ok(()))) => continue,
                 Ok(Ok(Err(error))) if error.kind() == io::ErrorKind::BrokenPipe => continue,
                 Ok(Ok(Err(error))) => format!("cannot write to {name}: {error}"),
                 Ok(Err(panicked)) => panicked.to_string(),
                 Err(_blocked) => {
                     super::output::print_message(&format!(
-                        "{name} is blocked: the last output is not passed on"
+                        "{name} is blocked: the last output is not written"
                     ));
                     continue;
                 }
             };
-            super::output::print_message(&complaint);
+            super::output::print_message(&problem);
             has_failed = true;
         }
         has_failed

@@ -1,4 +1,4 @@
-//! `td-observe replay`: a run as it happened, at its own pace or another.
+//! `td-observe replay`: shows a run as it happened, at its original speed or another.
 
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
@@ -18,11 +18,11 @@ use crate::history::{Query, ReplayPace};
 use crate::thread::{Stop, is_stopped};
 use crate::timestamp::Timestamp;
 
-/// Runs through the events at their pace.
+/// Replays the events of a run.
 pub(super) fn run(options: &Options, typed: TypedReplay) -> Result<ExitCode, Failure> {
     let terminal = Terminal::default();
-    let last = terminal.clone();
-    let signals = Signals::catch(move || last.restore())?;
+    let saved_terminal = terminal.clone();
+    let signals = Signals::catch(move || saved_terminal.restore())?;
     let clock = Clock::system();
     let which = Which::typed(&typed.run, options)?;
     let query = query(&typed, &which)?;
@@ -37,7 +37,7 @@ pub(super) fn run(options: &Options, typed: TypedReplay) -> Result<ExitCode, Fai
     })
 }
 
-/// The part that is wanted.
+/// Returns the query for the selected part of the run.
 fn query(typed: &TypedReplay, which: &Which) -> Result<Query, Failure> {
     let mut query = Query::all();
     let is_off = |point: &Option<TimePoint>| matches!(point, Some(TimePoint::Off(_)));
@@ -64,7 +64,7 @@ fn query(typed: &TypedReplay, which: &Which) -> Result<Query, Failure> {
     }
     if query.is_empty_span() {
         return Err(Failure::usage(
-            "--from is not before --to: no event can be between them",
+            "--from is not before --to: the time span is empty",
         ));
     }
     Ok(query)
@@ -84,7 +84,7 @@ fn play(
     if let Some(session) = which.session() {
         page.note_context(&session);
     }
-    let keys = Keys::take(terminal);
+    let keys = Keys::start(terminal);
     let mut player = Player {
         began: None,
         paused: None,
@@ -113,10 +113,11 @@ fn play(
     Ok(report_problems(which, log.report()))
 }
 
-/// Where in the replay we are.
+/// The position in a replay.
 struct Player {
-    /// When the first event was shown; later by as much as was paused.
+    /// The time at which the replay would have begun without pauses.
     began: Option<Instant>,
+    /// The start of the current pause.
     paused: Option<Instant>,
 }
 
@@ -127,12 +128,12 @@ impl Player {
         self.paused.is_some() || began.checked_add(due).is_none_or(|at| at > clock.now())
     }
 
-    /// Waits until the event is due; `false` when the user has seen enough.
+    /// Waits until the event is due. Returns false if the replay must end.
     fn wait(&mut self, due: Duration, keys: &Keys, clock: &Clock, stop: &Stop) -> bool {
         loop {
             let now = clock.now();
             let began = *self.began.get_or_insert(now);
-            // A time beyond the range of clocks never comes.
+            // `None` for a time beyond the range of the clock, which is never reached.
             let at = began.checked_add(due);
             let timer = match at {
                 Some(at) if self.paused.is_none() && at <= now => return true,
@@ -146,7 +147,7 @@ impl Player {
                         let now = clock.now();
                         self.paused = match self.paused {
                             None => Some(now),
-                            // Time continues where it was paused.
+                            // The replay continues at the position of the pause.
                             Some(since) => {
                                 self.began = began.checked_add(now - since);
                                 None
@@ -154,7 +155,7 @@ impl Player {
                         };
                     }
                     Ok(b'.' | b'n') if self.paused.is_some() => {
-                        // As if its time had come just now.
+                        // Moves the position to this event.
                         let now = clock.now();
                         self.paused = Some(now);
                         self.began = now.checked_sub(due).or(self.began);

@@ -1,8 +1,8 @@
-//! Reports the problems of the engine's work to its user, one line for each.
+//! Prints the problems in the report of an engine, one line for each.
 
 use crate::engine::Report;
 
-/// The lines, on standard error; whether there was trouble.
+/// Prints the problems on standard error; returns true if there are any.
 pub(super) fn print(report: &Report) -> bool {
     let lines = lines(report);
     for line in &lines {
@@ -17,11 +17,11 @@ fn lines(report: &Report) -> Vec<String> {
         report
             .left
             .iter()
-            .map(|name| format!("{name} did not end in time and was left")),
+            .map(|name| format!("the thread {name} did not end in time")),
     );
     for lost in report.raw.iter().flat_map(|raw| &raw.lost) {
         lines.push(format!(
-            "the raw recording of {} in {} is not whole: {}",
+            "the raw recording of {} in {} is incomplete: {}",
             lost.pane,
             lost.path.display(),
             lost.cause
@@ -91,8 +91,8 @@ mod tests {
         assert_eq!(
             lines(&report),
             [
-                "td-coordinator did not end in time and was left",
-                "the raw recording of %3 in /data/runs/job@1/raw is not whole: no space left on device",
+                "the thread td-coordinator did not end in time",
+                "the raw recording of %3 in /data/runs/job@1/raw is incomplete: no space left on device",
                 "events 5 to 9 of job@1 are not in the log /data/runs/job@1: no space left on device",
             ]
         );

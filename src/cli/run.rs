@@ -1,4 +1,4 @@
-//! `td-observe run`: a command, what it prints while it prints it, and its exit code.
+//! `td-observe run`: runs a command, shows its output as it is printed, and exits with its code.
 
 use std::ffi::OsString;
 use std::io::{self, IsTerminal};
@@ -27,11 +27,11 @@ use crate::thread::Stop;
 /// The form in which the command's output is shown.
 #[derive(Debug)]
 enum Display {
-    /// The command has the screen to itself.
+    /// The command draws on the terminal itself.
     Screen,
-    /// Standard output is no terminal: the command's outputs are passed on as they are.
+    /// Standard output is not a terminal: the command's outputs are passed through unchanged.
     PassedThrough(PassOptions),
-    /// As a tree on a terminal, as events, or not at all.
+    /// A tree on a terminal, JSON, or nothing.
     Events { has_timestamps: bool },
 }
 
@@ -47,9 +47,7 @@ pub(super) struct Config {
 
 impl Config {
     pub fn from_typed(typed: TypedRun, options: &Options) -> Result<Self, Failure> {
-        if typed.execution_id.as_ref().is_some_and(String::is_empty) {
-            return Err(Failure::usage("--execution-id: the id is empty"));
-        }
+        keeping::refuse_empty_id(typed.execution_id.as_deref())?;
         let mut words = typed.command.into_iter();
         let program = words.next().filter(|program| !program.is_empty());
         let Some(program) = program else {
@@ -98,14 +96,11 @@ impl Config {
 
 /// Runs the command to its end.
 pub(super) fn run(options: &Options, config: Config) -> Result<ExitCode, Failure> {
-    // While the command has the terminal, what it prints is still shown.
+    // This process must be able to print while the command's group has the terminal.
     process::allow_background_output();
     let control = process::CommandControl::new();
-    let last_act = {
-        let control = control.clone();
-        move || control.kill()
-    };
-    let signals = Signals::catch(last_act)?;
+    let kill_control = control.clone();
+    let signals = Signals::catch(move || kill_control.kill())?;
     let clock = Clock::system();
     let (builder, rules) = keeping::builder(options, &config.keeping, &clock)?;
     keeping::check_id(&rules, config.execution_id.as_deref())?;
@@ -129,13 +124,15 @@ pub(super) fn run(options: &Options, config: Config) -> Result<ExitCode, Failure
         Some(id) => engine.execute_as(id, command)?,
         None => engine.execute(command)?,
     };
-    // Outputs that are passed through are closed one by one.
-    let reader_gone = printing.as_ref().map_or_else(never, |it| it.ended());
+    // The pass-through closes each output separately instead.
+    let reader_gone = printing
+        .as_ref()
+        .map_or_else(never, |printer| printer.ended());
     let interrupted = wait(&mut engine, &execution, &reader_gone, &signals);
     let ended = execution.wait();
-    // A reader that does not read cannot delay a timeout.
+    // A slow reader must not delay the end after a timeout.
     let is_over = interrupted || ended.as_ref().is_ok_and(|outcome| outcome.timed_out);
-    // Problems of the engine are reported; the exit code is that of the command.
+    // Problems of the engine are reported, but only the command sets the exit code.
     live::finish(engine, printing, is_over, &signals, &clock);
     let deadline = is_over.then(|| clock.now() + live::PRINT_REST);
     let is_cut =
@@ -150,15 +147,15 @@ pub(super) fn run(options: &Options, config: Config) -> Result<ExitCode, Failure
     }
     let outcome = ended?;
     report_lost_lines(outcome.lost_lines);
-    // The output is not where it was to go.
+    // A success must not hide output that could not be written.
     if is_cut && outcome.code() == 0 {
         return Ok(live::code(true));
     }
     Ok(exit_code(&outcome))
 }
 
-/// Waits until the command has ended, or its reader has gone. Returns true if a signal arrived: the
-/// command decides when to end then.
+/// Waits until the command has ended. Passes the first signal on to the command, and `SIGPIPE` if the output is
+/// closed. Returns true if a signal arrived.
 fn wait(
     engine: &mut Engine,
     execution: &JobHandle<CommandOutcome, CommandControl>,
@@ -171,13 +168,13 @@ fn wait(
             if let Ok(signal) = signal {
                 execution.control().end(signal);
             }
-            // The stream is closed when the source has ended.
+            // `done` is closed when the source has ended; it has no messages.
             let _ = done.recv();
             return true;
         }
         recv(done) -> _ => {}
         recv(reader_gone) -> _ => {
-            // The command gets the signal that it would get without this program in between.
+            // The signal that the command would get from the closed output itself.
             execution.control().end(SIGPIPE);
             let _ = done.recv();
         }
@@ -185,17 +182,17 @@ fn wait(
     false
 }
 
-/// Reports the number of lines that are missing beyond `--max-lines`.
+/// Reports the number of lines beyond `--max-lines`.
 fn report_lost_lines(lines: u64) {
     let lines = match lines {
         0 => return,
         1 => "1 more line was".to_owned(),
         more => format!("{more} more lines were"),
     };
-    super::output::print_message(&format!("{lines} read and not kept: see --max-lines"));
+    super::output::print_message(&format!("{lines} neither shown nor kept: see --max-lines"));
 }
 
 fn exit_code(outcome: &CommandOutcome) -> ExitCode {
-    // Exit codes and signals fit; anything else is no success.
+    // Exit codes and signals fit into a byte; any other value is a failure.
     ExitCode::from(u8::try_from(outcome.code()).unwrap_or(1))
 }

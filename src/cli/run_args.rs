@@ -29,9 +29,9 @@ Examples:
 
 Options of td-observe come before the command. On a terminal, standard error is
 marked [stderr]. Elsewhere both outputs are passed on byte for byte, secrets
-included, and what td-observe has to report goes to standard error. The history
-is redacted either way. The first Ctrl-C is passed to the command's group, which is killed if
-it has not ended after --grace; the second one ends everything at once.
+included, and td-observe prints its own messages on standard error. The history
+is always redacted. The first Ctrl-C is passed to the command's group, which is
+killed if it has not ended after --grace; the second one ends everything at once.
 
 Exit codes: the command's own; 128 plus the signal that ended it; 124 timeout;
 126 the command cannot be started; 127 it is missing; 2 wrong usage.";
@@ -50,7 +50,7 @@ pub(super) struct TypedRun {
     /// End the command and its group after this time: exit code 124
     #[arg(long, value_name = "TIME", value_parser = parse_duration)]
     pub timeout: Option<Duration>,
-    /// Kill the group when it has not ended this long after TERM
+    /// Kill the group if it has not ended this long after TERM
     #[arg(long, value_name = "TIME", default_value = "5s", value_parser = parse_duration)]
     pub grace: Duration,
     /// Read standard output as text, or as the records of an agent: claude, codex, gemini, opencode,

@@ -1,4 +1,4 @@
-//! `td-observe runs`: what history there is, and removing some of it.
+//! `td-observe runs`: lists the runs in the history, and prunes them.
 
 use std::ffi::OsString;
 use std::process::ExitCode;
@@ -6,11 +6,11 @@ use std::process::ExitCode;
 use unicode_width::UnicodeWidthStr;
 
 use super::failure::Failure;
-use super::history::data_dir;
+use super::history::{data_dir, print_problems};
 use super::history_args::{RunsAction, TypedPrune, TypedRuns};
 use super::options::Options;
 use crate::clock::Clock;
-use crate::error::Error;
+
 use crate::face::{LocalTime, one_line, push_line};
 use crate::history::{Retention, RunSummary};
 use crate::timestamp::Timestamp;
@@ -45,17 +45,17 @@ fn list(options: &Options, has_timestamps: bool) -> Result<ExitCode, Failure> {
         table(&list.runs, has_timestamps)
     };
     super::output::print(&text)?;
-    Ok(report_problems(&list.problems))
+    Ok(print_problems(&list.problems))
 }
 
 fn prune(options: &Options, typed: TypedPrune) -> Result<ExitCode, Failure> {
-    let asked = typed.keep_age.is_some() || typed.keep_runs.is_some();
+    let has_other_limit = typed.keep_age.is_some() || typed.keep_runs.is_some();
     let retention = Retention {
         age_max: typed.keep_age,
         runs_max: typed.keep_runs,
         bytes_max: match typed.keep_size {
             Some(limit) => limit.0,
-            None if asked => None,
+            None if has_other_limit => None,
             None => Retention::default().bytes_max,
         },
     };
@@ -71,13 +71,17 @@ fn prune(options: &Options, typed: TypedPrune) -> Result<ExitCode, Failure> {
     } else if options.json {
         lines(&pruned.runs)
     } else {
-        let verb = if typed.dry_run { "would go" } else { "removed" };
+        let verb = if typed.dry_run {
+            "would be removed"
+        } else {
+            "removed"
+        };
         let count = pruned.runs.len();
         let runs = if count == 1 { "run" } else { "runs" };
         table(&pruned.runs, false) + &format!("{count} {runs} {verb}, {}\n", size(bytes))
     };
     super::output::print(&text)?;
-    Ok(report_problems(&pruned.problems))
+    Ok(print_problems(&pruned.problems))
 }
 
 fn lines(runs: &[RunSummary]) -> String {
@@ -88,8 +92,7 @@ fn lines(runs: &[RunSummary]) -> String {
     out
 }
 
-/// The columns of the list, and whether a column has numbers: these are to the right, so that they can be
-/// compared at a glance.
+/// The columns of the list; true for columns of numbers, which are aligned to the right.
 const COLUMNS: [(&str, bool); 9] = [
     ("RUN", false),
     ("KIND", false),
@@ -110,7 +113,7 @@ fn table(runs: &[RunSummary], has_timestamps: bool) -> String {
         return String::new();
     }
     let mut local = LocalTime::of_system();
-    // One word, and still a time that --since takes.
+    // A time without blanks, which --since also accepts.
     let mut time = |ts: Timestamp| {
         let mut text = String::new();
         match has_timestamps {
@@ -187,16 +190,6 @@ fn size(bytes: u64) -> String {
         "{value:.digits$}{}",
         units.get(unit).copied().unwrap_or_default()
     )
-}
-
-fn report_problems(problems: &[Error]) -> ExitCode {
-    for problem in problems {
-        super::output::print_message(&format!("{problem:?}"));
-    }
-    match problems.is_empty() {
-        true => ExitCode::SUCCESS,
-        false => ExitCode::FAILURE,
-    }
 }
 
 #[cfg(test)]

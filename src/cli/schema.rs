@@ -1,4 +1,4 @@
-//! `td-observe schema`: the JSON Schema of what the program writes for other programs.
+//! `td-observe schema`: prints the JSON Schema of the program's output for other programs.
 
 use std::process::ExitCode;
 
@@ -12,10 +12,10 @@ Examples:
 
 Each line of a log, and of --json where it prints envelopes, is an instance of
 the schema (draft 2020-12); each line of status --json is one of its BoardRow.
-The observer's API has the same at /api/v1/schema. Later versions add events, fields and values, so
-the schema accepts those that it does not know. See td-observe help events.";
+The observer's API has the same at /api/v1/schema. Later versions add events,
+fields and values, so the schema accepts unknown ones. See td-observe help events.";
 
-/// It has no arguments.
+/// The subcommand has no arguments.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct TypedSchema {}

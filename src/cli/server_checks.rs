@@ -1,4 +1,4 @@
-//! Checks of tmux, of the server and of the targets, before anything is observed.
+//! Checks tmux, the server and the targets, before anything is observed.
 
 use std::time::Duration;
 
@@ -7,10 +7,11 @@ use crate::clock::Clock;
 use crate::tmux::{Server, Target};
 use crate::track::TmuxVersion;
 
-/// The time that a server has to answer: a hung server must not keep the program from starting.
-const SOCKET_CHECK: Duration = Duration::from_millis(500);
+/// The timeout of a tmux server for a question of this program. A healthy server answers within a few
+/// milliseconds; a hung one must not block the program.
+pub(super) const ANSWER_TIMEOUT: Duration = Duration::from_millis(500);
 
-/// Checks that tmux is installed, before anything starts.
+/// Checks that tmux is installed.
 pub(super) fn check_tmux(server: &Server, clock: &Clock) -> Result<(), Failure> {
     match server.run(["-V"], clock) {
         Ok(_) => Ok(()),
@@ -31,7 +32,7 @@ pub(super) fn check_tmux(server: &Server, clock: &Clock) -> Result<(), Failure> 
 pub(super) fn check_socket(server: &Server, clock: &Clock) -> Result<Option<TmuxVersion>, Failure> {
     let answer = server
         .clone()
-        .with_timeout(SOCKET_CHECK)
+        .with_timeout(ANSWER_TIMEOUT)
         .check_version(clock);
     match answer {
         Err(error) if error.is_invalid_input() => Err(Failure::usage(format!(
@@ -58,7 +59,7 @@ pub(super) fn check_targets(
     if whys.is_empty() {
         return Ok(());
     }
-    let server = server.clone().with_timeout(SOCKET_CHECK);
+    let server = server.clone().with_timeout(ANSWER_TIMEOUT);
     // A server that does not answer has no known sessions.
     let names = server.run(["list-sessions", "-F", "#{session_name}"], clock);
     let names = names.unwrap_or_default();
@@ -67,7 +68,7 @@ pub(super) fn check_targets(
         .find(|(target, _)| !target.names_session_of(names.lines()))
     {
         Some((target, why)) => Err(Failure::usage(format!(
-            "the target {:?} is not there and can never come: {why}",
+            "the target {:?} does not exist and can never appear: {why}",
             target.as_str()
         ))),
         None => Ok(()),

@@ -1,9 +1,8 @@
-//! Signals: the first of INT, TERM, QUIT and HUP asks for the end, a second INT takes it.
+//! Catches signals: the first INT, TERM, QUIT or HUP requests the end, a second INT forces it.
 //!
-//! `td-signals` blocks on signal-hook's pipe and sends one message for the first signal. On a second
-//! INT, which a person types, it does the last act that it was given and ends the process with 130. A
-//! terminal that closes and a service manager send several signals, which change nothing. The thread
-//! ends when [`Signals`] is dropped.
+//! `td-signals` blocks on signal-hook's pipe and sends one message for the first signal. On a second INT that
+//! the user types, it runs the cleanup and exits with 130. Further signals of a closing terminal or of a
+//! service manager have no effect. The thread ends when [`Signals`] is dropped.
 
 use std::fs;
 use std::time::{Duration, Instant};
@@ -16,10 +15,10 @@ use super::failure::Failure;
 use crate::clock::Clock;
 use crate::thread::{self, Handle};
 
-/// The time between two INT that a person types; closer ones have one cause.
+/// Minimum time between two INT that the user types. Closer signals have the same cause.
 const TYPED_AGAIN: Duration = Duration::from_millis(300);
 
-/// Interrupted twice.
+/// The exit code after two interrupts.
 const INTERRUPTED: i32 = 130;
 
 /// Catches signals until it is dropped.
@@ -30,24 +29,24 @@ pub(super) struct Signals {
 }
 
 impl Signals {
-    /// Starts to catch them. `last_act` is what a second INT leaves time for.
-    pub fn catch(last_act: impl FnOnce() + Send + 'static) -> Result<Self, Failure> {
+    /// Starts to catch signals. A second INT runs `cleanup` before the exit.
+    pub fn catch(cleanup: impl FnOnce() + Send + 'static) -> Result<Self, Failure> {
         let mut caught = vec![SIGINT, SIGTERM, SIGQUIT];
-        // `nohup` is to be left its way. A shell's background jobs ignore INT as well, but there
-        // it is the only way to stop in order.
+        // `nohup` must keep its effect. Background jobs of a shell also ignore INT, but catching it allows
+        // them to be stopped in order.
         if !is_ignored(SIGHUP) {
             caught.push(SIGHUP);
         }
         let mut source = iterator::Signals::new(caught)
             .map_err(|error| Failure::other(format!("cannot catch signals: {error}")))?;
         let handle = source.handle();
-        // One message: the first signal.
+        // Room for one message: the first signal.
         let (sender, first) = bounded(1);
         let thread = thread::spawn("td-signals", move || {
             let clock = Clock::system();
             let mut interrupted: Option<Instant> = None;
             for signal in source.forever() {
-                // Only the first one finds room.
+                // Only the first signal finds room.
                 let _ = sender.try_send(signal);
                 if signal != SIGINT {
                     continue;
@@ -55,8 +54,8 @@ impl Signals {
                 let now = clock.now();
                 let first = *interrupted.get_or_insert(now);
                 if now.saturating_duration_since(first) >= TYPED_AGAIN {
-                    last_act();
-                    // At once: nothing that could block is run on the way out.
+                    cleanup();
+                    // Exits at once, because exit handlers could block.
                     signal_hook::low_level::exit(INTERRUPTED);
                 }
             }
@@ -68,7 +67,7 @@ impl Signals {
         })
     }
 
-    /// Gets the first signal's number.
+    /// Returns the channel that receives the number of the first signal.
     pub fn first(&self) -> &Receiver<i32> {
         &self.first
     }
@@ -85,7 +84,7 @@ impl Drop for Signals {
     }
 }
 
-/// Returns true if the program was started with the signal ignored, where the system reports it (Linux).
+/// Returns true if the program was started with the signal ignored; false outside of Linux.
 fn is_ignored(signal: i32) -> bool {
     let Ok(status) = fs::read_to_string("/proc/self/status") else {
         return false;

@@ -1,5 +1,5 @@
-//! `td-observe states`: shows how the rules read agents' screens, and tries them on one; and selects the rules
-//! of `watch`.
+//! `td-observe states`: lists the rules for agents' screens, and tries them on a capture. Also selects the
+//! rules for `watch`.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -15,13 +15,13 @@ use super::rule_files;
 use super::watch_args::TypedReading;
 use crate::agent::{AgentScreen, DetectedState, StateRules};
 
-/// Rules of the user's own, in the data directory.
+/// The directory with the user's rules, in the data directory.
 const RULES: &str = "states";
 
-/// The largest capture that is tried: a screen has some ten thousand characters.
+/// Maximum size of a capture, in bytes. A screen has about ten thousand characters.
 const CAPTURE_BYTES_MAX: u64 = 4 << 20;
 
-/// Returns the rules for screens; `None` where they are not wanted.
+/// Returns the rules for screens; `None` with `--no-states`.
 pub(super) fn rules(
     options: &Options,
     typed: &TypedReading,
@@ -32,16 +32,16 @@ pub(super) fn rules(
     }
 }
 
-/// All rules, and where those come from that are the user's.
+/// Reads all rules, and returns the origins of the user's rules.
 pub(super) fn read(
     options: &Options,
     named: &[PathBuf],
 ) -> Result<(StateRules, Vec<Origin>), Failure> {
     let mut paths = Vec::new();
     if named.is_empty() {
-        let usual = options.home()?.join(RULES);
-        if usual.is_dir() {
-            paths = in_directory(&usual)?;
+        let default = options.home()?.join(RULES);
+        if default.is_dir() {
+            paths = in_directory(&default)?;
         }
     }
     for path in named {
@@ -64,14 +64,14 @@ pub(super) fn read(
     Ok((rules, origins))
 }
 
-/// Rules that are not built in.
+/// The file of the user's rules for an agent.
 pub(super) struct Origin {
     agent: String,
     path: PathBuf,
     text: String,
 }
 
-/// The `*.toml` of a directory, by name.
+/// Returns the `*.toml` files of a directory, by name.
 fn in_directory(path: &Path) -> Result<Vec<PathBuf>, Failure> {
     let unreadable = |cause| Failure::usage(format!("cannot read {path:?}: {cause}"));
     let mut found = Vec::new();
@@ -92,7 +92,7 @@ pub(super) fn run(options: &Options, typed: &TypedStates) -> Result<ExitCode, Fa
         return show(&rules, &origins, name);
     }
     if let Some(path) = &typed.capture {
-        let text = captured(path)?;
+        let text = read_capture(path)?;
         let rows: Vec<&str> = text.lines().collect();
         let detected = rules.detect(&AgentScreen {
             rows: &rows,
@@ -136,30 +136,25 @@ fn show(rules: &StateRules, origins: &[Origin], name: &str) -> Result<ExitCode, 
     Ok(ExitCode::SUCCESS)
 }
 
-/// A capture as `tmux capture-pane -p` prints it, of a file or (`-`) of standard input.
-fn captured(path: &Path) -> Result<String, Failure> {
+/// Reads a capture in the form of `tmux capture-pane -p` from a file, or from standard input (`-`).
+fn read_capture(path: &Path) -> Result<String, Failure> {
     let unreadable = |cause| Failure::usage(format!("cannot read {path:?}: {cause}"));
-    let mut bytes = Vec::new();
-    let read = match path == Path::new("-") {
-        true => io::stdin()
-            .lock()
-            .take(CAPTURE_BYTES_MAX + 1)
-            .read_to_end(&mut bytes),
-        false => fs::File::open(path)
-            .map_err(unreadable)?
-            .take(CAPTURE_BYTES_MAX + 1)
-            .read_to_end(&mut bytes),
+    let source: Box<dyn Read> = match path == Path::new("-") {
+        true => Box::new(io::stdin()),
+        false => Box::new(fs::File::open(path).map_err(unreadable)?),
     };
+    let mut bytes = Vec::new();
+    let read = source.take(CAPTURE_BYTES_MAX + 1).read_to_end(&mut bytes);
     if read.map_err(unreadable)? as u64 > CAPTURE_BYTES_MAX {
         return Err(Failure::usage(format!(
-            "{path:?} is larger than {} MiB: that is no capture of a screen",
+            "{path:?} is larger than {} MiB, which is too large for a capture of a screen",
             CAPTURE_BYTES_MAX >> 20
         )));
     }
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
-/// Prints the result of the rules; returns exit code 1 if there is none.
+/// Prints the detected state; returns exit code 1 if there is none.
 fn print_state(options: &Options, detected: Option<&DetectedState>) -> Result<ExitCode, Failure> {
     let line = match (detected, options.json) {
         (None, false) => "nothing is recognised\n".to_owned(),

@@ -1,4 +1,4 @@
-//! `td-observe status`: the board, from the observer or from the history.
+//! `td-observe status`: prints the board of the observer or of the history.
 
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
@@ -22,16 +22,16 @@ use crate::clock::Clock;
 use crate::face::{BoardTable, one_line, server_names};
 use crate::history::DataDir;
 
-/// Something needs the user.
+/// The exit code of `--check` when something needs the user.
 const NEEDS_YOU: u8 = 4;
 
-/// The time for which the observer holds a request for changes.
+/// The time for which the observer holds a request while nothing changes.
 const HOLD: Duration = Duration::from_secs(1);
 
-/// The width of the table where the output is no terminal.
+/// The width of the table if the output is not a terminal.
 const WIDTH: usize = 120;
 
-/// Clears the terminal from the top.
+/// Moves the cursor to the top and clears the terminal.
 const CLEAR: &str = "\x1b[H\x1b[2J";
 
 /// Prints the board.
@@ -59,7 +59,7 @@ pub(super) fn run(options: &Options, typed: &TypedStatus) -> Result<ExitCode, Fa
     })
 }
 
-/// Prints the board at each change, until a signal arrives or its reader is gone.
+/// Prints the board at each change, until a signal arrives or the output is closed.
 fn watch(options: &Options, typed: &TypedStatus, source: &mut Source) -> Result<ExitCode, Failure> {
     let signals = Signals::catch(|| {})?;
     let is_redrawn = std::io::stdout().is_terminal() && !options.json;
@@ -97,7 +97,7 @@ fn watch(options: &Options, typed: &TypedStatus, source: &mut Source) -> Result<
     }
 }
 
-/// Where the rows come from.
+/// The source of the rows.
 struct Source {
     data: PathBuf,
     socket: Option<PathBuf>,
@@ -117,21 +117,21 @@ impl Source {
         })
     }
 
-    /// Returns the rows; `None` if they have not changed for the given time.
+    /// Returns the rows; `None` if they have not changed for the time `hold`.
     fn rows(&mut self, hold: Option<Duration>) -> Result<Option<Vec<Row>>, Failure> {
         if self.socket.is_none() {
             self.socket = observer::running(&self.data)?.map(|known| known.socket);
         }
-        let history = format!("this is what the history in {} says", self.data.display());
-        let mut notice = format!("no observer runs: {history}; td-observe start observes");
+        let history = format!("this is the state in the history {}", self.data.display());
+        let mut notice = format!("no observer runs: {history}; td-observe start begins one");
         if let Some(socket) = self.socket.clone() {
-            match self.ask(&socket, hold) {
+            match self.fetch(&socket, hold) {
                 Ok(rows) => return Ok(rows),
-                // It has ended, or another one has taken its place.
+                // The observer has ended, or another one has replaced it.
                 Err(error) if error.is_gone() => {}
                 Err(error) => notice = format!("{error:?}; {history}"),
             }
-            self.forget();
+            (self.socket, self.etag) = (None, None);
         }
         let data = DataDir::new(self.data.clone());
         let now = self.clock.wall();
@@ -143,7 +143,7 @@ impl Source {
         Ok(Some(board.rows().cloned().collect()))
     }
 
-    fn ask(&mut self, socket: &Path, hold: Option<Duration>) -> crate::Result<Option<Vec<Row>>> {
+    fn fetch(&mut self, socket: &Path, hold: Option<Duration>) -> crate::Result<Option<Vec<Row>>> {
         let (path, etag) = match hold {
             Some(hold) => (
                 format!("/api/v1/board?wait={}", hold.as_secs()),
@@ -158,24 +158,19 @@ impl Source {
         }
         if answer.status != 200 {
             return Err(crate::Error::other(format!(
-                "the observer refuses: {}",
+                "the observer refuses the request: {}",
                 answer.problem()
             )));
         }
         self.etag = answer.etag;
         let invalid =
-            |cause| crate::Error::other("the observer's board is not readable").because(cause);
+            |cause| crate::Error::other("the observer's board cannot be read").because(cause);
         let rows: Vec<Value> = serde_json::from_slice(&answer.body).map_err(invalid)?;
         let rows: serde_json::Result<Vec<Row>> = rows.iter().map(Row::from_json).collect();
         rows.map(Some).map_err(invalid)
     }
 
-    fn forget(&mut self) {
-        self.socket = None;
-        self.etag = None;
-    }
-
-    /// Returns the time until the history is read again.
+    /// Returns the pause before the next check for changes.
     fn pause(&self) -> Duration {
         match self.socket {
             Some(_) => Duration::ZERO,
@@ -183,7 +178,7 @@ impl Source {
         }
     }
 
-    /// Returns the table; one that is redrawn fits on the terminal.
+    /// Returns the table. A table that is redrawn is limited to the height of the terminal.
     fn table(&self, options: &Options, rows: &[Row], is_redrawn: bool) -> String {
         let (width, height) = match std::io::stdout().is_terminal() {
             true => rustix::termios::tcgetwinsize(std::io::stdout()).map_or((80, 24), |size| {
@@ -217,7 +212,7 @@ fn selected(rows: Vec<Row>, targets: &[String]) -> Result<Vec<Row>, Failure> {
             };
             let target = one_line(target);
             return Err(Failure::usage(format!(
-                "no row is called {target:?}; {hint}"
+                "there is no row {target:?}; {hint}"
             )));
         }
     }
@@ -226,17 +221,17 @@ fn selected(rows: Vec<Row>, targets: &[String]) -> Result<Vec<Row>, Failure> {
     Ok(wanted.map(|(row, _)| row).collect())
 }
 
-/// Returns the names of a row: those of its session and its pane also with the server before them, where
-/// there are several.
+/// Returns the names of a row. If there are several servers, the names of its session and its pane also occur
+/// with the server as a prefix.
 fn names((row, server): (&Row, Option<String>)) -> Vec<String> {
     let pane = row.pane.as_ref().map(|pane| pane.as_str().to_owned());
     let mut names: Vec<String> = std::iter::once(row.name.clone()).chain(pane).collect();
     if let Some(server) = server {
-        let placed: Vec<String> = names
+        let prefixed: Vec<String> = names
             .iter()
             .map(|name| format!("{server}:{name}"))
             .collect();
-        names.extend(placed);
+        names.extend(prefixed);
     }
     names.push(row.execution_id.to_string());
     names
@@ -249,7 +244,7 @@ fn lines(rows: &[Row]) -> String {
     lines.map(|line| line + "\n").collect()
 }
 
-/// The text of `--format`.
+/// The parsed text of `--format`.
 #[derive(Debug)]
 struct Template(Vec<Part>);
 

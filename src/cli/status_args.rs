@@ -2,7 +2,7 @@
 
 const EXAMPLES: &str = "\
 Examples:
-  td-observe status                who needs you, and what the others do
+  td-observe status                all rows; those that need you come first
   td-observe status --watch        the same, redrawn when it changes
   td-observe status agent-1 %7     only these sessions and panes
   td-observe status --check || notify-send 'An agent waits'
@@ -11,13 +11,14 @@ Examples:
 In ~/.tmux.conf:
   set -g status-right '#(td-observe status --format \"{needs_you} waiting\")'
 
-With an observer (td-observe start), the board is what happens now. Without one,
-it is what the history says, and a line on standard error says so.
+With an observer (td-observe start), the board shows the present state. Without
+one, it shows the last state in the history, and a message on standard error
+reports this.
 
---format knows {needs_you}, {finished}, {working}, {quiet}, {total} and {first},
-the name of the first row that needs you.
+--format replaces {needs_you}, {finished}, {working}, {quiet} and {total} by
+counts, and {first} by the name of the first row that needs you.
 
-Exit codes: 0; 4 with --check, when something needs you; 2 wrong usage, or no
+Exit codes: 0; 4 with --check, if something needs you; 2 wrong usage, or no
 such target.";
 
 #[derive(Debug, clap::Args)]
@@ -29,7 +30,7 @@ pub(super) struct TypedStatus {
     /// Print the board again when it changes, until Ctrl-C
     #[arg(long, conflicts_with_all = ["format", "check"])]
     pub watch: bool,
-    /// Exit with 4 when something needs you
+    /// Exit with 4 if something needs you
     #[arg(long)]
     pub check: bool,
     /// Print one line with these counts

@@ -1,4 +1,4 @@
-//! `td-observe tui`: the terminal UI, with its own observer where none runs.
+//! `td-observe tui`: shows the terminal UI, with a private observer if none runs.
 
 use std::ffi::OsString;
 use std::io::{self, IsTerminal, Write};
@@ -19,7 +19,7 @@ use crate::clock::Clock;
 use crate::face::tui::{Theme, TuiOptions};
 use crate::history::DataDir;
 
-/// The file that has the diagnostics of the UI with `-v`.
+/// The file for the diagnostics of the UI with `-v`.
 const LOG: &str = "tui.log";
 
 /// Returns true if the UI can be shown.
@@ -28,7 +28,7 @@ pub(super) fn has_terminal() -> bool {
     io::stdin().is_terminal() && io::stdout().is_terminal() && !is_dumb
 }
 
-/// Returns where the diagnostics go: the terminal belongs to the UI.
+/// Returns the destination of the diagnostics, which must not disturb the UI on the terminal.
 pub(super) fn log(options: &Options) -> Result<Box<dyn Write + Send>, Failure> {
     if options.verbose == 0 {
         return Ok(Box::new(io::sink()));
@@ -86,7 +86,7 @@ fn run_until(
     ended.map(|code| code.unwrap_or(ExitCode::SUCCESS))
 }
 
-/// Shows the UI on the demo's server, where it may answer.
+/// Shows the UI on the demo's server, and allows input.
 pub(super) fn run_demo(
     socket: &Path,
     data: &Path,
@@ -119,8 +119,8 @@ fn show(
 ) -> Result<(), Failure> {
     let data = options.home()?;
     let socket = private.map(PrivateObserver::socket);
-    let of = data.clone();
-    let find = move || find(&of, socket.as_ref());
+    let data_path = data.clone();
+    let find = move || find(&data_path, socket.as_ref());
     let variable = |name: &str| std::env::var(name).ok();
     let tui = TuiOptions {
         find: Arc::new(find),
@@ -134,7 +134,7 @@ fn show(
     Ok(crate::face::tui::run(tui, signals.first())?)
 }
 
-/// Finds the socket of the observer: its own, or that of the one that runs.
+/// Finds the socket of the private or of the running observer.
 fn find(data: &Path, private: Option<&PathBuf>) -> Result<PathBuf, String> {
     if let Some(socket) = private {
         return match socket.exists() {

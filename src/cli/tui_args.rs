@@ -9,17 +9,17 @@ use super::watch_args::SourceKind;
 
 const EXAMPLES: &str = "\
 Examples:
-  td-observe tui                  on a terminal, td-observe alone does the same
+  td-observe tui                  td-observe without arguments does the same
   td-observe tui --allow-input    r answers agents that wait
-  td-observe tui -L work          of the tmux server that tmux -L work uses
-  td-observe demo                 see it at work, on a tmux server of its own
+  td-observe tui -L work          the tmux server that tmux -L work uses
+  td-observe demo                 the UI at work on a private tmux server
 
-With an observer (td-observe start), the UI shows what that observes. Without
-one, it runs its own, which ends with it; what was observed is kept.
+With an observer (td-observe start), the UI shows its board. Without one, the UI
+runs its own observer, which ends with the UI; the history is kept.
 
 Keys: j k move, o l s t e show output, logs, screen, timeline and events,
 / searches, f filters, ] goes to the next row that needs you, Enter jumps to its
-pane, r answers, ? lists all keys, q quits. Nothing that is observed stops.
+pane, r answers, ? lists all keys, q quits, which stops no pane and no agent.
 
 NO_COLOR turns colours off. See td-observe help tui.";
 
@@ -29,10 +29,10 @@ pub(super) struct TypedTui {
     /// Let the key r type answers into panes
     #[arg(long)]
     pub allow_input: bool,
-    /// Where the UI runs its own observer: read the output files of background agents in this directory
+    /// If the UI runs its own observer: read the output files of background agents in this directory
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     pub agents: Vec<PathBuf>,
-    /// Where the UI runs its own observer: the way in which panes are observed
+    /// If the UI runs its own observer: the way in which panes are observed
     #[arg(long, value_name = "HOW", value_enum, default_value_t = SourceKind::Auto)]
     pub source: SourceKind,
     #[command(flatten)]

@@ -1,11 +1,11 @@
-//! The failure of a wrong command line: the text of clap in one line, with what was probably meant.
+//! Converts the errors of clap into failures of one line, with suggestions.
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 
 use super::command_line;
 use super::failure::Failure;
 
-/// Folds the several lines of clap into one.
+/// Returns the failure for an error of clap.
 pub(super) fn failure(error: &clap::Error) -> Failure {
     let text = match error.kind() {
         ErrorKind::MissingSubcommand | ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
@@ -25,31 +25,31 @@ pub(super) fn failure(error: &clap::Error) -> Failure {
     Failure::usage(format!("{text}; see td-observe --help"))
 }
 
-/// Words for a subcommand that other programs use, and the subcommand here.
+/// Names that other programs use for a subcommand, and its name here.
 const OTHER_WORDS: [(&[&str], &str); 3] = [
     (&["list", "ls", "history"], "runs"),
     (&["grep", "search"], "log"),
     (&["ui", "top", "attach"], "tui"),
 ];
 
-/// Returns the subcommand of this program that another program's word means.
+/// Returns the subcommand that corresponds to the typed word of another program.
 fn meant_by(error: &clap::Error) -> Option<&'static str> {
     let Some(ContextValue::String(typed)) = error.get(ContextKind::InvalidSubcommand) else {
         return None;
     };
-    // Below a subcommand, the words have other meanings.
+    // After a subcommand, the words have other meanings.
     let is_first = subcommands(error).contains("runs");
     let mut words = OTHER_WORDS.iter().filter(|_| is_first);
     let found = words.find(|(words, _)| words.contains(&typed.as_str()));
     found.map(|(_, meant)| *meant)
 }
 
-/// The minimum similarity of an option to the one that is offered for it, from 0 to 1. Most options are long,
-/// and clap offers any that shares letters.
+/// The minimum similarity, from 0 to 1, at which an option is suggested. Most options are long, and clap
+/// suggests any option with common letters.
 const SIMILAR_OPTION: f64 = 0.85;
 
-/// Returns true if an option is like the one that was typed.
-fn is_like(meant: &str, error: &clap::Error) -> bool {
+/// Returns true if a suggested option is similar to the typed one.
+fn is_similar(meant: &str, error: &clap::Error) -> bool {
     let Some(ContextValue::String(typed)) = error.get(ContextKind::InvalidArg) else {
         return true;
     };
@@ -60,7 +60,8 @@ fn is_like(meant: &str, error: &clap::Error) -> bool {
     strsim::jaro(&bare(typed), &bare(meant)) > SIMILAR_OPTION
 }
 
-/// The names of the subcommands that can follow where one is missing or unknown: the usage shows the place.
+/// Returns the names of the subcommands that are possible where one is missing or unknown. The usage in the
+/// error shows the position.
 fn subcommands(error: &clap::Error) -> String {
     let command = command_line::command();
     let full = error.render().to_string();
@@ -72,14 +73,11 @@ fn subcommands(error: &clap::Error) -> String {
             None => break,
         }
     }
-    let shown = place
-        .get_subcommands()
-        .filter(|command| !command.is_hide_set());
-    let names = shown.map(clap::Command::get_name);
+    let names = command_line::visible_subcommands(place).map(clap::Command::get_name);
     names.collect::<Vec<_>>().join(", ")
 }
 
-/// The first paragraph, and what was meant instead, if that can be guessed.
+/// Joins the lines of the first paragraph, and appends clap's suggestion if there is one.
 fn folded(error: &clap::Error) -> String {
     let full = error.render().to_string();
     let lines = full
@@ -97,11 +95,11 @@ fn folded(error: &clap::Error) -> String {
     ] {
         let meant = match error.get(kind) {
             Some(ContextValue::String(meant)) => meant,
-            // The likeliest comes last.
+            // The best suggestion comes last.
             Some(ContextValue::Strings(all)) if !all.is_empty() => &all[all.len() - 1],
             _ => continue,
         };
-        if kind != ContextKind::SuggestedArg || is_like(meant, error) {
+        if kind != ContextKind::SuggestedArg || is_similar(meant, error) {
             text.push_str(&format!("; did you mean {meant}?"));
         }
     }
@@ -141,7 +139,7 @@ mod tests {
             ),
             (
                 &["td-observe", "watch", "--interval", "0s"],
-                "longer than nothing",
+                "must not be zero",
             ),
             (
                 &["td-observe", "watch", "--interval=-1s"],
@@ -166,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_alike_is_not_offered() {
+    fn only_similar_names_are_suggested() {
         for typed in [
             &["td-observe", "tui", "--all"][..],
             &["td-observe", "hooks", "list"],

@@ -1,7 +1,6 @@
-//! `td-observe wait`: until a line comes, an agent is in a state, a program ends, a pane falls silent or a
-//! channel is signalled.
+//! `td-observe wait`: waits until a line appears, an agent is in a state, a program ends, a pane falls silent
+//! or a channel is signalled.
 
-use std::io::Write;
 use std::process::ExitCode;
 
 use serde_json::json;
@@ -19,19 +18,19 @@ use super::wait_state::StateCondition;
 use super::wait_targets::{TargetWait, TargetWaits, WaitProblem, Wanted};
 use crate::agent::{AgentState, Markers};
 use crate::clock::Clock;
-use crate::face::unless_broken_pipe;
+
 use crate::redact::Rules;
 use crate::tmux::{Target, Typing};
 use crate::wait::{Wait, WaitEnd, WaitOutcome, WaitSpec};
 
-/// The target failed, or ended before what was waited for.
+/// The target failed, or ended before a condition was met.
 const NOT_FOUND: u8 = 1;
-/// The time was up, but lines were lost on the way.
+/// The timeout passed, and lines were lost.
 const LOST: u8 = 3;
-/// The time was up.
+/// The timeout passed.
 const TIMED_OUT: u8 = 124;
 
-/// Reads what was typed for one target.
+/// Returns the wait for one target.
 fn wait_of(typed: &TypedWait, target: Target) -> Result<Wait, Failure> {
     let spec = WaitSpec {
         target: target.as_str().to_owned(),
@@ -54,17 +53,14 @@ fn wait_of(typed: &TypedWait, target: Target) -> Result<Wait, Failure> {
     wait.map_err(|error| Failure::usage(error.to_string()))
 }
 
-/// The states that were typed.
+/// Parses the typed states.
 fn states_of(typed: &TypedWait) -> Result<Vec<AgentState>, Failure> {
     let states = typed.state.iter().map(|name| {
         AgentState::from_name(name).ok_or_else(|| {
             let names = AgentState::ALL.map(AgentState::as_str);
-            let meant = nearest::nearest(name, names);
-            let hint = meant.map_or(String::from(";"), |meant| {
-                format!("; did you mean {meant:?}?")
-            });
+            let hint = nearest::suggestion(name, names);
             Failure::usage(format!(
-                "--state: no state of an agent is called {name:?}{hint} there are {}",
+                "--state: there is no agent state {name:?}{hint} the states are {}",
                 names.join(", ")
             ))
         })
@@ -72,19 +68,15 @@ fn states_of(typed: &TypedWait) -> Result<Vec<AgentState>, Failure> {
     states.collect()
 }
 
-/// The markers that were typed, or the default one.
+/// Returns the typed markers, or the default marker.
 pub(super) fn markers(typed: &[String]) -> Result<Markers, Failure> {
     match typed {
         [] => Ok(Markers::default()),
-        typed => Markers::new(typed).map_err(|error| of("--marker", error)),
+        typed => Markers::new(typed).map_err(|error| Failure::usage(format!("--marker: {error}"))),
     }
 }
 
-fn of(option: &str, error: crate::Error) -> Failure {
-    Failure::usage(format!("{option}: {error}"))
-}
-
-/// TargetWaits, prints the outcome and returns its exit code.
+/// Waits, prints the outcomes and returns the exit code.
 pub(super) fn run(options: &Options, typed: &TypedWait) -> Result<ExitCode, Failure> {
     let targets: Result<Vec<Target>, _> = typed
         .targets
@@ -97,7 +89,7 @@ pub(super) fn run(options: &Options, typed: &TypedWait) -> Result<ExitCode, Fail
         (true, _, _) | (_, _, 0 | 1) => Wanted::Any,
         (false, false, count) => {
             return Err(Failure::usage(format!(
-                "there are {count} targets: --any waits for one of them, --all for each"
+                "there are {count} targets: give --any to wait for one of them, or --all for each"
             )));
         }
     };
@@ -143,7 +135,7 @@ pub(super) fn run(options: &Options, typed: &TypedWait) -> Result<ExitCode, Fail
     ended.map(ExitCode::from)
 }
 
-/// Prints outcomes as they come until they are what is wanted; returns the exit code.
+/// Prints outcomes as they arrive until the wait is decided; returns the exit code.
 fn until_done(
     options: &Options,
     typed: &TypedWait,
@@ -151,7 +143,8 @@ fn until_done(
     wanted: Wanted,
     (signals, rules, clock): (&Signals, &Rules, &Clock),
 ) -> Result<u8, Failure> {
-    // The reasons why targets are not done: lost lines say more than a timeout, and that more than an end.
+    // The exit codes of targets without a match. Lost lines take precedence over a timeout, and a timeout over
+    // an end.
     let mut missed = Vec::new();
     while let Some(next) = waits.next(signals) {
         let (number, outcome) = match next {
@@ -159,7 +152,7 @@ fn until_done(
             Err(signal) => {
                 // Nothing matched: a command after `&&` must not run.
                 if options.json {
-                    print(&json!({"outcome": "interrupted"}).to_string())?;
+                    super::output::print(&format!("{}\n", json!({"outcome": "interrupted"})))?;
                 }
                 return Ok(u8::try_from(128 + signal).unwrap_or(NOT_FOUND));
             }
@@ -181,7 +174,7 @@ fn until_done(
             (WaitEnd::Matched(_), Wanted::Any) => return Ok(code),
             (WaitEnd::Matched(_), Wanted::All) if code == 0 => {}
             (WaitEnd::TimedOut | WaitEnd::Lost, _) | (_, Wanted::Any) => missed.push(code),
-            // Not all can be done any more.
+            // This target can no longer match.
             (_, Wanted::All) => return Ok(code),
         }
     }
@@ -190,10 +183,10 @@ fn until_done(
     Ok(worst.unwrap_or(0))
 }
 
-/// A server or a target that is not there is bad input here: nothing is there to wait at.
+/// Returns the failure for a target. A missing server or target is bad input for a wait.
 fn of_target(error: crate::Error, options: &Options, target: &str, clock: &Clock) -> Failure {
     if error.is_gone() {
-        return Failure::usage(format!("{error}: nothing is there to wait at"));
+        return Failure::usage(format!("{error}: there is nothing to wait for"));
     }
     if error.is_invalid_input() {
         let hint = Targets::of(&options.server, clock).hint(target);
@@ -213,7 +206,7 @@ fn code(end: &WaitEnd) -> u8 {
     }
 }
 
-/// Prints an outcome; of several targets, with the name of its own.
+/// Prints an outcome. `target` names its target if there are several.
 fn print_outcome(
     options: &Options,
     target: Option<&str>,
@@ -229,37 +222,31 @@ fn print_outcome(
         return Ok(());
     } else {
         match &outcome.end {
-            // A script continues with the match.
+            // Printed on standard output, so that a script can use the match.
             WaitEnd::Matched(found) | WaitEnd::Stopped(found) => match &found.text {
                 Some(text) => named(&crate::face::one_line(text), " | "),
                 None => return Ok(()),
             },
             WaitEnd::Ended(why) => {
-                let text = format!("{}, and it did not come", why.as_str());
+                let text = format!("{} before a match", why.as_str());
                 super::output::print_message(&named(&text, ": "));
                 return Ok(());
             }
             WaitEnd::Interrupted => return Ok(()),
             WaitEnd::TimedOut => {
                 let seconds = outcome.elapsed.as_secs_f64();
-                let text = format!("it did not come within {seconds:.1} s");
+                let text = format!("no match within {seconds:.1} s");
                 super::output::print_message(&named(&text, ": "));
                 return Ok(());
             }
             WaitEnd::Lost => {
                 super::output::print_message(&named(
-                    "it was not seen, and lines were lost on the way: it may have been there",
+                    "no match, but lines were lost, so a match may have been missed",
                     ": ",
                 ));
                 return Ok(());
             }
         }
     };
-    print(&line)
-}
-
-fn print(line: &str) -> Result<(), Failure> {
-    let mut out = std::io::stdout().lock();
-    unless_broken_pipe(writeln!(out, "{line}").and_then(|()| out.flush()))
-        .map_err(|error| Failure::other(format!("cannot write to standard output: {error}")))
+    super::output::print(&(line + "\n"))
 }

@@ -25,20 +25,19 @@ Examples:
   td-observe wait build --exit                for the end of its programs
   td-observe wait build --channel done        for tmux wait-for -S done
 
-Text that is on the panes at the beginning does not match (a hint on standard
-error says so), nor does the echo of a command typed at a prompt, as far as
-td-observe can tell. The line that was found is printed; of several targets,
-TARGET | LINE. Beside an observer (td-observe start), states come from it. See
-td-observe help waiting.
+Text that is already on the panes does not match (a hint on standard error
+reports it), nor does the echo of a command typed at a recognized prompt. The
+matching line is printed; with several targets, as TARGET | LINE. If an observer
+runs (td-observe start), it provides the states. See td-observe help waiting.
 
 --json prints one object: outcome (found, stopped, ended, timed_out, lost,
-interrupted), condition, pane, line, text, state, needle, exit_status as far as
-they are known, ts, elapsed_ms, lost_lines and last_lines; of several targets
-one object each, with target.
+interrupted), condition, pane, line, text, state, needle and exit_status if they
+are known, ts, elapsed_ms, lost_lines and last_lines; with several targets, one
+object for each, with target.
 
-Exit codes: 0 found; 1 a stop came first, the target ended, or (--exit) its
-program failed; 2 wrong usage, or no such target; 3 the time was up and lines
-were lost; 124 the time was up; 130 Ctrl-C.";
+Exit codes: 0 found; 1 a stop pattern matched first, the target ended, or
+(--exit) its program failed; 2 wrong usage, or no such target; 3 timeout, and
+lines were lost; 124 timeout; 130 Ctrl-C.";
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
@@ -46,13 +45,13 @@ pub(super) struct TypedWait {
     /// session, session:window, session:window.pane or %pane
     #[arg(value_name = "TARGET", required = true, add = ArgValueCompleter::new(completers::targets))]
     pub targets: Vec<String>,
-    /// Of several targets, wait for one
+    /// With several targets: wait for one of them
     #[arg(long, conflicts_with = "all")]
     pub any: bool,
-    /// Of several targets, wait for each
+    /// With several targets: wait for each of them
     #[arg(long)]
     pub all: bool,
-    /// Type this text into the target first and press Enter; nothing that follows is too fast
+    /// Type this text into the target first and press Enter; no answer is too fast to be found
     #[arg(
         long,
         value_name = "TEXT",
@@ -103,7 +102,7 @@ pub(super) struct TypedWait {
     /// The interval of polling
     #[arg(long, value_name = "TIME", default_value = "50ms", value_parser = parse_duration)]
     pub interval: Duration,
-    /// Also match what is on the screen at the beginning
+    /// Also match the text that is already on the screen
     #[arg(long)]
     pub include_existing: bool,
     /// With --state: a file or directory of rules for agents' screens; repeat for several [default:

@@ -1,8 +1,8 @@
-//! `wait --state` beside an observer, which knows the states of agents: no pane is watched twice.
+//! `wait --state` with the states of a running observer, so that no pane is watched twice.
 //!
-//! `td-wait-ask` asks the observer's API and blocks until it answers, for at most 100 ms after the wait is
-//! over. When the observer ends before that, the thread watches for itself: the state that an agent is in
-//! counts, so nothing is lost in between.
+//! `td-wait-ask` requests a state from the observer's API and blocks until the API answers, for at most 100
+//! ms after the end of the wait. If the observer ends first, the thread watches the panes itself. The present
+//! state of an agent counts, so no state is missed in between.
 
 use std::path::PathBuf;
 
@@ -22,7 +22,7 @@ use crate::thread::{Handle, Stop, StopGuard, is_stopped, spawn, stop_pair};
 use crate::tmux::{Server, Target};
 use crate::wait::WaitMatch;
 
-/// The observer that is asked for states.
+/// The observer that provides the states.
 #[derive(Clone, Debug)]
 pub(super) struct ObserverOfStates {
     /// The socket of its API.
@@ -32,9 +32,8 @@ pub(super) struct ObserverOfStates {
 }
 
 impl ObserverOfStates {
-    /// Returns the observer that observes the server, if its answers are those that this program would
-    /// find itself: with a text to send, rules of the user's own for screens, or secrets in clear, it
-    /// watches itself.
+    /// Returns the observer of the server. `None` if its answers might differ from a watch by this program:
+    /// with a text to send, with the user's own rules for screens, or without redaction.
     pub fn of(
         options: &Options,
         typed: &TypedWait,
@@ -54,8 +53,8 @@ impl ObserverOfStates {
         }))
     }
 
-    /// Asks until a state is met; `None` if the observer ended before, or the wait.
-    fn ask(&self, target: &Target, states: &[AgentState], stop: &Stop) -> Option<WaitMatch> {
+    /// Waits for a matching state; `None` if the observer or the wait ends first.
+    fn wait(&self, target: &Target, states: &[AgentState], stop: &Stop) -> Option<WaitMatch> {
         let names: Vec<&str> = states.iter().map(|state| state.as_str()).collect();
         let body = json!({"target": target.as_str(), "state": names});
         let server = percent_encoded(&self.server.to_string_lossy());
@@ -73,16 +72,16 @@ impl ObserverOfStates {
     }
 }
 
-/// States that come from an observer.
+/// A running request for states to an observer.
 pub(super) struct StatesOfObserver {
     running: StopGuard,
     thread: Handle<()>,
-    /// Gets the match.
+    /// Receives the match.
     pub found: Receiver<WaitMatch>,
 }
 
 impl StatesOfObserver {
-    /// Starts to ask for the states of a target.
+    /// Starts to request the states of a target.
     pub fn start(
         observer: ObserverOfStates,
         server: &Server,
@@ -94,7 +93,7 @@ impl StatesOfObserver {
         let (sender, found) = bounded(1);
         let (server, target, clock) = (server.clone(), target.clone(), clock.clone());
         let thread = spawn("td-wait-ask", move || {
-            match observer.ask(&target, &condition.states, &stop) {
+            match observer.wait(&target, &condition.states, &stop) {
                 // The wait may have ended for another reason.
                 Some(met) => drop(sender.try_send(met)),
                 None if is_stopped(&stop) => {}
@@ -108,7 +107,7 @@ impl StatesOfObserver {
         })
     }
 
-    /// Ends, also while the observer has not answered.
+    /// Ends the request, even if the observer has not answered.
     pub fn end(self) {
         drop(self.running);
         if let Err(panicked) = self.thread.join() {
@@ -117,7 +116,7 @@ impl StatesOfObserver {
     }
 }
 
-/// Watches for states in place of the observer that has ended.
+/// Watches for states after the observer has ended.
 fn watch(
     server: &Server,
     target: &Target,
@@ -125,7 +124,7 @@ fn watch(
     (stop, sender): (&Stop, &Sender<WaitMatch>),
     clock: &Clock,
 ) {
-    log::info!("the observer has ended: this program watches for itself");
+    log::info!("the observer has ended: this program now watches the states itself");
     match StateWatch::start(server, target, condition, stop, clock) {
         Ok(Some(watch)) => {
             select_biased! {

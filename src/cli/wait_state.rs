@@ -1,4 +1,4 @@
-//! `wait --state`: the states of the agents in a target, from a watch of its own that keeps no history.
+//! `wait --state`: observes the states of the agents in a target with a private watch that keeps no history.
 //!
 //! `td-wait-state` blocks on its subscription and ends when a state is met, or when the watch is stopped.
 
@@ -8,7 +8,7 @@ use crossbeam_channel::{Receiver, Sender, bounded, select_biased};
 
 use super::failure::Failure;
 use crate::agent::StateRules;
-use crate::bus::{Delivery, RecvTimeoutError, SubscribeOptions, Subscription};
+use crate::bus::{Delivery, RecvTimeoutError, Subscription};
 use crate::clock::Clock;
 use crate::engine::{Builder, Engine};
 use crate::event::{AgentState, TdEvent};
@@ -18,7 +18,7 @@ use crate::thread::{self, Handle, Stop, stop_pair};
 use crate::tmux::{DrainProgram, Server, Target};
 use crate::wait::{StateMatcher, WaitMatch};
 
-/// The time that a state takes to be recognised at the start, at most: it has to last.
+/// Maximum time to detect the first state, which must last for a while before it is reported.
 const FIRST_STATE: Duration = Duration::from_secs(3);
 
 /// The time that the start of the watch may take.
@@ -30,7 +30,7 @@ pub(super) struct StateCondition {
     pub states: Vec<AgentState>,
     pub rules: StateRules,
     pub redact: Rules,
-    /// A text is sent: only what comes after it counts.
+    /// A text is sent: only later events count.
     pub is_sent: bool,
 }
 
@@ -38,13 +38,13 @@ pub(super) struct StateCondition {
 pub(super) struct StateWatch {
     engine: Engine,
     thread: Handle<()>,
-    /// Gets the match.
+    /// Receives the match.
     pub found: Receiver<WaitMatch>,
 }
 
 impl StateWatch {
-    /// Starts the watch. With a text to send, it returns when the present state is known, as far as there is
-    /// one; `None` when it was stopped.
+    /// Starts the watch. If a text will be sent, waits first until the present state is known, or is unlikely
+    /// to exist. Returns `None` after a stop.
     pub fn start(
         server: &Server,
         target: &Target,
@@ -53,11 +53,7 @@ impl StateWatch {
         clock: &Clock,
     ) -> Result<Option<Self>, Failure> {
         let mut engine = Builder::new().redact(condition.redact.clone()).start()?;
-        let events = engine.subscribe_with(SubscribeOptions {
-            // Bounded by its bytes.
-            capacity: Some(usize::MAX),
-            ..Default::default()
-        });
+        let events = engine.subscribe_with(super::live::everything());
         let watch = Watch::new(server.clone())
             .target(target.clone())
             .states(condition.rules.clone())
@@ -109,7 +105,7 @@ struct StateObserver {
 }
 
 impl StateObserver {
-    /// Reads until a state is known.
+    /// Reads events until a state is known or the time is up.
     fn until_known(&mut self, events: &mut Subscription) {
         let mut deadline = self.clock.now() + START;
         while let Ok(Delivery::Event(event)) = events.recv_deadline(deadline) {

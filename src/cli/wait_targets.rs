@@ -1,4 +1,4 @@
-//! Waits for several targets, each in a thread of its own, `td-wait`, until one or all are done.
+//! Waits for several targets, each on its own thread `td-wait`, until one or all have matched.
 
 use std::sync::Arc;
 
@@ -20,20 +20,20 @@ pub(super) struct TargetWait {
     pub wait: Wait,
     pub typing: Option<Typing>,
     pub state: Option<StateCondition>,
-    /// The observer that knows the states already.
+    /// The observer that already knows the states.
     pub observer: Option<ObserverOfStates>,
-    /// Reports text that is on the screen already.
+    /// Reports a match in text that is already on the screen.
     pub hints: bool,
 }
 
-/// The targets that have to be done.
+/// The number of targets that must match.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Wanted {
     Any,
     All,
 }
 
-/// Why a wait could not be made.
+/// The reason why a wait has failed.
 #[derive(Debug)]
 pub(super) enum WaitProblem {
     Waiting(Error),
@@ -52,10 +52,10 @@ impl From<Failure> for WaitProblem {
     }
 }
 
-/// The outcome of a target: `None` when its wait was stopped.
+/// The outcome of a target; `None` if its wait was stopped.
 pub(super) type Outcome = Result<Option<WaitOutcome>, WaitProblem>;
 
-/// TargetWaits that run.
+/// The running waits.
 pub(super) struct TargetWaits {
     threads: Vec<Handle<()>>,
     running: StopGuard,
@@ -67,7 +67,7 @@ impl TargetWaits {
     pub fn start(waits: Vec<TargetWait>, server: &Server, clock: &Clock) -> Result<Self, Failure> {
         let waiter = Arc::new(Waiter::new(server.clone())?);
         let (running, stop) = stop_pair();
-        // Room for all: no thread waits for its outcome to be taken.
+        // Room for all outcomes, so that no thread blocks.
         let (sender, outcomes) = bounded(waits.len().max(1));
         let mut threads = Vec::new();
         for (number, wait) in waits.into_iter().enumerate() {
@@ -76,7 +76,7 @@ impl TargetWaits {
             threads.push(spawn("td-wait", move || {
                 let outcome = wait.run(&waiter, &server, &stop, &clock);
                 drop(waiter);
-                // Nobody waits for it any more when the program ends.
+                // The receiver may be gone at the end of the program.
                 let _ = sender.send((number, outcome));
             })?);
         }
@@ -95,7 +95,7 @@ impl TargetWaits {
         }
     }
 
-    /// Stops the waits that are not done.
+    /// Stops the remaining waits.
     pub fn stop(self) -> Result<(), Failure> {
         drop(self.running);
         for thread in self.threads {
@@ -117,14 +117,14 @@ impl StateSource {
     fn found(&self) -> Receiver<WaitMatch> {
         match self {
             Self::Watched(watch) => watch.found.clone(),
-            Self::Observer(asked) => asked.found.clone(),
+            Self::Observer(request) => request.found.clone(),
         }
     }
 
     fn end(self) {
         match self {
             Self::Watched(watch) => watch.end(),
-            Self::Observer(asked) => asked.end(),
+            Self::Observer(request) => request.end(),
         }
     }
 }
@@ -134,16 +134,12 @@ impl TargetWait {
         let mut wait = self.wait;
         let mut states = None;
         if let Some(condition) = self.state {
-            // A target that is not there is refused before it is watched, which would wait for it.
-            if let Some(started) =
-                waiter.start_until_stopped(&Wait::at(self.target.clone()).exit(), stop)?
-            {
-                drop(started);
-            }
+            // A watch would wait for a missing target, so a missing target is refused first.
+            drop(waiter.start_until_stopped(&Wait::at(self.target.clone()).exit(), stop)?);
             let started = match self.observer {
                 Some(observer) => {
                     StatesOfObserver::start(observer, server, &self.target, condition, clock)
-                        .map(|asked| Some(StateSource::Observer(asked)))
+                        .map(|request| Some(StateSource::Observer(request)))
                 }
                 None => StateWatch::start(server, &self.target, condition, stop, clock)
                     .map(|watch| watch.map(|watch| StateSource::Watched(Box::new(watch)))),
@@ -162,7 +158,7 @@ impl TargetWait {
                 && let Some((pane, line)) = started.already_shown()
             {
                 super::output::print_message(&format!(
-                    "hint: pane {pane} shows this already, and only new output is found (see \
+                    "hint: pane {pane} already shows a match, but only new output counts (see \
                      --include-existing): {line}"
                 ));
             }

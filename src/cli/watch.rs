@@ -1,4 +1,4 @@
-//! `td-observe watch`: what tmux panes print, while they print it.
+//! `td-observe watch`: shows the output of tmux panes as it is printed.
 
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
@@ -40,7 +40,7 @@ pub(super) struct Config {
     raw: bool,
     screen: bool,
     no_conversation: bool,
-    /// The first option that says how to observe, or how to keep what is observed.
+    /// The first given option that controls how panes are observed or how events are kept.
     observing_option: Option<&'static str>,
 }
 
@@ -51,9 +51,7 @@ impl Config {
             .iter()
             .map(|text| Target::parse(text))
             .collect::<Result<_, _>>();
-        if typed.execution_id.as_ref().is_some_and(String::is_empty) {
-            return Err(Failure::usage("--execution-id: the id is empty"));
-        }
+        keeping::refuse_empty_id(typed.execution_id.as_deref())?;
         let is_ai = typed.mode == Mode::Ai;
         for (option, is_given) in [
             ("--marker", !typed.marker.is_empty()),
@@ -97,8 +95,8 @@ impl Config {
     }
 }
 
-/// Returns the first option that says how panes are observed or their events kept, which an observer has
-/// decided already.
+/// Returns the first given option that controls how panes are observed or how events are kept. Such an option
+/// has no effect if an observer runs.
 fn observing_option(typed: &TypedWatch) -> Option<&'static str> {
     let options = [
         ("--interval", typed.interval != PollSchedule::default()),
@@ -116,7 +114,7 @@ fn observing_option(typed: &TypedWatch) -> Option<&'static str> {
     given.or_else(|| typed.keeping.first_given())
 }
 
-/// A budget limits what adapts; a fixed interval is kept.
+/// Returns the poll schedule. The budget limits adaptive polling only.
 fn schedule(interval: PollSchedule, share: f64) -> PollSchedule {
     match interval {
         PollSchedule::Fixed(interval) => PollSchedule::Fixed(interval),
@@ -127,7 +125,7 @@ fn schedule(interval: PollSchedule, share: f64) -> PollSchedule {
     }
 }
 
-/// Watches until the targets have ended, or until it is stopped.
+/// Watches until the targets have ended, or a signal stops the command.
 pub(super) fn run(options: &Options, config: Config) -> Result<ExitCode, Failure> {
     if config.raw && options.data_path()?.is_none() {
         let why = "--raw keeps its recordings beside the log: leave out --no-log";
@@ -136,7 +134,7 @@ pub(super) fn run(options: &Options, config: Config) -> Result<ExitCode, Failure
     if let Some(code) = beside_observer(options, &config)? {
         return Ok(code);
     }
-    // Before anything is started that a signal would leave behind.
+    // Signals are caught before anything is started that must be cleaned up.
     let signals = Signals::catch(|| {})?;
     let clock = Clock::system();
     let server = options.server.server();
@@ -157,7 +155,7 @@ pub(super) fn run(options: &Options, config: Config) -> Result<ExitCode, Failure
     let mut watch = watch(options, config, server);
     match source {
         SourceKind::Auto | SourceKind::Stream => {
-            descriptors::want_many();
+            descriptors::raise_limit();
             watch = watch.stream(DrainProgram::this()?);
         }
         SourceKind::Poll => watch = watch.poll(),
@@ -173,13 +171,13 @@ pub(super) fn run(options: &Options, config: Config) -> Result<ExitCode, Failure
     Ok(live::code(ended.failed))
 }
 
-/// Shows the events of the observer that observes this server already, if there is one.
+/// Shows the events of the observer of this server, if one runs.
 fn beside_observer(options: &Options, config: &Config) -> Result<Option<ExitCode>, Failure> {
     let known = match options.home().map(|home| observer::running(&home)) {
         Ok(Ok(Some(known))) => known,
         Ok(Err(error)) if !options.no_log => return Err(error.into()),
         Err(failure) if !options.no_log => return Err(failure),
-        // Without a log, no data directory is needed.
+        // Without a log, the command needs no data directory.
         _ => return Ok(None),
     };
     let Some(socket) = options.server.socket_path() else {
@@ -191,14 +189,14 @@ fn beside_observer(options: &Options, config: &Config) -> Result<Option<ExitCode
     if options.no_log {
         if !options.quiet {
             super::output::print_message(&format!(
-                "an observer (pid {}) observes this server and keeps a history of it: --no-log only means that this watch observes for itself, too",
+                "an observer (pid {}) already observes this server and keeps its history: --no-log affects only this watch",
                 known.pid
             ));
         }
         return Ok(None);
     }
     if !config.hooks.is_empty() {
-        // Hooks are started here, so this program observes for itself.
+        // This program starts the hooks, so it observes the panes itself.
         return Ok(None);
     }
     if let Some(option) = config.observing_option {
@@ -215,7 +213,7 @@ fn beside_observer(options: &Options, config: &Config) -> Result<Option<ExitCode
     watch_observer::run(options, &known, shown).map(Some)
 }
 
-/// Names the target that was probably meant in place of one that is not there, and is waited for.
+/// Suggests an existing target for each missing one, for which the watch waits.
 fn suggest_targets(options: &Options, targets: &[Target], clock: &Clock) {
     if targets.is_empty() {
         return;

@@ -24,12 +24,12 @@ Examples:
   td-observe watch --on-state 'waiting=notify-send \"$TD_SESSION waits\"'
   td-observe watch build --on-end 'echo $TD_SESSION: ${TD_EXIT_STATUS:-?}'
 
-Names are exact: job-1 never means job-10. A target that does not exist yet is
-waited for. A line marked ~ was shown before and has changed since.
+Names are exact: job-1 never means job-10. If a target does not exist yet, watch
+waits for it. A line marked ~ was shown before and has changed since.
 
 An agent in a pane (Claude Code, Codex, Gemini, Qwen, Copilot, opencode, aider)
-is shown by its conversation: prompts, answers, tools with their results, and
-what it asks you. See td-observe help agents.
+is shown as a conversation: prompts, answers, tools with their results, and
+questions to you. See td-observe help agents.
 
 Commands of --on-turn, --on-state and --on-end get the event as JSON on standard
 input, and its fields in TD_EVENT, TD_EXECUTION_ID, TD_SESSION, TD_PANE,
@@ -84,10 +84,10 @@ pub(super) struct TypedWatch {
     pub on_state: Vec<OnState>,
     #[command(flatten)]
     pub reading: TypedReading,
-    /// Kill such a command after this time
+    /// Kill a command of --on-turn, --on-state or --on-end after this time
     #[arg(long, value_name = "TIME", default_value = "1m", value_parser = parse_duration)]
     pub on_timeout: Duration,
-    /// Show and keep the last N lines that are on each pane at the start
+    /// Show and keep the last N lines of each pane at the start
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub lines: usize,
     /// Keep everything as one run of this name

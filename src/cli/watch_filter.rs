@@ -1,30 +1,27 @@
-//! The part of an observer's events that `watch` shows: those of its targets.
+//! Selects the events of an observer that belong to the targets of `watch`.
 
 use std::collections::HashMap;
 use std::path::PathBuf;
-use std::time::Duration;
 
+use super::server_checks::ANSWER_TIMEOUT;
 use crate::clock::Clock;
 use crate::event::{Envelope, PaneId, TdEvent};
 use crate::history::DataDir;
 use crate::tmux::{Listing, Server, Target};
 
-/// The time that the tmux server has to tell which panes a target has.
-const ANSWER_TIMEOUT: Duration = Duration::from_millis(500);
-
-/// Selects the events of the sessions and panes that are wanted.
+/// Selects the events of the targets.
 pub(super) struct EventFilter {
     data: DataDir,
     server: Server,
     /// The socket of the tmux server.
     socket: String,
     targets: Vec<WantedTarget>,
-    /// For each execution, the name of its session; `None` for one of another server, or that is none.
+    /// The name of the session of each execution; `None` if it is not a session of this server.
     executions: HashMap<String, Option<String>>,
     clock: Clock,
 }
 
-/// A target and the panes that it had when it was found.
+/// A target and its panes when it was found.
 struct WantedTarget {
     target: Target,
     panes: TargetPanes,
@@ -33,12 +30,13 @@ struct WantedTarget {
 /// The panes of a target.
 #[derive(Debug, PartialEq, Eq)]
 enum TargetPanes {
-    /// It may name a part of a session, and is not there yet.
+    /// A target that may name a part of a session and does not exist yet.
     Unknown,
     /// All panes of the session with this name.
     Session(String),
-    /// These, until they are closed. Later ones of the same window are not among them, as without an observer.
-    These(Vec<PaneId>),
+    /// These panes, until they are closed. As without an observer, later panes of the same window are not
+    /// included.
+    Fixed(Vec<PaneId>),
     Ended,
 }
 
@@ -51,7 +49,7 @@ impl EventFilter {
     ) -> Self {
         let targets = targets.into_iter().map(|target| {
             let panes = match target.pane() {
-                Some(pane) => TargetPanes::These(vec![pane]),
+                Some(pane) => TargetPanes::Fixed(vec![pane]),
                 None if target.as_str().contains([':', '@', '$', '.']) => TargetPanes::Unknown,
                 None => TargetPanes::Session(target.as_str().to_owned()),
             };
@@ -69,7 +67,7 @@ impl EventFilter {
         filter
     }
 
-    /// Finds the panes of targets that were not there before.
+    /// Finds the panes of targets that did not exist before.
     fn find(&mut self) {
         let is_unknown = |wanted: &WantedTarget| wanted.panes == TargetPanes::Unknown;
         if !self.targets.iter().any(is_unknown) {
@@ -81,12 +79,12 @@ impl EventFilter {
                     wanted.find(&listing);
                 }
             }
-            // The targets are waited for.
+            // Retried at the next session or pane.
             Err(error) => log::debug!("{error}"),
         }
     }
 
-    /// Returns true if the event is of a target.
+    /// Returns true if the event belongs to a target.
     pub fn selects(&mut self, envelope: &Envelope) -> bool {
         let event = &envelope.event;
         let execution = event.execution_id();
@@ -133,17 +131,17 @@ impl EventFilter {
 }
 
 impl WantedTarget {
-    /// Takes the panes that the target has now, if it has some.
+    /// Updates the panes from a listing, if the target exists.
     fn find(&mut self, listing: &Listing) {
         let found = self.target.resolve(listing);
         let Some(first) = found.first() else { return };
         self.panes = match self.target.may_be_part(listing) {
-            true => TargetPanes::These(found.into_iter().map(|state| state.pane()).collect()),
+            true => TargetPanes::Fixed(found.into_iter().map(|state| state.pane()).collect()),
             false => TargetPanes::Session(first.session_name.clone()),
         };
     }
 
-    /// Returns true if the event, which is of this session, is of the target; notes the target's end.
+    /// Returns true if an event of this session belongs to the target. Also records the target's end.
     fn takes(&mut self, event: &TdEvent, session: &str) -> bool {
         match &mut self.panes {
             TargetPanes::Unknown | TargetPanes::Ended => false,
@@ -159,7 +157,7 @@ impl WantedTarget {
                 }
                 is_taken
             }
-            TargetPanes::These(panes) => {
+            TargetPanes::Fixed(panes) => {
                 if let TdEvent::SessionStarted { panes: of, .. } = event {
                     return panes.iter().any(|pane| of.contains(pane));
                 }

@@ -1,4 +1,4 @@
-//! `td-observe watch` beside an observer: shows what the observer sees, and observes nothing itself.
+//! `td-observe watch` with a running observer: shows the observer's events, and observes nothing itself.
 
 use std::collections::VecDeque;
 use std::path::PathBuf;
@@ -9,6 +9,7 @@ use crossbeam_channel::{bounded, select_biased};
 
 use super::failure::Failure;
 use super::live;
+use super::log_observers::Absence;
 use super::observer::{self, Announcement};
 use super::options::Options;
 use super::output::print_message;
@@ -26,13 +27,10 @@ use crate::tmux::Target;
 /// The pause between two attempts to reach the observer.
 const RETRY: Duration = Duration::from_millis(100);
 
-/// The time without an observer after which a line on standard error says so.
-const PATIENCE: Duration = Duration::from_secs(2);
-
-/// The time in which the printer notices that it is to end.
+/// The interval at which the printer checks whether it must end.
 const CHECK: Duration = Duration::from_millis(200);
 
-/// The part that is shown of the observer's events.
+/// The part of the observer's events to show.
 pub(super) struct Shown {
     pub socket: PathBuf,
     pub targets: Vec<Target>,
@@ -53,7 +51,7 @@ pub(super) fn run(
     }
     let signals = Signals::catch(|| {})?;
     if options.quiet {
-        // There is nothing to show, and nothing to observe.
+        // The command has nothing to show or observe, and waits for a signal.
         let _ = signals.first().recv();
         return Ok(ExitCode::SUCCESS);
     }
@@ -72,9 +70,8 @@ pub(super) fn run(
         ),
         data,
         pending: VecDeque::new(),
-        is_primed: false,
-        gone_since: None,
-        has_reported: false,
+        has_context: false,
+        absence: Absence::default(),
         stop,
         _end: end,
         clock: clock.clone(),
@@ -92,16 +89,15 @@ pub(super) fn run(
     Ok(live::code(failed))
 }
 
-/// The observer's events as deliveries for the printer.
+/// Reads the observer's events as deliveries for the printer.
 struct ObserverEvents {
     reader: EventReader,
     filter: EventFilter,
     data: DataDir,
     pending: VecDeque<Delivery>,
-    /// The sessions that ran at the start have been introduced.
-    is_primed: bool,
-    gone_since: Option<Instant>,
-    has_reported: bool,
+    /// The sessions and panes that existed at the start have been queued.
+    has_context: bool,
+    absence: Absence,
     stop: Stop,
     /// Closed with the printer.
     _end: crossbeam_channel::Sender<()>,
@@ -136,22 +132,22 @@ impl ObserverEvents {
             match self.reader.next(until) {
                 Ok(Streamed::Missed(missed)) => return Ok(Delivery::Lagged { missed }),
                 Ok(Streamed::Event(envelope)) => {
-                    self.came_back();
+                    self.absence.end();
                     if self.filter.selects(&envelope) {
                         return Ok(Delivery::Event((*envelope).into()));
                     }
                 }
                 Err(NoItem::Timeout) => {
-                    self.came_back();
-                    if !self.is_primed {
-                        self.is_primed = true;
-                        self.introduce();
+                    self.absence.end();
+                    if !self.has_context {
+                        self.has_context = true;
+                        self.queue_context();
                     } else if deadline.is_some_and(|deadline| self.clock.now() >= deadline) {
                         return Err(RecvTimeoutError::Timeout);
                     }
                 }
                 Err(NoItem::Refused(why)) => {
-                    print_message(&format!("the observer refuses: {why}"));
+                    print_message(&format!("the observer refuses the request: {why}"));
                     return Err(RecvTimeoutError::Closed);
                 }
                 Err(NoItem::Broken(cause)) => {
@@ -162,8 +158,8 @@ impl ObserverEvents {
         }
     }
 
-    /// Passes on which sessions and panes there are.
-    fn introduce(&mut self) {
+    /// Queues the events that name the existing sessions and panes.
+    fn queue_context(&mut self) {
         let Ok(answer) = get(self.reader.socket(), "/api/v1/board", None, Duration::ZERO) else {
             return;
         };
@@ -192,21 +188,9 @@ impl ObserverEvents {
         }
     }
 
-    fn came_back(&mut self) {
-        self.gone_since = None;
-        if std::mem::take(&mut self.has_reported) {
-            print_message("an observer runs again");
-        }
-    }
-
-    /// Finds the observer that has taken the place of the one that ended.
+    /// Searches for the next observer after the previous one has ended.
     fn find_another(&mut self) {
-        let now = self.clock.now();
-        let since = *self.gone_since.get_or_insert(now);
-        if now.saturating_duration_since(since) >= PATIENCE && !self.has_reported {
-            self.has_reported = true;
-            print_message("the observer has ended; waiting for another one (td-observe start)");
-        }
+        self.absence.begin(self.clock.now());
         if let Ok(Some(known)) = observer::running(self.data.path()) {
             self.reader.move_to(&known.socket);
         }

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use crate::event::PaneId;
 use crate::tmux::Server;
 
-/// The tmux server that was chosen.
+/// The chosen tmux server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum WhichServer {
     Default,
@@ -24,8 +24,8 @@ impl WhichServer {
         }
     }
 
-    /// The option and the value that choose this server.
-    pub fn chosen(&self) -> Option<(&'static str, std::ffi::OsString)> {
+    /// Returns the option and the value that choose this server.
+    pub fn chosen(&self) -> Option<(&'static str, OsString)> {
         match self {
             Self::Default => None,
             Self::Named(name) => Some(("-L", name.clone())),
@@ -33,11 +33,11 @@ impl WhichServer {
         }
     }
 
-    /// The absolute path of this server's socket; `None` where `TMUX` does not name it as tmux writes it.
+    /// Returns the absolute path of this server's socket; `None` if `TMUX` is not UTF-8.
     pub fn socket_path(&self) -> Option<PathBuf> {
         let name = match self {
             Self::Socket(path) => {
-                // It fails where there is no current directory.
+                // Fails without a current directory.
                 return Some(std::path::absolute(path).unwrap_or_else(|_| path.clone()));
             }
             Self::Named(name) => name.clone(),
@@ -51,33 +51,31 @@ impl WhichServer {
         Some(Path::new(&directory).join(format!("tmux-{uid}")).join(name))
     }
 
-    /// The pane that this program runs in, if it is one of this server.
+    /// Returns the pane in which this program runs, if it belongs to this server.
     pub fn own_pane(&self) -> Option<PaneId> {
-        let (tmux, pane) = (set("TMUX")?, set("TMUX_PANE")?);
-        let pane = PaneId::from(pane.to_str()?);
-        let own = socket_of(tmux.to_str()?);
+        let (socket, pane) = own_place()?;
         match self {
-            // tmux itself takes the server that `TMUX` names.
+            // By default, tmux uses the server that `TMUX` names.
             Self::Default => Some(pane),
-            _ => is_same(own, &self.socket_path()?).then_some(pane),
+            _ => is_same(&socket, &self.socket_path()?).then_some(pane),
         }
     }
 }
 
 /// Returns the socket of the tmux server and the pane in which this program runs.
-#[cfg(feature = "tui")]
 pub(super) fn own_place() -> Option<(PathBuf, PaneId)> {
     let (tmux, pane) = (set("TMUX")?, set("TMUX_PANE")?);
     let socket = socket_of(tmux.to_str()?).to_owned();
     Some((socket, PaneId::from(pane.to_str()?)))
 }
 
-/// The value of an environment variable that is not empty.
+/// Returns the value of an environment variable, if it is not empty.
 fn set(name: &str) -> Option<OsString> {
     std::env::var_os(name).filter(|value| !value.is_empty())
 }
 
-/// The socket in the value of `TMUX`: a path, which may hold commas, a pid and a session.
+/// Returns the socket in the value of `TMUX`, which consists of a path, a pid and a session. The path may
+/// contain commas.
 fn socket_of(tmux: &str) -> &Path {
     Path::new(tmux.rsplitn(3, ',').last().unwrap_or(tmux))
 }
@@ -95,7 +93,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_socket_may_hold_commas() {
+    fn the_path_of_the_socket_may_contain_commas() {
         assert_eq!(
             socket_of("/tmp/tmux-0/default,123,4"),
             Path::new("/tmp/tmux-0/default")

@@ -58,7 +58,7 @@ pub(super) struct LogCommands {
 
 impl LogCommands {
     pub fn send(&self, command: LogCommand) {
-        // The log thread lives as long as the bus. If it has panicked, the report says so.
+        // The log thread lives as long as the bus. If it has panicked, the engine's report contains the panic.
         let _ = self.queue.send(command);
         self.interrupt.interrupt();
     }
@@ -173,7 +173,7 @@ impl LogThreadState {
         for notice in self.writer.take_notices() {
             log::warn!("log of {}: {}", notice.execution_id, notice.message);
             if notice.kind != LogNoticeKind::NotKept {
-                // A bus that is closing accepts no more; stderr has the notice.
+                // A closing bus accepts no events; the notice is on stderr.
                 let _ = self.bus.emit(notice.to_event());
             }
         }
@@ -208,7 +208,7 @@ mod tests {
             .commands()
             .send(LogCommand::Attach(Box::new(open)));
         let emitter = bus.emitter_for("a");
-        // Some 30 MB, which take the log longer than the bus.
+        // About 30 MB: the log takes longer than the bus.
         for _ in 0..500 {
             let event = TdEvent::ExecutionOutput {
                 execution_id: "a".into(),

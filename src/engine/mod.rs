@@ -243,7 +243,7 @@ impl Engine {
     }
 
     /// Watches a tmux server, or parts of it, and returns at once. The content of a pane at its first
-    /// capture (`PaneOpened`) is no event.
+    /// capture (`PaneOpened`) is not reported.
     ///
     /// # Errors
     /// If the interval is zero, or threads cannot be started.
@@ -420,7 +420,7 @@ impl Engine {
             }
         }
         drop(poll_requesters);
-        runs.close_all();
+        runs.refuse_new_runs();
         // The bus still accepts warnings.
         report.raw = runs.finish_recordings();
         if let Some(raw) = &report.raw {

@@ -26,7 +26,7 @@ const RECORDINGS_END: Duration = Duration::from_secs(5);
 pub(super) struct RunRegistry {
     bus: Arc<EventBus>,
     log: Option<(DataDir, LogCommands)>,
-    /// Redacts metadata, too.
+    /// Also redacts metadata.
     rules: Rules,
     pub recordings: RecordingWriter,
     clock: Clock,
@@ -36,23 +36,23 @@ pub(super) struct RunRegistry {
 #[derive(Default)]
 struct State {
     open: HashMap<ExecutionId, Open>,
-    /// The existing runs when the first run was opened.
+    /// The runs that existed when the first run was opened.
     index: Option<RunIndex>,
-    /// The last label that was used without a log, and how often.
+    /// The label last used without a log, and the number of its uses.
     label: String,
-    labelled: usize,
+    label_uses: usize,
     closed: bool,
 }
 
 impl State {
-    /// Returns the label, with a suffix if an execution has it or had it just before.
-    fn free(&mut self, label: &str) -> ExecutionId {
+    /// Returns the label, with a suffix if an open execution has it or the last one had it.
+    fn unused_id(&mut self, label: &str) -> ExecutionId {
         if self.label != label {
-            (self.label, self.labelled) = (label.to_owned(), 0);
+            (self.label, self.label_uses) = (label.to_owned(), 0);
         }
         loop {
-            self.labelled += 1;
-            let id: ExecutionId = match self.labelled {
+            self.label_uses += 1;
+            let id: ExecutionId = match self.label_uses {
                 1 => label.into(),
                 n => format!("{label}-{n}").into(),
             };
@@ -97,16 +97,16 @@ impl RunRegistry {
     /// observed without a log, because another observer's log there has other numbers.
     pub fn directory(&self, id: &ExecutionId) -> Option<RunDirectory> {
         let (data, _) = self.log.as_ref()?;
-        let is_anothers = |open: &Open| !open.is_kept;
-        (!self.state().open.get(id).is_some_and(is_anothers)).then(|| data.run(id))
+        let is_foreign = |open: &Open| !open.is_kept;
+        (!self.state().open.get(id).is_some_and(is_foreign)).then(|| data.run(id))
     }
 
-    /// Prevents that runs are opened.
-    pub fn close_all(&self) {
+    /// Makes every later attempt to open a run fail.
+    pub fn refuse_new_runs(&self) {
         self.state().closed = true;
     }
 
-    /// Writes what is queued for raw recordings; `None` if there are none.
+    /// Writes the queued data of raw recordings; `None` if there are none.
     pub fn finish_recordings(&self) -> Option<RecordingReport> {
         self.recordings.finish(self.clock.now() + RECORDINGS_END)
     }
@@ -127,7 +127,7 @@ impl RunRegistry {
         let now = self.clock.wall();
         let opened = match name {
             RunName::Exact(id) => data.run(id).open(info, now),
-            // A run without an identity is not looked up.
+            // A run without an identity cannot be found again.
             RunName::Labelled(label) if info.identity.is_none() => {
                 RunIndex::default().open_run(data, label, info, now)
             }
@@ -166,7 +166,7 @@ impl RunProvider for RunRegistry {
             Some(Ok(mut run)) => {
                 is_kept = true;
                 let history = run.is_resumed().then(|| run.directory().clone());
-                // While another process wrote the run, it was observed without a log.
+                // While another process wrote the run, this process observed it without a log.
                 let (id, next_seq) = (run.execution_id(), run.next_seq());
                 let (emitter, next_seq) = self.bus.emitter_not_before(id, next_seq);
                 run.leave_out(next_seq);
@@ -176,7 +176,7 @@ impl RunProvider for RunRegistry {
             failed => {
                 let label = match &name {
                     RunName::Exact(id) => id.clone(),
-                    RunName::Labelled(label) => state.free(label),
+                    RunName::Labelled(label) => state.unused_id(label),
                 };
                 self.send(LogCommand::Skip(label.clone()));
                 let emitter = self.bus.emitter_for(label);
@@ -290,7 +290,7 @@ fn recording_writer(bus: &Arc<EventBus>, rules: Rules, clock: Clock) -> Recordin
     let bus = Arc::clone(bus);
     RecordingWriter::new(rules, clock, move |id, warning| {
         log::warn!("{id}: {warning}");
-        // A bus that is closing accepts no more; stderr has the warning.
+        // A closing bus accepts no events; the warning is on stderr.
         let _ = bus.emit(TdEvent::Warning {
             execution_id: id.clone(),
             context: "raw".to_owned(),

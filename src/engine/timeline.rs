@@ -8,10 +8,10 @@ use crate::event::{Envelope, LogGapRange};
 use crate::history::{Follower, Query, RunDirectory};
 use crate::thread::park;
 
-/// The time to wait for the log to contain what was delivered live, while it makes no progress; a
-/// longer pause means a stalled disk.
+/// The time to wait for the log to contain live events while it makes no progress; a longer pause
+/// means that the disk is stalled.
 const LOG_PATIENCE: Duration = Duration::from_secs(5);
-/// The interval of these checks; the writer is some milliseconds behind.
+/// The interval of these checks; the writer is a few milliseconds behind.
 const LOG_PAUSE: Duration = Duration::from_millis(2);
 
 /// The events of one execution from a number on, first from its log and then live; returned by
@@ -29,7 +29,7 @@ pub struct Timeline {
     /// The next number to deliver.
     next: u64,
     /// Numbers below this come from the log.
-    behind: u64,
+    log_until: u64,
     /// A live event that waits until the log has caught up.
     waiting: Option<EventRef>,
     /// The event of the log that follows a reported gap.
@@ -61,7 +61,7 @@ impl Timeline {
             live,
             log,
             next: from_seq.max(1),
-            behind: live_from,
+            log_until: live_from,
             waiting: None,
             after_gap: None,
             has_lagged: false,
@@ -95,8 +95,8 @@ impl Timeline {
 
     fn next_until(&mut self, deadline: Option<Instant>) -> Result<Delivery, RecvTimeoutError> {
         loop {
-            if self.next < self.behind {
-                if let Some(delivery) = self.next_of_log() {
+            if self.next < self.log_until {
+                if let Some(delivery) = self.next_from_log() {
                     return Ok(delivery);
                 }
                 if deadline.is_some_and(|deadline| self.clock.now() >= deadline) {
@@ -106,7 +106,7 @@ impl Timeline {
                 continue;
             }
             if let Some(event) = self.waiting.take() {
-                return Ok(self.passed(event));
+                return Ok(self.deliver(event));
             }
             match self.live.recv_until(deadline) {
                 Ok(Delivery::Event(event)) => match LogGapRange::of(&event) {
@@ -114,7 +114,7 @@ impl Timeline {
                     None => return Ok(Delivery::Event(event)),
                     Some(numbers) if numbers.last < self.next => {}
                     Some(numbers) => {
-                        self.behind = numbers.first;
+                        self.log_until = numbers.first;
                         self.waiting = Some(event);
                     }
                 },
@@ -122,19 +122,19 @@ impl Timeline {
                 Ok(Delivery::Lagged { .. }) => self.has_lagged = true,
                 Err(RecvTimeoutError::Closed) if std::mem::take(&mut self.has_lagged) => {
                     // The last events are missing, and only the log knows how many.
-                    self.behind = u64::MAX;
+                    self.log_until = u64::MAX;
                 }
                 Err(error) => return Err(error),
             }
         }
     }
 
-    /// Returns the next event of the log, or what is missing if the log makes no progress.
-    fn next_of_log(&mut self) -> Option<Delivery> {
+    /// Returns the next event of the log, or the number of missing events if the log makes no progress.
+    fn next_from_log(&mut self) -> Option<Delivery> {
         if let Some(event) = self.after_gap.take()
             && LogGapRange::of(&event).is_some_and(|numbers| numbers.last >= self.next)
         {
-            return Some(self.passed(event));
+            return Some(self.deliver(event));
         }
         loop {
             let found = match &mut self.log {
@@ -153,7 +153,7 @@ impl Timeline {
                     let gap = numbers.filter(|numbers| numbers.first > self.next);
                     if let Some(numbers) = gap {
                         // Events that arrive live are not missing.
-                        let to = numbers.first.min(self.behind);
+                        let to = numbers.first.min(self.log_until);
                         let missed = to.saturating_sub(self.next);
                         self.next = to;
                         self.after_gap = Some(EventRef::from(record.envelope));
@@ -163,16 +163,16 @@ impl Timeline {
                     if numbers.is_some_and(|numbers| numbers.last >= self.next)
                         || (numbers.is_none() && self.next == 1)
                     {
-                        return Some(self.passed(EventRef::from(record.envelope)));
+                        return Some(self.deliver(EventRef::from(record.envelope)));
                     }
                 }
-                None => return self.given_up(),
+                None => return self.missing_events(),
             }
         }
     }
 
-    /// Returns what is missing, if the log will not have it.
-    fn given_up(&mut self) -> Option<Delivery> {
+    /// Returns the number of missing events if the log will never contain them.
+    fn missing_events(&mut self) -> Option<Delivery> {
         let now = self.clock.now();
         let patience = *self.patience.get_or_insert(now + LOG_PATIENCE);
         let is_written = self
@@ -183,17 +183,17 @@ impl Timeline {
             return None;
         }
         self.patience = None;
-        let behind = std::mem::replace(&mut self.behind, 0);
-        if behind == u64::MAX {
+        let log_until = std::mem::replace(&mut self.log_until, 0);
+        if log_until == u64::MAX {
             // The end: everything is read.
             return None;
         }
-        let missed = behind.saturating_sub(self.next);
-        self.next = self.next.max(behind);
+        let missed = log_until.saturating_sub(self.next);
+        self.next = self.next.max(log_until);
         Some(Delivery::Lagged { missed })
     }
 
-    fn passed(&mut self, event: EventRef) -> Delivery {
+    fn deliver(&mut self, event: EventRef) -> Delivery {
         let envelope: &Envelope = &event;
         if let Some(numbers) = LogGapRange::of(envelope) {
             self.next = self.next.max(numbers.last.saturating_add(1));

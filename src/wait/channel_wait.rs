@@ -1,4 +1,4 @@
-//! A wait for a tmux channel, on a thread of its own: `td-channel` blocks on tmux and ends with its wait.
+//! A wait for a tmux channel on the thread `td-channel`, which blocks on tmux and ends with its wait.
 
 use crossbeam_channel::{Receiver, bounded};
 
@@ -10,7 +10,7 @@ use crate::tmux::Server;
 /// A running wait for a channel. Dropping it ends the wait.
 #[derive(Debug)]
 pub(super) struct ChannelWait {
-    /// Gets a message when the channel was signalled or the server is gone.
+    /// Receives a message when the channel was signalled or the server is gone.
     pub done: Receiver<Result<()>>,
     running: Option<StopGuard>,
     thread: Option<Handle<()>>,

@@ -41,9 +41,9 @@ pub struct Wait {
     pub(super) timeout: Option<Duration>,
     pub(super) interval: Duration,
     pub(super) include_existing: bool,
-    /// The lines of a text that is typed when the wait has begun.
+    /// The lines of the text that is typed after the wait has begun.
     pub(super) sent: Vec<String>,
-    /// Gets a message when a condition is met that the wait does not observe itself.
+    /// Receives a match of a condition that the wait does not observe itself.
     pub(super) other: Option<Receiver<WaitMatch>>,
 }
 
@@ -95,7 +95,7 @@ impl Wait {
         self
     }
 
-    /// Waits for `tmux wait-for -S` on this channel. A signal before the wait counts, too.
+    /// Waits for `tmux wait-for -S` on this channel. A signal sent before the wait also counts.
     pub fn channel(mut self, name: impl Into<String>) -> Self {
         self.channel = Some(name.into());
         self
@@ -113,14 +113,13 @@ impl Wait {
         self
     }
 
-    /// Lets the present content of the panes match, too.
+    /// Also matches the present content of the panes.
     pub fn include_existing(mut self) -> Self {
         self.include_existing = true;
         self
     }
 
-    /// Names a text that is typed into the target after the wait has begun: where it is echoed, it is no
-    /// match.
+    /// Names a text that is typed into the target after the wait has begun. Its echo does not match.
     #[cfg(feature = "cli")]
     pub(crate) fn sends(mut self, text: &str) -> Self {
         let lines = text.lines().map(str::trim);
@@ -131,7 +130,7 @@ impl Wait {
         self
     }
 
-    /// Also ends with the match that this channel gets. A channel that is closed gets none.
+    /// Also ends the wait with a match that this channel receives. A closed channel is ignored.
     #[cfg(feature = "cli")]
     pub(crate) fn other(mut self, found: Receiver<WaitMatch>) -> Self {
         self.other = Some(found);
@@ -183,9 +182,9 @@ pub enum WaitEnd {
     Stopped(WaitMatch),
     /// The target ended first.
     Ended(TargetEnd),
-    /// The time was up, and nothing had matched until then.
+    /// The timeout passed without a match.
     TimedOut,
-    /// The time was up, and lines were lost or tmux did not reply at the end: there may have been a match.
+    /// The timeout passed, and lines were lost or tmux did not reply at the end: a match may have been missed.
     Lost,
     /// The caller stopped the wait.
     Interrupted,
@@ -265,7 +264,7 @@ pub struct WaitMatch {
     pub text: Option<String>,
     /// The pattern that matched; for a turn, its marker; for a state, its name.
     pub pattern: Option<String>,
-    /// The exit status of the pane's program, where it is known.
+    /// The exit status of the pane's program, if it is known.
     pub exit_status: Option<i32>,
 }
 

@@ -1,26 +1,26 @@
 //! Detection of typed command lines, by the prompts in front of them (pure).
 //!
-//! tmux does not mark echoed input. A line was typed into when the cursor rested on it behind a prompt and the
-//! line continues with other text. A line that begins with a known prompt was also typed, if the prompt is long
-//! enough to be no coincidence. Input to a running program, and input at a prompt that no capture has shown at
-//! rest, looks like output.
+//! tmux does not mark echoed input. A line was typed if the cursor rested on it after a prompt and the line
+//! then continued with other text. A line that begins with a known prompt was also typed, if the prompt is too
+//! long to be a coincidence. Input to a running program, and input at a prompt that no capture has shown
+//! empty, cannot be distinguished from output.
 
 use std::collections::VecDeque;
 
 /// The last characters of prompts, before a blank or the cursor.
 const PROMPT_ENDS: &[char] = &['$', '#', '>', '%', '❯', '»', '›', 'λ', '➜'];
 
-/// Those that output contains so often that they count only at the end of a line.
+/// Characters that output contains so often that they count only at the end of a line.
 const AMBIGUOUS: &[char] = &['>', '%'];
 
-/// The shortest prompt that is recognized on any line: output may begin like a shorter one (`$ make` in a
-/// build's log).
+/// Minimum length of a prompt that is recognized on any line: output may begin like a shorter one (`$ make`
+/// in a build's log).
 const PROMPT_CHARS_MIN: usize = 6;
 
-/// The most remembered prompts: the prompt of a shell changes with its directory.
+/// Maximum number of remembered prompts: the prompt of a shell changes with its directory.
 const PROMPTS_MAX: usize = 16;
 
-/// The most remembered lines with a prompt.
+/// Maximum number of remembered lines with a prompt.
 const LINES_MAX: usize = 256;
 
 /// The prompts of one pane.
@@ -32,7 +32,7 @@ pub(super) struct EchoDetector {
 }
 
 impl EchoDetector {
-    /// Notes the line of the cursor, up to the cursor, in a capture.
+    /// Remembers the prompt, if any, on the cursor's line of a capture. `text` ends at the cursor.
     pub fn note(&mut self, number: i64, text: &str) {
         let Some(prompt) = prompt_of(text) else {
             return;
@@ -68,14 +68,14 @@ impl EchoDetector {
 /// Returns the prompt at the beginning of a line, without trailing blanks.
 fn prompt_of(text: &str) -> Option<&str> {
     let trimmed = text.trim_end();
-    // A percentage is progress, whose line may continue with a match.
+    // A percentage shows progress; its line may continue with a match.
     let is_percentage = trimmed
         .strip_suffix('%')
         .is_some_and(|before| before.ends_with(|c: char| c.is_ascii_digit()));
     if trimmed.ends_with(PROMPT_ENDS) && !is_percentage {
         return Some(trimmed);
     }
-    // Input follows the prompt already.
+    // Input already follows the prompt.
     let is_clear = |c: char| PROMPT_ENDS.contains(&c) && !AMBIGUOUS.contains(&c);
     text.char_indices()
         .filter(|(_, c)| is_clear(*c))

@@ -11,8 +11,8 @@ use crate::track::Change;
 /// The number of a pane's last lines in an outcome.
 const LAST_LINES: usize = 20;
 
-/// The lines that are kept before them: a secret in the last lines may begin there, such as a private key of
-/// some fifty lines.
+/// The number of lines kept before them: a secret in the last lines may begin there, such as a private key of
+/// about fifty lines.
 const LINES_BEFORE: usize = 60;
 
 /// The last lines of a pane.
@@ -24,7 +24,7 @@ pub(super) struct LastLines {
     pub before: Vec<String>,
 }
 
-/// The patterns of a wait. Where a line matches both kinds, the wanted ones count.
+/// The patterns of a wait. A line that matches both kinds counts for the wanted patterns.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Patterns {
     pub wanted: Vec<Pattern>,
@@ -41,7 +41,7 @@ impl Patterns {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct LineMatch {
     pub kind: MatchKind,
-    /// The pattern in words; for a turn, its marker.
+    /// The pattern as displayed; for a turn, its marker.
     pub pattern: String,
     /// The number of the line. `None` for the turn of a full-screen program, which has no lines.
     pub line: Option<i64>,
@@ -74,7 +74,7 @@ pub(super) struct Matcher {
     baseline: HashMap<i64, String>,
     /// The texts of the baseline: a program that redraws its screen one row further down prints nothing.
     baseline_texts: HashSet<String>,
-    /// The line of the cursor in the baseline. From there on text is printed; above it, text is redrawn.
+    /// The line of the cursor in the baseline. Text from there on is printed; text above it is redrawn.
     cursor_line: i64,
     /// Lines of the baseline that have moved to other numbers.
     moved: HashMap<i64, String>,
@@ -85,7 +85,7 @@ pub(super) struct Matcher {
     echo: EchoDetector,
     /// The lines that are typed during the wait.
     sent: Vec<String>,
-    /// The first line that has one of them.
+    /// The first line that contains one of the typed lines.
     echo_line: Option<i64>,
     last: VecDeque<(i64, String)>,
 }
@@ -93,7 +93,7 @@ pub(super) struct Matcher {
 /// The lines of one capture.
 pub(super) struct PaneLines<'a> {
     pub changes: &'a [Change],
-    /// The lines on the screen, or just above it.
+    /// The lines on the screen or just above it.
     pub visible: Vec<(i64, &'a str)>,
     /// The number of the cursor's line, and its text before the cursor.
     pub cursor: (i64, &'a str),
@@ -167,7 +167,7 @@ impl Matcher {
         self.oldest = visible.first().map_or(i64::MIN, |(number, _)| *number);
     }
 
-    /// Takes in a capture; returns the first line that matches.
+    /// Applies a capture and returns the first line that matches.
     pub fn update(&mut self, lines: &PaneLines<'_>) -> Option<LineMatch> {
         match lines.numbering {
             Numbering::Continued => {}
@@ -209,8 +209,8 @@ impl Matcher {
         LastLines { lines, before }
     }
 
-    /// Adds lines with a text of the baseline to it under their new numbers: new output with the same text
-    /// cannot be distinguished from them.
+    /// Adds lines that have a text of the baseline to the baseline under their new numbers. They cannot be
+    /// distinguished from new output with the same text.
     fn renumber_baseline(&mut self, lines: &PaneLines<'_>) {
         let settled = lines.changes.iter().flat_map(settled_lines);
         for (number, text) in settled.chain(lines.visible.iter().copied()) {
@@ -300,9 +300,9 @@ impl Matcher {
         })
     }
 
-    /// Returns true when a match is a part of the echo of what was typed: on the line of the cursor, on the
-    /// first line that has the text, or behind nothing but a prompt. What a program makes of the text, and a
-    /// program that repeats it on a line of its own, is found.
+    /// Returns true when a match is part of the echo of the typed text: on the line of the cursor, on the
+    /// first line with the text, or preceded only by a prompt. The output that the text causes matches, even
+    /// if a program repeats the text on another line.
     fn is_sent(&self, line: i64, text: &str, pattern: &Pattern) -> bool {
         self.sent.iter().any(|sent| {
             let Some((before, _)) = text.split_once(sent.as_str()) else {
@@ -316,7 +316,7 @@ impl Matcher {
         })
     }
 
-    /// Finds the first line that has what was typed.
+    /// Finds the first line that contains the typed text.
     fn find_echo(&mut self, lines: &PaneLines<'_>) {
         if self.echo_line.is_some() || self.sent.is_empty() {
             return;

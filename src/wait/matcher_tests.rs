@@ -48,7 +48,7 @@ fn the_baseline_never_matches() {
 }
 
 #[test]
-fn what_is_typed_does_not_match_where_it_is_echoed() {
+fn typed_text_does_not_match_where_it_is_echoed() {
     let before = [(1, "[x] ")];
     let begun = |sent: &str| {
         let matcher = Matcher::with_baseline(patterns(), &before, before[0]);
@@ -66,7 +66,7 @@ fn what_is_typed_does_not_match_where_it_is_echoed() {
         let seen = found(&mut matcher, &[], &[(line, text)]).is_some();
         assert_eq!(seen, is_match, "{sent:?} {text:?}");
     }
-    // After the echo, the text in an answer is found, unless only a prompt is before it.
+    // After the echo, the text matches in an answer, unless only a prompt precedes it.
     let mut matcher = begun("say DONE");
     let echo = (1, "[x] say DONE");
     assert_eq!(found(&mut matcher, &[], &[echo]), None);

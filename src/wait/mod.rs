@@ -1,10 +1,10 @@
 //! Waiting for a line, an agent's turn, a program's end, a silence or a tmux channel.
 //!
-//! A wait captures the panes of its target itself, with a tracker of its own: no lane that may drop and no
-//! throttle is in between. The content at the first capture is the baseline, which does not match. Lines
-//! that scroll away between two captures match like others, or the wait knows that lines were lost.
+//! A wait captures the panes of its target itself, with its own tracker, so neither a lossy lane nor a
+//! throttle can hide a line. The content at the first capture is the baseline, which does not match. Lines
+//! that scroll away between two captures match like others; otherwise the wait reports that lines were lost.
 //!
-//! Each wait runs in the thread of its caller. A wait for a channel has one more thread, `td-channel`.
+//! Each wait runs in the thread of its caller. A wait for a channel starts one more thread, `td-channel`.
 
 mod echo;
 mod pattern;

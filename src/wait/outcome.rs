@@ -1,4 +1,4 @@
-//! The outcome of a wait for programs: redacted, and as the JSON of `wait --json` and of the API (pure).
+//! The outcome of a wait, redacted and as the JSON of `wait --json` and of the API (pure).
 
 use std::borrow::Cow;
 
@@ -9,7 +9,7 @@ use crate::event::{AgentState, PaneId};
 use crate::redact::Rules;
 
 impl WaitOutcome {
-    /// Redacts its text: the last lines together, since a secret may go over two.
+    /// Redacts the text of the outcome. The last lines are redacted together, because a secret may span two.
     pub(crate) fn redact(&mut self, rules: &Rules) {
         let lines = self.lines_before.iter().chain(&self.last_lines);
         let lines: Vec<&str> = lines.map(String::as_str).collect();
@@ -24,7 +24,7 @@ impl WaitOutcome {
         }
     }
 
-    /// Returns it as JSON; of several targets, with the name of its own.
+    /// Returns the outcome as JSON. `target` names its target where a command has several.
     pub(crate) fn to_json(&self, target: Option<&str>) -> Value {
         let (name, found) = match &self.end {
             WaitEnd::Matched(found) => ("found", found.to_json()),
@@ -67,7 +67,7 @@ impl WaitMatch {
         }
     }
 
-    /// Reads the match of an agent's state from the JSON of an outcome; `None` if it is another outcome.
+    /// Reads the match of an agent's state from the JSON of an outcome; `None` for any other outcome.
     pub(crate) fn state_of_json(outcome: &Value) -> Option<Self> {
         let text = |name: &str| outcome.get(name)?.as_str();
         if text("outcome") != Some("found") || text("condition") != Some("state") {

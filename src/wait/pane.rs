@@ -36,7 +36,7 @@ pub(super) enum BaselineMode {
 }
 
 impl WaitedPane {
-    /// Creates a pane with its first capture; returns a match in it, too.
+    /// Creates a pane from its first capture, and returns a match in that capture.
     pub fn new(
         captured: &mut PaneCapture,
         wait: &Wait,
@@ -45,6 +45,8 @@ impl WaitedPane {
     ) -> (Self, Option<LineMatch>) {
         let capture = &captured.capture;
         let has_baseline = mode == BaselineMode::Baseline;
+        let screen_rows = &capture.rows[capture.history_rows()..];
+        let screen = screen_rows.iter().map(|row| row.text.as_str());
         let (tracker, mut changes) = match mode {
             BaselineMode::Baseline | BaselineMode::Existing => {
                 (Tracker::baseline(capture), Vec::new())
@@ -82,11 +84,8 @@ impl WaitedPane {
                 let cursor = cursor(&tracker, capture);
                 let mut matcher = Matcher::with_baseline(patterns, &visible, cursor);
                 if capture.alternate {
-                    let screen = &capture.rows[capture.history_rows()..];
-                    matcher.add_baseline_screen(screen.iter().map(|row| row.text.as_str()));
+                    matcher.add_baseline_screen(screen.clone());
                 }
-                let screen = capture.rows[capture.history_rows()..].iter();
-                let screen = screen.map(|row| row.text.as_str());
                 let lines = visible.iter().map(|(_, text)| *text);
                 already_shown = matcher
                     .already_shown(screen.chain(lines))
@@ -125,7 +124,7 @@ impl WaitedPane {
         self.polled.needs_full_capture()
     }
 
-    /// Takes a capture; `is_full` states that no longer one is possible. Returns a match.
+    /// Applies a capture and returns a match. `is_full` states that the capture contains the full history.
     pub fn handle_capture(
         &mut self,
         captured: PaneCapture,
@@ -195,7 +194,7 @@ impl WaitedPane {
         self.match_turn(&changes, freshness.at, now)
     }
 
-    /// Notes that the pane is gone: its last state is final.
+    /// Handles the end of the pane: its last state is final.
     pub fn end(&mut self, now: Instant) -> Option<LineMatch> {
         let changes = self.polled.tracker_mut().end();
         self.match_turn(&changes, Duration::MAX, now)
@@ -234,15 +233,15 @@ fn is_before_first_line(reason: GapReason) -> bool {
 /// Returns the effect of a gap on line numbers; `None` without an effect.
 fn numbering_after(reason: GapReason) -> Option<Numbering> {
     match reason {
-        // The tracker takes text that it cannot place for known text.
+        // The tracker treats text that it cannot place as known.
         GapReason::Resized => Some(Numbering::Lost),
-        // Some text that the tracker takes for new may have been on the screen before.
+        // Some text that the tracker reports as new may have been on the screen before.
         GapReason::Cleared => Some(Numbering::Restarted),
         _ => None,
     }
 }
 
-/// Returns the cursor's line, with its text where the cursor is at its end: there, input may follow.
+/// Returns the number and the text of the cursor's line. The text is empty on the alternate screen.
 fn cursor<'a>(tracker: &'a Tracker, capture: &Capture) -> (i64, &'a str) {
     let number = tracker.cursor_line();
     let mut lines = tracker.lines().filter(|_| !capture.alternate);

@@ -74,7 +74,7 @@ impl Pattern {
         }
     }
 
-    /// Returns true when the end of a line matches whose beginning is unknown, so that `^` matches nowhere.
+    /// Returns true when the end of a line matches. The beginning of the line is unknown, so `^` never matches.
     pub(super) fn matches_line_end(&self, end: &str) -> bool {
         match &self.0 {
             PatternKind::Text(text) => end.contains(text.as_str()),
@@ -85,10 +85,8 @@ impl Pattern {
             }
         }
     }
-}
 
-impl Pattern {
-    /// Returns true when a match is all of a text.
+    /// Returns true when the pattern matches the entire text.
     pub(super) fn is_all_of(&self, text: &str) -> bool {
         match &self.0 {
             PatternKind::Text(wanted) => wanted == text,

@@ -1,4 +1,4 @@
-//! Exits of the programs in panes that tmux closes with their program, for waits for an end.
+//! Exits of programs in panes that tmux closes when their program ends, for a wait for the end of a target.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -9,7 +9,7 @@ use crate::clock::Clock;
 use crate::event::PaneId;
 use crate::process::{ExitWatch, ProcessWatcher, WatchedProcess};
 
-/// The time that tmux takes, at most, to reap a program whose pane it has closed.
+/// Maximum time that tmux takes to reap a program whose pane it has closed.
 const REAPING: Duration = Duration::from_millis(500);
 
 /// The programs of the panes of a wait.
@@ -18,7 +18,7 @@ pub(super) struct ProgramExits {
     programs: HashMap<PaneId, Vec<WatchedProcess>>,
     exited: Sender<()>,
     exits: Receiver<()>,
-    /// `None` where the system has no room for it: exits are looked up in `/proc` then. Ends last.
+    /// `None` where the watch could not be started: exits are then read from `/proc`. Dropped last.
     watch: Option<ExitWatch>,
 }
 
@@ -46,11 +46,11 @@ impl ProgramExits {
         let program = watcher.watch(pid, &self.exited, |stat| {
             stat.parent == server && stat.session == pid
         });
-        // Of a pane, the program that was started last counts.
+        // A respawned pane reports its latest program.
         *programs = program.into_iter().collect();
     }
 
-    /// Returns the exit status of the programs that have ended: the first that failed, else one that is known.
+    /// Returns the exit status of the ended programs: the first failure, or else the first known status.
     pub fn status(&self, clock: &Clock) -> Option<i32> {
         let time_up = clock.after(REAPING);
         let mut is_late = false;

@@ -12,7 +12,7 @@ use crate::agent::Markers;
 use crate::error::{Error, Result};
 use crate::tmux::Target;
 
-/// The most texts of a list in JSON: a compiled pattern may take megabytes.
+/// Maximum number of texts in a JSON list: a compiled pattern may take megabytes.
 const TEXTS_MAX: usize = 32;
 
 /// The target and the conditions of a wait.
@@ -26,7 +26,7 @@ pub(crate) struct WaitSpec {
     pub regex: Vec<String>,
     #[serde(deserialize_with = "one_or_several")]
     pub stop: Vec<String>,
-    /// The names of states, for which the caller watches.
+    /// The names of agent states, which the caller observes.
     #[serde(deserialize_with = "one_or_several")]
     pub state: Vec<String>,
     pub turn: bool,
@@ -47,7 +47,7 @@ pub(crate) struct WaitSpec {
 }
 
 impl WaitSpec {
-    /// Returns the wait at a target, without the states; `prefix` stands before the names of options.
+    /// Returns the wait for a target, without the states. Error messages put `prefix` before option names.
     ///
     /// # Errors
     /// `is_invalid_input()` with the name of the option that is wrong.
@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_named() {
+    fn errors_name_the_wrong_option() {
         for (json, why) in [
             (r#"{"target":"a"}"#, "nothing is waited for"),
             (r#"{"text":"a"}"#, "target is empty"),

@@ -23,12 +23,12 @@ use crate::tmux::{
 };
 use crate::track::ProcessExit;
 
-/// The time limit of the last capture, after the timeout. A healthy server replies in a few milliseconds;
-/// a caller with a timeout does not wait long for another one.
+/// The time limit of the last capture, after the timeout. A healthy server replies in a few milliseconds,
+/// and a caller with a timeout must not wait long for a hung one.
 const LAST_CAPTURE: Duration = Duration::from_secs(1);
 
 /// A wait that has begun, from [`Waiter::start`](super::Waiter::start). Its duration and its timeout count
-/// from then on. Dropping it ends the wait.
+/// from that call. Dropping it ends the wait.
 #[derive(Debug)]
 #[must_use = "the outcome comes from finish"]
 pub struct StartedWait<'a> {
@@ -90,7 +90,7 @@ impl<'a> StartedWait<'a> {
         let session_id = session.map_or_else(SessionId::default, |pane| pane.session_id);
         let ids: Vec<PaneId> = panes.iter().map(PaneState::pane).collect();
         let in_session = || listing.panes_of(session_id).map(PaneState::pane);
-        // A target that is the whole session gets its new panes, too.
+        // A target that is the whole session also includes panes that open later.
         let is_part = in_session().count() != ids.len() || wait.target.may_be_part(listing);
         let other_panes = in_session().filter(|id| !ids.contains(id)).collect();
         let mut started = Self {
@@ -120,8 +120,8 @@ impl<'a> StartedWait<'a> {
         Ok(started)
     }
 
-    /// Returns a pane of the target and a line that it showed before the wait and that a pattern matches: it
-    /// does not end the wait.
+    /// Returns a pane of the target and a line that it showed before the wait and that matches a pattern. Such
+    /// a line does not end the wait.
     pub fn already_shown(&self) -> Option<(&PaneId, &str)> {
         let mut panes = self.panes.iter();
         panes.find_map(|(id, pane)| Some((id, pane.already_shown.as_deref()?)))
@@ -141,7 +141,7 @@ impl<'a> StartedWait<'a> {
         &self.identity
     }
 
-    /// Returns the session that the target is as a whole; later panes are part of it.
+    /// Returns the session if the target is a whole session, which includes panes that open later.
     #[cfg(feature = "cli")]
     pub(crate) fn whole_session(&self) -> Option<SessionId> {
         self.target_panes.is_none().then_some(self.session_id)
@@ -206,7 +206,7 @@ impl<'a> StartedWait<'a> {
         }
     }
 
-    /// Takes the last capture, after the timeout: everything that was printed until now counts.
+    /// Takes the last capture, after the timeout: everything printed until now counts.
     fn last_capture(&mut self) -> Result<WaitEnd> {
         // Without a reply, the present state of the panes is unknown.
         self.is_unanswered = true;
@@ -218,7 +218,7 @@ impl<'a> StartedWait<'a> {
         }))
     }
 
-    /// Captures the panes at once, and again in full where that was too short.
+    /// Captures the panes at once, and again in full where the first capture was too short.
     fn capture_now(&mut self, by: Option<Instant>) -> Result<Option<WaitEnd>> {
         match self.capture(false, by)? {
             None => self.capture_deeper(by),

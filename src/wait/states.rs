@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 use super::config::WaitMatch;
 use crate::event::{AgentState, PaneId, TdEvent};
 
-/// The silence after which an agent that was sent a text, showed something and is in the wanted state has
-/// been faster than a state lasts.
+/// The silence after which the present state of an agent counts again. An agent may answer a sent text so
+/// fast that no change of its state is observed.
 const SETTLED: Duration = Duration::from_secs(5);
 
 /// Matches the states of panes.
@@ -16,9 +16,9 @@ pub(crate) struct StateMatcher {
     wanted: Vec<AgentState>,
     /// The last state of each pane, and its question.
     states: HashMap<PaneId, (AgentState, String)>,
-    /// A text was sent: only what comes after it counts.
+    /// A text was sent: only later events count.
     is_sent: bool,
-    /// When something was shown after the text was sent.
+    /// The time of the last output after the text was sent.
     shown_at: Option<Instant>,
 }
 
@@ -33,12 +33,12 @@ impl StateMatcher {
         }
     }
 
-    /// Notes that a text is sent now.
+    /// Records that a text is sent now.
     pub fn sent(&mut self) {
         self.is_sent = true;
     }
 
-    /// Notes the state of a pane; `None` if it has none.
+    /// Records the state of a pane; `None` if it has none.
     pub fn note_state(&mut self, pane: &PaneId, state: Option<AgentState>, asks: &str) {
         match state {
             Some(state) => self.states.insert(pane.clone(), (state, asks.to_owned())),
@@ -46,7 +46,7 @@ impl StateMatcher {
         };
     }
 
-    /// Notes the state in an event; returns its pane if it has one.
+    /// Records the state in an event, and returns its pane if the event has both.
     pub fn note<'a>(&mut self, event: &'a TdEvent) -> Option<&'a PaneId> {
         let TdEvent::AgentState {
             pane: Some(pane),
@@ -62,7 +62,7 @@ impl StateMatcher {
         Some(pane)
     }
 
-    /// Takes an event; returns a match.
+    /// Handles an event, and returns a match.
     pub fn handle(&mut self, event: &TdEvent, now: Instant) -> Option<WaitMatch> {
         if let Some(pane) = self.note(event) {
             return self.met_in(pane);
@@ -71,7 +71,7 @@ impl StateMatcher {
             return None;
         }
         match event {
-            // The turn was over before its state had lasted.
+            // The turn ended before a change of the state was observed.
             TdEvent::TurnCompleted {
                 pane: Some(pane), ..
             } => self.met_in(pane),
@@ -86,12 +86,12 @@ impl StateMatcher {
         }
     }
 
-    /// Returns the time at which [`StateMatcher::settled`] is to be called.
+    /// Returns the time at which the caller must call [`StateMatcher::settled`].
     pub fn settles_at(&self) -> Option<Instant> {
         self.shown_at.map(|at| at + SETTLED)
     }
 
-    /// Takes the silence after output; returns a match.
+    /// Handles the silence after output, and returns a match.
     pub fn settled(&mut self) -> Option<WaitMatch> {
         self.shown_at = None;
         self.met()

@@ -10,7 +10,7 @@ use crate::error::{Error, Result};
 use crate::thread::Stop;
 use crate::tmux::{ForegroundPrograms, Gateway, PollSchedule, Server};
 
-/// Waits for the panes of one tmux server. Simultaneous waits share its gateway, and with it the tmux
+/// Waits for the panes of one tmux server. Simultaneous waits share one gateway and thereby its tmux
 /// processes.
 ///
 /// ```no_run
@@ -58,9 +58,8 @@ impl Waiter {
         self.start(wait)?.finish()
     }
 
-    /// Starts a wait and returns when the content of the panes is known: everything that is printed from now
-    /// on is new. A command that is sent between this and [`StartedWait::finish`] cannot be too fast for the
-    /// wait.
+    /// Starts a wait and returns when the content of the panes is known: everything printed from then on is
+    /// new. A command that the caller sends before [`StartedWait::finish`] cannot be too fast for the wait.
     ///
     /// ```no_run
     /// use std::process::Command;
@@ -89,7 +88,7 @@ impl Waiter {
         started.ok_or_else(|| Error::gone("the wait was interrupted"))
     }
 
-    /// The same until `stop` is closed; returns `None` after a stop.
+    /// Does the same until `stop` is closed; returns `None` after a stop.
     pub(crate) fn start_until_stopped(
         &self,
         wait: &Wait,

@@ -21,8 +21,8 @@ use crate::tmux::{DrainProgram, Target};
 
 use server::{DemoDirectory, PrivateServer};
 
-/// The scripts of the sessions, for a plain `sh`. Each waits a second, so that it is watched from
-/// its first line, and lingers after its last.
+/// The scripts of the sessions, for a plain `sh`. Each sleeps for a second at its beginning and after its
+/// last line, so that all of its lines are observed.
 const SESSIONS: [(&str, &str); 3] = [
     ("build", include_str!("build.sh")),
     ("progress", include_str!("progress.sh")),
@@ -33,7 +33,7 @@ const SESSIONS: [(&str, &str); 3] = [
 #[cfg(feature = "tui")]
 const QUESTION: (&str, &str) = ("question", include_str!("question.sh"));
 
-/// The longest demo that prints lines.
+/// Maximum duration of a demo that prints lines.
 const LONGEST: Duration = Duration::from_secs(20);
 
 /// The configuration of `demo`.
@@ -53,8 +53,8 @@ impl Config {
 /// Returns true if the demo shows the terminal UI.
 #[cfg(feature = "tui")]
 pub(super) fn has_ui(options: &Options, typed: &TypedDemo) -> bool {
-    let wants_lines = typed.plain || options.json || options.quiet || options.no_log;
-    !wants_lines && super::tui::has_terminal()
+    let prints_lines = typed.plain || options.json || options.quiet || options.no_log;
+    !prints_lines && super::tui::has_terminal()
 }
 
 /// Shows the demo in the terminal UI until the user quits.
@@ -68,7 +68,7 @@ pub(super) fn run_ui(options: &Options, config: &Config) -> Result<ExitCode, Fai
         .clone()
         .unwrap_or_else(|| directory.data_path());
     let server = PrivateServer::start(directory, &[&SESSIONS[..], &[QUESTION]].concat(), &clock)?;
-    // What has ended can still be looked at. The scripts run for seconds.
+    // The scripts run for seconds only; their panes remain visible afterwards.
     server
         .server()
         .run(["set-option", "-g", "remain-on-exit", "on"], &clock)?;
@@ -85,8 +85,8 @@ pub(super) fn run_ui(options: &Options, config: &Config) -> Result<ExitCode, Fai
 pub(super) fn run(options: &Options, config: Config) -> Result<ExitCode, Failure> {
     let clock = Clock::system();
     let directory = DemoDirectory::make()?;
-    let last_act = directory.clone();
-    let signals = Signals::catch(move || last_act.clear())?;
+    let cleanup = directory.clone();
+    let signals = Signals::catch(move || cleanup.clear())?;
     server_checks::check_tmux(&directory.server(), &clock)?;
     let mut builder = Builder::new().clock(clock.clone());
     if !options.no_log {
@@ -98,7 +98,7 @@ pub(super) fn run(options: &Options, config: Config) -> Result<ExitCode, Failure
         );
     }
     let mut engine = builder.start().map_err(keeping::unusable)?;
-    // Dropped at the end, whatever happens: with it the server and all that it left.
+    // Its drop ends the server and removes the directory, also after an error.
     let server = PrivateServer::start(directory, &SESSIONS, &clock)?;
     let printing = live::print(&engine, options, Some(StateRules::builtin()), &clock)?;
     let mut sessions = Watch::new(server.server()).stream(DrainProgram::this()?);

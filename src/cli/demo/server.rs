@@ -1,4 +1,4 @@
-//! The demo's tmux server: its own name, its own sockets, no configuration, and nothing left of it.
+//! The demo's tmux server: it has its own name and sockets, no configuration, and leaves nothing behind.
 
 use std::ffi::OsString;
 use std::fs;
@@ -13,11 +13,11 @@ use crate::cli::failure::Failure;
 use crate::clock::Clock;
 use crate::tmux::Server;
 
-/// A socket's path may have 107 bytes. Under this directory names of 64 bytes still fit into it;
-/// temporary directories with longer names are passed over.
+/// Maximum length of the parent directory. The path of a socket has at most 107 bytes, of which the names
+/// below the parent take up to 64.
 const DIRECTORY_BYTES_MAX: usize = 40;
 
-/// The time in which tmux has to start.
+/// The time within which tmux must start.
 const START: Duration = Duration::from_secs(5);
 
 /// A directory that only this user can enter, and the name of a server in it. Cheap to clone.
@@ -28,7 +28,7 @@ pub(super) struct DemoDirectory {
 }
 
 impl DemoDirectory {
-    /// Makes the directory; it is removed with the last clone of this.
+    /// Creates the directory, which is removed when the last clone is dropped.
     pub fn make() -> Result<Self, Failure> {
         let usual = std::env::temp_dir();
         let parent = if usual.as_os_str().len() <= DIRECTORY_BYTES_MAX {
@@ -36,14 +36,14 @@ impl DemoDirectory {
         } else {
             Path::new("/tmp")
         };
-        // 0700, as tempfile makes all its directories.
+        // tempfile creates directories with mode 0700.
         let directory = tempfile::Builder::new()
             .prefix("td-demo-")
             .tempdir_in(parent);
         let directory = directory.map_err(|error| {
             let parent = parent.display();
             Failure::other(format!(
-                "cannot make a directory in {parent}: {error}; set TMPDIR"
+                "cannot create a directory in {parent}: {error}; set TMPDIR"
             ))
         })?;
         Ok(Self {
@@ -57,7 +57,7 @@ impl DemoDirectory {
         self.directory.path().join("data")
     }
 
-    /// The server there, running or not.
+    /// Returns the server of the directory, which need not run.
     pub fn server(&self) -> Server {
         Server::named(self.name.as_str()).with_env("TMUX_TMPDIR", self.directory.path())
     }
@@ -66,7 +66,7 @@ impl DemoDirectory {
     pub fn clear(&self) {
         match self.server().run(["kill-server"], &Clock::system()) {
             Ok(_) => {}
-            // It ended by itself, with its last session, or never began.
+            // The server has ended with its last session, or was never started.
             Err(error) if error.is_gone() || error.is_missing_program() => {}
             Err(error) => log::warn!("the demo's tmux server may still run: {error:?}"),
         }
@@ -78,7 +78,7 @@ impl DemoDirectory {
     }
 }
 
-/// A running server; dropped, it ends.
+/// A running server. Dropping it ends the server.
 #[derive(Debug)]
 pub(super) struct PrivateServer(DemoDirectory);
 
@@ -89,7 +89,7 @@ impl PrivateServer {
         sessions: &[(&str, &str)],
         clock: &Clock,
     ) -> Result<Self, Failure> {
-        // First the guard: a server may be there even where starting it fails halfway.
+        // The guard comes first, because a server may run even if a later session fails to start.
         let server = Self(directory);
         for (name, script) in sessions {
             server.start_session(name, script, clock)?;
@@ -114,7 +114,7 @@ impl PrivateServer {
             name,
         ];
         let mut args: Vec<OsString> = args.iter().map(OsString::from).collect();
-        // More than one word: tmux starts `sh` itself, whatever shell the user has.
+        // Given several words, tmux starts `sh` directly, without the user's shell.
         args.extend(["-x", "100", "-y", "30", "sh", "-c", script].map(OsString::from));
         let invocation = Invocation {
             program: "tmux".into(),
@@ -129,9 +129,9 @@ impl PrivateServer {
         if finished.status.success() {
             return Ok(());
         }
-        let complaint = String::from_utf8_lossy(&finished.stderr).into_owned();
+        let stderr = String::from_utf8_lossy(&finished.stderr).into_owned();
         Err(Failure::other(format!(
-            "cannot start a tmux server for the demo: {complaint}"
+            "cannot start a tmux server for the demo: {stderr}"
         )))
     }
 }

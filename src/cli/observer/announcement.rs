@@ -17,16 +17,16 @@ const LOCK: &str = "observer.lock";
 const FILE: &str = "observer.json";
 const TEMPORARY: &str = "observer.json.tmp";
 
-/// The facts that a face needs about the observer of a data directory.
+/// The information that faces need about the observer of a data directory.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(in crate::cli) struct Announcement {
-    /// The process.
+    /// The pid of the observer.
     pub pid: u32,
     /// The socket of its API.
     pub socket: PathBuf,
     /// The data directory.
     pub data_dir: PathBuf,
-    /// The sockets of the tmux servers that it observes.
+    /// The sockets of the observed tmux servers.
     pub servers: Vec<PathBuf>,
     /// The version of the program.
     pub version: String,
@@ -48,13 +48,13 @@ impl ObserverLock {
     /// Takes the lock.
     ///
     /// # Errors
-    /// [`Error::is_locked`] if an observer runs; else if the file cannot be made.
+    /// [`Error::is_locked`] if an observer runs; another error if the file cannot be created.
     pub fn take(data: &Path) -> Result<Self> {
         let path = data.join(LOCK);
         let file = open_lock(&path, true)?;
         match flock(&file, FlockOperation::NonBlockingLockExclusive) {
             Ok(()) => {
-                // An observer that was killed has left it. Nothing depends on it where that fails.
+                // Removes the announcement of an observer that was killed. A failure is harmless.
                 let _ = fs::remove_file(data.join(FILE));
                 Ok(Self {
                     file,
@@ -86,7 +86,7 @@ impl ObserverLock {
         write().map_err(|cause| Error::file("cannot write", &self.data.join(FILE), cause))
     }
 
-    /// Returns true if the data directory is still the one that the lock is in.
+    /// Returns true if the data directory still contains this lock.
     pub fn is_in_place(&self) -> bool {
         let held = self.file.metadata();
         let found = fs::symlink_metadata(self.data.join(LOCK));
@@ -99,15 +99,15 @@ impl ObserverLock {
     /// Removes the announcement, before the observer ends.
     pub fn withdraw(&self) {
         if !self.is_in_place() {
-            // What is there now is another observer's.
+            // The present announcement belongs to another observer.
             return;
         }
-        // A file that is left is harmless: without the lock nobody believes it.
+        // A remaining file is harmless, because readers check the lock first.
         let _ = fs::remove_file(self.data.join(FILE));
     }
 }
 
-/// Opens the lock's file; one that is only checked may be in a directory that cannot be written.
+/// Opens the lock file, for writing only if the lock is taken: a check must work in a read-only directory.
 fn open_lock(path: &Path, is_taken: bool) -> Result<File> {
     let mut options = OpenOptions::new();
     options.read(true).mode(0o600);
@@ -136,7 +136,7 @@ pub(in crate::cli) fn is_running(data: &Path) -> Result<bool> {
     }
 }
 
-/// Returns the announcement of the observer that runs; `None` if none does, or it is not ready.
+/// Returns the announcement of the running observer; `None` if no observer runs or it is not ready.
 ///
 /// # Errors
 /// If the lock or the announcement cannot be read, or is not the user's.
@@ -166,7 +166,7 @@ mod tests {
         let temp = tempfile::tempdir().unwrap();
         let data = temp.path();
         assert!(!is_running(data).unwrap());
-        // A killed one has left its announcement.
+        // An observer that was killed has left its announcement.
         fs::write(data.join(FILE), "{}").unwrap();
         let lock = ObserverLock::take(data).unwrap();
         assert!(is_running(data).unwrap());

@@ -11,9 +11,9 @@ use crate::cli::watch_args::SourceKind;
 #[command(after_help = "\
 Examples:
   td-observe start                       all sessions of your tmux server
-  td-observe start -L work -L play       of two servers
+  td-observe start -L work -L play       all sessions of two servers
   td-observe start --allow-input         clients of its API may type into panes
-  td-observe start --agents ~/tasks      and the agents that write there
+  td-observe start --agents ~/tasks      also the agents that write there
   td-observe start --foreground          for a service manager; see service
   td-observe status                      what it sees
   td-observe stop                        ends it
@@ -45,8 +45,8 @@ pub(in crate::cli) struct TypedStart {
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
-  td-observe stop                     ends the observer in order
-  td-observe stop --data-dir /srv/td  that of another data directory
+  td-observe stop                     ends the observer
+  td-observe stop --data-dir /srv/td  the observer of another data directory
 
 Panes and agents are not touched. Their runs read \"detached\", and the next
 observer continues them.")]

@@ -1,4 +1,4 @@
-//! Starting the observer in the background, and ending it.
+//! Starts the observer in the background, and stops it.
 
 use std::ffi::OsString;
 use std::path::Path;
@@ -15,18 +15,18 @@ use crate::cli::output;
 use crate::clock::Clock;
 use crate::thread::park;
 
-/// The time in which the observer must be observing.
+/// The time within which the observer must be ready.
 const START_TIME: Duration = Duration::from_secs(15);
 
-/// The time in which the observer must have ended: the engine's own ceilings are below it.
+/// The time within which the observer must end; the limits of the engine are shorter.
 const STOP_TIME: Duration = Duration::from_secs(20);
 
 const POLL: Duration = Duration::from_millis(5);
 
-/// The number of glibc's arenas for the observer.
+/// The variable that limits the number of glibc's arenas in the observer.
 pub(super) const MEMORY_ENV: (&str, &str) = ("MALLOC_ARENA_MAX", "2");
 
-/// Starts the observer, and returns when it is observing.
+/// Starts the observer, and returns when it is ready.
 pub(super) fn start(options: &Options, typed: &TypedStart) -> Result<ExitCode, Failure> {
     let clock = Clock::system();
     let data = options.home()?;
@@ -36,11 +36,11 @@ pub(super) fn start(options: &Options, typed: &TypedStart) -> Result<ExitCode, F
     if let Some(known) = running(&data)? {
         if typed.allow_input && !known.allow_input {
             return Err(Failure::other(format!(
-                "an observer runs already (pid {}), without --allow-input: end it with td-observe stop first",
+                "an observer is already running (pid {}), without --allow-input: end it with td-observe stop first",
                 known.pid
             )));
         }
-        // Without -L and -S, what the observer observes is meant.
+        // Without -L and -S, the user accepts the servers that the running observer observes.
         let chosen = options
             .servers
             .iter()
@@ -51,12 +51,12 @@ pub(super) fn start(options: &Options, typed: &TypedStart) -> Result<ExitCode, F
             .find(|socket| !known.servers.contains(socket))
         {
             return Err(Failure::other(format!(
-                "an observer runs already (pid {}), and does not observe {}: end it with td-observe stop, and name all servers",
+                "an observer is already running (pid {}), and does not observe {}: end it with td-observe stop, and name all servers",
                 known.pid,
                 missing.display()
             )));
         }
-        report(options, &known, "an observer runs already")?;
+        report(options, &known, "an observer is already running")?;
         return Ok(ExitCode::SUCCESS);
     }
     let mut args: Vec<OsString> = std::env::args_os().skip(1).collect();
@@ -78,21 +78,21 @@ pub(super) fn start(options: &Options, typed: &TypedStart) -> Result<ExitCode, F
         report(options, &known, "observing")?;
         return Ok(ExitCode::SUCCESS);
     }
-    // Its last line says why.
-    let why = std::fs::read_to_string(&log).unwrap_or_default();
-    let why = why.lines().next_back().unwrap_or(&started);
-    let why = match why.strip_prefix("td-observe: ").unwrap_or(why).trim() {
-        "" => "it left no message, as on a full disk",
-        why => why,
+    // The last line of its log contains the reason.
+    let reason = std::fs::read_to_string(&log).unwrap_or_default();
+    let reason = reason.lines().next_back().unwrap_or(&started);
+    let reason = match reason.strip_prefix("td-observe: ").unwrap_or(reason).trim() {
+        "" => "it left no message; the disk may be full",
+        reason => reason,
     };
     Err(Failure::other(format!(
-        "the observer did not start: {why} (see {})",
+        "the observer did not start: {reason} (see {})",
         log.display()
     )))
 }
 
-/// Ends the observer, and returns when it has ended.
-pub(super) fn stop(options: &Options) -> Result<ExitCode, Failure> {
+/// Stops the observer, and returns when it has ended.
+pub(in crate::cli) fn stop(options: &Options) -> Result<ExitCode, Failure> {
     let clock = Clock::system();
     let data = options.home()?;
     let Some(known) = running(&data)? else {
@@ -124,9 +124,9 @@ pub(super) fn stop(options: &Options) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Returns the variables that keep the observer's memory small, unless the user sets them: glibc gives each
-/// thread an arena of its own, and an event is freed by another thread than the one that made it, so that
-/// free memory accumulates in all of them.
+/// Returns the variable that limits the observer's memory, unless the user sets it. glibc gives each thread
+/// its own arena. Events are freed by other threads than those that allocate them, so free memory would
+/// accumulate in all arenas.
 fn memory_env() -> Vec<(OsString, OsString)> {
     let (name, value) = MEMORY_ENV;
     let is_set = std::env::var_os(name).is_some();
@@ -134,7 +134,7 @@ fn memory_env() -> Vec<(OsString, OsString)> {
     env.into_iter().collect()
 }
 
-/// Returns the observer that runs, when it is ready.
+/// Waits until a starting observer is ready, and returns the running observer.
 fn running(data: &Path) -> Result<Option<Announcement>, Failure> {
     let clock = Clock::system();
     let deadline = clock.now() + START_TIME;
@@ -142,7 +142,7 @@ fn running(data: &Path) -> Result<Option<Announcement>, Failure> {
         if let Some(known) = announcement::running(data)? {
             return Ok(Some(known));
         }
-        // One that is starting announces itself soon.
+        // A starting observer has the lock, and announces itself soon.
         if !announcement::is_running(data)? || clock.now() >= deadline {
             return Ok(None);
         }
@@ -150,14 +150,14 @@ fn running(data: &Path) -> Result<Option<Announcement>, Failure> {
     }
 }
 
-fn report(options: &Options, known: &Announcement, what: &str) -> Result<(), Failure> {
+fn report(options: &Options, known: &Announcement, state: &str) -> Result<(), Failure> {
     if options.quiet {
         return Ok(());
     }
     let text = match options.json {
         true => serde_json::to_string(known).unwrap_or_default(),
         false => format!(
-            "{what}: pid {}, socket {}, data directory {}",
+            "{state}: pid {}, socket {}, data directory {}",
             known.pid,
             known.socket.display(),
             known.data_dir.display()

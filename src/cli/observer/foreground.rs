@@ -15,13 +15,13 @@ use crate::api::{
     Hub, ObservedServer, Others, Panes, Routes, Server as ApiServer, Slots, Unobserved,
     board_of_history, socket_path, summary_of,
 };
-use crate::bus::SubscribeOptions;
+
 use crate::cli::failure::Failure;
 use crate::cli::options::Options;
 use crate::cli::server_checks::{check_socket, check_tmux};
 use crate::cli::signals::Signals;
 use crate::cli::watch_args::SourceKind;
-use crate::cli::{descriptors, keeping, output, report};
+use crate::cli::{descriptors, keeping, live, output, report};
 use crate::clock::Clock;
 use crate::engine::Engine;
 use crate::history::DataDir;
@@ -29,19 +29,19 @@ use crate::observe::{AgentWatch, Watch};
 use crate::thread::Handle;
 use crate::tmux::{DrainProgram, Server};
 
-/// The time between two summaries of a run.
+/// The interval at which summaries of runs are stored.
 const SUMMARIES: Duration = Duration::from_secs(2);
 
-/// The time that clients of the API have at the end.
+/// The time that clients of the API have at the end to read their responses.
 const API_END: Duration = Duration::from_secs(1);
 
-/// The time in which all panes that exist at the start come under observation.
+/// The time to wait at the start until all existing panes are observed.
 const READY: Duration = Duration::from_secs(5);
 
 /// Observes until a signal arrives.
 pub(super) fn run(options: &Options, typed: &TypedStart) -> Result<ExitCode, Failure> {
     if typed.detached {
-        // An error means that this process leads a session already.
+        // An error means that this process already leads a session.
         let _ = rustix::process::setsid();
     }
     let signals = Signals::catch(|| {})?;
@@ -51,8 +51,8 @@ pub(super) fn run(options: &Options, typed: &TypedStart) -> Result<ExitCode, Fai
     observe(options, typed, public, &socket, signals.first())
 }
 
-/// Observes for one face, which finds the API at a socket of its own, until `ended` has a message or is
-/// closed. Another observer may observe at the same time: locks divide the runs.
+/// Observes for one face, with an API at a private socket, until `ended` has a message or is closed. Another
+/// observer may run at the same time, because each run has a lock.
 #[cfg(feature = "tui")]
 pub(super) fn run_privately(
     options: &Options,
@@ -64,7 +64,7 @@ pub(super) fn run_privately(
     observe(options, typed, none, socket, ended)
 }
 
-/// Observes until `ended` has a message. `public` takes the right to be the observer of the data directory.
+/// Observes until `ended` has a message. `public` takes the lock of the data directory's observer.
 fn observe(
     options: &Options,
     typed: &TypedStart,
@@ -77,8 +77,8 @@ fn observe(
     let servers = servers(options, &clock)?;
     let agents = agents(&typed.agents)?;
     if typed.detached {
-        // All paths are absolute by now, or have been read: no file system is kept busy. It stays where it is
-        // if that fails.
+        // Leaves the directory, so that its file system can be unmounted: all paths are absolute by now, or
+        // have been read. A failure is harmless.
         let _ = rustix::process::chdir("/");
     }
     let states = StateRules::builtin();
@@ -87,11 +87,7 @@ fn observe(
     let data = DataDir::new(options.home()?);
     let (board, numbers) =
         board_of_history(&data, states.clone(), Unobserved::Ended, clock.wall())?;
-    let everything = SubscribeOptions {
-        capacity: Some(usize::MAX),
-        ..Default::default()
-    };
-    let events = engine.subscribe_with(everything);
+    let events = engine.subscribe_with(live::everything());
     let (hub, hub_thread) = Hub::start(events, board, &numbers, data.clone(), clock.clone())?;
     let mut observer = Observer {
         engine,
@@ -103,7 +99,7 @@ fn observe(
         api: None,
         clock,
     };
-    // Runs have begun, and end in order, whatever fails now.
+    // From here on, runs may be open, so every failure must end them in order.
     let panes = Panes {
         servers,
         rules,
@@ -114,7 +110,7 @@ fn observe(
     observed.map(|()| code)
 }
 
-/// All that runs while the observer observes.
+/// The parts of a running observer.
 struct Observer {
     engine: Engine,
     /// `None` for an observer of one face.
@@ -139,7 +135,7 @@ impl Observer {
         socket: &Path,
         ended: &Receiver<i32>,
     ) -> Result<(), Failure> {
-        descriptors::want_many();
+        descriptors::raise_limit();
         let servers = &panes.servers;
         for server in servers {
             let watch = Watch::new(server.server.clone())
@@ -151,7 +147,7 @@ impl Observer {
             })?;
         }
         if let Some(agents) = agents {
-            // Its job ends with the engine.
+            // The job ends with the engine.
             drop(self.engine.watch_agents(agents)?);
         }
         let sockets: Vec<PathBuf> = servers.iter().map(|server| server.socket.clone()).collect();
@@ -181,8 +177,9 @@ impl Observer {
             wait_until_observing(servers, &self.hub, &self.clock, ended);
             lock.announce(&announcement)?;
             super::notify::notify("READY=1");
-            if let Err(error) = ready(&announcement) {
-                // The terminal or the process that started the observer may be gone: that is no reason to end.
+            if let Err(error) = report_ready(&announcement) {
+                // The terminal or the process that started the observer may be gone, but the observer
+                // continues.
                 log::warn!("{}", error.text());
             }
         }
@@ -199,7 +196,7 @@ impl Observer {
             }
             if !self.is_in_place() {
                 return Err(Failure::other(format!(
-                    "the data directory {} was removed or replaced, so the observer ends; td-observe start observes again",
+                    "the data directory {} was removed or replaced, so the observer ends; start another with td-observe start",
                     self.data.path().display()
                 )));
             }
@@ -207,7 +204,7 @@ impl Observer {
         }
     }
 
-    /// Returns true if the data directory is the one of the lock, as far as there is one.
+    /// Returns true if the data directory still contains the lock, or there is no lock.
     fn is_in_place(&self) -> bool {
         self.lock.as_ref().is_none_or(ObserverLock::is_in_place)
     }
@@ -239,7 +236,7 @@ impl Observer {
             }
         }
         drop(self.lock);
-        crate::cli::live::code(report::print(&ended))
+        live::code(report::print(&ended))
     }
 }
 
@@ -247,7 +244,7 @@ fn servers(options: &Options, clock: &Clock) -> Result<Vec<ObservedServer>, Fail
     let mut servers = Vec::new();
     for chosen in &options.servers {
         let socket = chosen.socket_path().unwrap_or_default();
-        // The server that `TMUX` names now may not be the one of the observer's later life.
+        // The observer must not follow a later change of the server that `TMUX` names.
         let server = match socket.as_os_str().is_empty() {
             true => chosen.server(),
             false => Server::socket(&socket),
@@ -278,13 +275,13 @@ fn agents(directories: &[PathBuf]) -> Result<Option<AgentWatch>, Failure> {
 fn locked(error: &crate::Error) -> Failure {
     match error.is_locked() {
         true => Failure::other(format!(
-            "{error}; td-observe status shows what it sees, td-observe stop ends it"
+            "{error}; td-observe status shows its board, td-observe stop ends it"
         )),
         false => Failure::other(format!("{error:?}")),
     }
 }
 
-/// Waits until the panes that exist now are on the board. A server that is not there is waited for later.
+/// Waits until all existing panes are on the board. Does not wait for absent servers.
 fn wait_until_observing(
     servers: &[ObservedServer],
     hub: &Hub,
@@ -293,7 +290,7 @@ fn wait_until_observing(
 ) {
     let listed = servers.iter().filter_map(|observed| {
         let server = observed.server.clone().with_timeout(Duration::from_secs(1));
-        // Panes with an observer in them are left out. Each server has a pane %0: rows name the socket, too.
+        // Panes that run an observer are not observed. Each server has a pane %0, so rows also name the socket.
         let format = "#{?#{m:*td-observe*,#{pane_current_command}},,#{pane_id} #{socket_path}}";
         let panes = server.run(["list-panes", "-a", "-F", format], clock).ok()?;
         let panes = panes.lines().filter_map(|line| line.split_once(' '));
@@ -305,21 +302,21 @@ fn wait_until_observing(
     let mut version = None;
     while let Some(view) = hub.board_after(version, deadline) {
         version = Some(view.version);
-        let is_there = |(pane, socket): &(String, String)| {
+        let is_observed = |(pane, socket): &(String, String)| {
             let mut rows = view.rows.iter().filter(|row| !row.has_ended());
             rows.any(|row| {
                 row.pane.as_ref().is_some_and(|of| of.as_str() == pane)
                     && row.server.as_ref().is_none_or(|server| server == socket)
             })
         };
-        if listed.iter().all(is_there) || !ended.is_empty() {
+        if listed.iter().all(is_observed) || !ended.is_empty() {
             return;
         }
     }
 }
 
-/// Tells the process that waits for it, and a user in the foreground.
-fn ready(announcement: &Announcement) -> Result<(), Failure> {
+/// Reports to the starting process, or to the user in the foreground, that the observer is ready.
+fn report_ready(announcement: &Announcement) -> Result<(), Failure> {
     output::print(&format!(
         "observing: pid {}, socket {}, data directory {}\n",
         announcement.pid,

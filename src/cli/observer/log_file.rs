@@ -1,4 +1,4 @@
-//! The diagnostics of the observer in the background: a file of bounded size, and one older file.
+//! The diagnostics of the background observer: a file of bounded size, and one older file.
 
 use std::fs::File;
 use std::io::{self, Write};
@@ -21,20 +21,20 @@ pub(super) fn path(data: &Path) -> PathBuf {
     data.join(NAME)
 }
 
-/// Standard error, where it is that file. Panics are written past it: they are few and short.
+/// A writer to standard error, which is the log file. Panics bypass it, because they are rare and short.
 #[derive(Debug)]
 pub(super) struct RotatedLog {
     path: PathBuf,
 }
 
 impl RotatedLog {
-    /// Rotates the file in this data directory.
+    /// Creates a writer that rotates the file in this data directory.
     pub fn new(data: &Path) -> Self {
         Self { path: path(data) }
     }
 
-    /// Makes room for more bytes. If the file cannot be replaced, its content is given up: the disk
-    /// matters more.
+    /// Makes room for more bytes. If the file cannot be replaced, it is truncated, because it must not fill the
+    /// disk.
     fn make_room(&self, bytes: usize) -> io::Result<()> {
         let written = fstat(stderr())?;
         let size = u64::try_from(written.st_size).unwrap_or(0);
@@ -46,8 +46,8 @@ impl RotatedLog {
             .or_else(|_| Ok(ftruncate(stderr(), 0)?))
     }
 
-    /// Renames the file, and makes standard error a new one. `written` identifies the present one: another
-    /// file at its path is not renamed.
+    /// Renames the file, and redirects standard error to a new one. `written` identifies the present file, so
+    /// that another file at its path is not renamed.
     fn rotate(&self, written: (u64, u64)) -> io::Result<()> {
         let in_place = self.path.symlink_metadata();
         if in_place.is_ok_and(|found| (found.dev(), found.ino()) == written) {

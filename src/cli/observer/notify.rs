@@ -1,4 +1,4 @@
-//! The messages of a service to systemd, as sd_notify(3) describes them.
+//! Sends the state of the service to systemd, see sd_notify(3).
 
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::ffi::OsStrExt;

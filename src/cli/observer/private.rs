@@ -1,4 +1,4 @@
-//! An observer within the process of a face, for that face alone.
+//! An observer within the process of a face, which only this face uses.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -13,7 +13,7 @@ use crate::cli::failure::Failure;
 use crate::cli::options::Options;
 use crate::thread::{self, Handle};
 
-/// A running observer. `td-observer` runs it; its API listens in a directory of its own.
+/// A running observer on the thread `td-observer`. Its API listens in a private directory.
 #[derive(Debug)]
 pub(in crate::cli) struct PrivateObserver {
     directory: TempDir,
@@ -22,16 +22,16 @@ pub(in crate::cli) struct PrivateObserver {
 }
 
 impl PrivateObserver {
-    /// Starts it; its API answers a little later.
+    /// Starts the observer. Its API answers shortly afterwards.
     ///
     /// # Errors
-    /// If the directory of its socket or its thread cannot be made.
+    /// If the directory of its socket or its thread cannot be created.
     pub fn start(options: Arc<Options>, typed: TypedStart) -> Result<Self, Failure> {
-        // 0700, as tempfile makes all its directories.
+        // tempfile creates directories with mode 0700.
         let directory = tempfile::Builder::new().prefix("td-observe-").tempdir();
         let directory = directory.map_err(|cause| {
             Failure::other(format!(
-                "cannot make a directory for the API's socket: {cause}; set TMPDIR"
+                "cannot create a directory for the API's socket: {cause}; set TMPDIR"
             ))
         })?;
         let socket = socket_in(directory.path());
@@ -51,10 +51,10 @@ impl PrivateObserver {
         socket_in(self.directory.path())
     }
 
-    /// Ends it, and waits until its runs are written.
+    /// Ends the observer, and waits until its runs are written.
     ///
     /// # Errors
-    /// If it could not observe.
+    /// If the observer has failed.
     pub fn end(self) -> Result<ExitCode, Failure> {
         drop(self.end);
         match self.thread.join() {

@@ -1,4 +1,4 @@
-//! The observer as a service of the user: a unit for systemd.
+//! Installs the observer as a user service of systemd.
 
 use std::fs;
 use std::path::PathBuf;
@@ -15,7 +15,7 @@ use crate::clock::Clock;
 
 const UNIT: &str = "td-observe.service";
 
-/// The time that systemctl has.
+/// The timeout of systemctl.
 const TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Installs, removes or shows the unit.
@@ -27,7 +27,7 @@ pub(in crate::cli) fn run(options: &Options, typed: &TypedService) -> Result<Exi
     }
     if !std::path::Path::new("/run/systemd/system").is_dir() {
         return Err(Failure::other(
-            "systemd does not run here: start the observer with td-observe start, for example in ~/.profile",
+            "systemd is not running: start the observer with td-observe start, for example in ~/.profile",
         ));
     }
     let path = unit_path()?;
@@ -92,7 +92,7 @@ fn unit(options: &Options, typed: &TypedService) -> Result<String, Failure> {
     ))
 }
 
-/// Quotes an argument for a unit, in which a percent sign and a dollar sign have a meaning.
+/// Quotes an argument for a unit, in which percent and dollar signs are special.
 fn quoted(text: &str) -> String {
     let escaped = text
         .replace('\\', "\\\\")
@@ -109,7 +109,7 @@ fn unit_path() -> Result<PathBuf, Failure> {
     match config.or(home) {
         Some(config) => Ok(config.join("systemd/user").join(UNIT)),
         None => Err(Failure::usage(
-            "HOME is not set: there is no place for the unit",
+            "HOME is not set, so there is no directory for the unit: set HOME or XDG_CONFIG_HOME",
         )),
     }
 }

@@ -52,7 +52,7 @@ impl StartedWait<'_> {
         }
     }
 
-    /// Handles the end of `wait-for`, which ends when the channel is signalled and when the server dies.
+    /// Handles the end of `wait-for`, which returns when the channel is signalled and when the server dies.
     pub(super) fn channel_done(&mut self, result: Result<()>) -> Result<WaitEnd> {
         let listing = self
             .gateway
