@@ -135,7 +135,7 @@ impl Renderer {
                 transcript.finish(text);
                 let what = "changes of earlier lines were too many to be kept: \
                             they read as first printed";
-                (transcript.unkept(), what)
+                (transcript.dropped_revisions(), what)
             }
             Self::Cast(cast) => {
                 cast.finish(text);

@@ -1,31 +1,31 @@
-//! The board as a table for a terminal: one line for each row, who needs the user first (pure).
+//! Renders the board as a table for a terminal: one line per row, rows that need the user first (pure).
 
 use std::collections::BTreeSet;
 
 use anstyle::{AnsiColor, Style};
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
-use super::clean::one_line;
+use super::sanitize::one_line;
 use crate::board::{Attention, Row};
 use crate::timestamp::Timestamp;
 
-/// The widest column of names, of programs.
+/// The widest columns of names and of agents.
 const NAME_WIDTH_MAX: usize = 24;
 const AGENT_WIDTH_MAX: usize = 12;
 
-/// The form of the table.
+/// The size and appearance of the table.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct BoardTable {
     /// The columns of the terminal.
     pub width: usize,
-    /// The lines of the terminal, where the table is to fit: rows that do not are counted.
+    /// The lines of the terminal, if the table must fit: the table counts the rows that it omits.
     pub height: Option<usize>,
     pub is_coloured: bool,
     pub now: Timestamp,
 }
 
 impl BoardTable {
-    /// Returns the lines of the table: a head, the rows, and a line with the counts.
+    /// Returns the table: a header, the rows, and a line with the counts.
     pub fn render(&self, rows: &[Row]) -> String {
         if rows.is_empty() {
             return "nothing is observed\n".to_owned();
@@ -54,8 +54,8 @@ impl BoardTable {
         text
     }
 
-    /// Returns the number of rows to show of `count`: beside the head, the counts, the line on which the
-    /// cursor is, and one line for those that are left out.
+    /// Returns how many of `count` rows are shown. The header, the counts, the cursor and the number of
+    /// omitted rows each take one more line.
     fn rows_max(&self, count: usize) -> usize {
         match self.height {
             Some(height) if count + 3 > height => height.saturating_sub(4),
@@ -94,7 +94,7 @@ impl BoardTable {
     }
 }
 
-/// Returns the names of rows: with the pane, and with its tmux server where there are several.
+/// Returns the names of rows with their pane, and with their tmux server if there are several.
 pub(super) fn row_names(rows: &[Row]) -> Vec<String> {
     let named = rows.iter().zip(server_names(rows));
     let names = named.map(|(row, server)| match (&row.pane, server) {
@@ -113,8 +113,8 @@ pub(super) fn state_in_words(row: &Row) -> String {
     }
 }
 
-/// Returns the name of each row's tmux server where the rows are of more than one: the name of its socket,
-/// as `-L` takes it, or the path where several have that name.
+/// Returns the name of each row's tmux server if the rows belong to more than one server: the name of its
+/// socket, as for `-L`, or the path of the socket if several have the same name.
 pub(crate) fn server_names(rows: &[Row]) -> Vec<Option<String>> {
     let sockets: BTreeSet<&str> = rows
         .iter()
@@ -163,7 +163,7 @@ pub(super) fn age_of(since: Timestamp, now: Timestamp) -> String {
     age(now.micros().saturating_sub(since.micros()) / 1_000_000)
 }
 
-/// Returns a time in its largest unit.
+/// Returns a duration in its largest unit.
 fn age(seconds: i64) -> String {
     match seconds {
         ..0 => "0s".to_owned(),
@@ -174,7 +174,7 @@ fn age(seconds: i64) -> String {
     }
 }
 
-/// Cuts a text to a width; a text that is cut ends in an ellipsis.
+/// Cuts text to a width; an ellipsis replaces the part that is cut.
 fn cut(text: &str, width: usize) -> String {
     if text.width() <= width {
         return text.to_owned();

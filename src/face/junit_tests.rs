@@ -1,4 +1,4 @@
-//! JUnit reports of commands and loops.
+//! Tests JUnit reports of commands and loops.
 
 use super::*;
 use crate::face::samples::{check, checked, completed, log, output, started};

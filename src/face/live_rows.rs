@@ -1,4 +1,4 @@
-//! The live rows at the foot of a terminal: drawn, and erased again, also after a resize (pure).
+//! Draws and erases the live rows at the foot of a terminal, also after a resize (pure).
 
 use super::ansi::columns_of;
 
@@ -15,15 +15,14 @@ impl LiveRows {
         self.rows == rows && (rows.is_empty() || self.columns == columns)
     }
 
-    /// Draws rows where none are shown. The cursor stays in the last row.
+    /// Draws rows; no rows may be shown. The cursor stays in the last row.
     pub fn draw(&mut self, rows: Vec<String>, columns: usize) -> String {
         let drawn = rows.join("\n");
         (self.rows, self.columns) = (rows, columns);
         drawn
     }
 
-    /// Erases the rows on a terminal that has this many columns now: rows that are wider than that
-    /// have been wrapped.
+    /// Erases the rows on a terminal that now has this many columns: the terminal has wrapped wider rows.
     pub fn erase(&mut self, columns: usize) -> String {
         let rows = std::mem::take(&mut self.rows).into_iter();
         let rows: usize = rows

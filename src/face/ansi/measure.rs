@@ -32,7 +32,7 @@ fn parts(painted: &str) -> impl Iterator<Item = (usize, Part<'_>)> {
     })
 }
 
-/// The columns of a painted line.
+/// Returns the columns of a painted line.
 pub(in crate::face) fn columns_of(painted: &str) -> usize {
     parts(painted)
         .map(|(_, part)| match part {
@@ -42,7 +42,7 @@ pub(in crate::face) fn columns_of(painted: &str) -> usize {
         .sum()
 }
 
-/// The start of a painted line that fits into `columns`.
+/// Returns the start of a painted line that fits into `columns`.
 pub(in crate::face) fn cut_painted(painted: &str, columns: usize) -> Cow<'_, str> {
     let (mut used, mut is_coloured) = (0, false);
     for (at, part) in parts(painted) {
@@ -61,7 +61,7 @@ pub(in crate::face) fn cut_painted(painted: &str, columns: usize) -> Cow<'_, str
     Cow::Borrowed(painted)
 }
 
-/// A painted line in rows of at most `columns`, each with the colours that are in force there.
+/// Wraps a painted line into rows of at most `columns`; each row repeats the active colours.
 pub(in crate::face) fn wrap_painted(painted: &str, columns: usize) -> Vec<String> {
     let mut rows = Vec::new();
     let (mut row, mut used) = (String::new(), 0);
@@ -99,7 +99,7 @@ pub(in crate::face) fn wrap_painted(painted: &str, columns: usize) -> Vec<String
     rows
 }
 
-/// The end of painted text that fits into `columns`; without colours where it is cut.
+/// Returns the end of painted text that fits into `columns`. Text that is cut loses its colours.
 pub(in crate::face) fn end_of_painted(painted: &str, columns: usize) -> Cow<'_, str> {
     let plain: String = parts(painted)
         .filter_map(|(_, part)| match part {

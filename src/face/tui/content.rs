@@ -1,4 +1,4 @@
-//! Makes the lines of a view from the events of one row (pure).
+//! Builds the lines of a view from the events of one row (pure).
 
 use std::collections::HashMap;
 
@@ -8,28 +8,28 @@ use super::line::{Position, ViewLine};
 use super::painted::StyledText;
 use super::view::ViewKind;
 use crate::event::{Envelope, OutputStream, PaneId, ScreenRow, TdEvent, lines_in};
-use crate::face::clean::{one_line, push_clean};
 use crate::face::conversation::conversation_lines;
 use crate::face::describe::{Description, describe, lagged};
 use crate::face::line_styles::LineStyles;
 use crate::face::local_time::LocalTime;
+use crate::face::sanitize::{one_line, push_sanitized};
 use crate::face::stream_lines::{StreamLine, StreamLines};
 use crate::face::tone::Tone;
 use crate::timestamp::Timestamp;
 
-/// The longest line; the rest of a longer one is left out of the view, and is in the log.
+/// The longest line, in characters; the view cuts longer ones, which are complete in the log.
 const LINE_CHARS_MAX: usize = 16 * 1024;
 
-/// A change that an event makes in the lines of a view.
+/// A change that an event makes to the lines of a view.
 #[derive(Debug)]
 pub(super) enum Change {
-    /// A line follows.
+    /// A new line follows.
     Line(ViewLine),
-    /// The line of a pane with this number has another text.
+    /// The line of a pane with this number has a new text.
     Revised(i64, StyledText),
 }
 
-/// The state in which the lines of one view are made, event by event.
+/// The state for building the lines of one view, event by event.
 #[derive(Debug)]
 pub(super) struct Content {
     view: ViewKind,
@@ -38,7 +38,7 @@ pub(super) struct Content {
     local: LocalTime,
     /// The rows of the last snapshot of each pane.
     screens: HashMap<PaneId, Vec<ScreenRow>>,
-    /// The agent's own words are known: what its screen shows is no news.
+    /// True if the conversation of the agent is known, so that snapshots of its screen add nothing.
     has_conversation: bool,
 }
 
@@ -72,7 +72,7 @@ impl Content {
         }
     }
 
-    /// Returns a line that reports how many events are not shown.
+    /// Returns a line that reports the number of missed events.
     pub fn missed(count: u64, at: Position, ts: Timestamp) -> ViewLine {
         let text = Description::missing(lagged(count)).marked();
         ViewLine {
@@ -83,7 +83,7 @@ impl Content {
         }
     }
 
-    /// Returns the line that has begun and is not ended, such as a model's answer.
+    /// Returns the line that has begun but not ended, such as a model's answer.
     pub fn open_line(&self) -> Option<StyledText> {
         let live = self
             .streams
@@ -143,7 +143,7 @@ impl Content {
                     line(StyledText::plain(text, style_of(Tone::Dim)), None);
                 }
             }
-            // Checks are in the logs.
+            // The logs show the output of checks.
             TdEvent::ValidationOutput { .. } => {}
             event
                 if self.streams.push_event(event, &mut |of| {
@@ -158,14 +158,14 @@ impl Content {
         }
     }
 
-    /// A line of a pane in its colours.
+    /// Returns a line of a pane in its colours.
     fn pane_line(&self, number: i64, text: &str) -> StyledText {
         match self.styles.paint(number, text) {
             Some(painted) => StyledText::painted(&painted),
             None => {
-                let mut clean = String::with_capacity(text.len());
-                push_clean(&mut clean, text);
-                StyledText::plain(bounded(clean), Style::new())
+                let mut sanitized = String::with_capacity(text.len());
+                push_sanitized(&mut sanitized, text);
+                StyledText::plain(bounded(sanitized), Style::new())
             }
         }
     }
@@ -183,7 +183,7 @@ impl Content {
         let is_text = match event {
             TdEvent::ValidationOutput { .. } => true,
             TdEvent::ExecutionOutput { stream, .. } => *stream == OutputStream::Stderr,
-            // Text of other kinds belongs to the output.
+            // Other text belongs to the output view.
             TdEvent::TokenReceived { .. }
             | TdEvent::OutputUpdate { .. }
             | TdEvent::OutputRevised { .. }
@@ -205,7 +205,7 @@ impl Content {
     }
 }
 
-/// Returns true if the words for an event belong to the output.
+/// Returns true if the description of an event belongs to the output view.
 fn is_output(event: &TdEvent, description: &Description) -> bool {
     match event {
         TdEvent::OutputGap { .. } | TdEvent::LogGap { .. } => !description.is_detail,
@@ -249,7 +249,7 @@ fn described(description: &Description) -> StyledText {
     StyledText::plain(text, style_of(description.tone))
 }
 
-/// A line that a program, a check or a model printed, with the name of its stream.
+/// Returns a line of a program, a check or a model, with the name of its stream.
 fn stream_line(mut of: StreamLine<'_>) -> StyledText {
     let mut painted = String::new();
     of.push(&mut painted, true);
@@ -266,7 +266,7 @@ fn stream_line(mut of: StreamLine<'_>) -> StyledText {
     line
 }
 
-/// The envelope, indented as JSON below a line with its number, time and type.
+/// Emits the envelope as indented JSON below a line with its number, time and type.
 fn pretty(envelope: &Envelope, local: &mut LocalTime, emit: &mut dyn FnMut(Change)) {
     let mut head = String::new();
     local.push(&mut head, envelope.ts);
@@ -304,7 +304,7 @@ pub(super) fn style_of(tone: Tone) -> Style {
     }
 }
 
-/// Cuts a line that is too long to be drawn.
+/// Cuts a line that is too long to draw.
 fn bounded(mut text: String) -> String {
     if text.len() > LINE_CHARS_MAX
         && let Some((end, _)) = text.char_indices().nth(LINE_CHARS_MAX)

@@ -1,4 +1,4 @@
-//! Draws the board: the groups with their counts, a line for each row (pure).
+//! Draws the board: groups with their counts, one line per row (pure).
 
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
@@ -7,7 +7,7 @@ use unicode_width::UnicodeWidthStr;
 
 use super::cells::{fitted, put, put_title, restyle};
 use crate::board::{Attention, Row};
-use crate::face::clean::one_line;
+use crate::face::sanitize::one_line;
 use crate::face::tui::answering::question_of;
 use crate::face::tui::board_rows::Group;
 use crate::face::tui::layout::Focus;
@@ -16,7 +16,7 @@ use crate::face::{age_of, row_names, state_in_words};
 use crate::timestamp::Timestamp;
 
 pub(super) fn draw(model: &Model, area: Rect, buffer: &mut Buffer) {
-    let title = match model.on_board {
+    let title = match model.board_len {
         0 => match &model.connection {
             Connection::Connecting => "starting…".to_owned(),
             _ => "nothing is observed".to_owned(),
@@ -35,14 +35,14 @@ pub(super) fn draw(model: &Model, area: Rect, buffer: &mut Buffer) {
         let of = model.group_of(index);
         if let Some(of) = of.filter(|of| group != Some(*of)) {
             group = Some(of);
-            if let Some(y) = place(line, model.board_top, rows) {
+            if let Some(y) = screen_row(line, model.board_top, rows) {
                 let text = format!("{} {}", heading(of), model.count_of(of));
                 let style = style_of(of).add_modifier(Modifier::BOLD);
                 put(buffer, area.x, area.y + 1 + y, area.width, &text, style);
             }
             line += 1;
         }
-        if let Some(y) = place(line, model.board_top, rows) {
+        if let Some(y) = screen_row(line, model.board_top, rows) {
             let at = (area.x, area.y + 1 + y);
             let text = fitted(
                 &columns.text(row, &name, of, model.now),
@@ -92,18 +92,18 @@ pub(super) fn draw(model: &Model, area: Rect, buffer: &mut Buffer) {
     }
 }
 
-/// Returns the row of the screen for a line, if it is visible.
-fn place(line: usize, top: usize, rows: usize) -> Option<u16> {
+/// Returns the screen row of a line, if it is visible.
+fn screen_row(line: usize, top: usize, rows: usize) -> Option<u16> {
     let y = line.checked_sub(top).filter(|y| *y < rows)?;
     u16::try_from(y).ok()
 }
 
-/// The columns of the board: as wide as needed, so that there is room for what is asked.
+/// The columns of the board, as narrow as their content allows, to leave room for questions.
 struct Columns {
     names: usize,
     agents: usize,
     states: usize,
-    /// There is no room for the state beside a question.
+    /// True if there is no room for the state beside a question.
     is_narrow: bool,
 }
 
@@ -134,7 +134,7 @@ impl Columns {
             text.push_str(&fitted(&agent_of(row), self.agents));
         }
         let question = question_of(row);
-        // The group of a row with a question says that it waits.
+        // The group of a row with a question shows that it waits.
         if !self.is_narrow || question.is_none() {
             text.push(' ');
             text.push_str(&fitted(&state_of(row, group), self.states));
@@ -153,7 +153,7 @@ fn agent_of(row: &Row) -> String {
     one_line(row.agent.as_deref().unwrap_or("-"))
 }
 
-/// Returns the state of a row in words. Of an older run, only the failure matters.
+/// Returns the state of a row in words. For an older run, only a failure matters.
 fn state_of(row: &Row, group: Option<Group>) -> String {
     match row.exit_status {
         Some(status) if status != 0 && group == Some(Group::Older) => format!("failed {status}"),
@@ -161,7 +161,7 @@ fn state_of(row: &Row, group: Option<Group>) -> String {
     }
 }
 
-/// Returns the mark of a row, which tells its state without colours.
+/// Returns the mark of a row, which shows its state without colours.
 fn mark(row: &Row, group: Option<Group>) -> char {
     let has_failed = row.exit_status.is_some_and(|status| status != 0);
     match group {
@@ -190,7 +190,7 @@ fn style_of(group: Group) -> Style {
     }
 }
 
-/// Returns the style of a group of the board. Its colours are readable on a light and on a dark terminal.
+/// Returns the style of a group of the board. The colours are readable on light and on dark terminals.
 pub(super) fn style(attention: Attention) -> Style {
     match attention {
         Attention::NeedsYou => Style::new().fg(Color::Red).add_modifier(Modifier::BOLD),

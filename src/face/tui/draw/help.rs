@@ -1,11 +1,11 @@
-//! Draws the help: all keys, or those whose meaning has what was typed (pure).
+//! Draws the help: all keys, or those that match the typed text (pure).
 
 use ratatui::buffer::Buffer;
 use ratatui::style::{Modifier, Style};
 use unicode_width::UnicodeWidthStr;
 
 use super::cells::{fitted, put, put_title};
-use crate::face::clean::one_line;
+use crate::face::sanitize::one_line;
 use crate::face::tui::bindings::{help_lines, help_rows, key_columns};
 use crate::face::tui::model::Model;
 

@@ -29,7 +29,7 @@ pub(super) fn draw(model: &Model, area: Rect, buffer: &mut Buffer) {
         );
         return;
     };
-    // Where the pane is larger, the part with its cursor is shown.
+    // If the pane is larger than the area, the part with the cursor is shown.
     let (column, row) = screen.cursor;
     let first = (row + 1).saturating_sub(rows);
     let left = (column + 1).saturating_sub(area.width);

@@ -1,4 +1,4 @@
-//! Draws the timeline: a band of states for each row, below a scale of time (pure).
+//! Draws the timeline: a band of states for each row, below a time scale (pure).
 
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
@@ -14,7 +14,7 @@ use crate::timestamp::Timestamp;
 pub(super) fn draw(model: &Model, area: Rect, buffer: &mut Buffer) {
     let is_focused = model.focus == Focus::View;
     let span = duration(model.timeline.span_micros());
-    let mut local = model.about.local.clone();
+    let mut local = model.settings.local.clone();
     let at = model
         .at
         .map(|at| format!("  at {}", local.second(at)))
@@ -76,7 +76,7 @@ pub(super) fn draw(model: &Model, area: Rect, buffer: &mut Buffer) {
     }
 }
 
-/// Returns the time at the right edge: now, or beyond the cursor where that is further back.
+/// Returns the time at the right edge: now, or half a span after a cursor that is outside the latest span.
 fn end_of(model: &Model) -> Timestamp {
     let span = model.timeline.span_micros();
     match model.at {
@@ -94,7 +94,7 @@ fn draw_scale(
     (start, end): (i64, i64),
     buffer: &mut Buffer,
 ) {
-    let mut local = model.about.local.clone();
+    let mut local = model.settings.local.clone();
     let has_days = end - start >= 24 * 3_600_000_000;
     let dim = Style::new().add_modifier(Modifier::DIM);
     let mut column = 0;
@@ -117,7 +117,7 @@ fn draw_scale(
     }
 }
 
-/// Returns the symbol of a state, which tells it without colours.
+/// Returns the symbol of a state, which shows it without colours.
 fn symbol_of(band: Band) -> (&'static str, Style) {
     let style = Style::new();
     match band {
