@@ -10,7 +10,7 @@ mod sgr;
 mod measure;
 mod painter;
 
-pub(super) use measure::{columns_of, cut_painted, end_of_painted, wrap_painted};
+pub(super) use measure::{cut_painted, end_of_painted, rows_of, wrap_painted};
 pub(super) use painter::Painter;
 pub(super) use sgr::RESET;
 

@@ -106,7 +106,7 @@ fn marker(event: &TdEvent) -> Option<String> {
         TdEvent::OutputUpdate { .. } | TdEvent::PaneResized { .. } => return None,
         TdEvent::ScreenSnapshot { .. } => "screen snapshot".to_owned(),
         _ => describe(event, false)
-            .filter(|it| !it.is_possible_gap())?
+            .filter(|description| !description.is_possible_gap())?
             .plain(),
     };
     Some(cut(&one_line(&text), MARKER_COLUMNS_MAX).to_owned())

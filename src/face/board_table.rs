@@ -3,9 +3,9 @@
 use std::collections::BTreeSet;
 
 use anstyle::{AnsiColor, Style};
-use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
+use unicode_width::UnicodeWidthStr;
 
-use super::sanitize::one_line;
+use super::sanitize::{one_line, with_ellipsis};
 use crate::board::{Attention, Row};
 use crate::timestamp::Timestamp;
 
@@ -49,7 +49,7 @@ impl BoardTable {
             text.push_str(&format!("… {} more\n", rows.len() - room));
         }
         let counts = counts(rows);
-        text.push_str(&cut(counts.trim_end(), self.width));
+        text.push_str(&with_ellipsis(counts.trim_end(), self.width));
         text.push('\n');
         text
     }
@@ -78,15 +78,15 @@ impl BoardTable {
         let mut line = String::new();
         let mut used = 0;
         for (cell, width) in cells.iter().zip(widths) {
-            let cell = cut(cell, *width);
+            let cell = with_ellipsis(cell, *width);
             let blanks = width.saturating_sub(cell.width()) + 2;
             line.push_str(&cell);
             line.push_str(&" ".repeat(blanks));
             used += width + 2;
         }
-        line.push_str(&cut(&cells[4], self.width.saturating_sub(used)));
+        line.push_str(&with_ellipsis(&cells[4], self.width.saturating_sub(used)));
         // A narrow terminal shows the beginning of each line.
-        let line = cut(line.trim_end(), self.width);
+        let line = with_ellipsis(line.trim_end(), self.width);
         match self.is_coloured {
             true => format!("{style}{line}{style:#}\n"),
             false => line + "\n",
@@ -122,7 +122,7 @@ pub(crate) fn server_names(rows: &[Row]) -> Vec<Option<String>> {
         .collect();
     let short = |socket: &str| socket.rsplit('/').next().unwrap_or(socket).to_owned();
     let name = |socket: &str| {
-        let mut same = sockets.iter().filter(|of| short(of) == short(socket));
+        let mut same = sockets.iter().filter(|other| short(other) == short(socket));
         match same.nth(1) {
             Some(_) => socket.to_owned(),
             None => short(socket),
@@ -145,7 +145,7 @@ fn style(attention: Attention) -> Style {
 }
 
 fn counts(rows: &[Row]) -> String {
-    let count = |of| rows.iter().filter(|row| row.attention() == of).count();
+    let count = |group| rows.iter().filter(|row| row.attention() == group).count();
     let need = match count(Attention::NeedsYou) {
         1 => "1 needs you".to_owned(),
         count => format!("{count} need you"),
@@ -160,38 +160,13 @@ fn counts(rows: &[Row]) -> String {
 
 /// Returns the time since a point, in its largest unit.
 pub(super) fn age_of(since: Timestamp, now: Timestamp) -> String {
-    age(now.micros().saturating_sub(since.micros()) / 1_000_000)
-}
-
-/// Returns a duration in its largest unit.
-fn age(seconds: i64) -> String {
-    match seconds {
+    match now.micros().saturating_sub(since.micros()) / 1_000_000 {
         ..0 => "0s".to_owned(),
-        0..60 => format!("{seconds}s"),
-        60..3600 => format!("{}m", seconds / 60),
-        3600..86_400 => format!("{}h", seconds / 3600),
-        _ => format!("{}d", seconds / 86_400),
+        seconds @ 0..60 => format!("{seconds}s"),
+        seconds @ 60..3600 => format!("{}m", seconds / 60),
+        seconds @ 3600..86_400 => format!("{}h", seconds / 3600),
+        seconds => format!("{}d", seconds / 86_400),
     }
-}
-
-/// Cuts text to a width; an ellipsis replaces the part that is cut.
-fn cut(text: &str, width: usize) -> String {
-    if text.width() <= width {
-        return text.to_owned();
-    }
-    let mut cut = String::new();
-    let mut used = 1;
-    for c in text.chars() {
-        used += c.width().unwrap_or(0);
-        if used > width {
-            break;
-        }
-        cut.push(c);
-    }
-    if width > 0 {
-        cut.push('…');
-    }
-    cut
 }
 
 #[cfg(test)]
@@ -201,7 +176,7 @@ mod tests {
     use crate::event::{Envelope, TdEvent};
 
     #[test]
-    fn a_table_that_is_to_fit_shows_the_first_rows() {
+    fn a_table_of_limited_height_shows_the_first_rows() {
         let mut board = Board::default();
         for number in 0..30 {
             let event = TdEvent::PaneOpened {

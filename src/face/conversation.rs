@@ -39,9 +39,10 @@ pub(super) fn conversation_lines(
             tool_args_summary,
             ..
         } => {
-            let what = tool_question(tool_name, tool_args_summary).filter(|what| what != tool_name);
-            let what = what.map_or(String::new(), |what| format!(": {what}"));
-            vec![line(Tone::Dim, format!("* {tool_name}{what}"))]
+            let question = tool_question(tool_name, tool_args_summary);
+            let question = question.filter(|question| question != tool_name);
+            let question = question.map_or(String::new(), |question| format!(": {question}"));
+            vec![line(Tone::Dim, format!("* {tool_name}{question}"))]
         }
         TdEvent::ToolCallCompleted {
             tool_name,
@@ -75,7 +76,7 @@ pub(super) fn conversation_lines(
 }
 
 /// The beginnings of lines that agents add to the output of a command.
-const AROUND_OUTPUT: &[&str] = &[
+const OUTPUT_WRAPPERS: &[&str] = &[
     "Chunk ID: ",
     "Wall time: ",
     "Process exited with code ",
@@ -94,8 +95,12 @@ const AROUND_OUTPUT: &[&str] = &[
 
 /// Returns the first line of a result that is neither empty nor added by the agent, cut to a length.
 fn first_line(text: &str) -> String {
-    let is_around = |line: &&str| AROUND_OUTPUT.iter().any(|around| line.starts_with(around));
-    let lines = text.lines().map(str::trim).filter(|line| !is_around(line));
+    let is_wrapper = |line: &&str| {
+        OUTPUT_WRAPPERS
+            .iter()
+            .any(|wrapper| line.starts_with(wrapper))
+    };
+    let lines = text.lines().map(str::trim).filter(|line| !is_wrapper(line));
     // Output begins after its label, on the same line or on the next.
     let mut lines = lines.map(|line| line.strip_prefix("Output:").unwrap_or(line).trim());
     let line = lines.find(|line| !line.is_empty() && *line != "(empty)");

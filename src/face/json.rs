@@ -27,7 +27,7 @@ pub(super) fn push_stream_event(out: &mut String, event: &StreamEvent, now: Time
     push_line(out, &event.at(now));
 }
 
-/// Escapes DEL and C1 controls. JSON allows them, but terminals interpret some of them.
+/// Escapes DEL and C1 controls. JSON allows them unescaped, but terminals interpret some of them.
 fn escaped(line: &str) -> Cow<'_, str> {
     let is_control = |c: char| matches!(c, '\x7f'..='\u{9f}');
     if !line.contains(is_control) {

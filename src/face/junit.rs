@@ -4,7 +4,7 @@
 //! is an error. Text is sanitized for XML 1.0 and bounded: the report keeps the beginning and the end of a
 //! long output.
 
-use super::stream_lines::{LineEnd, StreamLines, char_boundary};
+use super::stream_lines::{LineEnd, StreamLine, StreamLines, char_boundary};
 use super::xml::{push_attribute, push_text};
 use crate::event::{Envelope, IterationOutcome, OutputStream, TdEvent};
 use crate::timestamp::Timestamp;
@@ -136,12 +136,9 @@ impl JunitReport {
 
     /// Returns the document. `problem` is the reason why not everything was run.
     pub fn finish(mut self, problem: Option<&str>) -> String {
-        if self.open.is_some() {
+        if let Some(case) = &self.open {
             let why = problem.unwrap_or("it was ended before it was done");
-            let micros = self
-                .last
-                .micros()
-                .saturating_sub(self.began_open().micros());
+            let micros = self.last.micros().saturating_sub(case.began.micros());
             self.end(
                 CaseOutcome::Error(why.to_owned()),
                 u64::try_from(micros / 1000).unwrap_or(0),
@@ -162,10 +159,6 @@ impl JunitReport {
         }
     }
 
-    fn began_open(&self) -> Timestamp {
-        self.open.as_ref().map_or(self.last, |case| case.began)
-    }
-
     fn begin(&mut self, name: String, class: String, began: Timestamp) {
         self.open = Some(TestCase {
             name,
@@ -179,11 +172,8 @@ impl JunitReport {
         let Some(mut case) = self.open.take() else {
             return;
         };
-        self.lines.end(|_, _| true, &mut |mut line| {
-            let mut text = String::new();
-            line.push(&mut text, false);
-            case.outputs[index(line.stream)].push(&(text + "\n"));
-        });
+        self.lines
+            .end(|_, _| true, &mut |line| case.push_line(line));
         case.outcome = outcome;
         case.seconds = duration_ms as f64 / 1000.0;
         self.cases.push(case);
@@ -210,16 +200,8 @@ impl JunitReport {
         let Some(case) = self.open.as_mut().filter(|_| !is_from_loop_agent) else {
             return;
         };
-        self.lines.push_event(event, &mut |mut line| {
-            let mut text = String::new();
-            let is_continued = line.end == LineEnd::Continues;
-            let output = index(line.stream);
-            line.push(&mut text, false);
-            if !is_continued {
-                text.push('\n');
-            }
-            case.outputs[output].push(&text);
-        });
+        self.lines
+            .push_event(event, &mut |line| case.push_line(line));
     }
 
     fn note(&mut self, text: &str) {
@@ -273,6 +255,16 @@ impl JunitReport {
 }
 
 impl TestCase {
+    fn push_line(&mut self, mut line: StreamLine<'_>) {
+        let mut text = String::new();
+        line.push(&mut text, false);
+        if line.end != LineEnd::Continues {
+            text.push('\n');
+        }
+        let output = usize::from(line.stream == OutputStream::Stderr.as_str());
+        self.outputs[output].push(&text);
+    }
+
     fn write(&self, out: &mut String) {
         out.push_str("    <testcase");
         push_attribute(out, "name", &self.name);
@@ -307,10 +299,6 @@ impl TestCase {
     }
 }
 
-fn index(stream: &str) -> usize {
-    usize::from(stream == OutputStream::Stderr.as_str())
-}
-
 /// The beginning and the end of a text.
 #[derive(Debug, Default)]
 struct BoundedText {
@@ -341,12 +329,11 @@ impl BoundedText {
 
     /// Returns up to `bytes` bytes from the end.
     fn end(&self, bytes: usize) -> &str {
-        let of = if self.end.is_empty() {
-            &self.start
-        } else {
-            &self.end
+        let text = match self.end.is_empty() {
+            true => &self.start,
+            false => &self.end,
         };
-        &of[char_boundary(of, of.len().saturating_sub(bytes))..]
+        &text[char_boundary(text, text.len().saturating_sub(bytes))..]
     }
 
     fn text(&self) -> String {

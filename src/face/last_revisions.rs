@@ -191,8 +191,8 @@ impl ChunkPart {
         self.count += 1;
     }
 
-    fn envelope(self, of: &Envelope, is_last: bool) -> Envelope {
-        let mut envelope = of.clone();
+    fn envelope(self, source: &Envelope, is_last: bool) -> Envelope {
+        let mut envelope = source.clone();
         if let TdEvent::OutputUpdate {
             first_line,
             chunk,
@@ -300,7 +300,7 @@ mod tests {
     }
 
     #[test]
-    fn a_row_that_its_program_removed_is_left_out() {
+    fn a_row_removed_by_its_program_is_omitted() {
         let events = vec![
             samples::update(1, "a\nb\nc\nd\n"),
             revised(2, "b 2"),

@@ -1,6 +1,6 @@
 //! Draws and erases the live rows at the foot of a terminal, also after a resize (pure).
 
-use super::ansi::columns_of;
+use super::ansi::rows_of;
 
 /// The live rows that are on the terminal.
 #[derive(Debug, Default)]
@@ -25,9 +25,7 @@ impl LiveRows {
     /// Erases the rows on a terminal that now has this many columns: the terminal has wrapped wider rows.
     pub fn erase(&mut self, columns: usize) -> String {
         let rows = std::mem::take(&mut self.rows).into_iter();
-        let rows: usize = rows
-            .map(|row| columns_of(&row).div_ceil(columns.max(1)).max(1))
-            .sum();
+        let rows: usize = rows.map(|row| rows_of(&row, columns)).sum();
         match rows {
             0 => String::new(),
             1 => "\r\x1b[K".to_owned(),

@@ -30,7 +30,7 @@ mod session_labels;
 
 mod console;
 mod json;
-// Rendered by `run` and `loop`.
+// Used by `run` and `loop`.
 mod tree;
 
 mod last_revisions;

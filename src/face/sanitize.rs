@@ -77,6 +77,16 @@ pub(super) fn cut(text: &str, columns: usize) -> &str {
     text
 }
 
+/// Returns text cut to `columns`, with an ellipsis if it is cut.
+pub(super) fn with_ellipsis(text: &str, columns: usize) -> String {
+    let width: usize = text.chars().map(|c| c.width().unwrap_or(0)).sum();
+    match columns.checked_sub(1) {
+        _ if width <= columns => text.to_owned(),
+        None => String::new(),
+        Some(room) => cut(text, room).to_owned() + "…",
+    }
+}
+
 /// Returns true for control characters, and for invisible characters that reorder a line, separate lines or
 /// hide text: Unicode's default-ignorable characters (`DerivedCoreProperties.txt`), except the two variation
 /// selectors of emoji.

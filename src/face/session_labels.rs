@@ -49,13 +49,14 @@ impl SessionLabels {
                 }
             }
             TdEvent::PaneOpened { pane, .. } => {
-                let mut here = self.sessions.iter_mut();
-                let is_known = here.any(|it| it.execution_id == id && it.panes.contains(pane));
+                let of_run = |session: &LabelledSession| session.execution_id == id;
+                let mut sessions = self.sessions.iter();
+                let is_known =
+                    sessions.any(|session| of_run(session) && session.panes.contains(pane));
                 // If several sessions share a run, the event does not name its session, so the pane is
                 // assigned to the session that started last.
-                let mut sessions = self.sessions.iter_mut();
-                if let (false, Some(last)) = (is_known, sessions.rfind(|it| it.execution_id == id))
-                {
+                let last = self.sessions.iter_mut().rfind(|session| of_run(session));
+                if let (false, Some(last)) = (is_known, last) {
                     last.panes.insert(pane.clone());
                 }
             }
@@ -127,7 +128,8 @@ impl SessionLabels {
     fn find(&self, execution_id: &str, pane: Option<&PaneId>) -> Option<&LabelledSession> {
         let sessions = self.sessions.iter();
         let mut here = sessions.filter(|session| session.execution_id == execution_id);
-        let of_pane = pane.and_then(|pane| here.clone().find(|it| it.panes.contains(pane)));
+        let of_pane =
+            pane.and_then(|pane| here.clone().find(|session| session.panes.contains(pane)));
         of_pane.or_else(|| here.next_back())
     }
 

@@ -152,7 +152,7 @@ impl StreamLines {
         emit: &mut dyn FnMut(StreamLine<'_>),
     ) {
         self.count += 1;
-        let position = (self.streams.iter()).position(|it| it.is(execution_id, origin, name));
+        let position = (self.streams.iter()).position(|known| known.is(execution_id, origin, name));
         let at = position.unwrap_or_else(|| {
             self.make_room(emit);
             self.streams.push(OpenStream {

@@ -144,7 +144,7 @@ fn a_return_ends_an_open_sequence() {
 proptest! {
     /// The lines and their colours do not depend on how the text is split.
     #[test]
-    fn cuts_change_nothing(
+    fn splitting_text_changes_nothing(
         parts in prop::collection::vec(prop::sample::select(vec![
             "a", "bc", "漢", " ", "\n", "\n", "\r", "\r\n", "\u{1b}[31m", "\u{1b}[0m", "\u{1b}]0;", "\u{7}", "\u{1b}", "[1m",
         ]), 0..30),

@@ -99,7 +99,7 @@ fn lines_have_their_last_text() {
 }
 
 #[test]
-fn snapshots_of_screens_add_what_is_new_on_them() {
+fn snapshots_add_only_new_rows() {
     let snapshot = |rows: &[&str]| TdEvent::ScreenSnapshot {
         execution_id: "job".into(),
         pane: "%1".into(),
@@ -220,7 +220,7 @@ proptest! {
     }
 
     #[test]
-    fn nothing_orders_the_terminal(line in nasty(), name in nasty()) {
+    fn no_text_controls_the_terminal(line in nasty(), name in nasty()) {
         let events = [
             TdEvent::SessionStarted { execution_id: "x".into(), session: name, panes: vec!["%1".into(), "%2".into()] },
             update(1, &line), update_of("%2", 1, &line, Vec::new()), revised(1, &line), revised(99, &line), gap(99, None, &line),

@@ -106,7 +106,7 @@ impl Tree {
             TdEvent::LoopCompleted { .. } => Some(String::new()),
             _ => None,
         };
-        let description = describe(event, false).filter(|it| !is_text && !it.is_detail);
+        let description = describe(event, false).filter(|text| !is_text && !text.is_detail);
         if let Some(description) = description {
             let has_duration = foot.is_none() || !rows.options.framed;
             let text = match has_duration {

@@ -32,14 +32,13 @@ fn parts(painted: &str) -> impl Iterator<Item = (usize, Part<'_>)> {
     })
 }
 
-/// Returns the columns of a painted line.
-pub(in crate::face) fn columns_of(painted: &str) -> usize {
-    parts(painted)
-        .map(|(_, part)| match part {
-            Part::Sgr(_) => 0,
-            Part::Char(c) => c.width().unwrap_or(0),
-        })
-        .sum()
+/// Returns the rows of a painted line on a terminal with this many columns.
+pub(in crate::face) fn rows_of(painted: &str, columns: usize) -> usize {
+    let widths = parts(painted).map(|(_, part)| match part {
+        Part::Sgr(_) => 0,
+        Part::Char(c) => c.width().unwrap_or(0),
+    });
+    widths.sum::<usize>().div_ceil(columns.max(1)).max(1)
 }
 
 /// Returns the start of a painted line that fits into `columns`.
@@ -66,25 +65,25 @@ pub(in crate::face) fn wrap_painted(painted: &str, columns: usize) -> Vec<String
     let mut rows = Vec::new();
     let (mut row, mut used) = (String::new(), 0);
     // The sequences since the last reset.
-    let mut in_force = String::new();
+    let mut active = String::new();
     for (_, part) in parts(painted) {
         let c = match part {
             Part::Char(c) => c,
             Part::Sgr(sequence) => {
                 row.push_str(sequence);
                 match sequence {
-                    "\x1b[m" | RESET => in_force.clear(),
-                    _ => in_force.push_str(sequence),
+                    "\x1b[m" | RESET => active.clear(),
+                    _ => active.push_str(sequence),
                 }
                 continue;
             }
         };
         let width = c.width().unwrap_or(0);
         if used + width > columns && used > 0 {
-            if !in_force.is_empty() {
+            if !active.is_empty() {
                 row.push_str(RESET);
             }
-            rows.push(std::mem::replace(&mut row, in_force.clone()));
+            rows.push(std::mem::replace(&mut row, active.clone()));
             used = 0;
         }
         used += width;

@@ -10,7 +10,7 @@ use crate::face::sanitize::{is_printable, push_sanitized_at};
 #[derive(Clone, Debug, Default)]
 pub(in crate::face) struct Painter {
     lexer: Lexer,
-    in_force: Attributes,
+    active: Attributes,
 }
 
 impl Painter {
@@ -22,8 +22,8 @@ impl Painter {
         }
         let start = out.len();
         let (mut is_empty, mut is_set) = (true, false);
-        if coloured && !self.in_force.is_empty() {
-            self.in_force.push(out);
+        if coloured && !self.active.is_empty() {
+            self.active.push(out);
             is_set = true;
         }
         // Only tabs depend on the column.
@@ -45,7 +45,7 @@ impl Painter {
                     out.push_str(part);
                 }
                 is_set = !is_reset(params);
-                self.in_force.apply(params);
+                self.active.apply(params);
             }
             rest = token.rest;
         }
@@ -58,7 +58,7 @@ impl Painter {
 
     /// Returns whether printable text passes unchanged: no colour is active, and no sequence is open.
     pub fn passes_unchanged(&self) -> bool {
-        self.in_force.is_empty() && self.lexer.is_in_text()
+        self.active.is_empty() && self.lexer.is_in_text()
     }
 
     /// Applies the colour changes of text that is not shown.
@@ -67,7 +67,7 @@ impl Painter {
         while !rest.is_empty() {
             let token = self.lexer.next(rest);
             if token.is_sgr {
-                self.in_force.apply(self.lexer.params());
+                self.active.apply(self.lexer.params());
             }
             rest = token.rest;
         }
@@ -80,6 +80,6 @@ impl Painter {
 
     #[cfg(test)]
     pub(super) fn attributes(&self) -> usize {
-        self.in_force.len()
+        self.active.len()
     }
 }

@@ -4,7 +4,7 @@
 pub(in crate::face) const RESET: &str = "\x1b[0m";
 
 /// One entry for each code that ends an attribute, plus one, because bold and faint share an end code.
-pub(super) const IN_FORCE_MAX: usize = 13;
+pub(super) const ACTIVE_MAX: usize = 13;
 
 /// The active attributes: the code that ends each, and the parameters that set it.
 #[derive(Clone, Debug, Default)]
@@ -70,7 +70,7 @@ impl Attributes {
                 // Bold and faint are separate attributes with the same end code.
                 self.0
                     .retain(|(other, old)| *other != end || end == 22 && *old != whole);
-                self.0.truncate(IN_FORCE_MAX - 1);
+                self.0.truncate(ACTIVE_MAX - 1);
                 self.0.push((end, whole));
             }
         }

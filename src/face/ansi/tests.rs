@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use unicode_width::UnicodeWidthChar;
 
 use super::lexer::PARAMS_MAX;
-use super::sgr::{IN_FORCE_MAX, is_reset};
+use super::sgr::{ACTIVE_MAX, is_reset};
 use super::*;
 use crate::face::sanitize::tests::nasty;
 
@@ -113,7 +113,7 @@ fn colours_pass_and_other_sequences_do_not() {
 }
 
 #[test]
-fn a_colour_stays_in_force_until_it_ends() {
+fn a_colour_stays_active_until_it_ends() {
     for (line, next) in [
         ("\x1b[31mred", "\x1b[31mx\x1b[0m"),
         ("\x1b[31mred\x1b[m", "x"),
@@ -186,7 +186,7 @@ proptest! {
             painter.push(&mut parts, &line[..at], coloured);
             painter.push(&mut parts, &line[at..], coloured);
             prop_assert_eq!(without_sgr(&parts), without_sgr(&painted(&[&line], coloured)[0]));
-            prop_assert!(painter.attributes() <= IN_FORCE_MAX);
+            prop_assert!(painter.attributes() <= ACTIVE_MAX);
         }
     }
 

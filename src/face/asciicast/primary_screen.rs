@@ -316,7 +316,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn memory_is_bounded_however_much_is_printed() {
+    fn memory_is_bounded_for_long_output() {
         let (mut screen, mut out) = (PrimaryScreen::new(80, 24), String::new());
         for number in 1..100_000 {
             out.clear();

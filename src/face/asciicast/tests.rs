@@ -207,7 +207,7 @@ fn changes_to_lines_that_scrolled_off_are_counted() {
 }
 
 #[test]
-fn intervals_are_those_of_the_log() {
+fn intervals_match_the_log() {
     let at = |seconds: f64, event| {
         let ts = Timestamp::from_micros((seconds * 1e6) as i64);
         Envelope::new(None, ts, event)
@@ -340,7 +340,7 @@ fn an_open_line_is_shown_while_it_changes() {
 /// Recorded from a real pane on tmux 3.3a: `recorded/program.sh` in a session of 80x24 on its own server,
 /// observed with `--interval 100ms`; then `capture-pane -p -J -S -` and `capture-pane -p`.
 #[test]
-fn a_recorded_pane_ends_as_tmux_showed_it() {
+fn a_recorded_pane_ends_with_the_screen_of_tmux() {
     let log = include_str!("recorded/pane.jsonl").lines();
     let log: Vec<Envelope> = log
         .map(|line| serde_json::from_str(line).unwrap())

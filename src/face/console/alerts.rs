@@ -177,26 +177,27 @@ impl Alerts {
         &mut self,
         id: &str,
         pane: Option<&PaneId>,
-        is_over: impl Fn(AlertKind) -> bool,
+        is_obsolete: impl Fn(AlertKind) -> bool,
     ) {
         self.alerts.retain(|alert| {
-            let is_of_it = alert.execution_id == id && alert.pane.as_ref() == pane;
-            !(is_of_it && is_over(alert.kind))
+            let belongs = alert.execution_id == id && alert.pane.as_ref() == pane;
+            !(belongs && is_obsolete(alert.kind))
         });
     }
 
     /// Drops the alerts and commands of a closed pane, or of an ended execution.
     fn remove(&mut self, id: &str, pane: Option<&PaneId>) {
-        let is_of_it = |of: &str, its: Option<&PaneId>| of == id && (pane.is_none() || its == pane);
+        let belongs =
+            |owner: &str, other: Option<&PaneId>| owner == id && (pane.is_none() || other == pane);
         self.alerts
-            .retain(|alert| !is_of_it(&alert.execution_id, alert.pane.as_ref()));
+            .retain(|alert| !belongs(&alert.execution_id, alert.pane.as_ref()));
         self.commands
-            .retain(|(of, its, _)| !is_of_it(of, Some(its)));
+            .retain(|(owner, other, _)| !belongs(owner, Some(other)));
     }
 
     fn take_command(&mut self, id: &str, pane: &PaneId) -> Option<String> {
         let mut commands = self.commands.iter();
-        let at = commands.position(|(of, its, _)| of == id && its == pane)?;
+        let at = commands.position(|(owner, other, _)| owner == id && other == pane)?;
         Some(self.commands.swap_remove(at).2)
     }
 }

@@ -88,15 +88,15 @@ impl Footer<'_> {
         shown.truncate(room);
         shown.sort_by_key(|(position, _)| *position);
         // Each row goes to the first pane with the fewest rows.
-        let mut given = vec![0; shown.len()];
+        let mut row_counts = vec![0; shown.len()];
         for _ in 0..room {
-            let wants_more = (0..shown.len()).filter(|at| given[*at] < shown[*at].1.len());
-            let Some(at) = wants_more.min_by_key(|at| given[*at]) else {
+            let has_more = (0..shown.len()).filter(|at| row_counts[*at] < shown[*at].1.len());
+            let Some(at) = has_more.min_by_key(|at| row_counts[*at]) else {
                 break;
             };
-            given[at] += 1;
+            row_counts[at] += 1;
         }
-        for (rows, (position, lines)) in given.iter().zip(&mut shown) {
+        for (rows, (position, lines)) in row_counts.iter().zip(&mut shown) {
             let ((id, pane), known) = panes[*position];
             let label = self.labels.label(id, Some(pane));
             // If not all lines of a pane fit, those that changed last are shown.

@@ -170,9 +170,9 @@ impl Console {
 
     fn add_description(&self, event: &TdEvent, label: &Label, out: &mut String) {
         let is_verbose = self.rows.options.verbose;
-        let description = describe(event, is_verbose).filter(|it| is_verbose || !it.is_detail);
-        if let Some(it) = description {
-            self.rows.row(label, '|', it.tone, &it.marked(), out);
+        let description = describe(event, is_verbose).filter(|text| is_verbose || !text.is_detail);
+        if let Some(text) = description {
+            self.rows.row(label, '|', text.tone, &text.marked(), out);
         }
     }
 

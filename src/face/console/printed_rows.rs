@@ -3,7 +3,7 @@
 
 use std::collections::VecDeque;
 
-use crate::face::ansi::columns_of;
+use crate::face::ansi::rows_of;
 
 /// Identifies a line: the pane's number and the line's number.
 pub(super) type LineKey = (u64, i64);
@@ -47,13 +47,9 @@ impl PrintedRows {
         }
     }
 
-    fn is_terminal(&self) -> bool {
-        self.size.is_some()
-    }
-
     /// Records that the rendered text from `start` to `end` is a line of a pane.
     pub fn mark_line(&mut self, start: usize, end: usize, key: LineKey) {
-        if self.is_terminal() {
+        if self.size.is_some() {
             self.spans.push(LineSpan { start, end, key });
         }
     }
@@ -132,8 +128,16 @@ impl PrintedRows {
     /// there.
     pub fn rewrite(&mut self) -> Option<String> {
         let written = self.items.len() - self.unwritten;
-        let first = self.items.iter().take(written).position(|it| it.is_stale)?;
-        let up: usize = self.items.range(first..written).map(|it| it.height).sum();
+        let first = self
+            .items
+            .iter()
+            .take(written)
+            .position(|item| item.is_stale)?;
+        let up: usize = self
+            .items
+            .range(first..written)
+            .map(|item| item.height)
+            .sum();
         let mut out = "\r".to_owned();
         if up > 0 {
             out.push_str(&format!("\x1b[{up}A"));
@@ -177,10 +181,9 @@ impl PrintedRows {
     }
 
     fn height(&self, rows: Option<&str>) -> usize {
-        let columns = self.size.map_or(1, |(columns, _)| columns.max(1));
+        let columns = self.size.map_or(1, |(columns, _)| columns);
         let rows = rows.into_iter().flat_map(|rows| rows.split('\n'));
-        rows.map(|row| columns_of(row).div_ceil(columns).max(1))
-            .sum()
+        rows.map(|row| rows_of(row, columns)).sum()
     }
 }
 
@@ -241,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_is_on_the_screen_can_be_reached() {
+    fn only_rows_on_the_screen_can_be_rewritten() {
         let reached =
             |rows: &PrintedRows| (1..=9).filter(|line| rows.can_rewrite((1, *line))).count();
         let lines = ["1", "2", "3", "4", "5", "6", "7", "8", "9"];

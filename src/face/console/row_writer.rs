@@ -20,8 +20,7 @@ const CONTINUES: char = '┆';
 /// The minimum number of columns for text; with fewer, the terminal wraps the text.
 const TEXT_COLUMNS_MIN: usize = 10;
 
-/// The colours of labels, without red, which marks errors, and without black and white, which are
-/// backgrounds.
+/// The colours of labels: not red, which marks errors, and not black or white, which are backgrounds.
 const PALETTE: [AnsiColor; COLOURS] = [
     AnsiColor::Cyan,
     AnsiColor::Green,

@@ -7,10 +7,12 @@ use super::effect::{CapturedPane, Effect};
 use super::layout::Focus;
 use super::model::{Help, Model};
 use super::prompt::PromptKind;
+use super::timeline::SPAN_MAX_MICROS;
 use super::view::ViewKind;
 use super::wrapping::shortened;
 use crate::board::{Attention, Row};
 use crate::face::sanitize::one_line;
+use crate::timestamp::Timestamp;
 
 impl Model {
     pub(super) fn act(&mut self, action: Action, effects: &mut Vec<Effect>) {
@@ -139,11 +141,8 @@ impl Model {
         }
         if view == ViewKind::Timeline && !self.timeline.is_loaded && !self.timeline.is_loading {
             self.timeline.is_loading = true;
-            let since = self
-                .now
-                .micros()
-                .saturating_sub(super::timeline::SPAN_MAX_MICROS);
-            let since = crate::timestamp::Timestamp::from_micros(since);
+            let since = self.now.micros().saturating_sub(SPAN_MAX_MICROS);
+            let since = Timestamp::from_micros(since);
             effects.push(Effect::LoadTimeline { since });
         }
         self.capture(effects);

@@ -47,8 +47,9 @@ impl Model {
     /// Returns the question that the input line answers, for the lines above it.
     pub(super) fn question_in_prompt(&self) -> Vec<String> {
         let answered = self.answered.as_ref().filter(|_| self.prompt.is_some());
-        let asked = answered.and_then(|of| Some((&of.row.name, question_of(&of.row)?)));
-        let Some((name, question)) = asked else {
+        let question =
+            answered.and_then(|answered| Some((&answered.row.name, question_of(&answered.row)?)));
+        let Some((name, question)) = question else {
             return Vec::new();
         };
         let (width, height) = (usize::from(self.size.0), usize::from(self.size.1));

@@ -116,26 +116,26 @@ pub(super) fn key_columns(width: u16) -> u16 {
 
 /// Returns the lines of the help whose keys or meaning contain the typed text.
 pub(super) fn help_lines(typed: &str, width: u16) -> Vec<HelpLine> {
-    let wanted = typed.to_lowercase();
+    let typed = typed.to_lowercase();
     let columns = usize::from(width.saturating_sub(key_columns(width))).max(8);
     let mut lines = Vec::new();
     for (heading, bindings) in GROUPS {
-        let is_wanted = |of: &&Binding| {
-            let text = format!("{heading} {} {}", of.keys, of.meaning).to_lowercase();
-            text.contains(&wanted)
+        let is_match = |binding: &&Binding| {
+            let text = format!("{heading} {} {}", binding.keys, binding.meaning).to_lowercase();
+            text.contains(&typed)
         };
-        let mut heading = Some(heading).filter(|_| wanted.is_empty());
-        for of in bindings.iter().filter(is_wanted) {
+        let mut heading = Some(heading).filter(|_| typed.is_empty());
+        for binding in bindings.iter().filter(is_match) {
             lines.extend(heading.take().map(|heading| HelpLine {
                 is_heading: true,
                 keys: heading,
                 meaning: String::new(),
             }));
-            let rows = wrapped(of.meaning, columns).into_iter().enumerate();
+            let rows = wrapped(binding.meaning, columns).into_iter().enumerate();
             lines.extend(rows.map(|(part, meaning)| HelpLine {
                 is_heading: false,
                 // A long meaning continues on the lines below.
-                keys: if part == 0 { of.keys } else { "" },
+                keys: if part == 0 { binding.keys } else { "" },
                 meaning,
             }));
         }

@@ -31,7 +31,7 @@ impl Model {
     /// Returns the number of rows in a group.
     pub(super) fn count_of(&self, group: Group) -> usize {
         let groups = (0..self.rows.len()).filter_map(|index| self.group_of(index));
-        groups.filter(|of| *of == group).count()
+        groups.filter(|other| *other == group).count()
     }
 
     /// Sets the rows of the board. The selected row stays selected.

@@ -30,8 +30,8 @@ const TIMES: &str = "10m, 2h ago, -1d, 13:14, yesterday, yesterday 13:14 or 2026
 pub(super) fn complete(typed: &str, rows: &[String]) -> Vec<String> {
     let begins = |name: &str, typed: &str| name.to_lowercase().starts_with(&typed.to_lowercase());
     match typed.strip_prefix("open ") {
-        Some(of) => {
-            let rows = rows.iter().filter(|name| begins(name, of.trim_start()));
+        Some(prefix) => {
+            let rows = rows.iter().filter(|name| begins(name, prefix.trim_start()));
             rows.map(|name| format!("open {name}")).collect()
         }
         None => {
@@ -99,7 +99,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn commands_are_read() {
+    fn commands_are_parsed() {
         let now = Timestamp::from_micros(1_768_989_600_000_000);
         let before = |seconds: i64| {
             let at = Timestamp::from_micros(now.micros() - seconds * 1_000_000);

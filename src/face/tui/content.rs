@@ -101,9 +101,9 @@ impl Content {
         };
         if let Some(lines) = conversation_lines(event, false) {
             self.has_conversation = true;
-            for of in lines {
-                let text = StyledText::plain(bounded(one_line(&of.text)), style_of(of.tone));
-                line(text, None);
+            for spoken in lines {
+                let text = bounded(one_line(&spoken.text));
+                line(StyledText::plain(text, style_of(spoken.tone)), None);
             }
             return;
         }
@@ -117,7 +117,7 @@ impl Content {
                 let count = i64::try_from(chunk.len()).unwrap_or(i64::MAX);
                 self.styles.set(*first_line, count, styles);
                 for (number, text) in (*first_line..=i64::MAX).zip(lines_in(chunk)) {
-                    line(self.pane_line(number, text), Some(number));
+                    line(pane_line(&self.styles, number, text), Some(number));
                 }
                 self.styles.truncate();
             }
@@ -128,7 +128,7 @@ impl Content {
                 ..
             } => {
                 self.styles.set(*number, 1, styles);
-                let text = self.pane_line(*number, text);
+                let text = pane_line(&self.styles, *number, text);
                 emit(Change::Revised(*number, text));
             }
             TdEvent::ScreenSnapshot { pane, rows, .. } => {
@@ -146,26 +146,15 @@ impl Content {
             // The logs show the output of checks.
             TdEvent::ValidationOutput { .. } => {}
             event
-                if self.streams.push_event(event, &mut |of| {
-                    line(stream_line(of), None);
+                if self.streams.push_event(event, &mut |printed| {
+                    line(stream_line(printed), None);
                 }) => {}
             event => {
-                if let Some(description) = describe(event, false).filter(|it| is_output(event, it))
+                if let Some(description) =
+                    describe(event, false).filter(|text| is_output(event, text))
                 {
                     line(described(&description), None);
                 }
-            }
-        }
-    }
-
-    /// Returns a line of a pane in its colours.
-    fn pane_line(&self, number: i64, text: &str) -> StyledText {
-        match self.styles.paint(number, text) {
-            Some(painted) => StyledText::painted(&painted),
-            None => {
-                let mut sanitized = String::with_capacity(text.len());
-                push_sanitized(&mut sanitized, text);
-                StyledText::plain(bounded(sanitized), Style::new())
             }
         }
     }
@@ -197,7 +186,7 @@ impl Content {
         let streams = &mut self.streams;
         let needs_words = match event {
             TdEvent::ExecutionOutput { .. } if !is_text => false,
-            event => !streams.push_event(event, &mut |of| line(&stream_line(of))),
+            event => !streams.push_event(event, &mut |printed| line(&stream_line(printed))),
         };
         if needs_words && let Some(description) = describe(event, true) {
             line(&described(&description));
@@ -244,22 +233,34 @@ fn view_line(envelope: &Envelope, text: StyledText, number: Option<i64>) -> View
     }
 }
 
+/// Returns a line of a pane in its colours.
+pub(super) fn pane_line(styles: &LineStyles, number: i64, text: &str) -> StyledText {
+    match styles.paint(number, text) {
+        Some(painted) => StyledText::painted(&painted),
+        None => {
+            let mut sanitized = String::with_capacity(text.len());
+            push_sanitized(&mut sanitized, text);
+            StyledText::plain(bounded(sanitized), Style::new())
+        }
+    }
+}
+
 fn described(description: &Description) -> StyledText {
     let text = bounded(one_line(&description.marked()));
     StyledText::plain(text, style_of(description.tone))
 }
 
 /// Returns a line of a program, a check or a model, with the name of its stream.
-fn stream_line(mut of: StreamLine<'_>) -> StyledText {
+fn stream_line(mut printed: StreamLine<'_>) -> StyledText {
     let mut painted = String::new();
-    of.push(&mut painted, true);
+    printed.push(&mut painted, true);
     let text = StyledText::painted(&bounded(painted));
-    if of.stream == OutputStream::Stdout.as_str() {
+    if printed.stream == OutputStream::Stdout.as_str() {
         return text;
     }
     let mut line = StyledText::default();
     line.push(
-        &format!("[{}] ", one_line(of.stream)),
+        &format!("[{}] ", one_line(printed.stream)),
         style_of(Tone::Alarm),
     );
     line.extend(&text);

@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use crossbeam_channel::select_biased;
 
+use super::content::pane_line;
 use super::effect::{CapturedPane, Input};
 use super::model::{Connection, Screen};
 use super::painted::StyledText;
@@ -22,7 +23,6 @@ use crate::board::Row;
 use crate::clock::Clock;
 use crate::event::{Cursor, Envelope, ScreenRow, Styles};
 use crate::face::line_styles::LineStyles;
-use crate::face::sanitize::push_sanitized;
 use crate::thread::{Stop, is_stopped};
 
 /// The longest time for which the observer holds a request for changes.
@@ -411,17 +411,9 @@ pub(super) fn screen_of(
     line_styles.set(0, i64::from(height), styles);
     let mut lines = vec![StyledText::default(); usize::from(small(height)).min(1_000)];
     for row in rows {
-        let Some(line) = lines.get_mut(row.row as usize) else {
-            continue;
-        };
-        *line = match line_styles.paint(i64::from(row.row), &row.text) {
-            Some(painted) => StyledText::painted(&painted),
-            None => {
-                let mut sanitized = String::new();
-                push_sanitized(&mut sanitized, &row.text);
-                StyledText::plain(sanitized, ratatui::style::Style::new())
-            }
-        };
+        if let Some(line) = lines.get_mut(row.row as usize) {
+            *line = pane_line(&line_styles, i64::from(row.row), &row.text);
+        }
     }
     Screen {
         width: small(width),

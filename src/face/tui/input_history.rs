@@ -39,7 +39,9 @@ impl InputHistory {
             Some((at, draft)) => (*at, draft.clone()),
             None => (self.inputs.len(), typed.to_owned()),
         };
-        let at = self.inputs[..end].iter().rposition(|(of, _)| *of == kind)?;
+        let at = self.inputs[..end]
+            .iter()
+            .rposition(|(other, _)| *other == kind)?;
         self.shown = Some((at, draft));
         Some(self.inputs[at].1.clone())
     }
@@ -48,7 +50,7 @@ impl InputHistory {
     pub fn newer(&mut self, kind: PromptKind) -> Option<String> {
         let (at, draft) = self.shown.take()?;
         let later = self.inputs.iter().skip(at + 1);
-        let Some(next) = later.clone().position(|(of, _)| *of == kind) else {
+        let Some(next) = later.clone().position(|(other, _)| *other == kind) else {
             return Some(draft);
         };
         self.shown = Some((at + 1 + next, draft));
@@ -61,7 +63,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn inputs_come_back_in_their_order() {
+    fn earlier_inputs_are_restored_in_order() {
         let mut history = InputHistory::default();
         let (search, command) = (PromptKind::Search, PromptKind::Command);
         for (kind, text) in [

@@ -128,8 +128,8 @@ mod tests {
                     2 => {
                         let text = StyledText { text: format!("{number}x"), runs: Vec::new() };
                         lines.apply(Change::Revised(number, text));
-                        if let Some(of) = naive.iter_mut().rfind(|of| of.1 == number) {
-                            of.2 = format!("{number}x");
+                        if let Some(line) = naive.iter_mut().rfind(|line| line.1 == number) {
+                            line.2 = format!("{number}x");
                         }
                     }
                     _ => {
@@ -139,7 +139,7 @@ mod tests {
                     }
                 }
             }
-            let held: Vec<_> = lines.iter().map(|of| (of.at.seq, of.number.unwrap(), of.text.text.clone())).collect();
+            let held: Vec<_> = lines.iter().map(|line| (line.at.seq, line.number.unwrap(), line.text.text.clone())).collect();
             prop_assert_eq!(held, naive);
         }
     }

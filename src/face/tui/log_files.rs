@@ -156,29 +156,29 @@ fn snapshot(access: &LogAccess, generation: u64, row: &Row, at: Timestamp) -> In
         selects: &is_selected,
         is_stopped: &|| access.is_over(generation),
     };
-    let found = pages
-        .until(at, &query)
-        .map(|page| page.events.into_iter().next_back());
+    let found = pages.until(at, &query).map(|page| {
+        page.events
+            .into_iter()
+            .map(|envelope| envelope.event)
+            .next_back()
+    });
     let screen = match found {
-        Ok(Some(envelope)) => match envelope.event {
-            TdEvent::ScreenSnapshot {
-                width,
-                height,
-                rows,
-                ..
-            } => Ok(Box::new(screen_of(
-                (width, height),
-                // A snapshot has no cursor; this one keeps the last row visible.
-                Cursor {
-                    x: 0,
-                    y: height.saturating_sub(1),
-                },
-                &rows,
-                &Styles::default(),
-            ))),
-            _ => Err("no screen is kept from this time".to_owned()),
-        },
-        Ok(None) => Err("no screen is kept from this time".to_owned()),
+        Ok(Some(TdEvent::ScreenSnapshot {
+            width,
+            height,
+            rows,
+            ..
+        })) => Ok(Box::new(screen_of(
+            (width, height),
+            // A snapshot has no cursor; this one keeps the last row visible.
+            Cursor {
+                x: 0,
+                y: height.saturating_sub(1),
+            },
+            &rows,
+            &Styles::default(),
+        ))),
+        Ok(_) => Err("no screen is kept from this time".to_owned()),
         Err(error) => Err(error.to_string()),
     };
     Input::Screen { generation, screen }

@@ -25,10 +25,10 @@ pub(super) struct RequestReceiver<T> {
 /// Creates a queue.
 pub(super) fn request_queue<T>() -> (RequestSender<T>, RequestReceiver<T>) {
     let requests = Arc::new(Mutex::new(VecDeque::new()));
-    let (ring, ready) = bounded(1);
+    let (notify, ready) = bounded(1);
     let sender = RequestSender {
         requests: requests.clone(),
-        ready: ring,
+        ready: notify,
     };
     (sender, RequestReceiver { requests, ready })
 }
@@ -42,23 +42,13 @@ impl<T> RequestSender<T> {
         }
         requests.push_back(request);
         drop(requests);
-        self.notify();
-    }
-
-    /// Wakes the receiving thread.
-    pub fn notify(&self) {
         // A full channel wakes the thread already.
         let _ = self.ready.try_send(());
     }
 
-    /// Removes all requests.
-    pub fn clear(&self) {
-        lock(&self.requests).clear();
-    }
-
     /// Replaces all requests by one.
     pub fn replace(&self, request: T) {
-        self.clear();
+        lock(&self.requests).clear();
         self.send(request);
     }
 }

@@ -254,10 +254,7 @@ impl Ui {
     fn take_live(&mut self) -> bool {
         let deadline = self.options.clock.now() + LIVE_TIME;
         while let Some(live) = self.threads.inbox.take(LIVE_BYTES) {
-            let effects = self.model.update(live);
-            for effect in effects {
-                self.request(effect);
-            }
+            self.update(live);
             if self.options.clock.now() >= deadline {
                 return true;
             }
@@ -318,8 +315,12 @@ impl Ui {
 
     fn resize(&mut self) {
         let (width, height) = Terminal::size();
-        let effects = self.model.update(Input::Resize(width, height));
-        for effect in effects {
+        self.update(Input::Resize(width, height));
+    }
+
+    /// Handles an input whose effects are only requests to threads.
+    fn update(&mut self, input: Input) {
+        for effect in self.model.update(input) {
             self.request(effect);
         }
     }

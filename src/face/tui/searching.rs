@@ -1,7 +1,7 @@
 //! Collects the matches of a search and of a filter, in the history of the selected row and in its live
 //! events (pure).
 
-use super::content::Content;
+use super::content::{Change, Content};
 use super::line::{Pattern, Position, ViewLine};
 use super::lines::Lines;
 use super::view::ViewKind;
@@ -144,7 +144,7 @@ impl Filtered {
         let before = self.count;
         let count = &mut self.count;
         self.content.push(envelope, &mut |change| match change {
-            super::content::Change::Line(line) => {
+            Change::Line(line) => {
                 if pattern.matches(&line.text.text) {
                     *count += 1;
                     lines.push(line);
@@ -216,8 +216,10 @@ impl Scan {
             ScanResult::Search(search) => {
                 let within = &self.within;
                 self.content.push(envelope, &mut |change| {
-                    if let super::content::Change::Line(line) = change
-                        && within.as_ref().is_none_or(|of| of.matches(&line.text.text))
+                    if let Change::Line(line) = change
+                        && within
+                            .as_ref()
+                            .is_none_or(|filter| filter.matches(&line.text.text))
                     {
                         search.take(&line);
                     }

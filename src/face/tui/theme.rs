@@ -92,7 +92,7 @@ impl Theme {
                 // Both halves of a wide character are replaced, so that its width stays.
                 is_second_half = UnicodeWidthStr::width(cell.symbol()) > 1;
                 let first = cell.symbol().chars().next().unwrap_or(' ');
-                let known = ASCII.iter().find(|(of, _)| *of == first);
+                let known = ASCII.iter().find(|(symbol, _)| *symbol == first);
                 cell.set_char(known.map_or('?', |(_, ascii)| *ascii));
             }
         }

@@ -113,18 +113,22 @@ impl Threads {
                 recv(stop) -> _ => {}
             }
         })?;
-        let (of, to) = (feed.clone(), send.clone());
-        threads.spawn("td-tui-board", move || read_board(&of, &to))?;
-        let (of, to) = (feed.clone(), send.clone());
+        let (board_feed, to) = (feed.clone(), send.clone());
+        threads.spawn("td-tui-board", move || read_board(&board_feed, &to))?;
+        let (live_feed, to) = (feed.clone(), send.clone());
         threads.spawn("td-tui-live", move || {
-            read_live(&of, &followed, &inbox, &wake, &to)
+            read_live(&live_feed, &followed, &inbox, &wake, &to)
         })?;
         let to = send.clone();
         threads.spawn("td-tui-screen", move || read_screen(&feed, &captured, &to))?;
-        let (of, to) = (access.clone(), send.clone());
-        threads.spawn("td-tui-pages", move || read_pages(&of, &page_requests, &to))?;
-        let (of, to) = (access.clone(), send.clone());
-        threads.spawn("td-tui-scan", move || scan(&of, &scan_requests, &to))?;
+        let (pages_access, to) = (access.clone(), send.clone());
+        threads.spawn("td-tui-pages", move || {
+            read_pages(&pages_access, &page_requests, &to)
+        })?;
+        let (scan_access, to) = (access.clone(), send.clone());
+        threads.spawn("td-tui-scan", move || {
+            scan(&scan_access, &scan_requests, &to)
+        })?;
         threads.spawn("td-tui-history", move || read_history(&access, &send))?;
         Ok(threads)
     }

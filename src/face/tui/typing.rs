@@ -62,13 +62,9 @@ impl Model {
             }
             // A single letter or digit is a choice in an agent's dialogue; Enter would answer the next
             // dialogue.
-            let is_choice = self.answered.as_ref().is_some_and(|of| {
-                of.row.asks.is_some()
-                    && of
-                        .row
-                        .agent
-                        .as_deref()
-                        .is_some_and(|agent| agent != "shell")
+            let is_choice = self.answered.as_ref().is_some_and(|answered| {
+                let agent = answered.row.agent.as_deref();
+                answered.row.asks.is_some() && agent.is_some_and(|agent| agent != "shell")
             });
             let is_single = prompt.text().chars().count() == 1;
             prompt.presses_enter = !(is_choice && is_single);
@@ -158,13 +154,13 @@ impl Model {
     /// it.
     fn open(&mut self, name: &str, effects: &mut Vec<Effect>) {
         let named: Vec<(&Row, String)> = self.rows.iter().zip(row_names(&self.rows)).collect();
-        let wanted = name.to_lowercase();
+        let prefix = name.to_lowercase();
         let is_exact = |(row, full): &&(&Row, String)| {
             full == name || row.name == name || *row.execution_id == *name
         };
         let begins = |(row, full): &&(&Row, String)| {
             let mut names = [full, &*row.execution_id].into_iter();
-            names.any(|of| of.to_lowercase().starts_with(&wanted))
+            names.any(|full| full.to_lowercase().starts_with(&prefix))
         };
         let found = named.iter().find(is_exact);
         let found = found.or_else(|| named.iter().find(begins));
@@ -177,9 +173,7 @@ impl Model {
             None if name.is_empty() => {
                 self.show_message("open: give the name of a row; Tab completes")
             }
-            None => self.show_message(&format!(
-                "open {name}: no row and no older run is called so"
-            )),
+            None => self.show_message(&format!("open {name}: no row or older run has this name")),
         }
     }
 }

@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn a_ring_wakes_until_it_is_cleared() {
+    fn a_notification_is_pending_until_it_is_cleared() {
         let (wake, woken) = wake_pair().unwrap();
         assert!(!is_woken(&woken));
         for _ in 0..3 {
@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_sent_is_there_when_the_bell_was_cleared() {
+    fn inputs_sent_before_a_clear_can_be_received() {
         let (wake, woken) = wake_pair().unwrap();
         let (send, inputs) = crossbeam_channel::bounded(1_000);
         let sender = InputSender::new(send, wake);

@@ -120,7 +120,7 @@ impl Window {
             Entry::Event(envelope) => Some(&**envelope),
             Entry::Missed(_) => None,
         });
-        events.filter(move |envelope| envelope.seq.is_none_or(|of| of > seq))
+        events.filter(move |envelope| envelope.seq.is_none_or(|number| number > seq))
     }
 
     /// Returns the number of the first event after the last gap at or before a position.

@@ -14,7 +14,7 @@ const CLAUDE: &str = "\
 ";
 
 #[test]
-fn the_decoration_of_agents_is_left_out() {
+fn the_decoration_of_agents_is_omitted() {
     let console = || Console::default().without_decoration(StateRules::builtin());
     // The first rows are held until the agent is recognized.
     let events = vec![

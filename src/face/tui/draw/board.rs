@@ -5,7 +5,7 @@ use ratatui::layout::Rect;
 use ratatui::style::{Color, Modifier, Style};
 use unicode_width::UnicodeWidthStr;
 
-use super::cells::{fitted, put, put_title, restyle};
+use super::cells::{BOLD, DIM, REVERSED, fitted, put, put_title, restyle};
 use crate::board::{Attention, Row};
 use crate::face::sanitize::one_line;
 use crate::face::tui::answering::question_of;
@@ -32,12 +32,12 @@ pub(super) fn draw(model: &Model, area: Rect, buffer: &mut Buffer) {
     let named = model.rows.iter().zip(row_names(&model.rows));
     let columns = Columns::new(model, usize::from(area.width));
     for (index, (row, name)) in named.enumerate() {
-        let of = model.group_of(index);
-        if let Some(of) = of.filter(|of| group != Some(*of)) {
-            group = Some(of);
+        let row_group = model.group_of(index);
+        if let Some(next) = row_group.filter(|next| group != Some(*next)) {
+            group = Some(next);
             if let Some(y) = screen_row(line, model.board_top, rows) {
-                let text = format!("{} {}", heading(of), model.count_of(of));
-                let style = style_of(of).add_modifier(Modifier::BOLD);
+                let text = format!("{} {}", heading(next), model.count_of(next));
+                let style = style_of(next).add_modifier(Modifier::BOLD);
                 put(buffer, area.x, area.y + 1 + y, area.width, &text, style);
             }
             line += 1;
@@ -45,25 +45,18 @@ pub(super) fn draw(model: &Model, area: Rect, buffer: &mut Buffer) {
         if let Some(y) = screen_row(line, model.board_top, rows) {
             let at = (area.x, area.y + 1 + y);
             let text = fitted(
-                &columns.text(row, &name, of, model.now),
+                &columns.text(row, &name, row_group, model.now),
                 usize::from(area.width),
             );
-            let style = match mark(row, of) {
+            let style = match mark(row, row_group) {
                 'x' => Style::new().fg(Color::Red),
-                _ => of.map_or(Style::new(), style_of),
+                _ => row_group.map_or(Style::new(), style_of),
             };
             put(buffer, at.0, at.1, area.width, &text, style);
             if selected == Some(index) {
-                put(
-                    buffer,
-                    at.0,
-                    at.1,
-                    1,
-                    "▸",
-                    Style::new().add_modifier(Modifier::BOLD),
-                );
+                put(buffer, at.0, at.1, 1, "▸", BOLD);
                 let style = match is_focused {
-                    true => Style::new().add_modifier(Modifier::REVERSED),
+                    true => REVERSED,
                     false => Style::new().add_modifier(Modifier::BOLD | Modifier::UNDERLINED),
                 };
                 restyle(buffer, at, area.width, style);
@@ -79,14 +72,7 @@ pub(super) fn draw(model: &Model, area: Rect, buffer: &mut Buffer) {
         ];
         for (y, hint) in (2..).zip(hints) {
             if y < area.height {
-                put(
-                    buffer,
-                    area.x,
-                    area.y + y,
-                    area.width,
-                    hint,
-                    Style::new().add_modifier(Modifier::DIM),
-                );
+                put(buffer, area.x, area.y + y, area.width, hint, DIM);
             }
         }
     }
@@ -196,6 +182,6 @@ pub(super) fn style(attention: Attention) -> Style {
         Attention::NeedsYou => Style::new().fg(Color::Red).add_modifier(Modifier::BOLD),
         Attention::Finished => Style::new().fg(Color::Green),
         Attention::Working => Style::new(),
-        Attention::Quiet => Style::new().add_modifier(Modifier::DIM),
+        Attention::Quiet => DIM,
     }
 }

@@ -5,7 +5,12 @@ use ratatui::layout::Rect;
 use ratatui::style::{Modifier, Style};
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
+use crate::face::sanitize::with_ellipsis;
 use crate::face::tui::painted::StyledText;
+
+pub(super) const BOLD: Style = Style::new().add_modifier(Modifier::BOLD);
+pub(super) const DIM: Style = Style::new().add_modifier(Modifier::DIM);
+pub(super) const REVERSED: Style = Style::new().add_modifier(Modifier::REVERSED);
 
 /// Writes sanitized text at a position, at most `columns` wide; returns the columns written.
 pub(super) fn put(
@@ -72,8 +77,8 @@ pub(super) fn put_line(
 /// Writes the title of a part into its first row.
 pub(super) fn put_title(buffer: &mut Buffer, area: Rect, text: &str, is_focused: bool) {
     let style = match is_focused {
-        true => Style::new().add_modifier(Modifier::BOLD | Modifier::REVERSED),
-        false => Style::new().add_modifier(Modifier::BOLD),
+        true => BOLD.add_modifier(Modifier::REVERSED),
+        false => BOLD,
     };
     // The focused part is marked without attributes, too.
     let mark = if is_focused { " ◂" } else { "  " };
@@ -94,21 +99,8 @@ pub(super) fn restyle(buffer: &mut Buffer, (x, y): (u16, u16), columns: u16, sty
 
 /// Returns text cut to `columns`, with an ellipsis if it is cut, and padded with blanks.
 pub(super) fn fitted(text: &str, columns: usize) -> String {
-    let mut out = String::new();
-    let mut used = 0;
-    let whole = text.width() <= columns;
-    for c in text.chars() {
-        let width = c.width().unwrap_or(0);
-        if used + width + usize::from(!whole) > columns {
-            break;
-        }
-        used += width;
-        out.push(c);
-    }
-    if !whole && columns > 0 {
-        out.push('…');
-        used += 1;
-    }
+    let mut out = with_ellipsis(text, columns);
+    let used: usize = out.chars().map(|c| c.width().unwrap_or(0)).sum();
     out.extend(std::iter::repeat_n(' ', columns.saturating_sub(used)));
     out
 }

@@ -5,7 +5,7 @@ use ratatui::layout::{Position, Rect};
 use ratatui::style::{Color, Modifier, Style};
 use unicode_width::UnicodeWidthStr;
 
-use super::cells::{fitted, put};
+use super::cells::{BOLD, DIM, fitted, put};
 use crate::board::Attention;
 use crate::face::sanitize::one_line;
 use crate::face::tui::commands;
@@ -26,8 +26,7 @@ pub(super) fn draw(model: &Model, area: Rect, buffer: &mut Buffer) -> Option<Pos
     }
     if let Some(message) = &model.message {
         let text = fitted(&one_line(message), width);
-        let style = Style::new().add_modifier(Modifier::BOLD);
-        put(buffer, area.x, area.y, area.width, &text, style);
+        put(buffer, area.x, area.y, area.width, &text, BOLD);
         return None;
     }
     let (left, style) = position_text(model);
@@ -64,7 +63,6 @@ fn draw_prompt(
     area: Rect,
     buffer: &mut Buffer,
 ) -> Option<Position> {
-    let bold = Style::new().add_modifier(Modifier::BOLD);
     let mark = match (&model.answered, prompt.kind) {
         (Some(Answered { row, .. }), PromptKind::Answer) => {
             let pane = row
@@ -76,15 +74,13 @@ fn draw_prompt(
             let text = format!("to {} {pane}, typed{keys}: ", row.name);
             // A narrow screen has room only for the pane.
             let short = format!("{pane}{keys}: ");
-            one_line_kept(if text.width() * 2 > usize::from(area.width) {
-                &short
-            } else {
-                &text
-            })
+            let is_narrow = text.width() * 2 > usize::from(area.width);
+            // `one_line` trims the blank at the end.
+            one_line(if is_narrow { &short } else { &text }) + " "
         }
         (_, kind) => kind.mark().to_owned(),
     };
-    let used = put(buffer, area.x, area.y, area.width, &mark, bold);
+    let used = put(buffer, area.x, area.y, area.width, &mark, BOLD);
     let room = area.width.saturating_sub(used).saturating_sub(1);
     let (shown, cursor) = prompt.shown(usize::from(room));
     put(
@@ -97,9 +93,8 @@ fn draw_prompt(
     );
     if prompt.kind == PromptKind::Command && prompt.text().is_empty() {
         let names = commands::NAMES.map(str::trim_end).join(" ");
-        let dim = Style::new().add_modifier(Modifier::DIM);
         let names = fitted(&names, usize::from(room));
-        put(buffer, area.x + used + 1, area.y, room, &names, dim);
+        put(buffer, area.x + used + 1, area.y, room, &names, DIM);
     }
     draw_above(model, area, buffer);
     let cursor = u16::try_from(cursor).unwrap_or(0);
@@ -109,24 +104,18 @@ fn draw_prompt(
 
 /// Draws the lines above the input: the question that it answers, and above it a message.
 fn draw_above(model: &Model, area: Rect, buffer: &mut Buffer) {
-    let bold = Style::new().add_modifier(Modifier::BOLD);
     let width = usize::from(area.width);
     let question = model.question_in_prompt();
     let question = question.iter().map(|row| fitted(row, width));
-    let question = question.map(|row| (row, bold.add_modifier(Modifier::REVERSED)));
+    let question = question.map(|row| (row, BOLD.add_modifier(Modifier::REVERSED)));
     let message = model.message.as_deref();
-    let message = message.map(|text| (fitted(&one_line(text), width), bold));
+    let message = message.map(|text| (fitted(&one_line(text), width), BOLD));
     let rows: Vec<_> = message.into_iter().chain(question).collect();
     for (above, (row, style)) in (1..).zip(rows.iter().rev()) {
         if let Some(y) = area.y.checked_sub(above) {
             put(buffer, area.x, y, area.width, row, *style);
         }
     }
-}
-
-/// Like `one_line`, but keeps the blank at the end.
-fn one_line_kept(text: &str) -> String {
-    one_line(text) + " "
 }
 
 /// Returns the position of the view in the log.
@@ -175,12 +164,9 @@ fn hints(model: &Model) -> Vec<&'static str> {
         true => &["] next", "/ search", "? help"],
         false => &["/ search", "f filter", "t timeline", "? help"],
     };
-    let answer = is_waiting.then_some("r answer");
+    let answer = (is_waiting && model.settings.allows_input).then_some("r answer");
     let mut hints: Vec<&str> = answer.into_iter().chain(enter).collect();
     hints.extend(keys);
-    if !model.settings.allows_input {
-        hints.retain(|hint| *hint != "r answer");
-    }
     hints
 }
 

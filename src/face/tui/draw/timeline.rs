@@ -4,7 +4,7 @@ use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::style::{Color, Modifier, Style};
 
-use super::cells::{fitted, put, put_title, restyle};
+use super::cells::{DIM, REVERSED, fitted, put, put_title, restyle};
 use crate::face::row_names;
 use crate::face::tui::layout::Focus;
 use crate::face::tui::model::Model;
@@ -48,7 +48,7 @@ pub(super) fn draw(model: &Model, area: Rect, buffer: &mut Buffer) {
     for (y, (index, (row, name))) in (area.y + 2..).zip(named.skip(first).take(rows)) {
         let name = fitted(&name, usize::from(names));
         let style = match selected == Some(index) {
-            true => Style::new().add_modifier(Modifier::REVERSED),
+            true => REVERSED,
             false => Style::new(),
         };
         put(buffer, area.x, y, names, &name, style);
@@ -66,12 +66,7 @@ pub(super) fn draw(model: &Model, area: Rect, buffer: &mut Buffer) {
         let column = into.saturating_mul(i64::from(columns) - 1) / span;
         let x = bands.saturating_add(u16::try_from(column).unwrap_or(0));
         for y in area.y + 1..area.bottom() {
-            restyle(
-                buffer,
-                (x, y),
-                1,
-                Style::new().add_modifier(Modifier::REVERSED),
-            );
+            restyle(buffer, (x, y), 1, REVERSED);
         }
     }
 }
@@ -96,7 +91,6 @@ fn draw_scale(
 ) {
     let mut local = model.settings.local.clone();
     let has_days = end - start >= 24 * 3_600_000_000;
-    let dim = Style::new().add_modifier(Modifier::DIM);
     let mut column = 0;
     while column < columns {
         let micros = (end - start) / i64::from(columns.max(1)) * i64::from(column);
@@ -112,7 +106,7 @@ fn draw_scale(
         if column + width > columns {
             break;
         }
-        put(buffer, x + column, y, width, text, dim);
+        put(buffer, x + column, y, width, text, DIM);
         column += (width + 2).max(columns / 6);
     }
 }

@@ -6,7 +6,7 @@ use ratatui::style::{Modifier, Style};
 use unicode_width::UnicodeWidthStr;
 
 use super::board;
-use super::cells::{fitted, put, put_line, put_title, restyle};
+use super::cells::{DIM, REVERSED, fitted, put, put_line, put_title, restyle};
 use crate::board::{Attention, Row};
 use crate::face::sanitize::one_line;
 use crate::face::tui::layout::Focus;
@@ -20,7 +20,6 @@ pub(super) fn draw(model: &Model, area: Rect, buffer: &mut Buffer) {
         return;
     };
     let (top, columns) = (area.y + 1, usize::from(area.width).max(1));
-    let dim = Style::new().add_modifier(Modifier::DIM);
     let mut y = 0;
     if let Some(since) = model.observed_since() {
         let mut local = model.settings.local.clone();
@@ -29,7 +28,7 @@ pub(super) fn draw(model: &Model, area: Rect, buffer: &mut Buffer) {
         let is_today = now.get(..10) == since.get(..10);
         let since = since.get(11..19).filter(|_| is_today).unwrap_or(since);
         let text = format!("observed since {since}; earlier output was not recorded");
-        put(buffer, area.x, top, area.width, &text, dim);
+        put(buffer, area.x, top, area.width, &text, DIM);
         y += 1;
     }
     let mut index = model.top;
@@ -37,7 +36,6 @@ pub(super) fn draw(model: &Model, area: Rect, buffer: &mut Buffer) {
     while y < bottom
         && let Some(line) = model.lines().get(index)
     {
-        let line_style = Style::new().add_modifier(Modifier::REVERSED);
         let text = marked(model, &line.text);
         let height = model.height_of(index);
         for part in 0..height {
@@ -51,7 +49,7 @@ pub(super) fn draw(model: &Model, area: Rect, buffer: &mut Buffer) {
             };
             put_line(buffer, (area.x, top + y), area.width, &text, from);
             if is_reading && index == model.current() {
-                restyle(buffer, (area.x, top + y), area.width, line_style);
+                restyle(buffer, (area.x, top + y), area.width, REVERSED);
             }
             y += 1;
         }
@@ -69,7 +67,7 @@ pub(super) fn draw(model: &Model, area: Rect, buffer: &mut Buffer) {
     }
     let is_empty = model.lines().len() == 0 && model.window.open_line().is_none();
     if is_empty && y < bottom {
-        put(buffer, area.x, top + y, area.width, empty_text(model), dim);
+        put(buffer, area.x, top + y, area.width, empty_text(model), DIM);
         y += 1;
     }
     if index >= model.lines().len() {

@@ -26,7 +26,7 @@ fn joined(text: &str) -> String {
 }
 
 #[test]
-fn the_whole_question_is_shown_where_it_is_answered() {
+fn the_complete_question_is_shown_above_the_answer() {
     for asks in [true, false] {
         let mut model = asked((80, 24), asks);
         press(&mut model, "\n");
@@ -72,7 +72,7 @@ fn a_narrow_board_gives_the_question_more_room_than_the_name() {
 }
 
 #[test]
-fn an_empty_answer_is_sent_only_when_it_is_meant() {
+fn an_empty_answer_needs_a_second_enter() {
     let answer = |effects: &[Effect]| {
         effects.iter().find_map(|effect| match effect {
             Effect::Answer {
@@ -107,7 +107,7 @@ fn an_empty_answer_is_sent_only_when_it_is_meant() {
 }
 
 #[test]
-fn a_is_an_answer_where_one_is_waited_for() {
+fn the_key_a_answers_a_waiting_row() {
     let mut model = model((80, 24));
     press(&mut model, "a");
     assert!(shown(&model).contains("to agent-7 %7, typed"));
@@ -116,7 +116,7 @@ fn a_is_an_answer_where_one_is_waited_for() {
 }
 
 #[test]
-fn enter_on_what_has_ended_opens_its_output() {
+fn enter_on_an_ended_row_opens_its_output() {
     let mut model = model((200, 50));
     press(&mut model, "jjs\u{1b}");
     assert_eq!(model.focus, Focus::Board);

@@ -23,7 +23,7 @@ fn with_history(size: (u16, u16)) -> Model {
 }
 
 #[test]
-fn runs_that_have_left_the_board_are_a_group_below_it() {
+fn older_runs_are_a_group_below_the_board() {
     let mut model = with_history((80, 24));
     let screen = shown(&model);
     let lines: Vec<&str> = screen.lines().collect();
@@ -100,5 +100,5 @@ fn a_row_or_run_is_opened_by_its_name() {
     }
     let mut model = with_history((80, 24));
     press(&mut model, ":open nothing\n");
-    assert!(shown(&model).contains("open nothing: no row and no older run is called so"));
+    assert!(shown(&model).contains("open nothing: no row or older run has this name"));
 }

@@ -7,7 +7,7 @@ use crate::event::PaneId;
 use crate::face::tui::layout::Focus;
 
 #[test]
-fn the_board_is_not_scrolled_when_it_was_hidden() {
+fn a_hidden_board_is_not_scrolled() {
     let mut model = model((80, 24));
     let before = shown(&model);
     press(&mut model, "↓↓\n\u{1b}");
@@ -102,7 +102,7 @@ fn a_time_before_the_first_event_shows_nothing() {
 }
 
 #[test]
-fn escape_gives_the_keys_back_to_where_they_were() {
+fn escape_restores_the_focus() {
     let mut model = model((200, 50));
     for keys in ["/", "/line 5\n", "/nowhere\n", "t/"] {
         press(&mut model, "t");
@@ -123,7 +123,7 @@ fn escape_gives_the_keys_back_to_where_they_were() {
 }
 
 #[test]
-fn the_part_that_has_the_keys_is_marked_without_attributes() {
+fn the_focused_part_is_marked_without_attributes() {
     let mut model = model((120, 30));
     let title = |model: &Model| shown(model).lines().next().unwrap_or_default().to_owned();
     let board = title(&model);
@@ -222,7 +222,7 @@ fn a_search_without_a_match_names_the_searched_view() {
 }
 
 #[test]
-fn a_match_has_lines_around_it_and_is_marked_in_the_line_of_the_reader() {
+fn a_match_is_marked_and_has_context() {
     let mut model = model((80, 24));
     press(&mut model, "\n/line 2\\d\nNNNN");
     let drawn = draw(
@@ -246,7 +246,7 @@ fn a_match_has_lines_around_it_and_is_marked_in_the_line_of_the_reader() {
 }
 
 #[test]
-fn an_output_begins_with_the_time_since_which_it_is_observed() {
+fn output_begins_with_the_start_of_observation() {
     let pane = PaneId::from("%7");
     let started = |panes: Vec<PaneId>| {
         let started = TdEvent::SessionStarted {
