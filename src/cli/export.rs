@@ -135,7 +135,7 @@ impl Renderer {
                 transcript.finish(text);
                 let note = "changes of earlier lines were too many to keep: \
                             the text has these lines as first printed";
-                (transcript.unkept(), note)
+                (transcript.dropped_revisions(), note)
             }
             Self::Cast(cast) => {
                 cast.finish(text);

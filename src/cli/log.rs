@@ -182,7 +182,7 @@ impl Shown {
     pub fn open(&mut self) -> Page {
         let view = self.view.take().unwrap_or(Renderer::Json);
         let out = LastLines::new(std::io::stdout().lock(), self.last_lines);
-        EventWriter::through(out, view, self.last_lines.is_none(), self.clock.clone())
+        EventWriter::with_output(out, view, self.last_lines.is_none(), self.clock.clone())
     }
 }
 

@@ -128,7 +128,7 @@ fn show(
         allows_input,
         theme: Theme::from_env(options.coloured, variable),
         own: super::which_server::own_place(),
-        longest,
+        max_duration: longest,
         clock: Clock::system(),
     };
     Ok(crate::face::tui::run(tui, signals.first())?)

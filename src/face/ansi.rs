@@ -1,8 +1,8 @@
-//! Text with escape sequences: the colours of programs are kept, all other sequences are removed (pure).
+//! Filters escape sequences in the output of programs: keeps colours, removes everything else (pure).
 //!
-//! Of escape sequences only SGR (`ESC [ 1 ; 31 m`: colours, bold and the like) passes, and only where
-//! colours are wanted. A colour that a line ends with is in force on the next line of its stream, as
-//! on a terminal; it never reaches what others print.
+//! Only SGR sequences (`ESC [ 1 ; 31 m`: colours, bold and the like) pass, and only if colours are enabled.
+//! As on a terminal, a colour that is active at the end of a line stays active on the next line of its
+//! stream; it never affects other streams.
 
 mod lexer;
 mod sgr;
@@ -10,7 +10,7 @@ mod sgr;
 mod measure;
 mod painter;
 
-pub(super) use measure::{columns_of, cut_painted, end_of_painted, wrap_painted};
+pub(super) use measure::{cut_painted, end_of_painted, rows_of, wrap_painted};
 pub(super) use painter::Painter;
 pub(super) use sgr::RESET;
 

@@ -1,12 +1,12 @@
-//! A run as a recording in the format asciicast v3 (pure).
+//! Exports a run as an asciicast v3 recording (pure).
 //!
 //! ```text
 //! pane_terminal (one pane: primary_screen, alternate_screen) ┐
 //! merged_terminal (everything, with labels)                  ┴─> crate::recording (header, times, JSON)
 //! ```
 //!
-//! Every control sequence in the recording is written here: text passes through `clean`. Memory is
-//! bounded by what a screen shows and a little more, however long the run is.
+//! This module writes every control sequence in the recording; all text passes through `sanitize`. Memory is
+//! bounded by the rows of a screen and a fixed number of rows above it, regardless of the length of the run.
 
 mod terminal;
 mod wrapping;
@@ -20,24 +20,24 @@ mod merged_terminal;
 
 use std::time::Duration;
 
-use super::clean::{cut, one_line};
 use super::describe::describe;
+use super::sanitize::{cut, one_line};
 use crate::event::{Envelope, EventKind, PaneId, TdEvent};
 use crate::recording::{Encoder, EventCode};
 use merged_terminal::MergedTerminal;
 use pane_terminal::PaneTerminal;
 use terminal::ExportTerminal;
 
-/// Players show markers in a list or on the time line.
+/// The longest marker, in columns: players show markers in a list or on a timeline.
 const MARKER_COLUMNS_MAX: usize = 80;
 
 /// Options of the export.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct AsciicastOptions {
-    /// Exports this pane in its own size. Defaults to all text of the run as the console shows it; for
-    /// a run of one pane, see [`Survey::sole_pane`](super::Survey::sole_pane).
+    /// The pane to export, at its own size. Defaults to all text of the run as the console shows it; for a
+    /// run with one pane, see [`Survey::sole_pane`](super::Survey::sole_pane).
     pub pane: Option<PaneId>,
-    /// The longest pause.
+    /// The longest pause; longer ones are shortened. Defaults to no limit.
     pub idle_limit: Option<Duration>,
     pub title: Option<String>,
 }
@@ -61,10 +61,11 @@ impl AsciicastExport {
         }
     }
 
-    /// Adds what the next envelope of the log changes on the terminal, as whole lines of the format.
+    /// Appends the changes that the next envelope of the log makes on the terminal, as complete lines of the
+    /// format.
     pub fn push(&mut self, envelope: &Envelope, out: &mut String) {
         let event = &envelope.event;
-        // The header of a log file is no event of the run.
+        // The header of a log file is not an event of the run.
         if event.kind() == EventKind::LogOpened {
             return;
         }
@@ -80,7 +81,7 @@ impl AsciicastExport {
         }
     }
 
-    /// Adds the end of the recording.
+    /// Appends the end of the recording.
     pub fn finish(&mut self, out: &mut String) {
         self.encoder.write_header(self.terminal.size(), out);
         self.terminal.finish(&mut self.encoder, out);
@@ -88,24 +89,24 @@ impl AsciicastExport {
             self.encoder
                 .event(EventCode::Exit, &status.to_string(), out);
         } else if self.encoder.has_unwritten_time() {
-            // The recording lasts as long as the run, although nothing more was printed.
+            // An empty event extends the recording to the end of the run.
             self.encoder.event(EventCode::Output, "", out);
         }
     }
 
-    /// The number of changes to lines that had left the screen: a recording cannot show these.
+    /// Returns the number of changes to lines that had scrolled off, which a recording cannot show.
     pub fn unreached(&self) -> u64 {
         self.terminal.unreached()
     }
 }
 
-/// The marker of an event; `None` for text, and for a resize, which is an event of the format.
+/// Returns the marker of an event; `None` for text, and for resizes, which are events of the format.
 fn marker(event: &TdEvent) -> Option<String> {
     let text = match event {
         TdEvent::OutputUpdate { .. } | TdEvent::PaneResized { .. } => return None,
         TdEvent::ScreenSnapshot { .. } => "screen snapshot".to_owned(),
         _ => describe(event, false)
-            .filter(|it| !it.is_possible_gap())?
+            .filter(|description| !description.is_possible_gap())?
             .plain(),
     };
     Some(cut(&one_line(&text), MARKER_COLUMNS_MAX).to_owned())

@@ -1,31 +1,31 @@
-//! The board as a table for a terminal: one line for each row, who needs the user first (pure).
+//! Renders the board as a table for a terminal: one line per row, rows that need the user first (pure).
 
 use std::collections::BTreeSet;
 
 use anstyle::{AnsiColor, Style};
-use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
+use unicode_width::UnicodeWidthStr;
 
-use super::clean::one_line;
+use super::sanitize::{one_line, with_ellipsis};
 use crate::board::{Attention, Row};
 use crate::timestamp::Timestamp;
 
-/// The widest column of names, of programs.
+/// The widest columns of names and of agents.
 const NAME_WIDTH_MAX: usize = 24;
 const AGENT_WIDTH_MAX: usize = 12;
 
-/// The form of the table.
+/// The size and appearance of the table.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct BoardTable {
     /// The columns of the terminal.
     pub width: usize,
-    /// The lines of the terminal, where the table is to fit: rows that do not are counted.
+    /// The lines of the terminal, if the table must fit: the table counts the rows that it omits.
     pub height: Option<usize>,
     pub is_coloured: bool,
     pub now: Timestamp,
 }
 
 impl BoardTable {
-    /// Returns the lines of the table: a head, the rows, and a line with the counts.
+    /// Returns the table: a header, the rows, and a line with the counts.
     pub fn render(&self, rows: &[Row]) -> String {
         if rows.is_empty() {
             return "nothing is observed\n".to_owned();
@@ -49,13 +49,13 @@ impl BoardTable {
             text.push_str(&format!("… {} more\n", rows.len() - room));
         }
         let counts = counts(rows);
-        text.push_str(&cut(counts.trim_end(), self.width));
+        text.push_str(&with_ellipsis(counts.trim_end(), self.width));
         text.push('\n');
         text
     }
 
-    /// Returns the number of rows to show of `count`: beside the head, the counts, the line on which the
-    /// cursor is, and one line for those that are left out.
+    /// Returns how many of `count` rows are shown. The header, the counts, the cursor and the number of
+    /// omitted rows each take one more line.
     fn rows_max(&self, count: usize) -> usize {
         match self.height {
             Some(height) if count + 3 > height => height.saturating_sub(4),
@@ -78,15 +78,15 @@ impl BoardTable {
         let mut line = String::new();
         let mut used = 0;
         for (cell, width) in cells.iter().zip(widths) {
-            let cell = cut(cell, *width);
+            let cell = with_ellipsis(cell, *width);
             let blanks = width.saturating_sub(cell.width()) + 2;
             line.push_str(&cell);
             line.push_str(&" ".repeat(blanks));
             used += width + 2;
         }
-        line.push_str(&cut(&cells[4], self.width.saturating_sub(used)));
+        line.push_str(&with_ellipsis(&cells[4], self.width.saturating_sub(used)));
         // A narrow terminal shows the beginning of each line.
-        let line = cut(line.trim_end(), self.width);
+        let line = with_ellipsis(line.trim_end(), self.width);
         match self.is_coloured {
             true => format!("{style}{line}{style:#}\n"),
             false => line + "\n",
@@ -94,7 +94,7 @@ impl BoardTable {
     }
 }
 
-/// Returns the names of rows: with the pane, and with its tmux server where there are several.
+/// Returns the names of rows with their pane, and with their tmux server if there are several.
 pub(super) fn row_names(rows: &[Row]) -> Vec<String> {
     let named = rows.iter().zip(server_names(rows));
     let names = named.map(|(row, server)| match (&row.pane, server) {
@@ -113,8 +113,8 @@ pub(super) fn state_in_words(row: &Row) -> String {
     }
 }
 
-/// Returns the name of each row's tmux server where the rows are of more than one: the name of its socket,
-/// as `-L` takes it, or the path where several have that name.
+/// Returns the name of each row's tmux server if the rows belong to more than one server: the name of its
+/// socket, as for `-L`, or the path of the socket if several have the same name.
 pub(crate) fn server_names(rows: &[Row]) -> Vec<Option<String>> {
     let sockets: BTreeSet<&str> = rows
         .iter()
@@ -122,7 +122,7 @@ pub(crate) fn server_names(rows: &[Row]) -> Vec<Option<String>> {
         .collect();
     let short = |socket: &str| socket.rsplit('/').next().unwrap_or(socket).to_owned();
     let name = |socket: &str| {
-        let mut same = sockets.iter().filter(|of| short(of) == short(socket));
+        let mut same = sockets.iter().filter(|other| short(other) == short(socket));
         match same.nth(1) {
             Some(_) => socket.to_owned(),
             None => short(socket),
@@ -145,7 +145,7 @@ fn style(attention: Attention) -> Style {
 }
 
 fn counts(rows: &[Row]) -> String {
-    let count = |of| rows.iter().filter(|row| row.attention() == of).count();
+    let count = |group| rows.iter().filter(|row| row.attention() == group).count();
     let need = match count(Attention::NeedsYou) {
         1 => "1 needs you".to_owned(),
         count => format!("{count} need you"),
@@ -160,38 +160,13 @@ fn counts(rows: &[Row]) -> String {
 
 /// Returns the time since a point, in its largest unit.
 pub(super) fn age_of(since: Timestamp, now: Timestamp) -> String {
-    age(now.micros().saturating_sub(since.micros()) / 1_000_000)
-}
-
-/// Returns a time in its largest unit.
-fn age(seconds: i64) -> String {
-    match seconds {
+    match now.micros().saturating_sub(since.micros()) / 1_000_000 {
         ..0 => "0s".to_owned(),
-        0..60 => format!("{seconds}s"),
-        60..3600 => format!("{}m", seconds / 60),
-        3600..86_400 => format!("{}h", seconds / 3600),
-        _ => format!("{}d", seconds / 86_400),
+        seconds @ 0..60 => format!("{seconds}s"),
+        seconds @ 60..3600 => format!("{}m", seconds / 60),
+        seconds @ 3600..86_400 => format!("{}h", seconds / 3600),
+        seconds => format!("{}d", seconds / 86_400),
     }
-}
-
-/// Cuts a text to a width; a text that is cut ends in an ellipsis.
-fn cut(text: &str, width: usize) -> String {
-    if text.width() <= width {
-        return text.to_owned();
-    }
-    let mut cut = String::new();
-    let mut used = 1;
-    for c in text.chars() {
-        used += c.width().unwrap_or(0);
-        if used > width {
-            break;
-        }
-        cut.push(c);
-    }
-    if width > 0 {
-        cut.push('…');
-    }
-    cut
 }
 
 #[cfg(test)]
@@ -201,7 +176,7 @@ mod tests {
     use crate::event::{Envelope, TdEvent};
 
     #[test]
-    fn a_table_that_is_to_fit_shows_the_first_rows() {
+    fn a_table_of_limited_height_shows_the_first_rows() {
         let mut board = Board::default();
         for number in 0..30 {
             let event = TdEvent::PaneOpened {

@@ -1,11 +1,12 @@
-//! The console renders events as lines for people: a session's label in its colour, then what happened (pure).
+//! Renders events as lines for people: a session's label in its colour, then the text or a description
+//! (pure).
 //!
-//! Each settled line is one row. A line that changes after it was printed is rewritten in place on a
-//! terminal; when it has left the screen, it is printed again, marked `~`, once it stays unchanged.
-//! Lines that are open or change are live rows at the foot of a terminal, below the alerts. On a pipe,
-//! an open line is printed when its pane, session or execution ends, and lines that may be rewritten are
-//! held until they stay unchanged. Rows that an agent draws around its text are left out where its
-//! screen can be read.
+//! Each settled line is one row. On a terminal, a line that changes after it was printed is rewritten in
+//! place; if it has left the screen, it is printed again, marked `~`, once it stays unchanged. Open and
+//! changing lines are live rows at the foot of the terminal, below the alerts. On a pipe, an open line is
+//! printed when its pane, session or execution ends, and lines that may be rewritten are held until they stay
+//! unchanged. If the state rules recognize an agent's screen, the rows that it draws around its text are
+//! omitted.
 
 mod options;
 
@@ -48,7 +49,7 @@ pub(crate) struct Console {
     alerts: Alerts,
     printed: PrintedRows,
     policy: PanePolicy,
-    /// Rows of snapshots are shown.
+    /// True if the rows of screen snapshots are shown.
     shows_snapshots: bool,
     /// The execution and the name of the last agent whose error was shown.
     failed: Option<Box<(String, String)>>,
@@ -64,20 +65,20 @@ impl Console {
         }
     }
 
-    /// Leaves out the decoration of agents' screens that these rules know.
+    /// Omits the decoration of agents' screens that these rules recognize.
     pub fn without_decoration(mut self, rules: StateRules) -> Self {
         self.policy.rules = (!self.rows.options.verbose).then_some(rules);
         self
     }
 
-    /// Holds lines that may be rewritten, unless there is a terminal. The caller uses
-    /// [`Console::deadline`] and [`Console::release_due`].
+    /// Holds lines that may be rewritten, unless the output is a terminal. The caller must honour
+    /// [`Console::deadline`] and call [`Console::release_due`].
     pub fn holding(mut self) -> Self {
         self.policy.holds = self.rows.columns.is_none();
         self
     }
 
-    /// Shows the rows of snapshots of screens.
+    /// Shows the rows of screen snapshots.
     pub fn with_snapshots(mut self) -> Self {
         self.shows_snapshots = true;
         self
@@ -96,12 +97,12 @@ impl Console {
         self.printed.rewrite()
     }
 
-    /// Notes that everything is written, with `live_rows` at the foot.
-    pub fn is_written(&mut self, live_rows: usize) {
-        self.printed.set_written(live_rows);
+    /// Records that all rows are written, with `live_rows` at the foot.
+    pub fn mark_written(&mut self, live_rows: usize) {
+        self.printed.mark_written(live_rows);
     }
 
-    /// Adds a row that reports how many events are not shown.
+    /// Appends a row that reports the number of missed events.
     pub fn lagged(&mut self, missed: u64, out: &mut String) {
         let start = out.len();
         // Text after the gap does not continue these lines.
@@ -116,7 +117,7 @@ impl Console {
         self.printed.record(out, start);
     }
 
-    /// Adds the lines that never ended, and those that never settled.
+    /// Appends the lines that are still open, and those that have not settled.
     pub fn finish(&mut self, out: &mut String) {
         let start = out.len();
         self.end_lines(out);
@@ -126,7 +127,7 @@ impl Console {
         self.printed.record(out, start);
     }
 
-    /// The live rows for a terminal of this size, without line ends.
+    /// Returns the live rows for a terminal of this size, without line ends.
     pub fn live(&self, (columns, rows): (usize, usize), at: i64) -> Vec<String> {
         let mut live = Vec::new();
         let execution = self.live_execution(columns);
@@ -146,17 +147,17 @@ impl Console {
     fn live_execution(&self, columns: usize) -> Option<String> {
         let live = self.executions.live()?;
         let label = self.labels.label(&live.execution_id, None);
-        let columns = columns.checked_sub(self.rows.before_columns(&label))?;
+        let columns = columns.checked_sub(self.rows.prefix_columns(&label))?;
         let text = live_text(live, self.rows.options.coloured, columns)?;
-        Some(self.rows.before(&label) + &text)
+        Some(self.rows.prefix(&label) + &text)
     }
 
-    /// The next time when rows are added or removed without a new event.
+    /// Returns the next time, in microseconds, at which rows change without a new event.
     pub fn deadline(&self, at: i64) -> Option<i64> {
         earliest(self.deadline, self.alerts.deadline(at))
     }
 
-    /// Adds the held lines that are due.
+    /// Appends the held lines that are due.
     pub fn release_due(&mut self, at: i64, out: &mut String) {
         if self.deadline.is_none_or(|deadline| deadline > at) {
             return;
@@ -168,7 +169,7 @@ impl Console {
         });
     }
 
-    /// Writes what the displays of all panes emit during `act`.
+    /// Calls `act` with the display of each pane, and writes its output.
     fn with_panes(
         &mut self,
         out: &mut String,
@@ -187,7 +188,7 @@ impl Console {
         self.printed.record(out, start);
     }
 
-    /// Notes the sessions and panes of an event that is not shown.
+    /// Records the sessions and panes of an event that is not shown.
     pub fn note_context(&mut self, event: &TdEvent) {
         self.labels.note(event);
         let id = event.execution_id();
@@ -205,7 +206,7 @@ impl Console {
         }
     }
 
-    /// Adds the lines of an event.
+    /// Appends the lines of an event.
     pub fn event(&mut self, envelope: &Envelope, out: &mut String) {
         self.rows.set_time(envelope.ts);
         self.release_due(envelope.ts.micros(), out);

@@ -1,11 +1,12 @@
-//! The conversation of an agent in a pane as prose: prompts, answers, tools with their results (pure).
+//! Renders the conversation of an agent in a pane as prose: prompts, answers, tools with their results
+//! (pure).
 
 use super::describe::{beginning, tool_result};
 use super::tone::Tone;
 use crate::agent::tool_question;
 use crate::event::TdEvent;
 
-/// Characters of a tool's result that are shown; the agent's transcript has the whole.
+/// The maximum number of characters to show of a tool's result; the agent's transcript has all of it.
 const RESULT_CHARS_MAX: usize = 120;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -14,7 +15,7 @@ pub(super) struct ConversationLine {
     pub text: String,
 }
 
-/// The lines of an event of a pane's agent; `None` for other events, and for an agent without a pane.
+/// Returns the lines of an event of a pane's agent; `None` for other events, and for an agent without a pane.
 pub(super) fn conversation_lines(
     event: &TdEvent,
     is_verbose: bool,
@@ -38,9 +39,10 @@ pub(super) fn conversation_lines(
             tool_args_summary,
             ..
         } => {
-            let what = tool_question(tool_name, tool_args_summary).filter(|what| what != tool_name);
-            let what = what.map_or(String::new(), |what| format!(": {what}"));
-            vec![line(Tone::Dim, format!("* {tool_name}{what}"))]
+            let question = tool_question(tool_name, tool_args_summary);
+            let question = question.filter(|question| question != tool_name);
+            let question = question.map_or(String::new(), |question| format!(": {question}"));
+            vec![line(Tone::Dim, format!("* {tool_name}{question}"))]
         }
         TdEvent::ToolCallCompleted {
             tool_name,
@@ -50,7 +52,7 @@ pub(super) fn conversation_lines(
             ..
         } => {
             let (tone, text) = tool_result(tool_name, *success, *duration_ms);
-            // A tool call that was read off a screen has no duration.
+            // A tool call that was read from the screen has no duration.
             let text = text.trim_end_matches(" after 0.00 s");
             let result = match first_line(result_summary) {
                 result if result.is_empty() => result,
@@ -73,8 +75,8 @@ pub(super) fn conversation_lines(
     })
 }
 
-/// Text that agents write around the output of a command.
-const AROUND_OUTPUT: &[&str] = &[
+/// The beginnings of lines that agents add to the output of a command.
+const OUTPUT_WRAPPERS: &[&str] = &[
     "Chunk ID: ",
     "Wall time: ",
     "Process exited with code ",
@@ -91,10 +93,14 @@ const AROUND_OUTPUT: &[&str] = &[
     "</untrusted_context>",
 ];
 
-/// The first line of a result that is neither empty nor written by the agent around it, cut.
+/// Returns the first line of a result that is neither empty nor added by the agent, cut to a length.
 fn first_line(text: &str) -> String {
-    let is_around = |line: &&str| AROUND_OUTPUT.iter().any(|around| line.starts_with(around));
-    let lines = text.lines().map(str::trim).filter(|line| !is_around(line));
+    let is_wrapper = |line: &&str| {
+        OUTPUT_WRAPPERS
+            .iter()
+            .any(|wrapper| line.starts_with(wrapper))
+    };
+    let lines = text.lines().map(str::trim).filter(|line| !is_wrapper(line));
     // Output begins after its label, on the same line or on the next.
     let mut lines = lines.map(|line| line.strip_prefix("Output:").unwrap_or(line).trim());
     let line = lines.find(|line| !line.is_empty() && *line != "(empty)");

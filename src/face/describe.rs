@@ -1,6 +1,6 @@
-//! Events in words: the one description that console, tree, recordings and text exports share (pure).
+//! Describes events in words for console, tree, recordings and text exports (pure).
 //!
-//! Text that programs print is not described; the faces show it as it is.
+//! The output of programs is not described; the faces show it unchanged.
 
 mod phrases;
 
@@ -17,7 +17,7 @@ pub(super) use phrases::{ExitOutcome, HUNG_UP, duration, lagged};
 
 use crate::event::TdEvent;
 
-/// Describes an event; `None` for text and for events that need no words. `is_verbose` adds the
+/// Describes an event; returns `None` for text, and for events without a description. `is_verbose` adds the
 /// evidence for an agent's state.
 pub(super) fn describe(event: &TdEvent, is_verbose: bool) -> Option<Description> {
     agents::describe(event, is_verbose)

@@ -11,7 +11,7 @@ use crate::bus::Delivery;
 use crate::clock::Clock;
 use crate::event::{Envelope, StreamEvent, TdEvent};
 
-/// Text that is collected before it is written although more is there: a few screens.
+/// The size of the output buffer: a few screens, so that a burst of events needs few writes.
 const BUFFER_BYTES: usize = 64 * 1024;
 
 /// The form in which events are written.
@@ -32,7 +32,7 @@ pub(crate) struct EventWriter<W: Write> {
     /// Reads the terminal's columns and rows; `None` without a terminal.
     size: Option<fn() -> (usize, usize)>,
     live: LiveRows,
-    /// The time of the last event, by its own clock and by ours.
+    /// The time of the last event, by the clock of the events and by ours.
     last: Option<(i64, Instant)>,
     /// Rendered text that is not written yet; reused.
     text: String,
@@ -42,26 +42,26 @@ pub(crate) struct EventWriter<W: Write> {
 impl EventWriter<StdoutLock<'static>> {
     /// Writes to standard output, which stays locked until the writer is dropped.
     pub fn stdout(renderer: Renderer, clock: Clock) -> Self {
-        Self::through(io::stdout().lock(), renderer, true, clock)
+        Self::with_output(io::stdout().lock(), renderer, true, clock)
     }
 }
 
 impl<W: Write> EventWriter<W> {
-    /// Writes to what passes on to standard output. `is_direct` states that nothing is held on the way, so
-    /// that rows of a terminal can be rewritten.
-    pub fn through(out: W, renderer: Renderer, is_direct: bool, clock: Clock) -> Self {
+    /// Writes to an output that leads to standard output. `is_direct` is true if it buffers nothing, so that
+    /// rows of a terminal can be rewritten.
+    pub fn with_output(out: W, renderer: Renderer, is_direct: bool, clock: Clock) -> Self {
         let is_terminal = is_direct && io::stdout().is_terminal() && !is_dumb();
         let size = is_terminal.then_some(terminal_size as fn() -> (usize, usize));
         Self::new(out, renderer, size, clock)
     }
 
-    /// Returns what is written to, after everything so far.
+    /// Returns the output, after writing everything so far.
     pub fn flushed(&mut self) -> io::Result<&mut W> {
         self.flush()?;
         Ok(self.out.get_mut())
     }
 
-    /// Writes a line that is no event.
+    /// Writes a line that is not an event.
     pub fn write_line(&mut self, line: &str) -> io::Result<()> {
         self.text.push_str(line);
         self.text.push('\n');
@@ -82,8 +82,8 @@ impl<W: Write> EventWriter<W> {
         writer
     }
 
-    /// Passes the terminal's size on and returns the columns and rows to use. The last column stays
-    /// free, because some terminals wrap as soon as it is written.
+    /// Passes the terminal's size to the console, and returns the columns and rows to use. The last column
+    /// stays free, because some terminals wrap as soon as it is written.
     fn fit(&mut self) -> Option<(usize, usize)> {
         let (columns, rows) = self.size?();
         let columns = columns.saturating_sub(1);
@@ -100,7 +100,7 @@ impl<W: Write> EventWriter<W> {
         }
     }
 
-    /// The time by the clock of the events, which may be of another day.
+    /// Returns the time, in microseconds, by the clock of the events, which may be of another day.
     fn now(&self) -> i64 {
         let Some((at, then)) = self.last else {
             return 0;
@@ -110,7 +110,7 @@ impl<W: Write> EventWriter<W> {
         at.saturating_add(since)
     }
 
-    /// The next time when [`EventWriter::flush`] has something to write without a new event.
+    /// Returns the next time at which [`EventWriter::flush`] has something to write without a new event.
     pub fn deadline(&self) -> Option<Instant> {
         let Renderer::Console(console) = &self.renderer else {
             return None;
@@ -138,7 +138,7 @@ impl<W: Write> EventWriter<W> {
         self.write()
     }
 
-    /// Begins a stream: in the wire format with the line that names its version.
+    /// Begins a stream. The wire format begins with a line that names its version.
     pub fn open_stream(&mut self) -> io::Result<()> {
         if self.is_json() {
             let event = StreamEvent::opened();
@@ -158,7 +158,7 @@ impl<W: Write> EventWriter<W> {
         self.write()
     }
 
-    /// Writes an event of the history; `line` is its line there, which JSON repeats unchanged.
+    /// Writes an event of the history; `line` is its line there, which JSON output repeats unchanged.
     pub fn write_record(&mut self, envelope: &Envelope, line: &[u8]) -> io::Result<()> {
         match (&self.renderer, std::str::from_utf8(line)) {
             (Renderer::Json, Ok(line)) => {
@@ -169,7 +169,7 @@ impl<W: Write> EventWriter<W> {
         }
     }
 
-    /// Notes the sessions and panes of an event that is not written.
+    /// Records the sessions and panes of an event that is not written.
     pub fn note_context(&mut self, event: &TdEvent) {
         if let Some(console) = self.console() {
             console.note_context(event);
@@ -185,13 +185,13 @@ impl<W: Write> EventWriter<W> {
         if self.text.is_empty() {
             return Ok(());
         }
-        // New text may scroll the rows that are to be rewritten off the screen.
+        // New text may scroll rows off the screen before they are rewritten.
         self.rewrite()?;
         self.hide_live()?;
         self.out.write_all(self.text.as_bytes())?;
         self.text.clear();
         if let Some(console) = self.console() {
-            console.is_written(0);
+            console.mark_written(0);
         }
         Ok(())
     }
@@ -218,7 +218,7 @@ impl<W: Write> EventWriter<W> {
         self.out.flush()
     }
 
-    /// Writes what is still held, and removes the live rows. No event follows.
+    /// Writes all held lines, and removes the live rows. No event may follow.
     pub fn finish(&mut self) -> io::Result<()> {
         match &mut self.renderer {
             Renderer::Json => {}
@@ -245,7 +245,7 @@ impl<W: Write> EventWriter<W> {
         }
         self.hide_live()?;
         if let Some(console) = self.console() {
-            console.is_written(live.len());
+            console.mark_written(live.len());
         }
         let drawn = self.live.draw(live, columns);
         self.out.write_all(drawn.as_bytes())
@@ -260,7 +260,7 @@ impl<W: Write> EventWriter<W> {
     }
 }
 
-/// Turns a broken pipe into success: the reader needs no more.
+/// Turns a broken pipe into success, because the reader needs no more output.
 pub(crate) fn unless_broken_pipe(written: io::Result<()>) -> io::Result<()> {
     match written {
         Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
@@ -268,7 +268,7 @@ pub(crate) fn unless_broken_pipe(written: io::Result<()>) -> io::Result<()> {
     }
 }
 
-/// The terminal's columns and rows, or 80 and 24 where the terminal does not report them.
+/// Returns the terminal's columns and rows, or 80 and 24 if the terminal does not report them.
 fn terminal_size() -> (usize, usize) {
     let size = rustix::termios::tcgetwinsize(io::stdout()).ok();
     let side = |cells: Option<u16>, default: usize| {
@@ -348,7 +348,7 @@ mod tests {
              \r\u{1b}[K\r\u{1b}[2A\u{1b}[2Kjob | a 2\n\u{1b}[1Bjob | ? \
              \r\u{1b}[Kjob | ? yes\n"
         );
-        // On a low terminal the row has scrolled out of reach: it is printed again at the end.
+        // On a low terminal the row has scrolled off, so it is printed again at the end.
         let console = Renderer::Console(Console::new(ConsoleOptions::default()));
         let shown = printed(console, Some(|| (80, 2)), emit);
         assert!(shown.ends_with("job ~ a 2\n"), "{shown:?}");

@@ -1,20 +1,20 @@
-//! The text that executions, checks and models print, for console and tree (pure).
+//! Renders the output of executions, checks and models for console and tree (pure).
 
 use super::ansi::{cut_painted, end_of_painted};
-use super::clean::{cut, push_clean};
 use super::describe::HUNG_UP;
+use super::sanitize::{cut, push_sanitized};
 use super::stream_lines::{LineEnd, OpenStream, Origin, StreamLine, StreamLines};
 use super::tone::{Tone, push_styled};
 use crate::event::{OutputStream, TdEvent};
 
-/// A stream may have any name; a longer one would leave no room for the text.
+/// The widest name of a stream: a longer name would leave no room for the text.
 const NAME_COLUMNS_MAX: usize = 20;
 
-/// Printed text.
+/// Output of an execution.
 #[derive(Debug)]
 pub(super) enum ExecutionText<'a> {
     Line(StreamLine<'a>),
-    /// Several lines of a stream that are shown unchanged.
+    /// Several lines of a stream that need no processing.
     PlainLines {
         stream: &'a str,
         lines: &'a str,
@@ -28,8 +28,8 @@ pub(super) struct ExecutionLines {
 }
 
 impl ExecutionLines {
-    /// Emits the text of an event, and the open lines that the event ends. Returns whether the event needs
-    /// no description.
+    /// Emits the text of an event, and the open lines that the event ends. Returns whether the event needs no
+    /// description.
     pub fn push(&mut self, event: &TdEvent, emit: &mut dyn FnMut(ExecutionText<'_>)) -> bool {
         let id = event.execution_id();
         let lines = &mut self.lines;
@@ -52,18 +52,18 @@ impl ExecutionLines {
         lines.push_event(event, &mut |line| emit(ExecutionText::Line(line))) || is_silent_job(event)
     }
 
-    /// Ends all open lines, because no more text comes or the next text does not continue them.
+    /// Ends all open lines, because no more text follows, or because the next text does not continue them.
     pub fn end_all(&mut self, emit: &mut dyn FnMut(StreamLine<'_>)) {
         self.lines.end(|_, _| true, emit);
     }
 
-    /// The open line that was written last.
+    /// Returns the open line that was written last.
     pub fn live(&self) -> Option<&OpenStream> {
         self.lines.live()
     }
 }
 
-/// Returns whether the event belongs to a job in a pane and is not reported. A shell's prompt shows the
+/// Returns whether the event belongs to a job in a pane and is not reported. The shell's prompt shows the
 /// job, so only failures are reported.
 fn is_silent_job(event: &TdEvent) -> bool {
     matches!(
@@ -78,19 +78,19 @@ fn is_silent_job(event: &TdEvent) -> bool {
 }
 
 impl ExecutionText<'_> {
-    /// Adds its rows, each after `before`. An empty line has no trailing blanks, and a line without
-    /// visible text that is optional has no row.
-    pub fn push(self, out: &mut String, before: &str, coloured: bool) {
+    /// Appends the rows, each after `prefix`. An empty line has no trailing blanks, and an optional line
+    /// without visible text has no row.
+    pub fn push(self, out: &mut String, prefix: &str, coloured: bool) {
         match self {
-            Self::Line(line) => push_row(out, before, line, coloured),
-            Self::PlainLines { stream, lines } => push_rows(out, before, stream, lines, coloured),
+            Self::Line(line) => push_row(out, prefix, line, coloured),
+            Self::PlainLines { stream, lines } => push_rows(out, prefix, stream, lines, coloured),
         }
     }
 }
 
-fn push_row(out: &mut String, before: &str, mut line: StreamLine<'_>, coloured: bool) {
+fn push_row(out: &mut String, prefix: &str, mut line: StreamLine<'_>, coloured: bool) {
     let start = out.len();
-    out.push_str(before);
+    out.push_str(prefix);
     push_stream_name(out, line.stream, coloured);
     let text = out.len();
     line.push(out, coloured);
@@ -106,8 +106,8 @@ fn push_row(out: &mut String, before: &str, mut line: StreamLine<'_>, coloured: 
     out.push('\n');
 }
 
-fn push_rows(out: &mut String, before: &str, stream: &str, lines: &str, coloured: bool) {
-    let mut begin = before.to_owned();
+fn push_rows(out: &mut String, prefix: &str, stream: &str, lines: &str, coloured: bool) {
+    let mut begin = prefix.to_owned();
     push_stream_name(&mut begin, stream, coloured);
     if begin.is_empty() {
         return out.push_str(lines);
@@ -121,8 +121,8 @@ fn push_rows(out: &mut String, before: &str, stream: &str, lines: &str, coloured
     }
 }
 
-/// The text of a live line with the name of its stream, cut to `columns`; `None` without visible text. A
-/// model's answer grows at its end, so its end is shown.
+/// Returns the text of a live line with the name of its stream, cut to `columns`; `None` without visible
+/// text. A model's answer grows at its end, so its end is shown.
 pub(super) fn live_text(live: &OpenStream, coloured: bool, columns: usize) -> Option<String> {
     let (mut name, mut text) = (String::new(), String::new());
     live.push_open(&mut text, coloured);
@@ -138,13 +138,13 @@ pub(super) fn live_text(live: &OpenStream, coloured: bool, columns: usize) -> Op
     Some(shown.into_owned())
 }
 
-/// Adds the name of a stream other than standard output.
+/// Appends the name of a stream other than standard output.
 fn push_stream_name(out: &mut String, stream: &str, coloured: bool) {
     if stream == OutputStream::Stdout.as_str() {
         return;
     }
     let mut name = String::from("[");
-    push_clean(&mut name, stream);
+    push_sanitized(&mut name, stream);
     let mut name = cut(&name, NAME_COLUMNS_MAX).to_owned();
     name.push(']');
     push_styled(out, coloured, Tone::Alarm.style(), &name);

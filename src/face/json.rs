@@ -1,4 +1,4 @@
-//! Events in the wire format, one JSON object per line (pure).
+//! Renders events in the wire format, one JSON object per line (pure).
 
 use std::borrow::Cow;
 
@@ -7,7 +7,7 @@ use serde::Serialize;
 use crate::event::StreamEvent;
 use crate::timestamp::Timestamp;
 
-/// Adds the line of a value: an event, or an entry of a list.
+/// Appends the line of a value: an event, or an entry of a list.
 pub(crate) fn push_line(out: &mut String, value: &impl Serialize) {
     match serde_json::to_string(value) {
         Ok(line) => push_text(out, &line),
@@ -16,19 +16,18 @@ pub(crate) fn push_line(out: &mut String, value: &impl Serialize) {
     }
 }
 
-/// Adds the line of an event as the log has it.
+/// Appends the line of an event as the log has it.
 pub(super) fn push_text(out: &mut String, line: &str) {
     out.push_str(&escaped(line));
     out.push('\n');
 }
 
-/// Adds the line of an event that only streams have.
+/// Appends the line of an event that exists only in streams.
 pub(super) fn push_stream_event(out: &mut String, event: &StreamEvent, now: Timestamp) {
     push_line(out, &event.at(now));
 }
 
-/// Escapes DEL and C1 controls. JSON allows them, but a terminal interprets some of them; the escapes
-/// mean the same.
+/// Escapes DEL and C1 controls. JSON allows them unescaped, but terminals interpret some of them.
 fn escaped(line: &str) -> Cow<'_, str> {
     let is_control = |c: char| matches!(c, '\x7f'..='\u{9f}');
     if !line.contains(is_control) {
@@ -52,7 +51,7 @@ mod tests {
 
     use super::*;
     use crate::event::{Envelope, SCHEMA, TdEvent};
-    use crate::face::clean::tests::nasty;
+    use crate::face::sanitize::tests::nasty;
 
     proptest! {
         #[test]

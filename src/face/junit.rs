@@ -1,18 +1,18 @@
-//! The outcome of a command or of a loop's checks as JUnit XML, as a fold over events (pure).
+//! Renders the outcome of a command or of a loop's checks as JUnit XML, as a fold over events (pure).
 //!
-//! A command is one test case, and so is each check of a loop. An iteration whose agent failed, so that no
-//! check ran, is an error. Texts are sanitized for XML 1.0, and bounded: of a long output, the beginning
-//! and the end are kept.
+//! A command is one test case, and so is each check of a loop. An iteration whose agent failed before a check
+//! is an error. Text is sanitized for XML 1.0 and bounded: the report keeps the beginning and the end of a
+//! long output.
 
-use super::stream_lines::{LineEnd, StreamLines, char_boundary};
+use super::stream_lines::{LineEnd, StreamLine, StreamLines, char_boundary};
 use super::xml::{push_attribute, push_text};
 use crate::event::{Envelope, IterationOutcome, OutputStream, TdEvent};
 use crate::timestamp::Timestamp;
 
-/// The bound on the beginning and on the end of each output of a case: some hundred lines.
+/// The bound, in bytes, on the beginning and on the end of each output of a case: some hundred lines.
 const HALF_BYTES: usize = 64 * 1024;
 
-/// The bound on the output that is repeated in a failure: what a person reads first.
+/// The bound, in bytes, on the output that a failure repeats.
 const FAILURE_BYTES: usize = 4 * 1024;
 
 /// Collects test cases.
@@ -25,10 +25,10 @@ pub(crate) struct JunitReport {
     began: Option<Timestamp>,
     last: Timestamp,
     cases: Vec<TestCase>,
-    /// The case that runs.
+    /// The case that is running.
     open: Option<TestCase>,
     lines: StreamLines,
-    /// An error of the observation, which decides the outcome of the open case.
+    /// The timeout that decides the outcome of the open case.
     timeout: Option<String>,
 }
 
@@ -47,7 +47,7 @@ enum CaseOutcome {
     #[default]
     Passed,
     Failed(String),
-    /// Nothing was tested.
+    /// The test did not take place.
     Error(String),
 }
 
@@ -129,19 +129,16 @@ impl JunitReport {
         }
     }
 
-    /// Adds that events were missed.
+    /// Adds a note that events were missed.
     pub fn lagged(&mut self, missed: u64) {
         self.note(&format!("td-observe: {missed} events were missed here\n"));
     }
 
-    /// Returns the document. `problem` is the reason why nothing, or not everything, was run.
+    /// Returns the document. `problem` is the reason why not everything was run.
     pub fn finish(mut self, problem: Option<&str>) -> String {
-        if self.open.is_some() {
+        if let Some(case) = &self.open {
             let why = problem.unwrap_or("it was ended before it was done");
-            let micros = self
-                .last
-                .micros()
-                .saturating_sub(self.began_open().micros());
+            let micros = self.last.micros().saturating_sub(case.began.micros());
             self.end(
                 CaseOutcome::Error(why.to_owned()),
                 u64::try_from(micros / 1000).unwrap_or(0),
@@ -162,10 +159,6 @@ impl JunitReport {
         }
     }
 
-    fn began_open(&self) -> Timestamp {
-        self.open.as_ref().map_or(self.last, |case| case.began)
-    }
-
     fn begin(&mut self, name: String, class: String, began: Timestamp) {
         self.open = Some(TestCase {
             name,
@@ -179,11 +172,8 @@ impl JunitReport {
         let Some(mut case) = self.open.take() else {
             return;
         };
-        self.lines.end(|_, _| true, &mut |mut line| {
-            let mut text = String::new();
-            line.push(&mut text, false);
-            case.outputs[index(line.stream)].push(&(text + "\n"));
-        });
+        self.lines
+            .end(|_, _| true, &mut |line| case.push_line(line));
         case.outcome = outcome;
         case.seconds = duration_ms as f64 / 1000.0;
         self.cases.push(case);
@@ -198,7 +188,7 @@ impl JunitReport {
             IterationOutcome::ToolError { tool, error } => format!("tool {tool}: {error}"),
             IterationOutcome::LlmError { error } => error.clone(),
         };
-        // A check may have been run all the same.
+        // A check may have started nevertheless.
         if self.open.is_none() {
             self.begin(format!("iteration {iteration}"), self.class(), ts);
         }
@@ -206,20 +196,12 @@ impl JunitReport {
     }
 
     fn push_output(&mut self, event: &TdEvent) {
-        let is_of_loop_agent = self.is_loop && !matches!(event, TdEvent::ValidationOutput { .. });
-        let Some(case) = self.open.as_mut().filter(|_| !is_of_loop_agent) else {
+        let is_from_loop_agent = self.is_loop && !matches!(event, TdEvent::ValidationOutput { .. });
+        let Some(case) = self.open.as_mut().filter(|_| !is_from_loop_agent) else {
             return;
         };
-        self.lines.push_event(event, &mut |mut line| {
-            let mut text = String::new();
-            let is_continued = line.end == LineEnd::Continues;
-            let output = index(line.stream);
-            line.push(&mut text, false);
-            if !is_continued {
-                text.push('\n');
-            }
-            case.outputs[output].push(&text);
-        });
+        self.lines
+            .push_event(event, &mut |line| case.push_line(line));
     }
 
     fn note(&mut self, text: &str) {
@@ -250,7 +232,7 @@ impl JunitReport {
         ];
         let mut out = String::from("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites");
         push_attribute(&mut out, "name", "td-observe");
-        // Schemas have no number of skipped cases there.
+        // Schemas define no number of skipped cases for this element.
         for (name, value) in counts.into_iter().filter(|(name, _)| *name != "skipped") {
             push_attribute(&mut out, name, value);
         }
@@ -259,7 +241,7 @@ impl JunitReport {
         for (name, value) in counts {
             push_attribute(&mut out, name, value);
         }
-        // Of ISO 8601, readers of JUnit know the form without a fraction and a zone.
+        // JUnit readers expect ISO 8601 without a fraction and a zone.
         let stamp = began.to_string();
         let stamp = stamp.split(['.', 'Z']).next().unwrap_or_default();
         push_attribute(&mut out, "timestamp", stamp);
@@ -273,6 +255,16 @@ impl JunitReport {
 }
 
 impl TestCase {
+    fn push_line(&mut self, mut line: StreamLine<'_>) {
+        let mut text = String::new();
+        line.push(&mut text, false);
+        if line.end != LineEnd::Continues {
+            text.push('\n');
+        }
+        let output = usize::from(line.stream == OutputStream::Stderr.as_str());
+        self.outputs[output].push(&text);
+    }
+
     fn write(&self, out: &mut String) {
         out.push_str("    <testcase");
         push_attribute(out, "name", &self.name);
@@ -307,16 +299,12 @@ impl TestCase {
     }
 }
 
-fn index(stream: &str) -> usize {
-    usize::from(stream == OutputStream::Stderr.as_str())
-}
-
 /// The beginning and the end of a text.
 #[derive(Debug, Default)]
 struct BoundedText {
     start: String,
     end: String,
-    /// The number of bytes between them.
+    /// The number of bytes dropped between them.
     lost: usize,
 }
 
@@ -327,7 +315,7 @@ impl BoundedText {
         let (first, rest) = text.split_at(char_boundary(text, room));
         self.start.push_str(first);
         self.end.push_str(rest);
-        // Cut in large steps, so that each byte is moved once.
+        // Cut in large steps, so that each byte is moved at most once.
         if self.end.len() > 2 * HALF_BYTES {
             let cut = char_boundary(&self.end, self.end.len() - HALF_BYTES);
             self.end.drain(..cut);
@@ -339,14 +327,13 @@ impl BoundedText {
         self.start.is_empty()
     }
 
-    /// Returns the last bytes.
+    /// Returns up to `bytes` bytes from the end.
     fn end(&self, bytes: usize) -> &str {
-        let of = if self.end.is_empty() {
-            &self.start
-        } else {
-            &self.end
+        let text = match self.end.is_empty() {
+            true => &self.start,
+            false => &self.end,
         };
-        &of[char_boundary(of, of.len().saturating_sub(bytes))..]
+        &text[char_boundary(text, text.len().saturating_sub(bytes))..]
     }
 
     fn text(&self) -> String {

@@ -1,4 +1,4 @@
-//! JUnit reports of commands and loops.
+//! Tests JUnit reports of commands and loops.
 
 use super::*;
 use crate::face::samples::{check, checked, completed, log, output, started};
@@ -84,7 +84,7 @@ fn each_check_of_a_loop_is_a_case_and_a_failed_agent_is_an_error() {
 }
 
 #[test]
-fn what_has_no_end_or_no_beginning_is_an_error() {
+fn incomplete_cases_are_errors() {
     let text = report(vec![started("sleep 9")], None);
     assert!(
         text.contains("errors=\"1\"") && text.contains("ended before it was done"),
@@ -98,7 +98,7 @@ fn what_has_no_end_or_no_beginning_is_an_error() {
 }
 
 #[test]
-fn of_a_long_output_both_ends_are_kept() {
+fn both_ends_of_a_long_output_are_kept() {
     let mut events = vec![started("flood")];
     events.extend((0..20_000).map(|n| output("stdout", &format!("line {n} é\n"))));
     events.push(completed(Some(0), None));

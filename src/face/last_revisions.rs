@@ -1,16 +1,16 @@
-//! Applies the last revision of each line of a history, so that a line is shown once, in its place (pure).
+//! Replaces each line of a history by its last revision, so that the line is shown once, in its place (pure).
 //!
-//! Two passes: [`LastRevisions::note`] collects the revisions, then [`LastRevisions::apply`] changes the
-//! events that are shown. A line that was rewritten after it had settled, such as a row of a progress
-//! display, has its last text, and is left out when its program removed it. A line that was only erased
-//! stays: it was printed before its row vanished.
+//! There are two passes: [`LastRevisions::note`] collects the revisions, then [`LastRevisions::apply`]
+//! changes the events that are shown. A line that was rewritten after it had settled, such as a row of a
+//! progress display, is shown with its last text, and omitted if its program removed it. A line that was only
+//! erased stays, because it was printed before its row vanished.
 
 use std::collections::BTreeMap;
 
 use crate::event::{Envelope, PaneId, Style, Styles, TdEvent, lines_in};
 
-/// The bound on the text that is kept, some 300,000 lines, and the memory of a line beside its text.
-/// Lines beyond it keep their first text and are shown again when they change.
+/// The bound, in bytes, on the revisions in memory, some 300,000 lines, and the memory of a line in addition
+/// to its text. Lines beyond the bound keep their first text and are shown again when they change.
 const BYTES_MAX: usize = 64 << 20;
 const LINE_BYTES: usize = 128;
 
@@ -30,7 +30,7 @@ struct LastRevision {
     text_seq: u64,
     text: String,
     styles: Styles,
-    /// The line was shown with its last text.
+    /// True if the line was shown with its last text.
     is_shown: bool,
 }
 
@@ -38,12 +38,12 @@ struct LastRevision {
 #[derive(Debug, PartialEq)]
 pub(crate) enum Applied {
     Unchanged,
-    /// These events are shown in its place; an empty list hides it.
+    /// These events are shown instead; an empty list hides the event.
     Replaced(Vec<Envelope>),
 }
 
 impl LastRevisions {
-    /// Notes an event of the history; only revisions matter.
+    /// Records an event of the history, if it is a revision.
     pub fn note(&mut self, envelope: &Envelope) {
         let TdEvent::OutputRevised {
             execution_id,
@@ -55,7 +55,7 @@ impl LastRevisions {
         else {
             return;
         };
-        // Events of older logs have no number; they are shown unchanged.
+        // Events of older logs have no number and are shown unchanged.
         let Some(seq) = envelope.seq else {
             return;
         };
@@ -78,7 +78,7 @@ impl LastRevisions {
         }
     }
 
-    /// Forgets the revisions of an execution whose history is shown.
+    /// Drops the revisions of an execution whose history has been shown.
     pub fn forget(&mut self, execution_id: &str) {
         self.panes.retain(|(id, _), lines| {
             let is_kept = id != execution_id;
@@ -90,7 +90,7 @@ impl LastRevisions {
         });
     }
 
-    /// Applies the revisions to the next event of the noted history.
+    /// Applies the revisions to the next event of the recorded history.
     pub fn apply(&mut self, envelope: &Envelope) -> Applied {
         let (Some(seq), Some(pane)) = (envelope.seq, envelope.event.pane()) else {
             return Applied::Unchanged;
@@ -127,7 +127,7 @@ impl LastRevisions {
     }
 }
 
-/// Settled lines with their last text, in several events where lines between them are left out.
+/// Returns settled lines with their last text, as several events if lines between them are omitted.
 fn parts(envelope: &Envelope, seq: u64, revisions: &BTreeMap<i64, LastRevision>) -> Vec<Envelope> {
     let TdEvent::OutputUpdate {
         first_line,
@@ -158,7 +158,7 @@ fn parts(envelope: &Envelope, seq: u64, revisions: &BTreeMap<i64, LastRevision>)
             }
         }
     }
-    // The last part has the event's other fields, even without lines.
+    // The last part carries the event's other fields, even without lines.
     parts.push(part.envelope(envelope, true));
     parts
 }
@@ -191,8 +191,8 @@ impl ChunkPart {
         self.count += 1;
     }
 
-    fn envelope(self, of: &Envelope, is_last: bool) -> Envelope {
-        let mut envelope = of.clone();
+    fn envelope(self, source: &Envelope, is_last: bool) -> Envelope {
+        let mut envelope = source.clone();
         if let TdEvent::OutputUpdate {
             first_line,
             chunk,
@@ -233,7 +233,7 @@ mod tests {
         samples::revised_with(line, text, styles)
     }
 
-    /// The shown events: the number and the chunk of lines, `~` for revisions.
+    /// Returns the shown events: the number and the chunk of lines, `~` for revisions.
     fn shown(noted: usize, events: Vec<TdEvent>) -> Vec<(i64, String)> {
         let mut revisions = LastRevisions::default();
         let envelopes: Vec<Envelope> = (1..)
@@ -281,7 +281,7 @@ mod tests {
                 revised(5, "$ "),
             ]
         };
-        // Changes of an open line stay, and an erased line was printed.
+        // Changes of an open line stay, and so does a printed line that was erased.
         assert_eq!(
             shown(usize::MAX, events()),
             lines(&[(1, "~a 0"), (1, "a 1\nb 3\nc 1\n"), (4, "d\n"), (5, "~$ ")])
@@ -300,7 +300,7 @@ mod tests {
     }
 
     #[test]
-    fn a_row_that_its_program_removed_is_left_out() {
+    fn a_row_removed_by_its_program_is_omitted() {
         let events = vec![
             samples::update(1, "a\nb\nc\nd\n"),
             revised(2, "b 2"),

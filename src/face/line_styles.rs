@@ -1,4 +1,4 @@
-//! The colours in which programs wrote a pane's lines, kept by line number (pure).
+//! Keeps the colours of a pane's lines by line number (pure).
 
 use std::collections::BTreeMap;
 
@@ -6,9 +6,9 @@ use unicode_width::UnicodeWidthStr;
 
 use crate::event::{Style, Styles};
 use crate::face::ansi::RESET;
-use crate::face::clean::push_clean_at;
+use crate::face::sanitize::push_sanitized_at;
 
-/// The lines that are kept: more than a screen has, which is what programs rewrite.
+/// The maximum number of lines to keep: programs rewrite only lines on their screen, which has fewer.
 const LINES_MAX: usize = 300;
 
 #[derive(Debug, Default)]
@@ -37,7 +37,7 @@ impl LineStyles {
         }
     }
 
-    /// Drops the styles of lines that are not written again.
+    /// Drops the styles of the oldest lines, which are not written again.
     pub fn truncate(&mut self) {
         while self.0.len() > LINES_MAX {
             self.0.pop_first();
@@ -48,14 +48,14 @@ impl LineStyles {
         self.0.is_empty()
     }
 
-    /// The line for display in its colours, which end with it. Returns `None` for a line without styles,
-    /// or with styles that do not fit its text.
+    /// Returns the line for display in its colours, reset at its end. Returns `None` for a line without
+    /// styles, or with styles that do not fit its text.
     pub fn paint(&self, line: i64, text: &str) -> Option<String> {
         let styles = self.0.get(&line)?;
         let mut out = String::with_capacity(2 * text.len());
         let (mut column, mut done) = (0, 0);
         let mut positions = text.char_indices().map(|(at, _)| at).chain([text.len()]);
-        // Finds the byte position of a character; called with growing numbers.
+        // Returns the byte position of a character. The calls must have ascending numbers.
         let (mut position, mut number) = (positions.next()?, 0);
         let mut at = |char: u32| {
             while number < char {
@@ -82,7 +82,7 @@ impl LineStyles {
 
 fn push(out: &mut String, text: &str, column: &mut usize) {
     let before = out.len();
-    push_clean_at(out, text, *column);
+    push_sanitized_at(out, text, *column);
     *column += out[before..].width();
 }
 
@@ -91,8 +91,8 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::face::clean::push_clean;
-    use crate::face::clean::tests::nasty;
+    use crate::face::sanitize::push_sanitized;
+    use crate::face::sanitize::tests::nasty;
 
     fn style(from: u32, to: u32, sgr: &str) -> Style {
         Style {
@@ -167,7 +167,7 @@ mod tests {
             }).collect();
             let valid = styles.iter().filter(|style| style.is_valid()).count();
             let mut plain = String::new();
-            push_clean(&mut plain, &text.replace('\t', " "));
+            push_sanitized(&mut plain, &text.replace('\t', " "));
             if let Some(painted) = painted(&text.replace('\t', " "), styles.clone()) {
                 let mut without = painted.replace(RESET, "");
                 for style in styles.iter().filter(|style| style.is_valid()) {

@@ -1,6 +1,6 @@
-//! The live rows at the foot of a terminal: drawn, and erased again, also after a resize (pure).
+//! Draws and erases the live rows at the foot of a terminal, also after a resize (pure).
 
-use super::ansi::columns_of;
+use super::ansi::rows_of;
 
 /// The live rows that are on the terminal.
 #[derive(Debug, Default)]
@@ -15,20 +15,17 @@ impl LiveRows {
         self.rows == rows && (rows.is_empty() || self.columns == columns)
     }
 
-    /// Draws rows where none are shown. The cursor stays in the last row.
+    /// Draws rows; no rows may be shown. The cursor stays in the last row.
     pub fn draw(&mut self, rows: Vec<String>, columns: usize) -> String {
         let drawn = rows.join("\n");
         (self.rows, self.columns) = (rows, columns);
         drawn
     }
 
-    /// Erases the rows on a terminal that has this many columns now: rows that are wider than that
-    /// have been wrapped.
+    /// Erases the rows on a terminal that now has this many columns: the terminal has wrapped wider rows.
     pub fn erase(&mut self, columns: usize) -> String {
         let rows = std::mem::take(&mut self.rows).into_iter();
-        let rows: usize = rows
-            .map(|row| columns_of(&row).div_ceil(columns.max(1)).max(1))
-            .sum();
+        let rows: usize = rows.map(|row| rows_of(&row, columns)).sum();
         match rows {
             0 => String::new(),
             1 => "\r\x1b[K".to_owned(),

@@ -1,11 +1,11 @@
-//! Times for people, in their own time zone: `2026-11-23 13:14:05.123`.
+//! Formats times for people, in the local time zone: `2026-11-23 13:14:05.123`.
 
 use jiff::tz::TimeZone;
 
 use crate::timestamp::Timestamp;
 
-/// Formats times in the zone of the system, which `TZ` may name. The text of the last second is cached: most
-/// lines of a busy log share it.
+/// Formats times in the zone of the system, which `TZ` may set. Caches the text of the last second, which
+/// most lines of a busy log share.
 #[derive(Clone, Debug)]
 pub(crate) struct LocalTime {
     zone: TimeZone,
@@ -13,7 +13,7 @@ pub(crate) struct LocalTime {
 }
 
 impl LocalTime {
-    /// Reads the zone of the system; UTC where it has none.
+    /// Reads the zone of the system, or UTC if the system has none.
     pub fn of_system() -> Self {
         Self::in_zone(TimeZone::try_system().unwrap_or(TimeZone::UTC))
     }
@@ -31,7 +31,7 @@ impl LocalTime {
             .as_ref()
             .is_none_or(|(known, _)| *known != second)
         {
-            // Beyond the years that can be written, the nearest time is shown.
+            // A time outside the supported years becomes the nearest supported one.
             let nearest = match second < 0 {
                 true => jiff::Timestamp::MIN,
                 false => jiff::Timestamp::MAX,

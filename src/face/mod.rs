@@ -10,10 +10,10 @@
 //! ```
 //!
 //! No control character from a pane, a name or a message reaches the terminal: all text passes through
-//! `clean`, and what programs print through `ansi`, which keeps colours. Renderers own no thread,
+//! `sanitize`, and what programs print through `ansi`, which keeps colours. Renderers own no thread,
 //! channel, file or clock.
 
-mod clean;
+mod sanitize;
 mod tone;
 
 mod ansi;
@@ -30,7 +30,7 @@ mod session_labels;
 
 mod console;
 mod json;
-// `run` and `loop` show it.
+// Used by `run` and `loop`.
 mod tree;
 
 mod last_revisions;
@@ -68,6 +68,7 @@ pub(crate) use junit::JunitReport;
 pub(crate) use last_revisions::{Applied, LastRevisions};
 pub(crate) use local_time::LocalTime;
 pub(crate) use printer::{Deliveries, Printer};
+pub(crate) use sanitize::one_line;
 pub(crate) use survey::Survey;
 pub(crate) use text_export::TextExport;
 pub(crate) use tree::{Tree, TreeOptions};

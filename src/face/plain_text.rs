@@ -1,6 +1,6 @@
 //! Writes text outside of panes as complete lines: the output of programs, models and checks (pure).
 
-use super::clean::cut;
+use super::sanitize::cut;
 use super::stream_lines::{LineEnd, Origin, StreamLine, StreamLines};
 use crate::event::TdEvent;
 
@@ -22,7 +22,7 @@ impl PlainText {
         }
     }
 
-    /// Adds the lines that an event completes; returns whether the event has text.
+    /// Appends the lines that an event completes; returns whether the event has text.
     pub fn push(&mut self, event: &TdEvent, out: &mut String) -> bool {
         if let TdEvent::LogGap { .. } = event {
             // Text after the gap does not continue these lines.
@@ -33,19 +33,19 @@ impl PlainText {
             .push_event(event, &mut |line| written.push(line, out))
     }
 
-    /// Ends the line that is being written, because another writer adds one.
+    /// Ends the line that is being written, because another writer adds a line.
     pub fn interrupt(&mut self, out: &mut String) {
         self.end(|_, origin| origin == Origin::Model, out);
         self.written.end_partial(out);
     }
 
-    /// Adds the lines that never ended.
+    /// Appends the lines that are still open.
     pub fn finish(&mut self, out: &mut String) {
         self.end(|_, _| true, out);
         self.written.end_partial(out);
     }
 
-    /// The open line that was written last, cut to `columns`.
+    /// Returns the open line that was written last, cut to `columns`.
     pub fn live(&self, columns: usize) -> String {
         let mut text = String::new();
         if let (Some(live), None) = (self.lines.live(), self.written.partial) {
@@ -64,14 +64,14 @@ impl PlainText {
 #[derive(Debug)]
 struct WrittenLines {
     line_end: &'static str,
-    /// The stream of the last line, where only the beginning of that line is written.
+    /// The stream of the last line, if only the beginning of that line is written.
     partial: Option<u64>,
 }
 
 impl WrittenLines {
-    /// Adds a line, or a part that the next part continues.
+    /// Appends a line, or a part that the next part continues.
     fn push(&mut self, mut line: StreamLine<'_>, out: &mut String) {
-        if !line.is_rest || self.partial != Some(line.stream_number) {
+        if !line.is_continuation || self.partial != Some(line.stream_number) {
             self.end_partial(out);
         }
         let before = out.len();
@@ -107,14 +107,14 @@ mod tests {
 
     #[test]
     fn pieces_become_complete_lines() {
-        // A line longer than the bound stays whole, unless another stream interrupts it.
+        // A line longer than the bound is not split, unless another stream interrupts it.
         let long = "0123456789".repeat(10_000);
         let long_lines = format!("{long}{long}\nx\n");
         let (begin, end) = long.split_at(64 * 1024);
         let long_and_other = format!("{begin}\nok\n{end}\n");
         for (events, expected) in [
             (vec![output("a"), output("b\nc"), output("\n")], "ab\nc\n"),
-            // A line has its final state.
+            // A line is written in its final state.
             (
                 vec![output("a\r\nb\r"), output("\nc\rd\r"), output("e")],
                 "a\nb\ne\n",
@@ -123,7 +123,7 @@ mod tests {
                 vec![token("he"), token("llo"), check("ok"), check("")],
                 "hello\nok\n\n",
             ),
-            // Another stream divides only the lines of models.
+            // Another stream splits only lines of models.
             (
                 vec![
                     output("Compi"),

@@ -1,8 +1,8 @@
 //! The printer thread: writes a subscription's deliveries to standard output.
 //!
-//! `td-printer` blocks on its subscription and on standard output; while the output is blocked, the
-//! subscription lags and delays no other thread. The thread ends when the bus is closed and all events
-//! are printed, or when the output is closed. Callers that join it set a deadline.
+//! `td-printer` blocks on its subscription and on standard output. While the output is blocked, the
+//! subscription lags and delays no other thread. The thread ends when the bus is closed and all events are
+//! printed, or when the output is closed. Callers must join it with a deadline.
 
 use std::io;
 use std::time::Instant;
@@ -53,13 +53,13 @@ impl Printer {
         Ok(Self { thread, ended })
     }
 
-    /// A channel that closes when the printer has ended.
+    /// Returns a channel that closes when the printer has ended.
     pub fn ended(&self) -> Stop {
         self.ended.clone()
     }
 
-    /// Joins the thread. Returns `None` when the output is still blocked at the deadline; the thread
-    /// then ends with the process.
+    /// Joins the thread. Returns `None` if the output is still blocked at the deadline; the thread then ends
+    /// with the process.
     pub fn join_deadline(self, deadline: Instant) -> Option<Result<io::Result<()>, Panicked>> {
         self.thread.join_deadline(deadline).ok()
     }
@@ -78,7 +78,7 @@ fn print<W: io::Write>(mut events: impl Deliveries, writer: &mut EventWriter<W>)
         };
         match delivery {
             Ok(delivery) => writer.write_delivery(&delivery)?,
-            // The deadline has passed: the next flush writes what was held until then.
+            // The deadline has passed: the next flush writes the lines held until then.
             Err(RecvTimeoutError::Timeout) => {}
             Err(RecvTimeoutError::Closed) => break,
         }

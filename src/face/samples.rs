@@ -3,17 +3,17 @@
 use crate::event::{Envelope, GapEvidence, PaneId, ScreenRow, Style, Styles, TdEvent};
 use crate::timestamp::Timestamp;
 
-/// The execution of the samples of panes; their pane is `%1`.
+/// The execution of the samples with panes; their pane is `%1`.
 const SESSION: &str = "x";
 
-/// The execution of the samples of commands and checks.
+/// The execution of the samples with commands and checks.
 const COMMAND: &str = "make@17";
 
 pub(super) fn envelope(micros: i64, event: TdEvent) -> Envelope {
     Envelope::new(Some(1), Timestamp::from_micros(micros), event)
 }
 
-/// A log of these events, a tenth of a second apart.
+/// Returns a log of these events, a tenth of a second apart.
 pub(super) fn log(events: impl IntoIterator<Item = TdEvent>) -> Vec<Envelope> {
     let begin = 1_700_000_000_000_000;
     (1..)
@@ -131,7 +131,7 @@ pub(super) fn gap(first_line: i64, lost_lines: Option<u64>, reason: &str) -> TdE
     }
 }
 
-/// An agent's state as logs of earlier versions have it.
+/// Returns an agent's state as in logs of earlier versions.
 pub(super) fn agent_state(state: &str, evidence: &str) -> TdEvent {
     TdEvent::AgentState {
         execution_id: SESSION.into(),

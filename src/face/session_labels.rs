@@ -2,13 +2,13 @@
 
 use std::collections::BTreeSet;
 
-use super::clean::push_clean;
+use super::sanitize::push_sanitized;
 use crate::event::{PaneId, TdEvent};
 
 /// The number of label colours.
 pub(super) const COLOURS: usize = 10;
 
-/// The name before a line, and the number of its colour.
+/// The name before a line, and the index of its colour.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Label {
     pub text: String,
@@ -30,7 +30,7 @@ struct LabelledSession {
 }
 
 impl SessionLabels {
-    /// Notes the sessions and panes of an event. Called before the event is labelled.
+    /// Records the sessions and panes of an event. Must be called before the event is labelled.
     pub fn note(&mut self, event: &TdEvent) {
         let id = event.execution_id();
         match event {
@@ -49,16 +49,18 @@ impl SessionLabels {
                 }
             }
             TdEvent::PaneOpened { pane, .. } => {
-                let mut here = self.sessions.iter_mut();
-                let is_known = here.any(|it| it.execution_id == id && it.panes.contains(pane));
-                // Sessions that share a run: the event does not name one, so the last started gets it.
-                let mut sessions = self.sessions.iter_mut();
-                if let (false, Some(last)) = (is_known, sessions.rfind(|it| it.execution_id == id))
-                {
+                let of_run = |session: &LabelledSession| session.execution_id == id;
+                let mut sessions = self.sessions.iter();
+                let is_known =
+                    sessions.any(|session| of_run(session) && session.panes.contains(pane));
+                // If several sessions share a run, the event does not name its session, so the pane is
+                // assigned to the session that started last.
+                let last = self.sessions.iter_mut().rfind(|session| of_run(session));
+                if let (false, Some(last)) = (is_known, last) {
                     last.panes.insert(pane.clone());
                 }
             }
-            // The run is no session, although its metadata suggested one.
+            // The run is not a session, although its metadata suggested one.
             TdEvent::ExecutionStarted { pane: None, .. }
             | TdEvent::ExecutionOutput { .. }
             | TdEvent::ExecutionCompleted { pane: None, .. } => {
@@ -69,20 +71,20 @@ impl SessionLabels {
         }
     }
 
-    /// The session's label, with the pane where the session has several.
+    /// Returns the session's label, with the pane if the session has several.
     pub fn label(&self, execution_id: &str, pane: Option<&PaneId>) -> Label {
         if let Some(session) = self.find(execution_id, pane) {
             return session.label(pane);
         }
         let mut text = String::new();
-        push_clean(&mut text, execution_id);
+        push_sanitized(&mut text, execution_id);
         Label {
             colour: hash(&text) % COLOURS,
             text,
         }
     }
 
-    /// The label of a whole session.
+    /// Returns the label of a session without a pane.
     pub fn label_of_session(&self, execution_id: &str, name: &str) -> Label {
         match self.position(execution_id, name) {
             Some(at) => self.sessions[at].label(None),
@@ -120,11 +122,12 @@ impl SessionLabels {
     fn find(&self, execution_id: &str, pane: Option<&PaneId>) -> Option<&LabelledSession> {
         let sessions = self.sessions.iter();
         let mut here = sessions.filter(|session| session.execution_id == execution_id);
-        let of_pane = pane.and_then(|pane| here.clone().find(|it| it.panes.contains(pane)));
+        let of_pane =
+            pane.and_then(|pane| here.clone().find(|session| session.panes.contains(pane)));
         of_pane.or_else(|| here.next_back())
     }
 
-    /// The colour that the name hashes to, or the next one that no session has.
+    /// Returns the colour that the name hashes to, or the next unused one.
     fn free_colour(&self, name: &str) -> usize {
         let preferred = hash(name) % COLOURS;
         let is_free = |colour: &usize| self.sessions.iter().all(|other| other.colour != *colour);
@@ -138,10 +141,10 @@ impl SessionLabels {
 impl LabelledSession {
     fn label(&self, pane: Option<&PaneId>) -> Label {
         let mut text = String::new();
-        push_clean(&mut text, &self.name);
+        push_sanitized(&mut text, &self.name);
         if let Some(pane) = pane.filter(|_| self.panes.len() > 1) {
             text.push(' ');
-            push_clean(&mut text, pane);
+            push_sanitized(&mut text, pane);
         }
         Label {
             text,
@@ -150,7 +153,7 @@ impl LabelledSession {
     }
 }
 
-/// FNV-1a: the same value for the same name in each run of the program.
+/// Computes FNV-1a, which is the same for a name in each run of the program.
 fn hash(name: &str) -> usize {
     let hash = name.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
         (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)

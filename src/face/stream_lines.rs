@@ -1,22 +1,23 @@
-//! Splits the text of streams into lines: text arrives in pieces, and a carriage return replaces a line (pure).
+//! Splits the text of streams into lines. Text arrives in pieces, and a carriage return replaces a line
+//! (pure).
 //!
-//! `\n` and `\r\n` end a line. Text after any other `\r` replaces the line so far, as progress bars do:
-//! `10%\r50%\r100%\n` is the line `100%`. Consecutive returns count as one, and a return without text
-//! after it replaces nothing yet.
+//! `\n` and `\r\n` end a line. Text after any other `\r` replaces the line so far, as in progress bars:
+//! `10%\r50%\r100%\n` is the line `100%`. Consecutive returns count as one, and a return without text after
+//! it replaces nothing yet.
 //!
-//! Memory is bounded: a long open line is emitted in parts, and when there are too many streams, the one
-//! that has been silent longest is ended.
+//! Memory is bounded: a long open line is emitted in parts, and if there are too many streams, the stream
+//! without text for the longest time is ended.
 
 use memchr::{memchr, memchr_iter, memrchr};
 
 use super::ansi::Painter;
-use super::clean::are_printable;
+use super::sanitize::are_printable;
 use crate::event::{OutputStream, TdEvent};
 
-/// The size of a part of a long open line: hundreds of screen rows, and little memory.
+/// The size of a part of a long open line, in bytes: hundreds of screen rows, and little memory.
 const OPEN_BYTES_MAX: usize = 64 * 1024;
 
-/// The number of streams that are kept apart: two for each of 32 programs.
+/// The maximum number of streams to keep: two for each of 32 programs.
 const STREAMS_MAX: usize = 64;
 
 /// The kind of program that a stream belongs to.
@@ -30,9 +31,9 @@ pub(super) enum Origin {
 /// The end of a line's text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum LineEnd {
-    /// With a line end.
+    /// The line has a line end.
     Terminated,
-    /// Without one; the stream has ended.
+    /// The stream has ended without a line end.
     Open,
     /// The line is too long to be held; its next part follows.
     Continues,
@@ -45,8 +46,8 @@ pub(super) struct StreamLine<'a> {
     pub stream: &'a str,
     /// The text as printed, escape sequences included.
     pub text: &'a str,
-    /// An earlier part of the line was emitted.
-    pub is_rest: bool,
+    /// True if an earlier part of the line was emitted.
+    pub is_continuation: bool,
     pub end: LineEnd,
     /// Identifies the stream.
     pub stream_number: u64,
@@ -54,8 +55,8 @@ pub(super) struct StreamLine<'a> {
 }
 
 impl StreamLine<'_> {
-    /// Adds the text for display. Called exactly once per line, because the next line begins with the
-    /// colours that this one leaves.
+    /// Appends the text for display. Must be called exactly once per line, because the next line begins with
+    /// the colours that are active at the end of this one.
     pub fn push(&mut self, out: &mut String, coloured: bool) {
         self.painter.push(out, self.text, coloured);
         if self.end != LineEnd::Continues {
@@ -63,10 +64,10 @@ impl StreamLine<'_> {
         }
     }
 
-    /// Returns whether the line is dropped when it has no visible text: a program only showed the
-    /// cursor again, or a line in parts ended.
+    /// Returns whether the line is dropped if it has no visible text: a program only showed the cursor again,
+    /// or a line in parts has ended.
     pub fn is_optional(&self) -> bool {
-        self.is_rest || self.end == LineEnd::Open
+        self.is_continuation || self.end == LineEnd::Open
     }
 }
 
@@ -74,7 +75,7 @@ impl StreamLine<'_> {
 #[derive(Debug, Default)]
 pub(super) struct StreamLines {
     streams: Vec<OpenStream>,
-    /// Counts pieces; the count at its first piece is a stream's number.
+    /// The number of pieces so far. A stream's number is the count at its first piece.
     count: u64,
 }
 
@@ -87,15 +88,15 @@ pub(super) struct OpenStream {
     /// The count at its last piece.
     touched: u64,
     open: String,
-    /// The last character was a carriage return: half a line end, or the next text replaces the line.
+    /// True if the last character was a carriage return: half a line end, or the next text replaces the line.
     has_return: bool,
-    /// A part of the line was emitted.
-    is_rest: bool,
+    /// True if a part of the line was emitted.
+    is_continuation: bool,
     painter: Painter,
 }
 
 impl StreamLines {
-    /// Takes the text of an event, and ends the lines that the event ends. Returns whether the event has
+    /// Processes the text of an event, and ends the lines that the event ends. Returns whether the event has
     /// text.
     pub fn push_event(&mut self, event: &TdEvent, emit: &mut dyn FnMut(StreamLine<'_>)) -> bool {
         let id = event.execution_id();
@@ -123,7 +124,7 @@ impl StreamLines {
                     false => OutputStream::Stdout,
                 };
                 let stream = stream.as_str();
-                // The event has the line without its line end.
+                // The line in the event has no line end.
                 self.push(id, Origin::Check, stream, line, emit);
                 self.push(id, Origin::Check, stream, "\n", emit);
             }
@@ -141,7 +142,7 @@ impl StreamLines {
         true
     }
 
-    /// Takes the next piece of a stream, and emits the lines that it completes.
+    /// Processes the next piece of a stream, and emits the lines that it completes.
     pub fn push(
         &mut self,
         execution_id: &str,
@@ -151,7 +152,7 @@ impl StreamLines {
         emit: &mut dyn FnMut(StreamLine<'_>),
     ) {
         self.count += 1;
-        let position = (self.streams.iter()).position(|it| it.is(execution_id, origin, name));
+        let position = (self.streams.iter()).position(|known| known.is(execution_id, origin, name));
         let at = position.unwrap_or_else(|| {
             self.make_room(emit);
             self.streams.push(OpenStream {
@@ -162,7 +163,7 @@ impl StreamLines {
                 touched: self.count,
                 open: String::new(),
                 has_return: false,
-                is_rest: false,
+                is_continuation: false,
                 painter: Painter::default(),
             });
             self.streams.len() - 1
@@ -172,8 +173,8 @@ impl StreamLines {
         stream.take(text, emit);
     }
 
-    /// Returns the lines at the start of a piece when they are complete and printable ASCII, as nearly
-    /// all are: these are shown unchanged and need no [`StreamLines::push`].
+    /// Returns the lines at the start of a piece if they are complete and printable ASCII, as nearly all
+    /// lines are. They are shown unchanged and need no [`StreamLines::push`].
     pub fn plain_lines<'t>(
         &self,
         execution_id: &str,
@@ -183,7 +184,7 @@ impl StreamLines {
     ) -> Option<&'t str> {
         let mut streams = self.streams.iter();
         let is_at_start = streams.all(|stream| {
-            stream.is_at_line_start() && stream.painter.is_clean()
+            stream.is_at_line_start() && stream.painter.passes_unchanged()
                 || !stream.is(execution_id, origin, name)
         });
         let end = memrchr(b'\n', text.as_bytes()).filter(|_| is_at_start)? + 1;
@@ -211,7 +212,7 @@ impl StreamLines {
         self.end(|of, other| of == id && other == origin, emit);
     }
 
-    /// The stream whose open line was written last.
+    /// Returns the stream whose open line was written last.
     pub fn live(&self) -> Option<&OpenStream> {
         let open = self.streams.iter().filter(|stream| !stream.open.is_empty());
         open.max_by_key(|stream| stream.touched)
@@ -229,7 +230,7 @@ impl StreamLines {
 }
 
 impl OpenStream {
-    /// Adds the open line for display.
+    /// Appends the open line for display.
     pub fn push_open(&self, out: &mut String, coloured: bool) {
         self.painter.clone().push(out, &self.open, coloured);
     }
@@ -240,7 +241,7 @@ impl OpenStream {
 
     /// Returns whether no part of a line is held or was emitted.
     fn is_at_line_start(&self) -> bool {
-        self.open.is_empty() && !self.has_return && !self.is_rest
+        self.open.is_empty() && !self.has_return && !self.is_continuation
     }
 
     fn take(&mut self, text: &str, emit: &mut dyn FnMut(StreamLine<'_>)) {
@@ -249,7 +250,7 @@ impl OpenStream {
             let line = &text[start..end];
             start = end + 1;
             if self.is_at_line_start() && memchr(b'\r', line.as_bytes()).is_none() {
-                // The usual case: the line is in the piece, and nothing is copied.
+                // The usual case: the complete line is in the piece, and nothing is copied.
                 self.emit(line, LineEnd::Terminated, emit);
             } else {
                 self.add(line, emit);
@@ -259,7 +260,7 @@ impl OpenStream {
         self.add(&text[start..], emit);
     }
 
-    /// Adds text without a line end to the open line.
+    /// Appends text without a line end to the open line.
     fn add(&mut self, text: &str, emit: &mut dyn FnMut(StreamLine<'_>)) {
         let shown = text.trim_end_matches('\r');
         if !shown.is_empty() {
@@ -272,7 +273,7 @@ impl OpenStream {
                     self.painter.end_line();
                 }
                 if let Some(at) = at {
-                    // A return ends an open sequence, wherever the pieces are cut.
+                    // A return ends an open sequence, regardless of how the text is split into pieces.
                     for part in shown[..at].split('\r') {
                         self.painter.absorb(part);
                         self.painter.end_line();
@@ -281,8 +282,8 @@ impl OpenStream {
                 }
                 self.painter.end_line();
                 self.open.clear();
-                if self.is_rest {
-                    // The emitted part cannot be replaced: it becomes a line of its own.
+                if self.is_continuation {
+                    // The emitted part cannot be replaced, so it becomes a line of its own.
                     self.emit("", LineEnd::Terminated, emit);
                 }
             }
@@ -300,7 +301,7 @@ impl OpenStream {
     }
 
     fn end(&mut self, emit: &mut dyn FnMut(StreamLine<'_>)) {
-        if !self.open.is_empty() || self.is_rest {
+        if !self.open.is_empty() || self.is_continuation {
             self.emit_open(LineEnd::Open, emit);
         }
     }
@@ -316,12 +317,13 @@ impl OpenStream {
     }
 
     fn emit(&mut self, text: &str, end: LineEnd, emit: &mut dyn FnMut(StreamLine<'_>)) {
-        let is_rest = std::mem::replace(&mut self.is_rest, end == LineEnd::Continues);
+        let is_continuation =
+            std::mem::replace(&mut self.is_continuation, end == LineEnd::Continues);
         emit(StreamLine {
             execution_id: &self.execution_id,
             stream: &self.name,
             text,
-            is_rest,
+            is_continuation,
             end,
             stream_number: self.number,
             painter: &mut self.painter,
@@ -329,7 +331,7 @@ impl OpenStream {
     }
 }
 
-/// Returns whether an event ends a model's answer, which has no end event of its own.
+/// Returns whether an event ends a model's answer, because no event marks that end.
 fn ends_answer(event: &TdEvent) -> bool {
     !matches!(
         event,
@@ -341,7 +343,7 @@ fn ends_answer(event: &TdEvent) -> bool {
     )
 }
 
-/// The last character boundary up to `at`.
+/// Returns the last character boundary up to `at`.
 pub(super) fn char_boundary(text: &str, at: usize) -> usize {
     let mut up_to = (0..=at.min(text.len())).rev();
     up_to.find(|at| text.is_char_boundary(*at)).unwrap_or(0)

@@ -1,17 +1,21 @@
-//! Pieces of text become lines.
+//! Tests the conversion of pieces of text to lines.
 
 use proptest::prelude::*;
 
 use super::*;
 
-/// The text of a line, with a mark where it is incomplete.
+/// Returns the text of a line, with a mark if it is incomplete.
 fn emitted(line: &StreamLine<'_>) -> String {
     let mark = match line.end {
         LineEnd::Terminated => "",
         LineEnd::Open => "$",
         LineEnd::Continues => "…",
     };
-    format!("{}{}{mark}", if line.is_rest { "…" } else { "" }, line.text)
+    format!(
+        "{}{}{mark}",
+        if line.is_continuation { "…" } else { "" },
+        line.text
+    )
 }
 
 fn lines(pieces: &[(&str, &str)]) -> Vec<String> {
@@ -106,7 +110,7 @@ fn memory_is_bounded_and_no_text_is_lost() {
         (replaced[0].len(), &replaced[1..]),
         (OPEN_BYTES_MAX + 3, &["…".into(), "new".into()][..])
     );
-    // The number of streams is bounded, too.
+    // The number of streams is bounded as well.
     let names: Vec<String> = (0..1000).map(|n| n.to_string()).collect();
     let pieces: Vec<_> = names
         .iter()
@@ -138,9 +142,9 @@ fn a_return_ends_an_open_sequence() {
 }
 
 proptest! {
-    /// The lines and their colours do not depend on where the text is cut.
+    /// The lines and their colours do not depend on how the text is split.
     #[test]
-    fn cuts_change_nothing(
+    fn splitting_text_changes_nothing(
         parts in prop::collection::vec(prop::sample::select(vec![
             "a", "bc", "漢", " ", "\n", "\n", "\r", "\r\n", "\u{1b}[31m", "\u{1b}[0m", "\u{1b}]0;", "\u{7}", "\u{1b}", "[1m",
         ]), 0..30),

@@ -1,17 +1,18 @@
-//! The first pass of an export: the panes of a run, and the last text of revised lines (pure).
+//! Performs the first pass of an export: collects the panes of a run, and the last text of revised lines
+//! (pure).
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::event::{Envelope, PaneId, TdEvent};
 
-/// The revised text that is kept, some 500,000 lines. A revision concerns a line that was on a screen,
-/// so that even long runs have few final ones.
+/// The bound, in bytes, on revised text, some 500,000 lines. Only lines that were on a screen are revised, so
+/// even long runs have few.
 const REVISED_BYTES_MAX: usize = 64 << 20;
 
-/// The memory of a revision beside its text: the map's entry.
+/// The memory of a revision in addition to its text: the map's entry.
 const REVISION_BYTES: usize = 64;
 
-/// The panes that are counted: far more than a tmux server has in its life.
+/// The maximum number of panes to count: far more than a tmux server has in its lifetime.
 const PANES_MAX: usize = 100_000;
 
 /// Collects the panes and revisions of a run.
@@ -19,16 +20,16 @@ const PANES_MAX: usize = 100_000;
 pub(crate) struct Survey {
     only: Option<PaneId>,
     panes: BTreeSet<PaneId>,
-    /// The run has the conversation of an agent in a pane.
+    /// True if the run has the conversation of an agent in a pane.
     has_conversation: bool,
-    /// The last revisions that no later `OutputUpdate` replaced.
+    /// The last revisions that no later `OutputUpdate` has replaced.
     revised: BTreeMap<PaneId, BTreeMap<i64, String>>,
     bytes: usize,
-    unkept: u64,
+    dropped_revisions: u64,
 }
 
 impl Survey {
-    /// Surveys the text of one pane, or of all. Panes are counted in either case.
+    /// Surveys the text of one pane, or of all panes. Panes are counted in either case.
     pub fn new(only: Option<PaneId>) -> Self {
         Self {
             only,
@@ -36,7 +37,7 @@ impl Survey {
         }
     }
 
-    /// Notes the next envelope of the log.
+    /// Records the next envelope of the log.
     pub fn note(&mut self, envelope: &Envelope) {
         let event = &envelope.event;
         if let Some(pane) = event.pane()
@@ -77,7 +78,7 @@ impl Survey {
                     self.bytes -= REVISION_BYTES + old.len();
                 }
                 if self.bytes + cost > REVISED_BYTES_MAX {
-                    self.unkept += 1;
+                    self.dropped_revisions += 1;
                 } else {
                     self.bytes += cost;
                     revised.insert(*line, text.clone());
@@ -87,20 +88,20 @@ impl Survey {
         }
     }
 
-    /// The run's panes.
+    /// Returns the run's panes.
     pub fn panes(&self) -> impl Iterator<Item = &PaneId> {
         self.panes.iter()
     }
 
-    /// The run's pane, if it has exactly one that is shown by its lines, not by a conversation.
+    /// Returns the run's pane, if the run has exactly one and no conversation replaces its lines.
     pub fn sole_pane(&self) -> Option<&PaneId> {
         let is_sole = self.panes.len() == 1 && !self.has_conversation;
         self.panes.first().filter(|_| is_sole)
     }
 
-    /// The number of revisions beyond the bound: these lines keep their first text.
-    pub fn unkept(&self) -> u64 {
-        self.unkept
+    /// Returns the number of revisions beyond the bound; these lines keep their first text.
+    pub fn dropped_revisions(&self) -> u64 {
+        self.dropped_revisions
     }
 
     /// Returns whether the survey includes this pane's text.
@@ -109,24 +110,24 @@ impl Survey {
     }
 
     /// Returns whether the survey is limited to one pane.
-    pub(super) fn is_of_one_pane(&self) -> bool {
+    pub(super) fn is_single_pane(&self) -> bool {
         self.only.is_some()
     }
 
-    /// Takes the last text of a revised line.
+    /// Removes and returns the last text of a revised line.
     pub(super) fn take(&mut self, pane: &PaneId, line: i64) -> Option<String> {
         self.revised.get_mut(pane)?.remove(&line)
     }
 
-    /// Takes the first revised line below `end`, with its number.
+    /// Removes and returns the first revised line below `end`, with its number.
     pub(super) fn take_below(&mut self, pane: &PaneId, end: i64) -> Option<(i64, String)> {
         let revised = self.revised.get_mut(pane)?;
         let first = revised.first_entry().filter(|entry| *entry.key() < end)?;
         Some(first.remove_entry())
     }
 
-    /// Takes all remaining lines.
-    pub(super) fn take_rest(&mut self) -> BTreeMap<PaneId, BTreeMap<i64, String>> {
+    /// Removes and returns all remaining lines.
+    pub(super) fn take_remaining(&mut self) -> BTreeMap<PaneId, BTreeMap<i64, String>> {
         std::mem::take(&mut self.revised)
     }
 }

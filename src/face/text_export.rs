@@ -1,15 +1,15 @@
-//! A run as plain text: the final lines of its panes, and all other text (pure).
+//! Exports a run as plain text: the final lines of its panes, and all other text (pure).
 //!
-//! The export takes two passes, because a line may change after its first report: a [`Survey`] collects
-//! the last text of such lines, then the lines are written in the order of their events.
+//! The export takes two passes, because a line may change after its first report: a [`Survey`] collects the
+//! last text of such lines, then the lines are written in the order of their events.
 
 use std::collections::HashMap;
 use std::fmt::Write;
 
-use super::clean::push_clean;
 use super::conversation::conversation_lines;
 use super::describe::describe;
 use super::plain_text::PlainText;
+use super::sanitize::push_sanitized;
 use super::session_labels::SessionLabels;
 use super::survey::Survey;
 use crate::event::{Envelope, PaneId, ScreenRow, TdEvent, lines_in};
@@ -29,11 +29,11 @@ pub(crate) struct TextExport {
 }
 
 impl TextExport {
-    /// Exports the run, or the pane, that was surveyed.
+    /// Exports the surveyed run or pane.
     pub fn new(survey: Survey) -> Self {
         Self {
             labels: SessionLabels::default(),
-            is_labelled: !survey.is_of_one_pane() && survey.panes().nth(1).is_some(),
+            is_labelled: !survey.is_single_pane() && survey.panes().nth(1).is_some(),
             plain: PlainText::new("\n"),
             execution_id: String::new(),
             screens: HashMap::new(),
@@ -41,7 +41,7 @@ impl TextExport {
         }
     }
 
-    /// Adds the text of the next envelope of the surveyed log.
+    /// Appends the text of the next envelope of the surveyed log.
     pub fn push(&mut self, envelope: &Envelope, out: &mut String) {
         let event = &envelope.event;
         self.labels.note(event);
@@ -78,7 +78,7 @@ impl TextExport {
             TdEvent::ScreenSnapshot { pane, rows, .. } if is_included => {
                 let shown = self.screens.insert(pane.clone(), rows.clone());
                 let shown = shown.unwrap_or_default();
-                // What stays on the screen is in the text already.
+                // Rows that were on the previous screen are in the text already.
                 let new = |row: &&ScreenRow| shown.iter().all(|shown| shown.text != row.text);
                 for row in rows.iter().filter(new) {
                     self.push_line(id, Some(pane), &row.text, out);
@@ -89,18 +89,18 @@ impl TextExport {
                 self.plain.finish(out);
                 self.push_gap(event, out);
             }
-            event if !self.survey.is_of_one_pane() => {
+            event if !self.survey.is_single_pane() => {
                 self.plain.push(event, out);
             }
             _ => {}
         }
     }
 
-    /// Adds the lines that never settled, or never ended.
+    /// Appends the lines that have not settled, and those that are still open.
     pub fn finish(&mut self, out: &mut String) {
         self.plain.finish(out);
         let id = std::mem::take(&mut self.execution_id);
-        for (pane, lines) in self.survey.take_rest() {
+        for (pane, lines) in self.survey.take_remaining() {
             let mut unsettled = UnsettledLines::default();
             for (number, line) in &lines {
                 for line in unsettled.next(*number, line) {
@@ -110,12 +110,12 @@ impl TextExport {
         }
     }
 
-    /// The number of changed lines that keep their first text, because there were too many.
-    pub fn unkept(&self) -> u64 {
-        self.survey.unkept()
+    /// Returns the number of changed lines that keep their first text, because there were too many.
+    pub fn dropped_revisions(&self) -> u64 {
+        self.survey.dropped_revisions()
     }
 
-    /// Adds lines that no `OutputUpdate` has: lines of the baseline, and lines that never settled.
+    /// Appends lines that are in no `OutputUpdate`: lines of the baseline, and lines that never settled.
     fn push_lines_below(&mut self, id: &str, pane: &PaneId, end: i64, out: &mut String) {
         let mut unsettled = UnsettledLines::default();
         while let Some((number, text)) = self.survey.take_below(pane, end) {
@@ -135,18 +135,18 @@ impl TextExport {
     fn push_line(&mut self, id: &str, pane: Option<&PaneId>, text: &str, out: &mut String) {
         self.plain.interrupt(out);
         if self.is_labelled {
-            // As on the console, without padding. Writing to a string does not fail.
+            // As on the console, but without padding. Writing to a string does not fail.
             let _ = write!(out, "{} |", self.labels.label(id, pane).text);
             if !text.is_empty() {
                 out.push(' ');
             }
         }
-        push_clean(out, text);
+        push_sanitized(out, text);
         out.push('\n');
     }
 }
 
-/// Decides which blank rows among unsettled lines are lines.
+/// Decides which blank rows among unsettled lines count as lines.
 #[derive(Debug, Default)]
 struct UnsettledLines {
     /// The number of the last line with text.
@@ -156,8 +156,8 @@ struct UnsettledLines {
 }
 
 impl UnsettledLines {
-    /// Returns the lines that are certain now. A blank row is a line when it stands between lines with
-    /// text; else its text was erased.
+    /// Returns the lines that are now certain. A blank row between lines with text is a line; any other blank
+    /// row was erased.
     fn next<'t>(&mut self, number: i64, text: &'t str) -> impl Iterator<Item = &'t str> {
         let mut before = 0;
         if text.is_empty() {

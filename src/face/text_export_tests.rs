@@ -1,12 +1,12 @@
-//! Runs as plain text.
+//! Tests the export of runs as plain text.
 
 use std::collections::BTreeMap;
 
 use proptest::prelude::*;
 
 use super::*;
-use crate::face::clean::tests::nasty;
 use crate::face::samples::*;
+use crate::face::sanitize::tests::nasty;
 
 /// Runs both passes.
 fn text_of(only: Option<&str>, log: &[Envelope]) -> String {
@@ -17,7 +17,7 @@ fn text_of(only: Option<&str>, log: &[Envelope]) -> String {
         transcript.push(envelope, &mut out);
     }
     transcript.finish(&mut out);
-    assert_eq!(transcript.unkept(), 0);
+    assert_eq!(transcript.dropped_revisions(), 0);
     out
 }
 
@@ -29,7 +29,7 @@ fn text(events: impl IntoIterator<Item = TdEvent>) -> String {
 fn lines_have_their_last_text() {
     for (events, expected) in [
         (vec![update(1, "a  \n\nb\n")], "a  \n\nb\n"),
-        // An open line is no line of its own, unless it never settles.
+        // An open line is not exported, unless it never settles.
         (
             vec![revised(1, "10%"), update(1, "100%\n"), revised(2, "$ ")],
             "100%\n$ \n",
@@ -55,7 +55,7 @@ fn lines_have_their_last_text() {
             ],
             "a\nWhich one?\n\n\n  1. this\n",
         ),
-        // So are those of open lines that a gap ends.
+        // A gap ends open lines, whose blank rows are lines as well.
         (
             vec![
                 revised(1, "x"),
@@ -66,12 +66,12 @@ fn lines_have_their_last_text() {
             ],
             "x\n\ny\n[lines lost (cleared)]\na\n",
         ),
-        // Of the baseline, the lines that changed.
+        // Only changed lines of the baseline are exported.
         (
             vec![update(1, "a\n"), revised(-3, "old"), revised(-2, "")],
             "old\na\n",
         ),
-        // A line that was shown and then lost.
+        // A line that was drawn and then lost.
         (
             vec![
                 revised(1, "prompt"),
@@ -99,7 +99,7 @@ fn lines_have_their_last_text() {
 }
 
 #[test]
-fn snapshots_of_screens_add_what_is_new_on_them() {
+fn snapshots_add_only_new_rows() {
     let snapshot = |rows: &[&str]| TdEvent::ScreenSnapshot {
         execution_id: "job".into(),
         pane: "%1".into(),
@@ -174,14 +174,14 @@ fn text_outside_of_panes_is_unchanged() {
     assert_eq!(text([]), "");
 }
 
-/// See `asciicast/recorded/program.sh`.
+/// Uses the recording of `asciicast/recorded/program.sh`.
 #[test]
 fn a_recorded_pane_reads_like_the_capture() {
     let log = include_str!("asciicast/recorded/pane.jsonl").lines();
     let log: Vec<Envelope> = log
         .map(|line| serde_json::from_str(line).unwrap())
         .collect();
-    // The first line is the baseline; below the last there are empty rows.
+    // The first line is the baseline; empty rows follow the last line.
     let (_, joined) = include_str!("asciicast/recorded/joined.txt")
         .split_once('\n')
         .unwrap();
@@ -195,14 +195,14 @@ fn a_recorded_pane_reads_like_the_capture() {
 }
 
 proptest! {
-    /// The export equals a replay into a map of the last texts.
+    /// The export equals a replay of the events into a map of the last texts.
     #[test]
     fn the_export_is_the_replay(
         steps in prop::collection::vec((any::<bool>(), 1_i64..6, "[a-z]{1,4}"), 0..60),
     ) {
         let (mut next, mut lines, mut events) = (1, BTreeMap::new(), Vec::new());
-        for (says, number, text) in steps {
-            if says {
+        for (is_settled, number, text) in steps {
+            if is_settled {
                 let chunk: String = (0..number).map(|n| format!("{text}{n}\n")).collect();
                 events.push(update(next, &chunk));
                 for n in 0..number {
@@ -210,7 +210,7 @@ proptest! {
                 }
                 next += number;
             } else {
-                // Up to two lines that have not settled.
+                // Up to two open lines.
                 let number = next + 2 - number;
                 lines.insert(number, format!("{text}\n"));
                 events.push(revised(number, &text));
@@ -220,7 +220,7 @@ proptest! {
     }
 
     #[test]
-    fn nothing_orders_the_terminal(line in nasty(), name in nasty()) {
+    fn no_text_controls_the_terminal(line in nasty(), name in nasty()) {
         let events = [
             TdEvent::SessionStarted { execution_id: "x".into(), session: name, panes: vec!["%1".into(), "%2".into()] },
             update(1, &line), update_of("%2", 1, &line, Vec::new()), revised(1, &line), revised(99, &line), gap(99, None, &line),

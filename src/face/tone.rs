@@ -1,8 +1,8 @@
-//! Tones of text, and text written in a tone (pure).
+//! Defines tones of text, and writes text in a tone (pure).
 
 use anstyle::{AnsiColor, Reset, Style};
 
-use super::clean::push_clean;
+use super::sanitize::push_sanitized;
 
 /// The emphasis of a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,13 +29,13 @@ impl Tone {
     }
 }
 
-/// Adds cleaned text in a style.
+/// Appends sanitized text in a style.
 pub(super) fn push_styled(out: &mut String, coloured: bool, style: Style, text: &str) {
     if coloured && style != Style::new() {
         out.push_str(&style.render().to_string());
-        push_clean(out, text);
+        push_sanitized(out, text);
         out.push_str(&Reset.render().to_string());
     } else {
-        push_clean(out, text);
+        push_sanitized(out, text);
     }
 }

@@ -1,4 +1,4 @@
-//! One execution as a tree: its command, what it prints, how it ended (pure).
+//! Renders one execution as a tree: its command, its output, and how it ended (pure).
 //!
 //! ```text
 //!  ╭───< make@1763000000 >
@@ -9,15 +9,15 @@
 //!  ╰──● after 1.5 s
 //! ```
 //!
-//! Without its frame, the tree has the same rows. The open line is the live row of a terminal;
-//! elsewhere it is written when it is complete, or at the end.
+//! Without its frame, the tree has the same rows. The open line is the live row of a terminal; elsewhere it
+//! is written when it is complete, or at the end.
 
 use unicode_width::UnicodeWidthStr;
 
-use super::clean::{one_line, push_clean};
 use super::describe::{describe, duration, lagged};
 use super::execution_lines::{ExecutionLines, ExecutionText, live_text};
 use super::local_time::LocalTime;
+use super::sanitize::{one_line, push_sanitized};
 use super::tone::{Tone, push_styled};
 use crate::event::{Envelope, EventKind, TdEvent};
 use crate::timestamp::Timestamp;
@@ -53,7 +53,7 @@ struct TreeRows {
     /// The frame before a line of text, and before an item.
     text: String,
     item: String,
-    /// Writes the time of the event, if that is wanted.
+    /// Formats the time of the event; `None` if rows have no time.
     local_time: Option<Box<LocalTime>>,
     time: String,
 }
@@ -80,10 +80,10 @@ impl Tree {
         }
     }
 
-    /// Adds the rows of an event.
+    /// Appends the rows of an event.
     pub fn event(&mut self, envelope: &Envelope, out: &mut String) {
         let event = &envelope.event;
-        // The header of a log file is no event of the execution.
+        // The header of a log file is not an event of the execution.
         if event.kind() == EventKind::LogOpened {
             return;
         }
@@ -93,9 +93,9 @@ impl Tree {
             self.end_lines(out);
         }
         let rows = &self.rows;
-        let before = rows.before_text();
+        let prefix = rows.text_prefix();
         let is_text = self.executions.push(event, &mut |text| {
-            text.push(out, &before, rows.options.coloured);
+            text.push(out, &prefix, rows.options.coloured);
         });
         let foot = match event {
             TdEvent::ExecutionCompleted {
@@ -106,7 +106,7 @@ impl Tree {
             TdEvent::LoopCompleted { .. } => Some(String::new()),
             _ => None,
         };
-        let description = describe(event, false).filter(|it| !is_text && !it.is_detail);
+        let description = describe(event, false).filter(|text| !is_text && !text.is_detail);
         if let Some(description) = description {
             let has_duration = foot.is_none() || !rows.options.framed;
             let text = match has_duration {
@@ -124,7 +124,7 @@ impl Tree {
         }
     }
 
-    /// Adds a row that reports how many events are not shown.
+    /// Appends a row that reports the number of missed events.
     pub fn lagged(&mut self, missed: u64, out: &mut String) {
         // Text after the gap does not continue these lines.
         self.end_lines(out);
@@ -132,7 +132,7 @@ impl Tree {
         self.rows.item("missing", Tone::Caution, &text, out);
     }
 
-    /// The live row without a line end, cut to `columns`.
+    /// Returns the live row without a line end, cut to `columns`.
     pub fn live(&self, columns: usize) -> Option<String> {
         let options = self.rows.options;
         let frame = if options.framed { TEXT.width() } else { 0 };
@@ -141,7 +141,7 @@ impl Tree {
         Some([self.rows.text.as_str(), &text].concat())
     }
 
-    /// Adds the lines that never ended, and the end of the frame.
+    /// Appends the lines that are still open, and the end of the frame.
     pub fn finish(&mut self, out: &mut String) {
         self.end_lines(out);
         if self.open.take().is_some() {
@@ -151,9 +151,9 @@ impl Tree {
 
     fn end_lines(&mut self, out: &mut String) {
         let rows = &self.rows;
-        let before = rows.before_text();
+        let prefix = rows.text_prefix();
         self.executions.end_all(&mut |line| {
-            ExecutionText::Line(line).push(out, &before, rows.options.coloured);
+            ExecutionText::Line(line).push(out, &prefix, rows.options.coloured);
         });
     }
 
@@ -180,17 +180,17 @@ impl TreeRows {
         }
     }
 
-    /// Returns what stands before a line of text.
-    fn before_text(&self) -> String {
+    /// Returns the prefix of a line of text.
+    fn text_prefix(&self) -> String {
         [self.text.as_str(), &self.time].concat()
     }
 
-    /// Adds `[label] text`.
+    /// Appends `[label] text`.
     fn item(&self, label: &str, tone: Tone, text: &str, out: &mut String) {
         out.push_str(&self.item);
         out.push_str(&self.time);
         let mut mark = String::from("[");
-        push_clean(&mut mark, label);
+        push_sanitized(&mut mark, label);
         mark.push(']');
         push_styled(out, self.options.coloured, Tone::Dim.style(), &mark);
         let text = one_line(text);

@@ -3,8 +3,8 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::face::clean::tests::nasty;
 use crate::face::samples::{check, checked, completed, output, started};
+use crate::face::sanitize::tests::nasty;
 use crate::timestamp::Timestamp;
 
 fn show(tree: &mut Tree, event: TdEvent) -> String {
@@ -187,7 +187,7 @@ fn without_sgr(text: &str) -> String {
 }
 
 proptest! {
-    /// Only SGR and line ends are written, whatever streams, commands and lines contain.
+    /// Streams, commands and lines add only SGR and line ends.
     #[test]
     fn no_control_character_reaches_the_terminal(text in nasty(), name in nasty(), drawn in any::<bool>()) {
         let id = crate::event::ExecutionId::from(name.as_str());

@@ -1,20 +1,20 @@
-//! Text in XML 1.0: escaped, and without the characters that it cannot have (pure).
+//! Writes text in XML 1.0: escapes it, and replaces characters that XML cannot represent (pure).
 
-/// Adds text between tags.
+/// Appends text between tags.
 pub(super) fn push_text(out: &mut String, text: &str) {
     for c in text.chars() {
         match c {
             '&' => out.push_str("&amp;"),
             '<' => out.push_str("&lt;"),
             '>' => out.push_str("&gt;"),
-            // A parser would make a line feed of it.
+            // A parser would read it as a line feed.
             '\r' => out.push_str("&#13;"),
             c => out.push(valid(c)),
         }
     }
 }
 
-/// Adds an attribute, after a blank.
+/// Appends an attribute, after a blank.
 pub(super) fn push_attribute(out: &mut String, name: &str, value: &str) {
     out.push(' ');
     out.push_str(name);
@@ -25,7 +25,7 @@ pub(super) fn push_attribute(out: &mut String, name: &str, value: &str) {
             '<' => out.push_str("&lt;"),
             '>' => out.push_str("&gt;"),
             '"' => out.push_str("&quot;"),
-            // A parser would make blanks of them.
+            // A parser would read them as blanks.
             '\t' | '\n' | '\r' => out.push_str(&format!("&#{};", u32::from(c))),
             c => out.push(valid(c)),
         }
@@ -33,7 +33,7 @@ pub(super) fn push_attribute(out: &mut String, name: &str, value: &str) {
     out.push('"');
 }
 
-/// Returns the character, or the replacement character where XML 1.0 has none for it.
+/// Returns the character, or the replacement character if XML 1.0 does not allow it.
 fn valid(c: char) -> char {
     match c {
         '\t' | '\n' | ' '..='\u{d7ff}' | '\u{e000}'..='\u{fffd}' | '\u{10000}'..='\u{10ffff}' => c,

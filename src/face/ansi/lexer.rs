@@ -1,4 +1,4 @@
-//! Separates text from escape sequences, also from those that arrive in pieces (pure).
+//! Separates text from escape sequences, including sequences that are split across pieces (pure).
 //!
 //! avt's parser knows where a sequence ends. This module adds what a line of text needs: it recognises
 //! SGR, keeps its parameters as written, and treats a character that fits no sequence as text.
@@ -7,24 +7,24 @@ use avt::Parser;
 use avt::parser::State;
 use memchr::memchr2_iter;
 
-/// The longest parameters that pass: two colours in full and a few attributes.
+/// The longest SGR parameters that pass, in bytes: two RGB colours and a few attributes.
 pub(super) const PARAMS_MAX: usize = 64;
 
 /// The position in a stream of text and escape sequences.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Lexer {
     state: State,
-    /// The parameters of the last control sequence, or of the open one.
+    /// The parameters of the open control sequence, or of the last one.
     params: String,
-    /// The control sequence cannot be SGR.
+    /// True if the control sequence cannot be SGR.
     is_other: bool,
 }
 
-/// Text, and the sequence after it as far as it is known.
+/// Text, and the part of the sequence after it that has arrived.
 #[derive(Debug)]
 pub(super) struct Token<'t> {
     pub text: &'t str,
-    /// The sequence is a complete SGR with the parameters [`Lexer::params`].
+    /// True if the sequence is a complete SGR; [`Lexer::params`] returns its parameters.
     pub is_sgr: bool,
     pub rest: &'t str,
 }
@@ -56,13 +56,13 @@ impl Lexer {
         if sequence.is_empty() {
             return token(false, "");
         }
-        // Parameters that avt collects are not read: a new parser may continue in any state.
+        // This module ignores the parameters that avt collects, so a new parser can continue in any state.
         let mut parser = Parser::default();
         parser.state = self.state;
         for (at, c) in sequence.char_indices() {
             let is_broken = match parser.state {
                 State::Ground => false,
-                // A bell ends every string: what follows a broken one stays visible.
+                // A bell ends every string, so that text after a broken string stays visible.
                 state if is_string(state) => c == '\x07',
                 _ => !is_escape(c) && !matches!(c, ' '..='~'),
             };
@@ -82,7 +82,7 @@ impl Lexer {
         token(false, "")
     }
 
-    /// Records the parameters of a control sequence; true when `c` completes an SGR.
+    /// Records the parameters of a control sequence; returns true if `c` completes an SGR.
     fn note_control(&mut self, before: State, c: char) -> bool {
         match (before, self.state) {
             (_, State::CsiEntry) => {
@@ -119,15 +119,16 @@ fn is_string(state: State) -> bool {
     )
 }
 
-/// ESC, and the C1 controls, which are sequences of one character.
+/// Returns true for ESC, and for the C1 controls, which are sequences of one character.
 fn is_escape(c: char) -> bool {
     matches!(c, '\x1b' | '\u{80}'..='\u{9f}')
 }
 
-/// The position of the first escape, or the end. Searches bytes, because most text has none.
+/// Returns the position of the first escape, or the length of the text. Searches bytes, because most text has
+/// no escape.
 fn find_escape(text: &str) -> usize {
     let bytes = text.as_bytes();
-    // C1 controls are two bytes, the first of which other characters share.
+    // In UTF-8, a C1 control is 0xc2 followed by a byte below 0xa0. Other characters also begin with 0xc2.
     memchr2_iter(0x1b, 0xc2, bytes)
         .find(|&at| bytes[at] == 0x1b || bytes.get(at + 1).is_some_and(|next| *next < 0xa0))
         .unwrap_or(bytes.len())

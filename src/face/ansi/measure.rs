@@ -32,17 +32,16 @@ fn parts(painted: &str) -> impl Iterator<Item = (usize, Part<'_>)> {
     })
 }
 
-/// The columns of a painted line.
-pub(in crate::face) fn columns_of(painted: &str) -> usize {
-    parts(painted)
-        .map(|(_, part)| match part {
-            Part::Sgr(_) => 0,
-            Part::Char(c) => c.width().unwrap_or(0),
-        })
-        .sum()
+/// Returns the rows of a painted line on a terminal with this many columns.
+pub(in crate::face) fn rows_of(painted: &str, columns: usize) -> usize {
+    let widths = parts(painted).map(|(_, part)| match part {
+        Part::Sgr(_) => 0,
+        Part::Char(c) => c.width().unwrap_or(0),
+    });
+    widths.sum::<usize>().div_ceil(columns.max(1)).max(1)
 }
 
-/// The start of a painted line that fits into `columns`.
+/// Returns the start of a painted line that fits into `columns`.
 pub(in crate::face) fn cut_painted(painted: &str, columns: usize) -> Cow<'_, str> {
     let (mut used, mut is_coloured) = (0, false);
     for (at, part) in parts(painted) {
@@ -61,30 +60,30 @@ pub(in crate::face) fn cut_painted(painted: &str, columns: usize) -> Cow<'_, str
     Cow::Borrowed(painted)
 }
 
-/// A painted line in rows of at most `columns`, each with the colours that are in force there.
+/// Wraps a painted line into rows of at most `columns`; each row repeats the active colours.
 pub(in crate::face) fn wrap_painted(painted: &str, columns: usize) -> Vec<String> {
     let mut rows = Vec::new();
     let (mut row, mut used) = (String::new(), 0);
     // The sequences since the last reset.
-    let mut in_force = String::new();
+    let mut active = String::new();
     for (_, part) in parts(painted) {
         let c = match part {
             Part::Char(c) => c,
             Part::Sgr(sequence) => {
                 row.push_str(sequence);
                 match sequence {
-                    "\x1b[m" | RESET => in_force.clear(),
-                    _ => in_force.push_str(sequence),
+                    "\x1b[m" | RESET => active.clear(),
+                    _ => active.push_str(sequence),
                 }
                 continue;
             }
         };
         let width = c.width().unwrap_or(0);
         if used + width > columns && used > 0 {
-            if !in_force.is_empty() {
+            if !active.is_empty() {
                 row.push_str(RESET);
             }
-            rows.push(std::mem::replace(&mut row, in_force.clone()));
+            rows.push(std::mem::replace(&mut row, active.clone()));
             used = 0;
         }
         used += width;
@@ -99,7 +98,7 @@ pub(in crate::face) fn wrap_painted(painted: &str, columns: usize) -> Vec<String
     rows
 }
 
-/// The end of painted text that fits into `columns`; without colours where it is cut.
+/// Returns the end of painted text that fits into `columns`. Text that is cut loses its colours.
 pub(in crate::face) fn end_of_painted(painted: &str, columns: usize) -> Cow<'_, str> {
     let plain: String = parts(painted)
         .filter_map(|(_, part)| match part {

@@ -4,26 +4,26 @@ use unicode_width::UnicodeWidthStr;
 
 use super::lexer::Lexer;
 use super::sgr::{Attributes, RESET, is_reset};
-use crate::face::clean::{is_printable, push_clean_at};
+use crate::face::sanitize::{is_printable, push_sanitized_at};
 
-/// Paints the lines of one stream, one after another. Its memory is bounded.
+/// Paints the lines of one stream in their order, with bounded memory.
 #[derive(Clone, Debug, Default)]
 pub(in crate::face) struct Painter {
     lexer: Lexer,
-    in_force: Attributes,
+    active: Attributes,
 }
 
 impl Painter {
-    /// Adds a line, or the next part of one, for display. Adds nothing for a line without visible
+    /// Appends a line, or the next part of a line, for display. Appends nothing for a line without visible
     /// text.
     pub fn push(&mut self, out: &mut String, text: &str, coloured: bool) {
-        if self.is_clean() && is_printable(text) {
+        if self.passes_unchanged() && is_printable(text) {
             return out.push_str(text);
         }
         let start = out.len();
         let (mut is_empty, mut is_set) = (true, false);
-        if coloured && !self.in_force.is_empty() {
-            self.in_force.push(out);
+        if coloured && !self.active.is_empty() {
+            self.active.push(out);
             is_set = true;
         }
         // Only tabs depend on the column.
@@ -33,7 +33,7 @@ impl Painter {
             let token = self.lexer.next(rest);
             if !token.text.is_empty() {
                 let before = out.len();
-                push_clean_at(out, token.text, column);
+                push_sanitized_at(out, token.text, column);
                 is_empty = false;
                 if has_tabs {
                     column += out[before..].width();
@@ -45,7 +45,7 @@ impl Painter {
                     out.push_str(part);
                 }
                 is_set = !is_reset(params);
-                self.in_force.apply(params);
+                self.active.apply(params);
             }
             rest = token.rest;
         }
@@ -56,30 +56,30 @@ impl Painter {
         }
     }
 
-    /// Returns whether printable text passes unchanged: no colour is in force, and no sequence is open.
-    pub fn is_clean(&self) -> bool {
-        self.in_force.is_empty() && self.lexer.is_in_text()
+    /// Returns whether printable text passes unchanged: no colour is active, and no sequence is open.
+    pub fn passes_unchanged(&self) -> bool {
+        self.active.is_empty() && self.lexer.is_in_text()
     }
 
-    /// Applies the colours of text that is not shown.
+    /// Applies the colour changes of text that is not shown.
     pub fn absorb(&mut self, text: &str) {
         let mut rest = text;
         while !rest.is_empty() {
             let token = self.lexer.next(rest);
             if token.is_sgr {
-                self.in_force.apply(self.lexer.params());
+                self.active.apply(self.lexer.params());
             }
             rest = token.rest;
         }
     }
 
-    /// Ends the line. A sequence that is still open is broken, and hides no more than its line.
+    /// Ends the line, and drops an open sequence, so that it hides nothing beyond its line.
     pub fn end_line(&mut self) {
         self.lexer.reset();
     }
 
     #[cfg(test)]
     pub(super) fn attributes(&self) -> usize {
-        self.in_force.len()
+        self.active.len()
     }
 }

@@ -1,12 +1,12 @@
-//! The colours and attributes that SGR sequences have put in force (pure).
+//! Tracks the colours and attributes that SGR sequences set (pure).
 
-/// Back to the terminal's own colours.
+/// Resets the terminal to its default colours.
 pub(in crate::face) const RESET: &str = "\x1b[0m";
 
-/// One entry for each code that ends an attribute, and one more because bold and faint share theirs.
-pub(super) const IN_FORCE_MAX: usize = 13;
+/// One entry for each code that ends an attribute, plus one, because bold and faint share an end code.
+pub(super) const ACTIVE_MAX: usize = 13;
 
-/// Attributes in force, each with the code that ends it and the parameters that began it.
+/// The active attributes: the code that ends each, and the parameters that set it.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Attributes(Vec<(u16, String)>);
 
@@ -20,7 +20,7 @@ impl Attributes {
         self.0.len()
     }
 
-    /// Adds the sequence that puts them in force.
+    /// Appends the sequence that sets all active attributes.
     pub fn push(&self, out: &mut String) {
         out.push_str("\x1b[");
         for (at, (_, params)) in self.0.iter().enumerate() {
@@ -47,7 +47,7 @@ impl Attributes {
             };
             let mut whole = part.to_owned();
             if matches!(code, 38 | 48 | 58) && part == first {
-                // A colour by its index or by its three channels, in parameters of their own.
+                // The colour follows in separate parameters: an index, or three channels.
                 let (kind, channels) = match parts.next() {
                     Some("5") => ("5", 1),
                     Some("2") => ("2", 3),
@@ -67,17 +67,17 @@ impl Attributes {
                 let ended = if part == "4:0" { 24 } else { code };
                 self.0.retain(|(end, _)| *end != ended);
             } else if let Some(end) = end_of(code) {
-                // Bold and faint are two attributes with one end.
+                // Bold and faint are separate attributes with the same end code.
                 self.0
                     .retain(|(other, old)| *other != end || end == 22 && *old != whole);
-                self.0.truncate(IN_FORCE_MAX - 1);
+                self.0.truncate(ACTIVE_MAX - 1);
                 self.0.push((end, whole));
             }
         }
     }
 }
 
-/// Returns whether a sequence leaves nothing in force.
+/// Returns whether a sequence only resets all attributes.
 pub(super) fn is_reset(params: &str) -> bool {
     params.bytes().all(|byte| matches!(byte, b'0' | b';'))
 }
@@ -86,7 +86,7 @@ fn is_end(code: u16) -> bool {
     matches!(code, 22..=25 | 27..=29 | 39 | 49 | 54 | 55 | 59)
 }
 
-/// The code that ends what `code` begins.
+/// Returns the code that ends the attribute set by `code`.
 fn end_of(code: u16) -> Option<u16> {
     Some(match code {
         1 | 2 => 22,

@@ -1,15 +1,15 @@
-//! Hostile lines lose their escape sequences and keep their colours.
+//! Tests that hostile lines lose their escape sequences and keep their colours.
 
 use proptest::prelude::*;
 
 use unicode_width::UnicodeWidthChar;
 
 use super::lexer::PARAMS_MAX;
-use super::sgr::{IN_FORCE_MAX, is_reset};
+use super::sgr::{ACTIVE_MAX, is_reset};
 use super::*;
-use crate::face::clean::tests::nasty;
+use crate::face::sanitize::tests::nasty;
 
-/// The painted lines of one stream.
+/// Returns the painted lines of one stream.
 fn painted(lines: &[&str], coloured: bool) -> Vec<String> {
     let mut painter = Painter::default();
     let one = |line: &&str| {
@@ -21,7 +21,7 @@ fn painted(lines: &[&str], coloured: bool) -> Vec<String> {
     lines.iter().map(one).collect()
 }
 
-/// Removes SGR, and checks that no other sequence is there.
+/// Removes SGR, and checks that no other sequence remains.
 fn without_sgr(painted: &str) -> String {
     let (mut text, mut rest) = (String::new(), painted);
     while let Some((before, after)) = rest.split_once("\x1b[") {
@@ -34,7 +34,7 @@ fn without_sgr(painted: &str) -> String {
     text + rest
 }
 
-/// Lines of whole and broken sequences.
+/// Generates lines of complete and broken sequences.
 fn escaped() -> impl Strategy<Value = String> {
     let some = prop::sample::select(vec![
         "\x1b[31m",
@@ -76,7 +76,7 @@ fn colours_pass_and_other_sequences_do_not() {
         ("\x1b[31mred\x1b[0m.", "\x1b[31mred\x1b[0m.", "red."),
         ("\x1b[31mred", "\x1b[31mred\x1b[0m", "red"),
         ("\u{9b}1;4:3mbold", "\x1b[1;4:3mbold\x1b[0m", "bold"),
-        // No SGR, although they end with its letter.
+        // These sequences end with the letter of SGR, but are not SGR.
         ("\x1b[>4;2ma\x1b[?4mb\x1b[0 mc", "abc", "abc"),
         ("a\x1b[2J\x1b[1;1Hb\x1b[?25lc\x1b[Kd", "abcd", "abcd"),
         ("a\x1b]0;title\x07b\x1b]8;;http://x\x1b\\c", "abc", "abc"),
@@ -91,7 +91,7 @@ fn colours_pass_and_other_sequences_do_not() {
             "abcdefg",
             "abcdefg",
         ),
-        // A broken sequence ends where another begins.
+        // A broken sequence ends at the beginning of the next one.
         ("a\x1b[31\x1b[1mb", "a\x1b[1mb\x1b[0m", "ab"),
         ("a\x1b\x01b\x1b[3漢c", "a^Ab漢c", "a^Ab漢c"),
         ("a\x1b]0;never ended", "a", "a"),
@@ -113,7 +113,7 @@ fn colours_pass_and_other_sequences_do_not() {
 }
 
 #[test]
-fn a_colour_stays_in_force_until_it_ends() {
+fn a_colour_stays_active_until_it_ends() {
     for (line, next) in [
         ("\x1b[31mred", "\x1b[31mx\x1b[0m"),
         ("\x1b[31mred\x1b[m", "x"),
@@ -163,7 +163,7 @@ proptest! {
         for (coloured, plain) in painted(&lines, true).iter().zip(&plain) {
             prop_assert_eq!(&without_sgr(coloured), plain);
             prop_assert!(!plain.contains(char::is_control) && !plain.contains('\u{202e}'), "{:?}", plain);
-            // The line ends without colours.
+            // Colours are reset at the end of the line.
             let last = coloured.rsplit_once("\x1b[").map(|(_, last)| last.split_once('m').unwrap().0);
             prop_assert!(last.is_none_or(is_reset), "{:?}", coloured);
             let short = cut_painted(coloured, columns).into_owned();
@@ -173,7 +173,7 @@ proptest! {
         }
     }
 
-    /// Tabs are left out: they count from the beginning of each part.
+    /// Without tabs, whose width depends on the beginning of each part.
     #[test]
     fn a_line_in_parts_reads_like_the_whole_line(line in escaped(), cut in any::<prop::sample::Index>()) {
         let line = line.replace('\t', " ");
@@ -186,11 +186,11 @@ proptest! {
             painter.push(&mut parts, &line[..at], coloured);
             painter.push(&mut parts, &line[at..], coloured);
             prop_assert_eq!(without_sgr(&parts), without_sgr(&painted(&[&line], coloured)[0]));
-            prop_assert!(painter.attributes() <= IN_FORCE_MAX);
+            prop_assert!(painter.attributes() <= ACTIVE_MAX);
         }
     }
 
-    /// A terminal shows each character in the colours that its program chose.
+    /// A terminal shows each character in the colours set by its program.
     #[test]
     fn each_character_keeps_the_colour_of_its_program(
         lines in prop::collection::vec(prop::collection::vec(prop::sample::select(vec![

@@ -1,10 +1,10 @@
-//! The alternate screen of a full-screen program on a recording's terminal (pure).
+//! Draws the alternate screen of a full-screen program on a recording's terminal (pure).
 
 use std::fmt::Write;
 
 use super::wrapping::first_row;
 use crate::event::{Cursor, ScreenRow};
-use crate::face::clean::push_clean;
+use crate::face::sanitize::push_sanitized;
 
 const ENTER: &str = "\x1b[?1049h";
 const LEAVE: &str = "\x1b[?1049l";
@@ -22,8 +22,8 @@ impl AlternateScreen {
         self.is_shown
     }
 
-    /// Returns to the primary screen. The rows are kept: lines that were printed before the program
-    /// started may settle while it runs, and its next update has only changed rows.
+    /// Returns to the primary screen. The rows are kept, because earlier lines may settle while the program
+    /// runs, and its next update contains only changed rows.
     pub fn leave(&mut self, out: &mut String) {
         if std::mem::take(&mut self.is_shown) {
             out.push_str(LEAVE);
@@ -63,9 +63,9 @@ impl AlternateScreen {
         for ScreenRow { row, text } in changed {
             let row = *row as usize;
             if let Some(shown) = self.rows.get_mut(row) {
-                let mut clean = String::with_capacity(text.len());
-                push_clean(&mut clean, text);
-                first_row(&clean, width).clone_into(shown);
+                let mut sanitized = String::with_capacity(text.len());
+                push_sanitized(&mut sanitized, text);
+                first_row(&sanitized, width).clone_into(shown);
                 push_row(row, shown, out);
             }
         }
@@ -75,9 +75,8 @@ impl AlternateScreen {
         let _ = write!(out, "\x1b[{y};{x}H");
     }
 
-    /// Guesses whether these rows begin a new screen, whose first update starts from blank. An update
-    /// of the same screen never repeats a row; a new screen never has an empty row, and mostly has many
-    /// rows.
+    /// Guesses whether these rows begin a new screen. An update of the same screen never repeats an unchanged
+    /// row. The first update of a new screen has no empty row, and usually many rows.
     fn is_new_screen(&self, changed: &[ScreenRow]) -> bool {
         let old = |row: &ScreenRow| self.rows.get(row.row as usize).map(String::as_str);
         if changed.iter().any(|row| row.text.is_empty()) {

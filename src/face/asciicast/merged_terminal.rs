@@ -1,4 +1,4 @@
-//! A terminal for the whole run: lines of panes with labels, as the console prints them, and other text
+//! Draws the whole run on one terminal: labelled lines of panes, as the console prints them, and other text
 //! unchanged, with its open line below (pure).
 
 use super::pane_terminal::DEFAULT_SIZE;
@@ -8,7 +8,7 @@ use crate::face::console::Console;
 use crate::face::plain_text::PlainText;
 use crate::recording::{Encoder, EventCode};
 
-/// The size with panes: room for labels, and for the last lines of several panes.
+/// The size for runs with panes, which has room for labels and for the last lines of several panes.
 const PANES_SIZE: (usize, usize) = (120, 40);
 
 const ERASE_LINE: &str = "\r\x1b[K";
@@ -35,7 +35,7 @@ impl MergedTerminal {
         }
     }
 
-    /// Writes complete lines in the place of the open line, and the open line below them.
+    /// Replaces the open line by complete lines, and writes the new open line below them.
     fn write(&mut self, lines: String, live: String, encoder: &mut Encoder, out: &mut String) {
         let shown = lines + &live;
         let before = std::mem::replace(&mut self.live, live);
@@ -62,7 +62,7 @@ impl ExportTerminal for MergedTerminal {
     fn push(&mut self, envelope: &Envelope, encoder: &mut Encoder, out: &mut String) {
         let event = &envelope.event;
         let mut data = String::new();
-        let has_text = if is_of_tmux(event) {
+        let has_text = if is_tmux_event(event) {
             self.size = PANES_SIZE;
             self.plain.interrupt(&mut data);
             let mut lines = String::new();
@@ -79,7 +79,7 @@ impl ExportTerminal for MergedTerminal {
             ..
         } = event
         {
-            // As a shell reports a signal.
+            // The same status as a shell reports for a signal.
             self.exit_status = exit_code.or(signal.map(|signal| signal.saturating_add(128)));
         }
         if has_text {
@@ -99,7 +99,7 @@ impl ExportTerminal for MergedTerminal {
     }
 }
 
-fn is_of_tmux(event: &TdEvent) -> bool {
+fn is_tmux_event(event: &TdEvent) -> bool {
     event.pane().is_some() && !matches!(event, TdEvent::AgentState { .. })
         || matches!(
             event,

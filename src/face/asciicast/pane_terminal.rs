@@ -1,4 +1,4 @@
-//! The terminal of one pane: draws the pane's events (pure).
+//! Draws the events of one pane on a terminal of its size (pure).
 
 use super::alternate_screen::AlternateScreen;
 use super::primary_screen::PrimaryScreen;
@@ -6,7 +6,7 @@ use super::terminal::ExportTerminal;
 use crate::event::{Envelope, PaneId, TdEvent};
 use crate::recording::{Encoder, EventCode};
 
-/// The size of a terminal whose size is not known.
+/// The size of a terminal if the run does not record one.
 pub(super) const DEFAULT_SIZE: (usize, usize) = (80, 24);
 
 /// The largest side of a tmux pane. Readers of the format accept at most 65,535.
@@ -18,7 +18,8 @@ pub(super) struct PaneTerminal {
     size: (usize, usize),
     primary: PrimaryScreen,
     alternate: AlternateScreen,
-    /// The size changed while the alternate screen was shown: the primary one needs a repaint.
+    /// True if the size changed while the alternate screen was shown, so that the primary screen needs a
+    /// repaint.
     is_stale: bool,
     /// Line numbers below this one are skipped.
     skipped_to: i64,
@@ -58,7 +59,7 @@ impl PaneTerminal {
         encoder.write_header(size, out);
     }
 
-    /// Skips the line numbers below this one. That alone does not end a full-screen program.
+    /// Skips the line numbers below `next`. Does not leave the alternate screen.
     fn skip_to(&mut self, next: i64, encoder: &mut Encoder, out: &mut String) {
         self.skipped_to = self.skipped_to.max(next);
         if !self.alternate.is_shown() {
@@ -66,7 +67,7 @@ impl PaneTerminal {
         }
     }
 
-    /// Draws on the primary screen, and leaves the alternate one.
+    /// Leaves the alternate screen, and draws on the primary screen.
     fn draw_lines(
         &mut self,
         encoder: &mut Encoder,
@@ -111,7 +112,7 @@ impl ExportTerminal for PaneTerminal {
     fn push(&mut self, envelope: &Envelope, encoder: &mut Encoder, out: &mut String) {
         match &envelope.event {
             TdEvent::PaneOpened { width, height, .. } => {
-                // A new observer reports the whole screen of a full-screen program.
+                // A new observer reports the complete screen of a full-screen program again.
                 self.draw_lines(encoder, out, |_, _| {});
                 self.set_size(size(*width, *height), encoder, out);
             }

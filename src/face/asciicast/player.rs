@@ -1,4 +1,4 @@
-//! For tests: reads recordings strictly and plays them through an emulator.
+//! Test support: reads recordings strictly, and plays them in a terminal emulator.
 
 use avt::{ScreenKind, Terminal};
 
@@ -6,7 +6,7 @@ use super::{AsciicastExport, AsciicastOptions};
 use crate::event::Envelope;
 use crate::recording::strict_reader::{Event, Header, read};
 
-/// A recording that was read.
+/// A parsed recording.
 #[derive(Debug)]
 pub struct Recorded {
     pub header: Header,
@@ -42,7 +42,7 @@ impl Recorded {
         events.map(|(.., data)| data.as_str()).collect()
     }
 
-    /// The terminal at the end.
+    /// Returns the terminal at the end.
     #[track_caller]
     pub fn play(&self, scrollback: Option<usize>) -> Terminal {
         let (columns, rows) = (self.header.term.cols.into(), self.header.term.rows.into());
@@ -61,13 +61,13 @@ impl Recorded {
         terminal
     }
 
-    /// The rows of the screen at the end.
+    /// Returns the rows of the screen at the end.
     pub fn screen(&self) -> Vec<String> {
         let terminal = self.play(Some(0));
         trimmed(terminal.screen().visible_lines().map(|line| line.text()))
     }
 
-    /// The lines at the end, including those that scrolled off.
+    /// Returns the lines at the end, including those that scrolled off.
     pub fn text(&self) -> Vec<String> {
         let terminal = self.play(None);
         assert!(terminal.active_screen_kind() == ScreenKind::Primary);

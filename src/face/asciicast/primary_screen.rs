@@ -1,28 +1,28 @@
-//! The lines of a pane on the primary screen of a recording's terminal, and how to change them (pure).
+//! Draws the lines of a pane on the primary screen of a recording's terminal (pure).
 //!
-//! Lines are printed in the order of their numbers. The cursor is after the last one: on an empty row
-//! below a settled line, or at the end of an open line. Its position is always known, so that a line
-//! that changes is redrawn in place, with everything below it. After a resize the whole screen is
-//! redrawn, because terminals differ in how they rearrange it.
+//! Lines are printed in the order of their numbers. The cursor follows the last line: it is on an empty row
+//! below a settled line, or at the end of an open line. Its position is always known, so a changed line is
+//! redrawn in place, with all lines below it. After a resize the whole screen is redrawn, because terminals
+//! differ in how they rearrange it.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
 use super::wrapping::{from_row, open_line, rows};
 use crate::event::lines_in;
-use crate::face::clean::push_clean;
+use crate::face::sanitize::push_sanitized;
 
-/// The rows above the screen that are kept, because a terminal that grows shows them again. More than
-/// the tallest terminals have.
+/// The rows to keep above the screen, because a terminal that grows shows them again. More than the tallest
+/// terminals have.
 const KEPT_ROWS: usize = 1000;
 
-/// The bytes of lines beyond which nothing above the screen is kept: a few very long lines are
-/// enough to fill a screen.
+/// The bytes of all lines beyond which no rows above the screen are kept: a few very long lines can fill a
+/// screen.
 const KEPT_BYTES: usize = 1 << 20;
 
 #[derive(Debug)]
 struct ScreenLine {
-    /// Without control characters.
+    /// Sanitized.
     text: String,
     rows: usize,
 }
@@ -34,11 +34,11 @@ pub(super) struct PrimaryScreen {
     lines: BTreeMap<i64, ScreenLine>,
     /// The bytes of all lines.
     bytes: usize,
-    /// The rows of all lines, and the empty row of the cursor.
+    /// The rows of all lines, plus the empty row of the cursor.
     total: usize,
-    /// The number of these rows above the screen.
+    /// The number of rows above the screen.
     top: usize,
-    /// The cursor is on an empty row of its own.
+    /// True if the cursor is on an empty row of its own.
     at_start: bool,
     /// The number of the first line that has not settled.
     next: i64,
@@ -63,7 +63,7 @@ impl PrimaryScreen {
         }
     }
 
-    /// The number of changes to lines that had left the screen.
+    /// Returns the number of changes to lines that had scrolled off.
     pub fn unreached(&self) -> u64 {
         self.unreached
     }
@@ -72,31 +72,31 @@ impl PrimaryScreen {
     pub fn settle(&mut self, first_line: i64, chunk: &str, out: &mut String) {
         let lines: Vec<(i64, String)> = (first_line..=i64::MAX)
             .zip(lines_in(chunk))
-            .map(|(number, line)| (number, clean(line.trim_end_matches(' '))))
+            .map(|(number, line)| (number, sanitized(line.trim_end_matches(' '))))
             .collect();
         let after_last = lines.last().map(|(last, _)| last.saturating_add(1));
         self.next = self.next.max(after_last.unwrap_or(first_line));
         self.change(lines, out);
     }
 
-    /// Skips the numbers below this one.
+    /// Skips the line numbers below `next`.
     pub fn skip_to(&mut self, next: i64, out: &mut String) {
         self.next = self.next.max(next);
         self.change(Vec::new(), out);
     }
 
-    /// Changes a line, or shows one that has not settled.
+    /// Changes a settled line, or draws an open one.
     pub fn revise(&mut self, number: i64, text: &str, out: &mut String) {
         if number < self.next {
-            // An unknown row that vanished needs no drawing.
+            // A row that was never drawn need not be erased.
             if !text.is_empty() || self.lines.contains_key(&number) || self.is_dropped(number) {
-                self.change(vec![(number, clean(text.trim_end_matches(' ')))], out);
+                self.change(vec![(number, sanitized(text.trim_end_matches(' ')))], out);
             }
             return;
         }
-        let mut text = clean(text);
+        let mut text = sanitized(text);
         text.truncate(open_line(&text, self.width).len());
-        // Lines before it that are not reported yet have their rows already.
+        // Unreported lines above it occupy rows already.
         let last = self
             .lines
             .last_key_value()
@@ -142,8 +142,8 @@ impl PrimaryScreen {
         }
     }
 
-    /// Changes the terminal's size. As on terminals and in tmux, the text keeps its distance from the
-    /// lower edge, and empty rows below the text come and go first. Needs a repaint.
+    /// Changes the terminal's size; the caller must repaint. As in terminals and tmux, the text keeps its
+    /// distance from the lower edge, and empty rows below the text are added or removed first.
     pub fn resize(&mut self, width: usize, height: usize) {
         let below = self.below();
         if width != self.width {
@@ -165,15 +165,15 @@ impl PrimaryScreen {
             self.top -= self.top.min(height - self.height);
         }
         self.height = height;
-        self.drop_far();
+        self.drop_far_above();
     }
 
-    /// The empty rows below the cursor.
+    /// Returns the number of empty rows below the cursor.
     fn below(&self) -> usize {
         (self.top + self.height).saturating_sub(self.total)
     }
 
-    /// The row in which a line begins, or would begin.
+    /// Returns the row in which a line begins or would begin.
     fn start_of(&self, number: i64) -> usize {
         let rest: usize = self.lines.range(number..).map(|(_, line)| line.rows).sum();
         self.total - usize::from(self.at_start) - rest
@@ -197,7 +197,7 @@ impl PrimaryScreen {
         });
         lines.drain(..same.count());
         let last = self.lines.last_key_value().map(|(last, _)| *last);
-        // Without changed lines, the last line may still have settled, which ends its row.
+        // Even if no line has changed, the last line may have settled, which ends its row.
         let end = || last.map_or(i64::MIN, |last| last.saturating_add(1));
         let mut from = lines.first().map_or_else(end, |(number, _)| *number);
         let mut start = self.start_of(from);
@@ -235,10 +235,10 @@ impl PrimaryScreen {
             is_settled,
             out,
         );
-        self.drop_far();
+        self.drop_far_above();
     }
 
-    /// Draws the lines from the number `from` on; that line begins in the row `start`.
+    /// Draws the lines from number `from`, which begins in row `start`.
     fn draw(
         &mut self,
         from: i64,
@@ -278,7 +278,7 @@ impl PrimaryScreen {
     }
 
     /// Drops lines far above the screen.
-    fn drop_far(&mut self) {
+    fn drop_far_above(&mut self) {
         while let Some(entry) = self.lines.first_entry() {
             let rows = entry.get().rows;
             let is_far = rows <= self.top && self.top - rows >= KEPT_ROWS;
@@ -294,18 +294,18 @@ impl PrimaryScreen {
     }
 }
 
-/// Text without control characters.
-pub(super) fn clean(text: &str) -> String {
+/// Returns sanitized text.
+pub(super) fn sanitized(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
-    push_clean(&mut out, text);
+    push_sanitized(&mut out, text);
     out
 }
 
-/// Goes to the start of a row of the screen, counted from 0, and erases all from there on.
+/// Moves the cursor to the start of a row of the screen, counted from 0, and erases everything from there.
 fn erase_from(row: usize, out: &mut String) {
     // Writing to a string does not fail.
     let _ = match row {
-        // Some terminals take an erased screen for history if all of it is erased at once.
+        // Some terminals move the screen into their history if it is erased at once.
         0 => write!(out, "\x1b[2;1H\x1b[J\x1b[1;1H\x1b[K"),
         row => write!(out, "\x1b[{};1H\x1b[J", row + 1),
     };
@@ -316,7 +316,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn memory_is_bounded_however_much_is_printed() {
+    fn memory_is_bounded_for_long_output() {
         let (mut screen, mut out) = (PrimaryScreen::new(80, 24), String::new());
         for number in 1..100_000 {
             out.clear();
@@ -325,7 +325,7 @@ mod tests {
         }
         assert_eq!(screen.lines.len(), KEPT_ROWS + 23);
         assert_eq!((screen.total, screen.top), (KEPT_ROWS + 24, KEPT_ROWS));
-        // Long lines are dropped as soon as they have scrolled off.
+        // Long lines are dropped once they have scrolled off.
         let long = "x".repeat(KEPT_BYTES) + "\n";
         for number in 100_000..100_010 {
             screen.settle(number, &long, &mut out);

@@ -1,4 +1,4 @@
-//! A simulated pane: a played recording ends with the recorded text, whatever happened before.
+//! Simulates a pane: a recording ends with the recorded text, regardless of earlier changes.
 
 use std::collections::BTreeMap;
 
@@ -7,11 +7,11 @@ use proptest::prelude::*;
 
 use super::AsciicastOptions;
 use super::player::*;
-use super::primary_screen::clean;
+use super::primary_screen::sanitized;
 use super::wrapping::open_line;
 use crate::event::TdEvent;
-use crate::face::clean::tests::nasty;
 use crate::face::samples::*;
+use crate::face::sanitize::tests::nasty;
 
 /// A change of a pane.
 #[derive(Clone, Debug)]
@@ -84,7 +84,7 @@ impl ExpectedPane {
             }
             Step::Show(below, shown) => {
                 let number = self.next + below;
-                let mut text = clean(shown);
+                let mut text = sanitized(shown);
                 text.truncate(open_line(&text, self.size.0 as usize).len());
                 // At most as many rows as the screen has.
                 let known = self.lines.last_key_value().map_or(0, |(last, _)| last + 1);
@@ -141,7 +141,7 @@ impl ExpectedPane {
 
     fn set(&mut self, number: i64, text: &str) {
         self.has_wide |= !text.is_ascii();
-        self.lines.insert(number, clean(text));
+        self.lines.insert(number, sanitized(text));
     }
 
     /// A terminal on which all lines are printed once, with their final text.

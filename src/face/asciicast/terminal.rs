@@ -12,10 +12,10 @@ pub(super) trait ExportTerminal: Debug {
         true
     }
 
-    /// Writes the changes of an included event. The first one with a size or with text writes the header.
+    /// Writes the changes of an included event. The first event with a size or with text writes the header.
     fn push(&mut self, envelope: &Envelope, encoder: &mut Encoder, out: &mut String);
 
-    /// Writes the lines that never ended.
+    /// Writes the lines that are still open.
     fn finish(&mut self, _encoder: &mut Encoder, _out: &mut String) {}
 
     /// The columns and rows.
@@ -23,7 +23,7 @@ pub(super) trait ExportTerminal: Debug {
 
     fn exit_status(&self) -> Option<i32>;
 
-    /// The number of changes to lines that had left the screen.
+    /// Returns the number of changes to lines that had scrolled off.
     fn unreached(&self) -> u64 {
         0
     }

@@ -1,4 +1,4 @@
-//! Recordings of sample events, of a real pane, and of hostile text.
+//! Tests recordings of sample events, of a real pane, and of hostile text.
 
 use std::time::Duration;
 
@@ -8,8 +8,8 @@ use proptest::prelude::*;
 use super::AsciicastOptions;
 use super::player::*;
 use crate::event::{Envelope, EventKind, TdEvent};
-use crate::face::clean::tests::nasty;
 use crate::face::samples::*;
+use crate::face::sanitize::tests::nasty;
 use crate::timestamp::Timestamp;
 
 fn pane() -> AsciicastOptions {
@@ -27,7 +27,7 @@ fn played(events: impl IntoIterator<Item = TdEvent>) -> Recorded {
 fn lines_progress_and_revisions_end_with_the_text() {
     for (events, expected) in [
         (vec![update(1, "a\nb\n")], vec!["a", "b"]),
-        // Progress, and the line that it becomes.
+        // A progress line, and its final text.
         (
             vec![
                 revised(1, "10%"),
@@ -37,12 +37,12 @@ fn lines_progress_and_revisions_end_with_the_text() {
             ],
             vec!["100%", "ok", "$"],
         ),
-        // Settled with the text that it had while open.
+        // A line that settles with its open text.
         (
             vec![revised(1, "abc"), update(1, "abc\n"), update(2, "d\n")],
             vec!["abc", "d"],
         ),
-        // Earlier lines, some of them unknown.
+        // Changes of earlier lines, some of them unknown.
         (
             vec![
                 update(1, "a\nb\nc\n"),
@@ -52,7 +52,7 @@ fn lines_progress_and_revisions_end_with_the_text() {
             ],
             vec!["old", "a", "B", "c"],
         ),
-        // Lines below the next settled one.
+        // Open lines further down.
         (
             vec![
                 revised(1, "one"),
@@ -66,7 +66,7 @@ fn lines_progress_and_revisions_end_with_the_text() {
             vec![revised(1, "one"), revised(3, "three"), update(1, "1\n2\n")],
             vec!["1", "2", "three"],
         ),
-        // A line that is longer than the screen is wide, and gets shorter.
+        // A line that is wider than the screen, and gets shorter.
         (
             vec![
                 update(1, "abcdefghijklmnopqrstuvwxyz\nx\n"),
@@ -78,7 +78,7 @@ fn lines_progress_and_revisions_end_with_the_text() {
             vec![revised(1, "漢字漢字漢字漢字漢字"), update(1, "漢字\n")],
             vec!["漢字"],
         ),
-        // A gap is no text.
+        // A gap adds no text.
         (
             vec![
                 update(1, "a\n"),
@@ -132,7 +132,7 @@ fn the_header_has_the_size_of_the_pane_and_markers_describe_events() {
         (vec!["90x20"], vec!["3"])
     );
     assert_eq!(recording.duration_micros(), 6 * 100_003);
-    // A log without events is a recording, too.
+    // A log without events also gives a recording.
     let (recording, _) = Recorded::of(pane(), &[]);
     assert_eq!(
         (recording.header.term.cols, recording.header.term.rows),
@@ -157,11 +157,11 @@ fn a_full_screen_program_returns_to_the_primary_screen() {
     let terminal = recording.play(Some(0));
     assert!(terminal.active_screen_kind() == ScreenKind::Alternate);
     assert_eq!((terminal.cursor().col, terminal.cursor().row), (1, 0));
-    // The line before it settles while it runs; the next update has only changed rows.
+    // An earlier line settles while the program runs; its next update has only changed rows.
     let settled = [update(2, "$ vi\n"), screen(10, 4, &[(0, "")])];
     let recording = played(begin.iter().chain(&vi).chain(&settled).cloned());
     assert_eq!(recording.screen(), ["", "there", "", "-- 漢字漢"]);
-    // The pane is resized while it runs.
+    // The pane is resized while the program runs.
     let sized = [
         resized(12, 5),
         screen(12, 5, &[(4, "last")]),
@@ -207,7 +207,7 @@ fn changes_to_lines_that_scrolled_off_are_counted() {
 }
 
 #[test]
-fn intervals_are_those_of_the_log() {
+fn intervals_match_the_log() {
     let at = |seconds: f64, event| {
         let ts = Timestamp::from_micros((seconds * 1e6) as i64);
         Envelope::new(None, ts, event)
@@ -216,7 +216,7 @@ fn intervals_are_those_of_the_log() {
         at(10.0, opened("%1", 10, 4)),
         at(10.000001, update(1, "a\n")),
         at(70.0, update(2, "b\n")),
-        // The clock is set back, then advances.
+        // The clock goes back, then advances.
         at(20.0, update(3, "c\n")),
         at(20.5, update(4, "d\n")),
         at(21.0, opened("%2", 10, 4)),
@@ -337,10 +337,10 @@ fn an_open_line_is_shown_while_it_changes() {
     assert_eq!(recording.screen(), ["Compiling", "50%"]);
 }
 
-/// A real pane on tmux 3.3a: `recorded/program.sh` in a session of 80x24 on a server of its own,
-/// watched with `--interval 100ms`; then `capture-pane -p -J -S -` and `capture-pane -p`.
+/// Recorded from a real pane on tmux 3.3a: `recorded/program.sh` in a session of 80x24 on its own server,
+/// observed with `--interval 100ms`; then `capture-pane -p -J -S -` and `capture-pane -p`.
 #[test]
-fn a_recorded_pane_ends_as_tmux_showed_it() {
+fn a_recorded_pane_ends_with_the_screen_of_tmux() {
     let log = include_str!("recorded/pane.jsonl").lines();
     let log: Vec<Envelope> = log
         .map(|line| serde_json::from_str(line).unwrap())
@@ -383,7 +383,7 @@ fn a_recorded_pane_ends_as_tmux_showed_it() {
     assert_eq!(recording.screen(), ["full screen", "second", "third"]);
 }
 
-/// Removes our own sequences from a recording's output.
+/// Removes the sequences of this module from a recording's output.
 fn text_only(mut data: &str) -> String {
     let mut text = String::new();
     while let Some(at) = data.find('\u{1b}') {
@@ -403,7 +403,7 @@ fn text_only(mut data: &str) -> String {
 }
 
 proptest! {
-    /// All sequences in a recording are our own, whatever names and lines contain.
+    /// Names and lines add no sequences to a recording.
     #[test]
     fn hostile_text_adds_no_sequence(text in nasty(), name in nasty(), number in any::<i64>(), size in any::<(u32, u32)>()) {
         let started = TdEvent::SessionStarted { execution_id: "x".into(), session: name.clone(), panes: vec!["%1".into(), "%2".into()] };

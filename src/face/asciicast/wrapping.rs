@@ -2,13 +2,13 @@
 
 use unicode_width::UnicodeWidthChar;
 
-/// The cells of a character. A combining mark counts as one: the emulator of asciinema's programs and
-/// web player (`avt`) gives it a cell of its own.
+/// Returns the cells of a character. A combining mark counts as one cell, because `avt`, the emulator of
+/// asciinema and its web player, gives it a cell of its own.
 fn cells(c: char) -> usize {
     if c.width() == Some(2) { 2 } else { 1 }
 }
 
-/// The byte at which each row but the first begins.
+/// Returns the byte offset of each row except the first.
 fn breaks(text: &str, width: usize) -> impl Iterator<Item = usize> {
     let mut column = 0;
     text.char_indices().filter_map(move |(at, c)| {
@@ -23,7 +23,7 @@ fn breaks(text: &str, width: usize) -> impl Iterator<Item = usize> {
     })
 }
 
-/// The rows of a line in a terminal of this width; an empty line has one.
+/// Returns the number of rows of a line at this width; an empty line has one row.
 pub(super) fn rows(text: &str, width: usize) -> usize {
     if text.is_ascii() {
         return text.len().div_ceil(width).max(1);
@@ -31,7 +31,7 @@ pub(super) fn rows(text: &str, width: usize) -> usize {
     1 + breaks(text, width).count()
 }
 
-/// The part of a line from this row on, counted from 0.
+/// Returns the part of a line from this row on, counted from 0.
 pub(super) fn from_row(text: &str, width: usize, row: usize) -> &str {
     match row.checked_sub(1) {
         None => text,
@@ -42,8 +42,8 @@ pub(super) fn from_row(text: &str, width: usize, row: usize) -> &str {
     }
 }
 
-/// The part of an open line that is drawn. Trailing blanks show the position of the cursor, but get no
-/// row of their own: whether a terminal keeps such a row when its width changes is not defined.
+/// Returns the part of an open line that is drawn. Trailing blanks show the position of the cursor, but never
+/// form a row of their own, because terminals differ in whether they keep such a row on a resize.
 pub(super) fn open_line(text: &str, width: usize) -> &str {
     let end = text.trim_end_matches(' ').len();
     if end == 0 {
@@ -53,7 +53,7 @@ pub(super) fn open_line(text: &str, width: usize) -> &str {
     &text[..row_end.unwrap_or(text.len())]
 }
 
-/// The part of a line in its first row.
+/// Returns the part of a line in its first row.
 pub(super) fn first_row(text: &str, width: usize) -> &str {
     let end = breaks(text, width).next().unwrap_or(text.len());
     &text[..end]
@@ -92,7 +92,7 @@ mod tests {
         ] {
             assert_eq!(open_line(text, width), expected, "{text:?}");
         }
-        // Not drawn, but rows are counted.
+        // Wide characters are not drawn, but count as rows.
         assert_eq!(rows("漢漢", 1), 3);
     }
 }

@@ -1,16 +1,15 @@
-//! Alerts for the user: agents that wait, commands that failed, the last error message of each pane (pure).
+//! Alerts for the user: waiting agents, failed commands, the last error message of each pane (pure).
 
 use crate::event::{AgentState, PaneId, TdEvent};
 use crate::face::describe::{ExitOutcome, HUNG_UP, agent_and_detail, agent_phrase, duration};
 
-/// The time, in microseconds, for which a printed error message is shown.
+/// The display time of an error message, in microseconds.
 const MESSAGE_SHOWN: i64 = 30_000_000;
 
-/// The time, in microseconds, for which a failed command is shown, unless another one starts in its
-/// pane.
+/// The display time of a failed command, in microseconds, unless another command starts in its pane.
 const FAILURE_SHOWN: i64 = 300_000_000;
 
-/// The alerts that are kept: more than fit on a screen.
+/// The maximum number of alerts to keep: more than fit on a screen.
 const ALERTS_MAX: usize = 64;
 
 /// The kind of an alert, in ascending urgency: the most urgent alert of a pane is shown.
@@ -37,7 +36,7 @@ pub(super) struct Alert {
 #[derive(Debug, Default)]
 pub(super) struct Alerts {
     alerts: Vec<Alert>,
-    /// The commands that run in panes.
+    /// The commands running in panes.
     commands: Vec<(String, PaneId, String)>,
 }
 
@@ -50,7 +49,7 @@ impl Alerts {
                 state,
                 ..
             } => {
-                self.drop_of(id, Some(pane), |kind| kind > AlertKind::CommandFailed);
+                self.remove_where(id, Some(pane), |kind| kind > AlertKind::CommandFailed);
                 let (agent, detail) = agent_and_detail(event);
                 let Some(phrase) = agent_phrase(state.known()) else {
                     return;
@@ -70,7 +69,7 @@ impl Alerts {
                 command,
                 ..
             } => {
-                self.drop_of(id, Some(pane), |kind| kind <= AlertKind::CommandFailed);
+                self.remove_where(id, Some(pane), |kind| kind <= AlertKind::CommandFailed);
                 self.take_command(id, pane);
                 if self.commands.len() < ALERTS_MAX {
                     let command = (id.to_owned(), pane.clone(), command.clone());
@@ -89,7 +88,7 @@ impl Alerts {
                     exit_code: *exit_code,
                     signal: *signal,
                 };
-                // The user knows of a command that they interrupted.
+                // The user knows about a command that they interrupted.
                 let is_expected = matches!(outcome.exit_code, None | Some(0 | HUNG_UP | 130));
                 if outcome.signal.is_none() && is_expected {
                     return;
@@ -122,13 +121,13 @@ impl Alerts {
 
     /// Adds an error message that a program printed.
     pub fn add_error_message(&mut self, id: &str, pane: &PaneId, line: &str, at: i64) {
-        self.drop_of(id, Some(pane), |kind| kind == AlertKind::ErrorMessage);
+        self.remove_where(id, Some(pane), |kind| kind == AlertKind::ErrorMessage);
         let until = at.saturating_add(MESSAGE_SHOWN);
         let text = line.trim().to_owned();
         self.add(id, Some(pane), (AlertKind::ErrorMessage, text), (at, until));
     }
 
-    /// The most urgent alert of each pane, the most urgent and newest first.
+    /// Returns the most urgent alert of each pane, the most urgent and newest first.
     pub fn current(&self, at: i64) -> Vec<&Alert> {
         let mut now: Vec<&Alert> = Vec::new();
         for alert in self.alerts.iter().filter(|alert| alert.until > at) {
@@ -147,7 +146,7 @@ impl Alerts {
         now
     }
 
-    /// The next time when an alert expires.
+    /// Returns the next time, in microseconds, at which an alert expires.
     pub fn deadline(&self, at: i64) -> Option<i64> {
         let ends = self.alerts.iter().map(|alert| alert.until);
         ends.filter(|until| *until > at && *until < i64::MAX).min()
@@ -174,25 +173,31 @@ impl Alerts {
         });
     }
 
-    fn drop_of(&mut self, id: &str, pane: Option<&PaneId>, is_over: impl Fn(AlertKind) -> bool) {
+    fn remove_where(
+        &mut self,
+        id: &str,
+        pane: Option<&PaneId>,
+        is_obsolete: impl Fn(AlertKind) -> bool,
+    ) {
         self.alerts.retain(|alert| {
-            let is_of_it = alert.execution_id == id && alert.pane.as_ref() == pane;
-            !(is_of_it && is_over(alert.kind))
+            let belongs = alert.execution_id == id && alert.pane.as_ref() == pane;
+            !(belongs && is_obsolete(alert.kind))
         });
     }
 
-    /// Drops everything of a closed pane, or of an ended execution.
+    /// Drops the alerts and commands of a closed pane, or of an ended execution.
     fn remove(&mut self, id: &str, pane: Option<&PaneId>) {
-        let is_of_it = |of: &str, its: Option<&PaneId>| of == id && (pane.is_none() || its == pane);
+        let belongs =
+            |owner: &str, other: Option<&PaneId>| owner == id && (pane.is_none() || other == pane);
         self.alerts
-            .retain(|alert| !is_of_it(&alert.execution_id, alert.pane.as_ref()));
+            .retain(|alert| !belongs(&alert.execution_id, alert.pane.as_ref()));
         self.commands
-            .retain(|(of, its, _)| !is_of_it(of, Some(its)));
+            .retain(|(owner, other, _)| !belongs(owner, Some(other)));
     }
 
     fn take_command(&mut self, id: &str, pane: &PaneId) -> Option<String> {
         let mut commands = self.commands.iter();
-        let at = commands.position(|(of, its, _)| of == id && its == pane)?;
+        let at = commands.position(|(owner, other, _)| owner == id && other == pane)?;
         Some(self.commands.swap_remove(at).2)
     }
 }

@@ -1,13 +1,13 @@
-//! Recognizes lines of programs that report errors (pure).
+//! Recognizes error messages in the output of programs (pure).
 
 use std::sync::LazyLock;
 
 use regex::Regex;
 
-/// Longer lines are not searched: errors for people are shorter.
+/// The longest line to search, in bytes: error messages for people are shorter.
 const LINE_BYTES_MAX: usize = 2000;
 
-/// The forms of error messages that compilers, loggers, test runners and language runtimes share.
+/// The forms of error messages that are common to compilers, loggers, test runners and language runtimes.
 static ERROR: LazyLock<Option<Regex>> = LazyLock::new(|| {
     Regex::new(
         r"(?x)
@@ -25,7 +25,7 @@ static ERROR: LazyLock<Option<Regex>> = LazyLock::new(|| {
     .ok()
 });
 
-/// Returns whether a line looks like an error message.
+/// Returns whether a line resembles an error message.
 pub(super) fn is_error_line(line: &str) -> bool {
     line.len() <= LINE_BYTES_MAX && ERROR.as_ref().is_some_and(|error| error.is_match(line))
 }
@@ -65,7 +65,7 @@ mod tests {
             "I will look at the error in parser.rs and fix it.",
             "   Compiling thiserror v2.0.1",
             "warning: unused variable: `error`",
-            "test errors_are_told ... ok",
+            "test errors_are_reported ... ok",
             "GET /error 200",
             "=========== 4 passed in 0.12s ===========",
         ] {

@@ -1,7 +1,7 @@
-//! The live rows of a terminal: alerts, then lines that are open or change (pure).
+//! The live rows of a terminal: alerts, then open and changing lines (pure).
 //!
-//! They fill at most half of the terminal. Each pane has one row before any has two. Panes keep the
-//! order in which they appeared, and rows the order of their lines, so that rows do not jump.
+//! Live rows fill at most half of the terminal. Every pane gets one row before any pane gets two. Panes and
+//! their lines keep their order, so that rows do not jump.
 
 use super::alerts::{Alert, AlertKind};
 use super::pane_display::PanePolicy;
@@ -10,16 +10,16 @@ use super::row_writer::RowWriter;
 use crate::face::session_labels::SessionLabels;
 use crate::face::tone::Tone;
 
-/// The rows of alerts below their heading.
+/// The maximum number of rows of alerts below their heading.
 const ALERT_ROWS_MAX: usize = 6;
 
-/// More rows are hard to follow.
+/// The maximum number of live rows: more are hard to follow.
 const ROWS_MAX: usize = 12;
 
-/// The time, in microseconds, after which a pane at an empty prompt is not shown.
+/// The time, in microseconds, after which a pane at an empty prompt is hidden.
 const PROMPT_SHOWN: i64 = 3_000_000;
 
-/// A line that is open or changes: number, text, time of the last change.
+/// An open or changing line: number, text, time of the last change.
 type LiveLine<'a> = (i64, &'a str, i64);
 
 /// Renders the live rows.
@@ -31,12 +31,12 @@ pub(super) struct Footer<'a> {
 }
 
 impl Footer<'_> {
-    /// The rows to use on a terminal.
+    /// Returns the number of live rows on a terminal.
     pub fn rows_max(terminal_rows: usize) -> usize {
         (terminal_rows / 2).clamp(1, ROWS_MAX)
     }
 
-    /// Adds the alerts.
+    /// Appends the alerts.
     pub fn push_alerts(&self, alerts: &[&Alert], out: &mut Vec<String>) {
         let room = self
             .rows_max
@@ -61,7 +61,7 @@ impl Footer<'_> {
         }
     }
 
-    /// Adds the lines of panes that are open or change.
+    /// Appends the open and changing lines of panes.
     pub fn push_panes(
         &self,
         panes: &[(&PaneKey, &KnownPane)],
@@ -83,23 +83,23 @@ impl Footer<'_> {
                 shown.push((position, lines));
             }
         }
-        // Without room for all, the panes that changed last are shown.
+        // If not all panes fit, those that changed last are shown.
         shown.sort_by_key(|(position, _)| std::cmp::Reverse(panes[*position].1.display.changed));
         shown.truncate(room);
         shown.sort_by_key(|(position, _)| *position);
-        // Each row goes to the first of the panes that have the fewest.
-        let mut given = vec![0; shown.len()];
+        // Each row goes to the first pane with the fewest rows.
+        let mut row_counts = vec![0; shown.len()];
         for _ in 0..room {
-            let wants_more = (0..shown.len()).filter(|at| given[*at] < shown[*at].1.len());
-            let Some(at) = wants_more.min_by_key(|at| given[*at]) else {
+            let has_more = (0..shown.len()).filter(|at| row_counts[*at] < shown[*at].1.len());
+            let Some(at) = has_more.min_by_key(|at| row_counts[*at]) else {
                 break;
             };
-            given[at] += 1;
+            row_counts[at] += 1;
         }
-        for (rows, (position, lines)) in given.iter().zip(&mut shown) {
+        for (rows, (position, lines)) in row_counts.iter().zip(&mut shown) {
             let ((id, pane), known) = panes[*position];
             let label = self.labels.label(id, Some(pane));
-            // With more lines than rows, the lines that changed last are shown.
+            // If not all lines of a pane fit, those that changed last are shown.
             lines.sort_by_key(|(number, _, changed)| std::cmp::Reverse((*changed, *number)));
             lines.truncate(*rows);
             lines.sort_by_key(|(number, _, _)| *number);

@@ -1,4 +1,4 @@
-//! Handles one event: adds its lines, and changes the state of its pane or session (pure).
+//! Handles one event: appends its lines, and updates its pane or session (pure).
 
 use super::pane_display::{PaneDisplay, PaneOutput, PanePolicy};
 use super::{Console, earliest};
@@ -9,7 +9,7 @@ use crate::face::execution_lines::ExecutionText;
 use crate::face::session_labels::Label;
 use crate::face::tone::Tone;
 
-/// The name that the rules give to a program that is no agent.
+/// The name by which the rules report a program that is not an agent.
 const SHELL: &str = "shell";
 
 impl Console {
@@ -104,9 +104,9 @@ impl Console {
                 let (name, _) = agent_and_detail(event);
                 let agent = Some(name).filter(|agent| *agent != SHELL);
                 self.with_pane(id, pane, at, out, |display, _, _| display.set_agent(agent));
-                let is_its =
+                let is_same_agent =
                     |failed: &mut Box<(String, String)>| failed.0 == id && failed.1 == name;
-                let failed = self.failed.take_if(is_its);
+                let failed = self.failed.take_if(is_same_agent);
                 let is_shown = match state.known() {
                     Some(AgentState::Done) => self.display(id, pane).is_turn_over,
                     Some(AgentState::Error) => failed.is_some(),
@@ -155,37 +155,37 @@ impl Console {
 
     fn add_description(&self, event: &TdEvent, label: &Label, out: &mut String) {
         let is_verbose = self.rows.options.verbose;
-        let description = describe(event, is_verbose).filter(|it| is_verbose || !it.is_detail);
-        if let Some(it) = description {
-            self.rows.row(label, '|', it.tone, &it.marked(), out);
+        let description = describe(event, is_verbose).filter(|text| is_verbose || !text.is_detail);
+        if let Some(text) = description {
+            self.rows.row(label, '|', text.tone, &text.marked(), out);
         }
     }
 
-    /// Adds the text of an execution; returns whether the event needs no description.
+    /// Appends the text of an execution; returns whether the event needs no description.
     fn add_text(&mut self, event: &TdEvent, label: &Label, out: &mut String) -> bool {
         let rows = &self.rows;
-        // Rendered once for the thousands of lines that an event may have.
-        let mut before = None;
+        // Rendered once, because an event may have thousands of lines.
+        let mut prefix = None;
         self.executions.push(event, &mut |text| {
-            let before = before.get_or_insert_with(|| rows.before(label));
+            let prefix = prefix.get_or_insert_with(|| rows.prefix(label));
             let start = out.len();
-            text.push(out, before, rows.options.coloured);
-            rows.wrap_painted(label, before, start, out);
+            text.push(out, prefix, rows.options.coloured);
+            rows.wrap_painted(label, prefix, start, out);
         })
     }
 
-    /// Adds the open lines of executions.
+    /// Appends the open lines of executions.
     pub(super) fn end_lines(&mut self, out: &mut String) {
         let (rows, labels) = (&self.rows, &self.labels);
         self.executions.end_all(&mut |line| {
             let label = labels.label(line.execution_id, None);
-            let (before, start) = (rows.before(&label), out.len());
-            ExecutionText::Line(line).push(out, &before, rows.options.coloured);
-            rows.wrap_painted(&label, &before, start, out);
+            let (prefix, start) = (rows.prefix(&label), out.len());
+            ExecutionText::Line(line).push(out, &prefix, rows.options.coloured);
+            rows.wrap_painted(&label, &prefix, start, out);
         });
     }
 
-    /// Keeps the colours of lines, if colours are shown.
+    /// Keeps the colours of lines if colours are shown.
     fn set_styles(&mut self, id: &str, pane: &PaneId, first: i64, text: &str, styles: &Styles) {
         if self.rows.options.coloured {
             // A revision to blank text is still one line.
@@ -198,7 +198,7 @@ impl Console {
         &mut self.panes.get(id, pane).display
     }
 
-    /// Writes what a pane's display emits during `act`.
+    /// Calls `act` with the display of a pane, and writes its output.
     fn with_pane(
         &mut self,
         id: &str,
@@ -220,7 +220,7 @@ impl Console {
         }
     }
 
-    /// Adds the last lines of a pane that has ended.
+    /// Appends the last lines of a pane that has ended.
     pub(super) fn end_pane(&mut self, id: &str, pane: &PaneId, out: &mut String) {
         let label = self.labels.label(id, Some(pane));
         if let Some(mut known) = self.panes.remove(id, pane) {

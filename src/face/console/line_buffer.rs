@@ -1,43 +1,42 @@
 //! Decides when the lines of one pane are printed, rewritten, or printed again (pure).
 //!
-//! A settled line is printed once. When it changes later, it is rewritten in place while it is on the
-//! terminal's screen. After that it is printed again, once it has stayed unchanged for a while. Without a
-//! terminal, lines that are still on their pane's screen are held for a moment, and rows that a program
-//! rewrites are held until they stay unchanged: a progress display of several lines is printed once, in
-//! its final state. Lines that an agent draws are always held, because agents draw the same rows again
-//! at other positions.
+//! A settled line is printed once. If it changes while it is on the terminal's screen, it is rewritten in
+//! place; later changes are printed as a new line once the text has stayed unchanged for a while. Without a
+//! terminal, lines that are still on their pane's screen are held briefly, and rows that a program rewrites
+//! are held until they stay unchanged, so that a progress display of several lines is printed once, in its
+//! final state. Lines of agents are always held, because agents redraw the same rows at other positions.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::hash::{DefaultHasher, Hash, Hasher};
 
 use crate::event::lines_in;
 
-/// The lines that are kept: more than a screen has, which is what programs rewrite.
+/// The maximum number of lines to keep: programs rewrite only lines on their screen, which has fewer.
 const LINES_MAX: usize = 300;
 
-/// The time, in microseconds, for which a changed line stays unchanged before it is printed again:
-/// longer than the steps of a progress display, and soon enough for a reader.
+/// The time, in microseconds, that a changed line must stay unchanged before it is printed again: longer than
+/// the steps of a progress display, and short enough for a reader.
 const UNCHANGED: i64 = 1_500_000;
 
-/// The time, in microseconds, for which a line is held that was never rewritten. Most displays are
-/// rewritten at least ten times a second, and no reader of a pipe notices a quarter of a second.
+/// The time, in microseconds, to hold a line that was never rewritten. Most displays are rewritten at least
+/// ten times a second, and a quarter of a second is hardly noticeable on a pipe.
 const FIRST_HOLD: i64 = 250_000;
 
-/// The time, in microseconds, for which rewritten rows stay unchanged while the program prints lines
-/// below them. A display that grows is rewritten sooner.
+/// The time, in microseconds, that rewritten rows must stay unchanged while the program prints lines below
+/// them. A growing display is rewritten sooner.
 const PASSED: i64 = 500_000;
 
-/// The time, in microseconds, for which one row stays unchanged while others are rewritten. It may be a
+/// The time, in microseconds, that one row must stay unchanged while others are rewritten. It may be a
 /// message that was inserted above a display that runs for hours.
 const SINGLE_ROW: i64 = 3_000_000;
 
-/// Which settled lines are held.
+/// The settled lines to hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Hold {
     None,
-    /// Lines on a screen of this many rows are held, and printed in their order.
+    /// Holds the lines on a screen of this many rows, and prints them in order.
     OnScreen(i64),
-    /// Each line is held until it has stayed unchanged for [`UNCHANGED`].
+    /// Holds each line until it has stayed unchanged for [`UNCHANGED`].
     Each,
 }
 
@@ -55,9 +54,9 @@ pub(super) enum LineOutput<'a> {
     Remove(i64),
 }
 
-/// The receiver of the output.
+/// Receives the output.
 pub(super) struct LineSink<'a> {
-    /// True if a row is shown, or left out as decoration.
+    /// Returns true if a row is shown, and false for decoration.
     pub is_shown: &'a dyn Fn(&str) -> bool,
     pub emit: &'a mut dyn FnMut(LineOutput<'_>),
 }
@@ -81,14 +80,14 @@ struct BufferedLine {
     printed: Option<u64>,
     /// The time of its last change.
     changed: i64,
-    /// It is older than this buffer, such as a line of the baseline.
+    /// True if the line is older than this buffer, such as a line of the baseline.
     is_old: bool,
-    /// It was rewritten after it had settled.
+    /// True if the line was rewritten after it had settled.
     is_redrawn: bool,
 }
 
 impl BufferedLine {
-    /// Returns whether it had another text before, as rows of a display have.
+    /// Returns whether the line had a different text before, like rows of a progress display.
     fn is_rewritten(&self) -> bool {
         self.is_redrawn || self.printed.is_some() || self.is_old
     }
@@ -110,7 +109,7 @@ impl LineBuffer {
         self.next
     }
 
-    /// Skips the line numbers below this one.
+    /// Skips the line numbers below `next`.
     pub fn skip_to(&mut self, next: i64) {
         self.next = self.next.max(next);
     }
@@ -145,7 +144,7 @@ impl LineBuffer {
         if !passes.is_empty() && !is_known {
             (sink.emit)(LineOutput::Chunk(first_line, passes));
         }
-        // Of thousands of lines, only the last can change.
+        // Only the last lines of a long chunk can still change.
         let kept = end.saturating_sub(LINES_MAX as i64);
         for (number, text) in (first_line..end).zip(lines_in(chunk)) {
             if number >= held {
@@ -162,8 +161,8 @@ impl LineBuffer {
         self.drop_oldest(sink);
     }
 
-    /// Changes the text of a line; returns whether it is different. `is_printed` tells whether the line can
-    /// be rewritten in place.
+    /// Changes the text of a line; returns whether it differs. `is_printed` is true if the line can be
+    /// rewritten in place.
     pub fn revise(
         &mut self,
         number: i64,
@@ -220,7 +219,7 @@ impl LineBuffer {
         }
     }
 
-    /// The next time when a line is due.
+    /// Returns the next time, in microseconds, at which a line is due.
     pub fn deadline(&self, hold: Hold) -> Option<i64> {
         if let Hold::OnScreen(_) = hold {
             return Some(self.due_first()?.1);
@@ -230,12 +229,12 @@ impl LineBuffer {
         Some(changed.min()?.saturating_add(UNCHANGED))
     }
 
-    /// The first of the lines that are held in their order, and when it is due.
+    /// Returns the first line that is held in order, and the time at which it is due.
     fn due_first(&self) -> Option<(i64, i64)> {
         let waiting = self.waiting.iter();
         let waiting = waiting.filter_map(|number| Some((*number, self.known.get(number)?)));
         let (mut first, mut redrawn, mut behind) = (None, None, None);
-        // The last change of any line, and of the rows down to the last rewritten one.
+        // The time of the last change of any line, and of the rows down to the last rewritten one.
         let (mut changed, mut display) = (i64::MIN, i64::MIN);
         for (number, line) in waiting {
             first = first.or(Some((number, line)));
@@ -283,7 +282,7 @@ impl LineBuffer {
             if text.is_empty() {
                 blanks.push(number);
             } else if (sink.is_shown)(text) {
-                // A blank open row is a line only above one with text.
+                // A blank open row counts as a line only above a row with text.
                 for blank in std::mem::take(&mut blanks) {
                     if (sink.is_shown)("") {
                         self.print(blank, sink);
@@ -294,7 +293,7 @@ impl LineBuffer {
         }
     }
 
-    /// The lines that are open or change: number, text, time of the last change.
+    /// Returns the open and changing lines: number, text, time of the last change.
     pub fn live(&self) -> impl Iterator<Item = (i64, &str, i64)> {
         let waiting = self.waiting.iter();
         let waiting = waiting.filter_map(|number| Some((*number, self.known.get(number)?)));
@@ -305,14 +304,14 @@ impl LineBuffer {
             .map(|(number, line)| (number, line.text.as_str(), line.changed))
     }
 
-    /// The number of the last open line with text.
+    /// Returns the number of the last open line with text.
     pub fn last_open(&self) -> Option<i64> {
         let mut open = self.known.range(self.next..).rev();
         let last = open.find(|(_, line)| !line.text.is_empty())?;
         Some(*last.0)
     }
 
-    /// Sets the text of a line; returns whether it is different.
+    /// Sets the text of a line; returns whether it differs.
     fn set(&mut self, number: i64, text: &str, at: i64, is_old: bool) -> bool {
         if let Some(line) = self.known.get_mut(&number) {
             let is_new = line.text != text;
@@ -337,8 +336,7 @@ impl LineBuffer {
         let Some(line) = self.known.get(&number) else {
             return;
         };
-        // An erased row is not printed, and it is not removed unless its program rewrote it: a printed
-        // line stays.
+        // An erased row is not printed. A printed line is removed only if its program has rewritten it.
         let is_gone = line.text.is_empty() && (line.printed.is_some() || line.is_old);
         let stays = is_gone && !(is_printed && line.is_redrawn);
         match stays || line.printed == Some(hash(&line.text)) {
@@ -359,7 +357,7 @@ impl LineBuffer {
         }
     }
 
-    /// Prints a line, unless its text is printed already.
+    /// Prints a line, unless its current text is printed already.
     fn print(&mut self, number: i64, sink: &mut LineSink<'_>) {
         self.waiting.remove(&number);
         let Some(line) = self.known.get(&number) else {
@@ -368,7 +366,7 @@ impl LineBuffer {
         let text = line.text.as_str();
         match line.printed {
             Some(printed) if printed == hash(text) => return,
-            // A row of a display that its program removed.
+            // A row of a display that its program has removed.
             None if line.is_redrawn && text.is_empty() => {}
             None if !line.is_old => (sink.emit)(LineOutput::Line(number, text)),
             Some(_) if text.is_empty() => (sink.emit)(LineOutput::Remove(number)),
@@ -378,7 +376,7 @@ impl LineBuffer {
         self.mark_printed(number);
     }
 
-    /// Prints a held line; decoration is left out only when the line was printed before.
+    /// Prints a held line. Decoration is omitted only if the line was printed before.
     fn print_held(&mut self, number: i64, sink: &mut LineSink<'_>) {
         let line = self.known.get(&number);
         match line.is_some_and(|line| line.printed.is_none() && !line.is_old) {
@@ -401,7 +399,7 @@ impl LineBuffer {
         }
     }
 
-    /// Returns whether the text has moved: it was printed as a line that has a different text now.
+    /// Returns whether the text has moved: it was printed for a line that now has a different text.
     fn has_moved(&self, number: i64, text: u64) -> bool {
         let mut printed = self.printed.iter().rev();
         printed.any(|(old, at)| {
@@ -410,7 +408,7 @@ impl LineBuffer {
         })
     }
 
-    /// Drops the oldest lines, which do not change any more, and prints those that wait.
+    /// Drops the oldest lines, which cannot change any more, and prints those that are waiting.
     fn drop_oldest(&mut self, sink: &mut LineSink<'_>) {
         while self.known.len() > LINES_MAX {
             let Some((number, _)) = self.known.first_key_value() else {

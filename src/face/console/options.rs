@@ -4,9 +4,9 @@
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct ConsoleOptions {
     pub coloured: bool,
-    /// Pads labels to equal width, for people; programs get no padding.
+    /// Pads labels to equal width for people; output for programs has no padding.
     pub aligned: bool,
-    /// Adds the opening and closing of panes, the decoration of agents' screens, and possible gaps.
+    /// Shows the opening and closing of panes, the decoration of agents' screens, and possible gaps.
     pub verbose: bool,
     /// Begins each row with the local time of its event.
     pub has_timestamps: bool,

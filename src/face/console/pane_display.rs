@@ -4,30 +4,30 @@ use super::line_buffer::{Hold, LineBuffer, LineOutput, LineSink, split_lines};
 use crate::agent::{RowKind, StateRules};
 use crate::event::lines_in;
 
-/// The time, in microseconds, in which the command line of a full-screen program settles: two captures
-/// of a pane that is polled once a second.
+/// The time, in microseconds, within which the command line of a full-screen program settles: two captures of
+/// a pane that is polled once a second.
 const COMMAND_SETTLES: i64 = 2_000_000;
 
-/// The time, in microseconds, after which an agent that drew a box is known.
+/// The time, in microseconds, within which an agent that drew a box is recognized.
 const AGENT_DETECTED: i64 = 4_000_000;
 
-/// The columns of a horizontal rule that an agent may have drawn.
+/// The minimum number of columns of a horizontal rule that an agent may have drawn.
 const RULE_COLUMNS_MIN: usize = 20;
 
-/// The rows of a pane's screen where they are not known: more than nearly all panes have.
+/// The assumed rows of a pane's screen if they are unknown: nearly all panes have fewer.
 const DEFAULT_ROWS: i64 = 200;
 
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum PaneOutput<'a> {
     Lines(LineOutput<'a>),
-    /// A full-screen program started after the lines before this.
+    /// A full-screen program has started after the lines before this output.
     FullScreen,
 }
 
 /// The policy for the lines of panes.
 #[derive(Debug, Default)]
 pub(super) struct PanePolicy {
-    /// The rules that recognize the decoration of agents' screens, which is left out; `None` shows all.
+    /// The rules that recognize the decoration of agents' screens, which is omitted; `None` shows all rows.
     pub rules: Option<StateRules>,
     /// True if lines that may be rewritten are held.
     pub holds: bool,
@@ -41,11 +41,11 @@ pub(super) struct PaneDisplay {
     screen: FullScreen,
     /// The agent that draws the screen.
     agent: Option<String>,
-    /// The end of the agent's last turn has been shown.
+    /// True if the end of the agent's last turn has been shown.
     pub is_turn_over: bool,
-    /// Until then, boxes in the pane may be an agent's.
+    /// The time until which boxes in the pane may be an agent's.
     agent_until: i64,
-    /// Until then, boxes are not held again, because other programs draw boxes, too.
+    /// The time until which boxes are not held again, because other programs also draw boxes.
     no_agent_until: i64,
     /// The time of the last change of a line.
     pub changed: i64,
@@ -58,7 +58,7 @@ enum FullScreen {
     None,
     /// A program has started after the line `after`, which has not settled yet.
     Starting { after: i64, since: i64 },
-    /// The start was emitted.
+    /// The start of the program was emitted.
     Shown { after: i64 },
 }
 
@@ -113,7 +113,7 @@ impl PaneDisplay {
         }
     }
 
-    /// Changes the text of a line; `is_printed` tells whether it can be rewritten in place.
+    /// Changes the text of a line; `is_printed` is true if the line can be rewritten in place.
     pub fn revise(
         &mut self,
         line: i64,
@@ -140,7 +140,7 @@ impl PaneDisplay {
         }
     }
 
-    /// Notes that a full-screen program has drawn.
+    /// Records that a full-screen program has drawn its screen.
     pub fn draw_screen(&mut self, at: i64) {
         if self.screen == FullScreen::None {
             let after = self.lines.last_open().unwrap_or(self.lines.next());
@@ -148,12 +148,12 @@ impl PaneDisplay {
         }
     }
 
-    /// Skips the line numbers below this one.
+    /// Skips the line numbers below `next`.
     pub fn skip_to(&mut self, next: i64) {
         self.lines.skip_to(next);
     }
 
-    /// Sets the agent that draws the screen, or that there is none.
+    /// Sets the agent that draws the screen; `None` if no agent does.
     pub fn set_agent(&mut self, agent: Option<&str>) {
         self.agent_until = 0;
         if self.agent.as_deref() != agent {
@@ -162,7 +162,7 @@ impl PaneDisplay {
     }
 
     /// Returns whether an agent draws the screen.
-    pub fn is_agents(&self) -> bool {
+    pub fn has_agent(&self) -> bool {
         self.agent.is_some()
     }
 
@@ -171,7 +171,7 @@ impl PaneDisplay {
         self.rows = Some(i64::from(rows));
     }
 
-    /// Emits what is due.
+    /// Emits the output that is due.
     pub fn release_due(
         &mut self,
         at: i64,
@@ -192,7 +192,7 @@ impl PaneDisplay {
         });
     }
 
-    /// The next time when something is due.
+    /// Returns the next time, in microseconds, at which output is due.
     pub fn deadline(&self, policy: &PanePolicy) -> Option<i64> {
         let screen = match self.screen {
             FullScreen::Starting { since, .. } => Some(since.saturating_add(COMMAND_SETTLES)),
@@ -203,27 +203,27 @@ impl PaneDisplay {
         [screen, lines].into_iter().flatten().min()
     }
 
-    /// Emits lines that are held on the screen, because other text follows them.
+    /// Emits the lines that are held on the screen, because other text follows them.
     pub fn release(&mut self, at: i64, policy: &PanePolicy, emit: &mut dyn FnMut(PaneOutput<'_>)) {
         if let Hold::OnScreen(_) = self.hold(at, policy) {
             self.with_lines(policy, emit, |lines, sink| lines.release(i64::MAX, sink));
         }
     }
 
-    /// Emits everything, open lines included, because the pane has ended.
+    /// Emits all lines, including open ones, because the pane has ended.
     pub fn finish(&mut self, policy: &PanePolicy, emit: &mut dyn FnMut(PaneOutput<'_>)) {
         self.show_starting(policy, emit);
         self.with_lines(policy, emit, |lines, sink| lines.flush(i64::MAX, sink));
     }
 
-    /// The lines that are open or change, without decoration: number, text, time of the last change.
+    /// Returns the open and changing lines without decoration: number, text, time of the last change.
     pub fn live<'a>(&'a self, policy: &'a PanePolicy) -> impl Iterator<Item = (i64, &'a str, i64)> {
         let agent = self.agent.as_deref();
         let live = self.lines.live();
         live.filter(move |(_, text, _)| policy.row_kind(agent, text) != RowKind::Decoration)
     }
 
-    /// Emits the start of a full-screen program that was not emitted yet.
+    /// Emits the start of a full-screen program, unless it was emitted before.
     fn show_starting(&mut self, policy: &PanePolicy, emit: &mut dyn FnMut(PaneOutput<'_>)) {
         if let FullScreen::Starting { after, .. } = self.screen {
             self.with_lines(policy, emit, |lines, sink| lines.flush(after, sink));
@@ -257,7 +257,7 @@ impl PaneDisplay {
 }
 
 impl PanePolicy {
-    /// Returns whether a program is an agent whose screen the rules know.
+    /// Returns whether the rules know the screen of this program.
     pub fn is_agent(&self, program: &str) -> bool {
         let rules = self.rules.as_ref();
         rules.is_some_and(|rules| rules.agents().any(|agent| agent == program))
@@ -271,7 +271,7 @@ impl PanePolicy {
     }
 }
 
-/// Returns whether a row may be drawn by an agent: the upper edge of a box, or a horizontal rule.
+/// Returns whether an agent may have drawn a row: the upper edge of a box, or a horizontal rule.
 fn is_box_edge(row: &str) -> bool {
     let row = row.trim();
     let row = row.strip_prefix('╭').unwrap_or(row);

@@ -1,4 +1,4 @@
-//! Writes the output of a pane: labelled, wrapped, with error messages in red (pure).
+//! Writes the output of a pane with its label, wrapped, and with error messages in red (pure).
 
 use super::error_lines::is_error_line;
 use super::line_buffer::LineOutput;
@@ -6,19 +6,19 @@ use super::pane_display::PaneOutput;
 use super::printed_rows::PrintedRows;
 use super::row_writer::RowWriter;
 use crate::event::lines_in;
-use crate::face::clean::{are_printable, push_clean};
 use crate::face::line_styles::LineStyles;
+use crate::face::sanitize::{are_printable, push_sanitized};
 use crate::face::session_labels::Label;
 use crate::face::tone::Tone;
 
-/// Writes what a pane's display emits.
+/// Writes the output of a pane's display.
 pub(super) struct PaneWriter<'a> {
     pub rows: &'a RowWriter,
     pub label: &'a Label,
     pub number: u64,
     pub styles: &'a LineStyles,
     pub printed: &'a mut PrintedRows,
-    /// True if error messages are recognized. Agents write about errors, so theirs are not.
+    /// True if error messages are recognized. Agents write about errors, so the lines of agents are excluded.
     pub finds_errors: bool,
     /// The last error message.
     pub error: Option<String>,
@@ -63,13 +63,13 @@ impl PaneWriter<'_> {
         self.rows.painted(self.label, mark, &painted, out);
     }
 
-    /// Notes that the text from `start` on is the line with this number.
+    /// Records that the text from `start` on is the line with this number.
     fn mark_line(&mut self, start: usize, number: i64) {
         self.printed
             .mark_line(start, self.out.len(), (self.number, number));
     }
 
-    /// Writes a chunk. It may have thousands of lines, so their common start is rendered once.
+    /// Writes a chunk. It may have thousands of lines, so their common prefix is rendered once.
     fn write_chunk(&mut self, first_line: i64, chunk: &str) {
         let mut before = String::new();
         self.rows.push_label(self.label, '|', &mut before);
@@ -89,7 +89,7 @@ impl PaneWriter<'_> {
                 self.out.push(' ');
                 match is_printable {
                     true => self.out.push_str(line),
-                    false => push_clean(self.out, line),
+                    false => push_sanitized(self.out, line),
                 }
             }
             self.out.push('\n');

@@ -31,7 +31,7 @@ pub(super) struct Panes {
 }
 
 impl Panes {
-    /// Returns a pane, and adds it when it is new.
+    /// Returns a pane; adds it if it is new.
     pub fn get(&mut self, id: &str, pane: &PaneId) -> &mut KnownPane {
         let panes = self.panes.entry((id.to_owned(), pane.clone()));
         panes.or_insert_with(|| {
@@ -61,7 +61,7 @@ impl Panes {
 }
 
 impl KnownPane {
-    /// Writes what the display emits during `act`; returns the last error message in it.
+    /// Calls `act` with the display, and writes its output; returns the last error message in it.
     pub fn write(
         &mut self,
         rows: &RowWriter,
@@ -77,7 +77,7 @@ impl KnownPane {
             number: self.number,
             styles: &self.styles,
             printed,
-            finds_errors: is_for_people && !self.display.is_agents(),
+            finds_errors: is_for_people && !self.display.has_agent(),
             error: None,
             out,
         };

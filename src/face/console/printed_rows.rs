@@ -1,9 +1,9 @@
-//! The printed rows that are still on the terminal's screen: lines of panes among them are rewritten in
+//! Tracks the printed rows that are still on the terminal's screen, and rewrites lines of panes among them in
 //! place (pure).
 
 use std::collections::VecDeque;
 
-use crate::face::ansi::columns_of;
+use crate::face::ansi::rows_of;
 
 /// Identifies a line: the pane's number and the line's number.
 pub(super) type LineKey = (u64, i64);
@@ -11,7 +11,7 @@ pub(super) type LineKey = (u64, i64);
 /// The printed rows that the cursor can reach.
 #[derive(Debug, Default)]
 pub(super) struct PrintedRows {
-    /// Columns and rows; `None` without a terminal, when nothing is kept.
+    /// Columns and rows; `None` without a terminal, for which no rows are tracked.
     size: Option<(usize, usize)>,
     items: VecDeque<PrintedItem>,
     /// The number of items at the end that are rendered but not written yet.
@@ -24,7 +24,7 @@ pub(super) struct PrintedRows {
 #[derive(Debug)]
 struct PrintedItem {
     key: Option<LineKey>,
-    /// Its rows, joined by line ends; `None` when its line was removed.
+    /// The rows joined by line ends; `None` if the line was removed.
     rows: Option<String>,
     /// The number of rows on the terminal.
     height: usize,
@@ -40,38 +40,33 @@ struct LineSpan {
 }
 
 impl PrintedRows {
-    /// Sets the terminal's columns and rows. After a change all rows are dropped, because the terminal
-    /// has moved them.
+    /// Sets the terminal's columns and rows. A change drops all rows, because the terminal has moved them.
     pub fn fit(&mut self, size: (usize, usize)) {
         if self.size.replace(size) != Some(size) {
             self.clear();
         }
     }
 
-    fn is_terminal(&self) -> bool {
-        self.size.is_some()
-    }
-
-    /// Notes that the rendered text from `start` to `end` is a line of a pane.
+    /// Records that the rendered text from `start` to `end` is a line of a pane.
     pub fn mark_line(&mut self, start: usize, end: usize, key: LineKey) {
-        if self.is_terminal() {
+        if self.size.is_some() {
             self.spans.push(LineSpan { start, end, key });
         }
     }
 
-    /// Records the text from `start` on, which is written next.
+    /// Records the text from `start` on, which the caller writes next.
     pub fn record(&mut self, out: &str, start: usize) {
         let Some((_, rows)) = self.size else {
             return;
         };
         if out.len() > start && !out.ends_with('\n') {
-            // Renderers add whole rows. After half a row, positions would be wrong.
+            // Renderers append complete rows. After a partial row, positions would be wrong.
             self.spans.clear();
             return self.clear();
         }
         let mut items = VecDeque::new();
         let mut end = out.len();
-        // Only one screen of rows can be reached.
+        // The cursor can reach only one screen of rows.
         while end > start && items.len() < rows {
             let span = self.spans.pop_if(|span| span.end == end);
             let from = match span {
@@ -96,9 +91,9 @@ impl PrintedRows {
         self.items.append(&mut items);
     }
 
-    /// Notes that everything is written. The cursor is in the row below, or in the last of `foot_rows`
-    /// live rows.
-    pub fn set_written(&mut self, foot_rows: usize) {
+    /// Records that all rows are written. The cursor is in the row below, or in the last of `foot_rows` live
+    /// rows.
+    pub fn mark_written(&mut self, foot_rows: usize) {
         self.unwritten = 0;
         let Some((_, rows)) = self.size else {
             return;
@@ -129,12 +124,20 @@ impl PrintedRows {
         }
     }
 
-    /// Rewrites the lines that have changed. The cursor must be at the start of the row below them all,
-    /// and returns there.
+    /// Rewrites the changed lines. The cursor must be at the start of the row below all rows, and returns
+    /// there.
     pub fn rewrite(&mut self) -> Option<String> {
         let written = self.items.len() - self.unwritten;
-        let first = self.items.iter().take(written).position(|it| it.is_stale)?;
-        let up: usize = self.items.range(first..written).map(|it| it.height).sum();
+        let first = self
+            .items
+            .iter()
+            .take(written)
+            .position(|item| item.is_stale)?;
+        let up: usize = self
+            .items
+            .range(first..written)
+            .map(|item| item.height)
+            .sum();
         let mut out = "\r".to_owned();
         if up > 0 {
             out.push_str(&format!("\x1b[{up}A"));
@@ -178,10 +181,9 @@ impl PrintedRows {
     }
 
     fn height(&self, rows: Option<&str>) -> usize {
-        let columns = self.size.map_or(1, |(columns, _)| columns.max(1));
+        let columns = self.size.map_or(1, |(columns, _)| columns);
         let rows = rows.into_iter().flat_map(|rows| rows.split('\n'));
-        rows.map(|row| columns_of(row).div_ceil(columns).max(1))
-            .sum()
+        rows.map(|row| rows_of(row, columns)).sum()
     }
 }
 
@@ -202,7 +204,7 @@ mod tests {
             }
         }
         rows.record(&out, 0);
-        rows.set_written(0);
+        rows.mark_written(0);
         rows
     }
 
@@ -242,16 +244,16 @@ mod tests {
     }
 
     #[test]
-    fn only_what_is_on_the_screen_can_be_reached() {
+    fn only_rows_on_the_screen_can_be_rewritten() {
         let reached =
             |rows: &PrintedRows| (1..=9).filter(|line| rows.can_rewrite((1, *line))).count();
         let lines = ["1", "2", "3", "4", "5", "6", "7", "8", "9"];
         let mut shown = rows(&lines);
         assert_eq!(reached(&shown), 5);
-        shown.set_written(3);
+        shown.mark_written(3);
         assert_eq!(reached(&shown), 3);
-        // Rows that scrolled off do not return when there are fewer live rows.
-        shown.set_written(0);
+        // Rows that scrolled off do not return when live rows disappear.
+        shown.mark_written(0);
         assert_eq!(reached(&shown), 3);
         // A wrapped row counts twice; a new size drops all rows.
         let mut shown = rows(&["1", "0123456789012345678901234", "3", "4", "5"]);

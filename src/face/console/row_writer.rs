@@ -1,26 +1,26 @@
-//! Writes the console's rows: a label in its colour, a mark, text in its tone (pure).
+//! Writes the console's rows: a label in its colour, a mark, and text in its tone (pure).
 
 use anstyle::{AnsiColor, Color, Style};
 use unicode_width::UnicodeWidthStr;
 
 use super::options::ConsoleOptions;
 use crate::face::ansi::{cut_painted, wrap_painted};
-use crate::face::clean::cut;
 use crate::face::local_time::LocalTime;
+use crate::face::sanitize::cut;
 use crate::face::session_labels::{COLOURS, Label};
 use crate::face::tone::{Tone, push_styled};
 use crate::timestamp::Timestamp;
 
-/// Labels are padded to the widest one so far, up to this width, which leaves room for lines.
+/// The widest padding of labels, in columns: labels are padded to the widest one so far, but lines need room.
 const LABEL_COLUMNS_MAX: usize = 20;
 
 /// The mark between the label and the continuation of a line that is wider than the terminal.
 const CONTINUES: char = '┆';
 
-/// With fewer columns for text, wrapping is left to the terminal.
+/// The minimum number of columns for text; with fewer, the terminal wraps the text.
 const TEXT_COLUMNS_MIN: usize = 10;
 
-/// Without red, which marks errors, and without black and white, which are backgrounds.
+/// The colours of labels: not red, which marks errors, and not black or white, which are backgrounds.
 const PALETTE: [AnsiColor; COLOURS] = [
     AnsiColor::Cyan,
     AnsiColor::Green,
@@ -34,7 +34,7 @@ const PALETTE: [AnsiColor; COLOURS] = [
     AnsiColor::BrightYellow,
 ];
 
-/// Writes rows, with labels of equal width if the options ask for it.
+/// Writes rows, with labels of equal width if the options request it.
 #[derive(Debug, Default)]
 pub(super) struct RowWriter {
     pub options: ConsoleOptions,
@@ -44,11 +44,11 @@ pub(super) struct RowWriter {
     time: Option<Box<RowTime>>,
 }
 
-/// The time with which rows begin.
+/// The time at the beginning of rows.
 #[derive(Debug)]
 struct RowTime {
     local: LocalTime,
-    /// That of the event that is shown, with a blank after it.
+    /// The time of the current event, with a blank after it.
     text: String,
 }
 
@@ -66,7 +66,7 @@ impl RowWriter {
         }
     }
 
-    /// Sets the time with which rows begin.
+    /// Sets the time at the beginning of rows.
     pub fn set_time(&mut self, ts: Timestamp) {
         if let Some(time) = &mut self.time {
             time.text.clear();
@@ -86,12 +86,12 @@ impl RowWriter {
         }
     }
 
-    /// Adds a row, or several on a narrow terminal, each with the label and the tone.
+    /// Appends a row, or several on a narrow terminal, each with the label and the tone.
     pub fn row(&self, label: &Label, mark: char, tone: Tone, text: &str, out: &mut String) {
         self.painted(label, mark, &self.styled(tone, text), out);
     }
 
-    /// Adds the rows of painted text.
+    /// Appends the rows of painted text.
     pub fn painted(&self, label: &Label, mark: char, painted: &str, out: &mut String) {
         let room = self.text_columns(label).unwrap_or(usize::MAX);
         // A line has at most as many columns as bytes.
@@ -109,28 +109,28 @@ impl RowWriter {
         }
     }
 
-    /// Text for display in a tone.
+    /// Returns text for display in a tone.
     pub fn styled(&self, tone: Tone, text: &str) -> String {
         let mut styled = String::new();
         push_styled(&mut styled, self.options.coloured, tone.style(), text);
         styled
     }
 
-    /// The columns for text; `None` when text is not wrapped.
+    /// Returns the columns for text; `None` if text is not wrapped.
     pub fn text_columns(&self, label: &Label) -> Option<usize> {
-        let room = self.columns?.checked_sub(self.before_columns(label))?;
+        let room = self.columns?.checked_sub(self.prefix_columns(label))?;
         (room >= TEXT_COLUMNS_MIN).then_some(room)
     }
 
-    /// Wraps the painted lines that `out` has from `start` on, each after `before`, and adds the label to
-    /// the new rows.
-    pub fn wrap_painted(&self, label: &Label, before: &str, start: usize, out: &mut String) {
+    /// Wraps the painted lines in `out` from `start` on, each of which begins with `prefix`, and adds the
+    /// label to the new rows.
+    pub fn wrap_painted(&self, label: &Label, prefix: &str, start: usize, out: &mut String) {
         let Some(room) = self.text_columns(label) else {
             return;
         };
         if out[start..]
             .lines()
-            .all(|line| line.len() <= room + before.len())
+            .all(|line| line.len() <= room + prefix.len())
         {
             return;
         }
@@ -139,20 +139,21 @@ impl RowWriter {
         continued.push(' ');
         let lines = out.split_off(start);
         for line in lines.lines() {
-            let Some(text) = line.strip_prefix(before) else {
+            let Some(text) = line.strip_prefix(prefix) else {
                 out.push_str(line);
                 out.push('\n');
                 continue;
             };
             for (at, row) in wrap_painted(text, room).iter().enumerate() {
-                out.push_str(if at == 0 { before } else { &continued });
+                out.push_str(if at == 0 { prefix } else { &continued });
                 out.push_str(row);
                 out.push('\n');
             }
         }
     }
 
-    /// A row of painted text cut to `columns`, without its line end; `None` when the label does not fit.
+    /// Returns a row of painted text cut to `columns`, without its line end; `None` if the label does not
+    /// fit.
     pub fn fitting(
         &self,
         label: &Label,
@@ -160,7 +161,7 @@ impl RowWriter {
         painted: &str,
         columns: usize,
     ) -> Option<String> {
-        let room = columns.checked_sub(self.before_columns(label))?;
+        let room = columns.checked_sub(self.prefix_columns(label))?;
         let mut shown = String::new();
         self.push_label(label, mark, &mut shown);
         shown.push(' ');
@@ -168,28 +169,28 @@ impl RowWriter {
         Some(shown)
     }
 
-    /// A heading across the terminal.
+    /// Returns a heading across the terminal.
     pub fn heading(&self, text: &str, columns: usize) -> String {
         let rule = "─".repeat(columns.saturating_sub(text.width()));
         let heading = [text, rule.as_str()].concat();
         self.styled(Tone::Dim, cut(&heading, columns))
     }
 
-    /// The label and the mark before the text of a row.
-    pub fn before(&self, label: &Label) -> String {
-        let mut before = String::new();
-        self.push_label(label, '|', &mut before);
-        before.push(' ');
-        before
+    /// Returns the label and the mark before the text of a row.
+    pub fn prefix(&self, label: &Label) -> String {
+        let mut prefix = String::new();
+        self.push_label(label, '|', &mut prefix);
+        prefix.push(' ');
+        prefix
     }
 
-    /// The columns before the text of a row.
-    pub fn before_columns(&self, label: &Label) -> usize {
+    /// Returns the columns before the text of a row.
+    pub fn prefix_columns(&self, label: &Label) -> usize {
         // The time has one column for each byte.
         self.time().len() + label.text.width().max(self.label_columns) + 3
     }
 
-    /// Adds the label and the mark, without the blank after it.
+    /// Appends the label and the mark, without the blank after them.
     pub fn push_label(&self, label: &Label, mark: char, out: &mut String) {
         out.push_str(self.time());
         let colour = Color::Ansi(PALETTE[label.colour % COLOURS]);

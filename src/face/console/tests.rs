@@ -28,12 +28,12 @@ fn show(console: &mut Console, event: TdEvent) -> String {
     out
 }
 
-/// The last live row.
+/// Returns the last live row.
 fn live(console: &Console, columns: usize) -> Option<String> {
     console.live((columns, 24), 0).pop()
 }
 
-/// Shows events at these milliseconds, and the end.
+/// Renders events at these times in milliseconds, then finishes.
 fn play(mut console: Console, events: impl IntoIterator<Item = (i64, TdEvent)>) -> String {
     let mut out = String::new();
     for (ms, event) in events {
@@ -43,7 +43,7 @@ fn play(mut console: Console, events: impl IntoIterator<Item = (i64, TdEvent)>) 
     out
 }
 
-/// An update of a full-screen program.
+/// Returns an update of a full-screen program.
 fn drawn() -> TdEvent {
     screen(80, 24, &[])
 }

@@ -17,7 +17,7 @@ pub(super) fn describe(event: &TdEvent, is_verbose: bool) -> Option<Description>
             ..
         } => {
             let text = match (input_tokens, output_tokens) {
-                // Agents that print plain text do not report a count.
+                // Agents that print plain text do not report counts.
                 (0, 0) => "complete".to_owned(),
                 _ => format!("{input_tokens} tokens read, {output_tokens} written"),
             };
@@ -49,7 +49,7 @@ pub(super) fn describe(event: &TdEvent, is_verbose: bool) -> Option<Description>
             labelled("turn", Tone::Good, text)
         }
         TdEvent::TurnCompleted { evidence, .. } => {
-            // The agent's own report needs no evidence.
+            // A report by the agent itself needs no evidence.
             let is_report = |evidence: &&EnumOrUnknown<TurnEvidence>| {
                 **evidence == TurnEvidence::Transcript || **evidence == TurnEvidence::Status
             };
@@ -104,17 +104,17 @@ fn describe_state(event: &TdEvent, is_verbose: bool) -> Option<Description> {
         Some(AgentState::Waiting) => Tone::Caution,
         Some(AgentState::Error | AgentState::Limited) => Tone::Alarm,
         Some(AgentState::Done) => Tone::Good,
-        // Other states show in what the agent prints.
+        // Other states are visible in the agent's output.
         _ => Tone::Dim,
     };
     let is_source = |by: StateSource| source.as_ref().is_some_and(|source| *source == by);
-    // A transcript's turn ends and errors are events of their own.
+    // For the ends and errors of turns in a transcript, there are separate events.
     let has_own_event = is_source(StateSource::Transcript)
         && matches!(
             known,
             Some(AgentState::Done | AgentState::Error | AgentState::Limited)
         );
-    // A turn that its user stopped has no other end.
+    // An interrupted turn has no other end.
     let is_interrupted = known == Some(AgentState::Idle)
         && agent.is_some()
         && is_source(StateSource::Transcript)
@@ -127,7 +127,7 @@ fn describe_state(event: &TdEvent, is_verbose: bool) -> Option<Description> {
                 .as_ref()
                 .or(detail.as_ref().filter(|_| known != Some(AgentState::Done)));
             let reason = reason.map(|reason| match reason.split_once(": ") {
-                // The name of the rule that read the screen matters only to authors of rules.
+                // The name of the rule that matched the screen matters only to authors of rules.
                 Some((_, row))
                     if is_source(StateSource::Screen) && !is_verbose && asks.is_none() =>
                 {
@@ -151,7 +151,7 @@ fn describe_state(event: &TdEvent, is_verbose: bool) -> Option<Description> {
     Some(Description::statement(tone, text).detail_if(is_detail))
 }
 
-/// The phrase for a state in which an agent needs its user.
+/// Returns the phrase for a state in which an agent needs its user.
 pub(in crate::face) fn agent_phrase(state: Option<AgentState>) -> Option<&'static str> {
     Some(match state? {
         AgentState::Waiting => "waits for you",
@@ -161,8 +161,8 @@ pub(in crate::face) fn agent_phrase(state: Option<AgentState>) -> Option<&'stati
     })
 }
 
-/// The agent of an `AgentState`, and what it asks or what shows the state. Logs of earlier versions
-/// have both in the evidence: `claude choice (confirmed): 1. Yes`.
+/// Returns the agent of an `AgentState`, and its question or the evidence for the state. Logs of earlier
+/// versions have both in the evidence: `claude choice (confirmed): 1. Yes`.
 pub(in crate::face) fn agent_and_detail(event: &TdEvent) -> (&str, &str) {
     let TdEvent::AgentState {
         evidence,
@@ -188,7 +188,7 @@ pub(in crate::face) fn agent_and_detail(event: &TdEvent) -> (&str, &str) {
     }
 }
 
-/// The result of a tool call, with its duration.
+/// Returns the result of a tool call with its duration.
 pub(in crate::face) fn tool_result(name: &str, success: bool, duration_ms: u64) -> (Tone, String) {
     let (tone, word) = match success {
         true => (Tone::Dim, "done"),

@@ -3,17 +3,17 @@
 use super::phrases::duration;
 use crate::face::tone::Tone;
 
-/// Characters of a prompt, a result or an error that are shown; the event has the whole.
+/// The maximum number of characters to show of a prompt, a result or an error; the event has all of it.
 const TEXT_CHARS_MAX: usize = 300;
 
 /// The beginning of a description.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Form {
-    /// With what it is about: `[tool] Bash`.
+    /// With a label: `[tool] Bash`.
     Labelled(&'static str),
-    /// It is a statement of its own: `[turn completed]`.
+    /// A statement without a label: `[turn completed]`.
     Statement,
-    /// It reports something missing: `… 3 lines lost`.
+    /// Reports missing text: `… 3 lines lost`.
     Missing,
 }
 
@@ -24,7 +24,7 @@ pub(in crate::face) struct Description {
     pub tone: Tone,
     pub text: String,
     duration_ms: Option<u64>,
-    /// For readers who ask for more.
+    /// True if only verbose output shows the description.
     pub is_detail: bool,
 }
 
@@ -61,12 +61,12 @@ impl Description {
         self
     }
 
-    /// A gap that nothing points to.
+    /// Returns whether this is a gap without evidence of a loss.
     pub fn is_possible_gap(&self) -> bool {
         self.form == Form::Missing && self.is_detail
     }
 
-    /// The mark before the text, for faces that set it apart; `None` for a statement.
+    /// Returns the label before the text, for faces that set it apart; `None` for a statement.
     pub fn label(&self) -> Option<&'static str> {
         match self.form {
             Form::Labelled(label) => Some(label),
@@ -82,7 +82,7 @@ impl Description {
         }
     }
 
-    /// `[tool] Bash`, `[turn completed]`, `… 3 lines lost`.
+    /// Returns the text with its mark: `[tool] Bash`, `[turn completed]`, `… 3 lines lost`.
     pub fn marked(&self) -> String {
         let text = self.text_with_duration();
         match self.form {
@@ -92,7 +92,7 @@ impl Description {
         }
     }
 
-    /// The same without marks, for titles and markers.
+    /// Returns the text without marks, for titles and markers.
     pub fn plain(&self) -> String {
         let text = self.text_with_duration();
         match self.form {
@@ -102,7 +102,7 @@ impl Description {
     }
 }
 
-/// `subject: text`, with the beginning of a long text; `subject` alone where there is no text.
+/// Returns `subject: text`, with at most the beginning of a long text; `subject` alone if the text is empty.
 pub(super) fn with_text(subject: &str, text: &str) -> String {
     let text = text.trim();
     if text.is_empty() {
@@ -111,7 +111,7 @@ pub(super) fn with_text(subject: &str, text: &str) -> String {
     format!("{subject}: {}", beginning(text, TEXT_CHARS_MAX))
 }
 
-/// At most `chars_max` characters of a text, with an ellipsis where it is cut.
+/// Returns at most `chars_max` characters of a text, with an ellipsis if it is cut.
 pub(in crate::face) fn beginning(text: &str, chars_max: usize) -> String {
     match text.char_indices().nth(chars_max) {
         None => text.to_owned(),

@@ -1,4 +1,4 @@
-//! Commands and checks: what runs, and how it ended (pure).
+//! Describes commands and checks: their start, and how they ended (pure).
 
 use super::description::Description;
 use super::phrases::ExitOutcome;
@@ -44,7 +44,7 @@ pub(super) fn describe(event: &TdEvent) -> Option<Description> {
     })
 }
 
-/// Returns the first line of code, and how many follow.
+/// Returns the first line of code, and the number of lines after it.
 fn first_line(code: &str) -> String {
     let mut lines = code.lines().skip_while(|line| line.trim().is_empty());
     let first = lines.next().unwrap_or_default().trim_end();

@@ -1,11 +1,11 @@
-//! The progress of a loop: phases, iterations, and why it continues (pure).
+//! Describes the progress of a loop: phases, iterations, and why it continues (pure).
 
 use super::description::{Description, beginning};
 use super::phrases::count;
 use crate::event::{IterationOutcome, TdEvent};
 use crate::face::tone::Tone;
 
-/// Characters of a task that are shown; the event has the whole.
+/// The maximum number of characters to show of a task; the event has all of it.
 const TASK_CHARS_MAX: usize = 200;
 
 pub(super) fn describe(event: &TdEvent) -> Option<Description> {
@@ -49,7 +49,7 @@ pub(super) fn describe(event: &TdEvent) -> Option<Description> {
     })
 }
 
-/// The first line of a task, with an ellipsis where more follows.
+/// Returns the first line of a task, with an ellipsis if more follows.
 fn first_line(task: &str) -> String {
     let task = task.trim();
     let line = task.lines().next().unwrap_or_default();

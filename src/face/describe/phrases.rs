@@ -14,7 +14,7 @@ impl ExitOutcome {
         self.exit_code == Some(0) && self.signal.is_none()
     }
 
-    /// `exit code 7`, `signal 9 (KILL)`.
+    /// Returns the outcome in words: `exit code 7`, `signal 9 (KILL)`.
     pub fn words(self) -> String {
         match (self.signal, self.exit_code) {
             (Some(signal), _) => match signal_name(signal) {
@@ -26,7 +26,7 @@ impl ExitOutcome {
         }
     }
 
-    /// The verdict in one of two words, a failure with its reason.
+    /// Returns `success`, or `failure` with its reason.
     pub(super) fn verdict(self, success: &str, failure: &str) -> (Tone, String) {
         match self.is_success() {
             true => (Tone::Good, success.to_owned()),
@@ -35,7 +35,8 @@ impl ExitOutcome {
     }
 }
 
-/// Names the signals that have the same number on every system: the log may come from another one.
+/// Returns the name of a signal that has the same number on every system, because a log may come from another
+/// one.
 fn signal_name(signal: i32) -> Option<&'static str> {
     Some(match signal {
         1 => "HUP",
@@ -56,7 +57,7 @@ fn signal_name(signal: i32) -> Option<&'static str> {
     })
 }
 
-/// `0.03 s`, `1.5 s`, `2 min 5 s`, `1 h 3 min`.
+/// Formats a duration: `0.03 s`, `1.5 s`, `2 min 5 s`, `1 h 3 min`.
 pub(in crate::face) fn duration(ms: u64) -> String {
     // Rounded before the unit is chosen, so that no unit overflows (`60.0 s`).
     let rounded = |unit: u64| ms.saturating_add(unit / 2) / unit;
@@ -73,7 +74,7 @@ pub(in crate::face) fn duration(ms: u64) -> String {
     }
 }
 
-/// `1 line`, `2 lines`.
+/// Formats a count: `1 line`, `2 lines`.
 pub(super) fn count(number: u64, noun: &str) -> String {
     let plural = if number == 1 { "" } else { "s" };
     format!("{number} {noun}{plural}")
@@ -86,10 +87,10 @@ pub(in crate::face) fn lagged(missed: u64) -> String {
     format!("{events} {verb} not shown: reading was too slow")
 }
 
-/// The exit status of a program whose pane was killed (128 + SIGHUP). It is no failure.
+/// The exit status of a program whose pane was killed (128 + SIGHUP), which is not a failure.
 pub(in crate::face) const HUNG_UP: i32 = 129;
 
-/// The exit status after the word for an end, where the status is a failure.
+/// Returns the exit status as text to append, if it is a failure.
 pub(super) fn failed_status(exit_status: Option<i32>) -> Option<String> {
     let status = exit_status.filter(|status| !matches!(*status, 0 | HUNG_UP))?;
     Some(format!(", exit status {status}"))

@@ -1,4 +1,4 @@
-//! Sessions, panes, gaps, warnings and errors (pure).
+//! Describes sessions, panes, gaps, warnings and errors (pure).
 
 use super::description::Description;
 use super::phrases::{HUNG_UP, count, failed_status};
@@ -21,7 +21,7 @@ pub(super) fn describe(event: &TdEvent) -> Option<Description> {
             evidence,
             ..
         } => match (lost_lines, evidence.known()) {
-            // A count is as good as a confirmation: gaps of older logs have no evidence.
+            // A count confirms the gap: gaps of older logs have no evidence.
             (Some(lost), _) => {
                 Description::missing(format!("{} lost ({reason})", count(*lost, "line")))
             }
@@ -121,7 +121,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn reasons_are_said_in_words() {
+    fn reasons_are_described_in_words() {
         let ended = |reason: &str| TdEvent::SessionEnded {
             execution_id: "a".into(),
             session: "a".into(),

@@ -1,4 +1,4 @@
-//! Does what the user asks for: views, prompts, searches, filters, answers, copies (pure).
+//! Performs the actions of the user: views, prompts, searches, filters, answers, copies (pure).
 
 use super::action::{Action, Motion};
 use super::answering::question_of;
@@ -7,10 +7,12 @@ use super::effect::{CapturedPane, Effect};
 use super::layout::Focus;
 use super::model::{Help, Model};
 use super::prompt::PromptKind;
+use super::timeline::SPAN_MAX_MICROS;
 use super::view::ViewKind;
 use super::wrapping::shortened;
 use crate::board::{Attention, Row};
-use crate::face::clean::one_line;
+use crate::face::sanitize::one_line;
+use crate::timestamp::Timestamp;
 
 impl Model {
     pub(super) fn act(&mut self, action: Action, effects: &mut Vec<Effect>) {
@@ -27,16 +29,16 @@ impl Model {
                     Focus::View => Focus::Board,
                 };
                 self.is_zoomed &= self.focus == Focus::View;
-                self.show_current();
+                self.scroll_to_current();
             }
             Action::Show(view) => self.show(view, effects),
             Action::Move(motion) if self.help.is_some() => self.move_in_help(motion),
             Action::Move(motion) => self.move_by(motion, effects),
             Action::NextWaiting { is_forward } => self.next_waiting(is_forward, effects),
             Action::Enter => self.enter(effects),
-            Action::Ask(PromptKind::Answer) => self.begin_answer(),
-            Action::Ask(kind) => self.ask(kind),
-            Action::NextHit { is_forward } => self.next_hit(is_forward, effects),
+            Action::OpenPrompt(PromptKind::Answer) => self.begin_answer(),
+            Action::OpenPrompt(kind) => self.open_prompt(kind),
+            Action::NextMatch { is_forward } => self.next_match(is_forward, effects),
             Action::InvertFilter => self.invert_filter(effects),
             Action::CopyLine => {
                 let text = match self.view {
@@ -52,18 +54,18 @@ impl Model {
             Action::ToggleWrap => {
                 self.wraps = !self.wraps;
                 self.left = 0;
-                self.say(match self.wraps {
+                self.show_message(match self.wraps {
                     true => "long lines are wrapped",
                     false => "long lines are cut",
                 });
-                self.show_current();
+                self.scroll_to_current();
             }
             Action::ToggleZoom => {
                 self.is_zoomed = !self.is_zoomed;
                 if self.is_zoomed {
                     self.focus = Focus::View;
                 }
-                self.show_current();
+                self.scroll_to_current();
             }
             Action::ToggleHelp => self.help = Some(Help::default()),
             Action::Time { cells } => {
@@ -75,37 +77,37 @@ impl Model {
             Action::TimeSpan { is_longer } if self.view == ViewKind::Timeline => {
                 self.timeline.zoom(is_longer);
             }
-            Action::TimeSpan { .. } => self.say("+ and - are for the timeline (t)"),
+            Action::TimeSpan { .. } => self.show_message("+ and - are for the timeline (t)"),
             Action::Edit(edit) => self.edit(edit),
             Action::EarlierInput { is_older } => self.earlier_input(is_older),
             Action::Accept => self.accept(effects),
             Action::Complete => self.complete(),
             Action::Unknown(key) => {
-                self.say(&format!("{key} has no meaning here; ? shows the keys"))
+                self.show_message(&format!("{key} has no meaning here; ? shows the keys"))
             }
         }
     }
 
-    /// Shows a line at the bottom until the next key.
-    pub(super) fn say(&mut self, text: &str) {
+    /// Shows a message at the bottom until the next key.
+    pub(super) fn show_message(&mut self, text: &str) {
         self.message = Some(text.to_owned());
     }
 
     fn back(&mut self, effects: &mut Vec<Effect>) {
         if self.prompt.take().is_some() {
             self.answered = None;
-            return self.show_current();
+            return self.scroll_to_current();
         } else if self.help.take().is_some() {
-            return self.show_current();
+            return self.scroll_to_current();
         }
-        // A search that is not shown ends with what is.
+        // A hidden search is dropped together with the next open layer.
         let shown = self.shown_search().is_some();
         let searched_from = self.searched_from.take();
         self.search = None;
         if shown {
             self.focus = searched_from.unwrap_or(self.focus);
         } else if self.filter.take().is_some() {
-            self.filter_is_over(effects);
+            self.filter_removed(effects);
         } else if self.at.is_some() {
             self.set_time(None, effects);
         } else if !self.is_following && self.view.has_lines() && self.layout().view.is_some() {
@@ -118,7 +120,7 @@ impl Model {
             self.show(ViewKind::Output, effects);
             self.focus = Focus::Board;
         }
-        self.show_current();
+        self.scroll_to_current();
     }
 
     pub(super) fn show(&mut self, view: ViewKind, effects: &mut Vec<Effect>) {
@@ -131,25 +133,22 @@ impl Model {
             let at = self.position();
             self.window.set_view(view);
             self.left = 0;
-            self.scan_again(effects);
+            self.restart_scans(effects);
             match self.is_following {
-                true => self.show_current(),
+                true => self.scroll_to_current(),
                 false => self.go_to(at),
             }
         }
         if view == ViewKind::Timeline && !self.timeline.is_loaded && !self.timeline.is_loading {
             self.timeline.is_loading = true;
-            let since = self
-                .now
-                .micros()
-                .saturating_sub(super::timeline::SPAN_MAX_MICROS);
-            let since = crate::timestamp::Timestamp::from_micros(since);
+            let since = self.now.micros().saturating_sub(SPAN_MAX_MICROS);
+            let since = Timestamp::from_micros(since);
             effects.push(Effect::LoadTimeline { since });
         }
         self.capture(effects);
     }
 
-    /// Requests captures of the selected pane while its screen is shown, and ends them otherwise.
+    /// Requests captures of the selected pane while its screen is shown, and stops them otherwise.
     pub(super) fn capture(&mut self, effects: &mut Vec<Effect>) {
         let generation = self.generation;
         let row = self
@@ -161,7 +160,7 @@ impl Model {
                 server: row.server.clone(),
             })
         });
-        // A time in the past, or a pane that is gone, has the screen that was kept.
+        // For a time in the past, or a pane that has ended, the screen comes from the history.
         let at = match row {
             Some(row) if pane.is_some() => self.at.or(row.has_ended().then_some(self.now)),
             _ => None,
@@ -200,14 +199,14 @@ impl Model {
                 let key = self.rows[*index].key();
                 self.select(Some(key), effects);
             }
-            None => self.say("nothing needs you"),
+            None => self.show_message("nothing needs you"),
         }
     }
 
     fn enter(&mut self, effects: &mut Vec<Effect>) {
         if self.layout().is_narrow && self.focus == Focus::Board {
             self.focus = Focus::View;
-            return self.show_current();
+            return self.scroll_to_current();
         }
         if self.view == ViewKind::Timeline && self.at.is_some() {
             return self.show(ViewKind::Output, effects);
@@ -218,10 +217,10 @@ impl Model {
         if row.pane.is_some() && !row.has_ended() {
             effects.push(Effect::Jump(Box::new(row.clone())));
         } else if (self.focus, self.view) != (Focus::View, ViewKind::Output) {
-            // There is no pane to go to: what it has printed is what there is.
+            // Without a pane to jump to, the recorded output is shown.
             self.focus = Focus::View;
             self.show(ViewKind::Output, effects);
-            self.show_current();
+            self.scroll_to_current();
         } else if row.has_ended() {
             self.message = Some(format!("{} has ended: there is no pane to go to", row.name));
         } else {
@@ -236,7 +235,7 @@ impl Model {
         line.map_or_else(String::new, |line| line.text.text.clone())
     }
 
-    /// Returns the text that the view shows.
+    /// Returns the visible text of the view.
     fn view_text(&self) -> String {
         let join = |rows: Vec<&str>| {
             let rows: Vec<&str> = rows.iter().map(|row| row.trim_end()).collect();
@@ -256,7 +255,7 @@ impl Model {
 
     fn copy(&mut self, text: String, effects: &mut Vec<Effect>) {
         if text.trim().is_empty() {
-            return self.say("there is nothing to copy");
+            return self.show_message("there is nothing to copy");
         }
         let answers = match self.selected_row().and_then(question_of) {
             Some(_) if self.focus == Focus::Board => "; r answers the question",

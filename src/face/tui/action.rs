@@ -1,4 +1,4 @@
-//! The actions of the user, and which key means which (pure).
+//! Maps keys to the actions of the user (pure).
 
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
@@ -8,28 +8,28 @@ use super::prompt::{Edit, PromptKind};
 use super::view::ViewKind;
 use crate::board::{Attention, Row};
 
-/// A request of the user.
+/// An action of the user.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Action {
     Quit,
     Suspend,
-    /// Draws the whole screen anew.
+    /// Redraws the whole screen.
     Redraw,
     /// Follows, or stops following.
     TogglePause,
-    /// Leaves the innermost of what was opened: help, search, filter, time, view.
+    /// Leaves the innermost open layer: help, search, filter, time, view.
     Back,
     SwitchFocus,
     Show(ViewKind),
     Move(Motion),
-    /// To the row that needs the user, after or before this one.
+    /// Selects the next or previous row that needs the user.
     NextWaiting {
         is_forward: bool,
     },
-    /// Goes into a row: to its view on a narrow screen, else to its pane.
+    /// Opens a row: its view on a narrow screen, otherwise its pane.
     Enter,
-    Ask(PromptKind),
-    NextHit {
+    OpenPrompt(PromptKind),
+    NextMatch {
         is_forward: bool,
     },
     InvertFilter,
@@ -38,24 +38,24 @@ pub(super) enum Action {
     ToggleWrap,
     ToggleZoom,
     ToggleHelp,
-    /// Moves through time, in cells of the timeline.
+    /// Moves through time, by cells of the timeline.
     Time {
         cells: i64,
     },
-    /// Shows a longer or a shorter time.
+    /// Shows a longer or a shorter span of time.
     TimeSpan {
         is_longer: bool,
     },
     Edit(Edit),
-    /// Brings back an input of before.
+    /// Shows an earlier or a later input.
     EarlierInput {
         is_older: bool,
     },
-    /// Takes what was typed.
+    /// Accepts the input.
     Accept,
     /// Completes a command, or changes whether Enter follows an answer.
     Complete,
-    /// A key without a meaning here.
+    /// A key without a binding in this state.
     Unknown(String),
 }
 
@@ -74,7 +74,7 @@ pub(super) enum Motion {
     Right,
 }
 
-/// Returns what a key means in the state of the UI.
+/// Returns the action of a key in the state of the UI.
 pub(super) fn action(key: KeyEvent, model: &Model) -> Action {
     let is_control = key.modifiers.contains(KeyModifiers::CONTROL);
     match key.code {
@@ -151,7 +151,7 @@ fn normal(key: KeyEvent, is_control: bool, model: &Model) -> Action {
         KeyCode::Char('>') => Action::Time { cells: 10 },
         KeyCode::Char('+' | '=') => Action::TimeSpan { is_longer: false },
         KeyCode::Char('-') => Action::TimeSpan { is_longer: true },
-        // Sideways, the board and the view are neighbours.
+        // The board is to the left of the view.
         KeyCode::Char('h') | KeyCode::Left if model.focus == Focus::View && model.left == 0 => {
             Action::Back
         }
@@ -165,16 +165,16 @@ fn normal(key: KeyEvent, is_control: bool, model: &Model) -> Action {
         KeyCode::Esc | KeyCode::Backspace => Action::Back,
         KeyCode::Char(']') => Action::NextWaiting { is_forward: true },
         KeyCode::Char('[') => Action::NextWaiting { is_forward: false },
-        KeyCode::Char('/') => Action::Ask(PromptKind::Search),
-        KeyCode::Char('f') => Action::Ask(PromptKind::Filter),
-        KeyCode::Char(':') => Action::Ask(PromptKind::Command),
-        KeyCode::Char('r') => Action::Ask(PromptKind::Answer),
-        // The first letter of what is to be done there.
+        KeyCode::Char('/') => Action::OpenPrompt(PromptKind::Search),
+        KeyCode::Char('f') => Action::OpenPrompt(PromptKind::Filter),
+        KeyCode::Char(':') => Action::OpenPrompt(PromptKind::Command),
+        KeyCode::Char('r') => Action::OpenPrompt(PromptKind::Answer),
+        // `a` for answer; in other rows, the key has no binding.
         KeyCode::Char('a') if model.selected_row().is_some_and(needs_you) => {
-            Action::Ask(PromptKind::Answer)
+            Action::OpenPrompt(PromptKind::Answer)
         }
-        KeyCode::Char('n') => Action::NextHit { is_forward: true },
-        KeyCode::Char('N') => Action::NextHit { is_forward: false },
+        KeyCode::Char('n') => Action::NextMatch { is_forward: true },
+        KeyCode::Char('N') => Action::NextMatch { is_forward: false },
         KeyCode::Char('!') => Action::InvertFilter,
         KeyCode::Char('y') => Action::CopyLine,
         KeyCode::Char('Y') => Action::CopyView,

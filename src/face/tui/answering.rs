@@ -1,4 +1,4 @@
-//! Shows the question of a row that waits, and answers it (pure).
+//! Shows the question of a waiting row, and answers it (pure).
 
 use super::effect::Effect;
 use super::model::{Answered, Model};
@@ -7,12 +7,12 @@ use super::view::ViewKind;
 use super::wrapping::wrapped_to;
 use crate::board::{Attention, Row, RowState};
 use crate::event::AgentState;
-use crate::face::clean::one_line;
+use crate::face::sanitize::one_line;
 
-/// The lines that a question takes on the screen. Dialogues are a sentence or two.
+/// The maximum number of lines of a question on the screen. Dialogues have a sentence or two.
 const LINES_MAX: usize = 3;
 
-/// Returns the question of a row that waits: the agent's, or else the line that it printed last.
+/// Returns the question of a waiting row: the agent's question, or else its last line.
 pub(super) fn question_of(row: &Row) -> Option<String> {
     let is_waiting = row.state == RowState::Agent(AgentState::Waiting.into());
     let asks = row.asks.as_deref().unwrap_or(&row.last_line);
@@ -21,7 +21,7 @@ pub(super) fn question_of(row: &Row) -> Option<String> {
 }
 
 impl Model {
-    /// Returns the question below the output of a row that waits, in lines of the view.
+    /// Returns the question below the output of a waiting row, in lines of the view.
     pub(super) fn question_in_view(&self) -> Vec<String> {
         let is_end = self.view == ViewKind::Output
             && self.at.is_none()
@@ -31,7 +31,7 @@ impl Model {
         let Some(question) = row.and_then(question_of) else {
             return Vec::new();
         };
-        // A line that is printed with its end is there already.
+        // The last line already shows the question.
         let last = self.lines().last().map(|line| line.text.text.trim());
         if last == Some(&question) {
             return Vec::new();
@@ -44,11 +44,12 @@ impl Model {
         }
     }
 
-    /// Returns the question that is answered in the input line, for the lines above it.
+    /// Returns the question that the input line answers, for the lines above it.
     pub(super) fn question_in_prompt(&self) -> Vec<String> {
         let answered = self.answered.as_ref().filter(|_| self.prompt.is_some());
-        let asked = answered.and_then(|of| Some((&of.row.name, question_of(&of.row)?)));
-        let Some((name, question)) = asked else {
+        let question =
+            answered.and_then(|answered| Some((&answered.row.name, question_of(&answered.row)?)));
+        let Some((name, question)) = question else {
             return Vec::new();
         };
         let (width, height) = (usize::from(self.size.0), usize::from(self.size.1));
@@ -59,30 +60,30 @@ impl Model {
 
     pub(super) fn begin_answer(&mut self) {
         let Some(row) = self.selected_row().cloned() else {
-            return self.say("no row is selected");
+            return self.show_message("no row is selected");
         };
-        if !self.about.allows_input {
-            return self.say("answers are off: start td-observe tui with --allow-input");
+        if !self.settings.allows_input {
+            return self.show_message("answers are off: start td-observe tui with --allow-input");
         }
         if row.pane.is_none() || row.has_ended() {
-            return self.say("there is no pane to type into");
+            return self.show_message("there is no pane to type into");
         }
         if row.attention() != Attention::NeedsYou {
             let text = format!(
                 "{} does not wait for an answer; Enter goes to its pane",
                 row.name
             );
-            return self.say(&text);
+            return self.show_message(&text);
         }
         self.prompt = Some(Prompt::new(PromptKind::Answer, ""));
         self.answered = Some(Answered {
             row,
-            is_confirmed: false,
-            is_enter_meant: false,
+            is_change_confirmed: false,
+            is_empty_confirmed: false,
         });
     }
 
-    /// Sends the answer. If what it answers has changed, or nothing was typed, a second Enter sends it.
+    /// Sends the answer. If the question has changed, or the input is empty, only a second Enter sends it.
     pub(super) fn answer(&mut self, mut prompt: Prompt, effects: &mut Vec<Effect>) {
         let Some(mut answered) = self.answered.take() else {
             return;
@@ -92,11 +93,11 @@ impl Model {
         let is_same = now.is_some_and(|now| {
             (&now.state, &now.asks) == (&answered.row.state, &answered.row.asks)
         });
-        let why = if is_empty && !answered.is_enter_meant {
-            answered.is_enter_meant = true;
+        let why = if is_empty && !answered.is_empty_confirmed {
+            answered.is_empty_confirmed = true;
             "nothing was sent: type an answer, or Esc; Enter again sends just Enter"
-        } else if !is_same && !answered.is_confirmed {
-            answered.is_confirmed = true;
+        } else if !is_same && !answered.is_change_confirmed {
+            answered.is_change_confirmed = true;
             "the question has changed meanwhile: Enter sends nevertheless"
         } else {
             prompt.presses_enter |= is_empty;
@@ -107,7 +108,7 @@ impl Model {
             });
             return;
         };
-        self.say(why);
+        self.show_message(why);
         self.prompt = Some(prompt);
         self.answered = Some(answered);
     }

@@ -1,4 +1,4 @@
-//! All keys in words, for the help: in groups, the most useful first (pure).
+//! Describes all keys for the help, in groups, the most useful first (pure).
 
 use super::wrapping::wrapped;
 
@@ -12,7 +12,7 @@ const fn binding(keys: &'static str, meaning: &'static str) -> Binding {
     Binding { keys, meaning }
 }
 
-/// The keys, below a heading each.
+/// The keys, in groups with a heading.
 const GROUPS: &[(&str, &[Binding])] = &[
     (
         "Who needs you",
@@ -100,42 +100,42 @@ const GROUPS: &[(&str, &[Binding])] = &[
     ),
 ];
 
-/// A line of the help as it is shown.
+/// A line of the help on the screen.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct HelpLine {
     pub is_heading: bool,
-    /// The keys, or the heading; empty where a meaning continues.
+    /// The keys, or the heading; empty if the line continues a meaning.
     pub keys: &'static str,
     pub meaning: String,
 }
 
-/// Returns the columns of the keys on a screen.
+/// Returns the width of the column of keys.
 pub(super) fn key_columns(width: u16) -> u16 {
     if width < 60 { 10 } else { 20 }
 }
 
-/// Returns the lines of the keys whose keys or meaning have what was typed.
+/// Returns the lines of the help whose keys or meaning contain the typed text.
 pub(super) fn help_lines(typed: &str, width: u16) -> Vec<HelpLine> {
-    let wanted = typed.to_lowercase();
+    let typed = typed.to_lowercase();
     let columns = usize::from(width.saturating_sub(key_columns(width))).max(8);
     let mut lines = Vec::new();
     for (heading, bindings) in GROUPS {
-        let is_wanted = |of: &&Binding| {
-            let text = format!("{heading} {} {}", of.keys, of.meaning).to_lowercase();
-            text.contains(&wanted)
+        let is_match = |binding: &&Binding| {
+            let text = format!("{heading} {} {}", binding.keys, binding.meaning).to_lowercase();
+            text.contains(&typed)
         };
-        let mut heading = Some(heading).filter(|_| wanted.is_empty());
-        for of in bindings.iter().filter(is_wanted) {
+        let mut heading = Some(heading).filter(|_| typed.is_empty());
+        for binding in bindings.iter().filter(is_match) {
             lines.extend(heading.take().map(|heading| HelpLine {
                 is_heading: true,
                 keys: heading,
                 meaning: String::new(),
             }));
-            let rows = wrapped(of.meaning, columns).into_iter().enumerate();
+            let rows = wrapped(binding.meaning, columns).into_iter().enumerate();
             lines.extend(rows.map(|(part, meaning)| HelpLine {
                 is_heading: false,
-                // Long meanings continue below.
-                keys: if part == 0 { of.keys } else { "" },
+                // A long meaning continues on the lines below.
+                keys: if part == 0 { binding.keys } else { "" },
                 meaning,
             }));
         }
@@ -143,8 +143,8 @@ pub(super) fn help_lines(typed: &str, width: u16) -> Vec<HelpLine> {
     lines
 }
 
-/// Returns the lines of the help that fit on a screen of this height: below the title, above the line at the
-/// bottom.
+/// Returns the number of lines of the help on a screen of this height: below the title, above the bottom
+/// line.
 pub(super) fn help_rows(height: u16) -> usize {
     usize::from(height.saturating_sub(2))
 }

@@ -1,37 +1,37 @@
-//! The commands of the input line that begins with a colon (pure).
+//! Parses and completes the commands of the input line that begins with a colon (pure).
 
 use super::action::Action;
 use super::prompt::PromptKind;
 use super::view::ViewKind;
 use crate::timestamp::{Timestamp, ago, local_time};
 
-/// The meaning of a command.
+/// A parsed command.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Command {
     Act(Action),
     Filter(String),
     Search(String),
-    /// Go to a time; `None` is now.
+    /// Goes to a time; `None` means now.
     At(Option<Timestamp>),
-    /// Go to the row or run with a name.
+    /// Goes to the row or run with this name.
     Open(String),
 }
 
-/// The commands, in the order in which they are completed.
+/// The commands, in the order of completion.
 pub(super) const NAMES: [&str; 18] = [
     "open ", "answer", "at ", "now", "search ", "filter ", "output", "logs", "screen", "timeline",
     "events", "follow", "jump", "copy", "wrap", "zoom", "help", "quit",
 ];
 
-/// The forms of a time.
+/// The accepted forms of a time.
 const TIMES: &str = "10m, 2h ago, -1d, 13:14, yesterday, yesterday 13:14 or 2026-11-23 13:14";
 
-/// Returns the commands that begin so; after `open`, with the names of rows that do.
+/// Returns the commands that begin with the typed text; after `open`, the names of rows that do.
 pub(super) fn complete(typed: &str, rows: &[String]) -> Vec<String> {
     let begins = |name: &str, typed: &str| name.to_lowercase().starts_with(&typed.to_lowercase());
     match typed.strip_prefix("open ") {
-        Some(of) => {
-            let rows = rows.iter().filter(|name| begins(name, of.trim_start()));
+        Some(prefix) => {
+            let rows = rows.iter().filter(|name| begins(name, prefix.trim_start()));
             rows.map(|name| format!("open {name}")).collect()
         }
         None => {
@@ -41,7 +41,7 @@ pub(super) fn complete(typed: &str, rows: &[String]) -> Vec<String> {
     }
 }
 
-/// Reads a time as people write it.
+/// Parses a time as people write it.
 fn time(typed: &str, now: Timestamp) -> Option<Timestamp> {
     let bare = typed.strip_suffix("ago").map(str::trim_end);
     let bare = bare.or_else(|| typed.strip_prefix('-').map(str::trim_start));
@@ -51,7 +51,7 @@ fn time(typed: &str, now: Timestamp) -> Option<Timestamp> {
     }
 }
 
-/// Reads a command; the error says what is wrong.
+/// Parses a command; the error is a message for the user.
 pub(super) fn parse(typed: &str, now: Timestamp) -> Result<Option<Command>, String> {
     let typed = typed.trim();
     let (name, rest) = typed.split_once(' ').unwrap_or((typed, ""));
@@ -74,7 +74,7 @@ pub(super) fn parse(typed: &str, now: Timestamp) -> Result<Option<Command>, Stri
         "zoom" => act(Action::ToggleZoom),
         "jump" => act(Action::Enter),
         "copy" => act(Action::CopyView),
-        "answer" => act(Action::Ask(PromptKind::Answer)),
+        "answer" => act(Action::OpenPrompt(PromptKind::Answer)),
         "filter" => Ok(Some(Command::Filter(rest.to_owned()))),
         "search" => Ok(Some(Command::Search(rest.to_owned()))),
         "now" => Ok(Some(Command::At(None))),
@@ -89,7 +89,7 @@ pub(super) fn parse(typed: &str, now: Timestamp) -> Result<Option<Command>, Stri
     }
 }
 
-/// A view can be named by its first letters.
+/// Returns whether the typed text abbreviates the name of a view.
 fn is_short_for(typed: &str, name: &str) -> bool {
     !matches!(typed, "h" | "q") && name.starts_with(typed)
 }
@@ -99,7 +99,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn commands_are_read() {
+    fn commands_are_parsed() {
         let now = Timestamp::from_micros(1_768_989_600_000_000);
         let before = |seconds: i64| {
             let at = Timestamp::from_micros(now.micros() - seconds * 1_000_000);
@@ -132,7 +132,7 @@ mod tests {
         ] {
             assert!(parse(wrong, now).is_err(), "{wrong}");
         }
-        // Each form that the error names is one.
+        // Each form in the error message is accepted.
         let error = parse("at x", now).unwrap_err();
         let forms = error
             .strip_prefix("at x: give ")
@@ -141,7 +141,7 @@ mod tests {
         for form in forms.split(", ") {
             assert!(parse(&format!("at {form}"), now).is_ok(), "{form}");
         }
-        // A time of day is that of the last 24 hours, in any zone.
+        // A time of day means the last 24 hours, in any zone.
         let Ok(Some(Command::At(Some(at)))) = parse("at 13:14", now) else {
             panic!("no time")
         };

@@ -1,4 +1,4 @@
-//! Makes the lines of a view from the events of one row (pure).
+//! Builds the lines of a view from the events of one row (pure).
 
 use std::collections::HashMap;
 
@@ -8,28 +8,28 @@ use super::line::{Position, ViewLine};
 use super::painted::StyledText;
 use super::view::ViewKind;
 use crate::event::{Envelope, OutputStream, PaneId, ScreenRow, TdEvent, lines_in};
-use crate::face::clean::{one_line, push_clean};
 use crate::face::conversation::conversation_lines;
 use crate::face::describe::{Description, describe, lagged};
 use crate::face::line_styles::LineStyles;
 use crate::face::local_time::LocalTime;
+use crate::face::sanitize::{one_line, push_sanitized};
 use crate::face::stream_lines::{StreamLine, StreamLines};
 use crate::face::tone::Tone;
 use crate::timestamp::Timestamp;
 
-/// The longest line; the rest of a longer one is left out of the view, and is in the log.
+/// The longest line, in characters; the view cuts longer ones, which are complete in the log.
 const LINE_CHARS_MAX: usize = 16 * 1024;
 
-/// A change that an event makes in the lines of a view.
+/// A change that an event makes to the lines of a view.
 #[derive(Debug)]
 pub(super) enum Change {
-    /// A line follows.
+    /// A new line follows.
     Line(ViewLine),
-    /// The line of a pane with this number has another text.
+    /// The line of a pane with this number has a new text.
     Revised(i64, StyledText),
 }
 
-/// The state in which the lines of one view are made, event by event.
+/// The state for building the lines of one view, event by event.
 #[derive(Debug)]
 pub(super) struct Content {
     view: ViewKind,
@@ -38,7 +38,7 @@ pub(super) struct Content {
     local: LocalTime,
     /// The rows of the last snapshot of each pane.
     screens: HashMap<PaneId, Vec<ScreenRow>>,
-    /// The agent's own words are known: what its screen shows is no news.
+    /// True if the conversation of the agent is known, so that snapshots of its screen add nothing.
     has_conversation: bool,
 }
 
@@ -72,7 +72,7 @@ impl Content {
         }
     }
 
-    /// Returns a line that reports how many events are not shown.
+    /// Returns a line that reports the number of missed events.
     pub fn missed(count: u64, at: Position, ts: Timestamp) -> ViewLine {
         let text = Description::missing(lagged(count)).marked();
         ViewLine {
@@ -83,7 +83,7 @@ impl Content {
         }
     }
 
-    /// Returns the line that has begun and is not ended, such as a model's answer.
+    /// Returns the line that has begun but not ended, such as a model's answer.
     pub fn open_line(&self) -> Option<StyledText> {
         let live = self
             .streams
@@ -101,9 +101,9 @@ impl Content {
         };
         if let Some(lines) = conversation_lines(event, false) {
             self.has_conversation = true;
-            for of in lines {
-                let text = StyledText::plain(bounded(one_line(&of.text)), style_of(of.tone));
-                line(text, None);
+            for spoken in lines {
+                let text = bounded(one_line(&spoken.text));
+                line(StyledText::plain(text, style_of(spoken.tone)), None);
             }
             return;
         }
@@ -117,7 +117,7 @@ impl Content {
                 let count = i64::try_from(chunk.len()).unwrap_or(i64::MAX);
                 self.styles.set(*first_line, count, styles);
                 for (number, text) in (*first_line..=i64::MAX).zip(lines_in(chunk)) {
-                    line(self.pane_line(number, text), Some(number));
+                    line(pane_line(&self.styles, number, text), Some(number));
                 }
                 self.styles.truncate();
             }
@@ -128,7 +128,7 @@ impl Content {
                 ..
             } => {
                 self.styles.set(*number, 1, styles);
-                let text = self.pane_line(*number, text);
+                let text = pane_line(&self.styles, *number, text);
                 emit(Change::Revised(*number, text));
             }
             TdEvent::ScreenSnapshot { pane, rows, .. } => {
@@ -143,29 +143,18 @@ impl Content {
                     line(StyledText::plain(text, style_of(Tone::Dim)), None);
                 }
             }
-            // Checks are in the logs.
+            // The logs show the output of checks.
             TdEvent::ValidationOutput { .. } => {}
             event
-                if self.streams.push_event(event, &mut |of| {
-                    line(stream_line(of), None);
+                if self.streams.push_event(event, &mut |printed| {
+                    line(stream_line(printed), None);
                 }) => {}
             event => {
-                if let Some(description) = describe(event, false).filter(|it| is_output(event, it))
+                if let Some(description) =
+                    describe(event, false).filter(|text| is_output(event, text))
                 {
                     line(described(&description), None);
                 }
-            }
-        }
-    }
-
-    /// A line of a pane in its colours.
-    fn pane_line(&self, number: i64, text: &str) -> StyledText {
-        match self.styles.paint(number, text) {
-            Some(painted) => StyledText::painted(&painted),
-            None => {
-                let mut clean = String::with_capacity(text.len());
-                push_clean(&mut clean, text);
-                StyledText::plain(bounded(clean), Style::new())
             }
         }
     }
@@ -183,7 +172,7 @@ impl Content {
         let is_text = match event {
             TdEvent::ValidationOutput { .. } => true,
             TdEvent::ExecutionOutput { stream, .. } => *stream == OutputStream::Stderr,
-            // Text of other kinds belongs to the output.
+            // Other text belongs to the output view.
             TdEvent::TokenReceived { .. }
             | TdEvent::OutputUpdate { .. }
             | TdEvent::OutputRevised { .. }
@@ -197,7 +186,7 @@ impl Content {
         let streams = &mut self.streams;
         let needs_words = match event {
             TdEvent::ExecutionOutput { .. } if !is_text => false,
-            event => !streams.push_event(event, &mut |of| line(&stream_line(of))),
+            event => !streams.push_event(event, &mut |printed| line(&stream_line(printed))),
         };
         if needs_words && let Some(description) = describe(event, true) {
             line(&described(&description));
@@ -205,7 +194,7 @@ impl Content {
     }
 }
 
-/// Returns true if the words for an event belong to the output.
+/// Returns true if the description of an event belongs to the output view.
 fn is_output(event: &TdEvent, description: &Description) -> bool {
     match event {
         TdEvent::OutputGap { .. } | TdEvent::LogGap { .. } => !description.is_detail,
@@ -244,29 +233,41 @@ fn view_line(envelope: &Envelope, text: StyledText, number: Option<i64>) -> View
     }
 }
 
+/// Returns a line of a pane in its colours.
+pub(super) fn pane_line(styles: &LineStyles, number: i64, text: &str) -> StyledText {
+    match styles.paint(number, text) {
+        Some(painted) => StyledText::painted(&painted),
+        None => {
+            let mut sanitized = String::with_capacity(text.len());
+            push_sanitized(&mut sanitized, text);
+            StyledText::plain(bounded(sanitized), Style::new())
+        }
+    }
+}
+
 fn described(description: &Description) -> StyledText {
     let text = bounded(one_line(&description.marked()));
     StyledText::plain(text, style_of(description.tone))
 }
 
-/// A line that a program, a check or a model printed, with the name of its stream.
-fn stream_line(mut of: StreamLine<'_>) -> StyledText {
+/// Returns a line of a program, a check or a model, with the name of its stream.
+fn stream_line(mut printed: StreamLine<'_>) -> StyledText {
     let mut painted = String::new();
-    of.push(&mut painted, true);
+    printed.push(&mut painted, true);
     let text = StyledText::painted(&bounded(painted));
-    if of.stream == OutputStream::Stdout.as_str() {
+    if printed.stream == OutputStream::Stdout.as_str() {
         return text;
     }
     let mut line = StyledText::default();
     line.push(
-        &format!("[{}] ", one_line(of.stream)),
+        &format!("[{}] ", one_line(printed.stream)),
         style_of(Tone::Alarm),
     );
     line.extend(&text);
     line
 }
 
-/// The envelope, indented as JSON below a line with its number, time and type.
+/// Emits the envelope as indented JSON below a line with its number, time and type.
 fn pretty(envelope: &Envelope, local: &mut LocalTime, emit: &mut dyn FnMut(Change)) {
     let mut head = String::new();
     local.push(&mut head, envelope.ts);
@@ -304,7 +305,7 @@ pub(super) fn style_of(tone: Tone) -> Style {
     }
 }
 
-/// Cuts a line that is too long to be drawn.
+/// Cuts a line that is too long to draw.
 fn bounded(mut text: String) -> String {
     if text.len() > LINE_CHARS_MAX
         && let Some((end, _)) = text.char_indices().nth(LINE_CHARS_MAX)

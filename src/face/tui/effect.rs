@@ -1,4 +1,4 @@
-//! The requests of the terminal UI to its threads, and their reports (pure).
+//! Defines the requests of the terminal UI to its threads, and their reports (pure).
 
 use std::collections::HashMap;
 
@@ -12,7 +12,7 @@ use crate::board::{Row, RowKey};
 use crate::event::{Envelope, PaneId};
 use crate::timestamp::Timestamp;
 
-/// A place in the log of a run.
+/// A position in the log of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Place {
     Last,
@@ -35,7 +35,7 @@ pub(super) struct CapturedPane {
 /// A request to a thread.
 #[derive(Debug)]
 pub(super) enum Effect {
-    /// Draw the whole screen anew.
+    /// Redraw the whole screen.
     Redraw,
     /// Report the live events of the row's run.
     Follow {
@@ -48,13 +48,13 @@ pub(super) enum Effect {
         row: Box<Row>,
         place: Place,
     },
-    /// Go through the row's history.
+    /// Search the row's history.
     Scan(Box<Scan>),
     /// Read the states of all rows since this time.
     LoadTimeline {
         since: Timestamp,
     },
-    /// Capture the screen of this pane, or of none.
+    /// Capture the screen of this pane; `None` stops the captures.
     Capture {
         generation: u64,
         pane: Option<CapturedPane>,
@@ -78,23 +78,23 @@ pub(super) enum Effect {
     Quit,
 }
 
-/// An input, a report of a thread, or time that has passed.
+/// An input of the user, a report of a thread, or a tick of the clock.
 #[derive(Debug)]
 pub(super) enum Input {
     Key(KeyEvent),
     Paste(String),
     Resize(u16, u16),
-    /// Time has passed.
+    /// The current time, once a second.
     Tick(Timestamp),
     Board(Vec<Row>),
     /// The rows of the runs in the history, the latest first.
     History(Vec<Row>),
     Connection(Connection),
-    /// The stream of live events has begun, or has begun again.
+    /// The stream of live events has begun, or has resumed.
     Followed {
         generation: u64,
     },
-    /// Live events of the row's run, after some that were too many.
+    /// Live events of the row's run, after `missed` events that were dropped.
     Live {
         generation: u64,
         missed: u64,
@@ -116,6 +116,6 @@ pub(super) enum Input {
         generation: u64,
         screen: Result<Box<Screen>, String>,
     },
-    /// A line for the user, such as why something failed.
+    /// A message for the user, such as the reason of a failure.
     Message(String),
 }

@@ -1,8 +1,8 @@
-//! The threads that read from the observer: `td-tui-board` its board, `td-tui-live` the events of the
+//! The threads that read from the observer: `td-tui-board` reads its board, `td-tui-live` the events of the
 //! selected row's run, `td-tui-screen` the screen of the selected pane.
 //!
-//! Each ends when its sender is dropped. Live events go through an inbox that holds the last ones and
-//! counts the others, so that a slow UI holds up nothing.
+//! Each thread ends when the stop channel closes. Live events go through an inbox that keeps the latest
+//! events and counts the dropped ones, so that a slow UI blocks no thread.
 
 use std::collections::VecDeque;
 use std::path::PathBuf;
@@ -11,52 +11,52 @@ use std::time::Duration;
 
 use crossbeam_channel::select_biased;
 
+use super::content::pane_line;
 use super::effect::{CapturedPane, Input};
-use super::mailbox::Letters;
 use super::model::{Connection, Screen};
 use super::painted::StyledText;
+use super::requests::RequestReceiver;
 use super::wake::{InputSender, Wake};
 use super::window::{EVENTS_FOLLOWED, weight};
 use crate::api::{EventReader, NoItem, Streamed, get, percent_encoded};
 use crate::board::Row;
 use crate::clock::Clock;
 use crate::event::{Cursor, Envelope, ScreenRow, Styles};
-use crate::face::clean::push_clean;
 use crate::face::line_styles::LineStyles;
 use crate::thread::{Stop, is_stopped};
 
-/// The time for which the observer holds a request for changes.
-const HOLD: Duration = Duration::from_secs(1);
+/// The longest time for which the observer holds a request for changes.
+const LONG_POLL: Duration = Duration::from_secs(1);
 
-/// The pause between two boards: twenty rows that change all the time are drawn no more often.
+/// The pause between two boards: limits redraws while many rows change.
 const BOARD_PAUSE: Duration = Duration::from_millis(100);
 
 /// The pause before another attempt to reach the observer.
 const RETRY: Duration = Duration::from_millis(200);
 
-/// The time without an observer after which the UI says so.
-const PATIENCE: Duration = Duration::from_secs(2);
+/// The time without an observer after which the UI reports it.
+const LOST_AFTER: Duration = Duration::from_secs(2);
 
 /// The pause between two captures of a screen.
 const SCREEN_PAUSE: Duration = Duration::from_millis(250);
 
-/// The time in which the live thread notices another selection.
-const CHECK: Duration = Duration::from_millis(20);
+/// The time within which the live thread notices a new selection.
+const SELECTION_CHECK: Duration = Duration::from_millis(20);
 
-/// The pause in which live events gather. On a busy machine, a program that wakes for each event waits longer
-/// for its next turn, and then a key waits, too.
-const GATHERING: Duration = Duration::from_millis(25);
+/// The pause in which live events accumulate. On a busy machine, a thread that wakes for each event delays
+/// the other threads of the UI, and then a key waits as well.
+const BATCH_PAUSE: Duration = Duration::from_millis(25);
 
-/// The most bytes of live events that wait for the UI.
+/// The maximum number of bytes of live events that wait for the UI.
 const INBOX_BYTES_MAX: usize = 4 * 1024 * 1024;
 
-/// Live events that are older than this are skipped: the UI shows what happens now.
+/// Live events that are older than this are skipped, because the UI shows the present.
 const BEHIND_MICROS: i64 = 3_000_000;
 
-/// Finds the socket of the observer that runs; the error says why there is none.
+/// Finds the socket of the running observer; the error is the reason why there is none.
 pub(super) type FindObserver = Arc<dyn Fn() -> Result<PathBuf, String> + Send + Sync>;
 
-/// The way to the observer, and the end.
+/// Access to the observer, for the threads that read from it.
 #[derive(Clone)]
 pub(super) struct Feed {
     pub find: FindObserver,
@@ -65,7 +65,7 @@ pub(super) struct Feed {
 }
 
 impl Feed {
-    /// Waits; returns false if the UI ends.
+    /// Waits; returns false if the UI has ended.
     fn pause(&self, time: Duration) -> bool {
         select_biased! {
             recv(self.stop) -> _ => false,
@@ -85,7 +85,7 @@ pub(super) fn read_board(feed: &Feed, inputs: &InputSender) {
                 Some(_) => "/api/v1/board?wait=1",
                 None => "/api/v1/board",
             };
-            get(&socket, path, etag.as_deref(), HOLD)
+            get(&socket, path, etag.as_deref(), LONG_POLL)
         });
         let why = match found {
             Ok(Ok(answer)) if answer.status == 304 => {
@@ -113,7 +113,7 @@ pub(super) fn read_board(feed: &Feed, inputs: &InputSender) {
         etag = None;
         let now = feed.clock.now();
         let since = *lost_since.get_or_insert(now);
-        if now.saturating_duration_since(since) >= PATIENCE {
+        if now.saturating_duration_since(since) >= LOST_AFTER {
             let lost = Input::Connection(Connection::Lost(why));
             if inputs.send(lost).is_err() {
                 return;
@@ -134,19 +134,19 @@ fn rows(body: &[u8]) -> Result<Vec<Row>, String> {
         .collect()
 }
 
-/// The selected run.
+/// The run whose live events are followed.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Followed {
+pub(super) struct FollowedRun {
     pub generation: u64,
     pub execution: String,
 }
 
-/// Live events that the UI has not taken yet.
+/// Live events that the UI has not handled yet.
 #[derive(Debug, Default)]
-pub(super) struct Inbox(Mutex<Waiting>);
+pub(super) struct Inbox(Mutex<InboxState>);
 
 #[derive(Debug, Default)]
-struct Waiting {
+struct InboxState {
     generation: u64,
     events: VecDeque<Envelope>,
     bytes: usize,
@@ -154,69 +154,69 @@ struct Waiting {
 }
 
 impl Inbox {
-    /// Adds an event; the oldest ones are counted only where there are too many.
+    /// Adds an event. Beyond the limits, the oldest events are dropped and counted.
     fn add(&self, generation: u64, envelope: Envelope) {
-        let mut waiting = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if waiting.generation != generation {
-            *waiting = Waiting {
+        let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if state.generation != generation {
+            *state = InboxState {
                 generation,
-                ..Waiting::default()
+                ..InboxState::default()
             };
         }
-        waiting.bytes += weight(&envelope);
-        waiting.events.push_back(envelope);
-        while (waiting.events.len() > EVENTS_FOLLOWED || waiting.bytes > INBOX_BYTES_MAX)
-            && waiting.events.len() > 1
-            && let Some(dropped) = waiting.events.pop_front()
+        state.bytes += weight(&envelope);
+        state.events.push_back(envelope);
+        while (state.events.len() > EVENTS_FOLLOWED || state.bytes > INBOX_BYTES_MAX)
+            && state.events.len() > 1
+            && let Some(dropped) = state.events.pop_front()
         {
-            waiting.bytes -= weight(&dropped);
-            waiting.missed += dropped.n;
+            state.bytes -= weight(&dropped);
+            state.missed += dropped.n;
         }
     }
 
     pub fn is_empty(&self) -> bool {
-        let waiting = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        waiting.events.is_empty()
+        let state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        state.events.is_empty()
     }
 
-    /// Takes the oldest events, about `bytes` of them, as one input; `None` if nothing waits.
+    /// Takes the oldest events, about `bytes` of them, as one input; `None` if the inbox is empty.
     pub fn take(&self, bytes: usize) -> Option<Input> {
-        let mut waiting = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let mut taken = 0;
         let is_taken = |envelope: &&Envelope| {
             let has_room = taken < bytes;
             taken += weight(envelope);
             has_room
         };
-        let count = waiting.events.iter().take_while(is_taken).count();
-        let events: Vec<Envelope> = waiting.events.drain(..count).collect();
-        waiting.bytes -= events.iter().map(weight).sum::<usize>();
+        let count = state.events.iter().take_while(is_taken).count();
+        let events: Vec<Envelope> = state.events.drain(..count).collect();
+        state.bytes -= events.iter().map(weight).sum::<usize>();
         (!events.is_empty()).then(|| Input::Live {
-            generation: waiting.generation,
-            missed: std::mem::take(&mut waiting.missed),
+            generation: state.generation,
+            missed: std::mem::take(&mut state.missed),
             events,
         })
     }
 }
 
 /// The stream of the selected run.
-struct Following {
-    followed: Followed,
-    /// `None` before the observer is found.
+struct LiveStream {
+    followed: FollowedRun,
+    /// `None` until the observer is found.
     reader: Option<EventReader>,
-    /// The UI knows that its events arrive.
+    /// True if the UI knows that events of this run arrive.
     is_reported: bool,
-    /// Events have gathered, and are read without waiting.
-    has_gathered: bool,
+    /// True while events are read without waiting.
+    is_batching: bool,
 }
 
-impl Following {
-    fn new(followed: Followed) -> Self {
+impl LiveStream {
+    fn new(followed: FollowedRun) -> Self {
         Self {
             followed,
             reader: None,
             is_reported: false,
-            has_gathered: false,
+            is_batching: false,
         }
     }
 }
@@ -224,23 +224,23 @@ impl Following {
 /// Reports the live events of the run that was selected last.
 pub(super) fn read_live(
     feed: &Feed,
-    selected: &Letters<Followed>,
+    selected: &RequestReceiver<FollowedRun>,
     inbox: &Inbox,
     wake: &Wake,
     inputs: &InputSender,
 ) {
-    let mut current: Option<Following> = None;
+    let mut current: Option<LiveStream> = None;
     loop {
         if is_stopped(&feed.stop) {
             return;
         }
         if let Some(followed) = selected.take().pop_back() {
-            current = Some(Following::new(followed));
+            current = Some(LiveStream::new(followed));
         }
         let Some(run) = &mut current else {
             select_biased! {
                 recv(feed.stop) -> _ => return,
-                recv(selected.bell) -> _ => continue,
+                recv(selected.ready) -> _ => continue,
             }
         };
         let Some(reader) = &mut run.reader else {
@@ -257,11 +257,11 @@ pub(super) fn read_live(
             }
             continue;
         };
-        let patience = match run.has_gathered {
+        let wait = match run.is_batching {
             true => Duration::ZERO,
-            false => CHECK,
+            false => SELECTION_CHECK,
         };
-        let next = reader.next(feed.clock.now() + patience);
+        let next = reader.next(feed.clock.now() + wait);
         let is_open = matches!(next, Ok(_) | Err(NoItem::Timeout));
         let generation = run.followed.generation;
         if is_open && !run.is_reported {
@@ -272,24 +272,24 @@ pub(super) fn read_live(
         }
         match next {
             Ok(Streamed::Event(envelope)) => {
-                run.has_gathered = true;
+                run.is_batching = true;
                 let now = feed.clock.wall().micros();
                 let behind = now.saturating_sub(envelope.ts.micros());
                 inbox.add(generation, *envelope);
-                wake.ring();
+                wake.notify();
                 if behind > BEHIND_MICROS && run.is_reported {
-                    // The events between are in the log, and the UI counts them by their numbers.
-                    *run = Following::new(run.followed.clone());
+                    // The skipped events are in the log, and the UI counts them by their numbers.
+                    *run = LiveStream::new(run.followed.clone());
                 }
             }
-            // Their numbers are missing, which the UI notices.
+            // The UI notices the gap in the numbers.
             Ok(Streamed::Missed(_)) => {}
-            Err(NoItem::Timeout) if run.has_gathered => {
-                run.has_gathered = false;
+            Err(NoItem::Timeout) if run.is_batching => {
+                run.is_batching = false;
                 select_biased! {
                     recv(feed.stop) -> _ => return,
-                    recv(selected.bell) -> _ => {}
-                    recv(feed.clock.after(GATHERING)) -> _ => {}
+                    recv(selected.ready) -> _ => {}
+                    recv(feed.clock.after(BATCH_PAUSE)) -> _ => {}
                 }
             }
             Err(NoItem::Timeout) => {}
@@ -317,24 +317,28 @@ pub(super) fn read_live(
 
 /// The pane whose screen is shown.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Captured {
+pub(super) struct CaptureRequest {
     pub generation: u64,
     pub pane: Option<CapturedPane>,
 }
 
-/// Reports the screen of a pane again and again, while it is shown.
-pub(super) fn read_screen(feed: &Feed, wanted: &Letters<Captured>, inputs: &InputSender) {
-    let mut current: Option<Captured> = None;
+/// Reports the screen of a pane repeatedly while it is shown.
+pub(super) fn read_screen(
+    feed: &Feed,
+    requests: &RequestReceiver<CaptureRequest>,
+    inputs: &InputSender,
+) {
+    let mut current: Option<CaptureRequest> = None;
     let mut last: Option<Screen> = None;
     loop {
-        if let Some(captured) = wanted.take().pop_back() {
+        if let Some(captured) = requests.take().pop_back() {
             current = Some(captured).filter(|captured| captured.pane.is_some());
             last = None;
         }
         let Some(captured) = &current else {
             select_biased! {
                 recv(feed.stop) -> _ => return,
-                recv(wanted.bell) -> _ => continue,
+                recv(requests.ready) -> _ => continue,
             }
         };
         let screen = capture(feed, captured);
@@ -355,13 +359,13 @@ pub(super) fn read_screen(feed: &Feed, wanted: &Letters<Captured>, inputs: &Inpu
         }
         select_biased! {
             recv(feed.stop) -> _ => return,
-            recv(wanted.bell) -> _ => {}
+            recv(requests.ready) -> _ => {}
             recv(feed.clock.after(SCREEN_PAUSE)) -> _ => {}
         }
     }
 }
 
-fn capture(feed: &Feed, captured: &Captured) -> Result<Screen, String> {
+fn capture(feed: &Feed, captured: &CaptureRequest) -> Result<Screen, String> {
     let Some(CapturedPane { pane, server }) = &captured.pane else {
         return Err("there is no pane".to_owned());
     };
@@ -374,7 +378,7 @@ fn capture(feed: &Feed, captured: &Captured) -> Result<Screen, String> {
     if answer.status != 200 {
         return Err(answer.problem());
     }
-    let screen: CapturedScreen = serde_json::from_slice(&answer.body)
+    let screen: ScreenResponse = serde_json::from_slice(&answer.body)
         .map_err(|cause| format!("the screen is not readable: {cause}"))?;
     Ok(screen_of(
         (screen.width, screen.height),
@@ -384,9 +388,9 @@ fn capture(feed: &Feed, captured: &Captured) -> Result<Screen, String> {
     ))
 }
 
-/// The answer to a request for a screen.
+/// The response to a request for a screen.
 #[derive(serde::Deserialize)]
-struct CapturedScreen {
+struct ScreenResponse {
     width: u32,
     height: u32,
     cursor: Cursor,
@@ -395,7 +399,7 @@ struct CapturedScreen {
     styles: Styles,
 }
 
-/// Makes a screen of rows of text and their styles.
+/// Converts rows of text and their styles to a screen.
 pub(super) fn screen_of(
     (width, height): (u32, u32),
     cursor: Cursor,
@@ -407,17 +411,9 @@ pub(super) fn screen_of(
     line_styles.set(0, i64::from(height), styles);
     let mut lines = vec![StyledText::default(); usize::from(small(height)).min(1_000)];
     for row in rows {
-        let Some(line) = lines.get_mut(row.row as usize) else {
-            continue;
-        };
-        *line = match line_styles.paint(i64::from(row.row), &row.text) {
-            Some(painted) => StyledText::painted(&painted),
-            None => {
-                let mut clean = String::new();
-                push_clean(&mut clean, &row.text);
-                StyledText::plain(clean, ratatui::style::Style::new())
-            }
-        };
+        if let Some(line) = lines.get_mut(row.row as usize) {
+            *line = pane_line(&line_styles, i64::from(row.row), &row.text);
+        }
     }
     Screen {
         width: small(width),

@@ -1,39 +1,39 @@
-//! Begins searches and filters, and moves through their finds (pure).
+//! Begins searches and filters, and moves through the matches (pure).
 
 use super::effect::{Effect, Place};
 use super::layout::Focus;
 use super::line::{Pattern, Position};
 use super::model::{Loading, Model};
-use super::searching::{Filtered, Finds, Scan, ScanState, Search};
+use super::searching::{Filtered, Scan, ScanResult, ScanState, Search};
 use super::wrapping::shortened;
-use crate::face::clean::one_line;
+use crate::face::sanitize::one_line;
 
 impl Model {
     pub(super) fn set_filter(&mut self, pattern: Option<Pattern>, effects: &mut Vec<Effect>) {
         let Some(pattern) = pattern else {
             if self.filter.take().is_some() {
-                self.filter_is_over(effects);
+                self.filter_removed(effects);
             }
             return;
         };
-        let id = self.fresh_id();
-        let (view, local) = (self.view, self.about.local.clone());
+        let id = self.next_scan_id();
+        let (view, local) = (self.view, self.settings.local.clone());
         self.filter = Some(Filtered::new(id, pattern, view, local));
         self.focus = Focus::View;
         self.cursor = 0;
         self.scan_filter(effects);
         self.scan_search(effects);
-        self.show_current();
+        self.scroll_to_current();
     }
 
-    pub(super) fn filter_is_over(&mut self, effects: &mut Vec<Effect>) {
+    pub(super) fn filter_removed(&mut self, effects: &mut Vec<Effect>) {
         self.cursor = self.cursor.min(self.lines().len().saturating_sub(1));
         self.scan_search(effects);
     }
 
     pub(super) fn invert_filter(&mut self, effects: &mut Vec<Effect>) {
         let Some(filter) = &self.filter else {
-            return self.say("there is no filter: f sets one");
+            return self.show_message("there is no filter: f sets one");
         };
         let typed = &filter.pattern.typed;
         let inverted = match typed.strip_prefix('!') {
@@ -43,18 +43,18 @@ impl Model {
         self.set_filter(Pattern::new(&inverted), effects);
     }
 
-    /// Looks again for what is searched for, in another row or view.
-    pub(super) fn scan_again(&mut self, effects: &mut Vec<Effect>) {
+    /// Repeats the filter and the search in another row or view.
+    pub(super) fn restart_scans(&mut self, effects: &mut Vec<Effect>) {
         if let Some(filter) = self.filter.take() {
-            let id = self.fresh_id();
-            let local = self.about.local.clone();
+            let id = self.next_scan_id();
+            let local = self.settings.local.clone();
             self.filter = Some(Filtered::new(id, filter.pattern, self.view, local));
             self.scan_filter(effects);
         }
         if let Some(search) = self.search.take() {
-            let id = self.fresh_id();
+            let id = self.next_scan_id();
             let mut search = Search::new(id, search.pattern, search.row);
-            search.is_wanted = false;
+            search.is_jump_pending = false;
             self.search = Some(search);
             self.scan_search(effects);
         }
@@ -64,53 +64,53 @@ impl Model {
         let Some(filter) = self.filter.as_ref() else {
             return;
         };
-        let local = self.about.local.clone();
+        let local = self.settings.local.clone();
         let found = Filtered::new(filter.id, filter.pattern.clone(), self.view, local);
-        self.scan(Finds::Filter(Box::new(found)), effects);
+        self.scan(ScanResult::Filter(Box::new(found)), effects);
     }
 
     pub(super) fn scan_search(&mut self, effects: &mut Vec<Effect>) {
-        let id = self.fresh_id();
+        let id = self.next_scan_id();
         let Some(search) = self.search.as_mut() else {
             return;
         };
         search.id = id;
         search.state = ScanState::Reading(0);
         let mut found = Search::new(id, search.pattern.clone(), search.row.clone());
-        found.is_wanted = search.is_wanted;
-        self.scan(Finds::Search(found), effects);
+        found.is_jump_pending = search.is_jump_pending;
+        self.scan(ScanResult::Search(found), effects);
     }
 
-    fn scan(&mut self, collected: Finds, effects: &mut Vec<Effect>) {
+    fn scan(&mut self, result: ScanResult, effects: &mut Vec<Effect>) {
         let Some(row) = self.selected_row() else {
             return;
         };
         let within = self.filter.as_ref().map(|filter| filter.pattern.clone());
-        let view = (self.view, self.about.local.clone());
-        let scan = Scan::new(row.clone(), collected, within, view);
+        let view = (self.view, self.settings.local.clone());
+        let scan = Scan::new(row.clone(), result, within, view);
         effects.push(Effect::Scan(Box::new(scan)));
     }
 
-    pub(super) fn fresh_id(&mut self) -> u64 {
+    pub(super) fn next_scan_id(&mut self) -> u64 {
         self.scans += 1;
         self.scans
     }
 
-    /// Goes to the match nearest to the reader.
-    pub(super) fn first_hit(&mut self, effects: &mut Vec<Effect>) {
+    /// Moves to the last match before the reader, or to the first one.
+    pub(super) fn go_to_first_match(&mut self, effects: &mut Vec<Effect>) {
         let at = self.position();
         let Some(search) = &self.search else {
             return;
         };
-        let before = search.index_of(at).map(|index| search.hits[index]);
-        match before.or(search.hits.first().copied()) {
-            Some(hit) => self.go_to_hit(hit, effects),
-            None => self.say_no_line(),
+        let before = search.index_of(at).map(|index| search.matches[index]);
+        match before.or(search.matches.first().copied()) {
+            Some(found) => self.go_to_match(found, effects),
+            None => self.report_no_match(),
         }
     }
 
-    /// Says where nothing was found.
-    fn say_no_line(&mut self) {
+    /// Shows a message that nothing was found.
+    fn report_no_match(&mut self) {
         let (Some(search), Some(row)) = (&self.search, self.selected_row()) else {
             return;
         };
@@ -127,52 +127,53 @@ impl Model {
         };
         let typed = typed.strip_prefix('!').unwrap_or(typed);
         let text = format!("no line in {name}'s {view}{within} {verb} {typed}");
-        self.say(&text);
+        self.show_message(&text);
     }
 
-    /// Returns the search, unless it was for another row and this one has none of it.
+    /// Returns the search, unless it began in another row and has no match in this one.
     pub(super) fn shown_search(&self) -> Option<&Search> {
         let search = self.search.as_ref()?;
         Some(search).filter(|search| search.count > 0 || search.row == self.selected)
     }
 
-    pub(super) fn next_hit(&mut self, is_forward: bool, effects: &mut Vec<Effect>) {
+    pub(super) fn next_match(&mut self, is_forward: bool, effects: &mut Vec<Effect>) {
         let at = self.position();
         let Some(search) = &mut self.search else {
-            return self.say("nothing is searched for: / begins a search, ? shows the keys");
+            return self
+                .show_message("nothing is searched for: / begins a search, ? shows the keys");
         };
         match search.next(at, is_forward) {
-            Some(hit) => {
-                let is_wrapped = if is_forward { hit <= at } else { hit >= at };
+            Some(found) => {
+                let is_wrapped = if is_forward { found <= at } else { found >= at };
                 if is_wrapped {
                     self.message = Some(match is_forward {
                         true => "from the beginning again".to_owned(),
                         false => "from the end again".to_owned(),
                     });
                 }
-                self.go_to_hit(hit, effects);
+                self.go_to_match(found, effects);
             }
-            None if matches!(search.state, ScanState::Reading(_)) => search.is_wanted = true,
-            None => self.say_no_line(),
+            None if matches!(search.state, ScanState::Reading(_)) => search.is_jump_pending = true,
+            None => self.report_no_match(),
         }
     }
 
-    fn go_to_hit(&mut self, hit: Position, effects: &mut Vec<Effect>) {
+    fn go_to_match(&mut self, found: Position, effects: &mut Vec<Effect>) {
         self.focus = Focus::View;
         let is_held = self
             .lines()
             .iter()
             .next()
-            .is_some_and(|line| line.at <= hit)
-            && self.lines().last().is_some_and(|line| line.at >= hit);
+            .is_some_and(|line| line.at <= found)
+            && self.lines().last().is_some_and(|line| line.at >= found);
         if is_held || self.filter.is_some() {
-            self.go_to_with_context(hit);
+            self.go_to_with_context(found);
             return self.load_around(effects);
         }
         self.is_following = false;
-        self.goal = Some(hit);
+        self.goal = Some(found);
         self.loading = Loading::Nothing;
-        let place = Place::Before(hit.seq.saturating_add(1));
+        let place = Place::Before(found.seq.saturating_add(1));
         self.load(Loading::Whole, place, effects);
     }
 }

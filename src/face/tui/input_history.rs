@@ -1,15 +1,15 @@
-//! The inputs of before, which Up and Down bring back into the input line (pure).
+//! Remembers earlier inputs, which Up and Down restore to the input line (pure).
 
 use super::prompt::PromptKind;
 
-/// The inputs that are remembered.
+/// The maximum number of inputs to remember.
 const INPUTS_MAX: usize = 200;
 
-/// The inputs since the start. Answers are not among them: they may be secrets.
+/// The inputs since the start. Answers are not remembered, because they may be secrets.
 #[derive(Debug, Default)]
 pub(super) struct InputHistory {
     inputs: Vec<(PromptKind, String)>,
-    /// The input that is shown, and what was typed before it.
+    /// The input that is shown, and the text that was typed before it.
     shown: Option<(usize, String)>,
 }
 
@@ -28,27 +28,29 @@ impl InputHistory {
         }
     }
 
-    /// Forgets which input is shown: another input line begins, or the line was edited.
+    /// Resets the position, because another input line begins or the line was edited.
     pub fn begin(&mut self) {
         self.shown = None;
     }
 
-    /// Returns the input of the same kind before the shown one, and remembers what was typed.
+    /// Returns the input of the same kind before the shown one; remembers the typed text.
     pub fn older(&mut self, kind: PromptKind, typed: &str) -> Option<String> {
         let (end, draft) = match &self.shown {
             Some((at, draft)) => (*at, draft.clone()),
             None => (self.inputs.len(), typed.to_owned()),
         };
-        let at = self.inputs[..end].iter().rposition(|(of, _)| *of == kind)?;
+        let at = self.inputs[..end]
+            .iter()
+            .rposition(|(other, _)| *other == kind)?;
         self.shown = Some((at, draft));
         Some(self.inputs[at].1.clone())
     }
 
-    /// Returns the input after the shown one; after the last one, what was typed.
+    /// Returns the input after the shown one; after the last one, the typed text.
     pub fn newer(&mut self, kind: PromptKind) -> Option<String> {
         let (at, draft) = self.shown.take()?;
         let later = self.inputs.iter().skip(at + 1);
-        let Some(next) = later.clone().position(|(of, _)| *of == kind) else {
+        let Some(next) = later.clone().position(|(other, _)| *other == kind) else {
             return Some(draft);
         };
         self.shown = Some((at + 1 + next, draft));
@@ -61,7 +63,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn inputs_come_back_in_their_order() {
+    fn earlier_inputs_are_restored_in_order() {
         let mut history = InputHistory::default();
         let (search, command) = (PromptKind::Search, PromptKind::Command);
         for (kind, text) in [

@@ -1,4 +1,4 @@
-//! Reads keys and pasted text from the terminal, without waiting for it.
+//! Reads keys and pasted text from the terminal, without blocking.
 
 use std::fs::File;
 use std::io;
@@ -10,41 +10,41 @@ use terminput::Event;
 use terminput_crossterm::to_crossterm;
 
 use super::effect::Input;
-use super::terminal::open_again;
+use super::terminal::open_nonblocking;
 
-/// The bytes that are read at once. A terminal in raw mode has at most 4 KiB.
+/// The bytes per read. A terminal in raw mode buffers at most 4 KiB.
 const READ_BYTES: usize = 4096;
 
-/// Ctrl-C. It ends a paste whose end does not come; terminals leave it out of pasted text, as a rule.
+/// Ctrl-C. It ends a paste whose end never arrives; terminals usually remove it from pasted text.
 const CTRL_C: u8 = 0x03;
 
-/// The beginning and the end of a pasted text (xterm's bracketed paste).
+/// The beginning and the end of pasted text (xterm's bracketed paste).
 const PASTE_BEGINS: &[u8] = b"\x1b[200~";
 const PASTE_ENDS: &[u8] = b"\x1b[201~";
 
-/// The most bytes of one key or paste. Of a longer paste, which no line of input needs, the last ones are kept.
+/// The maximum number of bytes of one key or paste. No input needs a longer paste; its last bytes are kept.
 const PENDING_BYTES_MAX: usize = 1024 * 1024;
 
-/// The terminal, as it is read.
+/// The terminal, for reading.
 #[derive(Debug)]
 pub(super) struct Keyboard {
-    /// Opened once more, so that reads do not wait; `None` if it cannot be.
-    at_once: Option<File>,
+    /// A second descriptor whose reads do not block; `None` if it cannot be opened.
+    nonblocking: Option<File>,
     decoder: Decoder,
 }
 
 impl Keyboard {
     pub fn open() -> Self {
         Self {
-            at_once: open_again(rustix::stdio::stdin(), rustix::fs::OFlags::RDONLY),
+            nonblocking: open_nonblocking(rustix::stdio::stdin(), rustix::fs::OFlags::RDONLY),
             decoder: Decoder::default(),
         }
     }
 
-    /// Reads what the terminal has; the result is empty if that is nothing.
+    /// Reads the available input; returns an empty list if there is none.
     ///
     /// # Errors
-    /// If the terminal is gone.
+    /// Returns an error if the terminal is gone.
     pub fn read(&mut self) -> io::Result<Vec<Input>> {
         let mut bytes = [0; READ_BYTES];
         match rustix::io::read(self.as_fd(), &mut bytes) {
@@ -55,7 +55,7 @@ impl Keyboard {
         }
     }
 
-    /// Forgets the beginning of a key: another program had the terminal.
+    /// Discards the beginning of a key, because another program has used the terminal.
     pub fn forget(&mut self) {
         self.decoder = Decoder::default();
     }
@@ -63,7 +63,7 @@ impl Keyboard {
 
 impl AsFd for Keyboard {
     fn as_fd(&self) -> BorrowedFd<'_> {
-        match &self.at_once {
+        match &self.nonblocking {
             Some(file) => file.as_fd(),
             None => rustix::stdio::stdin(),
         }
@@ -73,7 +73,7 @@ impl AsFd for Keyboard {
 /// Decodes a terminal's bytes (pure).
 #[derive(Debug, Default)]
 struct Decoder {
-    /// The beginning of a key or of a pasted text.
+    /// The beginning of a key or of pasted text.
     pending: Vec<u8>,
 }
 
@@ -87,20 +87,20 @@ impl Decoder {
                 self.pending.clear();
             }
             self.pending.push(*byte);
-            // Escape alone is a key; a terminal writes the bytes of a longer one at once.
+            // Escape alone is a key; a terminal writes the bytes of a longer sequence at once.
             if self.pending == b"\x1b" && !rest.is_empty() {
                 continue;
             }
             match Event::parse_from(&self.pending) {
                 Ok(Some(event)) => inputs.extend(input(event)),
                 Ok(None) if self.pending.len() < PENDING_BYTES_MAX => continue,
-                // The rest of the paste must not be taken for keys.
+                // The rest of the paste must not be read as keys.
                 Ok(None) if self.pending.starts_with(PASTE_BEGINS) => {
                     let kept = self.pending.len() - PASTE_ENDS.len();
                     self.pending.drain(PASTE_BEGINS.len()..kept);
                     continue;
                 }
-                // Neither a key nor the beginning of one.
+                // The bytes are neither a key nor the beginning of one.
                 Ok(None) | Err(_) => {}
             }
             self.pending.clear();
@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_that_arrive_together_are_told_apart() {
+    fn keys_that_arrive_together_are_separated() {
         let codes = keys(b"\x1b[Bjj\x1b[6~q\x1b").into_iter().map(|key| key.0);
         let j = KeyCode::Char('j');
         let all = [

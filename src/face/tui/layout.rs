@@ -1,18 +1,18 @@
-//! The places of board, view and status line on a screen of any size (pure).
+//! Arranges board, view and status line on a screen of any size (pure).
 
 use ratatui::layout::Rect;
 
-/// The part that keys act on.
+/// The part that receives the keys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Focus {
     Board,
     View,
 }
 
-/// Below this width, the board and the view have the whole screen in turn.
+/// Below this width, the board and the view take turns on the whole screen.
 const COLUMNS_FOR_TWO: u16 = 100;
 
-/// The width of the board beside a view.
+/// The least and the most columns of the board beside a view.
 const BOARD_COLUMNS: (u16, u16) = (38, 60);
 
 /// The parts of the screen.
@@ -21,7 +21,7 @@ pub(super) struct Layout {
     pub board: Option<Rect>,
     pub view: Option<Rect>,
     pub status: Rect,
-    /// Only one of board and view is on the screen.
+    /// True if only one of board and view fits on the screen.
     pub is_narrow: bool,
 }
 
@@ -42,7 +42,7 @@ impl Layout {
                 ..above
             };
             let x = columns + 1;
-            // A column between them has a line.
+            // The column between board and view has a vertical line.
             let view = Rect {
                 x,
                 width: width - x,

@@ -1,14 +1,14 @@
-//! The lines of a view, and what is searched for in them (pure).
+//! Defines the lines of a view, and the patterns to search in them (pure).
 
 use regex::{Regex, RegexBuilder};
 
 use super::painted::StyledText;
 use crate::timestamp::Timestamp;
 
-/// The largest automaton of a pattern. A person types short ones.
+/// The largest compiled pattern, in bytes. People type short patterns.
 const PATTERN_BYTES_MAX: usize = 1 << 20;
 
-/// The place of a line: it stays the same when more lines are loaded before it.
+/// The position of a line, which stays the same when lines are loaded before it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Position {
     /// The number of the event in its run.
@@ -31,7 +31,7 @@ pub(super) struct ViewLine {
 /// A pattern of a search or a filter.
 #[derive(Clone, Debug)]
 pub(super) struct Pattern {
-    /// As it was typed.
+    /// The pattern as typed.
     pub typed: String,
     /// True if lines without the pattern match.
     pub is_inverted: bool,
@@ -39,8 +39,8 @@ pub(super) struct Pattern {
 }
 
 impl Pattern {
-    /// Reads a pattern: a regular expression, or else plain text; with a leading `!` it is inverted. Without
-    /// capital letters, case does not matter. `None` if it is empty.
+    /// Parses a pattern: a regular expression, or plain text if it is invalid. A leading `!` inverts it. A
+    /// pattern without capital letters ignores case. Returns `None` for an empty pattern.
     pub fn new(typed: &str) -> Option<Self> {
         let (is_inverted, pattern) = match typed.strip_prefix('!') {
             Some(pattern) => (true, pattern),
@@ -68,7 +68,7 @@ impl Pattern {
         self.regex.is_match(text) != self.is_inverted
     }
 
-    /// Returns the parts of a line to mark.
+    /// Returns the ranges of a line to mark.
     pub fn parts<'t>(&'t self, text: &'t str) -> impl Iterator<Item = std::ops::Range<usize>> + 't {
         let found = self.regex.find_iter(text).map(|found| found.range());
         found.filter(|range| !self.is_inverted && !range.is_empty())

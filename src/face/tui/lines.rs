@@ -1,4 +1,4 @@
-//! The lines that a view holds, in their order, with those of panes by their numbers (pure).
+//! Holds the lines of a view in order, and finds lines of panes by their numbers (pure).
 
 use std::collections::{HashMap, VecDeque};
 
@@ -9,9 +9,9 @@ use super::line::{Position, ViewLine};
 #[derive(Debug, Default)]
 pub(super) struct Lines {
     lines: VecDeque<ViewLine>,
-    /// The number of lines that were removed before the first.
+    /// The number of lines that were removed from the front.
     removed: usize,
-    /// The place of each line of a pane, counted with the removed ones.
+    /// The index of each line of a pane, plus the removed lines.
     numbers: HashMap<i64, usize>,
 }
 
@@ -32,7 +32,7 @@ impl Lines {
         self.lines.iter()
     }
 
-    /// Applies a change; returns the line that is new.
+    /// Applies a change; returns the new line, if there is one.
     pub fn apply(&mut self, change: Change) -> Option<&ViewLine> {
         match change {
             Change::Line(line) => {
@@ -56,7 +56,7 @@ impl Lines {
         self.lines.push_back(line);
     }
 
-    /// Removes the lines of events up to this one from the front.
+    /// Removes the lines of events up to this number from the front.
     pub fn forget_until(&mut self, seq: u64) {
         let count = self
             .lines
@@ -66,7 +66,7 @@ impl Lines {
         self.keep_last(self.lines.len() - count);
     }
 
-    /// Keeps the last lines.
+    /// Keeps only the last `count` lines.
     pub fn keep_last(&mut self, count: usize) {
         while self.lines.len() > count
             && let Some(line) = self.lines.pop_front()
@@ -88,7 +88,7 @@ impl Lines {
         *self = Self::default();
     }
 
-    /// Returns the index of the first line at or after a position; that of the last line if none follows.
+    /// Returns the index of the first line at or after a position, or of the last line.
     pub fn find(&self, at: Position) -> usize {
         let index = self.lines.partition_point(|line| line.at < at);
         index.min(self.lines.len().saturating_sub(1))
@@ -113,7 +113,7 @@ mod tests {
     }
 
     proptest! {
-        /// A revision finds its line, however many lines have been removed before it.
+        /// A revision finds its line, regardless of the number of lines removed before it.
         #[test]
         fn revisions_find_their_lines(steps in prop::collection::vec((0_u8..4, 0_i64..40), 0..80)) {
             let (mut lines, mut naive) = (Lines::default(), Vec::<(u64, i64, String)>::new());
@@ -128,8 +128,8 @@ mod tests {
                     2 => {
                         let text = StyledText { text: format!("{number}x"), runs: Vec::new() };
                         lines.apply(Change::Revised(number, text));
-                        if let Some(of) = naive.iter_mut().rfind(|of| of.1 == number) {
-                            of.2 = format!("{number}x");
+                        if let Some(line) = naive.iter_mut().rfind(|line| line.1 == number) {
+                            line.2 = format!("{number}x");
                         }
                     }
                     _ => {
@@ -139,7 +139,7 @@ mod tests {
                     }
                 }
             }
-            let held: Vec<_> = lines.iter().map(|of| (of.at.seq, of.number.unwrap(), of.text.text.clone())).collect();
+            let held: Vec<_> = lines.iter().map(|line| (line.at.seq, line.number.unwrap(), line.text.text.clone())).collect();
             prop_assert_eq!(held, naive);
         }
     }

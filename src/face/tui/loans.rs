@@ -1,4 +1,4 @@
-//! Gives the terminal to other programs for a while: to the shell on Ctrl-Z, to tmux on a jump.
+//! Lends the terminal to other programs: to the shell on Ctrl-Z, to tmux on a jump.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -13,14 +13,14 @@ use crate::event::PaneId;
 use crate::process::{is_typed_at, stop_own_group};
 use crate::tmux::Server;
 
-/// The pause between two checks whether the program is in the foreground again.
+/// The interval of checks for the return to the foreground.
 const BACKGROUND_CHECK: Duration = Duration::from_millis(100);
 
-/// Stops with the whole job until `fg`. A signal ends the program also in the background, where it must not
-/// touch the terminal.
+/// Stops the whole job until `fg`. A signal ends the program also in the background, where it must not touch
+/// the terminal.
 ///
 /// # Errors
-/// If the terminal cannot be entered again.
+/// Returns an error if the terminal cannot be entered again.
 pub(super) fn suspend(
     terminal: &mut Terminal,
     ended: &Receiver<i32>,
@@ -38,11 +38,11 @@ pub(super) fn suspend(
     })
 }
 
-/// Shows a row's pane to the user: in the client of the pane `own`, where that belongs to the same tmux server,
-/// else by attaching. The inner error says why the pane cannot be shown.
+/// Shows a row's pane: by switching the tmux client of the pane `own` if both belong to the same server,
+/// otherwise by attaching. The inner error is the reason why the pane cannot be shown.
 ///
 /// # Errors
-/// If the terminal cannot be entered again.
+/// Returns an error if the terminal cannot be entered again.
 pub(super) fn jump(
     row: &Row,
     own: Option<&(PathBuf, PaneId)>,

@@ -1,4 +1,4 @@
-//! The threads that read the logs of runs: `td-tui-pages` pages around the reader, `td-tui-scan` whole
+//! The threads that read the logs of runs: `td-tui-pages` reads pages around the reader, `td-tui-scan` whole
 //! histories for searches, filters and the timeline.
 
 use std::sync::Arc;
@@ -8,11 +8,11 @@ use crossbeam_channel::select_biased;
 
 use super::effect::{Input, Place};
 use super::feeds::screen_of;
-use super::mailbox::Letters;
+use super::requests::RequestReceiver;
 use super::searching::{Scan, ScanState};
 use super::timeline::BandHistory;
 use super::wake::InputSender;
-use super::window::{BYTES_MAX, EVENTS_FOLLOWED, EventPage, is_of_row};
+use super::window::{BYTES_MAX, EVENTS_FOLLOWED, EventPage, belongs_to_row};
 use crate::board::{Board, Row};
 use crate::clock::Clock;
 use crate::error::Result;
@@ -21,10 +21,10 @@ use crate::history::{DataDir, LogPages, LogReader, Page, PageQuery, Query};
 use crate::thread::{Stop, is_stopped};
 use crate::timestamp::Timestamp;
 
-/// The events of a page that is read ahead.
+/// The events of a page that is loaded in advance.
 const PAGE_EVENTS: usize = 500;
 
-/// The events between two checks of a scan.
+/// The events between two progress reports of a scan, which then checks for cancellation.
 const SCAN_STEP: u64 = 20_000;
 
 /// A request for a part of a log.
@@ -50,49 +50,53 @@ impl PageRequest {
     }
 }
 
-/// The things that the reading threads share.
+/// The state that the threads share.
 #[derive(Clone)]
-pub(super) struct Reading {
+pub(super) struct LogAccess {
     pub data: DataDir,
     pub clock: Clock,
     pub stop: Stop,
-    /// The latest generation: what belongs to earlier ones is not wanted any more.
-    pub wanted: Arc<AtomicU64>,
+    /// The latest generation. Results for earlier generations are discarded.
+    pub generation: Arc<AtomicU64>,
 }
 
-impl Reading {
+impl LogAccess {
     fn is_over(&self, generation: u64) -> bool {
-        is_stopped(&self.stop) || self.wanted.load(Ordering::Relaxed) != generation
+        is_stopped(&self.stop) || self.generation.load(Ordering::Relaxed) != generation
     }
 }
 
-/// Reads pages as they are requested.
-pub(super) fn read_pages(reading: &Reading, requests: &Letters<PageRequest>, inputs: &InputSender) {
+/// Reads the requested pages.
+pub(super) fn read_pages(
+    access: &LogAccess,
+    requests: &RequestReceiver<PageRequest>,
+    inputs: &InputSender,
+) {
     loop {
         for request in requests.take() {
             let generation = request.generation();
-            if reading.is_over(generation) {
+            if access.is_over(generation) {
                 continue;
             }
             let input = match request {
-                PageRequest::Page { row, place, .. } => page(reading, generation, &row, place),
-                PageRequest::Snapshot { row, at, .. } => snapshot(reading, generation, &row, at),
+                PageRequest::Page { row, place, .. } => page(access, generation, &row, place),
+                PageRequest::Snapshot { row, at, .. } => snapshot(access, generation, &row, at),
             };
             if inputs.send(input).is_err() {
                 return;
             }
         }
         select_biased! {
-            recv(reading.stop) -> _ => return,
-            recv(requests.bell) -> bell => if bell.is_err() {
+            recv(access.stop) -> _ => return,
+            recv(requests.ready) -> ready => if ready.is_err() {
                 return;
             }
         }
     }
 }
 
-fn page(reading: &Reading, generation: u64, row: &Row, place: Place) -> Input {
-    let found = read_page(reading, generation, row, place);
+fn page(access: &LogAccess, generation: u64, row: &Row, place: Place) -> Input {
+    let found = read_page(access, generation, row, place);
     let page = match found {
         Ok(page) => EventPage {
             events: page.events,
@@ -100,7 +104,7 @@ fn page(reading: &Reading, generation: u64, row: &Row, place: Place) -> Input {
             is_last: page.is_last,
             last_seq: page.last_seq,
         },
-        // A run without a log has no history; what is live follows.
+        // A run without a log has no history, but live events may follow.
         Err(error) => {
             log::debug!("{error:?}");
             EventPage {
@@ -117,10 +121,10 @@ fn page(reading: &Reading, generation: u64, row: &Row, place: Place) -> Input {
     }
 }
 
-fn read_page(reading: &Reading, generation: u64, row: &Row, place: Place) -> Result<Page> {
-    let mut pages = LogPages::new(&reading.data.run(&row.execution_id));
-    let is_wanted = |envelope: &Envelope| {
-        is_of_row(row, &envelope.event) && envelope.event.kind() != EventKind::ScreenUpdate
+fn read_page(access: &LogAccess, generation: u64, row: &Row, place: Place) -> Result<Page> {
+    let mut pages = LogPages::new(&access.data.run(&row.execution_id));
+    let is_selected = |envelope: &Envelope| {
+        belongs_to_row(row, &envelope.event) && envelope.event.kind() != EventKind::ScreenUpdate
     };
     let query = PageQuery {
         records_max: match place {
@@ -128,8 +132,8 @@ fn read_page(reading: &Reading, generation: u64, row: &Row, place: Place) -> Res
             Place::Before(_) | Place::After(_) => PAGE_EVENTS,
         },
         bytes_max: BYTES_MAX / 4,
-        selects: &is_wanted,
-        is_stopped: &|| reading.is_over(generation),
+        selects: &is_selected,
+        is_stopped: &|| access.is_over(generation),
     };
     match place {
         Place::Last => pages.last(&query),
@@ -139,71 +143,75 @@ fn read_page(reading: &Reading, generation: u64, row: &Row, place: Place) -> Res
     }
 }
 
-/// Returns the last screen of a pane that was kept at or before a time.
-fn snapshot(reading: &Reading, generation: u64, row: &Row, at: Timestamp) -> Input {
-    let mut pages = LogPages::new(&reading.data.run(&row.execution_id));
-    let is_wanted = |envelope: &Envelope| match &envelope.event {
+/// Returns the last screen of a pane that was recorded at or before a time.
+fn snapshot(access: &LogAccess, generation: u64, row: &Row, at: Timestamp) -> Input {
+    let mut pages = LogPages::new(&access.data.run(&row.execution_id));
+    let is_selected = |envelope: &Envelope| match &envelope.event {
         TdEvent::ScreenSnapshot { pane, .. } => Some(pane) == row.pane.as_ref(),
         _ => false,
     };
     let query = PageQuery {
         records_max: 1,
         bytes_max: BYTES_MAX / 4,
-        selects: &is_wanted,
-        is_stopped: &|| reading.is_over(generation),
+        selects: &is_selected,
+        is_stopped: &|| access.is_over(generation),
     };
-    let found = pages
-        .until(at, &query)
-        .map(|page| page.events.into_iter().next_back());
+    let found = pages.until(at, &query).map(|page| {
+        page.events
+            .into_iter()
+            .map(|envelope| envelope.event)
+            .next_back()
+    });
     let screen = match found {
-        Ok(Some(envelope)) => match envelope.event {
-            TdEvent::ScreenSnapshot {
-                width,
-                height,
-                rows,
-                ..
-            } => Ok(Box::new(screen_of(
-                (width, height),
-                // A snapshot has no cursor: the last row is visible.
-                Cursor {
-                    x: 0,
-                    y: height.saturating_sub(1),
-                },
-                &rows,
-                &Styles::default(),
-            ))),
-            _ => Err("no screen is kept from this time".to_owned()),
-        },
-        Ok(None) => Err("no screen is kept from this time".to_owned()),
+        Ok(Some(TdEvent::ScreenSnapshot {
+            width,
+            height,
+            rows,
+            ..
+        })) => Ok(Box::new(screen_of(
+            (width, height),
+            // A snapshot has no cursor; this one keeps the last row visible.
+            Cursor {
+                x: 0,
+                y: height.saturating_sub(1),
+            },
+            &rows,
+            &Styles::default(),
+        ))),
+        Ok(_) => Err("no screen is kept from this time".to_owned()),
         Err(error) => Err(error.to_string()),
     };
     Input::Screen { generation, screen }
 }
 
-/// A request to go through histories.
+/// A request to read histories.
 #[derive(Debug)]
 pub(super) enum ScanRequest {
     Lines(Box<Scan>),
     Timeline { since: Timestamp },
 }
 
-/// Goes through histories as requested; a newer request of the same kind ends an older one.
-pub(super) fn scan(reading: &Reading, requests: &Letters<ScanRequest>, inputs: &InputSender) {
+/// Reads the requested histories.
+pub(super) fn scan(
+    access: &LogAccess,
+    requests: &RequestReceiver<ScanRequest>,
+    inputs: &InputSender,
+) {
     let mut waiting = std::collections::VecDeque::new();
     loop {
         waiting.extend(requests.take());
         let Some(request) = waiting.pop_front() else {
             select_biased! {
-                recv(reading.stop) -> _ => return,
-                recv(requests.bell) -> bell => if bell.is_err() {
+                recv(access.stop) -> _ => return,
+                recv(requests.ready) -> ready => if ready.is_err() {
                     return;
                 }
             }
             continue;
         };
         let input = match request {
-            ScanRequest::Lines(scan) => Input::Scanned(Box::new(lines(reading, *scan, inputs))),
-            ScanRequest::Timeline { since } => Input::States(states(reading, since).into_changes()),
+            ScanRequest::Lines(scan) => Input::Scanned(Box::new(lines(access, *scan, inputs))),
+            ScanRequest::Timeline { since } => Input::States(states(access, since).into_changes()),
         };
         if inputs.send(input).is_err() {
             return;
@@ -211,9 +219,9 @@ pub(super) fn scan(reading: &Reading, requests: &Letters<ScanRequest>, inputs: &
     }
 }
 
-fn lines(reading: &Reading, mut scan: Scan, inputs: &InputSender) -> Scan {
-    let run = reading.data.run(&scan.row.execution_id);
-    let generation = reading.wanted.load(Ordering::Relaxed);
+fn lines(access: &LogAccess, mut scan: Scan, inputs: &InputSender) -> Scan {
+    let run = access.data.run(&scan.row.execution_id);
+    let generation = access.generation.load(Ordering::Relaxed);
     let log = match LogReader::open(&run, Query::all()) {
         Ok(log) => log,
         Err(error) => {
@@ -225,12 +233,12 @@ fn lines(reading: &Reading, mut scan: Scan, inputs: &InputSender) -> Scan {
     for record in log {
         scan.take(&record.envelope);
         if scan.read.is_multiple_of(SCAN_STEP) {
-            if reading.is_over(generation) {
+            if access.is_over(generation) {
                 scan.end(ScanState::Failed);
                 return scan;
             }
             let (id, read) = (scan.id(), scan.read);
-            // The UI is busy: it shows the next number.
+            // If the UI is busy, it shows the next number.
             let _ = inputs.try_send(Input::Progress { id, read });
         }
     }
@@ -257,13 +265,13 @@ const STATES: [EventKind; 14] = [
 ];
 
 /// Folds the states of all rows since a time.
-fn states(reading: &Reading, since: Timestamp) -> BandHistory {
+fn states(access: &LogAccess, since: Timestamp) -> BandHistory {
     let mut history = BandHistory::default();
-    let Ok(list) = reading.data.runs(reading.clock.wall()) else {
+    let Ok(list) = access.data.runs(access.clock.wall()) else {
         return history;
     };
     for run in list.runs {
-        if is_stopped(&reading.stop) {
+        if is_stopped(&access.stop) {
             break;
         }
         let query = (STATES.iter()).fold(Query::all(), |query, kind| query.kind(kind.as_str()));

@@ -1,8 +1,8 @@
-//! The terminal UI: the board, and one view of the selected row.
+//! The terminal UI: shows the board, and one view of the selected row.
 //!
-//! Drawing is a pure function ([`draw`]) of the [`model`] and a size; the meaning of a key is a pure
-//! function ([`action`]) of the key and the model; inputs change the model ([`update`]) and name the requests
-//! that follow ([`effect`]). [`run`] has the threads around these, the terminal and the log.
+//! Drawing is a pure function ([`draw`]) of the [`model`] and a size. The meaning of a key is a pure function
+//! ([`action`]) of the key and the model. Inputs change the model ([`update`]) and return requests
+//! ([`effect`]). [`run`] connects these to the threads, the terminal and the log.
 
 mod view;
 
@@ -41,8 +41,8 @@ mod theme;
 
 mod draw;
 
-mod mailbox;
-mod pacer;
+mod frame_limiter;
+mod requests;
 mod wake;
 
 mod feeds;

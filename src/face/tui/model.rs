@@ -1,4 +1,4 @@
-//! The state of the terminal UI: what is shown, of which row, and what was asked for (pure).
+//! The state of the terminal UI: the selected row, its view, and pending requests (pure).
 
 use std::collections::VecDeque;
 
@@ -20,10 +20,10 @@ use crate::timestamp::Timestamp;
 /// The state of the connection to the observer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Connection {
-    /// No answer has arrived yet.
+    /// The observer has not answered yet.
     Connecting,
     Connected,
-    /// The reason, for a line at the bottom.
+    /// The reason, shown at the bottom.
     Lost(String),
 }
 
@@ -46,29 +46,29 @@ pub(super) struct Help {
 /// A row that is being answered.
 #[derive(Clone, Debug)]
 pub(super) struct Answered {
-    /// The row, with its question when the answer was begun.
+    /// The row, with its question when the answer began.
     pub row: Row,
-    /// The user knows that the question has changed.
-    pub is_confirmed: bool,
-    /// The user knows that nothing is typed but Enter.
-    pub is_enter_meant: bool,
+    /// True if the user has been warned that the question has changed.
+    pub is_change_confirmed: bool,
+    /// True if the user has been warned that the answer is empty.
+    pub is_empty_confirmed: bool,
 }
 
-/// Facts that do not change while the UI runs.
+/// The settings, which do not change while the UI runs.
 #[derive(Clone, Debug)]
-pub(super) struct About {
-    /// Answers may be typed into panes.
+pub(super) struct Settings {
+    /// True if answers may be typed into panes.
     pub allows_input: bool,
     /// The directory of the runs.
-    pub data: String,
+    pub data_dir: String,
     pub local: LocalTime,
 }
 
-/// The part of the selected run's log that is on its way.
+/// The part of the selected run's log that is being loaded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Loading {
     Nothing,
-    /// A page instead of what is held.
+    /// A page that replaces the window.
     Whole,
     Before,
     After,
@@ -77,19 +77,19 @@ pub(super) enum Loading {
 /// The state of the UI.
 #[derive(Debug)]
 pub(super) struct Model {
-    pub about: About,
+    pub settings: Settings,
     pub size: (u16, u16),
     pub now: Timestamp,
     pub connection: Connection,
 
     /// The rows in the order of the board, then those of older runs.
     pub rows: Vec<Row>,
-    /// The number of rows that are on the board.
-    pub on_board: usize,
+    /// The number of rows on the board.
+    pub board_len: usize,
     /// The rows of the runs in the history, the latest first.
     pub history: Vec<Row>,
     pub selected: Option<RowKey>,
-    /// The first line of the board that is visible.
+    /// The first visible line of the board.
     pub board_top: usize,
 
     pub focus: Focus,
@@ -97,55 +97,55 @@ pub(super) struct Model {
     pub wraps: bool,
     pub is_zoomed: bool,
 
-    /// Counts selections and reloads; what was asked for before the last is not wanted any more.
+    /// Counts selections and reloads; results for earlier generations are discarded.
     pub generation: u64,
     pub window: Window,
     pub loading: Loading,
-    /// The live events that wait for the page before them.
+    /// Live events that wait for the page before them.
     pub pending: VecDeque<Envelope>,
-    /// The line to go to when its page is there.
+    /// The position to go to once its page is loaded.
     pub goal: Option<Position>,
 
-    /// The view shows the last lines, and new ones as they come.
+    /// True if the view shows the last lines, and new ones as they arrive.
     pub is_following: bool,
-    /// The line on which the reader is, while the view does not follow.
+    /// The index of the current line, while the view does not follow.
     pub cursor: usize,
-    /// The first line that is visible, while the view does not follow.
+    /// The index of the first visible line.
     pub top: usize,
-    /// The columns that are left of the view, where lines are not wrapped.
+    /// The number of columns scrolled to the right, if lines are not wrapped.
     pub left: usize,
-    /// The lines that have come since the view has stopped following.
+    /// The number of new lines since the view has stopped following.
     pub new_lines: u64,
-    /// The events that were too many to be shown, since the row was selected.
+    /// The number of live events that were dropped since the row was selected.
     pub missed: u64,
 
     /// Counts scans through the history.
     pub scans: u64,
     pub filter: Option<Filtered>,
     pub search: Option<Search>,
-    /// The part that had the keys before the search.
+    /// The focus before the search.
     pub searched_from: Option<Focus>,
     pub screen: Option<Screen>,
     pub timeline: Timeline,
-    /// The time at which the views are, instead of now.
+    /// The time that the views show; `None` means now.
     pub at: Option<Timestamp>,
 
     pub prompt: Option<Prompt>,
     pub input_history: InputHistory,
     pub answered: Option<Answered>,
     pub help: Option<Help>,
-    /// A line at the bottom until the next key.
+    /// A message at the bottom until the next key.
     pub message: Option<String>,
 }
 
 impl Model {
-    pub fn new(about: About, size: (u16, u16), now: Timestamp) -> Self {
+    pub fn new(settings: Settings, size: (u16, u16), now: Timestamp) -> Self {
         Self {
             size,
             now,
             connection: Connection::Connecting,
             rows: Vec::new(),
-            on_board: 0,
+            board_len: 0,
             history: Vec::new(),
             selected: None,
             board_top: 0,
@@ -154,7 +154,7 @@ impl Model {
             wraps: false,
             is_zoomed: false,
             generation: 0,
-            window: Window::new(ViewKind::Output, about.local.clone()),
+            window: Window::new(ViewKind::Output, settings.local.clone()),
             loading: Loading::Nothing,
             pending: VecDeque::new(),
             goal: None,
@@ -176,16 +176,15 @@ impl Model {
             answered: None,
             help: None,
             message: None,
-            about,
+            settings,
         }
     }
 
-    /// Returns the places of the parts on the screen.
+    /// Returns the layout of the screen.
     pub fn layout(&self) -> Layout {
         Layout::new(self.size, self.focus, self.is_zoomed)
     }
 
-    /// Returns the selected row.
     pub fn selected_row(&self) -> Option<&Row> {
         let index = self.selected_index()?;
         self.rows.get(index)
@@ -196,7 +195,7 @@ impl Model {
         self.rows.iter().position(|row| row.key() == *key)
     }
 
-    /// Returns the lines of the view: all that are loaded, or those that the filter leaves.
+    /// Returns the lines of the view: all loaded ones, or those that match the filter.
     pub fn lines(&self) -> &Lines {
         match &self.filter {
             Some(filter) => &filter.lines,
@@ -204,23 +203,22 @@ impl Model {
         }
     }
 
-    /// Returns the pattern that is marked in lines.
+    /// Returns the pattern to mark in lines.
     pub fn marked(&self) -> Option<&Pattern> {
         let search = self.search.as_ref().map(|search| &search.pattern);
         search.or(self.filter.as_ref().map(|filter| &filter.pattern))
     }
 
-    /// Returns the columns and rows of the view's lines.
+    /// Returns the columns and rows of the view without its title.
     pub fn view_size(&self) -> (usize, usize) {
         let area = self.layout().view.unwrap_or_default();
-        // The first row has the title.
         (
             usize::from(area.width),
             usize::from(area.height.saturating_sub(1)),
         )
     }
 
-    /// Returns the line on which the reader is.
+    /// Returns the index of the current line.
     pub fn current(&self) -> usize {
         let last = self.lines().len().saturating_sub(1);
         match self.is_following {

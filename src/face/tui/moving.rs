@@ -10,27 +10,27 @@ use super::model::{Loading, Model};
 use super::view::ViewKind;
 use crate::timestamp::Timestamp;
 
-/// The columns that a step to the side moves.
+/// The columns of a step to the side.
 const COLUMNS_STEP: usize = 20;
 
-/// The lines around a match that are shown with it.
+/// The lines to show around a match.
 const CONTEXT_LINES: usize = 5;
 
 impl Model {
-    /// Returns the position of the line on which the reader is.
+    /// Returns the position of the current line.
     pub(super) fn position(&self) -> Position {
         let line = self.lines().get(self.current());
         line.map_or_else(Position::default, |line| line.at)
     }
 
-    /// Goes to the line at a position, or the one after it.
+    /// Moves to the line at a position, or to the line after it.
     pub(super) fn go_to(&mut self, at: Position) {
         self.is_following = false;
         self.cursor = self.lines().find(at);
-        self.show_current();
+        self.scroll_to_current();
     }
 
-    /// Goes to the line at a position, with some lines before and after it.
+    /// Moves to the line at a position, with some lines before and after it.
     pub(super) fn go_to_with_context(&mut self, at: Position) {
         self.is_following = false;
         self.cursor = self.lines().find(at);
@@ -39,10 +39,10 @@ impl Model {
         self.top = self.top.min(self.cursor.saturating_sub(around));
         let bottom = (self.cursor + 1 + around).saturating_sub(rows);
         self.top = self.top.max(bottom).min(self.cursor);
-        self.show_current();
+        self.scroll_to_current();
     }
 
-    /// Shows the last lines, and new ones as they come.
+    /// Shows the last lines, and new ones as they arrive.
     pub(super) fn follow_end(&mut self) {
         self.is_following = true;
         self.new_lines = 0;
@@ -57,7 +57,7 @@ impl Model {
         }
     }
 
-    /// Stops following: the view stays where it is.
+    /// Stops following; the view keeps its position.
     fn pause(&mut self) {
         if self.is_following {
             self.is_following = false;
@@ -67,7 +67,7 @@ impl Model {
         }
     }
 
-    /// Returns the rows that a line takes on the screen.
+    /// Returns the height of a line on the screen, in rows.
     pub(super) fn height_of(&self, index: usize) -> usize {
         let columns = self.view_size().0.max(1);
         match self.lines().get(index) {
@@ -76,7 +76,7 @@ impl Model {
         }
     }
 
-    /// Returns the first line that is visible when the last one is at the bottom.
+    /// Returns the first visible line if the last one is at the bottom.
     pub(super) fn top_of_end(&self) -> usize {
         let (_, rows) = self.view_size();
         let open = usize::from(self.filter.is_none() && self.window.open_line().is_some());
@@ -93,8 +93,8 @@ impl Model {
         top.min(self.lines().len().saturating_sub(1))
     }
 
-    /// Returns the time since which the row is observed, for a line above the first line of its output. Where
-    /// the lines fill the screen, the reader sees it at the beginning.
+    /// Returns the time since which the row is observed, for a line above its first output. If the output
+    /// fills the screen, the line is shown only at its beginning.
     pub(super) fn observed_since(&self) -> Option<Timestamp> {
         let is_output = self.view == ViewKind::Output && self.filter.is_none() && self.top == 0;
         let row = self.selected_row().filter(|_| is_output)?;
@@ -110,8 +110,8 @@ impl Model {
         Some(since).filter(|_| fits || is_begun)
     }
 
-    /// Scrolls so that the line of the reader is visible.
-    pub(super) fn show_current(&mut self) {
+    /// Scrolls so that the current line is visible.
+    pub(super) fn scroll_to_current(&mut self) {
         if self.is_following {
             self.top = self.top_of_end();
             return;
@@ -121,7 +121,7 @@ impl Model {
         self.top = self.top.min(self.cursor);
         let (_, rows) = self.view_size();
         let mut used: usize = 0;
-        // From the reader upwards, as many lines as the screen has room for.
+        // From the current line upwards, as many lines as fit on the screen.
         let mut first = self.cursor + 1;
         while first > self.top {
             used += self.height_of(first - 1);
@@ -167,7 +167,7 @@ impl Model {
 
     fn move_in_view(&mut self, motion: Motion, effects: &mut Vec<Effect>) {
         if !self.view.has_lines() {
-            return self.say("the screen does not scroll; o shows the output");
+            return self.show_message("the screen does not scroll; o shows the output");
         }
         match motion {
             Motion::End => return self.follow(effects),
@@ -184,7 +184,7 @@ impl Model {
                 let (_, rows) = self.view_size();
                 let last = self.lines().len().saturating_sub(1);
                 let to = moved(self.cursor, last, rows.max(1), motion);
-                // Pages move the lines below the reader with them.
+                // Page keys scroll the view with the current line.
                 if matches!(
                     motion,
                     Motion::PageUp | Motion::HalfUp | Motion::PageDown | Motion::HalfDown
@@ -199,22 +199,22 @@ impl Model {
                 }
             }
         }
-        self.show_current();
+        self.scroll_to_current();
         self.load_around(effects);
     }
 
-    /// Goes to the end, and to now.
+    /// Moves to the end, and to the present.
     pub(super) fn follow(&mut self, effects: &mut Vec<Effect>) {
         let is_past = self.at.take().is_some();
         self.follow_end();
         if is_past || !self.window.is_end {
             return self.reload(effects);
         }
-        self.show_current();
+        self.scroll_to_current();
         self.load_around(effects);
     }
 
-    /// Moves the cursor through time; the views follow it.
+    /// Moves the time cursor; the views follow it.
     pub(super) fn move_time(&mut self, cells: i64, effects: &mut Vec<Effect>) {
         let step = self.timeline.span_micros() / i64::from(self.time_columns().max(1));
         let at = self.at.unwrap_or(self.now).micros();
@@ -223,7 +223,7 @@ impl Model {
         self.set_time((to < self.now).then_some(to), effects);
     }
 
-    /// Goes to a time, or back to now.
+    /// Moves to a time, or back to the present.
     pub(super) fn set_time(&mut self, at: Option<Timestamp>, effects: &mut Vec<Effect>) {
         if self.at != at {
             self.at = at;

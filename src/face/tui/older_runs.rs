@@ -1,4 +1,4 @@
-//! The thread `td-tui-history`: lists the runs of the history, now and then.
+//! The thread `td-tui-history` lists the runs of the history periodically.
 
 use std::cmp::Reverse;
 use std::time::Duration;
@@ -6,7 +6,7 @@ use std::time::Duration;
 use crossbeam_channel::select_biased;
 
 use super::effect::Input;
-use super::log_files::Reading;
+use super::log_files::LogAccess;
 use super::wake::InputSender;
 use crate::api::ended_rows;
 use crate::board::Row;
@@ -16,19 +16,19 @@ use crate::thread::is_stopped;
 /// The pause between two lists.
 const PAUSE: Duration = Duration::from_secs(30);
 
-/// The part of the time that listing many runs may take: one in a hundred.
+/// The least ratio of the pause to the time of a listing: listing many runs takes at most 1 % of the time.
 const SHARE: u32 = 100;
 
-/// The latest runs that are listed; those on the board are among them.
+/// The maximum number of runs to list, the latest first; runs on the board are among them.
 const RUNS_MAX: usize = 1_000;
 
-/// Reports the rows of the runs that have ended, the latest first, when they have changed.
-pub(super) fn read_history(reading: &Reading, inputs: &InputSender) {
+/// Reports the rows of the runs that have ended, the latest first, whenever they change.
+pub(super) fn read_history(access: &LogAccess, inputs: &InputSender) {
     let mut last = None;
     loop {
-        let begun = reading.clock.now();
-        let rows = ended(reading);
-        if is_stopped(&reading.stop) {
+        let begun = access.clock.now();
+        let rows = ended(access);
+        if is_stopped(&access.stop) {
             return;
         }
         if last.as_ref() != Some(&rows) {
@@ -37,19 +37,19 @@ pub(super) fn read_history(reading: &Reading, inputs: &InputSender) {
                 return;
             }
         }
-        let took = reading.clock.now().saturating_duration_since(begun);
+        let took = access.clock.now().saturating_duration_since(begun);
         select_biased! {
-            recv(reading.stop) -> _ => return,
-            recv(reading.clock.after(PAUSE.max(took * SHARE))) -> _ => {}
+            recv(access.stop) -> _ => return,
+            recv(access.clock.after(PAUSE.max(took * SHARE))) -> _ => {}
         }
     }
 }
 
-fn ended(reading: &Reading) -> Vec<Row> {
-    let is_over = || is_stopped(&reading.stop);
-    let list = match reading
+fn ended(access: &LogAccess) -> Vec<Row> {
+    let is_over = || is_stopped(&access.stop);
+    let list = match access
         .data
-        .runs_unless_cancelled(reading.clock.wall(), &is_over)
+        .runs_unless_cancelled(access.clock.wall(), &is_over)
     {
         Ok(list) => list,
         Err(error) => {

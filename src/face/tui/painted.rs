@@ -1,10 +1,10 @@
-//! Text with styles for the cells of a screen, made of text with SGR sequences (pure).
+//! Converts text with SGR sequences to text with styles for the cells of a screen (pure).
 
 use std::ops::Range;
 
 use ratatui::style::{Color, Modifier, Style};
 
-/// A line of safe text, parts of which have a style of their own.
+/// A line of sanitized text with styled ranges.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct StyledText {
     pub text: String,
@@ -13,7 +13,7 @@ pub(super) struct StyledText {
 }
 
 impl StyledText {
-    /// Text in one style.
+    /// Returns text in one style.
     pub fn plain(text: String, style: Style) -> Self {
         let end = text.len();
         let has_style = style != Style::new() && end > 0;
@@ -21,7 +21,8 @@ impl StyledText {
         Self { text, runs }
     }
 
-    /// Text in which only SGR sequences remain, as the painter of streams and the styles of panes write it.
+    /// Converts text whose only escape sequences are SGR, as [`Painter`](crate::face::ansi::Painter) and
+    /// `LineStyles` write it.
     pub fn painted(painted: &str) -> Self {
         let mut line = Self::default();
         let mut style = Style::new();
@@ -39,7 +40,7 @@ impl StyledText {
         line
     }
 
-    /// Adds text in a style.
+    /// Appends text in a style.
     pub fn push(&mut self, text: &str, style: Style) {
         let start = self.text.len();
         self.text.push_str(text);
@@ -54,7 +55,7 @@ impl StyledText {
         }
     }
 
-    /// Adds another line after this one.
+    /// Appends another line to this one.
     pub fn extend(&mut self, other: &Self) {
         let start = self.text.len();
         self.text.push_str(&other.text);
@@ -66,7 +67,7 @@ impl StyledText {
     }
 }
 
-/// Applies the parameters of an SGR sequence (ECMA-48; colours as xterm has them).
+/// Applies the parameters of an SGR sequence (ECMA-48, and colours as in xterm).
 pub(super) fn with_sgr(style: Style, params: &str) -> Style {
     let mut style = style;
     let mut parts = params.split([';', ':']);
@@ -112,7 +113,7 @@ pub(super) fn with_sgr(style: Style, params: &str) -> Style {
     style
 }
 
-/// Returns one of the 16 colours that every terminal has.
+/// Returns one of the 16 standard colours.
 fn indexed(number: u16) -> Color {
     const COLOURS: [Color; 16] = [
         Color::Black,
@@ -135,7 +136,7 @@ fn indexed(number: u16) -> Color {
     COLOURS[usize::from(number) % COLOURS.len()]
 }
 
-/// Reads a colour by its index or its three channels.
+/// Parses a colour: an index, or three channels.
 fn colour<'p>(parts: &mut impl Iterator<Item = &'p str>) -> Option<Color> {
     match parts.next()? {
         "5" => Some(match parts.next()?.parse::<u8>().ok()? {
@@ -143,7 +144,7 @@ fn colour<'p>(parts: &mut impl Iterator<Item = &'p str>) -> Option<Color> {
             number => Color::Indexed(number),
         }),
         "2" => {
-            // Between colons, an empty number of a colour space may come first.
+            // With colons, an empty colour space may precede the channels.
             let first = parts.next().filter(|part| !part.is_empty());
             let first = first.or_else(|| parts.next())?;
             let mut channel = || parts.next()?.parse::<u8>().ok();
@@ -153,7 +154,7 @@ fn colour<'p>(parts: &mut impl Iterator<Item = &'p str>) -> Option<Color> {
     }
 }
 
-/// Returns a style for a terminal of 16 colours: others become the nearest of these.
+/// Returns a style for a terminal with 16 colours; other colours become the nearest of these.
 pub(super) fn in_16_colours(style: Style) -> Style {
     Style {
         fg: style.fg.map(nearest),
@@ -165,7 +166,7 @@ pub(super) fn in_16_colours(style: Style) -> Style {
 fn nearest(colour: Color) -> Color {
     let (r, g, b) = match colour {
         Color::Rgb(r, g, b) => (r, g, b),
-        // The cube of 6 levels, then 24 greys.
+        // The colour cube has 6 levels per channel; 24 greys follow.
         Color::Indexed(number @ 16..232) => {
             let number = number - 16;
             let level = |value: u8| if value == 0 { 0 } else { 55 + 40 * value };
@@ -187,7 +188,7 @@ fn nearest(colour: Color) -> Color {
             208.. => Color::White,
         };
     }
-    // A channel counts when it is nearer to the strongest one than to the weakest.
+    // A channel is set if it is nearer to the strongest channel than to the weakest.
     let middle = u16::from(high).midpoint(u16::from(low));
     let bit = |value: u8, bit: u16| if u16::from(value) > middle { bit } else { 0 };
     let bright = if high > 208 { 8 } else { 0 };

@@ -1,8 +1,8 @@
-//! The input line: what is typed for a search, a filter, a command or an answer (pure).
+//! The input line for a search, a filter, a command or an answer (pure).
 
 use unicode_width::UnicodeWidthChar;
 
-/// The longest input. tmux takes an answer in parts of 4 KiB.
+/// The longest input, in characters. tmux receives an answer in parts of 4 KiB.
 const CHARS_MAX: usize = 4_000;
 
 /// The purpose of the input.
@@ -15,7 +15,7 @@ pub(super) enum PromptKind {
 }
 
 impl PromptKind {
-    /// The mark before the input.
+    /// Returns the mark before the input.
     pub fn mark(self) -> &'static str {
         match self {
             Self::Search => "/",
@@ -26,7 +26,7 @@ impl PromptKind {
     }
 }
 
-/// A change of the input.
+/// An edit of the input.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Edit {
     Insert(String),
@@ -48,9 +48,9 @@ pub(super) struct Prompt {
     pub kind: PromptKind,
     chars: Vec<char>,
     cursor: usize,
-    /// Enter is pressed after an answer.
+    /// True if Enter is pressed after an answer.
     pub presses_enter: bool,
-    /// The text that is being completed, and the number of the completion that is shown.
+    /// The text being completed, and the index of the completion that is shown.
     completed: Option<(String, usize)>,
 }
 
@@ -70,7 +70,7 @@ impl Prompt {
         self.chars.iter().collect()
     }
 
-    /// Returns the part of the text to show in some columns, and the column of the cursor in it.
+    /// Returns the part of the text that fits into `columns`, and the column of the cursor in it.
     pub fn shown(&self, columns: usize) -> (String, usize) {
         let width =
             |chars: &[char]| -> usize { chars.iter().map(|c| c.width().unwrap_or(0)).sum() };
@@ -90,7 +90,7 @@ impl Prompt {
         (shown, width(&self.chars[start..self.cursor]))
     }
 
-    /// Shows the next completion of what was typed, of those that `complete` returns for it.
+    /// Shows the next of the completions that `complete` returns for the typed text.
     pub fn complete(&mut self, complete: impl Fn(&str) -> Vec<String>) {
         let (typed, next) = match self.completed.take() {
             Some((typed, shown)) => (typed, shown + 1),
@@ -110,7 +110,7 @@ impl Prompt {
         self.completed = None;
         match edit {
             Edit::Insert(text) => {
-                // A line end in a paste would be a key of its own.
+                // A line end in a paste would press Enter.
                 let typed = text.chars().map(|c| {
                     if matches!(c, '\n' | '\r' | '\t') {
                         ' '

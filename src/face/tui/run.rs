@@ -1,4 +1,4 @@
-//! Runs the UI: starts its threads, hands them what is asked for, and draws.
+//! Runs the UI: starts its threads, passes requests to them, and draws.
 //!
 //! ```text
 //! the terminal ─────────┐
@@ -10,9 +10,9 @@
 //! td-tui-end: signals ──┘
 //! ```
 //!
-//! This thread alone has the terminal, changes the model and draws. On a busy machine each thread waits for its
-//! turn, so a key is answered earliest where only one of them takes part. It waits for none of the others:
-//! requests go through letter boxes. All end when the UI does.
+//! Only this thread reads and writes the terminal, changes the model and draws, because on a busy machine
+//! each thread involved delays the reaction to a key. It waits for no other thread: requests go through
+//! queues. All threads end with the UI.
 
 use std::path::PathBuf;
 use std::sync::atomic::Ordering;
@@ -24,12 +24,12 @@ use rustix::io::Errno;
 
 use super::draw::draw;
 use super::effect::{Effect, Input};
-use super::feeds::{Captured, FindObserver, Followed};
+use super::feeds::{CaptureRequest, FindObserver, FollowedRun};
+use super::frame_limiter::FrameLimiter;
 use super::keyboard::Keyboard;
 use super::loans::{jump, suspend};
 use super::log_files::{PageRequest, ScanRequest};
-use super::model::{About, Model};
-use super::pacer::Pacer;
+use super::model::{Model, Settings};
 use super::terminal::{LoanEnd, Terminal, leave_on_panic};
 use super::theme::Theme;
 use super::threads::Threads;
@@ -42,34 +42,34 @@ use crate::history::DataDir;
 use crate::thread;
 use crate::tmux::{Server, Typing};
 
-/// The time after which ages and times on the screen are drawn again.
+/// The interval at which ages and times on the screen are updated.
 const TICK: Duration = Duration::from_secs(1);
 
-/// The bytes of live events that are handled in one go, about a millisecond's worth.
+/// The bytes of live events that are handled at a time: about a millisecond's work.
 const LIVE_BYTES: usize = 64 * 1024;
 
-/// The time that live events may take before each frame. A key waits no longer; the rest waits for the next
-/// frame, or is counted as missed.
+/// The time for live events before each frame, which bounds the wait of a key. Remaining events wait for the
+/// next frame, or are counted as missed.
 const LIVE_TIME: Duration = Duration::from_millis(8);
 
-/// The surroundings of the UI.
+/// The options and the environment of the UI.
 pub(crate) struct TuiOptions {
     /// Finds the socket of the observer.
     pub find: FindObserver,
     pub data: DataDir,
     pub allows_input: bool,
     pub theme: Theme,
-    /// The tmux server and the pane in which the UI runs.
+    /// The socket of the tmux server and the pane in which the UI runs.
     pub own: Option<(PathBuf, PaneId)>,
-    /// The time after which the UI ends by itself.
-    pub longest: Option<Duration>,
+    /// The time after which the UI ends by itself; `None` means never.
+    pub max_duration: Option<Duration>,
     pub clock: Clock,
 }
 
 /// Runs the UI until the user quits or a signal arrives.
 ///
 /// # Errors
-/// If there is no terminal, or a thread cannot be started.
+/// Returns an error if there is no terminal, or a thread cannot be started.
 pub(crate) fn run(options: TuiOptions, signals: &Receiver<i32>) -> Result<()> {
     leave_on_panic();
     let terminal = Terminal::enter()?;
@@ -81,18 +81,18 @@ pub(crate) fn run(options: TuiOptions, signals: &Receiver<i32>) -> Result<()> {
 enum FrameFor {
     /// The user has typed, or the size has changed.
     Key,
-    /// There is something new.
+    /// There is new data.
     Data,
 }
 
 struct Ui {
     options: TuiOptions,
     model: Model,
-    pacer: Pacer,
+    frame_limiter: FrameLimiter,
     keyboard: Keyboard,
     terminal: Terminal,
     threads: Threads,
-    /// `None` if the screen shows all there is.
+    /// `None` if the screen is up to date.
     next_frame: Option<FrameFor>,
     /// The time of the next tick.
     tick: Instant,
@@ -104,17 +104,17 @@ impl Ui {
         let (data, clock) = (options.data.clone(), options.clock.clone());
         let tick = clock.now() + TICK;
         let threads = Threads::start(options.find.clone(), data, clock, signals)?;
-        let about = About {
+        let settings = Settings {
             allows_input: options.allows_input,
-            data: options.data.path().display().to_string(),
+            data_dir: options.data.path().display().to_string(),
             local: LocalTime::of_system(),
         };
-        let model = Model::new(about, Terminal::size(), options.clock.wall());
+        let model = Model::new(settings, Terminal::size(), options.clock.wall());
         Ok(Self {
             keyboard: Keyboard::open(),
             options,
             model,
-            pacer: Pacer::default(),
+            frame_limiter: FrameLimiter::default(),
             terminal,
             threads,
             next_frame: None,
@@ -124,7 +124,7 @@ impl Ui {
     }
 
     fn run(mut self) -> Result<()> {
-        let end = self.options.longest.map(|longest| self.now() + longest);
+        let end = self.options.max_duration.map(|time| self.now() + time);
         self.draw();
         loop {
             let due = self.due();
@@ -139,7 +139,7 @@ impl Ui {
             if self.next_frame != Some(FrameFor::Key) {
                 self.take_inputs()?;
             }
-            // A jump that was the end has not entered the terminal again.
+            // If the UI ended during a jump, it has not entered the terminal again.
             if self.is_over {
                 break;
             }
@@ -155,14 +155,14 @@ impl Ui {
         self.options.clock.now()
     }
 
-    /// Returns the time of the next frame, if there is something to draw, and the terminal takes it.
+    /// Returns the time of the next frame, if there is something to draw and the terminal accepts it.
     fn due(&self) -> Option<Instant> {
         let next = self.next_frame.filter(|_| !self.terminal.is_busy())?;
-        Some(self.pacer.due(next == FrameFor::Key, self.now()))
+        Some(self.frame_limiter.due(next == FrameFor::Key, self.now()))
     }
 
-    /// Waits for the terminal, and for the other threads unless a frame will soon take what they send. Returns
-    /// true if the terminal may have something to read.
+    /// Waits for the terminal, and for the other threads unless a frame is due soon, which handles their
+    /// reports. Returns true if the terminal may have input.
     fn wait(&mut self, deadline: Instant) -> Result<bool> {
         let left = deadline.saturating_duration_since(self.now());
         let left = Timespec::try_from(left).ok();
@@ -181,11 +181,11 @@ impl Ui {
             }
         }
         let is_typed = !polled[0].revents().is_empty();
-        self.terminal.pass_on();
+        self.terminal.write_pending();
         Ok(is_typed)
     }
 
-    /// Handles the keys that were typed, and a paste.
+    /// Handles typed keys and pasted text.
     fn read_keys(&mut self) -> Result<()> {
         match self.keyboard.read() {
             Ok(keys) => {
@@ -204,7 +204,7 @@ impl Ui {
         Ok(())
     }
 
-    /// Handles what the other threads have sent until now.
+    /// Handles the inputs that the other threads have sent so far.
     fn take_inputs(&mut self) -> Result<()> {
         self.threads.woken.clear();
         if Terminal::size() != self.model.size {
@@ -228,7 +228,7 @@ impl Ui {
         self.tick = clock.now() + TICK;
         self.handle(Input::Tick(clock.wall()))?;
         self.next_frame.get_or_insert(FrameFor::Data);
-        // A panic of any thread, also of the observer's, leaves the terminal.
+        // A panic of any thread, including the observer's, leaves the terminal.
         if self.threads.has_failed() || !Terminal::is_entered() {
             return Err(Error::other(
                 "the terminal UI has failed: see the message above",
@@ -237,7 +237,7 @@ impl Ui {
         Ok(())
     }
 
-    /// Draws, unless it is too early. Before a frame for a key, live events are not handled.
+    /// Draws if a frame is due. Live events are not handled before a frame for a key.
     fn draw_if_due(&mut self) {
         if self.due().is_none_or(|due| due > self.now()) {
             return;
@@ -250,14 +250,11 @@ impl Ui {
         self.draw();
     }
 
-    /// Handles live events, as far as the time allows. Returns true if some are left.
+    /// Handles live events within the time limit. Returns true if some are left.
     fn take_live(&mut self) -> bool {
         let deadline = self.options.clock.now() + LIVE_TIME;
         while let Some(live) = self.threads.inbox.take(LIVE_BYTES) {
-            let effects = self.model.update(live);
-            for effect in effects {
-                self.request(effect);
-            }
+            self.update(live);
             if self.options.clock.now() >= deadline {
                 return true;
             }
@@ -266,7 +263,7 @@ impl Ui {
     }
 
     fn draw(&mut self) {
-        self.pacer.drawn(self.options.clock.now());
+        self.frame_limiter.drawn(self.options.clock.now());
         self.terminal.show(draw(&self.model, &self.options.theme));
     }
 
@@ -296,12 +293,12 @@ impl Ui {
             }
         }
         self.threads
-            .wanted
+            .generation
             .store(self.model.generation, Ordering::Relaxed);
         Ok(())
     }
 
-    /// Continues on a terminal that another program had meanwhile, unless that was the end.
+    /// Continues after another program has used the terminal, unless the UI has ended.
     fn take_back<T>(&mut self, end: LoanEnd<T>) -> Option<T> {
         match end {
             LoanEnd::Back(done) => {
@@ -318,20 +315,24 @@ impl Ui {
 
     fn resize(&mut self) {
         let (width, height) = Terminal::size();
-        let effects = self.model.update(Input::Resize(width, height));
-        for effect in effects {
+        self.update(Input::Resize(width, height));
+    }
+
+    /// Handles an input whose effects are only requests to threads.
+    fn update(&mut self, input: Input) {
+        for effect in self.model.update(input) {
             self.request(effect);
         }
     }
 
-    /// Hands a request to the thread that fulfils it.
+    /// Passes a request to its thread.
     fn request(&mut self, effect: Effect) {
         let threads = &self.threads;
         threads
-            .wanted
+            .generation
             .store(self.model.generation, Ordering::Relaxed);
         match effect {
-            Effect::Follow { generation, row } => threads.live.replace(Followed {
+            Effect::Follow { generation, row } => threads.live.replace(FollowedRun {
                 generation,
                 execution: row.execution_id.to_string(),
             }),
@@ -356,7 +357,7 @@ impl Ui {
             Effect::Scan(scan) => threads.scans.send(ScanRequest::Lines(scan)),
             Effect::LoadTimeline { since } => threads.scans.send(ScanRequest::Timeline { since }),
             Effect::Capture { generation, pane } => {
-                threads.screens.replace(Captured { generation, pane });
+                threads.screens.replace(CaptureRequest { generation, pane });
             }
             Effect::Answer {
                 row,
@@ -368,7 +369,8 @@ impl Ui {
         }
     }
 
-    /// Types an answer into a pane, in a thread: an agent needs a moment before it takes Enter.
+    /// Types an answer into a pane, in a separate thread, because an agent needs time before it accepts
+    /// Enter.
     fn answer(&self, row: &Row, text: String, presses_enter: bool) {
         let send = self.threads.send.clone();
         let report = move |text: String| {
@@ -376,7 +378,7 @@ impl Ui {
             let _ = send.send(Input::Message(text));
         };
         let (Some(pane), Some(socket)) = (row.pane.clone(), row.server.clone()) else {
-            // The queue is not full of answers: this thread does not wait for itself.
+            // `send` could block here, because only this thread empties the queue.
             let text = "the tmux server of this pane is not known".to_owned();
             let _ = self.threads.send.try_send(Input::Message(text));
             return;
@@ -399,7 +401,7 @@ impl Ui {
         }
     }
 
-    /// Copies into the clipboard of the terminal, and into a buffer of tmux.
+    /// Copies text to the clipboard of the terminal, and to a buffer of tmux.
     fn copy(&mut self, text: String) {
         let mut bytes = Vec::new();
         let command = crossterm::clipboard::CopyToClipboard::to_clipboard_from(&text);

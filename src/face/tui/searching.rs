@@ -1,45 +1,46 @@
-//! The finds of a search and of a filter, in the history of the selected row and since (pure).
+//! Collects the matches of a search and of a filter, in the history of the selected row and in its live
+//! events (pure).
 
-use super::content::Content;
+use super::content::{Change, Content};
 use super::line::{Pattern, Position, ViewLine};
 use super::lines::Lines;
 use super::view::ViewKind;
-use super::window::is_of_row;
+use super::window::belongs_to_row;
 use crate::board::{Row, RowKey};
 use crate::event::Envelope;
 use crate::face::local_time::LocalTime;
 
-/// The most places of a search. Beyond it the first are forgotten, and the count says so.
-const HITS_MAX: usize = 100_000;
+/// The maximum number of matches of a search. Beyond it the first ones are dropped, but still counted.
+const MATCHES_MAX: usize = 100_000;
 
-/// The lines that a filter holds.
+/// The maximum number of lines that a filter holds.
 pub(super) const LINES_MAX: usize = 2_000;
 
 /// The progress of reading the history.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ScanState {
-    /// The number of events that have been read so far.
+    /// The number of events read so far.
     Reading(u64),
     Done,
-    /// It could not be read.
+    /// The history could not be read.
     Failed,
 }
 
 /// A search in the lines of a view.
 #[derive(Debug)]
 pub(super) struct Search {
-    /// Tells its scan from others.
+    /// Identifies its scan.
     pub id: u64,
     pub pattern: Pattern,
     /// The row in which the search began.
     pub row: Option<RowKey>,
-    /// The places of matching lines, in order.
-    pub hits: Vec<Position>,
+    /// The positions of matching lines, in order.
+    pub matches: Vec<Position>,
     /// The number of matching lines.
     pub count: u64,
     pub state: ScanState,
-    /// The first match is to be shown when it is known.
-    pub is_wanted: bool,
+    /// True if the view moves to the first match once it is known.
+    pub is_jump_pending: bool,
 }
 
 impl Search {
@@ -48,49 +49,55 @@ impl Search {
             id,
             pattern,
             row,
-            hits: Vec::new(),
+            matches: Vec::new(),
             count: 0,
             state: ScanState::Reading(0),
-            is_wanted: true,
+            is_jump_pending: true,
         }
     }
 
-    /// Takes a line that follows all others.
+    /// Searches a line that follows all others.
     pub fn take(&mut self, line: &ViewLine) {
-        let is_known = self.hits.last().is_some_and(|last| *last >= line.at);
+        let is_known = self.matches.last().is_some_and(|last| *last >= line.at);
         if !is_known && self.pattern.matches(&line.text.text) {
             self.count += 1;
-            if self.hits.len() >= HITS_MAX {
-                self.hits.drain(..HITS_MAX / 2);
+            if self.matches.len() >= MATCHES_MAX {
+                self.matches.drain(..MATCHES_MAX / 2);
             }
-            self.hits.push(line.at);
+            self.matches.push(line.at);
         }
     }
 
-    /// Returns the index of the hit at or before a place, if there is one.
+    /// Returns the index of the match at or before a position.
     pub fn index_of(&self, at: Position) -> Option<usize> {
-        self.hits.partition_point(|hit| *hit <= at).checked_sub(1)
+        self.matches
+            .partition_point(|found| *found <= at)
+            .checked_sub(1)
     }
 
-    /// Returns the hit after a place, or before it; from the other end where there is none.
+    /// Returns the match after or before a position; wraps around at the end.
     pub fn next(&self, at: Position, is_forward: bool) -> Option<Position> {
         let found = match is_forward {
-            true => self.hits.get(self.hits.partition_point(|hit| *hit <= at)),
+            true => self
+                .matches
+                .get(self.matches.partition_point(|found| *found <= at)),
             false => {
-                let before = self.hits.partition_point(|hit| *hit < at);
-                before.checked_sub(1).and_then(|index| self.hits.get(index))
+                let before = self.matches.partition_point(|found| *found < at);
+                before
+                    .checked_sub(1)
+                    .and_then(|index| self.matches.get(index))
             }
         };
         let wrapped = match is_forward {
-            true => self.hits.first(),
-            false => self.hits.last(),
+            true => self.matches.first(),
+            false => self.matches.last(),
         };
         found.or(wrapped).copied()
     }
 
-    /// Returns `3 of 17`: the place of the reader among the matches.
+    /// Returns the index of the current match and their number: `3 of 17`.
     pub fn progress(&self, at: Position) -> String {
-        let forgotten = self.count - self.hits.len() as u64;
+        let forgotten = self.count - self.matches.len() as u64;
         let index = self
             .index_of(at)
             .map_or(0, |index| index as u64 + 1 + forgotten);
@@ -100,14 +107,14 @@ impl Search {
     }
 }
 
-/// The lines that a filter leaves.
+/// The lines that match a filter.
 #[derive(Debug)]
 pub(super) struct Filtered {
-    /// Tells its scan from others.
+    /// Identifies its scan.
     pub id: u64,
     pub pattern: Pattern,
     pub lines: Lines,
-    /// The number of matching lines, with those that are held no more.
+    /// The number of matching lines, including dropped ones.
     pub count: u64,
     pub state: ScanState,
     /// The number of the last event that was filtered.
@@ -128,7 +135,7 @@ impl Filtered {
         }
     }
 
-    /// Takes the next event of the row; returns the number of lines that are new.
+    /// Filters the next event of the row; returns the number of new lines.
     pub fn take(&mut self, envelope: &Envelope, bound: usize) -> u64 {
         if let Some(seq) = envelope.seq {
             self.last_seq = self.last_seq.max(seq);
@@ -137,7 +144,7 @@ impl Filtered {
         let before = self.count;
         let count = &mut self.count;
         self.content.push(envelope, &mut |change| match change {
-            super::content::Change::Line(line) => {
+            Change::Line(line) => {
                 if pattern.matches(&line.text.text) {
                     *count += 1;
                     lines.push(line);
@@ -152,20 +159,20 @@ impl Filtered {
     }
 }
 
-/// The finds of a scan through the history.
+/// The result of a scan through the history.
 #[derive(Debug)]
-pub(super) enum Finds {
+pub(super) enum ScanResult {
     Search(Search),
     Filter(Box<Filtered>),
 }
 
-/// Goes through the events of a row's run for a search or a filter.
+/// Searches or filters the events of a row's run.
 #[derive(Debug)]
 pub(super) struct Scan {
     pub row: Row,
-    pub collected: Finds,
+    pub result: ScanResult,
     content: Content,
-    /// Lines that a filter leaves out are not searched.
+    /// The filter of the view; the search skips other lines.
     within: Option<Pattern>,
     pub last_seq: u64,
     pub read: u64,
@@ -174,13 +181,13 @@ pub(super) struct Scan {
 impl Scan {
     pub fn new(
         row: Row,
-        collected: Finds,
+        result: ScanResult,
         within: Option<Pattern>,
         (view, local): (ViewKind, LocalTime),
     ) -> Self {
         Self {
             row,
-            collected,
+            result,
             content: Content::new(view, local),
             within,
             last_seq: 0,
@@ -189,28 +196,30 @@ impl Scan {
     }
 
     pub fn id(&self) -> u64 {
-        match &self.collected {
-            Finds::Search(search) => search.id,
-            Finds::Filter(filter) => filter.id,
+        match &self.result {
+            ScanResult::Search(search) => search.id,
+            ScanResult::Filter(filter) => filter.id,
         }
     }
 
-    /// Takes the next event of the run.
+    /// Processes the next event of the run.
     pub fn take(&mut self, envelope: &Envelope) {
         self.read += 1;
         self.last_seq = self.last_seq.max(envelope.seq.unwrap_or(0));
-        if !is_of_row(&self.row, &envelope.event) {
+        if !belongs_to_row(&self.row, &envelope.event) {
             return;
         }
-        match &mut self.collected {
-            Finds::Filter(filter) => {
+        match &mut self.result {
+            ScanResult::Filter(filter) => {
                 filter.take(envelope, LINES_MAX);
             }
-            Finds::Search(search) => {
+            ScanResult::Search(search) => {
                 let within = &self.within;
                 self.content.push(envelope, &mut |change| {
-                    if let super::content::Change::Line(line) = change
-                        && within.as_ref().is_none_or(|of| of.matches(&line.text.text))
+                    if let Change::Line(line) = change
+                        && within
+                            .as_ref()
+                            .is_none_or(|filter| filter.matches(&line.text.text))
                     {
                         search.take(&line);
                     }
@@ -219,11 +228,11 @@ impl Scan {
         }
     }
 
-    /// Ends, with all or with a part of the history read.
+    /// Sets the final state: the scan has read all or a part of the history.
     pub fn end(&mut self, state: ScanState) {
-        match &mut self.collected {
-            Finds::Search(search) => search.state = state,
-            Finds::Filter(filter) => filter.state = state,
+        match &mut self.result {
+            ScanResult::Search(search) => search.state = state,
+            ScanResult::Filter(filter) => filter.state = state,
         }
     }
 }

@@ -1,7 +1,7 @@
-//! The terminal: entered and left in order, and never waited for.
+//! Enters and leaves the terminal, and writes to it without blocking.
 //!
-//! A frame is what differs between two drawn screens. Writes to the terminal do not wait: what it does not take
-//! at once stays here until it takes more. Meanwhile no frame is drawn, so that the next one is the newest.
+//! A frame is the difference between two drawn screens. Writes to the terminal do not block: bytes that it
+//! does not accept stay here until it does. Meanwhile no frame is drawn, so that the next one is current.
 
 use std::fs::File;
 use std::io::{self, IsTerminal};
@@ -27,25 +27,25 @@ use super::draw::Frame;
 use crate::error::{Error, Result};
 use crate::thread;
 
-/// The time to wait for a terminal that takes no more bytes, before it is left as it is.
+/// The time to wait for a terminal that accepts no more bytes, before it is left as it is.
 const PATIENCE: Duration = Duration::from_millis(500);
 const PAUSE: Duration = Duration::from_millis(5);
 
-/// The terminal is ours: it is in raw mode and shows the alternate screen. One process has one terminal.
+/// True while the terminal is in raw mode and shows the alternate screen. A process has one terminal.
 static IS_ENTERED: AtomicBool = AtomicBool::new(false);
 
-/// Held while bytes are written: a panic of another thread leaves the terminal.
+/// Held while bytes are written, because a panic of another thread leaves the terminal.
 static WRITING: Mutex<()> = Mutex::new(());
 
-/// The bytes that are written at once where a write may wait. Linux reports room to a poll while fewer than 256
-/// bytes are on their way.
+/// The bytes of a write that may block. Linux reports a terminal as writable while it buffers fewer than 256
+/// bytes.
 const PIECE_BYTES: usize = 256;
 
-/// The terminal, and what it shows.
+/// The terminal, and the screen that it shows.
 #[derive(Debug)]
 pub(super) struct Terminal {
-    /// Opened once more, so that writes do not wait; `None` if it cannot be.
-    at_once: Option<File>,
+    /// A second descriptor whose writes do not block; `None` if it cannot be opened.
+    nonblocking: Option<File>,
     shown: Shown,
 }
 
@@ -54,16 +54,16 @@ pub(super) struct Terminal {
 struct Shown {
     /// `None` if it is unknown.
     drawn: Option<Frame>,
-    /// Bytes that the terminal has not taken yet.
-    rest: Vec<u8>,
+    /// Bytes that the terminal has not accepted yet.
+    pending: Vec<u8>,
 }
 
 /// The end of a loan of the terminal.
 #[derive(Debug)]
 pub(super) enum LoanEnd<T> {
-    /// The terminal is given back.
+    /// The other program has returned the terminal.
     Back(T),
-    /// The program ends, and the terminal is another program's.
+    /// The UI ends, and the terminal stays with the other program.
     Over,
 }
 
@@ -71,14 +71,14 @@ impl Terminal {
     /// Enters the terminal at standard output.
     ///
     /// # Errors
-    /// If standard output is no terminal, or cannot be set up.
+    /// Returns an error if standard input or output is not a terminal, or cannot be set up.
     pub fn enter() -> Result<Self> {
         if !io::stdout().is_terminal() || !io::stdin().is_terminal() {
             return Err(Error::invalid("standard input and output are no terminal"));
         }
         enter().map_err(|cause| Error::other("cannot set up the terminal").because(cause))?;
         Ok(Self {
-            at_once: open_again(rustix::stdio::stdout(), OFlags::WRONLY),
+            nonblocking: open_nonblocking(rustix::stdio::stdout(), OFlags::WRONLY),
             shown: Shown::default(),
         })
     }
@@ -88,53 +88,55 @@ impl Terminal {
         crossterm::terminal::size().unwrap_or((80, 24))
     }
 
-    /// Shows a drawn screen, after what the terminal has not taken yet.
+    /// Shows a drawn screen, after all pending bytes.
     pub fn show(&mut self, drawn: Frame) {
-        self.shown.begin(drawn);
-        self.pass_on();
+        self.shown.queue_frame(drawn);
+        self.write_pending();
     }
 
-    /// Writes bytes that are no part of the screen, such as a copied text.
+    /// Writes bytes that are not part of the screen, such as copied text.
     pub fn write(&mut self, bytes: &[u8]) {
-        self.shown.rest.extend_from_slice(bytes);
-        self.pass_on();
+        self.shown.pending.extend_from_slice(bytes);
+        self.write_pending();
     }
 
-    /// Returns true if the terminal has not taken all bytes yet.
+    /// Returns true if bytes are pending.
     pub fn is_busy(&self) -> bool {
-        !self.shown.rest.is_empty()
+        !self.shown.pending.is_empty()
     }
 
-    /// Writes what the terminal takes now.
-    pub fn pass_on(&mut self) {
+    /// Writes as many pending bytes as the terminal accepts.
+    pub fn write_pending(&mut self) {
         if !self.is_busy() {
             return;
         }
         let _writing = WRITING.lock().unwrap_or_else(PoisonError::into_inner);
-        // With the lock: a terminal that is left gets nothing after its last bytes.
+        // Checked with the lock held, so that nothing is written after the terminal was left.
         if !IS_ENTERED.load(Ordering::SeqCst) {
             return self.shown.forget();
         }
-        match &self.at_once {
-            Some(file) => self.shown.pass_on(|bytes| rustix::io::write(file, bytes)),
-            None => self.shown.pass_on(write_if_room),
+        match &self.nonblocking {
+            Some(file) => self
+                .shown
+                .write_pending(|bytes| rustix::io::write(file, bytes)),
+            None => self.shown.write_pending(write_if_ready),
         }
     }
 
-    /// Forgets what the terminal shows: another program may have written there.
+    /// Invalidates the screen, because another program may have written to the terminal.
     pub fn forget(&mut self) {
         self.shown.forget();
     }
 
-    /// Returns true while the terminal is ours; a panic leaves it.
+    /// Returns true while the UI has the terminal; a panic leaves it.
     pub fn is_entered() -> bool {
         IS_ENTERED.load(Ordering::SeqCst)
     }
 
-    /// Leaves the terminal, does something else there, and enters it again, unless that was the end.
+    /// Leaves the terminal, calls `other`, and enters the terminal again, unless the UI has ended.
     ///
     /// # Errors
-    /// If the terminal cannot be entered again.
+    /// Returns an error if the terminal cannot be entered again.
     pub fn lend<T>(&mut self, other: impl FnOnce() -> LoanEnd<T>) -> Result<LoanEnd<T>> {
         self.finish();
         self.forget();
@@ -147,20 +149,20 @@ impl Terminal {
         Ok(done)
     }
 
-    /// Writes what the terminal has not taken, unless it takes no more.
+    /// Writes all pending bytes, unless the terminal stops accepting them.
     fn finish(&mut self) {
         while self.is_busy() {
-            if !has_room(&*self, PATIENCE) {
+            if !wait_writable(&*self, PATIENCE) {
                 return;
             }
-            self.pass_on();
+            self.write_pending();
         }
     }
 }
 
 impl AsFd for Terminal {
     fn as_fd(&self) -> BorrowedFd<'_> {
-        match &self.at_once {
+        match &self.nonblocking {
             Some(file) => file.as_fd(),
             None => rustix::stdio::stdout(),
         }
@@ -174,8 +176,8 @@ impl Drop for Terminal {
     }
 }
 
-/// Locks, unless another thread holds the lock for long.
-fn lock_soon<T>(mutex: &Mutex<T>) -> Option<MutexGuard<'_, T>> {
+/// Locks a mutex; returns `None` if another thread holds it for longer than [`PATIENCE`].
+fn lock_timeout<T>(mutex: &Mutex<T>) -> Option<MutexGuard<'_, T>> {
     let mut left = PATIENCE;
     loop {
         match mutex.try_lock() {
@@ -203,12 +205,12 @@ fn enter() -> io::Result<()> {
     write_to_terminal(&bytes)
 }
 
-/// Leaves the terminal as it was. Safe to call again, and from a panic.
+/// Restores the terminal. May be called again, and from a panic.
 fn leave() {
     if !IS_ENTERED.swap(false, Ordering::SeqCst) {
         return;
     }
-    // The mode first: it needs no room in the terminal's buffer.
+    // The mode first, because it needs no room in the terminal's buffer.
     let _ = disable_raw_mode();
     let mut bytes = Vec::new();
     // Writing to memory does not fail.
@@ -219,16 +221,16 @@ fn leave() {
         LeaveAlternateScreen,
         cursor::Show
     );
-    // A terminal that takes no more is left as it is: a write would not return.
-    if let Some(_writing) = lock_soon(&WRITING)
-        && has_room(rustix::stdio::stdout(), PATIENCE)
+    // A terminal that accepts no bytes is left as it is, because a write would block.
+    if let Some(_writing) = lock_timeout(&WRITING)
+        && wait_writable(rustix::stdio::stdout(), PATIENCE)
     {
-        // A terminal that is gone needs nothing more.
+        // An error means that the terminal is gone.
         let _ = write_to_terminal(&bytes);
     }
 }
 
-/// Leaves the terminal before the message of a panic is printed.
+/// Restores the terminal before the message of a panic is printed.
 pub(super) fn leave_on_panic() {
     let before = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |info| {
@@ -237,25 +239,25 @@ pub(super) fn leave_on_panic() {
     }));
 }
 
-/// Waits until a terminal takes bytes; returns false if it does not in this time.
-fn has_room(terminal: impl AsFd, time: Duration) -> bool {
+/// Waits until a terminal accepts bytes; returns false on a timeout.
+fn wait_writable(terminal: impl AsFd, time: Duration) -> bool {
     let mut polled = [PollFd::new(&terminal, PollFlags::OUT)];
     let time = Timespec::try_from(time).ok();
     poll(&mut polled, time.as_ref()).is_ok_and(|ready| ready > 0)
 }
 
-/// Writes to standard output without waiting, as far as that can be known.
-fn write_if_room(bytes: &[u8]) -> rustix::io::Result<usize> {
+/// Writes to standard output if a poll reports it as writable; the write may still block.
+fn write_if_ready(bytes: &[u8]) -> rustix::io::Result<usize> {
     let stdout = rustix::stdio::stdout();
-    match has_room(stdout, Duration::ZERO) {
+    match wait_writable(stdout, Duration::ZERO) {
         true => rustix::io::write(stdout, &bytes[..bytes.len().min(PIECE_BYTES)]),
         false => Err(Errno::AGAIN),
     }
 }
 
-/// Opens a terminal once more. Only this description of it does not block: the others belong to the programs
-/// that share the terminal, too.
-pub(super) fn open_again(terminal: BorrowedFd<'_>, access: OFlags) -> Option<File> {
+/// Opens a terminal again as non-blocking. Other programs share the existing descriptions, whose flags must
+/// not change.
+pub(super) fn open_nonblocking(terminal: BorrowedFd<'_>, access: OFlags) -> Option<File> {
     let opened = rustix::termios::ttyname(terminal, Vec::new()).and_then(|name| {
         let flags = access | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
         rustix::fs::open(name, flags, Mode::empty())
@@ -266,7 +268,7 @@ pub(super) fn open_again(terminal: BorrowedFd<'_>, access: OFlags) -> Option<Fil
         .map(File::from)
 }
 
-/// Writes without the buffer of `io::stdout`, which keeps what the terminal does not take.
+/// Writes without the buffer of `io::stdout`, which would keep bytes that the terminal does not accept.
 fn write_to_terminal(mut bytes: &[u8]) -> io::Result<()> {
     while !bytes.is_empty() {
         match rustix::io::write(rustix::stdio::stdout(), bytes) {
@@ -279,40 +281,40 @@ fn write_to_terminal(mut bytes: &[u8]) -> io::Result<()> {
 }
 
 impl Shown {
-    /// Adds what turns the screen into a drawn one.
-    fn begin(&mut self, drawn: Frame) {
+    /// Appends the bytes that draw a new screen.
+    fn queue_frame(&mut self, drawn: Frame) {
         if self.drawn.as_ref() == Some(&drawn) {
             return;
         }
         let last = self.drawn.as_ref().map(|last| &last.buffer);
         // Writing to memory does not fail.
-        let _ = frame(&mut self.rest, last, &drawn);
+        let _ = frame(&mut self.pending, last, &drawn);
         self.drawn = Some(drawn);
     }
 
-    /// Writes the bytes, until there are none left, or the terminal takes no more.
-    fn pass_on(&mut self, write: impl Fn(&[u8]) -> rustix::io::Result<usize>) {
+    /// Writes pending bytes until none are left, or the terminal accepts no more.
+    fn write_pending(&mut self, write: impl Fn(&[u8]) -> rustix::io::Result<usize>) {
         let mut written = 0;
-        while written < self.rest.len() {
-            match write(&self.rest[written..]) {
+        while written < self.pending.len() {
+            match write(&self.pending[written..]) {
                 Ok(count) => written += count,
                 Err(Errno::INTR) => {}
                 Err(Errno::AGAIN) => break,
-                // What arrived is unknown.
+                // It is unknown how much has arrived.
                 Err(_) => return self.forget(),
             }
         }
-        self.rest.drain(..written);
+        self.pending.drain(..written);
     }
 
-    /// Forgets a screen that is no longer known.
+    /// Discards pending bytes, and the screen, which is then unknown.
     fn forget(&mut self) {
-        self.rest.clear();
+        self.pending.clear();
         self.drawn = None;
     }
 }
 
-/// Adds what turns one screen into another.
+/// Appends the bytes that turn one screen into another.
 fn frame(bytes: &mut Vec<u8>, last: Option<&Buffer>, drawn: &Frame) -> io::Result<()> {
     let last = last.filter(|last| last.area == drawn.buffer.area);
     let empty;

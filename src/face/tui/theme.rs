@@ -1,4 +1,4 @@
-//! Fits a drawn screen to the terminal: without colours, with 16, or without UTF-8 (pure).
+//! Adapts a drawn screen to the terminal: without colours, with 16, or without UTF-8 (pure).
 
 use ratatui::buffer::Buffer;
 use ratatui::style::{Color, Style};
@@ -6,14 +6,14 @@ use unicode_width::UnicodeWidthStr;
 
 use super::painted::in_16_colours;
 
-/// The colours that a terminal shows.
+/// The colours of a terminal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Colours {
     /// Bold, dim and reversed text only.
     None,
-    /// The palette of the terminal, which suits a light or a dark one.
+    /// The palette of the terminal, which suits its background.
     Sixteen,
-    /// All that programs in panes use.
+    /// All colours that programs in panes use.
     All,
 }
 
@@ -24,7 +24,7 @@ pub(crate) struct Theme {
     pub is_utf8: bool,
 }
 
-/// Characters of the UI, and what stands for them in ASCII.
+/// Characters of the UI, and their replacements in ASCII.
 const ASCII: &[(char, char)] = &[
     ('│', '|'),
     ('─', '-'),
@@ -56,7 +56,7 @@ impl Theme {
             (true, true) => Colours::All,
             (true, false) => Colours::Sixteen,
         };
-        // The first that is set decides, as for the C library.
+        // The first variable that is set decides, as in the C library.
         let locale = ["LC_ALL", "LC_CTYPE", "LANG"]
             .iter()
             .find_map(|name| variable(name).filter(|value| !value.is_empty()));
@@ -67,7 +67,7 @@ impl Theme {
         }
     }
 
-    /// Changes the cells to those that the terminal can show.
+    /// Changes the cells to what the terminal can display.
     pub fn apply(&self, buffer: &mut Buffer) {
         if self.colours == Colours::All && self.is_utf8 {
             return;
@@ -89,10 +89,10 @@ impl Theme {
             if std::mem::take(&mut is_second_half) {
                 cell.set_char('?');
             } else if !cell.symbol().is_ascii() {
-                // Each half of a wide character is a cell of its own, since both are written.
+                // Both halves of a wide character are replaced, so that its width stays.
                 is_second_half = UnicodeWidthStr::width(cell.symbol()) > 1;
                 let first = cell.symbol().chars().next().unwrap_or(' ');
-                let known = ASCII.iter().find(|(of, _)| *of == first);
+                let known = ASCII.iter().find(|(symbol, _)| *symbol == first);
                 cell.set_char(known.map_or('?', |(_, ascii)| *ascii));
             }
         }
@@ -104,7 +104,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_environment_tells_the_abilities() {
+    fn abilities_are_read_from_the_environment() {
         let theme = |coloured, variables: &[(&str, &str)]| {
             let variables: Vec<(String, String)> = variables
                 .iter()

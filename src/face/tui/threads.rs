@@ -1,4 +1,4 @@
-//! The threads behind the UI: started together, ended together.
+//! Starts and ends the threads of the UI.
 
 use std::io;
 use std::sync::Arc;
@@ -11,46 +11,46 @@ use signal_hook::consts::SIGWINCH;
 
 use super::effect::Input;
 use super::feeds::{
-    Captured, Feed, FindObserver, Followed, Inbox, read_board, read_live, read_screen,
+    CaptureRequest, Feed, FindObserver, FollowedRun, Inbox, read_board, read_live, read_screen,
 };
-use super::log_files::{PageRequest, Reading, ScanRequest, read_pages, scan};
-use super::mailbox::{Mailbox, mailbox};
+use super::log_files::{LogAccess, PageRequest, ScanRequest, read_pages, scan};
 use super::older_runs::read_history;
+use super::requests::{RequestSender, request_queue};
 use super::wake::{InputSender, Woken, wake_pair};
 use crate::clock::Clock;
 use crate::error::{Error, Result};
 use crate::history::DataDir;
 use crate::thread::{self, Handle, Stop, StopGuard, stop_pair};
 
-/// The inputs that wait to be handled. Threads wait for room; a full queue is handled within a frame.
+/// The maximum number of inputs that wait. Threads wait for room; a full queue is handled within a frame.
 const INPUTS_MAX: usize = 64;
 
-/// The threads behind the UI, and the ways to them.
+/// The threads of the UI, and the channels to them.
 pub(super) struct Threads {
-    pub wanted: Arc<AtomicU64>,
+    pub generation: Arc<AtomicU64>,
     pub inbox: Arc<Inbox>,
-    pub live: Mailbox<Followed>,
-    pub pages: Mailbox<PageRequest>,
-    pub scans: Mailbox<ScanRequest>,
-    pub screens: Mailbox<Captured>,
+    pub live: RequestSender<FollowedRun>,
+    pub pages: RequestSender<PageRequest>,
+    pub scans: RequestSender<ScanRequest>,
+    pub screens: RequestSender<CaptureRequest>,
     pub inputs: Receiver<Input>,
     pub send: InputSender,
     /// The signal that ends the UI.
     pub ended: Receiver<i32>,
-    /// Rung by each input, live event, signal and change of the terminal's size.
+    /// Notified of each input, live event, signal, and change of the terminal's size.
     pub woken: Woken,
     pub stop: Stop,
     on_resize: Option<SigId>,
-    /// Dropped first: it ends all.
+    /// Dropped first, which stops all threads.
     running: Option<StopGuard>,
     handles: Vec<Handle<()>>,
 }
 
 impl Threads {
-    /// Starts all. `signals` has the signal that ends the UI.
+    /// Starts all threads. `signals` receives the signal that ends the UI.
     ///
     /// # Errors
-    /// If a thread cannot be started, or the system has no more descriptors.
+    /// Returns an error if a thread cannot be started, or the system has no more descriptors.
     pub fn start(
         find: FindObserver,
         data: DataDir,
@@ -68,20 +68,20 @@ impl Threads {
             clock: clock.clone(),
             stop: stop.clone(),
         };
-        let wanted = Arc::new(AtomicU64::new(0));
-        let reading = Reading {
+        let generation = Arc::new(AtomicU64::new(0));
+        let access = LogAccess {
             data,
             clock,
             stop: stop.clone(),
-            wanted: wanted.clone(),
+            generation: generation.clone(),
         };
         let inbox = Arc::new(Inbox::default());
-        let (live, followed) = mailbox();
-        let (pages, page_requests) = mailbox();
-        let (scans, scan_requests) = mailbox();
-        let (screens, captured) = mailbox();
+        let (live, followed) = request_queue();
+        let (pages, page_requests) = request_queue();
+        let (scans, scan_requests) = request_queue();
+        let (screens, captured) = request_queue();
         let mut threads = Self {
-            wanted,
+            generation,
             inbox: inbox.clone(),
             live,
             pages,
@@ -103,28 +103,33 @@ impl Threads {
         threads.spawn("td-tui-end", move || {
             select_biased! {
                 recv(signals) -> signal => {
-                    // There is room for one, which is enough.
+                    // The channel has room for one signal, which is enough.
                     let _ = end.try_send(signal.unwrap_or_default());
-                    wake_up.ring();
-                    // No thread ends before the UI, unless it has panicked; the stop has no message.
+                    wake_up.notify();
+                    // A thread that ends before the UI counts as panicked, so this one waits; the stop
+                    // channel has no message.
                     let _ = stop.recv();
                 }
                 recv(stop) -> _ => {}
             }
         })?;
-        let (of, to) = (feed.clone(), send.clone());
-        threads.spawn("td-tui-board", move || read_board(&of, &to))?;
-        let (of, to) = (feed.clone(), send.clone());
+        let (board_feed, to) = (feed.clone(), send.clone());
+        threads.spawn("td-tui-board", move || read_board(&board_feed, &to))?;
+        let (live_feed, to) = (feed.clone(), send.clone());
         threads.spawn("td-tui-live", move || {
-            read_live(&of, &followed, &inbox, &wake, &to)
+            read_live(&live_feed, &followed, &inbox, &wake, &to)
         })?;
         let to = send.clone();
         threads.spawn("td-tui-screen", move || read_screen(&feed, &captured, &to))?;
-        let (of, to) = (reading.clone(), send.clone());
-        threads.spawn("td-tui-pages", move || read_pages(&of, &page_requests, &to))?;
-        let (of, to) = (reading.clone(), send.clone());
-        threads.spawn("td-tui-scan", move || scan(&of, &scan_requests, &to))?;
-        threads.spawn("td-tui-history", move || read_history(&reading, &send))?;
+        let (pages_access, to) = (access.clone(), send.clone());
+        threads.spawn("td-tui-pages", move || {
+            read_pages(&pages_access, &page_requests, &to)
+        })?;
+        let (scan_access, to) = (access.clone(), send.clone());
+        threads.spawn("td-tui-scan", move || {
+            scan(&scan_access, &scan_requests, &to)
+        })?;
+        threads.spawn("td-tui-history", move || read_history(&access, &send))?;
         Ok(threads)
     }
 
@@ -133,7 +138,7 @@ impl Threads {
         Ok(())
     }
 
-    /// Returns true if a thread has ended although the UI runs: it has panicked.
+    /// Returns true if a thread has ended while the UI runs, which means that it has panicked.
     pub fn has_failed(&self) -> bool {
         self.handles.iter().any(Handle::is_finished)
     }
@@ -146,7 +151,7 @@ impl Drop for Threads {
             signal_hook::low_level::unregister(id);
         }
         for handle in self.handles.drain(..) {
-            // A thread may wait for room.
+            // A thread may be waiting for room in the queue.
             while !handle.is_finished() {
                 while self.inputs.try_recv().is_ok() {}
                 thread::park(Some(Duration::from_millis(1)));

@@ -1,14 +1,14 @@
-//! The states of all rows over time, and the span of time that is shown (pure).
+//! Holds the states of all rows over time, and the span of time that is shown (pure).
 
 use std::collections::HashMap;
 
 use crate::board::{Attention, Row, RowKey, RowState};
 use crate::timestamp::Timestamp;
 
-/// The most changes that are kept for a row. A busy agent has some hundred a day.
+/// The maximum number of changes to keep for a row. A busy agent has some hundred a day.
 const CHANGES_MAX: usize = 5_000;
 
-/// The spans that can be shown, in seconds.
+/// The selectable spans, in seconds.
 const SPANS: [i64; 8] = [
     60,
     300,
@@ -20,7 +20,7 @@ const SPANS: [i64; 8] = [
     7 * 24 * 3600,
 ];
 
-/// The longest span: as much is read from the history.
+/// The longest span, which determines how much of the history is read.
 pub(super) const SPAN_MAX_MICROS: i64 = SPANS[SPANS.len() - 1] * 1_000_000;
 
 /// The activity of a row from a time on.
@@ -52,9 +52,9 @@ impl Band {
 #[derive(Debug, Default)]
 pub(super) struct Timeline {
     changes: HashMap<RowKey, Vec<(Timestamp, Band)>>,
-    /// The index of the span that is shown.
+    /// The index of the current span.
     span: usize,
-    /// The history was read.
+    /// True if the history has been read.
     pub is_loaded: bool,
     pub is_loading: bool,
 }
@@ -67,14 +67,14 @@ impl Timeline {
         }
     }
 
-    /// Notes the state of a row as the board has it.
+    /// Records the current state of a row.
     pub fn note(&mut self, row: &Row) {
         let (band, since) = (Band::of(row), row.since);
         let changes = self.changes.entry(row.key()).or_default();
         push(changes, since, band);
     }
 
-    /// Adds what the history has; the states that are known already remain.
+    /// Adds states from the history before the known ones.
     pub fn add_history(&mut self, history: HashMap<RowKey, Vec<(Timestamp, Band)>>) {
         self.is_loaded = true;
         self.is_loading = false;
@@ -86,12 +86,12 @@ impl Timeline {
         }
     }
 
-    /// Returns the span that is shown, in microseconds.
+    /// Returns the current span, in microseconds.
     pub fn span_micros(&self) -> i64 {
         SPANS[self.span] * 1_000_000
     }
 
-    /// Shows a longer or a shorter span.
+    /// Selects a longer or a shorter span.
     pub fn zoom(&mut self, is_longer: bool) {
         self.span = match is_longer {
             true => (self.span + 1).min(SPANS.len() - 1),
@@ -99,8 +99,8 @@ impl Timeline {
         };
     }
 
-    /// Returns the bands of a row in cells of equal time up to `end`; `None` before its first state. A cell
-    /// shows the most urgent state in it.
+    /// Returns the bands of a row in cells of equal duration up to `end`; `None` before its first state. A
+    /// cell shows its most urgent state.
     pub fn cells(&self, key: &RowKey, end: Timestamp, columns: usize) -> Vec<Option<Band>> {
         let changes = self.changes.get(key).map_or(&[][..], Vec::as_slice);
         let span = self.span_micros();
@@ -159,12 +159,12 @@ fn more_urgent(one: Band, other: Band) -> Band {
     }
 }
 
-/// Collects the states of rows from a board that folds the history.
+/// Collects the states of rows while a board folds the history.
 #[derive(Debug, Default)]
 pub(super) struct BandHistory(HashMap<RowKey, Vec<(Timestamp, Band)>>);
 
 impl BandHistory {
-    /// Notes a row after an event at a time.
+    /// Records the state of a row after an event at a time.
     pub fn note(&mut self, row: &Row, ts: Timestamp) {
         let changes = self.0.entry(row.key()).or_default();
         push(changes, ts, Band::of(row));

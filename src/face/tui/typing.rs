@@ -1,4 +1,4 @@
-//! Takes what is typed into the input line and the help, and does what it says (pure).
+//! Handles text typed into the input line and the help (pure).
 
 use super::action::Action;
 use super::commands::{self, Command};
@@ -13,8 +13,8 @@ use crate::board::Row;
 use crate::face::row_names;
 
 impl Model {
-    /// Begins an input.
-    pub(super) fn ask(&mut self, kind: PromptKind) {
+    /// Opens the input line.
+    pub(super) fn open_prompt(&mut self, kind: PromptKind) {
         let typed = match (kind, &self.filter) {
             (PromptKind::Filter, Some(filter)) => filter.pattern.typed.clone(),
             _ => String::new(),
@@ -23,7 +23,7 @@ impl Model {
         self.prompt = Some(Prompt::new(kind, &typed));
     }
 
-    /// Brings back an input of before, or what was typed after them.
+    /// Shows an earlier input, or a later one, or the text typed before.
     pub(super) fn earlier_input(&mut self, is_older: bool) {
         let Some(prompt) = &mut self.prompt else {
             return;
@@ -58,16 +58,13 @@ impl Model {
             prompt.edit(edit);
             self.input_history.begin();
             if let Some(answered) = &mut self.answered {
-                answered.is_enter_meant = false;
+                answered.is_empty_confirmed = false;
             }
-            // A single letter or digit chooses in the dialogue of an agent; Enter would answer the next one.
-            let is_choice = self.answered.as_ref().is_some_and(|of| {
-                of.row.asks.is_some()
-                    && of
-                        .row
-                        .agent
-                        .as_deref()
-                        .is_some_and(|agent| agent != "shell")
+            // A single letter or digit is a choice in an agent's dialogue; Enter would answer the next
+            // dialogue.
+            let is_choice = self.answered.as_ref().is_some_and(|answered| {
+                let agent = answered.row.agent.as_deref();
+                answered.row.asks.is_some() && agent.is_some_and(|agent| agent != "shell")
             });
             let is_single = prompt.text().chars().count() == 1;
             prompt.presses_enter = !(is_choice && is_single);
@@ -75,10 +72,10 @@ impl Model {
     }
 
     pub(super) fn paste(&mut self, text: String) {
-        // Without a prompt, a paste is an accident: its letters would be keys.
+        // Without an input line, pasted letters would act as keys.
         match self.prompt.is_some() {
             true => self.edit(Edit::Insert(text)),
-            false => self.say("pasted text is ignored; / searches, : takes commands"),
+            false => self.show_message("pasted text is ignored; / searches, : takes commands"),
         }
     }
 
@@ -94,7 +91,7 @@ impl Model {
         }
     }
 
-    /// Returns the names of all rows, as `:open` takes them.
+    /// Returns the names of all rows, for `:open`.
     fn names(&self) -> Vec<String> {
         let mut names = row_names(&self.rows);
         names.dedup();
@@ -117,18 +114,18 @@ impl Model {
                 Some(pattern) => {
                     self.searched_from = self.searched_from.or(Some(self.focus));
                     self.show_lines(effects);
-                    let id = self.fresh_id();
+                    let id = self.next_scan_id();
                     self.search = Some(Search::new(id, pattern, self.selected.clone()));
                     self.focus = Focus::View;
                     self.scan_search(effects);
                 }
-                None => self.next_hit(true, effects),
+                None => self.next_match(true, effects),
             },
             PromptKind::Command => self.command(&text, effects),
         }
     }
 
-    /// Shows a view that has lines to search in.
+    /// Switches to a view with lines, if the current one has none.
     fn show_lines(&mut self, effects: &mut Vec<Effect>) {
         if !self.view.has_lines() {
             self.show(ViewKind::Output, effects);
@@ -153,16 +150,17 @@ impl Model {
         }
     }
 
-    /// Goes to the row or run with a name: with its pane, or without, or that begins so.
+    /// Selects the row or run with this name, with or without its pane, or the first whose name begins with
+    /// it.
     fn open(&mut self, name: &str, effects: &mut Vec<Effect>) {
         let named: Vec<(&Row, String)> = self.rows.iter().zip(row_names(&self.rows)).collect();
-        let wanted = name.to_lowercase();
+        let prefix = name.to_lowercase();
         let is_exact = |(row, full): &&(&Row, String)| {
             full == name || row.name == name || *row.execution_id == *name
         };
         let begins = |(row, full): &&(&Row, String)| {
             let mut names = [full, &*row.execution_id].into_iter();
-            names.any(|of| of.to_lowercase().starts_with(&wanted))
+            names.any(|full| full.to_lowercase().starts_with(&prefix))
         };
         let found = named.iter().find(is_exact);
         let found = found.or_else(|| named.iter().find(begins));
@@ -172,10 +170,10 @@ impl Model {
                 self.act(Action::Show(ViewKind::Output), effects);
                 self.focus = Focus::View;
             }
-            None if name.is_empty() => self.say("open: give the name of a row; Tab completes"),
-            None => self.say(&format!(
-                "open {name}: no row and no older run is called so"
-            )),
+            None if name.is_empty() => {
+                self.show_message("open: give the name of a row; Tab completes")
+            }
+            None => self.show_message(&format!("open {name}: no row or older run has this name")),
         }
     }
 }

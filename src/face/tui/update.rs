@@ -1,18 +1,18 @@
-//! Changes the state of the UI by what has happened, and says what is to be done (pure).
+//! Updates the state of the UI with an input, and returns requests (pure).
 
 use super::action::action;
 use super::effect::{Effect, Input, Place};
 use super::model::{Loading, Model};
-use super::searching::{Finds, LINES_MAX, Scan, ScanState};
+use super::searching::{LINES_MAX, Scan, ScanResult, ScanState};
 use super::view::ViewKind;
-use super::window::{EVENTS_FOLLOWED, EventPage, Live, Window, is_of_row};
+use super::window::{Arrival, EVENTS_FOLLOWED, EventPage, Window, belongs_to_row};
 use crate::event::Envelope;
 
-/// The lines before and after the reader that are loaded ahead.
+/// The lines before and after the reader that are loaded in advance.
 const LINES_AHEAD: usize = 200;
 
 impl Model {
-    /// Takes what has happened; returns what is to be done.
+    /// Handles an input; returns the requests that follow from it.
     pub fn update(&mut self, input: Input) -> Vec<Effect> {
         let mut effects = Vec::new();
         match input {
@@ -23,16 +23,16 @@ impl Model {
             Input::Paste(text) => self.paste(text),
             Input::Resize(width, height) => {
                 self.size = (width, height);
-                self.show_current();
-                self.show_selected();
+                self.scroll_to_current();
+                self.scroll_to_selected();
             }
             Input::Tick(now) => self.now = now,
             Input::Board(rows) => self.set_rows(rows, &mut effects),
             Input::History(rows) => self.set_history(rows),
             Input::Connection(connection) => self.connection = connection,
             Input::Followed { generation } if generation == self.generation => {
-                // What came between the page and the stream is in the log.
-                self.load_rest(&mut effects);
+                // Events between the page and the stream are in the log.
+                self.load_newer(&mut effects);
             }
             Input::Live {
                 generation,
@@ -63,14 +63,14 @@ impl Model {
         effects
     }
 
-    /// Loads the selected row anew: its last events, or those at the time of the cursor.
+    /// Reloads the selected row: its last events, or those at the selected time.
     pub(super) fn reload(&mut self, effects: &mut Vec<Effect>) {
         self.generation += 1;
         let view = match self.view.has_lines() {
             true => self.view,
             false => ViewKind::Output,
         };
-        self.window = Window::new(view, self.about.local.clone());
+        self.window = Window::new(view, self.settings.local.clone());
         self.pending.clear();
         self.goal = None;
         self.screen = None;
@@ -89,7 +89,7 @@ impl Model {
             }
             None => Place::Last,
         };
-        let is_older = self.selected_index() >= Some(self.on_board);
+        let is_older = self.selected_index() >= Some(self.board_len);
         if !is_older {
             effects.push(Effect::Follow {
                 generation,
@@ -102,11 +102,11 @@ impl Model {
             row,
             place,
         });
-        self.scan_again(effects);
+        self.restart_scans(effects);
         self.capture(effects);
     }
 
-    /// Requests a page, unless one is on its way.
+    /// Requests a page, unless one is being loaded.
     pub(super) fn load(&mut self, loading: Loading, place: Place, effects: &mut Vec<Effect>) {
         if self.loading != Loading::Nothing {
             return;
@@ -121,8 +121,8 @@ impl Model {
         }
     }
 
-    /// Loads what the log has after the window.
-    fn load_rest(&mut self, effects: &mut Vec<Effect>) {
+    /// Loads the events after the window from the log.
+    fn load_newer(&mut self, effects: &mut Vec<Effect>) {
         if self.window.is_end && self.at.is_none() {
             self.load(
                 Loading::After,
@@ -148,8 +148,8 @@ impl Model {
                 }
             }
             (Loading::Before, Place::Before(seq)) => {
-                if self.window.hole_before(at).is_some() {
-                    self.window.forget_until_hole(seq);
+                if self.window.gap_before(at).is_some() {
+                    self.window.forget_until_gap(seq);
                 }
                 self.window.prepend(page);
                 self.go_to(at);
@@ -172,24 +172,25 @@ impl Model {
         if let Some(goal) = self.goal.take() {
             self.go_to_with_context(goal);
         }
-        self.show_current();
+        self.scroll_to_current();
         self.load_around(effects);
     }
 
-    /// Takes the live events that have waited for a page.
+    /// Handles the live events that have waited for a page.
     fn take_pending(&mut self, effects: &mut Vec<Effect>) {
         let pending = std::mem::take(&mut self.pending);
         self.live(0, pending.into(), effects);
     }
 
     fn live(&mut self, missed: u64, events: Vec<Envelope>, effects: &mut Vec<Effect>) {
-        // At a time in the past, nothing follows.
+        // Views of a time in the past ignore live events.
         let row = self.selected_row().filter(|_| self.at.is_none());
         let Some(row) = row.cloned() else {
             return;
         };
         if self.loading != Loading::Nothing && self.window.is_end {
-            // They come after the page. The last are enough: the log has the others.
+            // The events follow the page that is being loaded. The last ones suffice, because the log has the
+            // others.
             self.missed += missed;
             self.pending.extend(events);
             while self.pending.len() > EVENTS_FOLLOWED {
@@ -209,9 +210,9 @@ impl Model {
         }
         let mut events = events.into_iter();
         while let Some(envelope) = events.next() {
-            let is_of_row = is_of_row(&row, &envelope.event);
+            let belongs_to_row = belongs_to_row(&row, &envelope.event);
             let before = self.lines().len();
-            if is_of_row
+            if belongs_to_row
                 && let Some(filter) = &mut self.filter
                 && filter.state == ScanState::Done
                 && envelope.seq.is_some_and(|seq| seq > filter.last_seq)
@@ -221,7 +222,7 @@ impl Model {
                 } else {
                     usize::MAX
                 };
-                // A reader who is elsewhere reads old lines, which must not go.
+                // The lines that the reader reads must not be dropped.
                 if self.is_following || filter.lines.len() < 2 * LINES_MAX {
                     self.new_lines += filter.take(&envelope, bound);
                 }
@@ -231,7 +232,7 @@ impl Model {
             let new_lines = &mut self.new_lines;
             let live = self.window.live(
                 envelope.clone(),
-                is_of_row,
+                belongs_to_row,
                 self.is_following,
                 &mut |line| {
                     *new_lines += u64::from(!is_filtered);
@@ -244,24 +245,24 @@ impl Model {
                 },
             );
             match live {
-                Live::Taken => {}
-                // The reader sees neither these lines nor their number: the events are counted.
-                Live::Passed => {
+                Arrival::Taken => {}
+                // The lines are not visible, and their number is unknown, so events are counted.
+                Arrival::Skipped => {
                     let is_beyond =
-                        !self.window.is_end && is_of_row && before == self.lines().len();
+                        !self.window.is_end && belongs_to_row && before == self.lines().len();
                     self.new_lines += u64::from(is_beyond);
                 }
-                Live::Apart => {
+                Arrival::AfterGap => {
                     self.pending.push_back(envelope);
                     self.pending.extend(events);
-                    return self.load_rest(effects);
+                    return self.load_newer(effects);
                 }
             }
         }
         if self.is_following {
             self.new_lines = 0;
         }
-        self.show_current();
+        self.scroll_to_current();
     }
 
     fn progress(&mut self, id: u64, read: u64) {
@@ -273,11 +274,11 @@ impl Model {
         }
     }
 
-    /// Takes what was found in the history, and then the events that have come since.
+    /// Stores the result of a scan, and applies it to the events that have arrived since.
     fn scanned(&mut self, scan: Scan, effects: &mut Vec<Effect>) {
         let (last_seq, row) = (scan.last_seq, scan.row);
-        match scan.collected {
-            Finds::Filter(mut found) => {
+        match scan.result {
+            ScanResult::Filter(mut found) => {
                 if self
                     .filter
                     .as_ref()
@@ -287,7 +288,7 @@ impl Model {
                 }
                 found.last_seq = found.last_seq.max(last_seq);
                 let new = self.window.events_after(last_seq);
-                for envelope in new.filter(|envelope| is_of_row(&row, &envelope.event)) {
+                for envelope in new.filter(|envelope| belongs_to_row(&row, &envelope.event)) {
                     found.take(envelope, LINES_MAX);
                 }
                 self.filter = Some(*found);
@@ -295,7 +296,7 @@ impl Model {
                     self.cursor = self.lines().len().saturating_sub(1);
                 }
             }
-            Finds::Search(mut found) => {
+            ScanResult::Search(mut found) => {
                 if self
                     .search
                     .as_ref()
@@ -306,27 +307,27 @@ impl Model {
                 for line in self.lines().iter().filter(|line| line.at.seq > last_seq) {
                     found.take(line);
                 }
-                let is_wanted = std::mem::take(&mut found.is_wanted);
+                let is_jump_pending = std::mem::take(&mut found.is_jump_pending);
                 self.search = Some(found);
-                if is_wanted {
-                    self.first_hit(effects);
+                if is_jump_pending {
+                    self.go_to_first_match(effects);
                 }
             }
         }
-        self.show_current();
+        self.scroll_to_current();
     }
 
-    /// Loads lines before and after the reader, before they are reached.
+    /// Loads lines before and after the reader in advance.
     pub(super) fn load_around(&mut self, effects: &mut Vec<Effect>) {
         if self.is_following || self.filter.is_some() || !self.view.has_lines() {
             return;
         }
         if self.at.is_some() && self.lines().len() == 0 {
-            // What follows was recorded after the time.
+            // All other events were recorded after this time.
             return;
         }
         let after = self.lines().len().saturating_sub(self.cursor);
-        if let Some(next) = self.window.hole_before(self.position())
+        if let Some(next) = self.window.gap_before(self.position())
             && self.cursor < self.lines().len()
         {
             return self.load(Loading::Before, Place::Before(next), effects);

@@ -1,4 +1,4 @@
-//! The views of a row, and their keys (pure).
+//! Defines the views of a row, and their keys (pure).
 
 /// A view of the selected row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -39,7 +39,7 @@ impl ViewKind {
         }
     }
 
-    /// Returns true if the view consists of lines of events.
+    /// Returns true if the view shows lines of events.
     pub fn has_lines(self) -> bool {
         matches!(self, Self::Output | Self::Logs | Self::Events)
     }

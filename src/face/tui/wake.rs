@@ -1,4 +1,4 @@
-//! Wakes the thread that draws while it waits for the terminal: a pair of sockets, polled beside it.
+//! Wakes the drawing thread while it polls the terminal, through a pair of sockets.
 
 use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd};
@@ -10,63 +10,63 @@ use crossbeam_channel::{SendError, Sender, TrySendError};
 
 use super::effect::Input;
 
-/// The end that wakes.
+/// The sending end.
 #[derive(Clone, Debug)]
 pub(super) struct Wake {
     socket: Arc<UnixStream>,
-    /// A byte is on its way: another would wake the thread no earlier.
-    is_rung: Arc<AtomicBool>,
+    /// True while a byte is in the socket; another one would not wake the thread earlier.
+    is_notified: Arc<AtomicBool>,
 }
 
-/// The end that is polled.
+/// The receiving end, which is polled.
 #[derive(Debug)]
 pub(super) struct Woken {
     socket: UnixStream,
-    is_rung: Arc<AtomicBool>,
+    is_notified: Arc<AtomicBool>,
 }
 
-/// Makes both ends.
+/// Creates both ends.
 ///
 /// # Errors
-/// If the system has no more descriptors.
+/// Returns an error if the system has no more descriptors.
 pub(super) fn wake_pair() -> io::Result<(Wake, Woken)> {
     let (read, write) = UnixStream::pair()?;
     read.set_nonblocking(true)?;
     write.set_nonblocking(true)?;
-    let is_rung = Arc::new(AtomicBool::new(false));
+    let is_notified = Arc::new(AtomicBool::new(false));
     let wake = Wake {
         socket: Arc::new(write),
-        is_rung: is_rung.clone(),
+        is_notified: is_notified.clone(),
     };
     let woken = Woken {
         socket: read,
-        is_rung,
+        is_notified,
     };
     Ok((wake, woken))
 }
 
 impl Wake {
     /// Wakes the thread.
-    pub fn ring(&self) {
-        if !self.is_rung.swap(true, Ordering::SeqCst) {
-            // A full socket wakes as well, and a closed one has nothing to wake.
+    pub fn notify(&self) {
+        if !self.is_notified.swap(true, Ordering::SeqCst) {
+            // A full socket wakes the thread as well, and a closed one has no thread to wake.
             let _ = (&*self.socket).write(&[0]);
         }
     }
 
-    /// Returns a socket for a signal's handler, which writes a byte to it.
+    /// Returns a socket for a signal handler, which writes a byte to it.
     ///
     /// # Errors
-    /// If the system has no more descriptors.
+    /// Returns an error if the system has no more descriptors.
     pub fn for_handler(&self) -> io::Result<UnixStream> {
         self.socket.try_clone()
     }
 }
 
 impl Woken {
-    /// Takes all bytes. What was sent before any of them is there to be received.
+    /// Reads all bytes. The inputs sent before them can be received now.
     pub fn clear(&self) {
-        self.is_rung.store(false, Ordering::SeqCst);
+        self.is_notified.store(false, Ordering::SeqCst);
         let mut bytes = [0; 64];
         while matches!((&self.socket).read(&mut bytes), Ok(count) if count > 0) {}
     }
@@ -78,7 +78,7 @@ impl AsFd for Woken {
     }
 }
 
-/// Sends inputs to the thread that draws, and wakes it.
+/// Sends inputs to the drawing thread, and wakes it.
 #[derive(Clone, Debug)]
 pub(super) struct InputSender {
     inputs: Sender<Input>,
@@ -93,20 +93,20 @@ impl InputSender {
     /// Sends an input; waits for room.
     ///
     /// # Errors
-    /// If the UI has ended.
+    /// Returns an error if the UI has ended.
     pub fn send(&self, input: Input) -> Result<(), SendError<Input>> {
         self.inputs.send(input)?;
-        self.wake.ring();
+        self.wake.notify();
         Ok(())
     }
 
     /// Sends an input if there is room.
     ///
     /// # Errors
-    /// If there is no room, or the UI has ended.
+    /// Returns an error if there is no room, or the UI has ended.
     pub fn try_send(&self, input: Input) -> Result<(), TrySendError<Input>> {
         self.inputs.try_send(input)?;
-        self.wake.ring();
+        self.wake.notify();
         Ok(())
     }
 }
@@ -123,18 +123,18 @@ mod tests {
     }
 
     #[test]
-    fn a_ring_wakes_until_it_is_cleared() {
+    fn a_notification_is_pending_until_it_is_cleared() {
         let (wake, woken) = wake_pair().unwrap();
         assert!(!is_woken(&woken));
         for _ in 0..3 {
             for _ in 0..100_000 {
-                wake.ring();
+                wake.notify();
             }
             assert!(is_woken(&woken));
             woken.clear();
             assert!(!is_woken(&woken));
         }
-        // A handler's byte is one that no flag knows of.
+        // A signal handler's byte does not set the flag.
         wake.for_handler().unwrap().write_all(&[0]).unwrap();
         assert!(is_woken(&woken));
         woken.clear();
@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_sent_is_there_when_the_bell_was_cleared() {
+    fn inputs_sent_before_a_clear_can_be_received() {
         let (wake, woken) = wake_pair().unwrap();
         let (send, inputs) = crossbeam_channel::bounded(1_000);
         let sender = InputSender::new(send, wake);

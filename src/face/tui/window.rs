@@ -1,5 +1,4 @@
-//! The events of the selected row that are in memory: a part of its run without holes, and the lines that
-//! a view makes of them (pure).
+//! Holds a contiguous part of the selected row's events in memory, and their lines in a view (pure).
 
 use std::collections::VecDeque;
 
@@ -13,42 +12,42 @@ use crate::event::{Envelope, PaneId, TdEvent};
 use crate::face::local_time::LocalTime;
 use crate::timestamp::Timestamp;
 
-/// The events that a view holds while it follows.
+/// The maximum number of events that a view holds while it follows.
 pub(super) const EVENTS_FOLLOWED: usize = 1_000;
 
-/// The events that it holds at most, while the reader moves through older ones.
+/// The maximum number of events that a view holds while the reader moves through older ones.
 pub(super) const EVENTS_MAX: usize = 3_000;
 
-/// The most bytes of their texts. A chunk of a flood has up to 64 KiB.
+/// The maximum number of bytes of their text. A chunk of a flood has up to 64 KiB.
 pub(super) const BYTES_MAX: usize = 6 * 1024 * 1024;
 
 /// Events that were read from the log of a run.
 #[derive(Debug, Default)]
 pub(super) struct EventPage {
     pub events: Vec<Envelope>,
-    /// Nothing of the row precedes them.
+    /// True if no event of the row precedes them.
     pub is_first: bool,
-    /// Nothing of the row follows them.
+    /// True if no event of the row follows them.
     pub is_last: bool,
-    /// The number of the last event that was read, of the row or not.
+    /// The number of the last event that was read, including those of other rows.
     pub last_seq: Option<u64>,
 }
 
-/// The fate of a live event.
+/// The result of adding a live event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Live {
-    /// It is in the window.
+pub(super) enum Arrival {
+    /// The event is in the window.
     Taken,
-    /// The window has it already, or does not reach to it.
-    Passed,
-    /// Events between the window and this one are in the log alone.
-    Apart,
+    /// The window has the event already, or does not reach it.
+    Skipped,
+    /// The events between the window and this one are only in the log.
+    AfterGap,
 }
 
 #[derive(Debug)]
 enum Entry {
     Event(Box<Envelope>),
-    /// Events that were too many to be taken.
+    /// A line in place of events that were dropped.
     Missed(ViewLine),
 }
 
@@ -59,11 +58,11 @@ pub(super) struct Window {
     local: LocalTime,
     entries: VecDeque<Entry>,
     bytes: usize,
-    /// Nothing precedes the first event.
+    /// True if no event precedes the first one.
     pub is_start: bool,
-    /// New events are taken.
+    /// True if the window accepts live events.
     pub is_end: bool,
-    /// The number and time of the last event of the run that is taken or passed.
+    /// The number and time of the last event of the run that was added or skipped.
     last: Option<(u64, Timestamp)>,
     content: Content,
     lines: Lines,
@@ -88,12 +87,12 @@ impl Window {
         &self.lines
     }
 
-    /// Returns the line that has begun and is not ended.
+    /// Returns the line that has begun but not ended.
     pub fn open_line(&self) -> Option<StyledText> {
         self.content.open_line().filter(|_| self.is_end)
     }
 
-    /// Returns the number of the last event of the run that is known.
+    /// Returns the number of the last known event of the run.
     pub fn last_seq(&self) -> u64 {
         self.last.map_or(0, |(seq, _)| seq)
     }
@@ -103,8 +102,7 @@ impl Window {
         self.entries.front().map(Entry::seq)
     }
 
-    /// Returns the time at which the observation of a pane that was there already begins, if that is the first
-    /// event of the run.
+    /// Returns the time since which an existing pane is observed, if that is the first event of the run.
     pub fn observed_since(&self, pane: &PaneId) -> Option<Timestamp> {
         let first = self.entries.front().filter(|_| self.is_start)?;
         match first {
@@ -122,18 +120,18 @@ impl Window {
             Entry::Event(envelope) => Some(&**envelope),
             Entry::Missed(_) => None,
         });
-        events.filter(move |envelope| envelope.seq.is_none_or(|of| of > seq))
+        events.filter(move |envelope| envelope.seq.is_none_or(|number| number > seq))
     }
 
-    /// Returns the place of a hole at or before a position: the number of the event that follows it.
-    pub fn hole_before(&self, at: Position) -> Option<u64> {
+    /// Returns the number of the first event after the last gap at or before a position.
+    pub fn gap_before(&self, at: Position) -> Option<u64> {
         self.entries.iter().rev().find_map(|entry| match entry {
             Entry::Missed(line) if line.at <= at => Some(line.at.seq + 1),
             _ => None,
         })
     }
 
-    /// Shows another view of the same events.
+    /// Switches to another view of the same events.
     pub fn set_view(&mut self, view: ViewKind) {
         if view != self.view && view.has_lines() {
             self.view = view;
@@ -141,7 +139,7 @@ impl Window {
         }
     }
 
-    /// Holds a page instead of what was held.
+    /// Replaces the events by a page.
     pub fn replace(&mut self, page: EventPage) {
         self.entries.clear();
         self.bytes = 0;
@@ -152,7 +150,7 @@ impl Window {
         self.rebuild();
     }
 
-    /// Adds a page before the first event; the last events give way where there are too many.
+    /// Adds a page before the first event. Beyond the limits, the last events are dropped.
     pub fn prepend(&mut self, page: EventPage) {
         self.is_start = page.is_first;
         for envelope in page.events.into_iter().rev() {
@@ -169,8 +167,8 @@ impl Window {
         self.rebuild();
     }
 
-    /// Drops the events before a number, up to a hole that a page fills.
-    pub fn forget_until_hole(&mut self, next: u64) {
+    /// Drops the events before a gap that a page will fill.
+    pub fn forget_until_gap(&mut self, next: u64) {
         let before = self
             .entries
             .iter()
@@ -182,7 +180,7 @@ impl Window {
         self.is_start = false;
     }
 
-    /// Adds a page after the last event; the first events give way where there are too many.
+    /// Adds a page after the last event. Beyond the limits, the first events are dropped.
     pub fn append(&mut self, page: EventPage) {
         for envelope in page.events {
             let is_new = envelope.seq.is_none_or(|seq| seq > self.last_seq());
@@ -200,43 +198,43 @@ impl Window {
         self.shrink(EVENTS_MAX);
     }
 
-    /// Takes a live event of the run; `is_of_row` tells whether it belongs to the row. While the reader is
-    /// elsewhere, the window does not move.
+    /// Adds a live event of the run; `belongs_to_row` is true if it is an event of the row. A full window
+    /// does not move while the reader is elsewhere.
     pub fn live(
         &mut self,
         envelope: Envelope,
-        is_of_row: bool,
+        belongs_to_row: bool,
         is_following: bool,
         on_line: &mut dyn FnMut(&ViewLine),
-    ) -> Live {
+    ) -> Arrival {
         if !self.is_end {
-            return Live::Passed;
+            return Arrival::Skipped;
         }
         if let (Some(seq), Some((last, last_ts))) = (envelope.seq, self.last) {
             // A lower number at a later time follows a crash, after which numbers are assigned again.
             if seq <= last && envelope.ts <= last_ts {
-                return Live::Passed;
+                return Arrival::Skipped;
             }
             if seq.saturating_sub(envelope.n) > last {
-                return Live::Apart;
+                return Arrival::AfterGap;
             }
         }
-        if !is_of_row {
+        if !belongs_to_row {
             self.last = envelope.seq.map(|seq| (seq, envelope.ts)).or(self.last);
-            return Live::Taken;
+            return Arrival::Taken;
         }
         if !is_following && self.is_too_large(EVENTS_MAX - 1) {
             self.is_end = false;
-            return Live::Passed;
+            return Arrival::Skipped;
         }
         self.take(envelope, on_line);
         if is_following {
             self.shrink(EVENTS_FOLLOWED);
         }
-        Live::Taken
+        Arrival::Taken
     }
 
-    /// Continues after events that were too many to be taken, before the event with this number.
+    /// Continues after a gap of `count` dropped events, before the event with the number `next`.
     pub fn missed(&mut self, count: u64, next: u64, ts: Timestamp) {
         let at = Position {
             seq: next.saturating_sub(1),
@@ -264,7 +262,7 @@ impl Window {
         self.entries.len() > 1 && (self.entries.len() > events || self.bytes > BYTES_MAX)
     }
 
-    /// Drops the first events beyond a number, and their lines.
+    /// Drops the first events beyond a limit, and their lines.
     fn shrink(&mut self, events: usize) {
         while self.is_too_large(events)
             && let Some(entry) = self.entries.pop_front()
@@ -275,7 +273,7 @@ impl Window {
         }
     }
 
-    /// Makes all lines anew.
+    /// Rebuilds all lines.
     fn rebuild(&mut self) {
         self.content = Content::new(self.view, self.local.clone());
         self.lines.clear();
@@ -316,7 +314,7 @@ impl Entry {
     }
 }
 
-/// Returns roughly the bytes of an event in memory, with its lines.
+/// Returns the approximate size of an event in memory, with its lines, in bytes.
 pub(super) fn weight(envelope: &Envelope) -> usize {
     let text = match &envelope.event {
         TdEvent::OutputUpdate { chunk, styles, .. } => chunk.len() + 64 * styles.as_slice().len(),
@@ -328,14 +326,14 @@ pub(super) fn weight(envelope: &Envelope) -> usize {
         }
         _ => 256,
     };
-    // A line in memory takes more than its text.
+    // A line takes more memory than its text.
     512 + 4 * text
 }
 
 /// Returns true if an event of a row's run belongs to the row.
-pub(super) fn is_of_row(row: &Row, event: &TdEvent) -> bool {
+pub(super) fn belongs_to_row(row: &Row, event: &TdEvent) -> bool {
     match row.kind {
-        // A row of an older run may stand for all its panes.
+        // A row of an older run may represent all its panes.
         ExecutionKind::Pane => event.pane().is_none_or(|pane| {
             let own = row.pane.as_ref();
             own.is_none_or(|own| own == pane)

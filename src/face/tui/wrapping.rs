@@ -1,8 +1,8 @@
-//! Wraps text into lines of some columns (pure).
+//! Wraps text into lines of limited width (pure).
 
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
-/// Wraps safe text at its blanks; words that are too long are cut into pieces.
+/// Wraps sanitized text at its blanks; words that are too long are split.
 pub(super) fn wrapped(text: &str, columns: usize) -> Vec<String> {
     // A wide character takes two columns.
     let columns = columns.max(2);
@@ -30,12 +30,12 @@ pub(super) fn wrapped(text: &str, columns: usize) -> Vec<String> {
     rows
 }
 
-/// Cuts safe text to some columns; an ellipsis ends what is cut.
+/// Cuts sanitized text to some columns, with an ellipsis if it is cut.
 pub(super) fn shortened(text: &str, columns: usize) -> String {
     wrapped_to(text, columns, 1).concat()
 }
 
-/// Wraps safe text into a number of lines; an ellipsis ends what is cut.
+/// Wraps sanitized text into at most `lines_max` lines, with an ellipsis if it is cut.
 pub(super) fn wrapped_to(text: &str, columns: usize, lines_max: usize) -> Vec<String> {
     let mut rows = wrapped(text, columns);
     if rows.len() > lines_max {

@@ -1,4 +1,4 @@
-//! Panes whose screen an agent draws.
+//! Tests panes whose screen an agent draws.
 
 use super::*;
 
@@ -14,9 +14,9 @@ const CLAUDE: &str = "\
 ";
 
 #[test]
-fn the_decoration_of_agents_is_left_out() {
+fn the_decoration_of_agents_is_omitted() {
     let console = || Console::default().without_decoration(StateRules::builtin());
-    // The first rows wait until the agent is known.
+    // The first rows are held until the agent is recognized.
     let events = vec![
         (0, update(1, CLAUDE)),
         (200, revised(4, "✻ Herding… (1s · esc to interrupt)")),
@@ -43,7 +43,7 @@ fn the_decoration_of_agents_is_left_out() {
     );
     let all = play(verbose().without_decoration(StateRules::builtin()), events);
     assert!(all.contains("x |   ? for shortcuts\n"), "{all}");
-    // A box that no agent drew is shown late.
+    // A box of another program is shown late.
     let events = vec![
         (
             0,
@@ -63,7 +63,7 @@ fn rows_of_an_agent_that_move_are_shown_once() {
     let events = vec![
         (0, opened_with("%1", 80, 24, "claude")),
         (0, update(1, "● First.\n● Second.\n")),
-        // A row is inserted above; the rows below it are drawn again one row lower.
+        // A row is inserted above; the rows below are redrawn one row lower.
         (5000, revised(1, "● Before.")),
         (5000, revised(2, "● First.")),
         (5000, update(3, "● Second.\n")),

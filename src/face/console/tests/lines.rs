@@ -1,11 +1,11 @@
-//! The lines of events.
+//! Tests the lines of events.
 
 use proptest::prelude::*;
 use unicode_width::UnicodeWidthStr;
 
 use super::*;
 use crate::event::{GapEvidence, PaneId};
-use crate::face::clean::tests::nasty;
+use crate::face::sanitize::tests::nasty;
 
 fn turn(evidence: Option<&str>) -> TdEvent {
     TdEvent::TurnCompleted {
@@ -45,7 +45,7 @@ fn each_event_has_its_line() {
             vec![drawn(), drawn(), update(1, "a\n"), drawn()],
             "job | [watching 1 pane]\njob | a\njob | [full-screen program]\n",
         ),
-        // A changed line waits until it stays unchanged; this one vanishes before that.
+        // A changed line is held until it stays unchanged; this one vanishes earlier.
         (
             vec![
                 revised(1, "50%"),
@@ -86,7 +86,7 @@ fn executions_have_their_lines() {
             ],
             "make@17 | [command] make^Jtest\nmake@17 | first\nmake@17 |\nmake@17 | [stderr] problem\nmake@17 | [execution_status] FAILURE: exit code 7 after 1.5 s\n",
         ),
-        // An open line waits for its end, or for the end of its execution.
+        // An open line is held until its end, or the end of its execution.
         (
             vec![
                 output("stdout", "10%\r"),
@@ -178,7 +178,7 @@ fn a_full_screen_program_is_reported_once_after_its_command_line() {
             ],
             "x | $ vim x\nx | [full-screen program]\n",
         ),
-        // It does not settle in time, and not again when it does.
+        // The command line settles too late, and is not printed twice.
         (
             vec![
                 (0, update(1, "above\n")),
@@ -190,7 +190,7 @@ fn a_full_screen_program_is_reported_once_after_its_command_line() {
             ],
             "x | above\nx | $ less x\nx | [full-screen program]\n",
         ),
-        // The program ends before that, and another one starts.
+        // The program ends earlier, and another one starts.
         (
             vec![
                 (0, revised(1, "$ top")),
@@ -220,7 +220,7 @@ fn a_full_screen_program_is_reported_once_after_its_command_line() {
 #[test]
 fn a_changed_line_is_printed_again_once_it_stays_unchanged() {
     for (events, expected) in [
-        // Intermediate states are left out, and so are revisions without a change.
+        // Intermediate states and revisions without a change are omitted.
         (
             vec![
                 (0, update(1, "a: 0%\nb\n")),
@@ -235,7 +235,7 @@ fn a_changed_line_is_printed_again_once_it_stays_unchanged() {
             ],
             "x | a: 0%\nx | b\nx ~ a: done\nx | c\nx | d\n",
         ),
-        // A change that is reverted is no change.
+        // A reverted change is not printed.
         (
             vec![
                 (0, update(1, "a\n")),
@@ -244,7 +244,7 @@ fn a_changed_line_is_printed_again_once_it_stays_unchanged() {
             ],
             "x | a\n",
         ),
-        // The end prints the last state, and open lines with the blank lines between them.
+        // At the end, the last states and the open lines are printed, with the blank lines between them.
         (
             vec![
                 (0, update(1, "a\n")),
@@ -268,7 +268,7 @@ fn labels_name_the_pane_in_a_session_of_several() {
 }
 
 proptest! {
-    /// No control character from names and lines is written, except line ends.
+    /// Names and lines add no control characters, except line ends.
     #[test]
     fn no_control_character_reaches_the_terminal(name in nasty(), pane in nasty(), text in nasty()) {
         let pane = PaneId::from(pane);

@@ -1,10 +1,10 @@
-//! Lines that are held without a terminal.
+//! Tests lines that are held without a terminal.
 
 use std::mem::take;
 
 use super::*;
 
-/// Shows events without a terminal.
+/// Renders events without a terminal.
 fn piped(events: impl IntoIterator<Item = (i64, TdEvent)>) -> String {
     play(
         Console::default().holding(),
@@ -15,7 +15,7 @@ fn piped(events: impl IntoIterator<Item = (i64, TdEvent)>) -> String {
 #[test]
 fn a_pipe_gets_a_display_once_in_its_final_state() {
     for (events, expected) in [
-        // Lines after the display wait until it stays unchanged.
+        // Lines after the display are held until it stays unchanged.
         (
             vec![
                 (0, update(1, "title\na 0\nb 0\n")),
@@ -27,7 +27,7 @@ fn a_pipe_gets_a_display_once_in_its_final_state() {
             ],
             "x | title\nx | a 3\nx | b 2\nx | done\nx | more\n",
         ),
-        // The display grows, its rows change rarely, and it removes a row at its end.
+        // The display grows, changes rarely, and removes a row at its end.
         (
             vec![
                 (0, update(1, "a 0\nb\n")),
@@ -40,7 +40,7 @@ fn a_pipe_gets_a_display_once_in_its_final_state() {
             ],
             "x | all\nx | b\n",
         ),
-        // A state that lasts longer than it is held: the final one is printed again, before the next line.
+        // An intermediate state outlasts the hold; the final one is printed again, before the next line.
         (
             vec![
                 (0, update(1, "a 0\nb 0\n")),
@@ -62,7 +62,7 @@ fn a_pipe_gets_a_display_once_in_its_final_state() {
             ],
             "x | a 1\nx | 2\nx | 3\nx | 4\nx | … 2 lines lost (dropped)\nx | 7\nx | 8\n",
         ),
-        // A line that is erased after it was printed stays.
+        // A printed line that is erased later stays.
         (
             vec![
                 (0, update(1, "a\n\nb\n")),
@@ -77,7 +77,7 @@ fn a_pipe_gets_a_display_once_in_its_final_state() {
 }
 
 #[test]
-fn a_pipe_gets_lines_that_may_be_rewritten_after_a_moment() {
+fn lines_that_may_be_rewritten_are_held_on_a_pipe() {
     let mut console = Console::default().holding();
     let mut out = String::new();
     let event = |ms: i64, event| envelope(ms * 1000, event);
@@ -91,7 +91,7 @@ fn a_pipe_gets_lines_that_may_be_rewritten_after_a_moment() {
     console.release_due(250_000, &mut out);
     assert_eq!(take(&mut out), "x | 4\nx | 5\nx | 6\n");
     assert_eq!(console.deadline(250_000), None);
-    // A message above a display that always changes is not held forever.
+    // A message above a constantly changing display is not held forever.
     console.event(&event(1000, update(7, "a\nb\n")), &mut out);
     console.event(&event(1100, revised(7, "message")), &mut out);
     for ms in (1100..9000).step_by(100) {

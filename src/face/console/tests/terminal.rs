@@ -1,4 +1,4 @@
-//! Live rows, rewritten rows and colours on a terminal.
+//! Tests live rows, rewritten rows and colours on a terminal.
 
 use super::*;
 use crate::event::Style;
@@ -20,7 +20,7 @@ impl Terminal {
     fn at(&mut self, ms: i64, event: TdEvent) {
         self.console
             .event(&envelope(ms * 1000, event), &mut self.out);
-        self.console.is_written(0);
+        self.console.mark_written(0);
     }
 }
 
@@ -39,7 +39,7 @@ fn a_terminal_rewrites_several_rows_in_place() {
         terminal.console.rewrite().unwrap(),
         "\r\x1b[2A\x1b[2Kx | a: 10%\n\x1b[2Kx | b: 20%\n"
     );
-    // A row that is blank for a moment stays; a row that stays blank is removed.
+    // A row that is blank briefly stays; a row that stays blank is removed.
     terminal.at(200, revised(1, ""));
     assert_eq!(terminal.console.rewrite(), None);
     terminal.at(300, revised(1, "a: 11%"));
@@ -193,11 +193,11 @@ fn lines_have_the_colours_of_their_program() {
         let styles = vec![style(0, 0, 3, "31"), style(2, 0, 6, "1;32")];
         update_of("%1", 1, "red plain\nnone\nabcdefghijkl\n", styles)
     };
-    let look = ConsoleOptions {
+    let options = ConsoleOptions {
         coloured: true,
         ..ConsoleOptions::default()
     };
-    let mut console = Console::new(look);
+    let mut console = Console::new(options);
     let shown = show(&mut console, event());
     let lines: Vec<&str> = shown.lines().collect();
     assert!(
@@ -209,7 +209,7 @@ fn lines_have_the_colours_of_their_program() {
         lines[2].ends_with(" | \x1b[1;32mabcdef\x1b[0mghijkl"),
         "{shown:?}"
     );
-    // So has the open line.
+    // The open line has its colours as well.
     show(
         &mut console,
         revised_with(4, "go on", vec![style(0, 3, 5, "4")]),
@@ -222,7 +222,7 @@ fn lines_have_the_colours_of_their_program() {
     let without = update(1, "red plain\nnone\nabcdefghijkl\n");
     assert_eq!(show(&mut plain, event()), show(&mut bare, without));
     // A wrapped line keeps its colour in each row.
-    let mut narrow = Console::new(look);
+    let mut narrow = Console::new(options);
     narrow.fit((24, 24));
     let wrapped = show(
         &mut narrow,

@@ -1,13 +1,13 @@
-//! Draws the board: the groups with their counts, a line for each row (pure).
+//! Draws the board: groups with their counts, one line per row (pure).
 
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::style::{Color, Modifier, Style};
 use unicode_width::UnicodeWidthStr;
 
-use super::cells::{fitted, put, put_title, restyle};
+use super::cells::{BOLD, DIM, REVERSED, fitted, put, put_title, restyle};
 use crate::board::{Attention, Row};
-use crate::face::clean::one_line;
+use crate::face::sanitize::one_line;
 use crate::face::tui::answering::question_of;
 use crate::face::tui::board_rows::Group;
 use crate::face::tui::layout::Focus;
@@ -16,7 +16,7 @@ use crate::face::{age_of, row_names, state_in_words};
 use crate::timestamp::Timestamp;
 
 pub(super) fn draw(model: &Model, area: Rect, buffer: &mut Buffer) {
-    let title = match model.on_board {
+    let title = match model.board_len {
         0 => match &model.connection {
             Connection::Connecting => "starting…".to_owned(),
             _ => "nothing is observed".to_owned(),
@@ -32,38 +32,31 @@ pub(super) fn draw(model: &Model, area: Rect, buffer: &mut Buffer) {
     let named = model.rows.iter().zip(row_names(&model.rows));
     let columns = Columns::new(model, usize::from(area.width));
     for (index, (row, name)) in named.enumerate() {
-        let of = model.group_of(index);
-        if let Some(of) = of.filter(|of| group != Some(*of)) {
-            group = Some(of);
-            if let Some(y) = place(line, model.board_top, rows) {
-                let text = format!("{} {}", heading(of), model.count_of(of));
-                let style = style_of(of).add_modifier(Modifier::BOLD);
+        let row_group = model.group_of(index);
+        if let Some(next) = row_group.filter(|next| group != Some(*next)) {
+            group = Some(next);
+            if let Some(y) = screen_row(line, model.board_top, rows) {
+                let text = format!("{} {}", heading(next), model.count_of(next));
+                let style = style_of(next).add_modifier(Modifier::BOLD);
                 put(buffer, area.x, area.y + 1 + y, area.width, &text, style);
             }
             line += 1;
         }
-        if let Some(y) = place(line, model.board_top, rows) {
+        if let Some(y) = screen_row(line, model.board_top, rows) {
             let at = (area.x, area.y + 1 + y);
             let text = fitted(
-                &columns.text(row, &name, of, model.now),
+                &columns.text(row, &name, row_group, model.now),
                 usize::from(area.width),
             );
-            let style = match mark(row, of) {
+            let style = match mark(row, row_group) {
                 'x' => Style::new().fg(Color::Red),
-                _ => of.map_or(Style::new(), style_of),
+                _ => row_group.map_or(Style::new(), style_of),
             };
             put(buffer, at.0, at.1, area.width, &text, style);
             if selected == Some(index) {
-                put(
-                    buffer,
-                    at.0,
-                    at.1,
-                    1,
-                    "▸",
-                    Style::new().add_modifier(Modifier::BOLD),
-                );
+                put(buffer, at.0, at.1, 1, "▸", BOLD);
                 let style = match is_focused {
-                    true => Style::new().add_modifier(Modifier::REVERSED),
+                    true => REVERSED,
                     false => Style::new().add_modifier(Modifier::BOLD | Modifier::UNDERLINED),
                 };
                 restyle(buffer, at, area.width, style);
@@ -79,31 +72,24 @@ pub(super) fn draw(model: &Model, area: Rect, buffer: &mut Buffer) {
         ];
         for (y, hint) in (2..).zip(hints) {
             if y < area.height {
-                put(
-                    buffer,
-                    area.x,
-                    area.y + y,
-                    area.width,
-                    hint,
-                    Style::new().add_modifier(Modifier::DIM),
-                );
+                put(buffer, area.x, area.y + y, area.width, hint, DIM);
             }
         }
     }
 }
 
-/// Returns the row of the screen for a line, if it is visible.
-fn place(line: usize, top: usize, rows: usize) -> Option<u16> {
+/// Returns the screen row of a line, if it is visible.
+fn screen_row(line: usize, top: usize, rows: usize) -> Option<u16> {
     let y = line.checked_sub(top).filter(|y| *y < rows)?;
     u16::try_from(y).ok()
 }
 
-/// The columns of the board: as wide as needed, so that there is room for what is asked.
+/// The columns of the board, as narrow as their content allows, to leave room for questions.
 struct Columns {
     names: usize,
     agents: usize,
     states: usize,
-    /// There is no room for the state beside a question.
+    /// True if there is no room for the state beside a question.
     is_narrow: bool,
 }
 
@@ -134,7 +120,7 @@ impl Columns {
             text.push_str(&fitted(&agent_of(row), self.agents));
         }
         let question = question_of(row);
-        // The group of a row with a question says that it waits.
+        // The group of a row with a question shows that it waits.
         if !self.is_narrow || question.is_none() {
             text.push(' ');
             text.push_str(&fitted(&state_of(row, group), self.states));
@@ -153,7 +139,7 @@ fn agent_of(row: &Row) -> String {
     one_line(row.agent.as_deref().unwrap_or("-"))
 }
 
-/// Returns the state of a row in words. Of an older run, only the failure matters.
+/// Returns the state of a row in words. For an older run, only a failure matters.
 fn state_of(row: &Row, group: Option<Group>) -> String {
     match row.exit_status {
         Some(status) if status != 0 && group == Some(Group::Older) => format!("failed {status}"),
@@ -161,7 +147,7 @@ fn state_of(row: &Row, group: Option<Group>) -> String {
     }
 }
 
-/// Returns the mark of a row, which tells its state without colours.
+/// Returns the mark of a row, which shows its state without colours.
 fn mark(row: &Row, group: Option<Group>) -> char {
     let has_failed = row.exit_status.is_some_and(|status| status != 0);
     match group {
@@ -190,12 +176,12 @@ fn style_of(group: Group) -> Style {
     }
 }
 
-/// Returns the style of a group of the board. Its colours are readable on a light and on a dark terminal.
+/// Returns the style of a group of the board. The colours are readable on light and on dark terminals.
 pub(super) fn style(attention: Attention) -> Style {
     match attention {
         Attention::NeedsYou => Style::new().fg(Color::Red).add_modifier(Modifier::BOLD),
         Attention::Finished => Style::new().fg(Color::Green),
         Attention::Working => Style::new(),
-        Attention::Quiet => Style::new().add_modifier(Modifier::DIM),
+        Attention::Quiet => DIM,
     }
 }

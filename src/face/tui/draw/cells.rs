@@ -5,9 +5,14 @@ use ratatui::layout::Rect;
 use ratatui::style::{Modifier, Style};
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
+use crate::face::sanitize::with_ellipsis;
 use crate::face::tui::painted::StyledText;
 
-/// Puts safe text at a place, at most some columns of it; returns the columns that it takes.
+pub(super) const BOLD: Style = Style::new().add_modifier(Modifier::BOLD);
+pub(super) const DIM: Style = Style::new().add_modifier(Modifier::DIM);
+pub(super) const REVERSED: Style = Style::new().add_modifier(Modifier::REVERSED);
+
+/// Writes sanitized text at a position, at most `columns` wide; returns the columns written.
 pub(super) fn put(
     buffer: &mut Buffer,
     x: u16,
@@ -20,7 +25,7 @@ pub(super) fn put(
     put_line(buffer, (x, y), columns, &line, 0)
 }
 
-/// Puts a part of a line at a place: what begins at column `from`. Returns the columns that it takes.
+/// Writes the part of a line that begins at column `from`. Returns the columns written.
 pub(super) fn put_line(
     buffer: &mut Buffer,
     (x, y): (u16, u16),
@@ -43,7 +48,7 @@ pub(super) fn put_line(
         };
         let width = c.width().unwrap_or(0);
         if width == 0 {
-            // It belongs to the character before it.
+            // A character without width belongs to the character before it.
             if let Some(last) = last {
                 let cell = &mut buffer[last];
                 let symbol = format!("{}{c}", cell.symbol());
@@ -69,13 +74,13 @@ pub(super) fn put_line(
     u16::try_from(column.saturating_sub(from)).unwrap_or(u16::MAX)
 }
 
-/// Puts the title of a part into its first row.
+/// Writes the title of a part into its first row.
 pub(super) fn put_title(buffer: &mut Buffer, area: Rect, text: &str, is_focused: bool) {
     let style = match is_focused {
-        true => Style::new().add_modifier(Modifier::BOLD | Modifier::REVERSED),
-        false => Style::new().add_modifier(Modifier::BOLD),
+        true => BOLD.add_modifier(Modifier::REVERSED),
+        false => BOLD,
     };
-    // The part that has the keys is marked without attributes, too.
+    // The focused part is marked without attributes, too.
     let mark = if is_focused { " ◂" } else { "  " };
     let room = usize::from(area.width).saturating_sub(mark.width());
     let text = fitted(text, room) + mark;
@@ -92,23 +97,10 @@ pub(super) fn restyle(buffer: &mut Buffer, (x, y): (u16, u16), columns: u16, sty
     }
 }
 
-/// Returns a text cut to some columns, with an ellipsis where it is cut, and filled with blanks.
+/// Returns text cut to `columns`, with an ellipsis if it is cut, and padded with blanks.
 pub(super) fn fitted(text: &str, columns: usize) -> String {
-    let mut out = String::new();
-    let mut used = 0;
-    let whole = text.width() <= columns;
-    for c in text.chars() {
-        let width = c.width().unwrap_or(0);
-        if used + width + usize::from(!whole) > columns {
-            break;
-        }
-        used += width;
-        out.push(c);
-    }
-    if !whole && columns > 0 {
-        out.push('…');
-        used += 1;
-    }
+    let mut out = with_ellipsis(text, columns);
+    let used: usize = out.chars().map(|c| c.width().unwrap_or(0)).sum();
     out.extend(std::iter::repeat_n(' ', columns.saturating_sub(used)));
     out
 }

@@ -1,11 +1,11 @@
-//! Draws the help: all keys, or those whose meaning has what was typed (pure).
+//! Draws the help: all keys, or those that match the typed text (pure).
 
 use ratatui::buffer::Buffer;
 use ratatui::style::{Modifier, Style};
 use unicode_width::UnicodeWidthStr;
 
-use super::cells::{fitted, put, put_title};
-use crate::face::clean::one_line;
+use super::cells::{BOLD, fitted, put, put_title};
+use crate::face::sanitize::one_line;
 use crate::face::tui::bindings::{help_lines, help_rows, key_columns};
 use crate::face::tui::model::Model;
 
@@ -33,15 +33,14 @@ pub(super) fn draw(model: &Model, buffer: &mut Buffer) {
         true,
     );
     let keys = key_columns(area.width);
-    let bold = Style::new().add_modifier(Modifier::BOLD);
     for (y, line) in (1..).zip(lines.iter().skip(help.top).take(rows)) {
         match line.is_heading {
             true => {
-                let style = bold.add_modifier(Modifier::UNDERLINED);
+                let style = BOLD.add_modifier(Modifier::UNDERLINED);
                 put(buffer, 0, y, area.width, line.keys, style);
             }
             false => {
-                put(buffer, 0, y, keys.saturating_sub(1), line.keys, bold);
+                put(buffer, 0, y, keys.saturating_sub(1), line.keys, BOLD);
                 let columns = area.width.saturating_sub(keys);
                 put(buffer, keys, y, columns, &line.meaning, Style::new());
             }

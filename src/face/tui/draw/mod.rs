@@ -10,7 +10,6 @@ mod view;
 
 use ratatui::buffer::Buffer;
 use ratatui::layout::{Position, Rect};
-use ratatui::style::{Modifier, Style};
 
 use super::model::Model;
 use super::theme::Theme;
@@ -37,8 +36,7 @@ pub(super) fn draw(model: &Model, theme: &Theme) -> Frame {
         }
         if let (Some(area), Some(_)) = (layout.view, layout.board) {
             for y in area.y..area.bottom() {
-                let dim = Style::new().add_modifier(Modifier::DIM);
-                cells::put(&mut buffer, area.x - 1, y, 1, "│", dim);
+                cells::put(&mut buffer, area.x - 1, y, 1, "│", cells::DIM);
             }
         }
         if let Some(area) = layout.view {

@@ -2,9 +2,8 @@
 
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
-use ratatui::style::{Modifier, Style};
 
-use super::cells::{put, put_line, restyle};
+use super::cells::{DIM, REVERSED, put, put_line, restyle};
 use super::view::draw_title;
 use crate::face::tui::model::Model;
 
@@ -19,17 +18,10 @@ pub(super) fn draw(model: &Model, area: Rect, buffer: &mut Buffer) {
             Some(_) => "…",
             None => "no row is selected",
         };
-        put(
-            buffer,
-            area.x,
-            area.y + 1,
-            area.width,
-            why,
-            Style::new().add_modifier(Modifier::DIM),
-        );
+        put(buffer, area.x, area.y + 1, area.width, why, DIM);
         return;
     };
-    // Where the pane is larger, the part with its cursor is shown.
+    // If the pane is larger than the area, the part with the cursor is shown.
     let (column, row) = screen.cursor;
     let first = (row + 1).saturating_sub(rows);
     let left = (column + 1).saturating_sub(area.width);
@@ -45,6 +37,6 @@ pub(super) fn draw(model: &Model, area: Rect, buffer: &mut Buffer) {
     }
     if row >= first && row - first < rows && column >= left && column - left < area.width {
         let at = (area.x + column - left, area.y + 1 + row - first);
-        restyle(buffer, at, 1, Style::new().add_modifier(Modifier::REVERSED));
+        restyle(buffer, at, 1, REVERSED);
     }
 }

@@ -1,13 +1,13 @@
-//! Draws the line at the bottom: the input, a message, or where the view is (pure).
+//! Draws the bottom line: the input, a message, or the position of the view (pure).
 
 use ratatui::buffer::Buffer;
 use ratatui::layout::{Position, Rect};
 use ratatui::style::{Color, Modifier, Style};
 use unicode_width::UnicodeWidthStr;
 
-use super::cells::{fitted, put};
+use super::cells::{BOLD, DIM, fitted, put};
 use crate::board::Attention;
-use crate::face::clean::one_line;
+use crate::face::sanitize::one_line;
 use crate::face::tui::commands;
 use crate::face::tui::layout::Focus;
 use crate::face::tui::model::{Answered, Connection, Model};
@@ -15,7 +15,7 @@ use crate::face::tui::prompt::{Prompt, PromptKind};
 use crate::face::tui::searching::ScanState;
 use crate::face::tui::view::ViewKind;
 
-/// Draws the line; returns the place of the cursor in the input.
+/// Draws the line; returns the position of the cursor in the input.
 pub(super) fn draw(model: &Model, area: Rect, buffer: &mut Buffer) -> Option<Position> {
     if area.height == 0 {
         return None;
@@ -26,23 +26,22 @@ pub(super) fn draw(model: &Model, area: Rect, buffer: &mut Buffer) -> Option<Pos
     }
     if let Some(message) = &model.message {
         let text = fitted(&one_line(message), width);
-        let style = Style::new().add_modifier(Modifier::BOLD);
-        put(buffer, area.x, area.y, area.width, &text, style);
+        put(buffer, area.x, area.y, area.width, &text, BOLD);
         return None;
     }
-    let (left, style) = place(model);
+    let (left, style) = position_text(model);
     let details = details(model);
     let mut text = [vec![left], details].concat().join("  ");
     let mut hints = hints(model);
-    // The last of them, the help, is the last to go.
+    // The last hint, the help, is removed last.
     while hints.len() > 1 && text.width() + 2 + hints.join("  ").width() > width {
         hints.remove(hints.len() - 2);
     }
     let mut right = hints.join("  ");
-    // The place of the log, where there is room beside the keys.
-    let with_log = format!("{}  {right}", one_line(&model.about.data));
-    if text.width() + 2 + with_log.width() <= width {
-        right = with_log;
+    // The directory of the log, if there is room beside the keys.
+    let with_data_dir = format!("{}  {right}", one_line(&model.settings.data_dir));
+    if text.width() + 2 + with_data_dir.width() <= width {
+        right = with_data_dir;
     }
     if text.width() + 2 + right.width() <= width {
         text = format!("{}{right}", fitted(&text, width - right.width()));
@@ -64,7 +63,6 @@ fn draw_prompt(
     area: Rect,
     buffer: &mut Buffer,
 ) -> Option<Position> {
-    let bold = Style::new().add_modifier(Modifier::BOLD);
     let mark = match (&model.answered, prompt.kind) {
         (Some(Answered { row, .. }), PromptKind::Answer) => {
             let pane = row
@@ -74,17 +72,15 @@ fn draw_prompt(
                 .unwrap_or_default();
             let keys = if prompt.presses_enter { " + Enter" } else { "" };
             let text = format!("to {} {pane}, typed{keys}: ", row.name);
-            // A narrow screen has room for the pane alone.
+            // A narrow screen has room only for the pane.
             let short = format!("{pane}{keys}: ");
-            one_line_kept(if text.width() * 2 > usize::from(area.width) {
-                &short
-            } else {
-                &text
-            })
+            let is_narrow = text.width() * 2 > usize::from(area.width);
+            // `one_line` trims the blank at the end.
+            one_line(if is_narrow { &short } else { &text }) + " "
         }
         (_, kind) => kind.mark().to_owned(),
     };
-    let used = put(buffer, area.x, area.y, area.width, &mark, bold);
+    let used = put(buffer, area.x, area.y, area.width, &mark, BOLD);
     let room = area.width.saturating_sub(used).saturating_sub(1);
     let (shown, cursor) = prompt.shown(usize::from(room));
     put(
@@ -97,9 +93,8 @@ fn draw_prompt(
     );
     if prompt.kind == PromptKind::Command && prompt.text().is_empty() {
         let names = commands::NAMES.map(str::trim_end).join(" ");
-        let dim = Style::new().add_modifier(Modifier::DIM);
         let names = fitted(&names, usize::from(room));
-        put(buffer, area.x + used + 1, area.y, room, &names, dim);
+        put(buffer, area.x + used + 1, area.y, room, &names, DIM);
     }
     draw_above(model, area, buffer);
     let cursor = u16::try_from(cursor).unwrap_or(0);
@@ -107,15 +102,14 @@ fn draw_prompt(
     Some(Position::new(x, area.y))
 }
 
-/// Draws what the user has to know of the input: the question that is answered, and above it a message.
+/// Draws the lines above the input: the question that it answers, and above it a message.
 fn draw_above(model: &Model, area: Rect, buffer: &mut Buffer) {
-    let bold = Style::new().add_modifier(Modifier::BOLD);
     let width = usize::from(area.width);
     let question = model.question_in_prompt();
     let question = question.iter().map(|row| fitted(row, width));
-    let question = question.map(|row| (row, bold.add_modifier(Modifier::REVERSED)));
+    let question = question.map(|row| (row, BOLD.add_modifier(Modifier::REVERSED)));
     let message = model.message.as_deref();
-    let message = message.map(|text| (fitted(&one_line(text), width), bold));
+    let message = message.map(|text| (fitted(&one_line(text), width), BOLD));
     let rows: Vec<_> = message.into_iter().chain(question).collect();
     for (above, (row, style)) in (1..).zip(rows.iter().rev()) {
         if let Some(y) = area.y.checked_sub(above) {
@@ -124,20 +118,15 @@ fn draw_above(model: &Model, area: Rect, buffer: &mut Buffer) {
     }
 }
 
-/// Like `one_line`, with the blank at the end.
-fn one_line_kept(text: &str) -> String {
-    one_line(text) + " "
-}
-
-/// Returns where the view is.
-fn place(model: &Model) -> (String, Style) {
+/// Returns the position of the view in the log.
+fn position_text(model: &Model) -> (String, Style) {
     let plain = Style::new();
     if let Connection::Lost(why) = &model.connection {
         let style = plain.fg(Color::Red).add_modifier(Modifier::BOLD);
         return (one_line(why), style);
     }
     if let Some(at) = model.at {
-        let mut local = model.about.local.clone();
+        let mut local = model.settings.local.clone();
         let text = format!("AT {}, Esc: now", local.second(at));
         return (text, plain.add_modifier(Modifier::BOLD));
     }
@@ -157,7 +146,7 @@ fn place(model: &Model) -> (String, Style) {
     }
 }
 
-/// Returns the keys that are the most useful here.
+/// Returns the most useful keys in this state.
 fn hints(model: &Model) -> Vec<&'static str> {
     let row = model.selected_row();
     let is_waiting = row.is_some_and(|row| row.attention() == Attention::NeedsYou);
@@ -167,7 +156,7 @@ fn hints(model: &Model) -> Vec<&'static str> {
     let is_open = (model.focus, model.view) == (Focus::View, ViewKind::Output);
     let enter = match has_pane && !goes_in && !opens_time {
         true => Some("Enter jump"),
-        // What it would open is open.
+        // The output that it would open is open already.
         false if is_open => None,
         false => Some("Enter open"),
     };
@@ -175,12 +164,9 @@ fn hints(model: &Model) -> Vec<&'static str> {
         true => &["] next", "/ search", "? help"],
         false => &["/ search", "f filter", "t timeline", "? help"],
     };
-    let answer = is_waiting.then_some("r answer");
+    let answer = (is_waiting && model.settings.allows_input).then_some("r answer");
     let mut hints: Vec<&str> = answer.into_iter().chain(enter).collect();
     hints.extend(keys);
-    if !model.about.allows_input {
-        hints.retain(|hint| *hint != "r answer");
-    }
     hints
 }
 

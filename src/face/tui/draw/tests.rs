@@ -1,4 +1,4 @@
-//! Snapshots of each view and state at three sizes, and of terminals with fewer abilities.
+//! Tests snapshots of each view and state at three sizes, and terminals with fewer abilities.
 
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use jiff::tz::TimeZone;
@@ -14,7 +14,7 @@ use crate::board::Row;
 use crate::event::{Envelope, Style as EventStyle, Styles, TdEvent};
 use crate::face::local_time::LocalTime;
 use crate::face::tui::effect::{Effect, Input, Place};
-use crate::face::tui::model::{About, Connection};
+use crate::face::tui::model::{Connection, Settings};
 use crate::face::tui::theme::Colours;
 use crate::face::tui::window::EventPage;
 use crate::timestamp::Timestamp;
@@ -124,14 +124,14 @@ fn events() -> Vec<Envelope> {
     events
 }
 
-/// The UI after its first page.
+/// Returns the UI after its first page.
 fn model(size: (u16, u16)) -> Model {
-    let about = About {
-        data: "/home/me/.taskdaemon".to_owned(),
+    let settings = Settings {
+        data_dir: "/home/me/.taskdaemon".to_owned(),
         allows_input: true,
         local: LocalTime::in_zone(TimeZone::UTC),
     };
-    let mut model = Model::new(about, size, at(0));
+    let mut model = Model::new(settings, size, at(0));
     let effects = model.update(Input::Board(rows()));
     let load = effects.iter().find_map(|effect| match effect {
         Effect::Load {
@@ -167,7 +167,7 @@ fn press(model: &mut Model, keys: &str) -> Vec<Effect> {
             c => KeyCode::Char(c),
         };
         let more = model.update(Input::Key(KeyEvent::new(code, KeyModifiers::NONE)));
-        // Scans are done at once, over the same events.
+        // Scans complete at once, over the same events.
         for effect in more {
             match effect {
                 Effect::Scan(mut scan) => {
@@ -182,7 +182,7 @@ fn press(model: &mut Model, keys: &str) -> Vec<Effect> {
     effects
 }
 
-/// The text of a screen, and its styles in words where there are any.
+/// Returns the text of a screen, and its styles in words if there are any.
 fn text(drawn: &Frame) -> String {
     let area = drawn.buffer.area;
     let mut out = String::new();
@@ -204,7 +204,7 @@ fn text(drawn: &Frame) -> String {
     out
 }
 
-/// The screen of a model, as text.
+/// Returns the screen of a model as text.
 fn shown(model: &Model) -> String {
     text(&draw(model, &ALL))
 }
@@ -288,7 +288,7 @@ fn the_ui_is_readable_without_colours_and_without_utf8() {
         for is_utf8 in [true, false] {
             let drawn = draw(&model, &Theme { colours, is_utf8 });
             let text = text(&drawn);
-            // Marks tell the groups without colours.
+            // Marks distinguish the groups without colours.
             assert!(
                 text.contains("NEEDS YOU 1") && text.contains("! agent-7"),
                 "{text}"
@@ -301,14 +301,14 @@ fn the_ui_is_readable_without_colours_and_without_utf8() {
                     Colours::All => true,
                 };
                 assert!(is_plain(cell.fg) && is_plain(cell.bg), "{cell:?}");
-                // White, black and yellow text is unreadable on one kind of terminal.
+                // White, black and yellow text is unreadable on some backgrounds.
                 let is_risky = matches!(
                     cell.fg,
                     Color::White | Color::Black | Color::Yellow | Color::Gray
                 );
                 assert!(!is_risky, "{cell:?}");
             }
-            // The selected row and the match are marked by attributes.
+            // Attributes mark the selected row and the match.
             let reversed = drawn
                 .buffer
                 .content

@@ -1,10 +1,10 @@
-//! Draws the timeline: a band of states for each row, below a scale of time (pure).
+//! Draws the timeline: a band of states for each row, below a time scale (pure).
 
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::style::{Color, Modifier, Style};
 
-use super::cells::{fitted, put, put_title, restyle};
+use super::cells::{DIM, REVERSED, fitted, put, put_title, restyle};
 use crate::face::row_names;
 use crate::face::tui::layout::Focus;
 use crate::face::tui::model::Model;
@@ -14,7 +14,7 @@ use crate::timestamp::Timestamp;
 pub(super) fn draw(model: &Model, area: Rect, buffer: &mut Buffer) {
     let is_focused = model.focus == Focus::View;
     let span = duration(model.timeline.span_micros());
-    let mut local = model.about.local.clone();
+    let mut local = model.settings.local.clone();
     let at = model
         .at
         .map(|at| format!("  at {}", local.second(at)))
@@ -48,7 +48,7 @@ pub(super) fn draw(model: &Model, area: Rect, buffer: &mut Buffer) {
     for (y, (index, (row, name))) in (area.y + 2..).zip(named.skip(first).take(rows)) {
         let name = fitted(&name, usize::from(names));
         let style = match selected == Some(index) {
-            true => Style::new().add_modifier(Modifier::REVERSED),
+            true => REVERSED,
             false => Style::new(),
         };
         put(buffer, area.x, y, names, &name, style);
@@ -66,17 +66,12 @@ pub(super) fn draw(model: &Model, area: Rect, buffer: &mut Buffer) {
         let column = into.saturating_mul(i64::from(columns) - 1) / span;
         let x = bands.saturating_add(u16::try_from(column).unwrap_or(0));
         for y in area.y + 1..area.bottom() {
-            restyle(
-                buffer,
-                (x, y),
-                1,
-                Style::new().add_modifier(Modifier::REVERSED),
-            );
+            restyle(buffer, (x, y), 1, REVERSED);
         }
     }
 }
 
-/// Returns the time at the right edge: now, or beyond the cursor where that is further back.
+/// Returns the time at the right edge: now, or half a span after a cursor that is outside the latest span.
 fn end_of(model: &Model) -> Timestamp {
     let span = model.timeline.span_micros();
     match model.at {
@@ -94,9 +89,8 @@ fn draw_scale(
     (start, end): (i64, i64),
     buffer: &mut Buffer,
 ) {
-    let mut local = model.about.local.clone();
+    let mut local = model.settings.local.clone();
     let has_days = end - start >= 24 * 3_600_000_000;
-    let dim = Style::new().add_modifier(Modifier::DIM);
     let mut column = 0;
     while column < columns {
         let micros = (end - start) / i64::from(columns.max(1)) * i64::from(column);
@@ -112,12 +106,12 @@ fn draw_scale(
         if column + width > columns {
             break;
         }
-        put(buffer, x + column, y, width, text, dim);
+        put(buffer, x + column, y, width, text, DIM);
         column += (width + 2).max(columns / 6);
     }
 }
 
-/// Returns the symbol of a state, which tells it without colours.
+/// Returns the symbol of a state, which shows it without colours.
 fn symbol_of(band: Band) -> (&'static str, Style) {
     let style = Style::new();
     match band {

@@ -1,4 +1,4 @@
-//! Draws the lines of a view, with the line of the reader and what is searched for (pure).
+//! Draws the lines of a view, the current line and the matches (pure).
 
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
@@ -6,9 +6,9 @@ use ratatui::style::{Modifier, Style};
 use unicode_width::UnicodeWidthStr;
 
 use super::board;
-use super::cells::{fitted, put, put_line, put_title, restyle};
+use super::cells::{DIM, REVERSED, fitted, put, put_line, put_title, restyle};
 use crate::board::{Attention, Row};
-use crate::face::clean::one_line;
+use crate::face::sanitize::one_line;
 use crate::face::tui::layout::Focus;
 use crate::face::tui::model::{Connection, Loading, Model};
 use crate::face::tui::painted::StyledText;
@@ -20,16 +20,15 @@ pub(super) fn draw(model: &Model, area: Rect, buffer: &mut Buffer) {
         return;
     };
     let (top, columns) = (area.y + 1, usize::from(area.width).max(1));
-    let dim = Style::new().add_modifier(Modifier::DIM);
     let mut y = 0;
     if let Some(since) = model.observed_since() {
-        let mut local = model.about.local.clone();
-        // `2026-11-23 13:14:05`: the day only where it is another.
+        let mut local = model.settings.local.clone();
+        // `2026-11-23 13:14:05`: the day is shown only if it is not today.
         let (now, since) = (local.second(model.now).to_owned(), local.second(since));
         let is_today = now.get(..10) == since.get(..10);
         let since = since.get(11..19).filter(|_| is_today).unwrap_or(since);
         let text = format!("observed since {since}; earlier output was not recorded");
-        put(buffer, area.x, top, area.width, &text, dim);
+        put(buffer, area.x, top, area.width, &text, DIM);
         y += 1;
     }
     let mut index = model.top;
@@ -37,7 +36,6 @@ pub(super) fn draw(model: &Model, area: Rect, buffer: &mut Buffer) {
     while y < bottom
         && let Some(line) = model.lines().get(index)
     {
-        let line_style = Style::new().add_modifier(Modifier::REVERSED);
         let text = marked(model, &line.text);
         let height = model.height_of(index);
         for part in 0..height {
@@ -51,13 +49,13 @@ pub(super) fn draw(model: &Model, area: Rect, buffer: &mut Buffer) {
             };
             put_line(buffer, (area.x, top + y), area.width, &text, from);
             if is_reading && index == model.current() {
-                restyle(buffer, (area.x, top + y), area.width, line_style);
+                restyle(buffer, (area.x, top + y), area.width, REVERSED);
             }
             y += 1;
         }
         index += 1;
     }
-    // What is being written has no end yet: its end is shown.
+    // A line that is still being written grows at its end, so its end is shown.
     if model.is_following
         && model.filter.is_none()
         && y < bottom
@@ -69,7 +67,7 @@ pub(super) fn draw(model: &Model, area: Rect, buffer: &mut Buffer) {
     }
     let is_empty = model.lines().len() == 0 && model.window.open_line().is_none();
     if is_empty && y < bottom {
-        put(buffer, area.x, top + y, area.width, nothing(model), dim);
+        put(buffer, area.x, top + y, area.width, empty_text(model), DIM);
         y += 1;
     }
     if index >= model.lines().len() {
@@ -83,8 +81,8 @@ pub(super) fn draw(model: &Model, area: Rect, buffer: &mut Buffer) {
     }
 }
 
-/// Says why there are no lines.
-fn nothing(model: &Model) -> &'static str {
+/// Returns the reason why there are no lines.
+fn empty_text(model: &Model) -> &'static str {
     match &model.filter {
         _ if model.selected_row().is_none() => match model.connection {
             Connection::Connected => "no row is selected",
@@ -101,7 +99,7 @@ fn nothing(model: &Model) -> &'static str {
     }
 }
 
-/// Returns the line with the parts that are searched for.
+/// Returns the line with its matches marked.
 fn marked(model: &Model, line: &StyledText) -> StyledText {
     let Some(pattern) = model.marked() else {
         return line.clone();
@@ -110,7 +108,7 @@ fn marked(model: &Model, line: &StyledText) -> StyledText {
     if parts.peek().is_none() {
         return line.clone();
     }
-    // The line of the reader is reversed as a whole.
+    // The current line is reversed as a whole.
     let mark = Modifier::REVERSED | Modifier::BOLD | Modifier::UNDERLINED;
     let mark = Style::new().add_modifier(mark);
     let mut out = StyledText::default();
@@ -136,7 +134,7 @@ fn marked(model: &Model, line: &StyledText) -> StyledText {
     out
 }
 
-/// Draws the title: the view and its row, and where the reader is.
+/// Draws the title: the view, its row, and the position of the reader.
 pub(super) fn draw_title(model: &Model, area: Rect, buffer: &mut Buffer) {
     let is_focused = model.focus == Focus::View;
     let name = match model.selected_row() {

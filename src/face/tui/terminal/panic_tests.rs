@@ -1,4 +1,4 @@
-//! A panic of a thread while the terminal is entered, in a process and a terminal of their own.
+//! Tests a panic of a thread while the terminal is entered, in its own process and terminal.
 
 use std::io::Read;
 
@@ -7,11 +7,11 @@ use rustix::termios::tcgetattr;
 
 use super::*;
 
-/// Tells the test that it is the process that panics.
+/// Set in the process that must panic.
 const CHILD: &str = "TD_TUI_PANICS";
 const NAME: &str = "face::tui::terminal::panic_tests::a_panic_leaves_the_terminal_as_it_was";
 
-/// A code that the test harness does not use.
+/// An exit code that the test harness does not use.
 const CODE: i32 = 42;
 
 #[test]
@@ -30,7 +30,7 @@ fn a_panic_leaves_the_terminal_as_it_was() {
         .unwrap();
     let mut bytes = Vec::new();
     let mut part = [0; 4096];
-    // The end of the terminal is an error on Linux.
+    // On Linux, reading a closed terminal returns an error.
     while let Ok(count @ 1..) = pty.read(&mut part) {
         bytes.extend_from_slice(&part[..count]);
     }
@@ -39,7 +39,7 @@ fn a_panic_leaves_the_terminal_as_it_was() {
     let (shown, after) = text.rsplit_once("\u{1b}[?1049l").unwrap();
     assert!(shown.contains("\u{1b}[?1049h"), "{text:?}");
     assert!(after.starts_with("\u{1b}[?25h"), "{text:?}");
-    // The message is on the screen that stays, and no frame comes after it.
+    // The message is on the primary screen, and no frame follows it.
     assert!(after.contains("on purpose"), "{text:?}");
     assert!(!after["\u{1b}[?25h".len()..].contains('\u{1b}'), "{text:?}");
     let now = tcgetattr(&pty).unwrap();
@@ -54,7 +54,7 @@ fn a_panic_leaves_the_terminal_as_it_was() {
     assert_eq!(modes(&now), modes(&before));
 }
 
-/// Shows frames from one thread and panics in another.
+/// Draws frames in one thread and panics in another.
 fn panic_in_the_ui() -> ! {
     leave_on_panic();
     let mut terminal = Terminal::enter().unwrap();

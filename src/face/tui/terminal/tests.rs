@@ -1,4 +1,4 @@
-//! Tests of frames: only what differs is written, and none is torn.
+//! Tests frames: only differences are written, and no frame is torn.
 
 use std::cell::Cell;
 
@@ -42,7 +42,7 @@ fn a_frame_writes_what_differs() {
     assert!(bytes(Some(&second.buffer), &larger).contains("\u{1b}[2J"));
 }
 
-/// A screen of two rows with a text in it.
+/// Returns a screen of two rows with a text in it.
 fn screen_of(column: u16, text: &str) -> Frame {
     let mut drawn = Frame {
         buffer: Buffer::empty(Rect::new(0, 0, 20, 2)),
@@ -53,17 +53,17 @@ fn screen_of(column: u16, text: &str) -> Frame {
 }
 
 proptest! {
-    /// A terminal that takes a few bytes now and then shows the last screen in the end.
+    /// A terminal that accepts only a few bytes at a time shows the last screen in the end.
     #[test]
     fn a_slow_terminal_shows_the_last_screen(
         steps in prop::collection::vec((0_u16..20, "[a-z]{1,8}", 0_usize..60, any::<bool>()), 1..20),
     ) {
         let (mut shown, mut terminal) = (Shown::default(), avt::Terminal::new(20, 2).unwrap());
         let mut waiting = None;
-        let mut pass_on = |shown: &mut Shown, room: usize| {
+        let mut write_pending = |shown: &mut Shown, room: usize| {
             let left = Cell::new(room);
             let taken = std::cell::RefCell::new(Vec::new());
-            shown.pass_on(|bytes| {
+            shown.write_pending(|bytes| {
                 let count = bytes.len().min(left.get());
                 left.set(left.get() - count);
                 taken.borrow_mut().extend_from_slice(&bytes[..count]);
@@ -73,20 +73,20 @@ proptest! {
         };
         for (column, text, room, fails) in &steps {
             waiting = Some(screen_of(*column, text));
-            pass_on(&mut shown, *room);
-            if shown.rest.is_empty() {
-                shown.begin(waiting.take().unwrap());
-                pass_on(&mut shown, *room);
+            write_pending(&mut shown, *room);
+            if shown.pending.is_empty() {
+                shown.queue_frame(waiting.take().unwrap());
+                write_pending(&mut shown, *room);
             }
             if *fails {
-                shown.pass_on(|_| Err(Errno::IO));
+                shown.write_pending(|_| Err(Errno::IO));
             }
         }
-        pass_on(&mut shown, usize::MAX);
+        write_pending(&mut shown, usize::MAX);
         let last = waiting.or_else(|| shown.drawn.clone());
         let last = last.unwrap_or_else(|| screen_of(steps.last().unwrap().0, &steps.last().unwrap().1));
-        shown.begin(last.clone());
-        pass_on(&mut shown, usize::MAX);
+        shown.queue_frame(last.clone());
+        write_pending(&mut shown, usize::MAX);
         let (column, text, ..) = steps.last().unwrap();
         prop_assert_eq!(&last, &screen_of(*column, text));
         let row = terminal.screen().line(0).unwrap().text();

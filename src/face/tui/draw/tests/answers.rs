@@ -1,4 +1,4 @@
-//! Questions and their answers.
+//! Tests questions and their answers.
 
 use super::*;
 use crate::face::tui::layout::Focus;
@@ -6,7 +6,7 @@ use crate::face::tui::layout::Focus;
 const QUESTION: &str = "Remove the generated files of the last build, and all caches that belong to them, \
                         before the next build begins? [y/N]";
 
-/// A model whose first row waits with a long question.
+/// Returns a model whose first row waits with a long question.
 fn asked(size: (u16, u16), asks: bool) -> Model {
     let mut model = model(size);
     let mut rows = rows();
@@ -20,13 +20,13 @@ fn asked(size: (u16, u16), asks: bool) -> Model {
     model
 }
 
-/// Returns the text without line ends, as one reads it.
+/// Returns the text without line ends.
 fn joined(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
 #[test]
-fn the_whole_question_is_shown_where_it_is_answered() {
+fn the_complete_question_is_shown_above_the_answer() {
     for asks in [true, false] {
         let mut model = asked((80, 24), asks);
         press(&mut model, "\n");
@@ -46,7 +46,7 @@ fn the_whole_question_is_shown_where_it_is_answered() {
             "{prompt}"
         );
     }
-    // At most three lines, the last of which tells that it is cut.
+    // At most three lines, with an ellipsis if the question is cut.
     let mut model = asked((40, 10), true);
     press(&mut model, "r");
     let prompt = shown(&model);
@@ -55,7 +55,7 @@ fn the_whole_question_is_shown_where_it_is_answered() {
         lines[6].starts_with("agent-7 asks: ") && lines[8].ends_with('…'),
         "{prompt}"
     );
-    // A reader of older lines is not disturbed, nor one of another row.
+    // The question is hidden from a reader of older lines, and in other rows.
     let mut model = asked((80, 24), true);
     press(&mut model, "\ng");
     assert!(!shown(&model).contains("asks: "));
@@ -72,7 +72,7 @@ fn a_narrow_board_gives_the_question_more_room_than_the_name() {
 }
 
 #[test]
-fn an_empty_answer_is_sent_only_when_it_is_meant() {
+fn an_empty_answer_needs_a_second_enter() {
     let answer = |effects: &[Effect]| {
         effects.iter().find_map(|effect| match effect {
             Effect::Answer {
@@ -91,7 +91,7 @@ fn an_empty_answer_is_sent_only_when_it_is_meant() {
         screen.contains("nothing was sent: type an answer, or Esc; Enter again"),
         "{screen}"
     );
-    // Another key takes it back.
+    // Any other key withdraws the confirmation.
     let sent = press(&mut model, "n");
     assert_eq!(answer(&sent), None);
     let mut prompt = model;
@@ -107,7 +107,7 @@ fn an_empty_answer_is_sent_only_when_it_is_meant() {
 }
 
 #[test]
-fn a_is_an_answer_where_one_is_waited_for() {
+fn the_key_a_answers_a_waiting_row() {
     let mut model = model((80, 24));
     press(&mut model, "a");
     assert!(shown(&model).contains("to agent-7 %7, typed"));
@@ -116,7 +116,7 @@ fn a_is_an_answer_where_one_is_waited_for() {
 }
 
 #[test]
-fn enter_on_what_has_ended_opens_its_output() {
+fn enter_on_an_ended_row_opens_its_output() {
     let mut model = model((200, 50));
     press(&mut model, "jjs\u{1b}");
     assert_eq!(model.focus, Focus::Board);

@@ -1,4 +1,4 @@
-//! Runs of the history that are not on the board any more.
+//! Tests runs of the history that are no longer on the board.
 
 use super::*;
 
@@ -12,7 +12,7 @@ fn older(id: &str, status: i32, ago: i64) -> Row {
 
 fn with_history(size: (u16, u16)) -> Model {
     let mut model = model(size);
-    // The first is on the board.
+    // The first run is on the board.
     let history = vec![
         older("make test@1", 2, 30),
         older("nightly@1", 3, DAY),
@@ -23,7 +23,7 @@ fn with_history(size: (u16, u16)) -> Model {
 }
 
 #[test]
-fn runs_that_have_left_the_board_are_a_group_below_it() {
+fn older_runs_are_a_group_below_the_board() {
     let mut model = with_history((80, 24));
     let screen = shown(&model);
     let lines: Vec<&str> = screen.lines().collect();
@@ -44,7 +44,7 @@ fn runs_that_have_left_the_board_are_a_group_below_it() {
         "{screen}"
     );
 
-    // They are shown as any row, without live events, and never need the user.
+    // Older runs are shown like other rows, but without live events, and never need the user.
     let effects = press(&mut model, "G");
     assert_eq!(model.selected_row().unwrap().name, "release");
     let is_load =
@@ -57,7 +57,7 @@ fn runs_that_have_left_the_board_are_a_group_below_it() {
     );
     press(&mut model, "]");
     assert_eq!(model.selected_row().unwrap().name, "agent-7");
-    // One that continues is on the board, and followed.
+    // A run that continues is on the board, and is followed.
     press(&mut model, "Gk");
     let mut rows = rows();
     rows.push(row("nightly@1", None, "command", "running", 0));
@@ -100,5 +100,5 @@ fn a_row_or_run_is_opened_by_its_name() {
     }
     let mut model = with_history((80, 24));
     press(&mut model, ":open nothing\n");
-    assert!(shown(&model).contains("open nothing: no row and no older run is called so"));
+    assert!(shown(&model).contains("open nothing: no row or older run has this name"));
 }

@@ -1,4 +1,4 @@
-//! The ways of a user who has read no help.
+//! Tests the first steps of a user who has read no help.
 
 use proptest::prelude::*;
 
@@ -7,7 +7,7 @@ use crate::event::PaneId;
 use crate::face::tui::layout::Focus;
 
 #[test]
-fn the_board_is_not_scrolled_when_it_was_hidden() {
+fn a_hidden_board_is_not_scrolled() {
     let mut model = model((80, 24));
     let before = shown(&model);
     press(&mut model, "↓↓\n\u{1b}");
@@ -89,7 +89,7 @@ fn a_time_before_the_first_event_shows_nothing() {
             "{screen}"
         );
     }
-    // Where something was recorded before, it stays as it was then.
+    // Earlier recorded lines stay unchanged.
     let page = page(events());
     model.update(Input::Page {
         generation,
@@ -102,7 +102,7 @@ fn a_time_before_the_first_event_shows_nothing() {
 }
 
 #[test]
-fn escape_gives_the_keys_back_to_where_they_were() {
+fn escape_restores_the_focus() {
     let mut model = model((200, 50));
     for keys in ["/", "/line 5\n", "/nowhere\n", "t/"] {
         press(&mut model, "t");
@@ -112,10 +112,10 @@ fn escape_gives_the_keys_back_to_where_they_were() {
         assert_eq!(model.focus, Focus::Board, "{keys:?}");
         assert!(model.prompt.is_none() && model.search.is_none());
     }
-    // A view that has no lines is left only for a search.
+    // A view without lines is left only for a search.
     press(&mut model, "t/\u{1b}");
     assert_eq!(model.view, ViewKind::Timeline);
-    // A message takes no key.
+    // A message does not capture keys.
     press(&mut model, "o\tGx");
     assert!(model.focus == Focus::View && model.message.is_some());
     press(&mut model, "\u{1b}");
@@ -123,7 +123,7 @@ fn escape_gives_the_keys_back_to_where_they_were() {
 }
 
 #[test]
-fn the_part_that_has_the_keys_is_marked_without_attributes() {
+fn the_focused_part_is_marked_without_attributes() {
     let mut model = model((120, 30));
     let title = |model: &Model| shown(model).lines().next().unwrap_or_default().to_owned();
     let board = title(&model);
@@ -180,7 +180,7 @@ fn commands_are_shown_and_completed_in_turn() {
 }
 
 #[test]
-fn the_help_tells_that_there_is_more_and_scrolls_to_its_end() {
+fn the_help_shows_that_there_is_more_and_scrolls_to_its_end() {
     let mut model = model((80, 24));
     press(&mut model, "?");
     let first = shown(&model);
@@ -206,11 +206,11 @@ fn the_help_tells_that_there_is_more_and_scrolls_to_its_end() {
 }
 
 #[test]
-fn a_search_without_a_match_says_where_it_looked() {
+fn a_search_without_a_match_names_the_searched_view() {
     let mut model = model((120, 30));
     press(&mut model, "/zebra\n");
     assert!(shown(&model).contains("no line in agent-7's output has zebra"));
-    // It does not follow to another row, where it was not asked for.
+    // The message does not follow to a row in which the search did not begin.
     press(&mut model, "x");
     press(&mut model, "\tj");
     model.message = None;
@@ -222,7 +222,7 @@ fn a_search_without_a_match_says_where_it_looked() {
 }
 
 #[test]
-fn a_match_has_lines_around_it_and_is_marked_in_the_line_of_the_reader() {
+fn a_match_is_marked_and_has_context() {
     let mut model = model((80, 24));
     press(&mut model, "\n/line 2\\d\nNNNN");
     let drawn = draw(
@@ -246,7 +246,7 @@ fn a_match_has_lines_around_it_and_is_marked_in_the_line_of_the_reader() {
 }
 
 #[test]
-fn an_output_begins_with_the_time_since_which_it_is_observed() {
+fn output_begins_with_the_start_of_observation() {
     let pane = PaneId::from("%7");
     let started = |panes: Vec<PaneId>| {
         let started = TdEvent::SessionStarted {
@@ -282,7 +282,7 @@ fn an_output_begins_with_the_time_since_which_it_is_observed() {
     }
     let empty = shown_with(vec![pane.clone()], 0, "\n");
     assert!(empty.contains("nothing was printed since"), "{empty}");
-    // Not in the middle, not in other views, and not of a pane that was opened later.
+    // The line is not shown in the middle, in other views, or for a pane that was opened later.
     for (panes, lines, keys) in [
         (vec![pane.clone()], 90, "\n"),
         (vec![pane], 3, "\nl"),
@@ -294,7 +294,7 @@ fn an_output_begins_with_the_time_since_which_it_is_observed() {
 }
 
 #[test]
-fn a_key_without_a_meaning_says_so() {
+fn a_key_without_a_meaning_is_reported() {
     let mut model = model((80, 24));
     for key in ["h", "←", "x", "a"] {
         press(&mut model, "j");

@@ -7,19 +7,19 @@ use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 /// The distance of tab stops on terminals.
 const TAB_COLUMNS: usize = 8;
 
-/// Adds `text` so that it is safe on one line: tabs become blanks, and other control characters are
-/// written as `less` writes them (`^[`, `<9b>`). So are invisible characters that hide text or make a
-/// line look like another.
-pub(super) fn push_clean(out: &mut String, text: &str) {
-    push_clean_at(out, text, 0);
+/// Appends `text` in a form that is safe on one line: tabs become blanks, and other control characters are
+/// shown as in `less` (`^[`, `<9b>`), as are invisible characters that hide or disguise text.
+pub(super) fn push_sanitized(out: &mut String, text: &str) {
+    push_sanitized_at(out, text, 0);
 }
 
-/// Like [`push_clean`], for text that begins in this column of its line. Tabs depend on it.
-pub(super) fn push_clean_at(out: &mut String, text: &str, column: usize) {
+/// Like [`push_sanitized`], for text that begins at `column` of its line. Tabs depend on it.
+pub(super) fn push_sanitized_at(out: &mut String, text: &str, column: usize) {
     if is_printable(text) || !text.contains(is_unsafe) {
         return out.push_str(text);
     }
-    // The columns up to `counted`: measuring from the beginning for each tab would be quadratic.
+    // `column` is the width up to the byte `counted`: measuring from the start for each tab would be
+    // quadratic.
     let (mut column, mut counted) = (column, out.len());
     for c in text.chars() {
         match c {
@@ -47,7 +47,7 @@ pub(super) fn push_clean_at(out: &mut String, text: &str, column: usize) {
 /// Returns `text` as one safe line: line ends become blanks.
 pub(crate) fn one_line(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
-    push_clean(&mut out, &text.trim_end().replace(['\n', '\r'], " "));
+    push_sanitized(&mut out, &text.trim_end().replace(['\n', '\r'], " "));
     out
 }
 
@@ -65,7 +65,7 @@ pub(super) fn are_printable(lines: &str) -> bool {
     })
 }
 
-/// The start of `text` that fits into `columns`.
+/// Returns the start of `text` that fits into `columns`.
 pub(super) fn cut(text: &str, columns: usize) -> &str {
     let mut used = 0;
     for (at, c) in text.char_indices() {
@@ -77,9 +77,19 @@ pub(super) fn cut(text: &str, columns: usize) -> &str {
     text
 }
 
-/// Returns true for control characters, and for characters without a shape of their own, which reorder
-/// a line, separate lines, or hide text from a reader: those that Unicode calls default-ignorable
-/// (`DerivedCoreProperties.txt`), except for the two variation selectors of emoji.
+/// Returns text cut to `columns`, with an ellipsis if it is cut.
+pub(super) fn with_ellipsis(text: &str, columns: usize) -> String {
+    let width: usize = text.chars().map(|c| c.width().unwrap_or(0)).sum();
+    match columns.checked_sub(1) {
+        _ if width <= columns => text.to_owned(),
+        None => String::new(),
+        Some(room) => cut(text, room).to_owned() + "…",
+    }
+}
+
+/// Returns true for control characters, and for invisible characters that reorder a line, separate lines or
+/// hide text: Unicode's default-ignorable characters (`DerivedCoreProperties.txt`), except the two variation
+/// selectors of emoji.
 fn is_unsafe(c: char) -> bool {
     c.is_control()
         || matches!(
@@ -108,7 +118,7 @@ pub(super) mod tests {
 
     use super::*;
 
-    /// Text with many dangerous characters.
+    /// Generates text with many dangerous characters.
     pub(in crate::face) fn nasty() -> impl Strategy<Value = String> {
         let one = prop_oneof![
             4 => any::<char>(),
@@ -124,18 +134,18 @@ pub(super) mod tests {
         #[test]
         fn no_unsafe_character_remains(text in nasty()) {
             let mut out = String::new();
-            push_clean(&mut out, &text);
+            push_sanitized(&mut out, &text);
             prop_assert!(!out.contains(is_unsafe), "{out:?}");
             prop_assert!(!one_line(&text).contains(is_unsafe));
         }
 
         #[test]
         fn cut_text_fits(text in nasty(), columns in 0_usize..30) {
-            let mut clean = String::new();
-            push_clean(&mut clean, &text);
-            let short = cut(&clean, columns);
+            let mut sanitized = String::new();
+            push_sanitized(&mut sanitized, &text);
+            let short = cut(&sanitized, columns);
             let used: usize = short.chars().map(|c| c.width().unwrap_or(0)).sum();
-            prop_assert!(used <= columns && clean.starts_with(short));
+            prop_assert!(used <= columns && sanitized.starts_with(short));
         }
     }
 
@@ -151,14 +161,14 @@ pub(super) mod tests {
             ("\u{202e}txt.exe", "<202e>txt.exe"),
             ("a\u{2028}b\u{2029}c", "a<2028>b<2029>c"),
             ("\u{61c}x\u{2066}y", "<61c>x<2066>y"),
-            // "hi" in tag characters, as a prompt is hidden from a reader.
+            // "hi" in tag characters, which can hide a prompt from a reader.
             ("ok\u{e0068}\u{e0069}", "ok<e0068><e0069>"),
             ("a\u{e0100}b\u{fe01}", "a<e0100>b<fe01>"),
             ("heart \u{2764}\u{fe0f}", "heart \u{2764}\u{fe0f}"),
             ("\r", "^M"),
         ] {
             let mut out = String::new();
-            push_clean(&mut out, text);
+            push_sanitized(&mut out, text);
             assert_eq!(out, shown, "{text:?}");
         }
         assert_eq!(one_line("a\nb\n"), "a b");
