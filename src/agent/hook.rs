@@ -93,7 +93,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_bytes_are_taken(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
+        fn any_bytes_are_accepted(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
             let _ = HookFile::read(&bytes);
         }
     }

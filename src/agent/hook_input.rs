@@ -98,7 +98,7 @@ impl<'a> HookInput<'a> {
             "PermissionRequest" => (Waiting, self.asks_of_tool(rules)),
             "Notification" => match self.notification() {
                 // The permission request before it shows more.
-                Some(Waiting) if before.is_some_and(|it| it.event == "PermissionRequest") => {
+                Some(Waiting) if before.is_some_and(|file| file.event == "PermissionRequest") => {
                     return HookChange::Nothing;
                 }
                 Some(Waiting) => (Waiting, self.message.as_deref().map(redacted)),
@@ -300,10 +300,10 @@ mod tests {
         let key = "ghp_0123456789abcdefghij0123456789abcdef";
         for padding in [0, 150, 190, ARGUMENTS_BYTES_MAX - 40] {
             let padding = "x ".repeat(padding / 2);
-            let asked = format!(
+            let request = format!(
                 r#""PermissionRequest","tool_name":"Bash","tool_input":{{"command":"{padding}curl -H {key}"}}"#
             );
-            let kept = serde_json::to_string(&after(&[&asked])).unwrap();
+            let kept = serde_json::to_string(&after(&[&request])).unwrap();
             assert!(!kept.contains(&key[..12]), "{kept}");
         }
     }
@@ -318,7 +318,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_bytes_are_taken(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
+        fn any_bytes_are_accepted(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
             let _ = HookInput::read(&bytes);
         }
 

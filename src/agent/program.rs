@@ -382,7 +382,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_arguments_are_taken(arguments in prop::collection::vec(".{0,20}", 0..6), exe in ".{0,20}") {
+        fn any_arguments_are_accepted(arguments in prop::collection::vec(".{0,20}", 0..6), exe in ".{0,20}") {
             let _ = AgentProgram::recognise(Some(Path::new(&exe)), &arguments);
         }
     }

@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn no_half_of_a_possible_key_remains() {
+    fn no_part_of_a_cut_key_remains() {
         let key = "ghp_0123456789abcdefghij0123456789abcdef";
         for kept in [1, 8, 20, 38] {
             let before = "b ".repeat((SUMMARY_CHARS_MAX - kept) / 2);
@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn a_beginning_is_bounded() {
+    fn a_kept_beginning_is_bounded() {
         let mut beginning = TextPrefix::default();
         for _ in 0..100_000 {
             beginning.push("界!");

@@ -71,7 +71,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_title_is_taken(title in ".{0,40}") {
+        fn any_title_is_accepted(title in ".{0,40}") {
             for agent in KnownAgent::ALL {
                 let _ = state_of_title(agent, &title);
             }

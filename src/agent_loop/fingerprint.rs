@@ -91,7 +91,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn files_that_are_written_created_removed_or_renamed_are_changes() {
+    fn writes_creations_removals_and_renames_are_changes() {
         let temp = tempfile::tempdir().unwrap();
         let (root, clock) = (temp.path(), Clock::system());
         let sub = root.join("sub");

@@ -76,7 +76,7 @@ pub(super) struct Candidate<'p, 'a> {
 }
 
 /// The last rows in which the text of an exit is searched without an input box.
-const FAREWELL_LINES: usize = 12;
+const EXIT_TEXT_ROWS: usize = 12;
 
 impl AgentRules {
     /// Returns the screen if it is this agent's, and the certainty of that.
@@ -150,8 +150,8 @@ impl Candidate<'_, '_> {
     fn asks(&self) -> Option<String> {
         self.agent.asks.iter().find_map(|query| {
             let line = query.find(&self.view)?;
-            let asked = query.pattern.captures(line)?.get(1)?;
-            Some(one_line(asked.as_str())).filter(|asked| !asked.is_empty())
+            let question = query.pattern.captures(line)?.get(1)?;
+            Some(one_line(question.as_str())).filter(|question| !question.is_empty())
         })
     }
 
@@ -174,7 +174,7 @@ impl Candidate<'_, '_> {
         let (screen, input) = (self.view.screen, self.view.input.as_ref());
         let rows = match input {
             Some(input) => input.end..screen.all().end,
-            None => screen.last_of(screen.all(), FAREWELL_LINES),
+            None => screen.last_of(screen.all(), EXIT_TEXT_ROWS),
         };
         let shows_exit =
             |exit_text: &Regex| rows.clone().any(|row| exit_text.is_match(screen.row(row)));

@@ -36,9 +36,9 @@ impl StateDebouncer {
         now: Duration,
     ) -> Option<DetectedState> {
         // A second dialogue is another state, as far as the screen shows its question.
-        let is_same = |one: &DetectedState, two: &DetectedState| {
-            let is_same_question = one.asks == two.asks || one.asks.is_none();
-            one.agent == two.agent && one.state == two.state && is_same_question
+        let is_same = |a: &DetectedState, b: &DetectedState| {
+            let is_same_question = a.asks == b.asks || a.asks.is_none();
+            a.agent == b.agent && a.state == b.state && is_same_question
         };
         let detected = match (detected, &self.reported) {
             (Some(detected), Some(reported)) if is_same(&detected, reported) => None,

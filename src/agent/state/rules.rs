@@ -153,7 +153,7 @@ impl StateRules {
         let screen_rows = RuleScreen::new(screen);
         let shell = self.0.iter().find_map(|agent| agent.shell.as_ref());
         let has_terminal = |shell: &ShellRules| {
-            (screen.program).is_some_and(|it| shell.has_terminal(it, &screen_rows))
+            (screen.program).is_some_and(|program| shell.has_terminal(program, &screen_rows))
         };
         let only_fallback = shell.is_some_and(has_terminal);
         let agents = self.0.iter();

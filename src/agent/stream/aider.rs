@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn an_error_that_is_tried_again_is_no_end() {
+    fn a_retried_error_does_not_end_the_turn() {
         const PROMPT: &str = "#### go on  \n";
         const FAILED: &str = "> litellm.APIError: APIError: OpenAIException - no access  \n";
         const AGAIN: &str = "> Retrying in 0.5 seconds...  \n";
@@ -226,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn counts_of_tokens_are_read() {
+    fn token_counts_are_parsed() {
         let usage = tokens("Tokens: 4.4k sent, 210 received. Cost: $0.01 message").unwrap();
         assert_eq!((usage.input_tokens, usage.output_tokens), (4_400, 210));
         let usage = tokens("Tokens: 592 sent, 34 received.").unwrap();
@@ -236,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn commands_are_no_prompts() {
+    fn commands_are_not_prompts() {
         assert!(is_command("/clear") && is_command("/add a.rs"));
         assert!(!is_command("/ask why") && !is_command("look at /tmp") && !is_command(""));
     }

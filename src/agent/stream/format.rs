@@ -184,7 +184,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_are_read_as_they_are_written() {
+    fn names_round_trip() {
         for format in Format::ALL {
             assert_eq!(format.to_string().parse(), Ok(*format));
             let json = serde_json::to_string(format).unwrap();

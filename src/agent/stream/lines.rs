@@ -143,13 +143,13 @@ pub(super) fn read<G: RecordHandler>(
 }
 
 /// Passes records to a handler as older ones.
-struct RecallAdapter<'g, G>(&'g mut G);
+struct EarlierRecords<'g, G>(&'g mut G);
 
-impl<G: RecordHandler> RecordHandler for RecallAdapter<'_, G> {
+impl<G: RecordHandler> RecordHandler for EarlierRecords<'_, G> {
     type Record<'a> = G::Record<'a>;
 
     fn record(&mut self, record: Self::Record<'_>, writer: &mut EventWriter) {
-        self.0.recall(record, writer);
+        self.0.earlier_record(record, writer);
     }
 }
 
@@ -170,12 +170,12 @@ impl<G: RecordHandler + Send> FormatReader for JsonLines<G> {
         self.handler.end_turn(writer);
     }
 
-    fn recall(&mut self, bytes: &[u8], writer: &mut EventWriter) {
-        let handler = &mut RecallAdapter(&mut self.handler);
+    fn read_earlier(&mut self, bytes: &[u8], writer: &mut EventWriter) {
+        let handler = &mut EarlierRecords(&mut self.handler);
         for line in bytes.split(|byte| *byte == b'\n') {
             values::read(line, handler, writer);
         }
-        self.handler.recall_done(writer);
+        self.handler.earlier_records_end(writer);
     }
 
     fn is_open(&self) -> bool {
@@ -232,7 +232,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn cuts_change_nothing(bytes in "[a\r\n]{0,30}", cut in 0..30usize, max in 0..6usize) {
+        fn cuts_do_not_matter(bytes in "[a\r\n]{0,30}", cut in 0..30usize, max in 0..6usize) {
             let bytes = bytes.as_bytes();
             let cut = cut.min(bytes.len());
             for ends in [LineEnd::Any, LineEnd::Newline] {

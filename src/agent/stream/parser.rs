@@ -178,10 +178,10 @@ impl StreamParser {
 
     /// Takes whole records that precede the first pushed byte, without events: a reader that began in the
     /// middle learns of tasks that began there.
-    pub(crate) fn recall(&mut self, bytes: &[u8]) {
+    pub(crate) fn read_earlier(&mut self, bytes: &[u8]) {
         self.with_events(Timestamp::default(), &mut Vec::new(), |reader, writer| {
             if let Reader::Reading(_, reading) = reader {
-                reading.recall(bytes, writer);
+                reading.read_earlier(bytes, writer);
             }
         });
     }

@@ -14,10 +14,10 @@ pub(super) trait RecordHandler {
 
     /// Takes a record that precedes the first one, for a parser that began in the middle of a
     /// stream.
-    fn recall(&mut self, _record: Self::Record<'_>, _writer: &mut EventWriter) {}
+    fn earlier_record(&mut self, _record: Self::Record<'_>, _writer: &mut EventWriter) {}
 
     /// Ends the recalled records.
-    fn recall_done(&mut self, _writer: &mut EventWriter) {}
+    fn earlier_records_end(&mut self, _writer: &mut EventWriter) {}
 
     /// Ends the turn because another source reports its end: the last answer, which could have
     /// continued, was final.
@@ -46,7 +46,7 @@ pub(super) trait FormatReader: Send {
     fn flush_idle(&mut self, _writer: &mut EventWriter) {}
 
     /// Takes whole records that precede the first pushed byte.
-    fn recall(&mut self, _bytes: &[u8], _writer: &mut EventWriter) {}
+    fn read_earlier(&mut self, _bytes: &[u8], _writer: &mut EventWriter) {}
 
     /// Ends the turn because another source reports its end.
     fn end_turn(&mut self, writer: &mut EventWriter) {

@@ -92,7 +92,7 @@ fn a_shell_below_any_screen_is_a_shell() {
 }
 
 #[test]
-fn the_program_counts() {
+fn the_running_program_counts() {
     let screen = claude("⏺ It is.\n\n✻ Baked for 3s", "❯ ", "  ? for shortcuts");
     let with = |screen: &str, program, cursor: Option<(u32, u32)>| {
         let rows: Vec<&str> = screen.lines().collect();

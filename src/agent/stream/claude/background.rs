@@ -70,7 +70,7 @@ impl Tasks {
     }
 
     /// Takes a tool's result that precedes what was read: its task may be among the counted ones.
-    pub fn recall(&mut self, result: &Launch<'_>) {
+    pub fn earlier_tool_result(&mut self, result: &Launch<'_>) {
         let known = self.open.len();
         self.tool_result(result);
         let begun = self.open.len().saturating_sub(known);
@@ -149,7 +149,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_notification_is_read_and_a_quotation_is_none() {
+    fn a_notification_is_parsed_and_a_quotation_is_not() {
         let text = "<task-notification>\n<task-id>a1</task-id>\n<status>killed</status>\n<result><task-id>b2</task-id></result>";
         let found = Notification::parse(text).unwrap();
         assert_eq!((found.task_id, found.status), ("a1", "killed"));
@@ -174,14 +174,14 @@ mod tests {
     }
 
     #[test]
-    fn tasks_that_are_recalled_count_once() {
+    fn tasks_of_earlier_results_count_once() {
         let launch = |json| serde_json::from_str::<Launch<'_>>(json).unwrap();
         let mut tasks = Tasks::default();
         tasks.set_count(1);
         tasks.end("b");
         tasks.set_count(1);
-        tasks.recall(&launch(r#"{"status":"async_launched","agentId":"a"}"#));
-        tasks.recall(&launch(r#"{"backgroundTaskId":"b"}"#));
+        tasks.earlier_tool_result(&launch(r#"{"status":"async_launched","agentId":"a"}"#));
+        tasks.earlier_tool_result(&launch(r#"{"backgroundTaskId":"b"}"#));
         assert_eq!(tasks.len(), 1, "the other one has ended since");
         tasks.end("a");
         assert_eq!(tasks.len(), 0);

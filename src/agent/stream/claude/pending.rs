@@ -59,8 +59,8 @@ impl PendingWork {
     }
 
     /// Takes a tool's result that precedes what was read.
-    pub fn recall(&mut self, result: &Launch<'_>) {
-        self.tasks.recall(result);
+    pub fn earlier_tool_result(&mut self, result: &Launch<'_>) {
+        self.tasks.earlier_tool_result(result);
     }
 
     /// Takes the end of a task.

@@ -106,11 +106,11 @@ impl RecordHandler for ClaudeTranscript {
         }
     }
 
-    fn recall(&mut self, record: TranscriptRecord<'_>, _scribe: &mut EventWriter) {
+    fn earlier_record(&mut self, record: TranscriptRecord<'_>, _writer: &mut EventWriter) {
         if let Some(result) = &record.tool_use_result.0
             && !record.is_sidechain.is_set()
         {
-            self.pending.recall(result);
+            self.pending.earlier_tool_result(result);
         }
         let attachment = record.attachment.0.unwrap_or_default();
         let message = record.message.0.unwrap_or_default();
@@ -125,7 +125,7 @@ impl RecordHandler for ClaudeTranscript {
         }
     }
 
-    fn recall_done(&mut self, writer: &mut EventWriter) {
+    fn earlier_records_end(&mut self, writer: &mut EventWriter) {
         self.reconsider(writer);
     }
 
@@ -206,7 +206,7 @@ impl ClaudeTranscript {
         if is_notification || notification.is_some() {
             self.notification(text, writer);
             // The end of a stopped task causes no work; any other end does.
-            if notification.is_none_or(|it| it.status != "killed" && it.status != "stopped") {
+            if notification.is_none_or(|end| end.status != "killed" && end.status != "stopped") {
                 writer.working("a background task's end");
             }
             return;
@@ -287,11 +287,11 @@ impl ClaudeTranscript {
         short: Option<&str>,
         writer: &mut EventWriter,
     ) {
-        let is_told = self.ended_by == id && !id.is_empty();
+        let is_reported = self.ended_by == id && !id.is_empty();
         self.ended_by = id;
-        self.is_confirmed &= is_told;
+        self.is_confirmed &= is_reported;
         let reason = stop.unwrap_or_default();
-        if !is_told {
+        if !is_reported {
             self.messages.complete_own(writer);
             writer.turn_completed(reason);
             if let Some(short) = short {

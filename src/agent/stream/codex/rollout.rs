@@ -89,7 +89,9 @@ impl<'de> Deserialize<'de> for ToolOutput {
             serde_json::from_str(raw.get()).ok();
         Ok(Self {
             text: serde_json::from_str(raw.get()).unwrap_or_default(),
-            success: object.and_then(|it| it.0).and_then(|it| it.success.0),
+            success: object
+                .and_then(|object| object.0)
+                .and_then(|object| object.success.0),
         })
     }
 }

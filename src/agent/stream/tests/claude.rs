@@ -271,14 +271,14 @@ fn background_tasks_keep_an_agent_unfinished() {
 {"type":"user",VERSION,"origin":{"kind":"task-notification"},"message":{"content":"<task-notification>\n<task-id>a1</task-id>\n<status>STATUS</status>\n</task-notification>"}}
 "#;
     let begun = [TOOL, launch, &answer(r#""end_turn""#).replace("m1", "m2")].concat();
-    let stood = |more: &str| status_of(&transcript("2.1.156", &[&begun, more].concat()));
-    assert_eq!(stood(""), StreamStatus::Background { tasks: 1 });
+    let status_after = |more: &str| status_of(&transcript("2.1.156", &[&begun, more].concat()));
+    assert_eq!(status_after(""), StreamStatus::Background { tasks: 1 });
     assert_eq!(
-        stood(&notified.replace("STATUS", "killed")),
+        status_after(&notified.replace("STATUS", "killed")),
         StreamStatus::Done
     );
     assert_eq!(
-        stood(&notified.replace("STATUS", "completed")),
+        status_after(&notified.replace("STATUS", "completed")),
         StreamStatus::Working
     );
     // The parser began in the middle: only the number of tasks is known.
