@@ -1,4 +1,4 @@
-//! Screens of a modelled program that scrolls a known text, and of opencode itself.
+//! Screens of a simulated program that scrolls a known text, and of opencode itself.
 
 use std::time::{Duration, Instant};
 
@@ -10,7 +10,7 @@ use crate::agent::KnownAgent;
 
 const UNSEEN: &str = "[… rows not seen]";
 
-/// A full-screen program with its printed text above a spinner, an input box and a footer.
+/// A full-screen program that prints text above a spinner, an input box and a footer.
 struct Program {
     is_opencode: bool,
     lines: Vec<String>,
@@ -22,7 +22,7 @@ struct Program {
 impl Program {
     const FOOT: usize = 7;
 
-    /// Returns the screen; `is_over` after the end of its turn.
+    /// Returns the screen. `is_over`: the turn has ended.
     fn screen(&mut self, is_over: bool) -> Vec<String> {
         self.beat += 1;
         let indent = if self.is_opencode { 5 } else { 1 };
@@ -95,13 +95,13 @@ fn wrap(line: &str, width: usize) -> Vec<String> {
     rows
 }
 
-/// An act between two captures.
+/// An action between two captures.
 #[derive(Clone, Debug)]
 enum Act {
     Print(Vec<String>),
     Resize(usize, usize),
     Redraw,
-    /// Everything is erased, and captured, before it is redrawn.
+    /// Erases everything, and is captured before it is redrawn.
     Wipe,
 }
 
@@ -122,8 +122,8 @@ fn letters(text: &str) -> String {
     text.chars().filter(|c| c.is_alphanumeric()).collect()
 }
 
-/// Returns the events of a program with these acts, which prints at most `rows_max` rows between
-/// two captures.
+/// Returns the events of a program that performs these actions and prints at most `rows_max` rows
+/// between two captures.
 fn events_of(is_opencode: bool, acts: &[Act], rows_max: usize) -> (Vec<String>, Vec<AgentEvent>) {
     let program = match is_opencode {
         true => AgentProgram::Known(KnownAgent::Opencode),
@@ -156,7 +156,7 @@ fn events_of(is_opencode: bool, acts: &[Act], rows_max: usize) -> (Vec<String>, 
             Act::Print(lines) => {
                 let mut rows = 0;
                 for line in lines {
-                    // The words are numbered, so that no two lines are equal.
+                    // Numbered words make each line unique.
                     number += 1;
                     let line = match line.is_empty() {
                         true => String::new(),
@@ -271,7 +271,7 @@ proptest! {
     }
 }
 
-/// Reads screens of opencode and returns the events, shortened.
+/// Returns the events of opencode's screens, one short line per event.
 fn read_opencode(screens: &[&str]) -> Vec<String> {
     let program = AgentProgram::Known(KnownAgent::Opencode);
     let (mut reader, mut events) = (ScreenReader::new(&program), Vec::new());
@@ -301,7 +301,7 @@ fn the_first_prompt_of_a_narrow_pane_is_reported() {
         read_opencode(&[NARROW_START, &typed, NARROW_PROMPT]),
         ["prompt SCN:e400 e"]
     );
-    // One that was not seen in the box while it was typed.
+    // The prompt was not captured while it was typed.
     assert_eq!(
         read_opencode(&[NARROW_START, NARROW_PROMPT]),
         ["prompt SCN:e400 e"]
@@ -335,7 +335,7 @@ fn output_of_a_reported_tool_is_not_an_error() {
     };
     let works = "■■■⬝⬝⬝⬝⬝  esc interrupt  ctrl+p commands";
     let begun = conversation("", works);
-    // Of two tools, the second one still waits, without a box.
+    // The second of two tools still waits, without a box.
     let first_works = conversation(
         "     ⠋ touch a\n\n     $ touch b\n\n     ▣  Build · Mock\n",
         works,

@@ -1,4 +1,4 @@
-//! Screens as agents draw them, and the rules that read them.
+//! Screens as agents draw them, and the rules that detect their states.
 
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ fn detect(screen: &str) -> Option<DetectedState> {
     StateRules::builtin().detect(&AgentScreen::of(&rows))
 }
 
-/// `agent state`, with a `?` where it is inferred.
+/// Returns `agent state`, with a `?` if the state is inferred.
 fn detected_name(screen: &str) -> String {
     detect(screen).map_or("none".to_owned(), |detected| {
         let mark = if detected.inferred { "?" } else { "" };

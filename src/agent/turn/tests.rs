@@ -1,4 +1,4 @@
-//! Turns in settled lines and on screens, and text that ends no turn.
+//! Turns in settled lines and on screens, and text that does not end a turn.
 
 use proptest::prelude::*;
 
@@ -7,7 +7,7 @@ use crate::event::GapEvidence;
 
 const MARKER: &str = DEFAULT_MARKER;
 
-/// A detector with a clock that advances a tenth of a second per capture.
+/// A detector whose clock advances by 0.1 s per capture.
 struct Scenario {
     detector: TurnDetector,
     at: Duration,
@@ -168,10 +168,10 @@ fn a_moved_marker_is_not_a_turn_but_a_later_one_in_its_place_is() {
     assert_eq!(seen.prints("a header\n⏺ Done.\n[Output Complete]\n\n"), 1);
     let moved = [(2, "one more"), (3, "⏺ Done."), (4, MARKER)];
     assert_eq!(seen.revises(&moved), 0);
-    // The lines are wiped in one capture, and back in the next.
+    // The lines are wiped in one capture and shown again in the next.
     assert_eq!(seen.revises(&[(3, ""), (4, "")]), 0);
     assert_eq!(seen.revises(&[(3, "⏺ Done."), (4, MARKER)]), 0);
-    // A status line repeats the marker, much later.
+    // A status line repeats the marker much later.
     assert_eq!(seen.revises(&[(4, "working")]), 0);
     seen.at += REWRITE;
     assert_eq!(seen.revises(&[(4, MARKER)]), 1);
@@ -194,7 +194,7 @@ fn a_full_screen_program_has_turns_too() {
         seen.draws(&["title", "> ask", "answer one", MARKER, "> more"]),
         0
     );
-    // The screen scrolls, and comes back.
+    // The screen scrolls down and back.
     let more = ["answer one", MARKER, "> more", "answer two", MARKER];
     assert_eq!(seen.draws(&more), 1);
     assert_eq!(
@@ -265,7 +265,7 @@ fn line() -> impl Strategy<Value = String> {
 }
 
 proptest! {
-    /// The same turns end, however the settled lines are split among captures.
+    /// The same turns end, however the settled lines are split into captures.
     #[test]
     fn turns_do_not_depend_on_the_captures(
         lines in prop::collection::vec(line(), 0..60),
@@ -285,7 +285,7 @@ proptest! {
         prop_assert_eq!(sum, all);
     }
 
-    /// For any changes, nothing panics, and no capture has more turns than lines.
+    /// For any changes, the detector does not panic, and no capture has more turns than lines.
     #[test]
     fn any_changes_are_accepted(
         captures in prop::collection::vec((any::<bool>(), prop::collection::vec((any::<u8>(), -9..40i64, line()), 0..8)), 0..30),
