@@ -1,10 +1,10 @@
-//! Splits bytes into lines of bounded length, and JSON Lines into records (pure).
+//! Splits bytes into lines of limited length, and JSON Lines into records (pure).
 
 use super::event_writer::EventWriter;
 use super::traits::{FormatReader, RecordHandler};
 use super::values;
 
-/// The capacity to keep for the next line after a long one.
+/// The capacity to keep for later lines after a long one.
 const ROOM_KEPT: usize = 1024 * 1024;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,17 +19,17 @@ pub(super) enum LineEnd {
 #[derive(Debug)]
 pub(super) enum ByteLine<'a> {
     Whole(&'a [u8]),
-    /// The line exceeded the limit and was dropped; its length in bytes.
+    /// The line exceeded the limit and was dropped. The number is its length in bytes.
     TooLong(u64),
 }
 
-/// Splits bytes into lines. A line that is whole within the pushed bytes is not copied.
+/// Splits bytes into lines. A line that is complete within the pushed bytes is not copied.
 #[derive(Debug)]
 pub(super) struct LineSplitter {
     ends: LineEnd,
     bytes_max: usize,
     open: Vec<u8>,
-    /// The bytes of an open line that exceeds the limit.
+    /// The number of bytes of an open line that exceeds the limit.
     skipped: u64,
     after_return: bool,
 }
@@ -68,7 +68,7 @@ impl LineSplitter {
         }
     }
 
-    /// Takes the last line, which has no end.
+    /// Emits the last line, which is not terminated.
     pub fn finish(&mut self, mut take: impl FnMut(ByteLine<'_>)) {
         if self.skipped > 0 || !self.open.is_empty() {
             self.end_line(&[], &mut take);
@@ -84,7 +84,7 @@ impl LineSplitter {
         self.skipped > 0
     }
 
-    /// Removes and returns the open line; what follows is a line of its own.
+    /// Removes and returns the open line; later bytes begin another line.
     pub fn take_open(&mut self) -> Vec<u8> {
         std::mem::take(&mut self.open)
     }
@@ -128,7 +128,7 @@ impl<G: RecordHandler> JsonLines<G> {
     }
 }
 
-/// Reads a line's records, or warns about the line.
+/// Reads the records of a line, or warns about the line.
 pub(super) fn read<G: RecordHandler>(
     line: &ByteLine<'_>,
     handler: &mut G,
@@ -142,7 +142,7 @@ pub(super) fn read<G: RecordHandler>(
     }
 }
 
-/// Passes records to a handler as older ones.
+/// Passes records to a handler as earlier records.
 struct EarlierRecords<'g, G>(&'g mut G);
 
 impl<G: RecordHandler> RecordHandler for EarlierRecords<'_, G> {

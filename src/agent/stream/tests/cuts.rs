@@ -1,11 +1,11 @@
-//! Any bytes, cut anywhere, give the same events in bounded memory without a panic.
+//! Any bytes, cut anywhere, give the same events in bounded memory and without a panic.
 
 use proptest::prelude::*;
 use proptest::sample::select;
 
 use super::*;
 
-/// Records of all formats, which random bytes would never form.
+/// Records of all formats, which random bytes would never contain.
 const RECORDS: &[&str] = &[
     r#"{"type":"system","subtype":"init","session_id":"s"}"#,
     r#"{"type":"stream_event","event":{"type":"message_start","message":{"id":"m","type":"message"}},"session_id":"s"}"#,

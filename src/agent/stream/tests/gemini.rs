@@ -1,4 +1,4 @@
-//! Gemini CLI: stream-json and session files; and JSON of an unknown agent.
+//! Gemini CLI: stream-json and session files. Also JSON of an unknown agent.
 
 use super::*;
 

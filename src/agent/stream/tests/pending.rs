@@ -1,5 +1,5 @@
-//! Records that may follow the end of a turn: hooks, goals, wake-ups, the next prompt, the rest of
-//! a record.
+//! Records that may follow the end of a turn: hooks, goals, wake-ups, the next prompt, the
+//! remainder of a record.
 
 use std::time::Duration;
 
@@ -145,7 +145,7 @@ fn records_of_another_format_are_counted() {
     let events = events_of(Format::Auto, text);
     let found = "! 2 records of another format (claude stream-json) were ignored";
     assert!(events.contains(&found.to_owned()), "{events:?}");
-    // The fields distinguish types that both formats have.
+    // The fields distinguish record types that both formats have.
     let claude = lines(&[r#"{"type":"system","subtype":"init","session_id":"s"}"#]);
     let gemini =
         r#"{"type":"result","timestamp":"2026-05-18T20:52:59Z","status":"success","stats":{}}"#;

@@ -51,7 +51,7 @@ fn an_answer_without_the_response_of_the_api_was_stopped() {
     let first = [PROMPT, RESPONSE, ANSWER, PROMPT].concat();
     let (stopped_parser, _) = parser(&(first.clone() + &stopped));
     assert_eq!(stopped_parser.status(), StreamStatus::Interrupted);
-    // Providers that count no tokens still answer.
+    // Providers that do not count tokens still answer.
     let (answered, _) = parser(&(first + RESPONSE + &stopped));
     assert_eq!(answered.status(), StreamStatus::MaybeDone);
     // Without recorded responses, a stop is not detected.
