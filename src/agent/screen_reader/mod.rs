@@ -2,7 +2,7 @@
 //! reported once, when it scrolls off inside a full-screen program or when the turn ends.
 //!
 //! ```text
-//! screen ─layout─> page (rows that scroll) ─place─> what has settled ─writer─> events
+//! screen ─layout─> page (rows that scroll) ─align─> settled rows ─writer─> events
 //! ```
 //!
 //! Each page is aligned with the known rows. *Settled* rows were reported and are final; *live*

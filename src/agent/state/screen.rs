@@ -2,7 +2,7 @@
 
 use crate::event::Cursor;
 
-/// A screen whose state is to be detected.
+/// A screen, from which rules detect an agent's state.
 ///
 /// ```
 /// use td_observe::agent::{AgentScreen, AgentState, StateRules};

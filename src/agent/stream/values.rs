@@ -87,7 +87,7 @@ fn count_unknown(record: &str, writer: &mut EventWriter) {
 /// that is a part of the broken record.
 fn read_broken_line<G: RecordHandler>(text: &str, handler: &mut G, writer: &mut EventWriter) {
     let mut rest = text;
-    // The end of the broken part, as far as known.
+    // The search position, which is within the broken part.
     let mut from = 0;
     while let Some(at) = next_record(rest, from) {
         let mut values =

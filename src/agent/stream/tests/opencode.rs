@@ -62,7 +62,7 @@ fn a_step_ends_for_its_reason() {
             vec![START, TOOL, &finish("tool-calls", 1, 1)],
             StreamStatus::Working,
         ),
-        // Another step follows, whatever the provider reports.
+        // Another step follows, although the provider reports `stop`.
         (
             vec![START, TOOL, &finish("stop", 1, 1)],
             StreamStatus::Working,
