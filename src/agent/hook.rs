@@ -1,5 +1,4 @@
-//! The file that stores the last event of an agent's hooks, and the state that the event shows
-//! (pure).
+//! The file that stores the last event of an agent's hooks, and the state that the event shows (pure).
 //!
 //! Each session has its own file, which holds the last event that shows a state.
 

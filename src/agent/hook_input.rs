@@ -1,8 +1,7 @@
 //! Parses the input of Claude Code's hooks and decides which part of it to store (pure).
 //!
-//! Only events that show a state are stored (hook types of 0.3.330, measured on Claude Code
-//! 2.1.330). The file is small and redacted. No event reports that the user stopped the turn or
-//! allowed a tool.
+//! Only events that show a state are stored (hook types of 0.3.330, measured on Claude Code 2.1.330). The
+//! file is small and redacted. No event reports that the user stopped the turn or allowed a tool.
 
 use serde::Deserialize;
 use serde_json::value::RawValue;

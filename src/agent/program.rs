@@ -203,9 +203,8 @@ impl fmt::Display for KnownAgent {
 }
 
 impl AgentProgram {
-    /// Recognises the agent that a process runs. Returns `None` for other programs and for agents
-    /// that answer one prompt and exit (`claude -p`). `executable` is the file of the process, if
-    /// known.
+    /// Recognises the agent that a process runs. Returns `None` for other programs and for agents that
+    /// answer one prompt and exit (`claude -p`). `executable` is the file of the process, if known.
     pub fn recognise(executable: Option<&Path>, arguments: &[String]) -> Option<Self> {
         let (program, rest) = arguments.split_first()?;
         let (program, rest) = match is_interpreter(program) {

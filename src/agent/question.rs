@@ -43,8 +43,7 @@ pub(crate) fn tool_question(tool: &str, arguments: &str) -> Option<String> {
 pub(crate) fn is_limit(failure: &str) -> bool {
     let failure = failure.to_lowercase();
     let contains_any = |words: &[&str]| words.iter().any(|word| failure.contains(word));
-    // Also matches sentences such as "Number of request tokens has exceeded your per-minute rate
-    // limit".
+    // Also matches sentences such as "Number of request tokens has exceeded your per-minute rate limit".
     contains_any(&[
         "usage limit",
         "hour limit",
@@ -63,8 +62,7 @@ pub(crate) fn is_limit(failure: &str) -> bool {
     ])
 }
 
-/// Joins the text to one line without control characters, and truncates it to the length of a
-/// question.
+/// Joins the text to one line without control characters, and truncates it to the length of a question.
 pub(crate) fn one_line(text: &str) -> String {
     let words = text.split(|c: char| c.is_whitespace() || c.is_control());
     let mut line = String::new();

@@ -240,8 +240,7 @@ impl StateResolver {
         let first = lower.into_iter().find(|source| self.get(*source).is_some());
         let transcript = self.get(Transcript);
         let state = first.and_then(|source| Some(self.get(source)?.claim.state));
-        // After a title or a screen shows the end of the turn, the transcript will soon show how it
-        // ended.
+        // After a title or a screen shows the end of the turn, the transcript will soon show how it ended.
         let precedes_work =
             |held: &HeldClaim| self.busy_since.is_some_and(|since| held.since < since);
         let is_behind =
@@ -300,8 +299,7 @@ impl StateResolver {
         }
     }
 
-    /// Returns the question from another source, if the source that claims `waiting` does not show
-    /// it.
+    /// Returns the question from another source, if the source that claims `waiting` does not show it.
     fn known_question(&self) -> Option<String> {
         let sources = StateSource::ALL.into_iter();
         let mut others = sources.filter(|source| *source != StateSource::Screen);

@@ -259,8 +259,7 @@ fn any_claim() -> impl Strategy<Value = Option<StateClaim>> {
 }
 
 proptest! {
-    /// For any claims, each state is reported once, in time, from the highest source that can
-    /// express it.
+    /// For any claims, each state is reported once, in time, from the highest source that can express it.
     #[test]
     fn resolved_states_follow_the_claims(
         steps in prop::collection::vec((0_usize..6, any_claim(), 0_u64..600), 0..40),

@@ -45,8 +45,7 @@ impl StatusFile {
         self.pid == pid && start.is_none_or(|start| start.parse() == Ok(started))
     }
 
-    /// Returns the state; `None` while the agent starts, and for a status that this version does
-    /// not know.
+    /// Returns the state; `None` while the agent starts, and for a status that this version does not know.
     pub fn state(&self) -> Option<AgentState> {
         match self.status.as_deref()? {
             "busy" => Some(AgentState::Working),

@@ -3,8 +3,7 @@
 /// The maximum number of characters of a summary.
 pub(super) const SUMMARY_CHARS_MAX: usize = 200;
 
-/// The maximum number of characters of a tool's result. A screenful shows whether the tool
-/// succeeded.
+/// The maximum number of characters of a tool's result. A screenful shows whether the tool succeeded.
 const TOOL_RESULT_CHARS_MAX: usize = 500;
 
 /// The maximum number of characters of a result or an error.

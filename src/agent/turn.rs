@@ -245,8 +245,7 @@ impl TurnDetector {
         if turn.wipe.take().is_some_and(|wipe| wipe.is_single_line) {
             turn.context = context;
         }
-        // After a redraw of the screen, the original context is kept, because the new one may be
-        // shorter.
+        // After a redraw of the screen, the original context is kept, because the new one may be shorter.
         true
     }
 

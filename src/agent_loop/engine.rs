@@ -170,8 +170,7 @@ impl LoopEngine {
         }
     }
 
-    /// Runs the loop in the calling thread until it ends. Nothing is stored, except by the emitter's
-    /// bus.
+    /// Runs the loop in the calling thread until it ends. Nothing is stored, except by the emitter's bus.
     ///
     /// If an iteration fails, the failure is its outcome, and the next iteration follows.
     pub fn run(&mut self, emitter: Option<&EventEmitter>) -> LoopOutcome {

@@ -15,8 +15,7 @@ const ENTRIES_MAX: usize = 500_000;
 const TIME_MAX: Duration = Duration::from_secs(5);
 const DEPTH_MAX: usize = 200;
 
-/// Directories of version control systems, which change without any work: `git status` writes its
-/// index.
+/// Directories of version control systems, which change without any work: `git status` writes its index.
 const IGNORED_NAMES: &[&str] = &[".git", ".hg", ".jj", ".svn"];
 
 /// Returns a hash of the names, kinds, sizes, times and inodes of all files below a directory, except

@@ -91,8 +91,7 @@ impl<'a> TurnReporter<'a> {
         self.part(ConversationPart::Prompt { turn, text });
     }
 
-    /// Reports an answer as it arrives, until its sender is dropped. `prompt` is the prompt of the
-    /// answer.
+    /// Reports an answer as it arrives, until its sender is dropped. `prompt` is the prompt of the answer.
     pub fn stream(&mut self, chunks: &Receiver<StreamChunk>, prompt: &str) -> StreamedAnswer {
         let mut answer = StreamedAnswer::default();
         for chunk in chunks {

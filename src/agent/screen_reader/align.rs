@@ -93,9 +93,8 @@ pub(super) fn letters_before(known: &[char], page: &[char]) -> Option<usize> {
     found.max().map(|(_, at)| at)
 }
 
-/// Returns whether a page shows the same rows again after they were erased; its end may differ. The
-/// page may begin before the last page, which began at row `last`, because a larger screen shows
-/// more rows.
+/// Returns whether a page shows the same rows again after they were erased; its end may differ. The page
+/// may begin before the last page, which began at row `last`, because a larger screen shows more rows.
 pub(super) fn is_redrawn(known: &[ConversationRow], last: usize, page: &[ConversationRow]) -> bool {
     let (known_letters, page) = (letters(known), letters(page));
     let mut start = 0;

@@ -32,8 +32,7 @@ use writer::ConversationWriter;
 
 use super::{AgentEvent, AgentProgram};
 
-/// The number of settled rows to remember, so that scrolling back within them reports nothing
-/// twice.
+/// The number of settled rows to remember, so that scrolling back within them reports nothing twice.
 const SETTLED_MAX: usize = 600;
 
 /// The number of consecutive unmatched screens after which rows count as lost. A dialogue covers

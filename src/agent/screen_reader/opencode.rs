@@ -1,10 +1,9 @@
 //! Reads the screens of opencode: boxes with a bar on the left, indented answers, a panel on the
 //! right (pure).
 //!
-//! Measured on 1.18.33: prompts, command output and errors are in boxes (`┃`), answers are indented
-//! by five columns, and `▣  Build · MODEL · 3.2s` ends a turn. `╹▀▀▀` closes the input box. Screens
-//! of at least 120 columns have a panel of 42 columns on the right. Notices cover the top right
-//! rows.
+//! Measured on 1.18.33: prompts, command output and errors are in boxes (`┃`), answers are indented by five
+//! columns, and `▣  Build · MODEL · 3.2s` ends a turn. `╹▀▀▀` closes the input box. Screens of at least 120
+//! columns have a panel of 42 columns on the right. Notices cover the top right rows.
 
 use unicode_width::UnicodeWidthChar;
 
@@ -174,8 +173,7 @@ impl OpencodeLayout {
                 RowPart::Boxed if rows[at].is_head && Self::tool(&rows[at].text).is_none() => {
                     sealed = end;
                 }
-                // Text is complete once a tool follows it, and tools are complete once text follows
-                // them.
+                // Text is complete once a tool follows it, and tools are complete once text follows them.
                 _ if is_tool(&rows[at]) && at > 0 && !is_tool(&rows[at - 1]) => sealed = at,
                 // A queued command has no box yet, so it resembles text.
                 RowPart::Text if at > 0 && is_tool(&rows[at - 1]) && !is_command(&rows[at]) => {
@@ -208,8 +206,7 @@ fn is_start(above: &[&str], boxed: &[&str]) -> bool {
     }
 }
 
-/// Returns the text that the user has typed into the input box. Its last row names the agent and
-/// the model.
+/// Returns the text that the user has typed into the input box. Its last row names the agent and the model.
 fn typed<'a>(rows: impl Iterator<Item = &'a str>) -> String {
     let rows: Vec<&str> = rows.filter(|row| !row.is_empty()).collect();
     rows[..rows.len().saturating_sub(1)].join(" ")

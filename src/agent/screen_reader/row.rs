@@ -81,8 +81,7 @@ impl ConversationRow {
     }
 }
 
-/// Splits a text after a number of letters and the other characters that follow them, up to the
-/// next blank.
+/// Splits a text after a number of letters and the other characters that follow them, up to the next blank.
 fn cut(text: &str, letters: usize) -> (&str, &str) {
     let mut count = 0;
     let mut end = 0;

@@ -1,5 +1,4 @@
-//! Reads the screens of an unknown full-screen program: text without frames, footers and spinners
-//! (pure).
+//! Reads the screens of an unknown full-screen program: text without frames, footers and spinners (pure).
 
 use super::row::{ConversationPage, ConversationRow, RowPart};
 use crate::agent::decoration::{LineKind, bare_line};

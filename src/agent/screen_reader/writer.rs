@@ -1,5 +1,4 @@
-//! Converts settled rows to the events of a conversation: prompts, answers, tools, ends of turns
-//! (pure).
+//! Converts settled rows to the events of a conversation: prompts, answers, tools, ends of turns (pure).
 
 use std::collections::VecDeque;
 
@@ -9,8 +8,7 @@ use super::row::{ConversationRow, RowPart};
 use crate::agent::AgentEvent;
 use crate::agent::summary::{result, summary};
 
-/// The number of typed texts to remember. They distinguish prompts from errors, because both are in
-/// boxes.
+/// The number of typed texts to remember. They distinguish prompts from errors, because both are in boxes.
 const TYPED_MAX: usize = 64;
 
 /// The maximum number of characters of a tool's output; events carry 500.

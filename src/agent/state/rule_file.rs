@@ -12,8 +12,7 @@ use crate::error::{Error, Result};
 
 /// The maximum size of a file; the built-in files are ten times smaller.
 const FILE_BYTES_MAX: usize = 64 << 10;
-/// The maximum number of rules, and of signatures, of an agent, because each is tried on each
-/// capture.
+/// The maximum number of rules, and of signatures, of an agent, because each is tried on each capture.
 const RULES_MAX: usize = 100;
 /// The maximum memory of a compiled pattern.
 const REGEX_BYTES_MAX: usize = 1 << 20;

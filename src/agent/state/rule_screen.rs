@@ -133,9 +133,8 @@ impl<'a> RuleRow<'a> {
     }
 }
 
-/// Replaces each kind of blank with a plain space and removes invisible characters, so that rules
-/// can ignore them. Some agents write U+00A0 after prompts and bullets, and variation selectors
-/// after glyphs.
+/// Replaces each kind of blank with a plain space and removes invisible characters, so that rules can
+/// ignore them. Some agents write U+00A0 after prompts and bullets, and variation selectors after glyphs.
 pub(super) fn plain(row: &str) -> Cow<'_, str> {
     let is_odd = |c: char| is_odd_blank(c) || is_invisible(c);
     if !row.contains(is_odd) {

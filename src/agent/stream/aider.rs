@@ -107,8 +107,7 @@ impl AiderHistory {
             self.write_reply(TokenUsage::default(), writer);
             self.failed(text, writer);
         } else if is_retry && writer.status() == StreamStatus::Failed && !is_limit(&self.error) {
-            // A limit that aider waits for keeps the status; after any other error, aider works
-            // again.
+            // A limit that aider waits for keeps the status; after any other error, aider works again.
             writer.working("it tries again");
         } else if text.starts_with("^C")
             && (writer.status() == StreamStatus::Working || self.is_retrying)

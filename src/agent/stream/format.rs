@@ -122,8 +122,7 @@ impl Format {
         }
     }
 
-    /// Returns the formats of the family. The first one is assumed if the records do not show the
-    /// format.
+    /// Returns the formats of the family. The first one is assumed if the records do not show the format.
     pub fn formats(self) -> &'static [StreamFormat] {
         use StreamFormat::{
             AnthropicSse, ClaudeStream, ClaudeTranscript, CodexExec, CodexRollout, GeminiSession,

@@ -1,9 +1,7 @@
-//! Fields of records that other programs define. A field of an unexpected type counts as absent
-//! (pure).
+//! Fields of records that other programs define. A field of an unexpected type counts as absent (pure).
 //!
-//! None of these formats is a documented contract, so an unexpected field must not discard its
-//! record. Texts without escapes borrow from the line, and undeclared fields are skipped without
-//! allocation.
+//! None of these formats is a documented contract, so an unexpected field must not discard its record.
+//! Texts without escapes borrow from the line, and undeclared fields are skipped without allocation.
 
 use std::borrow::Cow;
 use std::marker::PhantomData;

@@ -1,5 +1,4 @@
-//! `opencode run --format json`: the steps of a session, the last of which states why it ended
-//! (pure).
+//! `opencode run --format json`: the steps of a session, the last of which states why it ended (pure).
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -181,8 +180,7 @@ impl OpenCodeRun {
         let evidence = format!("step_finish: reason {reason}");
         match reason {
             "tool-calls" => writer.working("step_finish: reason tool-calls"),
-            // Some providers report `stop` for a message that calls tools; opencode then runs
-            // another step.
+            // Some providers report `stop` for a message that calls tools; opencode then runs another step.
             "stop" if self.has_answered || !self.has_tool_calls => {
                 writer.turn_completed("stop");
                 // The run ends with its stream, because an error may follow.

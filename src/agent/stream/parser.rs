@@ -129,11 +129,9 @@ impl StreamParser {
         });
     }
 
-    /// Ends the turn because another source reports its end. A last answer without a tool completes
-    /// it.
+    /// Ends the turn because another source reports its end. A last answer without a tool completes it.
     pub(crate) fn end_turn(&mut self, now: Timestamp, events: &mut Vec<AgentEvent>) {
-        // A transcript may be delayed: records that it writes later belong to the turn that has
-        // ended.
+        // A transcript may be delayed: records that it writes later belong to the turn that has ended.
         if matches!(
             self.status(),
             StreamStatus::MaybeDone | StreamStatus::Working
@@ -197,8 +195,7 @@ impl StreamParser {
         self.writer.is_sub_agent
     }
 
-    /// Returns whether a record has begun but not ended, because it is being written or was cut
-    /// off.
+    /// Returns whether a record has begun but not ended, because it is being written or was cut off.
     pub(crate) fn is_open(&self) -> bool {
         match &self.reader {
             Reader::Detecting(detector) => detector.is_open(),

@@ -12,8 +12,7 @@ pub(super) trait RecordHandler {
     /// Interprets a record.
     fn record(&mut self, record: Self::Record<'_>, writer: &mut EventWriter);
 
-    /// Interprets a record that precedes the first one, for a parser that starts in the middle of a
-    /// stream.
+    /// Interprets a record that precedes the first one, for a parser that starts in the middle of a stream.
     fn earlier_record(&mut self, _record: Self::Record<'_>, _writer: &mut EventWriter) {}
 
     /// Ends the records that precede the first one.

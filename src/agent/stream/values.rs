@@ -30,8 +30,7 @@ pub(super) fn is_whole(line: &[u8]) -> bool {
     values.all(|value| value.is_ok())
 }
 
-/// Returns whether a line contains the beginning of a record. A process that died may leave NUL
-/// bytes.
+/// Returns whether a line contains the beginning of a record. A process that died may leave NUL bytes.
 pub(super) fn is_begun(line: &[u8]) -> bool {
     let is_blank = |byte: &u8| *byte == 0 || byte.is_ascii_whitespace();
     !line.iter().all(is_blank)

@@ -1,5 +1,4 @@
-//! Keeps the last lines of a pane by number, to decide whether a marker among them ends a turn
-//! (pure).
+//! Keeps the last lines of a pane by number, to decide whether a marker among them ends a turn (pure).
 
 use std::collections::BTreeMap;
 

@@ -56,10 +56,9 @@ type OnOutput = Box<dyn FnMut(OutputStream, &[u8]) + Send>;
 /// prompt. `TD_PROMPT_FILE` contains the path of its file, if the request has one. A command need not
 /// read any of these.
 ///
-/// The output is read in a [`Format`]. Plain text is the answer. Of the records of an agent, the text
-/// is the answer, and everything else is reported ([`StreamChunk::Agent`]). If the command fails, its
-/// output is incomplete, or its result is an error, the client returns an [`LlmError`] with the partial
-/// answer.
+/// The output is read in a [`Format`]. Plain text is the answer. Of the records of an agent, the text is
+/// the answer, and everything else is reported ([`StreamChunk::Agent`]). If the command fails, its output
+/// is incomplete, or its result is an error, the client returns an [`LlmError`] with the partial answer.
 ///
 /// The command leads its own process group. At the timeout, the group receives `TERM` and, after the
 /// grace period, `KILL`; after a cancellation, the grace period is 50 ms.
@@ -89,9 +88,8 @@ pub struct CommandClient {
 }
 
 impl CommandClient {
-    /// Creates a client that runs this command for each request. The client uses the program,
-    /// arguments, variables, directory, format, timeout and grace period, and ignores the other
-    /// settings.
+    /// Creates a client that runs this command for each request. The client uses the program, arguments,
+    /// variables, directory, format, timeout and grace period, and ignores the other settings.
     pub fn new(command: Command) -> Self {
         Self {
             command,
@@ -128,9 +126,8 @@ impl CommandClient {
         self
     }
 
-    /// Sets the maximum number of messages of the command's model, if its records contain them;
-    /// defaults to no limit. A command that exceeds it is terminated, and the error is
-    /// [`LlmError::is_max_turns`].
+    /// Sets the maximum number of messages of the command's model, if its records contain them; defaults to
+    /// no limit. A command that exceeds it is terminated, and the error is [`LlmError::is_max_turns`].
     pub fn max_turns(mut self, turns: u32) -> Self {
         self.max_turns = Some(turns);
         self

@@ -1,5 +1,4 @@
-//! Claude Code: the output of `claude -p --output-format stream-json`, and session transcripts
-//! (pure).
+//! Claude Code: the output of `claude -p --output-format stream-json`, and session transcripts (pure).
 
 mod background;
 mod wire;
@@ -128,8 +127,7 @@ fn is_interruption(text: &str) -> bool {
     text.starts_with("[Request interrupted by user")
 }
 
-/// Returns whether the text comes from a stop hook, which makes the agent continue, instead of a
-/// prompt.
+/// Returns whether the text comes from a stop hook, which makes the agent continue, instead of a prompt.
 fn is_hook_feedback(text: &str) -> bool {
     let title = text.split(':').next().unwrap_or_default();
     matches!(title, "Stop hook feedback" | "SubagentStop hook feedback")

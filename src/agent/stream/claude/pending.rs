@@ -1,5 +1,4 @@
-//! Tracks the work that remains after a turn of a transcript: tasks, a wake-up, a goal, a hook
-//! (pure).
+//! Tracks the work that remains after a turn of a transcript: tasks, a wake-up, a goal, a hook (pure).
 
 use std::time::Duration;
 

@@ -96,8 +96,7 @@ impl RecordHandler for ClaudeTranscript {
             "system" => self.system(&record, writer),
             "queue-operation" => self.notification(record.content.as_str(), writer),
             "attachment" => self.attachment(record, writer),
-            // Written when the user leaves the session, so that a stopped turn will not continue
-            // soon.
+            // Written when the user leaves the session, so that a stopped turn will not continue soon.
             "last-prompt" if writer.status() == StreamStatus::Interrupted => {
                 writer.set_follow_up(FollowUp::Confirmation);
             }
@@ -151,8 +150,7 @@ impl ClaudeTranscript {
                 writer.is_sub_agent = Some(is_side);
                 self.agent_id = record.agent_id.as_str().to_owned();
             }
-            // The parser began within the lines of a sub-agent: version 1 mixes both agents in one
-            // file.
+            // The parser began within the lines of a sub-agent: version 1 mixes both agents in one file.
             Some(true) if !is_side => {
                 writer.is_sub_agent = Some(false);
                 writer.set_status(StreamStatus::Unknown, "");

@@ -1,5 +1,4 @@
-//! The messages of the API, which both formats of Claude Code and the API's own stream contain
-//! (pure).
+//! The messages of the API, which both formats of Claude Code and the API's own stream contain (pure).
 
 use std::borrow::Cow;
 
@@ -192,8 +191,7 @@ pub enum StreamStep {
 }
 
 impl LiveMessage {
-    /// Processes an event. `has_results`: the stream also contains the results of the agent's
-    /// tools.
+    /// Processes an event. `has_results`: the stream also contains the results of the agent's tools.
     pub fn event(
         &mut self,
         event: ApiEvent<'_>,

@@ -72,8 +72,7 @@ impl ExecItem<'_> {
         }
     }
 
-    /// Returns whether the tool succeeded. A `completed` command without an exit code was
-    /// abandoned.
+    /// Returns whether the tool succeeded. A `completed` command without an exit code was abandoned.
     fn is_success(&self) -> bool {
         // A search has no status.
         let ended_well = (self.status.get()).is_none_or(|status| status == "completed");
@@ -144,8 +143,7 @@ impl RecordHandler for CodexExec {
                 writer.failed(error, "turn.failed");
             }
             "error" => {
-                // The turn may continue (`Reconnecting... 1/5`). If not, its end reports the
-                // failure.
+                // The turn may continue (`Reconnecting... 1/5`). If not, its end reports the failure.
                 record.message.as_str().clone_into(&mut self.error);
                 writer.warn(format!("codex reports: {}", record.message.as_str()));
             }

@@ -1,5 +1,4 @@
-//! Determines from a tool's output in a rollout, by the exit code at its head, whether it succeeded
-//! (pure).
+//! Determines from a tool's output in a rollout, by the exit code at its head, whether it succeeded (pure).
 
 use serde::Deserialize;
 

@@ -1,5 +1,4 @@
-//! Codex's session rollouts: turns with a start and an end, and messages that are recorded twice
-//! (pure).
+//! Codex's session rollouts: turns with a start and an end, and messages that are recorded twice (pure).
 
 use serde::Deserialize;
 use serde_json::value::RawValue;

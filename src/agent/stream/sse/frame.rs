@@ -1,5 +1,4 @@
-//! Splits bytes into server-sent events: lines, fields, and the blank line that ends an event
-//! (pure).
+//! Splits bytes into server-sent events: lines, fields, and the blank line that ends an event (pure).
 
 use crate::agent::stream::event_writer::EventWriter;
 use crate::agent::stream::lines::{ByteLine, LineEnd, LineSplitter};
@@ -49,8 +48,7 @@ impl SseFrames {
             return self.dispatch(take);
         };
         match (first, line.strip_prefix(b"data")) {
-            // A recording of payloads without fields: no other line of this format begins with a
-            // brace.
+            // A recording of payloads without fields: no other line of this format begins with a brace.
             (b'{', _) => take(SseEvent::Data(line)),
             (_, Some(rest)) if rest.is_empty() || rest[0] == b':' => {
                 let value = rest.strip_prefix(b":").unwrap_or(rest);

@@ -1,5 +1,4 @@
-//! OpenAI's responses: items that are added and completed, and a last event with the outcome
-//! (pure).
+//! OpenAI's responses: items that are added and completed, and a last event with the outcome (pure).
 
 use serde::Deserialize;
 use serde_json::value::RawValue;

@@ -1,10 +1,9 @@
 //! One HTTP request and its response, on a thread that may block on the network.
 //!
-//! The thread reads bytes and sends them through a bounded channel. It ends with the response or when
-//! the receiver is dropped. The channel lets the caller wait for data, a timeout and a cancellation at
-//! once, which a socket does not. Dropping the exchange shuts the connection down and so wakes the
-//! thread. Only a name lookup or a connection attempt may delay the thread; then it is not joined and
-//! ends on its own.
+//! The thread reads bytes and sends them through a bounded channel. It ends with the response or when the
+//! receiver is dropped. The channel lets the caller wait for data, a timeout and a cancellation at once,
+//! which a socket does not. Dropping the exchange shuts the connection down and so wakes the thread. Only a
+//! name lookup or a connection attempt may delay the thread; then it is not joined and ends on its own.
 
 use std::io::Read;
 use std::sync::Arc;

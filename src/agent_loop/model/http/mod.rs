@@ -148,8 +148,7 @@ impl HttpClient {
         self
     }
 
-    /// Allows unencrypted requests to other machines, which expose the key and the prompt to the
-    /// network.
+    /// Allows unencrypted requests to other machines, which expose the key and the prompt to the network.
     pub fn allow_plain_http(mut self) -> Self {
         self.is_plain_allowed = true;
         self

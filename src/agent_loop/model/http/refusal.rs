@@ -49,8 +49,7 @@ impl Refusal {
         &self.message
     }
 
-    /// Returns the delay before a retry after this number of attempts; `None` if a retry cannot
-    /// succeed.
+    /// Returns the delay before a retry after this number of attempts; `None` if a retry cannot succeed.
     pub fn delay(&self, attempts: u32, policy: &RetryPolicy, now: Timestamp) -> Option<Duration> {
         if !retry::is_retryable(self.head.status) {
             return None;
