@@ -1,9 +1,10 @@
-//! Strips what agents' screens put around a line: bullets, box edges, prompts and indents (pure).
+//! Strips the decoration that agents' screens draw around a line: bullets, box edges, prompts and
+//! indents (pure).
 
-/// Edges of boxes and quotes, at either end of a line.
+/// Box edges and quote bars, drawn at either end of a line.
 const EDGES: &[char] = &['│', '┃', '║', '|', '▌', '▎', '▏', '╎', '┆', '┊'];
 
-/// Marks before an answer, or before a part of one.
+/// Bullets that begin an answer or a part of one.
 const BULLETS: &[char] = &['⏺', '●', '•', '✦', '◆', '■', '▪', '⎿'];
 
 /// Prompts before typed input, which may span several lines.
@@ -12,14 +13,14 @@ const INPUTS: &[char] = &['>', '❯', '›', '»'];
 /// A line without its decoration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct BareLine<'a> {
-    /// Characters before the text, box edges included.
+    /// The number of characters before the text, including box edges.
     pub indent: usize,
     pub kind: LineKind,
     /// The line's text without decoration.
     pub text: &'a str,
 }
 
-/// The kind of a line, by its beginning.
+/// The kind of a line, as its beginning shows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum LineKind {
     /// Blank, apart from box edges.
@@ -28,12 +29,12 @@ pub(super) enum LineKind {
     Rule,
     /// Typed input.
     Input,
-    /// The beginning of an answer.
+    /// The first line of an answer.
     Bullet,
     Text,
 }
 
-/// Separates a line's text from its decoration.
+/// Splits a line into its text and its decoration.
 pub(super) fn bare_line(line: &str) -> BareLine<'_> {
     let inner = line
         .trim_end_matches(|c: char| c.is_whitespace() || EDGES.contains(&c))
@@ -76,7 +77,7 @@ fn is_around(c: char) -> bool {
     c.is_whitespace() || EDGES.contains(&c)
 }
 
-/// Returns whether a character draws boxes.
+/// Returns whether a character is a box-drawing or block character.
 pub(super) fn is_box_drawing(c: char) -> bool {
     ('\u{2500}'..='\u{259f}').contains(&c)
 }
@@ -86,7 +87,7 @@ pub(super) fn is_spinner(c: char) -> bool {
     ('\u{2801}'..='\u{28ff}').contains(&c)
 }
 
-/// Returns the leading spaces of a row.
+/// Returns the number of leading spaces of a row.
 pub(super) fn indent(row: &str) -> usize {
     row.len() - row.trim_start_matches(' ').len()
 }

@@ -1,21 +1,21 @@
-//! The file that keeps what an agent's hooks reported, and the state that follows from it (pure).
+//! The file that stores the last event of an agent's hooks, and the state that the event shows (pure).
 //!
-//! Each session has a file of its own, with its last event that shows a state.
+//! Each session has its own file, which holds the last event that shows a state.
 
 use serde::{Deserialize, Serialize};
 
 use super::{AgentState, StateClaim, one_line};
 use crate::timestamp::Timestamp;
 
-/// The longest session id. Session ids are UUIDs.
+/// The maximum length of a session id. Session ids are UUIDs.
 const SESSION_BYTES_MAX: usize = 128;
 
-/// A session's last event that shows a state.
+/// The last event of a session that shows a state.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub(crate) struct HookFile {
     pub session_id: String,
-    /// The event's name.
+    /// The name of the event.
     pub(super) event: String,
     /// The time of the event, in the format of event timestamps.
     pub(super) at: String,
@@ -29,7 +29,7 @@ pub(crate) struct HookFile {
 }
 
 impl HookFile {
-    /// Parses a kept file; returns `None` for other content.
+    /// Parses a stored file; returns `None` for other content.
     pub fn read(bytes: &[u8]) -> Option<Self> {
         let file: Self = serde_json::from_slice(bytes).ok()?;
         (is_session(&file.session_id) && file.state().is_some()).then_some(file)
@@ -51,7 +51,7 @@ impl HookFile {
         })
     }
 
-    /// Returns whether the event says only that the agent asks, and not what.
+    /// Returns whether the event only shows that the agent asks, without the question.
     pub fn is_general(&self) -> bool {
         self.event == "Notification"
     }
@@ -93,7 +93,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_bytes_are_taken(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
+        fn any_bytes_are_accepted(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
             let _ = HookFile::read(&bytes);
         }
     }

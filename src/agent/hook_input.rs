@@ -1,8 +1,7 @@
-//! Parses the input of Claude Code's hooks, and decides what to keep of it (pure).
+//! Parses the input of Claude Code's hooks and decides which part of it to store (pure).
 //!
-//! Only events that show a state count (hook types of 0.3.330, measured on Claude Code 2.1.330).
-//! The kept file is small and redacted. No event reports that a human stopped the turn or allowed a
-//! tool.
+//! Only events that show a state are stored (hook types of 0.3.330, measured on Claude Code 2.1.330). The
+//! file is small and redacted. No event reports that the user stopped the turn or allowed a tool.
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -12,10 +11,10 @@ use super::{AgentState, is_limit, one_line, tool_question};
 use crate::redact::Rules;
 use crate::timestamp::Timestamp;
 
-/// The limit for a tool's arguments; the question is at their beginning.
+/// The maximum size of a tool's arguments; the question is at their beginning.
 const ARGUMENTS_BYTES_MAX: usize = 16 * 1024;
 
-/// The longest path to keep.
+/// The maximum length of a path.
 const PATH_BYTES_MAX: usize = 4096;
 
 /// The standard input of the hook's command.
@@ -27,7 +26,7 @@ pub(crate) struct HookInput<'a> {
     transcript_path: Option<String>,
     #[serde(default)]
     cwd: Option<String>,
-    /// Set for events of a sub-agent.
+    /// Present in events of a sub-agent.
     #[serde(default)]
     agent_id: Option<String>,
     #[serde(default)]
@@ -40,7 +39,7 @@ pub(crate) struct HookInput<'a> {
     message: Option<String>,
     #[serde(default)]
     notification_type: Option<String>,
-    /// Replaces the answer in the conversation after a failure.
+    /// After a failure, the text that the conversation shows instead of an answer.
     #[serde(default)]
     last_assistant_message: Option<String>,
     #[serde(default, borrow)]
@@ -49,7 +48,7 @@ pub(crate) struct HookInput<'a> {
     error_details: Option<&'a RawValue>,
 }
 
-/// The effect of an event on the session's kept file.
+/// The effect of an event on the session's file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum HookChange {
     /// The event shows no new state.
@@ -71,11 +70,11 @@ impl<'a> HookInput<'a> {
         &self.session_id
     }
 
-    /// Returns the effect of this event, which happened now. `before` is the session's kept file.
+    /// Returns the effect of this event, which happens now. `before` is the session's current file.
     pub fn change(&self, before: Option<&HookFile>, now: Timestamp, rules: &Rules) -> HookChange {
         use AgentState::{Done, Error, Idle, Limited, Waiting, Working};
         let before_state = before.and_then(HookFile::state);
-        // Hooks of one agent run side by side: a later event is already kept.
+        // Hooks of one agent run concurrently, so the file may already hold a later event.
         if before.and_then(HookFile::at).is_some_and(|at| at > now) {
             return HookChange::Nothing;
         }
@@ -83,13 +82,14 @@ impl<'a> HookInput<'a> {
         let mut error = None;
         let (state, asks) = match self.hook_event_name.as_str() {
             "SessionEnd" => return HookChange::Remove,
-            // Compaction continues the conversation in its former state.
+            // Compaction continues the conversation in its previous state.
             "SessionStart" if self.source.as_deref() == Some("compact") => {
                 return HookChange::Nothing;
             }
             "SessionStart" => (Idle, None),
             "UserPromptSubmit" | "PreToolUse" | "PostToolUse" | "PostToolUseFailure" => {
-                // A sub-agent may work after the turn; its own question was answered.
+                // A sub-agent may work after the turn. If the state was `waiting`, the question was
+                // answered.
                 if self.agent_id.is_some() && before_state != Some(Waiting) {
                     return HookChange::Nothing;
                 }
@@ -97,13 +97,13 @@ impl<'a> HookInput<'a> {
             }
             "PermissionRequest" => (Waiting, self.asks_of_tool(rules)),
             "Notification" => match self.notification() {
-                // The permission request before it shows more.
-                Some(Waiting) if before.is_some_and(|it| it.event == "PermissionRequest") => {
+                // The preceding permission request has more details.
+                Some(Waiting) if before.is_some_and(|file| file.event == "PermissionRequest") => {
                     return HookChange::Nothing;
                 }
                 Some(Waiting) => (Waiting, self.message.as_deref().map(redacted)),
-                // Other events show better how a turn ended, but none shows that a human stopped
-                // it.
+                // Other events show the end of a turn more precisely, but none reports that the
+                // user stopped it.
                 Some(Idle) if matches!(before_state, Some(Working | Waiting) | None) => {
                     (Idle, None)
                 }
@@ -146,7 +146,7 @@ impl<'a> HookInput<'a> {
 
     fn asks_of_tool(&self, rules: &Rules) -> Option<String> {
         let arguments = self.tool_input.map_or("", RawValue::get);
-        // Redaction precedes the cut, because no rule recognises half a secret.
+        // Redact before truncating, because no rule recognises half a secret.
         let arguments = rules.text(beginning(arguments, ARGUMENTS_BYTES_MAX));
         let tool = self.tool_name.as_deref().unwrap_or_default();
         tool_question(
@@ -155,8 +155,8 @@ impl<'a> HookInput<'a> {
         )
     }
 
-    /// Returns the state that a notification shows. `notification_type`, an open list, is absent in
-    /// older versions.
+    /// Returns the state that a notification shows. New values of `notification_type` may appear,
+    /// and older versions omit it.
     fn notification(&self) -> Option<AgentState> {
         let message = self.message.as_deref().unwrap_or_default();
         match self.notification_type.as_deref() {
@@ -186,7 +186,7 @@ mod tests {
 
     use super::*;
 
-    /// Returns the kept file after these events, one per second.
+    /// Returns the stored file after these events, which are one second apart.
     fn after(events: &[&str]) -> Option<HookFile> {
         let mut kept = None;
         for (second, event) in (1..).zip(events) {
@@ -300,10 +300,10 @@ mod tests {
         let key = "ghp_0123456789abcdefghij0123456789abcdef";
         for padding in [0, 150, 190, ARGUMENTS_BYTES_MAX - 40] {
             let padding = "x ".repeat(padding / 2);
-            let asked = format!(
+            let request = format!(
                 r#""PermissionRequest","tool_name":"Bash","tool_input":{{"command":"{padding}curl -H {key}"}}"#
             );
-            let kept = serde_json::to_string(&after(&[&asked])).unwrap();
+            let kept = serde_json::to_string(&after(&[&request])).unwrap();
             assert!(!kept.contains(&key[..12]), "{kept}");
         }
     }
@@ -318,7 +318,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_bytes_are_taken(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
+        fn any_bytes_are_accepted(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
             let _ = HookInput::read(&bytes);
         }
 

@@ -1,5 +1,5 @@
-//! Reads what agents write and show (pure): events from their streams, their states, and the ends
-//! of their turns.
+//! Interprets the output and the screens of coding agents (pure): events of their streams, their
+//! states, and the ends of their turns.
 
 mod decoration;
 mod program;

@@ -1,13 +1,13 @@
 //! Recognises coding agents by the program and arguments of a process (pure).
 //!
 //! The facts come from real processes of November 2026 (Claude Code 2.1.330, Codex 0.169, Gemini
-//! CLI 0.61, opencode 1.18, aider 0.86, Qwen Code 0.24, Copilot CLI 1.0). A program with an agent's
-//! name among its arguments (`vim claude.md`, `grep codex`) is no agent.
+//! CLI 0.61, opencode 1.18, aider 0.86, Qwen Code 0.24, Copilot CLI 1.0). A program that only has
+//! an agent's name among its arguments (`vim claude.md`, `grep codex`) is not an agent.
 
 use std::fmt;
 use std::path::Path;
 
-/// An agent with known files and screens.
+/// An agent whose files and screens are known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum KnownAgent {
     Claude,
@@ -22,13 +22,13 @@ pub(crate) enum KnownAgent {
 /// The interactive agent that a process runs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum AgentProgram {
-    /// An agent with known files and screens.
+    /// An agent whose files and screens are known.
     Known(KnownAgent),
-    /// An agent known by name only.
+    /// An agent of which only the name is known.
     Other(String),
 }
 
-/// Command names of further agents, which are reported by these names and have no rules.
+/// Command names of other agents. Events use these names; no rules exist for these agents.
 const OTHERS: &[&str] = &[
     "amp",
     "auggie",
@@ -47,16 +47,16 @@ const OTHERS: &[&str] = &[
     "vibe",
 ];
 
-/// Options with which any agent prints information and exits.
+/// Options that make any agent print information and exit.
 const INFORMATION_OPTIONS: &[&str] = &["--version", "--help", "-h"];
 
-/// Programs that run a script, which then counts as the program.
+/// Interpreters; the script they run counts as the program.
 const INTERPRETERS: &[&str] = &[
     "node", "nodejs", "bun", "deno", "python", "pypy", "uv", "ruby",
 ];
 
-/// Parts of package paths, and the agents in these packages. The script that starts a package may
-/// have any name (`cli.js`, `index.js`).
+/// Package paths and the agents in these packages. The script that starts a package may have any
+/// name (`cli.js`, `index.js`).
 const PACKAGES: &[(&str, KnownAgent)] = &[
     ("@anthropic-ai/claude-code", KnownAgent::Claude),
     ("@openai/codex", KnownAgent::Codex),
@@ -81,7 +81,7 @@ impl KnownAgent {
         Self::ALL.into_iter().find(|agent| agent.name() == name)
     }
 
-    /// Returns the name of the agent's command, which events and rules use.
+    /// Returns the name of the agent's command, as events and rules use it.
     pub fn name(self) -> &'static str {
         match self {
             Self::Claude => "claude",
@@ -94,8 +94,8 @@ impl KnownAgent {
         }
     }
 
-    /// Options besides [`INFORMATION_OPTIONS`] that make the agent answer one prompt and exit, or do
-    /// no work at all.
+    /// Options besides [`INFORMATION_OPTIONS`] with which the agent answers one prompt and exits,
+    /// or does not answer at all.
     fn batch_options(self) -> &'static [&'static str] {
         match self {
             Self::Claude => &["-p", "--print", "-v"],
@@ -188,7 +188,7 @@ impl KnownAgent {
             }
         }
         let is_command = command.is_some_and(|command| {
-            // A later argument may be an option's value.
+            // A later argument could be the value of an option.
             arguments.first().is_some_and(|first| first == command)
                 && self.batch_commands().contains(&command)
         });
@@ -203,13 +203,12 @@ impl fmt::Display for KnownAgent {
 }
 
 impl AgentProgram {
-    /// Recognises the agent of a process; returns `None` for other programs and for agents that
-    /// answer one prompt and exit (`claude -p`). `executable` is the file of the process, where it
-    /// is known.
+    /// Recognises the agent that a process runs. Returns `None` for other programs and for agents that
+    /// answer one prompt and exit (`claude -p`). `executable` is the file of the process, if known.
     pub fn recognise(executable: Option<&Path>, arguments: &[String]) -> Option<Self> {
         let (program, rest) = arguments.split_first()?;
         let (program, rest) = match is_interpreter(program) {
-            // The interpreter's options precede the script.
+            // Options of the interpreter precede the script.
             true => {
                 let at = rest
                     .iter()
@@ -225,7 +224,7 @@ impl AgentProgram {
         OTHERS.contains(&name).then(|| Self::Other(name.to_owned()))
     }
 
-    /// Returns the name that events use.
+    /// Returns the name, as events use it.
     pub fn name(&self) -> &str {
         match self {
             Self::Known(agent) => agent.name(),
@@ -233,7 +232,7 @@ impl AgentProgram {
         }
     }
 
-    /// Returns the agent if its files and screens are known.
+    /// Returns the agent, if its files and screens are known.
     pub fn known(&self) -> Option<KnownAgent> {
         match self {
             Self::Known(agent) => Some(*agent),
@@ -249,7 +248,7 @@ fn known(executable: Option<&Path>, program: &Path) -> Option<KnownAgent> {
         let (_, inside) = path.split_once("/node_modules/")?;
         let is_in = |(package, _): &&(&str, KnownAgent)| {
             let rest = inside.strip_prefix(package);
-            // Packages for one platform append its name.
+            // Platform-specific packages append the name of the platform.
             rest.is_some_and(|rest| rest.starts_with(['/', '-']))
         };
         PACKAGES.iter().find(is_in).map(|(_, agent)| *agent)
@@ -267,7 +266,7 @@ fn is_interpreter(program: &str) -> bool {
     INTERPRETERS.contains(&name)
 }
 
-/// Returns a program's name without directory, login dash and extension.
+/// Returns the name of a program without its directory, login dash and extension.
 fn name_of(path: &Path) -> Option<&str> {
     let name = path.file_name()?.to_str()?;
     let name = name.strip_prefix('-').unwrap_or(name);
@@ -382,7 +381,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_arguments_are_taken(arguments in prop::collection::vec(".{0,20}", 0..6), exe in ".{0,20}") {
+        fn any_arguments_are_accepted(arguments in prop::collection::vec(".{0,20}", 0..6), exe in ".{0,20}") {
             let _ = AgentProgram::recognise(Some(Path::new(&exe)), &arguments);
         }
     }

@@ -1,12 +1,12 @@
-//! Summarises in one line what an agent asks about: a tool's command, file or question (pure).
+//! Summarises in one line the question of an agent: a tool's command, file or question (pure).
 
 use serde_json::Value;
 
-/// Characters of a question, which has one row of a list.
+/// The maximum number of characters of a question, which is shown in one row of a list.
 const QUESTION_CHARS_MAX: usize = 200;
 
-/// Tool arguments that show what is asked, the most specific first: `command` and `cmd` of shells,
-/// `question` of questions, paths of written files, `url`, `pattern`.
+/// Names of tool arguments that describe the call, the most specific first: `command` and `cmd` of
+/// shells, `question` of questions, paths of written files, `url`, `pattern`.
 const SPECIFIC_ARGUMENTS: &[&str] = &[
     "command",
     "cmd",
@@ -24,12 +24,12 @@ const SPECIFIC_ARGUMENTS: &[&str] = &[
     "input",
 ];
 
-/// Returns what a tool call asks about, given the tool's name and the beginning of its JSON
-/// arguments; `None` where neither shows it.
+/// Summarises a tool call for the user who must allow it. Takes the tool's name and the beginning
+/// of its JSON arguments; returns `None` if both are empty.
 pub(crate) fn tool_question(tool: &str, arguments: &str) -> Option<String> {
     let found = match serde_json::from_str::<Value>(arguments) {
         Ok(value) => question_in(&value),
-        // The JSON was cut off, or this is a patch or a script.
+        // Truncated JSON, a patch or a script.
         Err(_) => cut_value(arguments).or_else(|| Some(arguments.to_owned())),
     };
     let text = one_line(&found.unwrap_or_default());
@@ -39,11 +39,11 @@ pub(crate) fn tool_question(tool: &str, arguments: &str) -> Option<String> {
     }
 }
 
-/// Returns whether a failure is a usage limit, which ends by waiting or paying.
+/// Returns whether a failure is a usage limit, which only waiting or paying resolves.
 pub(crate) fn is_limit(failure: &str) -> bool {
     let failure = failure.to_lowercase();
     let contains_any = |words: &[&str]| words.iter().any(|word| failure.contains(word));
-    // Covers sentences such as "Number of request tokens has exceeded your per-minute rate limit".
+    // Also matches sentences such as "Number of request tokens has exceeded your per-minute rate limit".
     contains_any(&[
         "usage limit",
         "hour limit",
@@ -62,7 +62,7 @@ pub(crate) fn is_limit(failure: &str) -> bool {
     ])
 }
 
-/// Returns the text in one line without control characters, cut to the length of a question.
+/// Joins the text to one line without control characters, and truncates it to the length of a question.
 pub(crate) fn one_line(text: &str) -> String {
     let words = text.split(|c: char| c.is_whitespace() || c.is_control());
     let mut line = String::new();
@@ -111,7 +111,7 @@ fn text_of(value: &Value) -> Option<String> {
     }
 }
 
-/// Returns the command as typed: `["bash","-lc","make"]` is `make`.
+/// Returns the command as the user would type it: `["bash","-lc","make"]` is `make`.
 fn command_of(words: &[&str]) -> String {
     match words {
         [shell, flags, script]
@@ -123,7 +123,7 @@ fn command_of(words: &[&str]) -> String {
     }
 }
 
-/// Returns the most specific argument of JSON that was cut off.
+/// Returns the most specific argument of truncated JSON.
 fn cut_value(arguments: &str) -> Option<String> {
     let candidates = SPECIFIC_ARGUMENTS.iter().filter_map(|name| {
         let at = arguments.find(&format!("\"{name}\":"))? + name.len() + 3;

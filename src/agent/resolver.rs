@@ -1,29 +1,28 @@
 //! Resolves an agent's state from the claims of its sources, in order of authority (pure).
 //!
 //! A source overrules others only in states that it can express. Claude's status file knows `busy`,
-//! `waiting` and `idle`; its transcript, then its screen, shows whether an idle agent is done, has
-//! failed or reached a limit. A transcript shows how turns end, and "working" only means that the
-//! turn has no end yet, so a title or a screen may still show that the agent waits.
+//! `waiting` and `idle`; the transcript, or else the screen, shows whether an idle agent is done,
+//! has failed or has reached a limit. A transcript shows how turns end. Its "working" only means
+//! that the turn has not ended, so a title or a screen may still show that the agent waits.
 
 use std::time::Duration;
 
 use super::AgentState;
 pub(crate) use crate::event::StateSource;
 
-/// The time to wait for a source of higher authority that lags: an agent writes its transcript
-/// about 0.1 s after its status (0.03 to 0.3 s on Claude Code 2.1.330).
+/// The time to wait for a delayed source of higher authority. An agent writes its transcript about
+/// 0.1 s after its status (0.03 to 0.3 s on Claude Code 2.1.330).
 const SOURCE_LAG: Duration = Duration::from_millis(400);
 
-/// The same lag after a title, a notification or the screen shows that the turn is over or that the
-/// agent waits. Of the agents without a status file, Qwen Code 0.24 took longest: 1.0 s on a busy
-/// machine.
+/// The time to wait for a transcript after a title, a notification or the screen shows that the
+/// turn has ended or that the agent waits. Of the agents without a status file, Qwen Code 0.24 took
+/// longest: 1.0 s on a busy machine.
 const TRANSCRIPT_LAG: Duration = Duration::from_millis(1300);
 
-/// The letters by which two questions are compared where one source shows more of them.
-const QUESTION_CHARS_MIN: usize = 8;
+/// The minimum number of bytes for comparing two questions if one is the beginning of the other.
+const QUESTION_BYTES_MIN: usize = 8;
 
-/// The time after which an answer that may continue ends the turn, where no other source shows its
-/// end.
+/// The time after which an unconfirmed answer ends the turn, if no other source shows its end.
 const ANSWER_FINAL_AFTER: Duration = Duration::from_secs(2);
 
 /// The time after which a disagreement between sources is logged.
@@ -33,18 +32,18 @@ const DISAGREEMENT_LOGGED_AFTER: Duration = Duration::from_secs(2);
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct StateClaim {
     pub state: AgentState,
-    /// The source states it; otherwise it is inferred.
+    /// True if the source states the state; false if the state is inferred.
     pub is_confirmed: bool,
     /// The question or command that the agent asks about, in one line.
     pub asks: Option<String>,
     /// The evidence, in one line.
     pub detail: String,
-    /// The conversation's turn that the claim is about, counted from 1; 0 where the source does not
-    /// count turns.
+    /// The turn of the conversation that the claim refers to, counted from 1; 0 if the source does
+    /// not count turns.
     pub turn: u64,
 }
 
-/// An agent's state, and its source.
+/// The state of an agent and its source.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ResolvedState {
     pub source: StateSource,
@@ -57,25 +56,25 @@ struct HeldClaim {
     since: Duration,
 }
 
-/// The claims of all sources about one agent.
+/// The claims of all sources about one agent, and the last reported state.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct StateResolver {
     held: [Option<HeldClaim>; StateSource::ALL.len()],
     reported: Option<ResolvedState>,
-    /// The last known turn at the last report.
+    /// The turn of the transcript at the last report.
     turn: u64,
-    /// The question of the last reported dialogue.
+    /// The question of the last dialogue that was reported.
     last_question: Option<String>,
-    /// The question of the dialogue on the screen.
+    /// The question of the dialogue that the screen shows.
     screen_question: Option<String>,
-    /// The time at which a source below the transcript began to claim that the agent works.
+    /// The time at which a source below the transcript started to claim that the agent works.
     busy_since: Option<Duration>,
-    /// The start of a disagreement between two sources, and whether it was logged.
+    /// The time at which two sources started to disagree, and whether this was logged.
     disagreement: Option<(Duration, bool)>,
 }
 
 impl StateResolver {
-    /// Sets the claim of a source; `None` removes it.
+    /// Sets or, with `None`, removes the claim of a source.
     pub fn set_claim(&mut self, source: StateSource, claim: Option<StateClaim>, now: Duration) {
         let held = &mut self.held[source as usize];
         let was_busy = held.as_ref().is_some_and(|held| is_busy(held.claim.state));
@@ -95,7 +94,8 @@ impl StateResolver {
         *held = claim.map(|claim| HeldClaim { claim, since });
     }
 
-    /// Sets the question of the dialogue on the screen; `None` without a dialogue or a question.
+    /// Sets the question of the dialogue on the screen; `None` if there is no dialogue or its
+    /// question is unknown.
     pub fn set_screen_question(&mut self, question: Option<String>) {
         self.screen_question = question;
     }
@@ -103,12 +103,12 @@ impl StateResolver {
     /// Returns the state if it or its question differs from the last report.
     pub fn next_change(&mut self, now: Duration) -> Option<ResolvedState> {
         let report = self.resolve(now)?;
-        // A turn may begin and end between two polls: then only its end is seen.
+        // A turn that begins and ends between two polls shows only its end.
         let ends = !is_busy(report.claim.state) && report.claim.state != AgentState::Idle;
         let is_next_turn = ends && report.claim.turn > self.turn;
         let is_same = self.reported.as_ref().is_some_and(|before| {
             before.claim.state == report.claim.state
-                // A question that is no longer known is not a new one.
+                // A question that is no longer known does not count as a new one.
                 && is_same_question(before.claim.asks.as_deref(), report.claim.asks.as_deref())
         });
         if is_same && !is_next_turn {
@@ -136,7 +136,7 @@ impl StateResolver {
         lags.chain(answer).filter(|at| *at > now).min()
     }
 
-    /// Describes a disagreement between sources that has lasted, once.
+    /// Describes a persistent disagreement between sources, once.
     pub fn disagreement(&mut self, now: Duration) -> Option<String> {
         let state = self
             .reported
@@ -181,7 +181,7 @@ impl StateResolver {
         Some(ResolvedState { source, claim })
     }
 
-    /// Returns `None` where nothing is known, or where a source lags.
+    /// Returns `None` if the state is unknown or a source is delayed.
     fn resolve(&self, now: Duration) -> Option<ResolvedState> {
         let mut report = match self.get(StateSource::StatusFile) {
             Some(status) => self.resolve_status_file(status, now)?,
@@ -192,12 +192,12 @@ impl StateResolver {
                 report.claim.asks = self.known_question()
             }
             AgentState::Waiting => {}
-            // A tool at work asks nothing.
+            // An agent that does not wait has no question.
             _ => report.claim.asks = None,
         }
         if report.claim.state == AgentState::Waiting {
-            // The question is written shortly after the status: the known one may belong to the
-            // previous dialogue. A screen shows a dialogue and its question at once.
+            // The question is written shortly after the status, so a known question may belong to
+            // the previous dialogue. A screen shows a dialogue and its question at the same time.
             let since = self.get(report.source).map_or(now, |held| held.since);
             let is_old = self.last_question == report.claim.asks
                 && report.source != StateSource::Screen
@@ -225,7 +225,7 @@ impl StateResolver {
         if let Some(ended) = final_claim(StateSource::Transcript) {
             return Some(ended);
         }
-        // A transcript without an end is about to get one.
+        // The end of the turn is about to be written to the transcript.
         if self.get(StateSource::Transcript).is_some() && now < status.since + SOURCE_LAG {
             return None;
         }
@@ -240,8 +240,7 @@ impl StateResolver {
         let first = lower.into_iter().find(|source| self.get(*source).is_some());
         let transcript = self.get(Transcript);
         let state = first.and_then(|source| Some(self.get(source)?.claim.state));
-        // After a title or a screen shows the end of the turn, the transcript is about to show how
-        // it ended.
+        // After a title or a screen shows the end of the turn, the transcript will soon show how it ended.
         let precedes_work =
             |held: &HeldClaim| self.busy_since.is_some_and(|since| held.since < since);
         let is_behind =
@@ -257,8 +256,8 @@ impl StateResolver {
         {
             return None;
         }
-        // An inferred failure says nothing about what the agent did after it: `/clear` of Qwen Code 0.24
-        // shows work in the title, and begins a transcript only with the next prompt.
+        // An inferred failure does not describe later work: `/clear` of Qwen Code 0.24 shows work
+        // in the title, and starts a transcript only with the next prompt.
         let is_outdated = |held: &&HeldClaim| {
             let is_failure = matches!(held.claim.state, AgentState::Error | AgentState::Limited);
             is_failure && !held.claim.is_confirmed && state.is_some() && precedes_work(held)
@@ -267,7 +266,7 @@ impl StateResolver {
         if let Some(ended) = transcript.filter(|held| !is_busy(held.claim.state)) {
             return match state {
                 _ if ended.claim.is_confirmed => self.report(Transcript),
-                // The answer continues.
+                // The turn continues after this answer.
                 Some(state) if is_busy(state) => self.report(first?),
                 Some(_) => self.report(Transcript),
                 None if now >= ended.since + ANSWER_FINAL_AFTER => self.report(Transcript),
@@ -279,11 +278,11 @@ impl StateResolver {
         };
         let lower = self.get(first)?;
         let state = lower.claim.state;
-        // A rest that precedes the turn is no evidence about it.
+        // An idle state from before the turn is no evidence about the turn.
         if transcript.is_some_and(|held| held.since > lower.since) && !is_busy(state) {
             return self.report(Transcript);
         }
-        // A title is blank for a moment between two states. Screens have persisted before they count.
+        // A title is briefly blank between two states. A screen state has already been debounced.
         let reported = self.reported.as_ref();
         let was_busy = reported.is_some_and(|report| is_busy(report.claim.state));
         let is_screen = |source| source == Screen;
@@ -292,7 +291,7 @@ impl StateResolver {
         if was_busy && !is_busy(state) && !by_screens && now < lower.since + SOURCE_LAG {
             return None;
         }
-        // Titles show no ends of turns: the screen refines `idle`.
+        // Titles do not show how a turn ended, so the screen refines `idle`.
         let screen = self.get(Screen).filter(|held| !is_busy(held.claim.state));
         match (state, screen) {
             (AgentState::Idle, Some(_)) => self.report(Screen),
@@ -300,7 +299,7 @@ impl StateResolver {
         }
     }
 
-    /// Returns the question where the source that claims `waiting` does not show it.
+    /// Returns the question from another source, if the source that claims `waiting` does not show it.
     fn known_question(&self) -> Option<String> {
         let sources = StateSource::ALL.into_iter();
         let mut others = sources.filter(|source| *source != StateSource::Screen);
@@ -309,8 +308,8 @@ impl StateResolver {
     }
 }
 
-/// Returns whether a question is the previous one: a source may show only its beginning, and a
-/// question that is no longer known is not a new one.
+/// Returns whether two questions are the same. A source may show only the beginning of a question,
+/// and a question that is no longer known does not count as a new one.
 fn is_same_question(before: Option<&str>, now: Option<&str>) -> bool {
     let (Some(before), Some(now)) = (before, now) else {
         return now.is_none();
@@ -318,7 +317,7 @@ fn is_same_question(before: Option<&str>, now: Option<&str>) -> bool {
     let (before, now) = (before.trim_end_matches('…'), now.trim_end_matches('…'));
     let shorter = before.len().min(now.len());
     before == now
-        || shorter >= QUESTION_CHARS_MIN && (before.starts_with(now) || now.starts_with(before))
+        || shorter >= QUESTION_BYTES_MIN && (before.starts_with(now) || now.starts_with(before))
 }
 
 /// Returns whether a turn is in progress.

@@ -1,4 +1,4 @@
-//! Claims of sources, and the states that follow from them.
+//! Claims of sources, and the states that result from them.
 
 use proptest::prelude::*;
 
@@ -83,13 +83,13 @@ fn an_inferred_failure_does_not_outlast_the_work_after_it() {
     claims.set_claim(Title, claim(Idle, None), ms(900));
     claims.set_claim(Transcript, inferred(Error, 1), ms(1000));
     assert_eq!(states(&mut claims, 1000), Some((Transcript, Error, None)));
-    // `/clear`: the title shows work, and no record follows.
+    // `/clear`: the title shows work, but no record follows.
     claims.set_claim(Title, claim(Working, None), ms(5000));
     assert_eq!(states(&mut claims, 5000), Some((Title, Working, None)));
     claims.set_claim(Title, claim(Idle, None), ms(6000));
     assert_eq!(states(&mut claims, 6000), None, "the transcript may follow");
     assert_eq!(states(&mut claims, 7300), Some((Title, Idle, None)));
-    // The next turn fails, too, and its beginning was not observed.
+    // The next turn also fails, and its beginning was not observed.
     claims.set_claim(Title, claim(Working, None), ms(8000));
     assert_eq!(states(&mut claims, 8000), Some((Title, Working, None)));
     claims.set_claim(Title, claim(Idle, None), ms(9000));
@@ -259,8 +259,7 @@ fn any_claim() -> impl Strategy<Value = Option<StateClaim>> {
 }
 
 proptest! {
-    /// For any claims, each state is reported once, in time, and by the highest source that can
-    /// express it.
+    /// For any claims, each state is reported once, in time, from the highest source that can express it.
     #[test]
     fn resolved_states_follow_the_claims(
         steps in prop::collection::vec((0_usize..6, any_claim(), 0_u64..600), 0..40),
@@ -280,7 +279,7 @@ proptest! {
                 last = Some(key);
             }
             prop_assert_eq!(claims.next_change(now), None);
-            // Nothing is held back indefinitely.
+            // No report is delayed indefinitely.
             prop_assert!(claims.deadline(now).is_none_or(|at| at <= now + ANSWER_FINAL_AFTER));
         }
     }

@@ -2,14 +2,14 @@
 //!
 //! Claude Code writes the file at each change of its status (measured on 2.1.330):
 //! `{"pid":…,"sessionId":"…","cwd":"…","procStart":"110437","version":"2.1.330","kind":"interactive",`
-//! `"status":"busy|idle|waiting","waitingFor":"permission prompt","statusUpdatedAt":ms,…}`. Until it is
-//! ready, `status` is absent.
+//! `"status":"busy|idle|waiting","waitingFor":"permission prompt","statusUpdatedAt":ms,…}`.
+//! `status` is absent while Claude Code starts.
 
 use serde::Deserialize;
 
 use super::AgentState;
 
-/// The size above which a file is not a status file; real ones have 700 bytes.
+/// The maximum size of a status file; real files have about 700 bytes.
 pub(crate) const STATUS_BYTES_MAX: u64 = 64 * 1024;
 
 /// The content of an agent's status file.
@@ -18,34 +18,34 @@ pub(crate) const STATUS_BYTES_MAX: u64 = 64 * 1024;
 pub(crate) struct StatusFile {
     /// The process that wrote the file.
     pub pid: u32,
-    /// The start of that process in ticks since boot (field 22 of `/proc/PID/stat`), which differs
-    /// for an earlier process with the same pid.
+    /// The start time of that process in ticks since boot (field 22 of `/proc/PID/stat`), which
+    /// distinguishes it from an earlier process with the same pid.
     pub proc_start: Option<String>,
-    /// The conversation, which `/clear` and `/resume` change.
+    /// The id of the conversation, which changes with `/clear` and `/resume`.
     pub session_id: String,
     /// The directory in which the agent was started.
     pub cwd: String,
     status: Option<String>,
     /// The kind of an open dialogue: `permission prompt`, `input needed`.
     pub waiting_for: Option<String>,
-    /// The last change of the status, in milliseconds since 1970.
+    /// The time of the last status change, in milliseconds since the Unix epoch.
     pub status_updated_at: Option<i64>,
 }
 
 impl StatusFile {
-    /// Parses a file; returns `None` for a partly written one and for other content.
+    /// Parses a status file; returns `None` for a partly written file or other content.
     pub fn read(bytes: &[u8]) -> Option<Self> {
         let file: Self = serde_json::from_slice(bytes).ok()?;
         (file.pid != 0 && !file.session_id.is_empty()).then_some(file)
     }
 
-    /// Returns whether the process `pid`, started at `started`, wrote the file.
+    /// Returns whether the file was written by the process `pid` that started at `started`.
     pub fn is_of(&self, pid: u32, started: u64) -> bool {
         let start = self.proc_start.as_deref();
         self.pid == pid && start.is_none_or(|start| start.parse() == Ok(started))
     }
 
-    /// Returns the state; `None` for a status unknown to this version, and while the agent starts.
+    /// Returns the state; `None` while the agent starts, and for a status that this version does not know.
     pub fn state(&self) -> Option<AgentState> {
         match self.status.as_deref()? {
             "busy" => Some(AgentState::Working),
@@ -93,7 +93,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_bytes_are_taken(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
+        fn any_bytes_are_accepted(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
             let _ = StatusFile::read(&bytes);
         }
     }

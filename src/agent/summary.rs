@@ -1,15 +1,15 @@
-//! Cuts texts to the length that an event needs (pure).
+//! Truncates texts to the length that an event needs (pure).
 
-/// The length of a summary in characters.
+/// The maximum number of characters of a summary.
 pub(super) const SUMMARY_CHARS_MAX: usize = 200;
 
-/// The length of a tool's result in characters: a screenful shows whether it succeeded.
+/// The maximum number of characters of a tool's result. A screenful shows whether the tool succeeded.
 const TOOL_RESULT_CHARS_MAX: usize = 500;
 
-/// The length of a result or an error in characters.
+/// The maximum number of characters of a result or an error.
 pub(super) const RESULT_CHARS_MAX: usize = 2_000;
 
-/// Replaces the text that was cut off.
+/// Replaces the truncated text.
 const ELLIPSIS: char = '…';
 
 /// Returns the beginning of a text, trimmed.
@@ -37,9 +37,9 @@ fn cut(text: &str, chars_max: usize) -> String {
     format!("{}{ELLIPSIS}", &beginning[..beginning.len() - split])
 }
 
-/// Returns at most this many characters from the beginning of a text.
+/// Returns at most `chars_max` characters from the beginning of a text.
 pub(super) fn first_chars(text: &str, chars_max: usize) -> &str {
-    // Skips the count for most texts: a text has at least as many bytes as characters.
+    // Most texts are short enough in bytes, and therefore in characters.
     if text.len() <= chars_max {
         return text;
     }
@@ -47,13 +47,13 @@ pub(super) fn first_chars(text: &str, chars_max: usize) -> &str {
     end.map_or(text, |(end, _)| &text[..end])
 }
 
-/// The bytes of a cut word below which its rest reveals no secret.
+/// Words with fewer bytes than this may be split, because they contain no secret.
 const SPLIT_WORD_BYTES_MIN: usize = 8;
 
-/// Returns the bytes of a word that the cut would split. Half a key is still a secret, but no rule
-/// recognises it, so both halves go.
+/// Returns the number of bytes of a word that truncation would split. Half a key is still a secret,
+/// but no rule recognises it, so both halves are removed.
 fn split_word_bytes(kept: &str, rest: &str) -> usize {
-    // Keys consist of these characters; other scripts may write whole sentences without blanks.
+    // Keys consist of these characters. Other scripts may write whole sentences without blanks.
     let is_of_key = |byte: &u8| byte.is_ascii_alphanumeric() || b"-_+/=.~%".contains(byte);
     if !rest.as_bytes().first().is_some_and(is_of_key) {
         return 0;
@@ -77,7 +77,8 @@ pub(super) struct TextPrefix {
 }
 
 impl TextPrefix {
-    /// The bytes to keep: more than a result has in any script, so that `result` makes the cut.
+    /// The maximum number of bytes: more than the longest result in any script, so that `result`
+    /// truncates the text.
     const BYTES_MAX: usize = (RESULT_CHARS_MAX + 2) * 4;
 
     pub fn push(&mut self, piece: &str) {
@@ -116,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn no_half_of_a_possible_key_remains() {
+    fn no_part_of_a_cut_key_remains() {
         let key = "ghp_0123456789abcdefghij0123456789abcdef";
         for kept in [1, 8, 20, 38] {
             let before = "b ".repeat((SUMMARY_CHARS_MAX - kept) / 2);
@@ -129,13 +130,13 @@ mod tests {
         let before = "b ".repeat((TOOL_RESULT_CHARS_MAX - 20) / 2);
         let short = tool_result(&format!("{before}{key} and more"));
         assert_eq!(short, format!("{before}…"), "of what a tool answered, too");
-        // A key that ends exactly at the cut stays whole, so that a rule recognises it.
+        // A key that ends exactly at the limit stays complete, so that a rule recognises it.
         let whole = format!("{} {key}", "b".repeat(SUMMARY_CHARS_MAX - 1 - key.len()));
         assert_eq!(summary(&format!("{whole} and more")), format!("{whole}…"));
     }
 
     #[test]
-    fn a_beginning_is_bounded() {
+    fn a_kept_beginning_is_bounded() {
         let mut beginning = TextPrefix::default();
         for _ in 0..100_000 {
             beginning.push("界!");

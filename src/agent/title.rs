@@ -1,9 +1,10 @@
 //! Reads an agent's state from its pane's title (pure).
 //!
-//! Measured in November 2026: Gemini CLI 0.61 writes `✦  Working… (DIR)`, `◇  Ready (DIR)` and
-//! `✋  Action Required (DIR)`; Codex 0.169 a braille spinner before its directory while it works and
-//! `[ ! ] Action Required | DIR`, blinking with `[ . ]`, while it asks; Qwen Code 0.24 `◐` while it works
-//! and `✳` while it asks before `Qwen - DIR`. Claude Code's title does not change.
+//! Measured in November 2026: Gemini CLI 0.61 writes `✦  Working… (DIR)`, `◇  Ready (DIR)` and `✋
+//! Action Required (DIR)`. Codex 0.169 shows a braille spinner before its directory while it works,
+//! and `[ ! ] Action Required | DIR`, alternating with `[ . ]`, while it waits. Qwen Code 0.24
+//! writes `◐` while it works and `✳` while it waits, before `Qwen - DIR`. Claude Code's title does
+//! not change.
 
 use super::decoration::is_spinner;
 use super::{AgentState, KnownAgent};
@@ -71,7 +72,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_title_is_taken(title in ".{0,40}") {
+        fn any_title_is_accepted(title in ".{0,40}") {
             for agent in KnownAgent::ALL {
                 let _ = state_of_title(agent, &title);
             }

@@ -1,16 +1,16 @@
-//! Detects the end of an agent's turn: a marker alone on its line, reported once (pure).
+//! Detects the end of an agent's turn: a marker alone on its line, which is reported once (pure).
 //!
-//! The detector looks for markers in settled lines, without the decoration of agents' screens. A
-//! marker does not count
+//! The detector searches settled lines for markers and ignores the decoration of agents' screens. A
+//! marker does not end a turn
 //!
-//! - with other text on its line, as in a prompt that asks for it;
-//! - in typed input of several lines: below a line that begins with `>`, `❯`, `›` or `»`, and with
-//!   a deeper indent;
-//! - after a redraw: an agent that redraws its screen, after a resize or on its own, shows the same
-//!   text before the same marker, within two seconds of the wipe.
+//! - if its line has other text, such as a prompt that requests the marker;
+//! - in typed input of several lines: below a line that begins with `>`, `❯`, `›` or `»`, with a
+//!   deeper indent;
+//! - in a redraw: an agent that redraws its screen, after a resize or on its own, shows the same
+//!   text before the same marker within two seconds of the wipe.
 //!
-//! Two cases are indistinguishable: a marker typed alone on a line without a prompt before it, and
-//! a turn that repeats, letter for letter, one that was wiped in the two seconds before.
+//! Two cases cannot be distinguished: a marker typed alone on a line without a prompt before it,
+//! and a turn that repeats, letter for letter, a turn that was wiped in the preceding two seconds.
 
 mod markers;
 mod recent;
@@ -29,11 +29,11 @@ pub(crate) use redraw::{ChangeContext, RedrawCause, RedrawDetector};
 use crate::event::{ScreenRow, lines_in};
 use crate::track::{Capture, Change, GapReason, Row};
 
-/// The longest redraw of a whole screen. Programs redraw in one go, but a capture may fall in
-/// between.
+/// The maximum time of a redraw of the whole screen. Programs redraw in one go, but a capture may
+/// show a part of it.
 const REDRAW: Duration = Duration::from_secs(2);
 
-/// The longest rewrite of a single line.
+/// The maximum time in which a single line is rewritten.
 const REWRITE: Duration = Duration::from_millis(300);
 
 /// Detects the ends of turns in a tracker's changes.
@@ -48,7 +48,7 @@ pub(crate) struct TurnDetector {
     redrawn_from: i64,
     /// The screen of a full-screen program.
     full_screen: FullScreen,
-    /// A full-screen program is shown.
+    /// True while a full-screen program is shown.
     is_full_screen: bool,
 }
 
@@ -62,7 +62,7 @@ pub(crate) struct Turn {
     pub summary: String,
 }
 
-/// The end of a turn that was reported, or that precedes observation.
+/// The end of a turn that was reported or that precedes observation.
 #[derive(Debug)]
 struct KnownTurn {
     line: i64,
@@ -74,7 +74,7 @@ struct KnownTurn {
 #[derive(Clone, Copy, Debug)]
 struct Wipe {
     at: Duration,
-    /// Only the marker's line was rewritten; otherwise the whole screen may be redrawn.
+    /// True if only the line of the marker was rewritten; false if the whole screen may be redrawn.
     is_single_line: bool,
 }
 
@@ -107,7 +107,7 @@ impl TurnDetector {
         &self.markers
     }
 
-    /// Sets the lines that precede observation, by number: their turns are not reported.
+    /// Sets the baseline: numbered lines that precede observation, whose turns are not reported.
     pub fn set_baseline<'a>(&mut self, lines: impl IntoIterator<Item = (i64, &'a str)>, next: i64) {
         for (number, text) in lines {
             self.lines.set(number, text, self.markers.find(text));
@@ -121,7 +121,7 @@ impl TurnDetector {
         self.next = next;
     }
 
-    /// Sets the screen of a full-screen program that precedes observation.
+    /// Sets the baseline of a full-screen program: the screen that precedes observation.
     pub fn set_baseline_screen(&mut self, capture: &Capture) {
         if !capture.alternate {
             return;
@@ -136,26 +136,26 @@ impl TurnDetector {
         self.update_full_screen(capture.height, &rows);
     }
 
-    /// Processes a tracker's changes; returns the turns that they end, in order.
-    pub fn update(&mut self, changes: &[Change], changes_context: ChangeContext) -> Vec<Turn> {
+    /// Processes the changes of a tracker; returns the turns that they end, in order.
+    pub fn update(&mut self, changes: &[Change], context: ChangeContext) -> Vec<Turn> {
         let is_gap = |change: &Change| match change {
             Change::Gap { reason, .. } => !matches!(reason, GapReason::HistoryTrimmed),
             _ => false,
         };
-        if let RedrawCause::Wiped { first_line } = changes_context.redraw_cause {
+        if let RedrawCause::Wiped { first_line } = context.redraw_cause {
             self.redrawn_from = first_line;
         }
-        if changes_context.redraw_cause != RedrawCause::None || changes.iter().any(is_gap) {
-            for known_turns in &mut self.known_turns {
-                known_turns.wipe = Some(Wipe {
-                    at: changes_context.at,
+        if context.redraw_cause != RedrawCause::None || changes.iter().any(is_gap) {
+            for turn in &mut self.known_turns {
+                turn.wipe = Some(Wipe {
+                    at: context.at,
                     is_single_line: false,
                 });
             }
         }
         let (mut appeared, mut turns) = (Vec::new(), Vec::new());
-        let is_new_screen = changes_context.alternate && !self.is_full_screen;
-        self.is_full_screen = changes_context.alternate;
+        let is_new_screen = context.alternate && !self.is_full_screen;
+        self.is_full_screen = context.alternate;
         if is_new_screen {
             self.full_screen.rows = RecentLines::default();
         }
@@ -163,22 +163,22 @@ impl TurnDetector {
             match change {
                 Change::Lines { first_line, chunk } => {
                     for (number, text) in (*first_line..).zip(lines_in(chunk)) {
-                        self.set_line(number, text, changes_context.at);
+                        self.set_line(number, text, context.at);
                         self.next = number + 1;
                         appeared.extend(self.markers.find(text).map(|marker| (number, marker)));
                     }
                 }
                 Change::Revised { line, text } => {
                     let was_marker = self.lines.is_marker(*line);
-                    self.set_line(*line, text, changes_context.at);
+                    self.set_line(*line, text, context.at);
                     if *line < self.next && !was_marker {
                         appeared.extend(self.markers.find(text).map(|marker| (*line, marker)));
                     }
                 }
                 Change::Screen { height, rows, .. } => {
                     let drawn = self.update_full_screen(*height, rows);
-                    // The first screen of a full-screen program precedes observation, or its last
-                    // exit.
+                    // The first screen after a full-screen program starts may show turns of its
+                    // previous run.
                     if !is_new_screen {
                         turns.extend(drawn);
                     }
@@ -189,7 +189,7 @@ impl TurnDetector {
         appeared.sort_unstable();
         appeared.dedup();
         for (line, marker) in appeared {
-            if !self.lines.is_input(line) && !self.is_redrawn(line, changes_context.at) {
+            if !self.lines.is_input(line) && !self.is_redrawn(line, context.at) {
                 self.add_known(line);
                 turns.push(Turn {
                     line: Some(line),
@@ -201,7 +201,7 @@ impl TurnDetector {
         turns
     }
 
-    /// Returns the last paragraph, for a turn that ends without a marker.
+    /// Returns the last paragraph, which summarises a turn that ends without a marker.
     #[must_use]
     pub fn summary(&self) -> String {
         match self.is_full_screen {
@@ -214,12 +214,9 @@ impl TurnDetector {
         let marker = self.markers.find(text);
         if marker.is_none()
             && self.lines.is_marker(number)
-            && let Some(known_turns) = self
-                .known_turns
-                .iter_mut()
-                .find(|known_turns| known_turns.line == number)
+            && let Some(turn) = (self.known_turns.iter_mut()).find(|turn| turn.line == number)
         {
-            known_turns.wipe = Some(Wipe {
+            turn.wipe = Some(Wipe {
                 at,
                 is_single_line: true,
             });
@@ -227,7 +224,7 @@ impl TurnDetector {
         self.lines.set(number, text, marker);
     }
 
-    /// Returns whether a marker was wiped just now and is back at the same place of the text.
+    /// Returns whether a recently wiped marker is back at the same place of the text.
     fn is_redrawn(&mut self, line: i64, at: Duration) -> bool {
         let context = self.lines.context(line, i64::MIN);
         // A wiped screen may be redrawn from the middle of the text.
@@ -235,31 +232,20 @@ impl TurnDetector {
         let is_same = |known: &MarkerContext| {
             known.is_same(&context) || drawn.is_significant() && known.is_same(&drawn)
         };
-        let again = self
-            .known_turns
-            .iter_mut()
-            .find(|known_turns| match known_turns.wipe {
-                // The line has moved.
-                Some(wipe) if wipe.is_single_line && wipe.at == at => {
-                    known_turns.context.is_near(&context)
-                }
-                Some(wipe) if at.saturating_sub(wipe.at) <= wipe.redraw() => {
-                    is_same(&known_turns.context)
-                }
-                Some(_) | None => false,
-            });
-        let Some(known_turns) = again else {
+        let again = self.known_turns.iter_mut().find(|turn| match turn.wipe {
+            // The line has moved.
+            Some(wipe) if wipe.is_single_line && wipe.at == at => turn.context.is_near(&context),
+            Some(wipe) if at.saturating_sub(wipe.at) <= wipe.redraw() => is_same(&turn.context),
+            Some(_) | None => false,
+        });
+        let Some(turn) = again else {
             return false;
         };
-        known_turns.line = line;
-        if known_turns
-            .wipe
-            .take()
-            .is_some_and(|wipe| wipe.is_single_line)
-        {
-            known_turns.context = context;
+        turn.line = line;
+        if turn.wipe.take().is_some_and(|wipe| wipe.is_single_line) {
+            turn.context = context;
         }
-        // Otherwise the original context is kept, since the redraw may show less of it.
+        // After a redraw of the screen, the original context is kept, because the new one may be shorter.
         true
     }
 
@@ -274,7 +260,7 @@ impl TurnDetector {
         });
     }
 
-    /// Updates rows of a full-screen program; returns the turns that they end.
+    /// Updates the rows of a full-screen program; returns the turns that they end.
     fn update_full_screen(&mut self, height: u32, rows: &[ScreenRow]) -> Vec<Turn> {
         self.full_screen.update(height, rows, &self.markers);
         let found = self.full_screen.new_turns();

@@ -13,13 +13,13 @@ use crate::error::Result;
 use crate::event::IterationOutcome;
 use crate::process::{Command, ValidationResult, validate_until_stopped};
 
-/// Exit code of a check that was terminated and exited with 0, as shells report it: 128 and `TERM`.
+/// Exit code of a check that was terminated but exited with 0, as shells report it: 128 plus `TERM`.
 const TERMINATED: i32 = 143;
 
-/// Bytes of each output of a check that are kept for the next prompt.
+/// Maximum size of each output of a check that is kept for the next prompt.
 const CHECK_BYTES: usize = 256 << 10;
 
-/// Lines of a check that become events.
+/// Maximum number of lines of a check that become events.
 const CHECK_LINES_MAX: u64 = 1_000_000;
 
 /// The result of one attempt at a phase.
@@ -54,7 +54,7 @@ impl Attempt {
         }
         if result.was_ended {
             let exit_code = match result.exit_code {
-                // Some programs exit in order when they are terminated.
+                // Some programs exit with 0 when they are terminated.
                 0 => TERMINATED,
                 code => code,
             };
@@ -121,7 +121,7 @@ impl LoopEngine {
         attempt
     }
 
-    /// Determines the outcome from the agent's end and, where it decides, from the check.
+    /// Determines the outcome from the end of the conversation and, unless that failed, from the check.
     fn judge(
         &self,
         phase: &Phase,
@@ -129,7 +129,7 @@ impl LoopEngine {
         reporter: &LoopReporter<'_>,
         files: &IterationFiles,
     ) -> Attempt {
-        // An agent that has used up its turns may have finished the work: the check decides.
+        // An agent that has used up its turns may have finished the work, so the check decides.
         let end = &conversation.end;
         let has_worked = matches!(
             end,
@@ -149,39 +149,28 @@ impl LoopEngine {
                 }
             };
         }
+        let Some(outcome) = end.outcome() else {
+            // Without a check, the end of the conversation decides.
+            if !self.cancel.is_cancelled() {
+                return Attempt::passed();
+            }
+            let error = LoopEnd::Cancelled.words().to_owned();
+            let reason = error.clone();
+            return Attempt::failed(IterationOutcome::LlmError { error }, reason);
+        };
         match end {
-            ConversationEnd::Ended if self.cancel.is_cancelled() => {
-                let error = LoopEnd::Cancelled.words().to_owned();
-                Attempt::failed(
-                    IterationOutcome::LlmError {
-                        error: error.clone(),
-                    },
-                    error,
-                )
+            ConversationEnd::Ended | ConversationEnd::MaxTurnsReached => {
+                Attempt::failed(outcome, TURNS_USED_UP)
             }
-            // Without a check, the agent's own end decides.
-            ConversationEnd::Ended => Attempt::passed(),
-            ConversationEnd::MaxTurnsReached => {
-                Attempt::failed(IterationOutcome::MaxTurnsReached, TURNS_USED_UP)
+            ConversationEnd::ToolError { tool, error } => {
+                Attempt::failed(outcome, format!("the tool {tool} failed: {error}"))
             }
-            ConversationEnd::ToolError { tool, error } => Attempt::failed(
-                IterationOutcome::ToolError {
-                    tool: tool.clone(),
-                    error: error.clone(),
-                },
-                format!("the tool {tool} failed: {error}"),
-            ),
             ConversationEnd::LlmError(error) => {
                 let message = error.to_string();
                 let is_fatal = error.is_missing_program() || error.is_limited();
                 Attempt {
                     fatal: is_fatal.then(|| format!("cannot use the model: {message}")),
-                    ..Attempt::failed(
-                        IterationOutcome::LlmError {
-                            error: message.clone(),
-                        },
-                        message,
-                    )
+                    ..Attempt::failed(outcome, message)
                 }
             }
         }

@@ -1,4 +1,4 @@
-//! A conversation with a model: its answers, and the tools that they call, until an answer calls none.
+//! A conversation with a model, which answers and calls tools until an answer calls none.
 
 use std::fmt;
 
@@ -51,22 +51,22 @@ impl<'a> Converse<'a> {
         self
     }
 
-    /// Emits the events of the conversation with this iteration: `PromptSent`, `TokenReceived`,
-    /// `ResponseCompleted`, `ToolCallStarted` and `ToolCallCompleted`, `Warning` and `Error`, and
-    /// the reports of an agent.
+    /// Sets the emitter of the conversation's events and their iteration: `PromptSent`,
+    /// `TokenReceived`, `ResponseCompleted`, `ToolCallStarted` and `ToolCallCompleted`, `Warning` and
+    /// `Error`, and the events of an agent.
     pub fn emitter(mut self, emitter: &'a EventEmitter, iteration: u32) -> Self {
         self.emitter = Some((emitter, iteration));
         self
     }
 
-    /// Sets a callback for each part of the conversation, in order, such as for an iteration's files.
-    /// The model waits while it runs.
+    /// Sets a callback that receives each part of the conversation in order, for example to store it.
+    /// The model waits while the callback runs.
     pub fn on_part(mut self, on_part: &'a mut (dyn FnMut(ConversationPart<'_>) + Send)) -> Self {
         self.on_part = Some(on_part);
         self
     }
 
-    /// Sets the clock; defaults to the system's.
+    /// Sets the clock; defaults to the system clock.
     pub fn clock(mut self, clock: Clock) -> Self {
         self.clock = clock;
         self
@@ -88,15 +88,15 @@ impl fmt::Debug for Converse<'_> {
 pub struct Conversation {
     /// The text of all answers, separated by blank lines, including an incomplete one.
     pub text: String,
-    /// Tokens of all answers.
+    /// The tokens of all answers.
     pub usage: Usage,
     /// The number of prompts sent.
     pub turns: u32,
-    /// The number of tools called.
+    /// The number of tool calls.
     pub tool_calls: u32,
-    /// The reason of the end.
+    /// The reason why the conversation ended.
     pub end: ConversationEnd,
-    /// All messages, from the first prompt on.
+    /// All messages, starting with the first prompt.
     pub messages: Vec<Message>,
 }
 
@@ -120,7 +120,7 @@ pub enum ConversationEnd {
 }
 
 impl ConversationEnd {
-    /// Returns the iteration's outcome, unless the check decides it.
+    /// Returns the outcome of the iteration, unless the check decides it.
     pub fn outcome(&self) -> Option<IterationOutcome> {
         match self {
             Self::Ended => None,
@@ -138,7 +138,7 @@ impl ConversationEnd {
 
 /// Converses with a model until an answer calls no tool.
 ///
-/// The tools of the toolbox are offered in addition to those of the request. A call that fails is
+/// The model may call the tools of the toolbox in addition to those of the request. A failed call is
 /// answered with an error, and the model continues.
 ///
 /// ```
@@ -200,7 +200,7 @@ struct TurnRunner<'a> {
 }
 
 impl TurnRunner<'_> {
-    /// Requests one answer and runs its tools; returns the end of the conversation, if this is it.
+    /// Requests one answer and runs its tools; returns the reason if the conversation ends.
     fn run_turn(
         &mut self,
         client: &mut dyn LlmClient,
@@ -272,7 +272,7 @@ impl TurnRunner<'_> {
         None
     }
 
-    /// Sends the request, and reports the answer while it arrives.
+    /// Sends the request and reports the answer as it arrives.
     fn stream(
         &mut self,
         client: &mut dyn LlmClient,
@@ -284,7 +284,7 @@ impl TurnRunner<'_> {
         let reporter = &mut self.reporter;
         let (reported, answered) = run_beside(
             "td-answer",
-            // Owns the receiver, so that the model continues after a panic of the reporter.
+            // Owns the receiver, so that the model continues if the reporter panics.
             move || reporter.stream(&{ chunks }, prompt),
             // Owns the sender, so that the reporter ends when the client ends.
             move || client.stream(request, &{ sender }, cancel),
@@ -304,7 +304,7 @@ impl TurnRunner<'_> {
         }
     }
 
-    /// Runs a tool, and reports its call.
+    /// Runs a tool and reports the call.
     fn call_tool(
         &mut self,
         toolbox: &mut Toolbox,
@@ -331,7 +331,7 @@ impl TurnRunner<'_> {
     }
 }
 
-/// Returns an answer as a message; `None` if it is empty, which APIs refuse.
+/// Converts an answer to a message; returns `None` if it is empty, because APIs reject empty messages.
 fn assistant_message(response: &Response) -> Option<Message> {
     let mut content = Vec::new();
     if !response.text.trim().is_empty() {
@@ -341,7 +341,7 @@ fn assistant_message(response: &Response) -> Option<Message> {
         ContentBlock::ToolUse {
             id: call.id.clone(),
             name: call.name.clone(),
-            // APIs require an object, even where the model wrote something else.
+            // APIs require an object, even if the model wrote something else.
             input: call
                 .input
                 .clone()

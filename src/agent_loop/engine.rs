@@ -1,7 +1,7 @@
-//! The loop engine: runs phase after phase, iteration after iteration, until each check has passed.
+//! The loop engine: runs each phase in iterations until its check passes.
 
 use std::fmt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -27,18 +27,18 @@ const LOOP_TYPE: &str = "Phase";
 /// Default maximum number of iterations.
 const ITERATIONS_MAX: u32 = 10;
 
-/// Number of successive failures of the model after which the loop ends: the cause is then one that
-/// no further attempt removes, such as a wrong key, a broken network or a missing program.
+/// Number of consecutive failures of the model after which the loop ends. The cause is then permanent,
+/// such as a wrong key, a broken network or a missing program.
 const FAILURES_MAX: u32 = 5;
 
-/// Delay of the next attempt after a failure of the model; it doubles each time.
+/// Delay before the next attempt after a failure of the model; it doubles with each failure.
 const BACK_OFF: Duration = Duration::from_secs(1);
 const BACK_OFF_MAX: Duration = Duration::from_secs(60);
 
 /// Works on a task until its check passes: prompts a model, runs its tools, runs the check, and
 /// prompts again with the failure.
 ///
-/// With an emitter, everything is reported as events.
+/// With an emitter, the loop reports its progress as events.
 ///
 /// ```
 /// use td_observe::agent_loop::{CommandClient, LoopEngine, Spec};
@@ -76,8 +76,8 @@ impl LoopEngine {
         Self::of(spec, LoopAgent::Client(Box::new(client)))
     }
 
-    /// Creates a loop that runs this command in the loop's directory. Its standard error is stored
-    /// together with the check's.
+    /// Creates a loop that runs this command in the loop's directory. The command's standard error is
+    /// stored together with that of the check.
     pub fn of_command(spec: Spec, command: super::CommandClient) -> Self {
         Self::of(spec, LoopAgent::command(command))
     }
@@ -106,7 +106,7 @@ impl LoopEngine {
         self
     }
 
-    /// Sets the directory in which the agent works and checks run; defaults to the current directory.
+    /// Sets the working directory of the agent and of checks; defaults to the current directory.
     pub fn directory(mut self, path: impl Into<PathBuf>) -> Self {
         self.directory = path.into();
         self.agent = self.agent.directory(&self.directory);
@@ -119,9 +119,9 @@ impl LoopEngine {
         self
     }
 
-    /// Sets the maximum number of answers in an iteration, after which the check decides; defaults
-    /// to 50. For a command that works on its own, it is the number of messages in its records, and
-    /// defaults to no limit.
+    /// Sets the maximum number of answers in an iteration, after which the check decides; defaults to
+    /// 50. For a command that works on its own, the limit is the number of messages in its records and
+    /// defaults to none.
     pub fn max_turns(mut self, turns: u32) -> Self {
         self.max_turns = Some(turns);
         self.agent = self.agent.max_turns(turns);
@@ -140,7 +140,7 @@ impl LoopEngine {
         self
     }
 
-    /// Ignores changes in a directory that other programs write, such as the log's.
+    /// Ignores changes in a directory that other programs write to, such as that of the log.
     pub fn ignore_changes_in(mut self, path: impl Into<PathBuf>) -> Self {
         self.ignored = Some(path.into());
         self
@@ -158,8 +158,8 @@ impl LoopEngine {
         self.cancel.clone()
     }
 
-    /// Returns a function that cancels the loop and kills its commands, for a program that must end
-    /// at once.
+    /// Returns a function that cancels the loop and kills its commands at once, for a program that is
+    /// about to exit.
     #[cfg(feature = "cli")]
     pub(crate) fn killer(&self) -> impl FnOnce() + Send + use<> {
         let cancel = self.cancel.clone();
@@ -170,10 +170,9 @@ impl LoopEngine {
         }
     }
 
-    /// Runs the loop in the calling thread until its end. Nothing is stored, except by the emitter's
-    /// bus.
+    /// Runs the loop in the calling thread until it ends. Nothing is stored, except by the emitter's bus.
     ///
-    /// A failure in an iteration is its outcome; the next iteration follows.
+    /// If an iteration fails, the failure is its outcome, and the next iteration follows.
     pub fn run(&mut self, emitter: Option<&EventEmitter>) -> LoopOutcome {
         self.run_stored(emitter, None)
     }
@@ -190,10 +189,12 @@ impl LoopEngine {
         if !self.progress.is_resumed {
             reporter.loop_started(LOOP_TYPE, &self.spec.task);
         }
-        let end = match self.timer(deadline) {
+        let end = match deadline.map(|deadline| self.timer(deadline)).transpose() {
             Ok(timer) => {
                 let end = self.run_phases(&reporter, deadline);
-                timer.stop();
+                if let Some(timer) = timer {
+                    timer.stop();
+                }
                 end
             }
             Err(error) => LoopEnd::Failed(format!("{error:?}")),
@@ -206,14 +207,8 @@ impl LoopEngine {
     }
 
     /// Starts a thread that cancels the loop at the deadline.
-    fn timer(&self, deadline: Option<Instant>) -> Result<LoopTimer> {
+    fn timer(&self, deadline: Instant) -> Result<LoopTimer> {
         let (guard, stop) = stop_pair();
-        let Some(deadline) = deadline else {
-            return Ok(LoopTimer {
-                guard,
-                thread: None,
-            });
-        };
         let (cancel, clock) = (self.cancel.clone(), self.clock.clone());
         let thread = thread::spawn("td-loop-timer", move || {
             select_biased! {
@@ -221,10 +216,7 @@ impl LoopEngine {
                 recv(clock.at(deadline)) -> _ => cancel.cancel(),
             }
         })?;
-        Ok(LoopTimer {
-            guard,
-            thread: Some(thread),
-        })
+        Ok(LoopTimer { guard, thread })
     }
 
     fn run_phases(&mut self, reporter: &LoopReporter<'_>, deadline: Option<Instant>) -> LoopEnd {
@@ -264,7 +256,7 @@ impl LoopEngine {
         LoopEnd::Passed
     }
 
-    /// Returns the limit that forbids a further iteration, if one is reached.
+    /// Returns the limit that prevents another iteration, if one is reached.
     fn limit_reached(&self, phase: &Phase, deadline: Option<Instant>) -> Option<LoopEnd> {
         if deadline.is_some_and(|deadline| self.clock.now() >= deadline) {
             return Some(LoopEnd::Timeout);
@@ -278,7 +270,7 @@ impl LoopEngine {
         is_max.then_some(LoopEnd::MaxIterations)
     }
 
-    /// Waits after a failure of the model; returns an end after too many failures.
+    /// Waits after a failure of the model; returns the end of the loop after too many failures.
     fn back_off(&self, failures: u32, reporter: &LoopReporter<'_>) -> Option<LoopEnd> {
         if self.cancel.is_cancelled() || self.progress.iteration >= self.max_iterations {
             return None;
@@ -303,11 +295,12 @@ impl LoopEngine {
     ///
     /// # Errors
     /// `is_invalid_input()` if it does not.
-    pub(super) fn ready(&self) -> Result<()> {
-        let path: &Path = &self.directory;
-        match path.is_dir() {
+    pub(super) fn check_directory(&self) -> Result<()> {
+        match self.directory.is_dir() {
             true => Ok(()),
-            false => Err(Error::invalid("the working directory does not exist:").at(path)),
+            false => {
+                Err(Error::invalid("the working directory does not exist:").at(&self.directory))
+            }
         }
     }
 }
@@ -322,18 +315,16 @@ impl fmt::Debug for LoopEngine {
     }
 }
 
-/// A thread that waits for the loop's deadline.
+/// A thread that cancels the loop at its deadline.
 struct LoopTimer {
     guard: StopGuard,
-    thread: Option<Handle<()>>,
+    thread: Handle<()>,
 }
 
 impl LoopTimer {
     fn stop(self) {
         drop(self.guard);
-        if let Some(thread) = self.thread {
-            // The thread contains no code that panics.
-            let _ = thread.join();
-        }
+        // Nothing in this thread panics.
+        let _ = self.thread.join();
     }
 }

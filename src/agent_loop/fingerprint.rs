@@ -1,4 +1,4 @@
-//! A fingerprint of a working directory, to detect changes: names, sizes and times of its files.
+//! A fingerprint of a working directory, which changes with the names, sizes and times of its files.
 
 use std::fs;
 use std::hash::{Hash, Hasher};
@@ -10,17 +10,17 @@ use rustc_hash::FxHasher;
 
 use crate::clock::Clock;
 
-/// Bounds of the walk, which costs some 2 µs per file; larger directories have no fingerprint.
+/// Limits of the walk, which takes about 2 µs per file. Larger directories have no fingerprint.
 const ENTRIES_MAX: usize = 500_000;
 const TIME_MAX: Duration = Duration::from_secs(5);
 const DEPTH_MAX: usize = 200;
 
-/// Directories of version control, which change without any work: `git status` writes its index.
+/// Directories of version control systems, which change without any work: `git status` writes its index.
 const IGNORED_NAMES: &[&str] = &[".git", ".hg", ".jj", ".svn"];
 
 /// Returns a hash of the names, kinds, sizes, times and inodes of all files below a directory, except
-/// those of version control and of `ignored`. Links are not followed. `None` if the directory is too
-/// large or unreadable.
+/// those of version control and in `ignored`. Symbolic links are not followed. Returns `None` if the
+/// directory is too large or unreadable.
 pub(super) fn fingerprint(root: &Path, ignored: Option<&Path>, clock: &Clock) -> Option<u64> {
     let root = fs::canonicalize(root).ok()?;
     let ignored = ignored.and_then(|path| fs::canonicalize(path).ok());
@@ -51,7 +51,7 @@ impl DirectoryWalk<'_> {
         }
         let entries = match fs::read_dir(path) {
             Ok(entries) => entries,
-            // Removed in the meantime, or unreadable and therefore not the agent's to change.
+            // Removed in the meantime, or unreadable, so that the agent cannot change it either.
             Err(_) if depth > 0 => return Some(()),
             Err(_) => return None,
         };
@@ -73,7 +73,7 @@ impl DirectoryWalk<'_> {
             (&path, metadata.mode(), metadata.ino()).hash(&mut hasher);
             if !metadata.is_dir() {
                 let modified = (metadata.mtime(), metadata.mtime_nsec());
-                // No program can set this time back.
+                // Programs cannot set this time.
                 let changed = (metadata.ctime(), metadata.ctime_nsec());
                 (metadata.size(), modified, changed).hash(&mut hasher);
             }
@@ -91,7 +91,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn files_that_are_written_created_removed_or_renamed_are_changes() {
+    fn writes_creations_removals_and_renames_are_changes() {
         let temp = tempfile::tempdir().unwrap();
         let (root, clock) = (temp.path(), Clock::system());
         let sub = root.join("sub");

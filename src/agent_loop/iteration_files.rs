@@ -1,4 +1,4 @@
-//! The files of an iteration of a loop, written while it runs.
+//! The files of one iteration of a loop, which are written while it runs.
 
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -10,7 +10,7 @@ use crate::error::Result;
 use crate::history::{IterationDirectory, IterationFile, IterationText};
 use crate::process::OutputStream;
 
-/// The files of one iteration; clones write the same files. The first write error is reported as a
+/// The files of one iteration. Clones write to the same files. The first write error is reported as a
 /// warning, and the loop continues.
 #[derive(Clone)]
 pub(super) struct IterationFiles(Arc<Mutex<OpenFiles>>);
@@ -18,7 +18,7 @@ pub(super) struct IterationFiles(Arc<Mutex<OpenFiles>>);
 #[derive(Default)]
 struct OpenFiles {
     directory: Option<IterationDirectory>,
-    /// The files that are written while the iteration runs.
+    /// The files that stay open while the iteration runs.
     texts: Vec<(IterationFile, IterationText)>,
     emitter: Option<EventEmitter>,
     has_failed: bool,
@@ -54,14 +54,14 @@ impl IterationFiles {
         Some(file.path().to_owned())
     }
 
-    /// Returns a callback that stores the parts of a conversation.
+    /// Returns a callback that stores the parts of the conversation.
     pub fn on_part(&self) -> impl FnMut(ConversationPart<'_>) + Send + 'static {
         let files = self.clone();
         let mut is_line_open = false;
         move |part| {
             let text = match part {
                 ConversationPart::Text(text) => text.to_owned(),
-                // Ends the answer's last line, if it is open.
+                // Terminates the last line of the answer, if it is open.
                 ConversationPart::Response(_) if is_line_open => "\n".to_owned(),
                 ConversationPart::ToolCall(call) => {
                     format!("\n[tool {}] {}\n", call.name, call.input_text())
@@ -87,7 +87,7 @@ impl IterationFiles {
                     let result = if *success { "answered" } else { "failed" };
                     format!("\n[tool {tool_name} {result}]\n{result_summary}\n")
                 }
-                // The first prompt has its own file, and later ones are results of tools.
+                // The first prompt has its own file, and later prompts are results of tools.
                 ConversationPart::Prompt { .. }
                 | ConversationPart::Agent(_)
                 | ConversationPart::Response(_) => return,
@@ -109,13 +109,13 @@ impl IterationFiles {
         }
     }
 
-    /// Stores standard error of the agent's command.
+    /// Stores the standard error of the agent's command.
     pub fn write_stderr(&self, bytes: &[u8]) {
         self.open().write(IterationFile::Stderr, bytes);
     }
 
     fn open(&self) -> MutexGuard<'_, OpenFiles> {
-        // A panic elsewhere leaves the files valid.
+        // A panic of another holder leaves the files valid.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -1,4 +1,4 @@
-//! The agent of a loop: any model, or a command whose standard error is emitted and stored, too.
+//! The agent of a loop: any model, or a command whose standard error is also emitted and stored.
 
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -31,7 +31,7 @@ impl LoopAgent {
         let sink = Arc::clone(&stderr);
         let client = client.on_output(move |stream, bytes| {
             if stream == OutputStream::Stderr {
-                // Each change is one step: a panic leaves no partial change.
+                // Each change is a single step, so a panic cannot leave a partial one.
                 let mut sink = sink.lock().unwrap_or_else(PoisonError::into_inner);
                 sink.write(bytes);
             }
@@ -42,7 +42,7 @@ impl LoopAgent {
         }
     }
 
-    /// Sets the directory that a command runs in.
+    /// Sets the working directory of a command.
     pub fn directory(self, path: &Path) -> Self {
         self.map_command(|client| client.directory(path))
     }
@@ -62,7 +62,7 @@ impl LoopAgent {
         }
     }
 
-    /// Returns the command that runs now.
+    /// Returns the handle of the running command.
     #[cfg(feature = "cli")]
     pub fn running(&self) -> Option<RunningCommand> {
         match self {
@@ -78,7 +78,7 @@ impl LoopAgent {
         }
     }
 
-    /// Emits and stores a command's standard error from now on.
+    /// Emits and stores the command's standard error in this iteration.
     pub fn begin_iteration(&self, emitter: Option<&EventEmitter>, files: &IterationFiles) {
         self.set_stderr(StderrSink {
             writer: emitter.map(|emitter| emitter.writer(OutputStream::Stderr)),
@@ -86,7 +86,7 @@ impl LoopAgent {
         });
     }
 
-    /// Ends the iteration; dropping the writer emits an unfinished line.
+    /// Ends the iteration. Dropping the writer emits an unfinished line.
     pub fn end_iteration(&self) {
         self.set_stderr(StderrSink::default());
     }
@@ -104,7 +104,7 @@ impl StderrSink {
             files.write_stderr(bytes);
         }
         if let Some(writer) = &mut self.writer {
-            // The writer never fails: events that find no room are counted on the bus.
+            // The writer never fails: the bus counts events that it must drop.
             let _ = std::io::Write::write_all(writer, bytes);
         }
     }

@@ -1,4 +1,4 @@
-//! Reports a loop: its events, and its progress in the metadata of its run.
+//! Reports a loop: emits its events and stores its progress in the metadata of its run.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use crate::history::IterationDirectory;
 /// The context of a loop's errors.
 const CONTEXT: &str = "loop";
 
-/// The storage of a loop's run.
+/// Storage for the run of a loop.
 pub(super) trait LoopStore: Send + Sync {
     /// Returns the directory of an iteration, if the run is stored.
     fn iteration(&self, iteration: u32) -> Option<Result<IterationDirectory>>;
@@ -46,7 +46,7 @@ impl<'a> LoopReporter<'a> {
         }
     }
 
-    /// Reports the beginning of an iteration, and creates its files.
+    /// Reports the start of an iteration and creates its files.
     pub fn iteration_started(&self, progress: &Progress) -> IterationFiles {
         let iteration = progress.iteration;
         if let Some(emitter) = self.emitter {

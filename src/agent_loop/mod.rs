@@ -7,15 +7,15 @@
 //!    └──────── results ─────────────┘
 //! ```
 //!
-//! [`converse`] is one iteration's conversation with a model: it streams an answer, runs the tools
+//! [`converse`] is the conversation of one iteration with a model: it streams an answer, runs the tools
 //! that the answer calls, and sends their results, until an answer calls no tool. Only the
-//! [`LlmClient`] knows the kind of model. A command that works on its own, such as Claude Code, has
-//! its own tools and answers once.
+//! [`LlmClient`] knows the kind of model. A command that works on its own, such as Claude Code, has its
+//! own tools and answers once.
 //!
-//! A conversation runs in the caller's thread. A second thread, which lives as long as one answer,
-//! receives the chunks from the model and emits events; it ends when the model's end of the channel
-//! is dropped, and is joined. A client over HTTP has a third thread, which waits for the network.
-//! All of them end when their [`Cancel`] is cancelled.
+//! A conversation runs in the caller's thread. For each answer, a second thread receives the chunks
+//! from the model and emits events; it ends when the model drops its end of the channel, and is joined.
+//! An HTTP client has a third thread, which waits for the network. All threads end when their
+//! [`Cancel`] is cancelled.
 
 mod fingerprint;
 mod progress;

@@ -15,7 +15,7 @@ pub struct Progress {
     pub previous_failure: Option<PreviousFailure>,
     /// True if the previous iteration changed no file.
     pub unchanged: bool,
-    /// True if the loop continues one whose `LoopStarted` is in the log already.
+    /// True if the log already contains the `LoopStarted` of this loop.
     pub is_resumed: bool,
 }
 
@@ -38,7 +38,7 @@ pub struct LoopOutcome {
     pub success: bool,
     /// The number of iterations.
     pub iterations: u32,
-    /// The reason of the end.
+    /// The reason why the loop ended.
     pub end: LoopEnd,
 }
 

@@ -4,12 +4,12 @@ use std::fmt::Write;
 
 use super::spec::{Phase, Spec};
 
-/// Bounds of the end of a failed check's output in the next prompt: failures are at the end of an
+/// Limits of the end of a failed check's output in the next prompt. Failures are at the end of an
 /// output, and some 2,000 tokens per call are cheap.
 const TAIL_LINES: usize = 100;
 const TAIL_BYTES: usize = 8 << 10;
 
-/// The reason of an iteration whose turns were used up.
+/// The failure reason of an iteration that used up its turns.
 pub(super) const TURNS_USED_UP: &str = "the turns were used up";
 
 /// The failure of the previous iteration.
@@ -27,7 +27,7 @@ pub enum PreviousFailure {
         /// The end of the check's standard error.
         stderr: String,
     },
-    /// The model or a tool failed, or the turns were used up; the reason in words.
+    /// The model or a tool failed, or the turns were used up. The text is the reason.
     Agent(String),
 }
 
@@ -42,8 +42,8 @@ impl PreviousFailure {
     }
 }
 
-/// Returns the prompt of an iteration in the phase with this index. `unchanged` is true if the
-/// previous iteration changed no file.
+/// Returns the prompt of an iteration in the phase with this index. `unchanged`: the previous iteration
+/// changed no file.
 #[must_use]
 pub fn prompt(
     spec: &Spec,
@@ -123,14 +123,14 @@ fn fence_for(text: &str) -> String {
     "`".repeat(longest.max(2) + 1)
 }
 
-/// Returns the last lines of a text, within the bounds.
+/// Returns the last lines of a text, within the limits.
 pub(super) fn tail(text: &str) -> &str {
     let text = text.trim_end_matches('\n');
     let mut start = text.len().saturating_sub(TAIL_BYTES);
     while !text.is_char_boundary(start) {
         start += 1;
     }
-    // A cut line may mislead, so it is left out unless it is the only one.
+    // A partial line may be misleading, so it is left out unless it is the only line.
     let end = &text[start..];
     let whole = match start {
         0 => end,

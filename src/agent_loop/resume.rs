@@ -8,18 +8,18 @@ use crate::error::{Error, Result};
 use crate::event::{IterationOutcome, TdEvent};
 use crate::history::{LogReader, Query, RunDirectory};
 
-/// Lines of a check that are kept; a prompt has at most half of them.
+/// Maximum number of lines of a check to keep. A prompt has at most half of them.
 const LINES_MAX: usize = 200;
 
-/// The failure of an iteration during which the loop was interrupted.
+/// The failure reason of an iteration that was interrupted together with the loop.
 const INTERRUPTED: &str = "the loop was interrupted during it";
 
 impl Progress {
-    /// Reads the progress of a run, to continue after the last iteration that had begun.
+    /// Reads the progress of a run, which continues after the last iteration that began.
     ///
     /// # Errors
-    /// `is_invalid_input()` when the run is no loop, or all its checks have passed; and when its log
-    /// cannot be read.
+    /// `is_invalid_input()` when the run is not a loop, all its checks have passed, or its log cannot
+    /// be read.
     pub fn of_run(run: &RunDirectory) -> Result<Self> {
         let mut reader = ProgressReader::default();
         for record in LogReader::open(run, Query::all())? {

@@ -1,10 +1,10 @@
-//! The command that runs now, so that another thread can kill it at once.
+//! A handle of the running command, so that another thread can kill it at once.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::process::CommandControl;
 
-/// The command that runs now; clones share it.
+/// A handle of the running command. Clones share it.
 #[derive(Clone, Debug, Default)]
 pub(super) struct RunningCommand(Arc<Mutex<Option<CommandControl>>>);
 
@@ -12,13 +12,13 @@ impl RunningCommand {
     /// Returns the control of a new command, which replaces the previous one.
     pub fn begin(&self) -> CommandControl {
         let control = CommandControl::new();
-        // The value is replaced in one step: a panic leaves no partial change.
+        // The value is replaced in a single step, so a panic cannot leave a partial change.
         let mut running = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         *running = Some(control.clone());
         control
     }
 
-    /// Kills the command, if there is one.
+    /// Kills the command, if one is running.
     #[cfg(feature = "cli")]
     pub fn kill(&self) {
         let running = self.0.lock().unwrap_or_else(PoisonError::into_inner);

@@ -15,7 +15,7 @@ use crate::history::{IterationDirectory, RunInfo, RunState};
 use crate::observe::{Job, JobHandle, RunName, RunProvider, Source, SourceContext};
 use crate::thread::{self, stop_pair};
 
-/// Creates the job that runs a loop; `extra` is added to the run's metadata.
+/// Creates the job that runs a loop. `extra` is added to the metadata of the run.
 pub(crate) fn loop_job(
     name: RunName,
     mut engine: LoopEngine,
@@ -24,7 +24,7 @@ pub(crate) fn loop_job(
     let cancel = engine.cancel();
     let work = move |context: &SourceContext| {
         engine.clock = context.clock.clone();
-        engine.ready()?;
+        engine.check_directory()?;
         let info = RunInfo {
             kind: "loop".to_owned(),
             label: "loop".to_owned(),
@@ -44,15 +44,14 @@ fn run(
 ) -> Result<LoopOutcome> {
     let opened = context.runs.open(name, info)?;
     let emitter = opened.emitter;
+    let id = emitter.execution_id().clone();
     if engine.progress.iteration > 0 && opened.history.is_none() {
-        let id = emitter.execution_id().clone();
         context.runs.close(&id, RunState::Detached, None);
         return Err(Error::locked(format!(
             "another process continues the run {id}"
         )));
     }
-    let id = emitter.execution_id().clone();
-    // The engine's end cancels the loop; the watcher ends with this call.
+    // The shutdown of the engine cancels the loop. The watcher ends with this call.
     let (guard, done) = stop_pair();
     let (stop, cancel) = (context.stop.clone(), engine.cancel());
     let watcher = thread::spawn("td-loop-stop", move || {
@@ -67,7 +66,7 @@ fn run(
     };
     let outcome = engine.run_stored(Some(&emitter), Some(Arc::new(store)));
     drop(guard);
-    // The thread contains no code that panics.
+    // Nothing in this thread panics.
     let _ = watcher.join();
     let (state, exit_status) = match &outcome.end {
         LoopEnd::Passed => (RunState::Completed, Some(0)),

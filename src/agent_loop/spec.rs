@@ -1,14 +1,14 @@
-//! The specification of a loop: a task in phases, each with its check, read from TOML or Markdown (pure).
+//! The specification of a loop, read from TOML or Markdown: a task in phases, each with a check (pure).
 
 use serde::{Deserialize, Serialize};
 
 use crate::agent::summary::summary;
 use crate::error::{Error, Result};
 
-/// Maximum size of a specification, which is part of each prompt.
+/// Maximum size of a specification, which is a part of each prompt.
 const SPEC_BYTES_MAX: usize = 1 << 20;
 
-/// Maximum number of phases; far above any that is written by hand.
+/// Maximum number of phases; far more than a user writes by hand.
 const PHASES_MAX: usize = 1_000;
 
 /// A task in phases.
@@ -20,7 +20,7 @@ const PHASES_MAX: usize = 1_000;
 /// As RFC 6749 has it.
 ///
 /// ### Storage
-/// LoopStore the tokens.
+/// Store the tokens.
 /// Check: `cargo test storage`
 ///
 /// ### Routes
@@ -28,7 +28,7 @@ const PHASES_MAX: usize = 1_000;
 /// ").unwrap();
 /// assert_eq!(spec.task, "Add OAuth\n\nAs RFC 6749 has it.");
 /// assert_eq!(spec.phases[0].name, "Storage");
-/// assert_eq!(spec.phases[0].task, "LoopStore the tokens.");
+/// assert_eq!(spec.phases[0].task, "Store the tokens.");
 /// assert_eq!(spec.phases[1].check.as_deref(), Some("cargo test routes"));
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -44,11 +44,11 @@ pub struct Spec {
 pub struct Phase {
     /// The phase's name.
     pub name: String,
-    /// The phase's task; empty if the name suffices.
+    /// The task of the phase; empty if the name suffices.
     pub task: String,
-    /// The shell command that exits with 0 when the phase is complete; defaults to the loop's.
+    /// The shell command that exits with 0 when the phase is complete; defaults to that of the loop.
     pub check: Option<String>,
-    /// The maximum number of iterations; defaults to the loop's.
+    /// The maximum number of iterations; defaults to that of the loop.
     pub max_iterations: Option<u32>,
 }
 
@@ -92,7 +92,7 @@ impl Spec {
     /// `max_iterations`. Without phases, the task is a single phase.
     ///
     /// # Errors
-    /// `is_invalid_input()` for other text, with its position and the reason.
+    /// `is_invalid_input()` for invalid text, with the position and the reason.
     pub fn from_toml(text: &str) -> Result<Self> {
         bounded(text)?;
         let file: SpecFile = toml::from_str(text)
@@ -110,10 +110,10 @@ impl Spec {
         .checked(file.check)
     }
 
-    /// Reads Markdown: the first heading, with the text below it, is the task, and each heading one
-    /// level below it begins a phase. A line `Check: COMMAND`, with or without backticks, sets the
-    /// check of its phase, or of all phases if it precedes them; `Max iterations: N` limits a phase.
-    /// Fenced code blocks are text.
+    /// Reads Markdown. The first heading and the text below it are the task, and each heading one level
+    /// below begins a phase. A line `Check: COMMAND`, with or without backticks, sets the check of its
+    /// phase, or of all phases if it precedes them. `Max iterations: N` limits a phase. Fenced code
+    /// blocks are text.
     ///
     /// # Errors
     /// `is_invalid_input()` without a heading, and for invalid phases.
@@ -179,7 +179,7 @@ impl Spec {
         .checked(intro.check)
     }
 
-    /// Returns true if the only phase adds nothing to the task.
+    /// Returns true if the specification has a single phase that adds nothing to the task.
     pub(super) fn is_one_task(&self) -> bool {
         let alone = Self::of_task(self.task.as_str());
         let texts = |spec: &Self| {
@@ -191,7 +191,7 @@ impl Spec {
         texts(self) == texts(&alone)
     }
 
-    /// Sets the check of phases that have none.
+    /// Sets the check of all phases without a check.
     #[must_use]
     pub fn check(mut self, check: &str) -> Self {
         for phase in &mut self.phases {

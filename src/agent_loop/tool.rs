@@ -8,11 +8,11 @@ use super::model::{Cancel, ToolCall, ToolSpec};
 use crate::error::Error;
 use crate::thread::catch_panic;
 
-/// Default maximum size of a result: more than a model should read at once. A model may request a
-/// part of a larger one.
+/// Default maximum size of a result, which is more than a model should read at once. A model may
+/// request a part of a larger result.
 const RESULT_BYTES_MAX: usize = 256 * 1024;
 
-/// Bytes of a result that is too large that the error shows.
+/// The number of bytes of a too large result that the error shows.
 const SHOWN_BYTES: usize = 4 * 1024;
 
 /// A tool that a model may call.
@@ -52,17 +52,17 @@ pub trait Tool: Send {
     /// Returns the tool's name, which is unique in a toolbox.
     fn name(&self) -> &str;
 
-    /// Returns the tool's purpose, in words for the model.
+    /// Returns a description of the tool's purpose, for the model.
     fn description(&self) -> &str;
 
-    /// Returns the JSON schema of the input, an object. Inputs are not validated against it.
+    /// Returns the JSON schema of the input, which is an object. Inputs are not validated.
     fn input_schema(&self) -> Value;
 
-    /// Runs the tool. A long call ends early when `cancel` is cancelled.
+    /// Runs the tool. A long call must end early when `cancel` is cancelled.
     ///
     /// # Errors
-    /// [`ToolError::failed`] is sent to the model, which may try something else;
-    /// [`ToolError::fatal`] ends the iteration.
+    /// [`ToolError::failed`] is sent to the model, which may try something else; [`ToolError::fatal`]
+    /// ends the iteration.
     fn call(&mut self, input: &Value, cancel: &Cancel) -> Result<String, ToolError>;
 }
 
@@ -75,7 +75,7 @@ pub struct ToolError {
 }
 
 impl ToolError {
-    /// Creates an error of this call, which is sent to the model.
+    /// Creates an error that is sent to the model.
     pub fn failed(message: impl Into<String>) -> Self {
         Self {
             message: message.into(),
@@ -145,15 +145,15 @@ impl Toolbox {
         Self::default()
     }
 
-    /// Adds a tool, which replaces an earlier one of the same name.
+    /// Adds a tool, which replaces an earlier tool of the same name.
     pub fn with(mut self, tool: impl Tool + 'static) -> Self {
         self.tools.retain(|other| other.name() != tool.name());
         self.tools.push(Box::new(tool));
         self
     }
 
-    /// Sets the maximum size of a result; defaults to 256 KiB. A larger one becomes an error with its
-    /// beginning.
+    /// Sets the maximum size of a result; defaults to 256 KiB. A larger result becomes an error that
+    /// shows its beginning.
     pub fn result_bytes_max(mut self, bytes: usize) -> Self {
         self.result_bytes_max = Some(bytes);
         self
@@ -174,8 +174,8 @@ impl Toolbox {
         specs.collect()
     }
 
-    /// Runs a call. Each failure is an outcome, too: an unknown tool, an input that is not JSON, a
-    /// tool that fails or panics, a result that is too large.
+    /// Runs a call. Every failure is also an outcome: an unknown tool, an input that is not JSON, a
+    /// tool that fails or panics, or a result that is too large.
     pub fn call(&mut self, call: &ToolCall, cancel: &Cancel) -> ToolOutcome {
         let Some(tool) = self.tools.iter_mut().find(|tool| tool.name() == call.name) else {
             let names: Vec<&str> = self.tools.iter().map(|tool| tool.name()).collect();
@@ -236,7 +236,7 @@ mod tests {
     use super::super::model::BrokenInput;
     use super::*;
 
-    /// Succeeds, fails or panics as its input requests.
+    /// Succeeds, fails or panics, as its input requests.
     struct Scripted;
 
     impl Tool for Scripted {

@@ -1,4 +1,4 @@
-//! The reporter of a conversation: emits its events, and passes its parts to a callback.
+//! The reporter of a conversation, which emits its events and passes its parts to a callback.
 
 use crossbeam_channel::Receiver;
 
@@ -23,13 +23,13 @@ pub enum ConversationPart<'a> {
     },
     /// A piece of the answer's text.
     Text(&'a str),
-    /// An agent that works on its own reports an event.
+    /// An event of an agent that works on its own.
     Agent(&'a AgentEvent),
     /// The answer is complete.
     Response(&'a Response),
     /// A tool is called.
     ToolCall(&'a ToolCall),
-    /// A tool has answered.
+    /// A tool has returned its result.
     ToolResult {
         /// The call.
         call: &'a ToolCall,
@@ -47,16 +47,16 @@ pub(super) struct TurnReporter<'a> {
     on_part: Option<OnPart<'a>>,
 }
 
-/// The emitter and the iteration of a conversation's events.
+/// The emitter, the execution and the iteration of a conversation's events.
 struct EventTarget {
     emitter: EventEmitter,
-    /// For tokens: their program may be made to wait.
+    /// The emitter of tokens and agent events, which waits for room in the log.
     blocking: BlockingEmitter,
     id: ExecutionId,
     iteration: u32,
 }
 
-/// Summary of the chunks of one answer.
+/// A summary of the chunks of one answer.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct StreamedAnswer {
     /// True if an agent has reported its own `ResponseCompleted`.
@@ -80,7 +80,7 @@ impl<'a> TurnReporter<'a> {
         }
     }
 
-    /// Reports a prompt that is sent.
+    /// Reports a prompt that is sent to the model.
     pub fn prompt(&mut self, turn: u32, text: &str) {
         if let Some(target) = &self.target {
             // Only the answer reports the number of tokens.
@@ -91,7 +91,7 @@ impl<'a> TurnReporter<'a> {
         self.part(ConversationPart::Prompt { turn, text });
     }
 
-    /// Reports an answer while it arrives, until its sender is dropped. `prompt` is its prompt.
+    /// Reports an answer as it arrives, until its sender is dropped. `prompt` is the prompt of the answer.
     pub fn stream(&mut self, chunks: &Receiver<StreamChunk>, prompt: &str) -> StreamedAnswer {
         let mut answer = StreamedAnswer::default();
         for chunk in chunks {
@@ -118,7 +118,7 @@ impl<'a> TurnReporter<'a> {
     fn agent(&mut self, event: AgentEvent, prompt: &str, answer: &mut StreamedAnswer) {
         match &event {
             AgentEvent::ResponseCompleted { .. } => answer.has_response = true,
-            // The agent's own copy of the prompt, which is reported already.
+            // The agent's own copy of the prompt, which is already reported.
             AgentEvent::PromptSent { prompt_summary, .. } if *prompt_summary == summary(prompt) => {
                 return;
             }
@@ -126,7 +126,7 @@ impl<'a> TurnReporter<'a> {
         }
         self.part(ConversationPart::Agent(&event));
         if let Some(target) = &mut self.target {
-            // The loop itself is the only agent.
+            // The only agent is the loop itself.
             let event = event.into_event(&target.id, target.id.as_str(), target.iteration);
             target.blocking.emit(event);
         }
@@ -148,7 +148,7 @@ impl<'a> TurnReporter<'a> {
         self.part(ConversationPart::Response(response));
     }
 
-    /// Reports the beginning of a tool call.
+    /// Reports the start of a tool call.
     pub fn call(&mut self, call: &ToolCall) {
         if let Some(target) = &self.target {
             let args = summary(&call.input_text());

@@ -1,22 +1,23 @@
-//! Aligns the rows of a screen with the known rows (pure).
+//! Aligns the rows of a screen with the known rows of the conversation (pure).
 
 use super::row::ConversationRow;
 
-/// The top rows of a page that may have changed: a notice covers them, or a box was redrawn.
+/// The maximum number of top rows of a page that may have changed, because a notice covers them or
+/// a box was redrawn.
 const SKIPPED_MAX: usize = 3;
 
-/// The weight that matching rows need in the middle of known and shown rows.
+/// The minimum weight of matching rows in the middle of known and shown rows.
 const MATCH_WEIGHT_MIN: usize = 8;
 
-/// The weight that they need where a settled row follows that now differs.
+/// The minimum weight of matching rows if the next settled row differs.
 const CONTRADICTED_WEIGHT_MIN: usize = 24;
 
-/// The least and most letters by which a page is aligned after a resize.
+/// The minimum and maximum number of letters that align a page after a resize.
 const LETTERS_MIN: usize = 6;
 const LETTERS_MAX: usize = 24;
 
-/// Returns the index of the known row at which the page begins. The first `settled` known rows no
-/// longer change; `last` is where the previous page began.
+/// Returns the index of the known row at which the page begins. The first `settled` known rows are
+/// final; `last` is the index at which the previous page began.
 pub(super) fn align(
     known: &[&ConversationRow],
     settled: usize,
@@ -46,7 +47,7 @@ pub(super) fn align(
     best.map(|(_, start)| start)
 }
 
-/// Returns the weight of the rows from `at` on that match the page; `None` where it is too low.
+/// Returns the weight of the rows starting at `at` that match the page; `None` if it is too low.
 fn agreement(
     known: &[&ConversationRow],
     settled: usize,
@@ -71,7 +72,7 @@ fn agreement(
     (weight >= wanted).then_some(weight)
 }
 
-/// Returns the number of known letters before the page, whose rows are wrapped at another width.
+/// Returns the number of known letters before a page that is wrapped at another width.
 pub(super) fn letters_before(known: &[char], page: &[char]) -> Option<usize> {
     let begin = &page[..page.len().min(LETTERS_MAX)];
     if begin.len() < LETTERS_MIN {
@@ -82,7 +83,7 @@ pub(super) fn letters_before(known: &[char], page: &[char]) -> Option<usize> {
         pairs.take_while(|(one, two)| one == two).count()
     };
     let starts = (0..known.len()).filter(|at| known[*at] == begin[0]);
-    // Known text that ends within the beginning of the page is shorter than it.
+    // Known text may end within the beginning of the page.
     let found = starts.filter_map(|at| {
         let wanted = begin.len().min((known.len() - at).max(LETTERS_MIN));
         Some(shared(at))
@@ -92,8 +93,8 @@ pub(super) fn letters_before(known: &[char], page: &[char]) -> Option<usize> {
     found.max().map(|(_, at)| at)
 }
 
-/// Returns whether a page shows again what was shown before it was erased; its end may differ. It may
-/// begin earlier than the last page, which began at row `last`: a larger screen shows more.
+/// Returns whether a page shows the same rows again after they were erased; its end may differ. The page
+/// may begin before the last page, which began at row `last`, because a larger screen shows more rows.
 pub(super) fn is_redrawn(known: &[ConversationRow], last: usize, page: &[ConversationRow]) -> bool {
     let (known_letters, page) = (letters(known), letters(page));
     let mut start = 0;
@@ -110,7 +111,7 @@ pub(super) fn letters(rows: &[ConversationRow]) -> Vec<char> {
     rows.iter().flat_map(ConversationRow::letters).collect()
 }
 
-/// Returns the text by which a row has grown.
+/// Returns the text that was appended to the row.
 pub(super) fn grown(was: &ConversationRow, row: &ConversationRow) -> Option<ConversationRow> {
     let rest = row.text.strip_prefix(was.text.as_str())?;
     let mut grown = row.clone();

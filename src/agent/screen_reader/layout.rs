@@ -1,18 +1,18 @@
-//! Finds the rows of an agent's screen that are its conversation; each agent has its layout (pure).
+//! Extracts the conversation rows from an agent's screen, according to the agent's layout (pure).
 
 use super::opencode::OpencodeLayout;
 use super::row::{ConversationPage, ConversationRow, RowPart};
 use super::unknown;
 use crate::agent::{AgentProgram, KnownAgent};
 
-/// The rows to examine: no terminal is taller.
+/// The maximum number of rows to examine. No terminal is taller.
 const ROWS_MAX: usize = 500;
 
 /// The layout of a screen.
 #[derive(Clone, Debug, Default)]
 pub(super) enum Layout {
     Opencode(OpencodeLayout),
-    /// The layout of an unknown agent: whatever scrolls is text.
+    /// The layout of an unknown agent: all scrolling rows are text.
     #[default]
     Unknown,
 }
@@ -25,8 +25,8 @@ impl Layout {
         }
     }
 
-    /// Returns the conversation rows of a screen; `None` for another screen (a menu, a partly drawn
-    /// screen).
+    /// Returns the conversation rows of a screen; `None` for another screen, such as a menu or a
+    /// partly drawn screen.
     pub fn page(&mut self, rows: &[&str], width: usize) -> Option<ConversationPage> {
         let rows = &rows[..rows.len().min(ROWS_MAX)];
         match self {
@@ -35,7 +35,7 @@ impl Layout {
         }
     }
 
-    /// Returns the number of rows that no longer change.
+    /// Returns the number of leading rows that are final.
     pub fn sealed(&self, rows: &[ConversationRow]) -> usize {
         match self {
             Self::Opencode(_) => OpencodeLayout::sealed(rows),
@@ -43,7 +43,7 @@ impl Layout {
         }
     }
 
-    /// Returns the name and arguments of a tool, if a box with this head is a tool's.
+    /// Returns the name and the arguments of a tool, if the first row of a box is that of a tool.
     pub fn tool<'a>(&self, head: &'a str) -> Option<(&'a str, &'a str)> {
         match self {
             Self::Opencode(_) => OpencodeLayout::tool(head),
@@ -51,13 +51,12 @@ impl Layout {
         }
     }
 
-    /// Returns whether the layout shows which rows no longer change, and where a conversation
-    /// begins.
+    /// Returns whether the layout shows which rows are final and where a conversation begins.
     pub fn shows_ends(&self) -> bool {
         matches!(self, Self::Opencode(_))
     }
 
-    /// Returns whether the row ends a completed turn.
+    /// Returns whether the row marks the end of a completed turn.
     pub fn is_completed(&self, row: &ConversationRow) -> bool {
         row.kind == RowPart::End && !row.text.ends_with("interrupted")
     }

@@ -1,14 +1,13 @@
-//! Reads an agent's conversation from its screen where it keeps no transcript (pure). Rows that
-//! scroll away inside a full-screen program, and the rows that remain when a turn ends, are
-//! reported once.
+//! Reads an agent's conversation from its screen if it keeps no transcript (pure). Each row is
+//! reported once, when it scrolls off inside a full-screen program or when the turn ends.
 //!
 //! ```text
-//! screen ─layout─> page (rows that scroll) ─place─> what has settled ─writer─> events
+//! screen ─layout─> page (rows that scroll) ─align─> settled rows ─writer─> events
 //! ```
 //!
-//! A page is aligned with the known rows: *settled* ones, which were reported and no longer change,
-//! and *live* ones, which may change. Live rows that a page no longer shows have scrolled away. If
-//! a page has nothing in common with the known rows, rows were lost, which is reported, too.
+//! Each page is aligned with the known rows. *Settled* rows were reported and are final; *live*
+//! rows may still change. Live rows that a page no longer shows have scrolled off. If a page shares
+//! no rows with the known ones, rows were lost, which is also reported.
 
 mod row;
 
@@ -33,45 +32,45 @@ use writer::ConversationWriter;
 
 use super::{AgentEvent, AgentProgram};
 
-/// The settled rows to remember: within these, scrolling back reports nothing twice.
+/// The number of settled rows to remember, so that scrolling back within them reports nothing twice.
 const SETTLED_MAX: usize = 600;
 
-/// The consecutive screens that match no known row before rows count as lost; a dialogue takes
-/// fewer.
+/// The number of consecutive unmatched screens after which rows count as lost. A dialogue covers
+/// fewer screens.
 const UNPLACED_MAX: u32 = 3;
 
-/// The time after which unchanged rows settle, for layouts that do not show the end of a turn.
+/// The time after which unchanged rows settle if the layout does not show the end of a turn.
 const QUIET_TIME: Duration = Duration::from_secs(3);
 
-/// The time for which rows that a layout regards as settled must stay unchanged: a capture may show
-/// a screen that is being drawn.
+/// The time for which rows that the layout considers final must stay unchanged, because a capture
+/// may show a partly drawn screen.
 const DRAW_TIME: Duration = Duration::from_millis(250);
 
-/// The last settled rows by which a page is aligned when rows above them were redrawn.
+/// The number of last settled rows that align a page if rows above them were redrawn.
 const ANCHOR_ROWS: usize = 3;
 
-/// Reads the screens of one agent.
+/// Reads the conversation from the screens of one agent.
 #[derive(Debug, Default)]
 pub(crate) struct ScreenReader {
     layout: Layout,
     writer: ConversationWriter,
-    /// Rows that were reported, or that precede the conversation.
+    /// Rows that were reported or that precede the conversation.
     settled: VecDeque<ConversationRow>,
-    /// Rows of the last page after the settled ones.
+    /// Rows of the last page below the settled ones.
     live: Vec<ConversationRow>,
-    /// The index of the last page's first row among settled and live rows.
+    /// The index of the first row of the last page among the settled and live rows.
     last: usize,
     width: usize,
-    /// The known rows, if only empty pages followed.
+    /// The known rows, if only empty pages followed them.
     erased: Option<Vec<ConversationRow>>,
-    /// The consecutive pages that match no known row: their count, and the last of them.
+    /// The number of consecutive pages that match no known row, and the last of these pages.
     unplaced: (u32, Option<ConversationPage>),
-    /// Rows belong to a conversation to be reported.
+    /// True once rows belong to a conversation, and so are reported.
     has_begun: bool,
     was_working: bool,
     /// Rows that settle if they stay unchanged.
     settling: Option<SettlingRows>,
-    /// The count of all rows that have settled.
+    /// The total number of settled rows.
     settled_count: u64,
 }
 
@@ -79,13 +78,13 @@ pub(crate) struct ScreenReader {
 #[derive(Debug)]
 struct SettlingRows {
     until: Instant,
-    /// The number of the row after them, and the last one of them.
+    /// The number of the row after them, and the last of these rows.
     end: u64,
     last: ConversationRow,
 }
 
 impl ScreenReader {
-    /// Creates a reader that has seen no screen.
+    /// Creates a reader that has not read a screen yet.
     pub fn new(program: &AgentProgram) -> Self {
         Self {
             layout: Layout::of(program),
@@ -119,7 +118,7 @@ impl ScreenReader {
             self.has_begun = true;
             self.take_page(page, true, is_new_width, events);
         } else {
-            // Rows that are shown before the agent gets input precede the conversation.
+            // Rows that are shown before the agent gets a prompt precede the conversation.
             self.has_begun = page.is_working.is_none();
             self.start_from(page.rows);
         }
@@ -138,9 +137,9 @@ impl ScreenReader {
         self.writer.flush(events);
     }
 
-    /// Ends the turn: the remaining rows settle.
+    /// Ends the turn, which settles the remaining rows.
     pub fn end_turn(&mut self, events: &mut Vec<AgentEvent>) {
-        // A state lags: rows drawn while the agent works have not settled.
+        // The agent's state is delayed: rows that are drawn while the agent works have not settled.
         if !self.has_begun || self.was_working {
             return;
         }
@@ -149,14 +148,14 @@ impl ScreenReader {
         self.writer.end_turn(events);
     }
 
-    /// Reports a page that no later page could align.
+    /// Reports the last page that could not be aligned.
     fn take_unplaced(&mut self, events: &mut Vec<AgentEvent>) {
         if let Some(page) = self.unplaced.1.take() {
             self.take_after_gap(page.rows, events);
         }
     }
 
-    /// Returns whether a page shows a conversation to be reported.
+    /// Returns whether a page begins a conversation that has to be reported.
     fn is_new(&self, page: &ConversationPage) -> bool {
         page.is_working == Some(true)
             || page
@@ -213,7 +212,7 @@ impl ScreenReader {
             (self.live, self.last) = (page.rows, 0);
             return;
         }
-        // Rows wrapped at a new width are compared by their letters.
+        // Rows that are wrapped at a new width are compared by their letters.
         if is_new_width && self.rewrap(&page.rows, events) {
             self.unplaced = (0, None);
             return;
@@ -227,7 +226,7 @@ impl ScreenReader {
             self.unplaced = (0, None);
             return;
         }
-        // Another page of the same program: a list of sessions, an older session.
+        // Another page of the same program, such as a list of sessions or an older session.
         if page.is_working == Some(false) && !was_working && !is_new_width {
             return self.start_from(page.rows);
         }
@@ -238,7 +237,7 @@ impl ScreenReader {
         }
     }
 
-    /// Takes a page that begins at this index of the known rows.
+    /// Processes a page that begins at this index of the known rows.
     fn advance(&mut self, at: usize, page: Vec<ConversationRow>, events: &mut Vec<AgentEvent>) {
         let settled = self.settled.len();
         if let Some(scrolled) = at.checked_sub(settled) {
@@ -250,7 +249,7 @@ impl ScreenReader {
         let is_known = page.len() <= settled + self.live.len() - at
             && known.zip(&page).all(|(known, row)| known.is_same(row));
         if is_known && at < self.last && at + page.len() < settled + self.live.len() {
-            // The page was scrolled back.
+            // The user has scrolled back.
             return;
         }
         self.last = at;
@@ -263,7 +262,7 @@ impl ScreenReader {
             } else if first + 1 == above_settled
                 && let Some(rest) = grown(&self.settled[settled - 1], &page[first])
             {
-                // The last settled row has grown.
+                // Text was appended to the last settled row.
                 self.settled[settled - 1] = page[first].clone();
                 self.writer.add_row(&rest, &self.layout, events);
             }
@@ -275,7 +274,7 @@ impl ScreenReader {
         self.set_live(rest);
     }
 
-    /// Returns the index of the first new row, after the last settled rows.
+    /// Returns the index of the first row after the last settled rows.
     fn anchor(&self, page: &[ConversationRow], from: usize) -> Option<usize> {
         let count = ANCHOR_ROWS.min(self.settled.len());
         let anchor: Vec<&ConversationRow> = self
@@ -290,7 +289,7 @@ impl ScreenReader {
         Some(from + found + count)
     }
 
-    /// Sets the live rows. Unchanged ones keep their known kind, since their boxes may have begun
+    /// Sets the live rows. Unchanged rows keep their known kind, because their boxes may begin
     /// above the screen.
     fn set_live(&mut self, mut rows: Vec<ConversationRow>) {
         for (row, was) in rows.iter_mut().zip(&self.live) {
@@ -316,7 +315,7 @@ impl ScreenReader {
         let Some(before) = letters_before(&known, &shown) else {
             return false;
         };
-        // Live rows above the page have scrolled away.
+        // Live rows above the page have scrolled off.
         let mut start = self
             .settled
             .iter()
@@ -364,7 +363,7 @@ impl ScreenReader {
         true
     }
 
-    /// Removes settled text after this many letters.
+    /// Truncates the settled rows to this number of letters.
     fn keep_letters(&mut self, mut letters: usize) {
         for at in 0..self.settled.len() {
             let count = self.settled[at].letters().count();
@@ -377,7 +376,7 @@ impl ScreenReader {
         }
     }
 
-    /// Handles a page without rows.
+    /// Processes a page without rows.
     fn take_empty_page(&mut self, was_working: bool, events: &mut Vec<AgentEvent>) {
         if self.layout.shows_ends() {
             if was_working {
@@ -398,7 +397,7 @@ impl ScreenReader {
         }
     }
 
-    /// Takes rows of an earlier or another conversation, which are not reported.
+    /// Starts from rows of an earlier or another conversation, which are not reported.
     fn start_from(&mut self, rows: Vec<ConversationRow>) {
         self.settled = rows.into();
         self.live.clear();
@@ -406,7 +405,7 @@ impl ScreenReader {
         self.unplaced = (0, None);
     }
 
-    /// Takes a page after a gap: rows between the known ones and these were not seen.
+    /// Processes a page after a gap: the rows between the known ones and these were not captured.
     fn take_after_gap(&mut self, rows: Vec<ConversationRow>, events: &mut Vec<AgentEvent>) {
         self.settle_rows(self.live.len(), events);
         self.writer.rows_lost(events);

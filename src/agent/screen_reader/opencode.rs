@@ -1,44 +1,44 @@
-//! Reads opencode's screen: boxes with a bar at the left, indented answers, a panel at the right
-//! (pure).
+//! Reads the screens of opencode: boxes with a bar on the left, indented answers, a panel on the
+//! right (pure).
 //!
-//! Measured on 1.18.33: prompts, command output and errors are in boxes (`┃`), answers are indented
-//! by five columns, `▣  Build · MODEL · 3.2s` ends a turn. The input box closes with `╹▀▀▀`; from
-//! 120 columns, a panel of 42 columns is at its right. Notices cover the rows at the upper right.
+//! Measured on 1.18.33: prompts, command output and errors are in boxes (`┃`), answers are indented by five
+//! columns, and `▣  Build · MODEL · 3.2s` ends a turn. `╹▀▀▀` closes the input box. Screens of at least 120
+//! columns have a panel of 42 columns on the right. Notices cover the top right rows.
 
 use unicode_width::UnicodeWidthChar;
 
 use super::row::{ConversationPage, ConversationRow, RowPart};
 use crate::agent::decoration::{indent, is_box_drawing, is_spinner};
 
-/// The side bar of a box.
+/// The bar at the left of a box.
 const BAR: char = '┃';
 
-/// The panel's columns, and the width from which it is shown.
+/// The width of the panel, and the minimum width of a screen with a panel, in columns.
 const PANEL_COLUMNS: usize = 42;
 const PANEL_FROM: usize = 120;
 
 /// The indent of an answer in columns.
 const INDENT: usize = 5;
 
-/// The most columns before the bar of a box; a notice begins further right.
+/// The maximum number of columns before the bar of a box. A notice begins further right.
 const BOX_INDENT_MAX: usize = 3;
 
 /// The text of the empty input box on the start screen.
 const START_TEXT: &str = "Ask anything";
 
-/// The most rows of the foot: hints and blank rows below the input box.
+/// The maximum number of hints and blank rows below the input box.
 const FOOT_ROWS_MAX: usize = 6;
 
-/// Marks before a tool in one row, and before the title of a tool's box.
+/// Marks at the beginning of a tool's row or of the title of its box.
 const TOOL_MARKS: &[char] = &['→', '←', '✱', '%', '◇', '⚙', '↔', '#'];
 
-/// The facts about a screen that the next one needs.
+/// The state that reading the next screen depends on.
 #[derive(Clone, Debug, Default)]
 pub(super) struct OpencodeLayout {
-    /// The terminal's width, and the columns of the conversation at that width, where an input box
-    /// has shown them.
+    /// The width of the terminal, and of the conversation at that width, in columns, if an input
+    /// box has shown it.
     columns: Option<(usize, usize)>,
-    /// The start screen was shown: the conversation is seen from its beginning.
+    /// True if the start screen was shown, so that the conversation is complete.
     is_first: bool,
 }
 
@@ -46,7 +46,7 @@ impl OpencodeLayout {
     pub fn page(&mut self, rows: &[&str], width: usize) -> Option<ConversationPage> {
         let shown = |row: &&str| !row.trim().is_empty();
         let end = rows.iter().rposition(shown)? + 1;
-        // The input box, or a dialogue in its place, which reaches to the bottom.
+        // The input box, or a dialogue in its place, which extends to the bottom.
         let is_bar = |row: &str| indent(row) <= BOX_INDENT_MAX && row.trim_start().starts_with(BAR);
         let foot = end.saturating_sub(FOOT_ROWS_MAX + 1);
         let edge = (0..end).rfind(|row| rows[*row].trim_start().starts_with("╹▀"));
@@ -124,7 +124,7 @@ impl OpencodeLayout {
             }
             let is_covered = notice.is_some();
             if is_bar(row) {
-                // In a box that begins above the screen, the first row shown is not the head.
+                // If a box begins above the screen, its first visible row is not its head.
                 is_head |= !was_bar && (number > 0 || self.is_first);
                 was_bar = true;
                 let text = inside(row);
@@ -168,14 +168,14 @@ impl OpencodeLayout {
             let block = &rows[at..end];
             match rows[at].kind {
                 RowPart::End => sealed = end,
-                // A queued prompt below the answer has not been sent to the model yet.
+                // A queued prompt below the answer has not been sent yet.
                 RowPart::Boxed if block.iter().any(is_queued) => return sealed,
                 RowPart::Boxed if rows[at].is_head && Self::tool(&rows[at].text).is_none() => {
                     sealed = end;
                 }
-                // A tool follows complete text, and text follows complete tools.
+                // Text is complete once a tool follows it, and tools are complete once text follows them.
                 _ if is_tool(&rows[at]) && at > 0 && !is_tool(&rows[at - 1]) => sealed = at,
-                // A command that waits for its turn looks like text: it has no box yet.
+                // A queued command has no box yet, so it resembles text.
                 RowPart::Text if at > 0 && is_tool(&rows[at - 1]) && !is_command(&rows[at]) => {
                     sealed = at;
                 }
@@ -195,18 +195,18 @@ impl OpencodeLayout {
     }
 }
 
-/// Returns whether these are the rows above the input box of the start screen, and the rows in the box,
-/// in a pane that is too narrow to show the box in the middle.
+/// Returns whether these are the rows above and inside the input box of the start screen, in a pane
+/// that is too narrow to centre the box.
 fn is_start(above: &[&str], boxed: &[&str]) -> bool {
     let mut shown = above.iter().filter(|row| !row.trim().is_empty());
     match shown.next() {
-        // The name of the program, in blocks.
+        // The logo, in block characters.
         Some(first) => is_frame(first.trim()) && shown.all(|row| is_frame(row.trim())),
         None => boxed.iter().any(|row| row.starts_with(START_TEXT)),
     }
 }
 
-/// Returns the typed text of an input box's rows; the last row names the agent and the model.
+/// Returns the text that the user has typed into the input box. Its last row names the agent and the model.
 fn typed<'a>(rows: impl Iterator<Item = &'a str>) -> String {
     let rows: Vec<&str> = rows.filter(|row| !row.is_empty()).collect();
     rows[..rows.len().saturating_sub(1)].join(" ")
@@ -225,7 +225,7 @@ fn is_tool(row: &ConversationRow) -> bool {
     matches!(row.kind, RowPart::Boxed | RowPart::Tool)
 }
 
-/// Returns the end of the box, or of the single row, that begins at `at`.
+/// Returns the end of the box or the single row that begins at `at`.
 fn block_end(rows: &[ConversationRow], at: usize) -> usize {
     if rows[at].kind != RowPart::Boxed {
         return at + 1;
@@ -241,7 +241,7 @@ fn text_row(text: &str) -> Option<(String, RowPart)> {
         return None;
     }
     if let Some(end) = bare.strip_prefix("▣ ") {
-        // Without a time, the turn continues.
+        // Without a duration, the turn continues.
         let last = end.rsplit(" · ").next().unwrap_or_default().trim();
         let is_end = last == "interrupted" || is_time(last);
         return is_end.then(|| (end.trim().to_owned(), RowPart::End));
@@ -256,7 +256,7 @@ fn text_row(text: &str) -> Option<(String, RowPart)> {
         return None;
     }
     let is_tool = bare.starts_with(TOOL_MARKS) && OpencodeLayout::tool(bare).is_some();
-    // opencode draws a heading of an answer without its mark.
+    // A heading of an answer is drawn without its mark.
     if is_tool && !bare.starts_with('#') {
         return Some((bare.to_owned(), RowPart::Tool));
     }
@@ -267,7 +267,7 @@ fn text_row(text: &str) -> Option<(String, RowPart)> {
     Some((text.to_owned(), RowPart::Text))
 }
 
-/// `3.2s`, `1m 4s`.
+/// Matches `3.2s` and `1m 4s`.
 fn is_time(text: &str) -> bool {
     let units = text.split(' ').all(|part| {
         let number = part.trim_end_matches(['h', 'm', 's']);
@@ -282,7 +282,7 @@ fn is_frame(text: &str) -> bool {
     text.chars().all(|c| c.is_whitespace() || is_box_drawing(c))
 }
 
-/// Replaces the spinner in a box's title by the mark of a finished tool.
+/// Replaces the spinner in the title of a box with the mark of a finished tool.
 fn without_spinner(text: &str) -> String {
     match text.strip_prefix(is_spinner) {
         Some(rest) => format!("$ {}", rest.trim()),
@@ -290,14 +290,14 @@ fn without_spinner(text: &str) -> String {
     }
 }
 
-/// Returns the text of a box's row, without its bar and the two blanks after it.
+/// Returns the text of a row in a box, without the bar and the two blanks after it.
 fn inside(row: &str) -> &str {
     let text = row.trim_start();
     let text = text.strip_prefix(BAR).unwrap_or(text);
     text.strip_prefix("  ").unwrap_or(text)
 }
 
-/// Separates a row from the notice that covers its end.
+/// Splits a row into its text and the notice that covers its end.
 fn without_notice(row: &str) -> (&str, Option<&str>) {
     let trimmed = row.trim_end();
     let Some(rest) = trimmed.strip_suffix(BAR) else {
@@ -312,7 +312,7 @@ fn without_notice(row: &str) -> (&str, Option<&str>) {
     }
 }
 
-/// Cuts a row to a number of columns.
+/// Truncates a row to a number of columns.
 fn cut(row: &str, columns: usize) -> &str {
     let mut column = 0;
     for (at, c) in row.char_indices() {

@@ -2,13 +2,13 @@
 
 use crate::agent::summary::first_chars;
 
-/// The characters of a row to keep: no terminal is wider.
+/// The maximum number of characters of a row. No terminal is wider.
 const CHARS_MAX: usize = 1_000;
 
 /// The part of a conversation that a row belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum RowPart {
-    /// The agent's answer.
+    /// A row of the agent's answer.
     Text,
     /// A row in a box: a prompt, a tool with its output, an error.
     Boxed,
@@ -22,13 +22,13 @@ pub(super) enum RowPart {
 pub(super) struct ConversationRow {
     pub text: String,
     pub kind: RowPart,
-    /// A blank row or an edge precedes it.
+    /// True if a blank row or an edge precedes the row.
     pub is_spaced: bool,
-    /// It begins a box.
+    /// True for the first row of a box.
     pub is_head: bool,
-    /// A notice covers the row, so its text is unknown.
+    /// True if a notice covers the row, so that its text is unknown.
     pub is_covered: bool,
-    /// The letters that were reported before the row was rewrapped.
+    /// The number of letters that were reported before the row was rewrapped.
     pub reported: usize,
 }
 
@@ -44,7 +44,7 @@ impl ConversationRow {
         }
     }
 
-    /// Returns whether both may be the same row at two times.
+    /// Returns whether the rows may be the same row at different times.
     pub fn is_same(&self, other: &Self) -> bool {
         self.is_covered || other.is_covered || self.text == other.text
     }
@@ -58,12 +58,12 @@ impl ConversationRow {
         }
     }
 
-    /// Returns the letters and digits, which survive rewrapping.
+    /// Returns the letters and digits, which rewrapping does not change.
     pub fn letters(&self) -> impl Iterator<Item = char> + '_ {
         self.text.chars().filter(|c| c.is_alphanumeric())
     }
 
-    /// Returns the part of the row that is still to be reported.
+    /// Returns the part of the row that has not been reported yet.
     pub fn unreported(&self) -> Self {
         let mut rest = self.clone();
         if self.reported > 0 {
@@ -73,7 +73,7 @@ impl ConversationRow {
         rest
     }
 
-    /// Returns the row up to a number of letters.
+    /// Returns the beginning of the row, up to a number of letters.
     pub fn up_to(&self, letters: usize) -> Self {
         let mut begin = self.clone();
         begin.text = cut(&self.text, letters).0.trim_end().to_owned();
@@ -81,7 +81,7 @@ impl ConversationRow {
     }
 }
 
-/// Splits a text after a number of letters, and after what follows them up to the next blank.
+/// Splits a text after a number of letters and the other characters that follow them, up to the next blank.
 fn cut(text: &str, letters: usize) -> (&str, &str) {
     let mut count = 0;
     let mut end = 0;
@@ -101,11 +101,11 @@ fn cut(text: &str, letters: usize) -> (&str, &str) {
 /// The conversation that a layout reads from a screen.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct ConversationPage {
-    /// The rows of the scrolling area, without blank ones and decoration.
+    /// The rows of the scrolling area, without blank rows and decoration.
     pub rows: Vec<ConversationRow>,
-    /// True if the agent works; `None` where the layout does not show it.
+    /// True while the agent works; `None` if the layout does not show it.
     pub is_working: Option<bool>,
-    /// The screen is empty, or shows what precedes a conversation.
+    /// True if the screen is empty or precedes a conversation.
     pub is_first: bool,
     /// The text in the input box.
     pub typed: String,

@@ -1,4 +1,4 @@
-//! Screens of a modelled program that scrolls a known text, and of opencode itself.
+//! Screens of a simulated program that scrolls a known text, and of opencode itself.
 
 use std::time::{Duration, Instant};
 
@@ -10,7 +10,7 @@ use crate::agent::KnownAgent;
 
 const UNSEEN: &str = "[… rows not seen]";
 
-/// A full-screen program with its printed text above a spinner, an input box and a footer.
+/// A full-screen program that prints text above a spinner, an input box and a footer.
 struct Program {
     is_opencode: bool,
     lines: Vec<String>,
@@ -22,7 +22,7 @@ struct Program {
 impl Program {
     const FOOT: usize = 7;
 
-    /// Returns the screen; `is_over` after the end of its turn.
+    /// Returns the screen. `is_over`: the turn has ended.
     fn screen(&mut self, is_over: bool) -> Vec<String> {
         self.beat += 1;
         let indent = if self.is_opencode { 5 } else { 1 };
@@ -95,13 +95,13 @@ fn wrap(line: &str, width: usize) -> Vec<String> {
     rows
 }
 
-/// An act between two captures.
+/// An action between two captures.
 #[derive(Clone, Debug)]
 enum Act {
     Print(Vec<String>),
     Resize(usize, usize),
     Redraw,
-    /// Everything is erased, and captured, before it is redrawn.
+    /// Erases everything, and is captured before it is redrawn.
     Wipe,
 }
 
@@ -122,9 +122,9 @@ fn letters(text: &str) -> String {
     text.chars().filter(|c| c.is_alphanumeric()).collect()
 }
 
-/// Returns the events of a program with these acts, which prints at most `rows_max` rows between
-/// two captures.
-fn told(is_opencode: bool, acts: &[Act], rows_max: usize) -> (Vec<String>, Vec<AgentEvent>) {
+/// Returns the events of a program that performs these actions and prints at most `rows_max` rows
+/// between two captures.
+fn events_of(is_opencode: bool, acts: &[Act], rows_max: usize) -> (Vec<String>, Vec<AgentEvent>) {
     let program = match is_opencode {
         true => AgentProgram::Known(KnownAgent::Opencode),
         false => AgentProgram::Other("crush".to_owned()),
@@ -138,7 +138,7 @@ fn told(is_opencode: bool, acts: &[Act], rows_max: usize) -> (Vec<String>, Vec<A
         beat: 0,
     };
     let (mut now, mut events, mut number) = (Instant::now(), Vec::new(), 0);
-    let mut look = |model: &mut Program, is_over, events: &mut Vec<AgentEvent>| {
+    let mut capture = |model: &mut Program, is_over, events: &mut Vec<AgentEvent>| {
         let screen = model.screen(is_over);
         let rows: Vec<&str> = screen.iter().map(String::as_str).collect();
         now += Duration::from_millis(100);
@@ -148,15 +148,15 @@ fn told(is_opencode: bool, acts: &[Act], rows_max: usize) -> (Vec<String>, Vec<A
             reader.end_turn(events);
         }
     };
-    look(&mut model, false, &mut events);
+    capture(&mut model, false, &mut events);
     model.lines.push("This is the beginning.".to_owned());
-    look(&mut model, false, &mut events);
+    capture(&mut model, false, &mut events);
     for act in acts {
         match act {
             Act::Print(lines) => {
                 let mut rows = 0;
                 for line in lines {
-                    // The words are numbered, so that no two lines are equal.
+                    // Numbered words make each line unique.
                     number += 1;
                     let line = match line.is_empty() {
                         true => String::new(),
@@ -181,13 +181,13 @@ fn told(is_opencode: bool, acts: &[Act], rows_max: usize) -> (Vec<String>, Vec<A
             Act::Wipe if is_opencode => {}
             Act::Wipe => {
                 let lines = std::mem::take(&mut model.lines);
-                look(&mut model, false, &mut events);
+                capture(&mut model, false, &mut events);
                 model.lines = lines;
             }
         }
-        look(&mut model, false, &mut events);
+        capture(&mut model, false, &mut events);
     }
-    look(&mut model, true, &mut events);
+    capture(&mut model, true, &mut events);
     (model.lines, events)
 }
 
@@ -205,7 +205,7 @@ fn rows_that_a_larger_screen_shows_again_are_not_reported_after_it_is_erased() {
     let mut acts = vec![Act::Resize(53, 20)];
     acts.extend((0..4).map(|_| print()));
     acts.extend([Act::Resize(72, 26), Act::Resize(72, 40), Act::Wipe]);
-    let (lines, events) = told(false, &acts, 6);
+    let (lines, events) = events_of(false, &acts, 6);
     assert_eq!(letters(&text_of(&events)), letters(&lines.concat()));
 }
 
@@ -215,7 +215,7 @@ proptest! {
         acts in prop::collection::vec(act(5), 0..30),
         is_opencode in any::<bool>(),
     ) {
-        let (lines, events) = told(is_opencode, &acts, 6);
+        let (lines, events) = events_of(is_opencode, &acts, 6);
         let text = text_of(&events);
         prop_assert!(!text.contains(UNSEEN), "{}", text);
         prop_assert_eq!(letters(&text), letters(&lines.concat()));
@@ -235,7 +235,7 @@ proptest! {
             .into_iter()
             .filter(|act| !matches!(act, Act::Resize(..)))
             .collect();
-        let (lines, events) = told(is_opencode, &acts, usize::MAX);
+        let (lines, events) = events_of(is_opencode, &acts, usize::MAX);
         let text = text_of(&events);
         let mut rest = letters(&lines.concat());
         let mut pieces = text.split(UNSEEN);
@@ -253,7 +253,7 @@ proptest! {
     }
 
     #[test]
-    fn any_screens_are_taken(
+    fn any_screens_are_accepted(
         screens in prop::collection::vec((prop::collection::vec("[ ┃╹▀│─▣⠋$→a-c·s3.]{0,30}", 0..20), 0_u32..200), 0..12),
         is_opencode in any::<bool>(),
     ) {
@@ -271,7 +271,7 @@ proptest! {
     }
 }
 
-/// Reads screens of opencode and returns the events, shortened.
+/// Returns the events of opencode's screens, one short line per event.
 fn read_opencode(screens: &[&str]) -> Vec<String> {
     let program = AgentProgram::Known(KnownAgent::Opencode);
     let (mut reader, mut events) = (ScreenReader::new(&program), Vec::new());
@@ -301,7 +301,7 @@ fn the_first_prompt_of_a_narrow_pane_is_reported() {
         read_opencode(&[NARROW_START, &typed, NARROW_PROMPT]),
         ["prompt SCN:e400 e"]
     );
-    // One that was not seen in the box while it was typed.
+    // The prompt was not captured while it was typed.
     assert_eq!(
         read_opencode(&[NARROW_START, NARROW_PROMPT]),
         ["prompt SCN:e400 e"]
@@ -309,7 +309,7 @@ fn the_first_prompt_of_a_narrow_pane_is_reported() {
 }
 
 #[test]
-fn a_notice_over_boxes_of_a_narrow_pane_hides_no_error() {
+fn a_notice_over_boxes_of_a_narrow_pane_does_not_hide_an_error() {
     assert_eq!(
         read_opencode(&[
             NARROW_START,
@@ -325,7 +325,7 @@ fn a_notice_over_boxes_of_a_narrow_pane_hides_no_error() {
 }
 
 #[test]
-fn the_output_of_a_tool_that_was_reported_is_no_error() {
+fn output_of_a_reported_tool_is_not_an_error() {
     let conversation = |rows: &str, foot: &str| {
         let bar = "  ┃\n";
         let edge = "▀".repeat(56);
@@ -335,7 +335,7 @@ fn the_output_of_a_tool_that_was_reported_is_no_error() {
     };
     let works = "■■■⬝⬝⬝⬝⬝  esc interrupt  ctrl+p commands";
     let begun = conversation("", works);
-    // Of two tools, the second one still waits, without a box.
+    // The second of two tools still waits, without a box.
     let first_works = conversation(
         "     ⠋ touch a\n\n     $ touch b\n\n     ▣  Build · Mock\n",
         works,
@@ -361,7 +361,7 @@ fn the_output_of_a_tool_that_was_reported_is_no_error() {
 }
 
 #[test]
-fn output_that_comes_after_its_tool_was_reported_is_no_error() {
+fn late_output_of_a_reported_tool_is_not_an_error() {
     let layout = Layout::of(&AgentProgram::Known(KnownAgent::Opencode));
     let (mut writer, mut events) = (ConversationWriter::default(), Vec::new());
     let mut prompt = ConversationRow::new("go on", RowPart::Boxed, true);

@@ -1,16 +1,15 @@
-//! Reads the screen of an unknown full-screen program: text without frames, footers and spinners
-//! (pure).
+//! Reads the screens of an unknown full-screen program: text without frames, footers and spinners (pure).
 
 use super::row::{ConversationPage, ConversationRow, RowPart};
 use crate::agent::decoration::{LineKind, bare_line};
 
-/// The rows from the foot in which the input box is searched.
+/// The number of bottom rows that are searched for the input box.
 const FOOT_ROWS: usize = 12;
 
-/// The tallest input box.
+/// The maximum height of an input box.
 const BOX_ROWS_MAX: usize = 6;
 
-/// Words of a row that lists keys.
+/// Words in rows that list keys.
 const KEYS: &[&str] = &["esc", "ctrl+", "ctrl-", "ctrl ", "^c", "shift+", "enter "];
 const KEY_ROWS: usize = 3;
 
@@ -34,7 +33,7 @@ pub(super) fn page(rows: &[&str]) -> ConversationPage {
     page
 }
 
-/// Returns the row at which the foot begins: the input box, hints, a status line.
+/// Returns the row at which the footer begins: the input box, hints or a status line.
 fn content_end(rows: &[&str]) -> usize {
     let shape = |row: usize| bare_line(rows[row]).kind;
     let shown = |row: &usize| shape(*row) != LineKind::Blank;
@@ -54,7 +53,7 @@ fn content_end(rows: &[&str]) -> usize {
     {
         end = prompt;
     }
-    // Hints without a box.
+    // Skips hints that have no box.
     for row in (end.saturating_sub(KEY_ROWS)..end).rev() {
         let text = bare_line(rows[row]).text.to_lowercase();
         if shape(row) != LineKind::Blank && !KEYS.iter().any(|key| text.contains(key)) {

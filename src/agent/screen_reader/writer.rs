@@ -1,4 +1,4 @@
-//! Turns settled rows into a conversation's events: prompts, answers, tools, ends of turns (pure).
+//! Converts settled rows to the events of a conversation: prompts, answers, tools, ends of turns (pure).
 
 use std::collections::VecDeque;
 
@@ -8,28 +8,28 @@ use super::row::{ConversationRow, RowPart};
 use crate::agent::AgentEvent;
 use crate::agent::summary::{result, summary};
 
-/// The last typed texts, which distinguish prompts from errors: both are in boxes.
+/// The number of typed texts to remember. They distinguish prompts from errors, because both are in boxes.
 const TYPED_MAX: usize = 64;
 
-/// The characters of a tool's output to keep: events carry 500.
+/// The maximum number of characters of a tool's output; events carry 500.
 const RESULT_CHARS_MAX: usize = 500;
 
-/// Replaces rows that were not seen.
+/// Replaces rows that were not captured.
 const UNSEEN: &str = "[… rows not seen]";
 
-/// Writes the events of a conversation.
+/// Converts the rows of a conversation to events.
 #[derive(Debug, Default)]
 pub(super) struct ConversationWriter {
     open: OpenBox,
-    /// The last row was a tool's that was reported with its end.
+    /// True if the last row was a tool that was reported together with its end.
     is_after_tool: bool,
-    /// A prompt was sent, and its turn has not ended.
+    /// True if a prompt was sent and its turn has not ended.
     is_turn_open: bool,
     typed: VecDeque<String>,
     notice: String,
     /// Rows of the answer that are not reported yet.
     text: String,
-    /// A part of the answer was reported: a paragraph continues below it.
+    /// True if a part of the answer was reported, so that later rows continue it.
     has_text: bool,
     paragraph: String,
 }
@@ -47,7 +47,7 @@ enum OpenBox {
 }
 
 impl ConversationWriter {
-    /// Takes the text in the input box, which may become a prompt.
+    /// Records the text in the input box, which may become a prompt.
     pub fn add_typed(&mut self, text: &str) {
         let text = letters(text);
         if !text.is_empty() && self.typed.back() != Some(&text) {
@@ -58,19 +58,19 @@ impl ConversationWriter {
         }
     }
 
-    /// Returns whether a text was typed before.
+    /// Returns whether the user has typed this text.
     pub fn was_typed(&self, text: &str) -> bool {
         self.typed.contains(&letters(text))
     }
 
-    /// Takes the text of a notice: the same text in a box is an error.
+    /// Records the text of a notice. A box with the same text is an error.
     pub fn set_notice(&mut self, text: &str) {
         if !text.is_empty() {
             self.notice = letters(text);
         }
     }
 
-    /// Takes a settled row.
+    /// Processes a settled row.
     pub fn add_row(
         &mut self,
         row: &ConversationRow,
@@ -82,8 +82,9 @@ impl ConversationWriter {
             self.append(row);
             return;
         }
-        // The rest of a box whose head was not seen, or was reported: opencode draws a tool in one row
-        // first, and in a box when its output is there. Within a turn, it is a tool's output.
+        // The remaining rows of a box whose head was not captured, or was reported already:
+        // opencode first draws a tool in one row, and in a box once it has output. Within a turn,
+        // the rows are a tool's output.
         if continues && (self.is_after_tool || self.is_turn_open) {
             return;
         }
@@ -118,7 +119,7 @@ impl ConversationWriter {
         }
     }
 
-    /// Closes the box: what follows is not part of it.
+    /// Closes the open box.
     pub fn close(&mut self, events: &mut Vec<AgentEvent>) {
         match std::mem::take(&mut self.open) {
             OpenBox::None => {}
@@ -130,7 +131,7 @@ impl ConversationWriter {
         }
     }
 
-    /// Reports the answer as far as it is known.
+    /// Reports the answer received so far.
     pub fn flush(&mut self, events: &mut Vec<AgentEvent>) {
         if !self.text.is_empty() {
             let token = std::mem::take(&mut self.text);
@@ -147,7 +148,7 @@ impl ConversationWriter {
         });
     }
 
-    /// Ends the turn, whatever the screen shows.
+    /// Ends the turn independently of the screen.
     pub fn end_turn(&mut self, events: &mut Vec<AgentEvent>) {
         self.close(events);
         self.flush(events);
@@ -174,7 +175,7 @@ impl ConversationWriter {
     fn start_tool(&mut self, (name, rest): (&str, &str), events: &mut Vec<AgentEvent>) -> String {
         self.flush(events);
         self.has_text = false;
-        // Without a name from the layout, the first word is the name: `Read README.md`.
+        // If the layout does not know the name, the first word is the name: `Read README.md`.
         let (name, args) = match name {
             "" => rest.split_once(' ').unwrap_or((rest, "")),
             name => (name, rest),
@@ -202,7 +203,7 @@ impl ConversationWriter {
         }
     }
 
-    /// Reports a box that is not a tool's: a prompt, or an error.
+    /// Reports a box without a tool: a prompt or an error.
     fn close_other(&mut self, text: &str, events: &mut Vec<AgentEvent>) {
         let text_letters = letters(text);
         let was_typed = self.typed.contains(&text_letters);

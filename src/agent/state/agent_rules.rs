@@ -10,29 +10,29 @@ use super::shell::ShellRules;
 use super::{AgentState, DetectedState};
 use crate::agent::one_line;
 
-/// The characters of the matched row to report.
+/// The maximum number of characters of the matched row in a report.
 const LINE_CHARS_MAX: usize = 200;
 
 #[derive(Clone, Debug)]
 pub(super) struct AgentRules {
     pub name: String,
-    /// These rules are tried after all others, and need no signature.
+    /// These rules are tried after all others and need no signature.
     pub is_fallback: bool,
     pub input: Option<InputBox>,
     pub message: Option<Regex>,
     /// Matches the text that the agent prints when it exits.
     pub exit_text: Option<Regex>,
-    /// Matches what the agent draws around its answers, besides lines and edges: its keys, model
-    /// and directory.
+    /// Matches decoration around the agent's answers, besides lines and edges: its keys, model and
+    /// directory.
     pub decoration: Option<Regex>,
     pub signs: Vec<Signature>,
     pub rules: Vec<StateRule>,
-    /// The places where its dialogues show their question; the first match counts.
+    /// The queries for the question of a dialogue; the first match counts.
     pub asks: Vec<RowQuery>,
     pub shell: Option<ShellRules>,
 }
 
-/// A feature by which the agent's screen is recognised.
+/// A feature that identifies the agent's screen.
 #[derive(Clone, Debug)]
 pub(super) struct Signature {
     pub query: RowQuery,
@@ -58,13 +58,13 @@ pub(super) enum InputCondition {
     Absent,
 }
 
-/// The certainty that a screen is an agent's. A weak match, by a feature that other agents share,
-/// is tried later.
+/// The confidence that a screen belongs to an agent. A weak match is a feature that other agents
+/// share, and is tried later.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Confidence {
     Strong,
     Weak,
-    /// The rules that remain when nothing else matches.
+    /// Rules that apply if nothing else matches.
     Fallback,
 }
 
@@ -75,11 +75,11 @@ pub(super) struct Candidate<'p, 'a> {
     is_empty: bool,
 }
 
-/// The last rows in which the text of an exit is searched without an input box.
-const FAREWELL_LINES: usize = 12;
+/// The number of last rows that are searched for the exit text if no input box is shown.
+const EXIT_TEXT_ROWS: usize = 12;
 
 impl AgentRules {
-    /// Returns the screen if it is this agent's, and the certainty of that.
+    /// Returns the screen and the confidence, if the screen belongs to this agent.
     pub fn match_screen<'p, 'a>(
         &'p self,
         screen: &'p RuleScreen<'a>,
@@ -88,14 +88,14 @@ impl AgentRules {
         let input = self.input.as_ref().and_then(|input| input.find(screen));
         let has_edge = (self.input.as_ref()).is_some_and(|input| input.frame.has_upper_edge());
         let start = input.clone().map_or(0, |rows| rows.start);
-        // The box's upper edge is not a row above it.
+        // The upper edge belongs to the box, not to the rows above it.
         let above = start.saturating_sub(usize::from(has_edge));
         let hints = self.input.as_ref().and_then(|input| input.hints.as_ref());
         let is_empty = match (&self.input, &input) {
             (Some(known), Some(rows)) => known.is_empty(screen, rows.clone()),
             _ => false,
         };
-        let case = Candidate {
+        let candidate = Candidate {
             agent: self,
             view: ScreenView {
                 screen,
@@ -107,20 +107,21 @@ impl AgentRules {
             is_empty,
         };
         if self.is_fallback {
-            return Some((Confidence::Fallback, case));
+            return Some((Confidence::Fallback, candidate));
         }
-        let is_shown =
-            |sign: &Signature| case.holds(sign.input) && sign.query.find(&case.view).is_some();
+        let is_shown = |sign: &Signature| {
+            candidate.holds(sign.input) && sign.query.find(&candidate.view).is_some()
+        };
         let shows = |weak: bool| {
             let mut signs = self.signs.iter().filter(|sign| sign.is_weak == weak);
             signs.any(is_shown)
         };
-        let match_screen = match shows(false) {
+        let confidence = match shows(false) {
             true => Confidence::Strong,
             false if shows(true) => Confidence::Weak,
             false => return None,
         };
-        (!case.has_exited(shell)).then_some((match_screen, case))
+        (!candidate.has_exited(shell)).then_some((confidence, candidate))
     }
 }
 
@@ -146,16 +147,16 @@ impl Candidate<'_, '_> {
         })
     }
 
-    /// Returns the question of a dialogue.
+    /// Returns the question of the dialogue.
     fn asks(&self) -> Option<String> {
         self.agent.asks.iter().find_map(|query| {
             let line = query.find(&self.view)?;
-            let asked = query.pattern.captures(line)?.get(1)?;
-            Some(one_line(asked.as_str())).filter(|asked| !asked.is_empty())
+            let question = query.pattern.captures(line)?.get(1)?;
+            Some(one_line(question.as_str())).filter(|question| !question.is_empty())
         })
     }
 
-    /// Returns the row after the input box.
+    /// Returns the index of the row below the input box.
     pub fn foot(&self) -> Option<usize> {
         self.view.input.as_ref().map(|rows| rows.end)
     }
@@ -169,12 +170,12 @@ impl Candidate<'_, '_> {
         }
     }
 
-    /// Returns whether the agent has exited, although its box is still on the screen.
+    /// Returns whether the agent has exited although its box is still on the screen.
     fn has_exited(&self, shell: Option<&ShellRules>) -> bool {
         let (screen, input) = (self.view.screen, self.view.input.as_ref());
         let rows = match input {
             Some(input) => input.end..screen.all().end,
-            None => screen.last_of(screen.all(), FAREWELL_LINES),
+            None => screen.last_of(screen.all(), EXIT_TEXT_ROWS),
         };
         let shows_exit =
             |exit_text: &Regex| rows.clone().any(|row| exit_text.is_match(screen.row(row)));

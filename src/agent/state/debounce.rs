@@ -1,11 +1,11 @@
-//! Reports each change of an agent's state once, after it has persisted (pure).
+//! Reports each change of an agent's state once, after the new state has persisted (pure).
 
 use std::time::Duration;
 
 use super::{AgentState, DetectedState};
 
-/// The time that an idle screen must persist after a turn has ended: until the next turn's indicator is
-/// drawn, opencode 1.18 shows an empty box for up to 0.5 s.
+/// The time that an idle screen must persist after a turn. opencode 1.18 shows an empty box for up
+/// to 0.5 s before it draws the indicator of the next turn.
 const IDLE_AFTER_DONE: Duration = Duration::from_secs(1);
 
 /// Debounces the state of one pane.
@@ -13,7 +13,7 @@ const IDLE_AFTER_DONE: Duration = Duration::from_secs(1);
 pub(crate) struct StateDebouncer {
     min_duration: Duration,
     reported: Option<DetectedState>,
-    /// A differing state, and its start.
+    /// A state that differs from the reported one, and its start.
     pending: Option<(DetectedState, Duration)>,
 }
 
@@ -28,17 +28,17 @@ impl StateDebouncer {
         }
     }
 
-    /// Takes the state of a capture; returns a change that has persisted. A capture without a state
-    /// changes nothing, but a pending state starts over.
+    /// Processes the state of a capture; returns it once it has persisted and differs from the last
+    /// report. A capture without a state only restarts the pending state.
     pub fn update(
         &mut self,
         detected: Option<DetectedState>,
         now: Duration,
     ) -> Option<DetectedState> {
-        // A second dialogue is another state, as far as the screen shows its question.
-        let is_same = |one: &DetectedState, two: &DetectedState| {
-            let is_same_question = one.asks == two.asks || one.asks.is_none();
-            one.agent == two.agent && one.state == two.state && is_same_question
+        // Another dialogue is another state, if the screen shows its question.
+        let is_same = |a: &DetectedState, b: &DetectedState| {
+            let is_same_question = a.asks == b.asks || a.asks.is_none();
+            a.agent == b.agent && a.state == b.state && is_same_question
         };
         let detected = match (detected, &self.reported) {
             (Some(detected), Some(reported)) if is_same(&detected, reported) => None,
@@ -61,8 +61,7 @@ impl StateDebouncer {
         Some(detected)
     }
 
-    /// Returns the time at which the next capture is due, so that a pending state is reported in
-    /// time.
+    /// Returns the time of the next required capture, so that a pending state is reported in time.
     #[must_use]
     pub fn deadline(&self) -> Option<Duration> {
         let (detected, since) = self.pending.as_ref()?;

@@ -8,16 +8,16 @@ use serde::Deserialize;
 use super::rule_screen::{EDGES, RuleScreen, inner};
 use crate::agent::decoration::indent;
 
-/// The tallest input box.
+/// The maximum height of an input box.
 const BOX_ROWS_MAX: usize = 60;
 
-/// The deepest indent of an agent's own box; quoted boxes are indented further.
+/// The maximum indent of an agent's own box; quoted boxes are indented further.
 const INDENT_MAX: usize = 1;
 
-/// Separates typed text from what is drawn beside the box.
+/// Separates typed text from the decoration to the right of the box.
 const ASIDE: &str = "    ";
 
-/// The shortest horizontal line across the pane.
+/// The minimum length of a horizontal line across the pane.
 const RULE_MIN: usize = 20;
 
 /// An agent's input box.
@@ -26,10 +26,10 @@ pub(super) struct InputBox {
     pub frame: InputFrame,
     pub prompt: Regex,
     pub empty: Regex,
-    /// The most rows below the box, and the pattern that each of them matches.
+    /// The maximum number of rows below the box, and the pattern that each of them matches.
     pub below: usize,
     pub foot: Regex,
-    /// Matches rows right above the box that belong to it and not to the conversation.
+    /// Matches rows directly above the box that belong to it rather than to the conversation.
     pub hints: Option<Regex>,
 }
 
@@ -43,7 +43,7 @@ pub(super) enum InputFrame {
     Bar,
     /// Without a frame: from a prompt to the next blank row.
     Open,
-    /// The last row, under a plain horizontal line; rows that belong to the input may lie between.
+    /// The last row, under a plain horizontal line; other rows of the input may lie between.
     Ruled,
 }
 
@@ -58,7 +58,7 @@ impl InputBox {
     /// Returns the rows of the lowest input box, without its horizontal edges.
     pub fn find(&self, screen: &RuleScreen<'_>) -> Option<Range<usize>> {
         let rows = self.lowest(screen)?;
-        // A box with other text below it is an old one.
+        // Other text below the box means that the box is outdated.
         let edges = usize::from(self.frame == InputFrame::Lines);
         let mut under = (rows.end + edges..screen.all().end).filter(|row| screen.is_shown(*row));
         let is_foot = |row| self.foot.is_match(screen.row(row));
@@ -90,7 +90,7 @@ impl InputBox {
                 let line = screen.row(edge);
                 let is_plain = line.chars().all(|c| c == '─') && line.chars().count() >= RULE_MIN;
                 let is_whole = (edge + 1..end).all(|row| screen.is_shown(row));
-                // Nothing may follow: it could be the prompt of a shell.
+                // Nothing may follow the prompt, because it could then be the prompt of a shell.
                 let is_input = prompt.is_match(screen.row(end - 1));
                 (is_plain && is_whole && is_input).then_some(edge + 1..end)
             }
@@ -118,19 +118,19 @@ impl InputBox {
         None
     }
 
-    /// Returns whether nothing is typed in these rows.
+    /// Returns whether the user has typed nothing in these rows.
     pub fn is_empty(&self, screen: &RuleScreen<'_>, mut rows: Range<usize>) -> bool {
         let text = |row: usize| match self.frame {
             InputFrame::Bar => beside_bar(screen.row(row)),
             InputFrame::Lines | InputFrame::Open | InputFrame::Ruled => inner(screen.row(row)),
         };
-        // Text between the horizontal line and the prompt is part of the question.
+        // Text between the horizontal line and the prompt is part of a question.
         let typed = |row: usize| self.frame != InputFrame::Ruled || self.prompt.is_match(text(row));
         rows.all(|row| text(row).is_empty() || !typed(row) || self.empty.is_match(text(row)))
     }
 }
 
-/// Returns the text of a row in a box with a bar at its left, without what is drawn beside the box.
+/// Returns the text of a row in a box with a bar on the left, without the decoration on the right.
 fn beside_bar(row: &str) -> &str {
     let text = row.trim_start().trim_start_matches(EDGES);
     match text.split_once(|c: char| !c.is_whitespace()) {

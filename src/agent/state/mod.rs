@@ -1,9 +1,9 @@
-//! Detects an agent's state from its screen (pure). The rules are data, one file per agent.
+//! Detects an agent's state from its screen (pure). The rules are data, one file for each agent.
 //!
-//! Agents quote screens: their own sources, other agents' answers, this very file. A rule therefore
-//! never asks only whether a text is on the screen, but whether it is in a region that only the
-//! agent's program writes to: the input box, the rows right above and below it, the foot of the
-//! screen. `done` requires a screen that shows the end of a turn; an empty input box is `idle`.
+//! Agents quote screens: their own sources, other agents' answers, even this file. Therefore, a
+//! rule searches only regions that the agent's program alone writes to: the input box, the rows
+//! directly above and below it, and the foot of the screen. `done` requires a screen that shows the
+//! end of a turn; an empty input box means `idle`.
 
 mod debounce;
 mod screen;
@@ -43,20 +43,20 @@ pub struct DetectedState {
     pub rule: String,
     /// The row that the rule matched, trimmed; at most 200 characters.
     pub line: String,
-    /// The state is inferred from the screen; otherwise the screen states it.
+    /// True if the state is inferred from the screen; false if the screen states it.
     pub inferred: bool,
-    /// The question of a dialogue in one line, where the screen shows it.
+    /// The question of a dialogue in one line, if the screen shows it.
     pub asks: Option<String>,
 }
 
 impl DetectedState {
-    /// Returns the evidence in one line, as in events.
+    /// Returns the evidence in one line, as it appears in events.
     #[must_use]
     pub fn evidence(&self) -> String {
-        let how = match self.inferred {
+        let evidence = match self.inferred {
             true => StateEvidence::Inferred,
             false => StateEvidence::Confirmed,
         };
-        format!("{} {} ({how}): {}", self.agent, self.rule, self.line)
+        format!("{} {} ({evidence}): {}", self.agent, self.rule, self.line)
     }
 }

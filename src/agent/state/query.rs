@@ -1,4 +1,4 @@
-//! Searches the regions of a screen that rules name (pure).
+//! Searches the regions of a screen that rules refer to (pure).
 
 use std::ops::Range;
 
@@ -7,7 +7,7 @@ use serde::Deserialize;
 
 use super::rule_screen::{RuleScreen, inner};
 
-/// The most rows of a region.
+/// The maximum number of rows in a region.
 pub(super) const LINES_MAX: usize = 60;
 
 /// A region of the screen.
@@ -24,47 +24,47 @@ pub(super) enum Region {
 }
 
 impl Region {
-    /// Returns whether the region's position depends on the input box.
+    /// Returns whether the position of the region depends on the input box.
     pub fn needs_input(self) -> bool {
         use Region::{AboveInput, BelowInput, Input, LastMessage};
         matches!(self, Input | AboveInput | BelowInput | LastMessage)
     }
 
-    /// Returns whether the rule sets the region's number of rows.
+    /// Returns whether the rule sets the number of rows in the region.
     pub fn has_lines(self) -> bool {
         use Region::{AboveInput, BelowInput, Bottom};
         matches!(self, AboveInput | BelowInput | Bottom)
     }
 }
 
-/// A pattern, and the region in which it is searched.
+/// A pattern and the region to search.
 #[derive(Clone, Debug)]
 pub(super) struct RowQuery {
     pub region: Region,
     pub lines: usize,
     pub pattern: Regex,
-    /// Another row of the region must match this pattern.
+    /// A pattern that another row of the region must match.
     pub also: Option<Regex>,
-    /// The nearest row above that is not blank must match this pattern.
+    /// A pattern that the nearest non-blank row above must match.
     pub under: Option<Regex>,
-    /// The highest matching row counts, instead of the lowest.
+    /// True if the highest matching row counts; false if the lowest one does.
     pub is_first: bool,
 }
 
-/// A screen as one agent's rules see it.
+/// A screen as it appears to the rules of one agent.
 pub(super) struct ScreenView<'p, 'a> {
     pub screen: &'p RuleScreen<'a>,
     pub message: Option<&'p Regex>,
     pub input: Option<Range<usize>>,
     /// The end of the rows above the input box.
     pub above: usize,
-    /// A row within a frame does not count as the cursor's row.
+    /// True if a row within a frame does not count as the row of the cursor.
     pub only_unframed: bool,
 }
 
 impl RowQuery {
-    /// Returns the lowest matching row of the region, or the highest if `is_first`, as the pattern
-    /// sees it.
+    /// Returns the lowest matching row of the region, or the highest if `is_first`, in the form
+    /// that the pattern matches.
     pub fn find<'p>(&self, view: &ScreenView<'p, '_>) -> Option<&'p str> {
         let rows = view.rows(self.region, self.lines)?;
         let screen = view.screen;
@@ -80,8 +80,7 @@ impl RowQuery {
         let found = match self.is_first {
             true => rows.clone().find(is_match),
             false => rows.clone().rfind(is_match),
-        };
-        let found = found?;
+        }?;
         let has = |also: &Regex| rows.clone().any(|row| also.is_match(text(row)));
         self.also.as_ref().is_none_or(has).then(|| text(found))
     }
@@ -112,7 +111,7 @@ impl ScreenView<'_, '_> {
                     let message = self.message;
                     message.is_some_and(|message| message.is_match(screen.row(*row)))
                 };
-                // A message that begins above the screen includes every row shown.
+                // If no beginning is visible, the message began above these rows.
                 rows.clone().rfind(begins_message).unwrap_or(rows.start)..rows.end
             }
         })

@@ -6,25 +6,25 @@ use super::input_box::InputFrame;
 use super::rule_screen::plain;
 use crate::agent::decoration::{LineKind, bare_line};
 
-/// A box's edge may hold a title; this many line characters at its beginning distinguish it from a
-/// list of dashes.
+/// The minimum number of line characters at the beginning of a box's edge. An edge may hold a
+/// title, and a list item may begin with a few dashes.
 const EDGE_CHARS_MIN: usize = 10;
 
 /// The kind of a row of an agent's screen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum RowKind {
-    /// The agent's answers and questions, tool output, typed input.
+    /// The agent's answers and questions, tool output, and typed input.
     Text,
-    /// Progress that changes all the time: a spinner, a clock.
+    /// Continuously changing progress, such as a spinner or a clock.
     Status,
-    /// Lines, edges of boxes, an empty input box, keys and names at the foot, blank rows.
+    /// Lines, box edges, an empty input box, keys and names at the foot, and blank rows.
     Decoration,
 }
 
 impl AgentRules {
-    /// Returns the kind of a row. Neighbouring rows play no part, so that the position of a text
-    /// row never hides it.
+    /// Returns the kind of a row. Neighbouring rows have no influence, so that a text row is
+    /// recognised at any position.
     pub fn row_kind(&self, row: &str) -> RowKind {
         let row = plain(row);
         let row = row.trim_end();
@@ -50,21 +50,21 @@ impl AgentRules {
             return false;
         };
         let inner = bare_input(row);
-        // With a bar, every row could be input.
+        // Any row could be input in a box with a bar.
         input.frame != InputFrame::Bar
             && input.prompt.is_match(inner)
             && input.empty.is_match(inner)
     }
 }
 
-/// Returns whether a row is a box's upper or lower edge with a title.
+/// Returns whether a row is the upper or lower edge of a box with a title.
 fn is_edge(row: &str) -> bool {
     let row = row.trim_start();
     let row = row.strip_prefix(['╭', '╰', '┌', '└']).unwrap_or(row);
     row.chars().take_while(|c| *c == '─').count() >= EDGE_CHARS_MIN
 }
 
-/// Returns the text of an input box's row.
+/// Returns the text of a row in an input box.
 fn bare_input(row: &str) -> &str {
     row.trim_matches(|c: char| c == '│' || c.is_whitespace())
 }

@@ -1,4 +1,4 @@
-//! Parses, checks and compiles rules from TOML (pure).
+//! Parses, validates and compiles rules from TOML (pure).
 
 use regex::{Regex, RegexBuilder};
 use serde::Deserialize;
@@ -10,13 +10,13 @@ use super::query::{LINES_MAX, Region, RowQuery};
 use super::shell::ShellRules;
 use crate::error::{Error, Result};
 
-/// The size limit of a file; the built-in files have a tenth of it.
+/// The maximum size of a file; the built-in files are ten times smaller.
 const FILE_BYTES_MAX: usize = 64 << 10;
-/// The most rules, or signatures, of one agent: each is tried on each capture.
+/// The maximum number of rules, and of signatures, of an agent, because each is tried on each capture.
 const RULES_MAX: usize = 100;
-/// The memory limit of a compiled pattern.
+/// The maximum memory of a compiled pattern.
 const REGEX_BYTES_MAX: usize = 1 << 20;
-/// The characters of a user's text to quote in an error.
+/// The maximum number of characters of a user's text that an error quotes.
 const QUOTE_CHARS_MAX: usize = 100;
 
 #[derive(Deserialize)]
@@ -99,7 +99,7 @@ struct RuleSpec {
     inferred: bool,
 }
 
-/// Parses the rules of an agent. An error states the place, the problem and the remedy in one line.
+/// Parses the rules of an agent. An error states the position, the problem and the fix in one line.
 pub(super) fn read(text: &str) -> Result<AgentRules> {
     if text.len() > FILE_BYTES_MAX {
         let why = format!("state rules are longer than {FILE_BYTES_MAX} bytes: write fewer");
@@ -111,18 +111,18 @@ pub(super) fn read(text: &str) -> Result<AgentRules> {
     compile(file).map_err(|why| Error::invalid(format!("state rules of {name:?}: {why}")))
 }
 
-/// Describes a TOML error without its drawing of the source.
+/// Describes a TOML error without its excerpt of the source.
 fn describe_toml_error(text: &str, error: &toml::de::Error) -> String {
     let before = error.span().and_then(|span| text.get(..span.start));
     let line = before.map_or(1, |before| before.matches('\n').count() + 1);
     let what = quote(error.message());
-    format!("state rules, line {line}: {what}: write it as rules/claude.toml says at its top")
+    format!("state rules, line {line}: {what}: see the format at the top of rules/claude.toml")
 }
 
-/// Returns the text in one line, cut to the length of a quotation.
+/// Joins the text to one line and truncates it to the length of a quotation.
 fn quote(text: &str) -> String {
-    let one = text.split_whitespace().collect::<Vec<&str>>().join(" ");
-    one.chars().take(QUOTE_CHARS_MAX).collect()
+    let line = text.split_whitespace().collect::<Vec<&str>>().join(" ");
+    line.chars().take(QUOTE_CHARS_MAX).collect()
 }
 
 fn compile(file: RuleFile) -> Result<AgentRules, String> {
@@ -245,7 +245,7 @@ fn regex(what: &str, pattern: &str) -> Result<Regex, String> {
     let mut builder = RegexBuilder::new(pattern);
     let built = builder.size_limit(REGEX_BYTES_MAX).build();
     built.map_err(|error| {
-        // The error draws the position over several lines, and describes it in the last.
+        // The error shows the position in several lines and describes the problem in the last one.
         let text = error.to_string();
         let why = text.lines().last().unwrap_or_default();
         let why = quote(why.trim_start_matches("error: "));

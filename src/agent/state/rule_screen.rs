@@ -1,4 +1,4 @@
-//! Prepares a screen for rules: normalised rows, and ranges of them (pure).
+//! Prepares a screen for the rules: normalised rows and ranges of them (pure).
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -9,15 +9,15 @@ use super::AgentScreen;
 use crate::agent::decoration::is_box_drawing;
 use crate::agent::summary::first_chars;
 
-/// The rows to examine, from the foot up: no terminal is taller.
+/// The maximum number of rows to examine, from the foot up. No terminal is taller.
 const ROWS_MAX: usize = 400;
-/// The characters of a row to examine.
+/// The maximum number of characters of a row to examine.
 const CHARS_MAX: usize = 1_000;
 
 /// Side edges of boxes.
 pub(super) const EDGES: &[char] = &['│', '┃', '║'];
 
-/// Scroll bars: tracks and handles.
+/// The tracks and handles of scroll bars.
 const BARS: &[char] = &['│', '┃', '║', '█'];
 
 /// The rows of a screen.
@@ -27,7 +27,7 @@ pub(super) struct RuleScreen<'a> {
     cursor: Option<usize>,
 }
 
-/// A row, and the facts about it that rules request repeatedly.
+/// A row and the properties that rules test repeatedly.
 #[derive(Clone, Debug)]
 struct RuleRow<'a> {
     text: Cow<'a, str>,
@@ -60,7 +60,7 @@ impl<'a> RuleScreen<'a> {
         self.rows.get(number).is_some_and(|row| !row.is_blank)
     }
 
-    /// Returns the cursor's row; where it is blank or unknown, the last row that is not blank.
+    /// Returns the row of the cursor; if that row is blank or unknown, the last non-blank row.
     pub fn cursor(&self) -> Range<usize> {
         let row = self.cursor.or_else(|| self.last(self.all()));
         row.map_or(0..0, |row| row..row + 1)
@@ -70,7 +70,7 @@ impl<'a> RuleScreen<'a> {
         0..self.rows.len()
     }
 
-    /// Returns the end of a range that holds `count` rows that are not blank.
+    /// Returns the last rows of a range, of which `count` are not blank.
     pub fn last_of(&self, range: Range<usize>, count: usize) -> Range<usize> {
         let mut start = range.end;
         for _ in 0..count {
@@ -82,7 +82,7 @@ impl<'a> RuleScreen<'a> {
         start..range.end
     }
 
-    /// Returns the beginning of a range that holds `count` rows that are not blank.
+    /// Returns the first rows of a range, of which `count` are not blank.
     pub fn first_of(&self, range: Range<usize>, count: usize) -> Range<usize> {
         let mut shown = range.clone().filter(|row| self.is_shown(*row));
         let end = match count.checked_sub(1).and_then(|last| shown.nth(last)) {
@@ -96,15 +96,15 @@ impl<'a> RuleScreen<'a> {
         range.rfind(|row| self.is_shown(*row))
     }
 
-    /// Returns whether the row is right under a horizontal line with another one below it: no shell
-    /// draws its prompt so.
+    /// Returns whether the row is directly below a horizontal line and above another one. Shells do
+    /// not draw their prompts this way.
     pub fn is_framed(&self, row: usize) -> bool {
         let above = row.checked_sub(1).is_some_and(|row| self.is_across(row));
         above && (row + 1..self.rows.len()).any(|row| self.is_across(row))
     }
 
-    /// Returns the end of the text above `end`, without the rows right above it that are blank or
-    /// match `hints`.
+    /// Returns the end of the text above `end`, excluding the rows directly above it that are blank
+    /// or match `hints`.
     pub fn above(&self, end: usize, hints: Option<&Regex>) -> usize {
         let Some(hints) = hints else {
             return end;
@@ -113,7 +113,7 @@ impl<'a> RuleScreen<'a> {
         (0..end).rfind(is_text).map_or(0, |row| row + 1)
     }
 
-    /// Returns the nearest row above `row` that is not blank.
+    /// Returns the nearest non-blank row above `row`.
     pub fn before(&self, row: usize) -> Option<&str> {
         self.last(0..row).map(|row| self.row(row))
     }
@@ -133,8 +133,8 @@ impl<'a> RuleRow<'a> {
     }
 }
 
-/// Replaces every kind of blank by a plain one, and removes invisible characters: some agents write
-/// U+00A0 after prompts and bullets, and select a glyph's variant. Rules need not know about that.
+/// Replaces each kind of blank with a plain space and removes invisible characters, so that rules can
+/// ignore them. Some agents write U+00A0 after prompts and bullets, and variation selectors after glyphs.
 pub(super) fn plain(row: &str) -> Cow<'_, str> {
     let is_odd = |c: char| is_odd_blank(c) || is_invisible(c);
     if !row.contains(is_odd) {
@@ -152,7 +152,7 @@ fn is_odd_blank(c: char) -> bool {
     matches!(c, '\u{a0}' | '\u{2007}' | '\u{202f}')
 }
 
-/// Returns whether a character is a variation selector, or has no width.
+/// Returns whether a character is a variation selector or has no width.
 fn is_invisible(c: char) -> bool {
     matches!(
         c,
@@ -160,7 +160,7 @@ fn is_invisible(c: char) -> bool {
     )
 }
 
-/// Removes blanks and a box's edge at the end of a row, so that its width does not matter.
+/// Removes the trailing blanks and box edge of a row, so that the width of the box does not matter.
 fn tidy(row: &str) -> &str {
     let row = row.trim_end();
     match row.trim_start().starts_with(EDGES) {
@@ -169,7 +169,7 @@ fn tidy(row: &str) -> &str {
             Some(rest) if !rest.trim().is_empty() => rest.trim_end(),
             Some(_) | None => row,
         },
-        // A scroll bar at the right.
+        // A scroll bar on the right.
         false => match row.strip_suffix(BARS) {
             Some(rest) if rest.ends_with(char::is_whitespace) => rest.trim_end(),
             Some(_) | None => row,
@@ -177,7 +177,7 @@ fn tidy(row: &str) -> &str {
     }
 }
 
-/// Returns a box's row without the edge at its left.
+/// Returns the row of a box without the edge on the left.
 pub(super) fn inner(row: &str) -> &str {
     row.trim_start_matches(|c: char| c.is_whitespace() || EDGES.contains(&c))
 }

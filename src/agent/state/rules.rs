@@ -1,4 +1,4 @@
-//! Detects states with the rules of all agents, built-in or replaced by the user (pure).
+//! Detects states with the rules of all agents, built in or supplied by the user (pure).
 
 use std::sync::{Arc, LazyLock};
 
@@ -10,7 +10,7 @@ use super::shell::ShellRules;
 use super::{AgentScreen, AgentState, DetectedState};
 use crate::error::{Error, Result};
 
-/// The built-in rules, in the order of trial.
+/// The built-in rules, in the order in which they are tried.
 const BUILTIN: &[&str] = &[
     include_str!("rules/claude.toml"),
     include_str!("rules/codex.toml"),
@@ -22,7 +22,7 @@ const BUILTIN: &[&str] = &[
     include_str!("rules/shell.toml"),
 ];
 
-/// The most agents: each is tried on each capture.
+/// The maximum number of agents, because each is tried on each capture.
 const AGENTS_MAX: usize = 100;
 
 /// The rules that detect agents' states on screens. Cheap to clone.
@@ -65,13 +65,12 @@ impl StateRules {
     /// rules of the same agent; rules of a new agent are tried first.
     ///
     /// # Errors
-    /// `is_invalid_input()` for text that is not such TOML, and for unusable rules, with the
-    /// reason.
+    /// `is_invalid_input()` for invalid TOML and for unusable rules, with the reason.
     pub fn with_toml(&self, text: &str) -> Result<Self> {
         Ok(self.with_toml_of(text)?.0)
     }
 
-    /// Adds the rules of an agent; also returns the agent's name.
+    /// Adds the rules of an agent; also returns the name of the agent.
     pub(crate) fn with_toml_of(&self, text: &str) -> Result<(Self, String)> {
         let agent = read(text)?;
         let name = agent.name.clone();
@@ -87,12 +86,12 @@ impl StateRules {
         Ok((Self(Arc::new(agents)), name))
     }
 
-    /// Returns the agents with rules, in the order of trial.
+    /// Returns the agents that have rules, in the order in which they are tried.
     pub fn agents(&self) -> impl Iterator<Item = &str> {
         self.0.iter().map(|agent| agent.name.as_str())
     }
 
-    /// Returns the TOML of an agent's built-in rules.
+    /// Returns the TOML text of an agent's built-in rules.
     #[must_use]
     pub fn builtin_text(agent: &str) -> Option<&'static str> {
         let named = Self::builtin();
@@ -100,8 +99,7 @@ impl StateRules {
         BUILTIN.get(index).copied()
     }
 
-    /// Returns the kind of a row of this agent's screen. Without rules for the agent, every row is
-    /// text.
+    /// Returns the kind of a row of this agent's screen; `Text` if the agent has no rules.
     ///
     /// ```
     /// use td_observe::agent::{RowKind, StateRules};
@@ -117,8 +115,8 @@ impl StateRules {
         known.map_or(RowKind::Text, |known| known.row_kind(row))
     }
 
-    /// Infers a shell's state from the program that it runs, where its screen shows none: it works.
-    /// Returns `None` where the program is a shell itself.
+    /// Infers that a shell works from the program it runs, for a screen that shows no state.
+    /// Returns `None` if the program is itself a shell.
     #[must_use]
     pub fn detect_program(&self, program: &str) -> Option<DetectedState> {
         let agent = self.0.iter().find(|agent| agent.shell.is_some())?;
@@ -127,8 +125,9 @@ impl StateRules {
         is_work.then(|| inferred_work(&agent.name, "program", name))
     }
 
-    /// Infers that the question of a script was answered, where its screen shows no state: the row of the
-    /// cursor no longer begins with it. A shell that runs a script shows neither a prompt nor another program.
+    /// Infers that the question of a script was answered, for a screen that shows no state: the row
+    /// of the cursor no longer begins with the question. While a shell runs a script, it shows
+    /// neither a prompt nor another program.
     #[must_use]
     pub fn detect_answered(
         &self,
@@ -147,13 +146,13 @@ impl StateRules {
         is_answered.then(|| inferred_work(&agent.name, "answered", row))
     }
 
-    /// Returns the state that a screen shows; `None` where no rule matches.
+    /// Returns the state that a screen shows; `None` if no rule matches.
     #[must_use]
     pub fn detect(&self, screen: &AgentScreen<'_>) -> Option<DetectedState> {
         let screen_rows = RuleScreen::new(screen);
         let shell = self.0.iter().find_map(|agent| agent.shell.as_ref());
         let has_terminal = |shell: &ShellRules| {
-            (screen.program).is_some_and(|it| shell.has_terminal(it, &screen_rows))
+            (screen.program).is_some_and(|program| shell.has_terminal(program, &screen_rows))
         };
         let only_fallback = shell.is_some_and(has_terminal);
         let agents = self.0.iter();
@@ -168,7 +167,7 @@ impl StateRules {
     }
 }
 
-/// Returns the state of a shell that works, as its program or a row of its screen shows.
+/// Returns the state of a shell whose program or screen row shows that it works.
 fn inferred_work(agent: &str, rule: &str, line: &str) -> DetectedState {
     DetectedState {
         agent: agent.to_owned(),

@@ -1,13 +1,13 @@
-//! The rows of a pane's screen, and what tmux knows besides (pure).
+//! The rows of a pane's screen, and the facts that tmux reports about it (pure).
 
 use crate::event::Cursor;
 
-/// A screen whose state is to be detected.
+/// A screen, from which rules detect an agent's state.
 ///
 /// ```
 /// use td_observe::agent::{AgentScreen, AgentState, StateRules};
 /// let rules = StateRules::builtin();
-/// // What an agent left behind when it ended, and the shell below it.
+/// // The last screen of an agent that has exited, and the shell below it.
 /// let rows = ["⏺ It is.", "──────", "❯ ", "──────", "  ? for shortcuts", "me@host:~/a$ "];
 /// let detected = rules.detect(&AgentScreen::of(&rows)).unwrap();
 /// assert_eq!((detected.agent.as_str(), detected.state), ("shell", AgentState::Idle));
@@ -19,9 +19,9 @@ use crate::event::Cursor;
 pub struct AgentScreen<'a> {
     /// The rows from the top. Trailing blanks and blank rows at the bottom do not matter.
     pub rows: &'a [&'a str],
-    /// The cursor; without it, the last row that is not blank counts as its row.
+    /// The cursor; if unknown, it is assumed to be in the last non-blank row.
     pub cursor: Option<Cursor>,
-    /// The program that has the terminal, as tmux reports it in `pane_current_command`.
+    /// The foreground program of the terminal, as tmux reports it in `pane_current_command`.
     pub program: Option<&'a str>,
 }
 

@@ -1,4 +1,4 @@
-//! Recognises a terminal that belongs to a shell or a file viewer, and so to no agent (pure).
+//! Recognises terminals that belong to a shell or a file viewer instead of an agent (pure).
 
 use std::ops::Range;
 
@@ -11,7 +11,7 @@ use super::rule_screen::RuleScreen;
 #[derive(Clone, Debug)]
 pub(super) struct ShellRules {
     pub programs: FxHashSet<String>,
-    /// Programs that show files.
+    /// Programs that display files.
     pub readers: FxHashSet<String>,
     /// Matches a prompt with nothing typed.
     pub prompt: Regex,
@@ -20,21 +20,21 @@ pub(super) struct ShellRules {
 }
 
 impl ShellRules {
-    /// Returns a program's name without its path, and without the hyphen of a login shell.
+    /// Returns the name of a program without its path and without the hyphen of a login shell.
     pub fn name(program: &str) -> &str {
         let name = program.rsplit('/').next().unwrap_or_default();
         name.trim_start_matches('-')
     }
 
-    /// Returns whether the program shows that no agent is there. A shell counts only beside its
-    /// prompt: an agent started by a script runs under the name of the shell.
+    /// Returns whether the program excludes an agent. A shell must also show its prompt, because an
+    /// agent that a script starts runs under the name of the shell.
     pub fn has_terminal(&self, program: &str, screen: &RuleScreen<'_>) -> bool {
         let name = Self::name(program);
         self.readers.contains(name)
             || (self.programs.contains(name) && self.prompt_row(screen).is_some())
     }
 
-    /// Returns whether a shell's prompt follows an agent's input: the agent has exited.
+    /// Returns whether the prompt of a shell follows the input box, so that the agent has exited.
     pub fn follows(&self, input: Option<&Range<usize>>, screen: &RuleScreen<'_>) -> bool {
         let end = input.map_or(0, |rows| rows.end);
         let has_prompt = self.prompt_row(screen).is_some_and(|row| row >= end);
@@ -42,7 +42,7 @@ impl ShellRules {
         has_prompt || (input.is_some() && below.any(|row| self.command.is_match(screen.row(row))))
     }
 
-    /// Returns the cursor's row if it is a prompt.
+    /// Returns the row of the cursor if it is a prompt.
     fn prompt_row(&self, screen: &RuleScreen<'_>) -> Option<usize> {
         let mut row = screen.cursor();
         row.find(|row| self.prompt.is_match(screen.row(*row)) && !screen.is_framed(*row))

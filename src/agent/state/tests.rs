@@ -1,4 +1,4 @@
-//! Screens as agents draw them, and the rules that read them.
+//! Screens as agents draw them, and the rules that detect their states.
 
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ fn detect(screen: &str) -> Option<DetectedState> {
     StateRules::builtin().detect(&AgentScreen::of(&rows))
 }
 
-/// `agent state`, with a `?` where it is inferred.
+/// Returns `agent state`, with a `?` if the state is inferred.
 fn detected_name(screen: &str) -> String {
     detect(screen).map_or("none".to_owned(), |detected| {
         let mark = if detected.inferred { "?" } else { "" };
@@ -178,7 +178,7 @@ fn a_persistent_change_is_reported_once() {
     };
     let (working, idle) = (detected(AgentState::Working), detected(AgentState::Idle));
     let mut tracker = StateDebouncer::new(Duration::from_millis(500));
-    let mut told = Vec::new();
+    let mut reported = Vec::new();
     for (at, detected) in [
         (0, &working),
         (500, &working),
@@ -194,10 +194,10 @@ fn a_persistent_change_is_reported_once() {
         (9_000, &idle),
     ] {
         let change = tracker.update(detected.clone(), Duration::from_millis(at));
-        told.extend(change.map(|change| (at, change.state)));
+        reported.extend(change.map(|change| (at, change.state)));
     }
     let expected = [(500, AgentState::Working), (2_500, AgentState::Idle)];
-    assert_eq!(told, expected);
+    assert_eq!(reported, expected);
     assert_eq!(tracker.deadline(), None);
     assert_eq!(tracker.current(), idle.as_ref());
     let _ = tracker.update(working, Duration::from_secs(10));

@@ -1,10 +1,10 @@
 //! aider's chat history, which is Markdown: prompts, replies and aider's own lines (pure).
 //!
-//! Measured on 0.86.2, `.aider.chat.history.md`: `#### ` begins a prompt's line, `> ` one of
-//! aider's own, `# aider chat started at …` a session; the rest is the reply. `> Tokens: … sent, …
-//! received.` ends a reply, `> litellm.…Error: …` is an error, `> ^C again to exit` an
-//! interruption. After an error that may pass, `> Retrying in 0.5 seconds...` follows. aider's own
-//! lines end in two blanks.
+//! Measured on 0.86.2, `.aider.chat.history.md`: a line of a prompt begins with `#### `, a line of
+//! aider itself with `> `, and a session with `# aider chat started at …`; all other lines are the
+//! reply. `> Tokens: … sent, … received.` ends a reply, `> litellm.…Error: …` is an error, `> ^C
+//! again to exit` an interruption. `> Retrying in 0.5 seconds...` follows an error that may be
+//! temporary. Lines of aider itself end with two blanks.
 
 use super::event_writer::{EventWriter, TokenUsage};
 use super::lines::{ByteLine, LineEnd, LineSplitter};
@@ -24,7 +24,7 @@ pub(super) struct AiderHistory {
     reply: String,
     /// The last error of the turn, which each attempt repeats.
     error: String,
-    /// True while aider repeats a request that failed.
+    /// True while aider retries a failed request.
     is_retrying: bool,
 }
 
@@ -94,7 +94,7 @@ impl AiderHistory {
 
     fn own_line(&mut self, text: &str, writer: &mut EventWriter) {
         let is_retry = text.starts_with("Retrying in ");
-        // Blank lines and hints follow the line about a retry.
+        // Blank lines and hints follow the line that announces a retry.
         self.is_retrying = is_retry || self.is_retrying && !is_error(text);
         if let Some(usage) = tokens(text) {
             let has_reply = !self.reply.trim().is_empty();
@@ -107,7 +107,7 @@ impl AiderHistory {
             self.write_reply(TokenUsage::default(), writer);
             self.failed(text, writer);
         } else if is_retry && writer.status() == StreamStatus::Failed && !is_limit(&self.error) {
-            // It waits for a limit to pass, and works on what else went wrong.
+            // A limit that aider waits for keeps the status; after any other error, aider works again.
             writer.working("it tries again");
         } else if text.starts_with("^C")
             && (writer.status() == StreamStatus::Working || self.is_retrying)
@@ -120,7 +120,7 @@ impl AiderHistory {
 
     fn write_prompt(&mut self, writer: &mut EventWriter) {
         let prompt = std::mem::take(&mut self.prompt);
-        // aider writes a blank prompt line this way.
+        // aider writes a blank line of a prompt as `<blank>`.
         if !prompt.is_empty() && prompt != "<blank>" && !is_command(&prompt) {
             self.error.clear();
             self.is_retrying = false;
@@ -128,7 +128,7 @@ impl AiderHistory {
         }
     }
 
-    /// Reports an error once, however often it is repeated.
+    /// Reports an error once, even if it is repeated.
     fn failed(&mut self, text: &str, writer: &mut EventWriter) {
         const EVIDENCE: &str = "an error of the model's API";
         if self.error == text {
@@ -169,7 +169,7 @@ fn tokens(text: &str) -> Option<TokenUsage> {
     })
 }
 
-/// Returns whether a prompt is a command of aider's own, which no model sees.
+/// Returns whether a prompt is a command of aider, which is not sent to a model.
 fn is_command(prompt: &str) -> bool {
     const FOR_THE_MODEL: &[&str] = &["/ask", "/code", "/architect", "/context", "/lint", "/test"];
     let word = prompt.split_whitespace().next().unwrap_or_default();
@@ -190,7 +190,7 @@ mod tests {
     use crate::agent::{StreamFormat, StreamParser};
     use crate::timestamp::Timestamp;
 
-    /// Returns the status after a history, and the errors that it reports.
+    /// Returns the status after a history, and the errors that were reported.
     fn read(history: &str) -> (StreamStatus, Vec<String>) {
         let (mut parser, mut events) = (StreamParser::of(StreamFormat::AiderHistory), Vec::new());
         parser.push(history.as_bytes(), Timestamp::default(), &mut events);
@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn an_error_that_is_tried_again_is_no_end() {
+    fn a_retried_error_does_not_end_the_turn() {
         const PROMPT: &str = "#### go on  \n";
         const FAILED: &str = "> litellm.APIError: APIError: OpenAIException - no access  \n";
         const AGAIN: &str = "> Retrying in 0.5 seconds...  \n";
@@ -212,12 +212,12 @@ mod tests {
         assert_eq!((status, errors.len()), (StreamStatus::Working, 1));
         let (status, errors) = read(&[PROMPT, FAILED, AGAIN, FAILED, AGAIN, FAILED].concat());
         assert_eq!((status, errors.len()), (StreamStatus::Failed, 1));
-        // Another turn fails in the same way.
+        // Another turn fails with the same error.
         let (_, errors) = read(&[PROMPT, FAILED, PROMPT, FAILED].concat());
         assert_eq!(errors.len(), 2);
         let (status, _) = read(&[PROMPT, LIMIT, AGAIN].concat());
         assert_eq!(status, StreamStatus::Failed);
-        // A human stops the retries, or has nothing to stop.
+        // The user stops the retries, or presses the key when nothing runs.
         const STOPPED: &str = ">  \n> ^C again to exit  \n";
         let (status, _) = read(&[PROMPT, LIMIT, AGAIN, STOPPED].concat());
         assert_eq!(status, StreamStatus::Interrupted);
@@ -226,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn counts_of_tokens_are_read() {
+    fn token_counts_are_parsed() {
         let usage = tokens("Tokens: 4.4k sent, 210 received. Cost: $0.01 message").unwrap();
         assert_eq!((usage.input_tokens, usage.output_tokens), (4_400, 210));
         let usage = tokens("Tokens: 592 sent, 34 received.").unwrap();
@@ -236,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn commands_are_no_prompts() {
+    fn commands_are_not_prompts() {
         assert!(is_command("/clear") && is_command("/add a.rs"));
         assert!(!is_command("/ask why") && !is_command("look at /tmp") && !is_command(""));
     }

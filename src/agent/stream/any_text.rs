@@ -1,4 +1,4 @@
-//! Text of any shape: a string, a list of texts, or an object that holds one (pure).
+//! Text in any form: a string, a list of texts, or an object that contains one (pure).
 
 use serde::de::value::MapAccessDeserializer;
 use serde::de::{Deserialize, Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
@@ -6,15 +6,15 @@ use serde::de::{Deserialize, Deserializer, Error, IgnoredAny, MapAccess, SeqAcce
 use super::lenient::default_visits;
 use crate::agent::summary::TextPrefix;
 
-/// The text of a tool or a human: a string, a list of texts, or an object with a text.
+/// The text of a tool or a user: a string, a list of texts, or an object that contains a text.
 #[derive(Clone, Debug, Default)]
 pub(super) struct AnyText {
     pub text: TextPrefix,
-    /// The object is an error: it has an `error_code`.
+    /// True if the object is an error, with an `error_code`.
     pub is_error: bool,
 }
 
-/// The text fields of an object.
+/// The fields of an object that may contain its text.
 #[derive(Default, serde::Deserialize)]
 #[serde(default)]
 struct TextFields {
@@ -26,8 +26,8 @@ struct TextFields {
 
 impl<'de> Deserialize<'de> for AnyText {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct AnyTexts;
-        impl<'de> Visitor<'de> for AnyTexts {
+        struct AnyTextVisitor;
+        impl<'de> Visitor<'de> for AnyTextVisitor {
             type Value = AnyText;
             default_visits!(AnyText::default(); bool number null);
             fn visit_str<E: Error>(self, text: &str) -> Result<AnyText, E> {
@@ -56,14 +56,14 @@ impl<'de> Deserialize<'de> for AnyText {
                 })
             }
         }
-        deserializer.deserialize_any(AnyTexts)
+        deserializer.deserialize_any(AnyTextVisitor)
     }
 }
 
 impl<'de> Deserialize<'de> for TextPrefix {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Beginnings;
-        impl<'de> Visitor<'de> for Beginnings {
+        struct TextPrefixVisitor;
+        impl<'de> Visitor<'de> for TextPrefixVisitor {
             type Value = TextPrefix;
             default_visits!(TextPrefix::default(); bool number null list map);
             fn visit_str<E: Error>(self, text: &str) -> Result<TextPrefix, E> {
@@ -72,11 +72,11 @@ impl<'de> Deserialize<'de> for TextPrefix {
                 Ok(beginning)
             }
         }
-        deserializer.deserialize_any(Beginnings)
+        deserializer.deserialize_any(TextPrefixVisitor)
     }
 }
 
-/// An error object whose message has any shape.
+/// An error object whose message may have any form.
 #[derive(Debug, Default, serde::Deserialize)]
 #[serde(default)]
 pub(super) struct ErrorText {

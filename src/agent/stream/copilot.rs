@@ -1,7 +1,7 @@
-//! Copilot CLI's session files: messages, tools by id, rounds of the model, errors (pure).
+//! Copilot CLI's session files: messages, tools with ids, rounds of the model, errors (pure).
 //!
-//! Measured on 1.0.102: `~/.copilot/session-state/SESSION/events.jsonl`. `assistant.turn_end`
-//! closes each round of the model; the round whose message calls no tools is the turn's last.
+//! Measured on 1.0.102: `~/.copilot/session-state/SESSION/events.jsonl`. `assistant.turn_end` ends
+//! each round of the model; the turn ends with the round whose message calls no tools.
 
 use serde::Deserialize;
 use serde::de::IgnoredAny;
@@ -30,7 +30,7 @@ struct CopilotData<'a> {
     tool_requests: List<IgnoredAny>,
     /// The tool call whose sub-agent wrote the record.
     parent_tool_call_id: Str<'a>,
-    /// The author of a message that no person wrote.
+    /// The origin of a message that the user did not write.
     source: Str<'a>,
     tool_call_id: Str<'a>,
     tool_name: Str<'a>,
@@ -50,8 +50,8 @@ token_counts!(CopilotTokens, "inputTokens", "outputTokens");
 pub struct CopilotEvents {
     /// The usage of the next message.
     usage: TokenUsage,
-    /// True if the round's message calls tools, so that another round follows; `None` before the
-    /// message.
+    /// True if the message of the round calls tools, so that another round follows; `None` before
+    /// the message.
     calls_tools: Option<bool>,
 }
 
@@ -96,7 +96,7 @@ impl RecordHandler for CopilotEvents {
 
 impl CopilotEvents {
     fn prompt(&mut self, data: &CopilotData<'_>, writer: &mut EventWriter) {
-        // Skills and instructions are recorded as user messages, too.
+        // Skills and instructions are also recorded as user messages.
         let is_typed = matches!(data.source.as_str(), "" | "user");
         if !is_typed || data.content.as_str().trim().is_empty() {
             return;

@@ -1,4 +1,4 @@
-//! Finds out which format a stream has, by its first records (pure).
+//! Detects the format of a stream from its first records (pure).
 
 use super::format::StreamFormat;
 use super::lenient::Maybe;
@@ -7,13 +7,13 @@ use super::probe::FormatProbe;
 use super::sse::{SseEvent, SseFrames};
 use super::values;
 
-/// The lines after which a format that no record has shown is guessed.
+/// The number of lines after which the format is guessed if no record has shown it.
 const LINES_MAX: usize = 64;
 
 /// Reads the beginning of a stream until its format is known.
 #[derive(Debug)]
 pub(super) struct FormatDetector {
-    /// All bytes so far, which the format's reader takes once it is known.
+    /// The bytes so far, which the reader of the format will process.
     pending: Vec<u8>,
     bytes_max: usize,
     lines: LineSplitter,
@@ -21,7 +21,7 @@ pub(super) struct FormatDetector {
     evidence: FormatEvidence,
 }
 
-/// The counts by which the format is guessed where no record shows it.
+/// Counts of features, for guessing the format if no record shows it.
 #[derive(Debug, Default)]
 struct FormatEvidence {
     candidates: &'static [StreamFormat],
@@ -46,7 +46,7 @@ impl FormatDetector {
         }
     }
 
-    /// Takes bytes; returns the format once it is known.
+    /// Processes bytes; returns the format once it is known.
     pub fn push(&mut self, bytes: &[u8]) -> Option<StreamFormat> {
         self.pending.extend_from_slice(bytes);
         let (frames, evidence) = (&mut self.frames, &mut self.evidence);
@@ -54,17 +54,17 @@ impl FormatDetector {
             evidence.add_line(&line, frames, self.bytes_max)
         });
         if self.lines.is_too_long() {
-            // No known format has a record that long.
+            // No known format has such long records.
             self.evidence.guess();
         }
         self.evidence.format
     }
 
-    /// Returns the format, if an unterminated line shows it.
+    /// Returns the format if an unterminated line shows it.
     pub fn flush_idle(&mut self) -> Option<StreamFormat> {
         let open = self.lines.open();
         if self.evidence.format.is_none() && values::is_whole(open) {
-            // A trial: the line counts when its end has come.
+            // A trial: the line counts once it is terminated.
             let mut trial = FormatEvidence {
                 candidates: self.evidence.candidates,
                 ..FormatEvidence::default()
@@ -75,7 +75,7 @@ impl FormatDetector {
         self.evidence.format
     }
 
-    /// Returns the format at the end of the stream, guessed where no record has shown it.
+    /// Returns the format at the end of the stream, guessed if no record has shown it.
     pub fn finish(&mut self) -> StreamFormat {
         let (frames, evidence) = (&mut self.frames, &mut self.evidence);
         self.lines
@@ -86,7 +86,7 @@ impl FormatDetector {
         evidence.guess()
     }
 
-    /// Returns whether a line has begun that has not ended.
+    /// Returns whether a line has begun but not ended.
     pub fn is_open(&self) -> bool {
         values::is_begun(self.lines.open())
     }
@@ -142,7 +142,7 @@ impl FormatEvidence {
         }
     }
 
-    /// Returns the format; where no record has shown it, the likeliest one is chosen for good.
+    /// Returns the format. If no record has shown it, the most likely format becomes final.
     fn guess(&mut self) -> StreamFormat {
         let is_json = self.candidates.contains(&StreamFormat::Json)
             && self.objects > 0

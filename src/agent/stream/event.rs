@@ -1,11 +1,11 @@
-//! Events of an agent, without the agent's identity, which the caller knows (pure).
+//! Events of an agent, without the agent's identity, which the caller adds (pure).
 
 use crate::event::{ExecutionId, TdEvent};
 
 /// An event that an agent's stream shows.
 ///
-/// The fields are those of the [`TdEvent`] of the same name. Summaries are cut to a few hundred
-/// characters; a token count that the stream lacks is 0.
+/// The fields are those of the [`TdEvent`] of the same name. Summaries are truncated to a few
+/// hundred characters; a token count is 0 if the stream does not contain it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[allow(
     missing_docs,
@@ -13,26 +13,26 @@ use crate::event::{ExecutionId, TdEvent};
 )]
 #[non_exhaustive]
 pub enum AgentEvent {
-    /// A prompt went to the model.
+    /// A prompt was sent to the model.
     PromptSent {
         prompt_summary: String,
         token_count: u64,
     },
-    /// A piece of the answer: a delta, or the whole text where there were no deltas.
+    /// A piece of the answer: a delta, or the whole text if there were no deltas.
     TokenReceived { token: String },
-    /// One message of the model is complete; its usage counts here, and only once.
+    /// A message of the model is complete; its usage is counted only here.
     ResponseCompleted {
         response_summary: String,
         input_tokens: u64,
         output_tokens: u64,
         has_tool_calls: bool,
     },
-    /// A tool starts; once per id.
+    /// A tool starts; reported once for each id.
     ToolCallStarted {
         tool_name: String,
         tool_args_summary: String,
     },
-    /// A tool has a result. Its name is `unknown` where its start was not seen.
+    /// A tool has returned a result. The name is `unknown` if its start was not read.
     ToolCallCompleted {
         tool_name: String,
         success: bool,
@@ -45,12 +45,12 @@ pub enum AgentEvent {
     AgentCompleted { result: String, evidence: String },
     /// The agent failed or was stopped, or its stream was cut off.
     AgentFailed { error: String, evidence: String },
-    /// An anomaly: a broken record, a retry, a tool without a result.
+    /// An anomaly, such as a broken record, a retry, or a tool without a result.
     Warning { context: String, message: String },
 }
 
 impl AgentEvent {
-    /// Converts it to the event of this agent, in an iteration of this execution.
+    /// Converts the event to that of this agent, in an iteration of this execution.
     pub fn into_event(self, execution_id: &ExecutionId, agent_id: &str, iteration: u32) -> TdEvent {
         let execution_id = execution_id.clone();
         let agent_id = || agent_id.to_owned();

@@ -1,4 +1,4 @@
-//! Writes the events of a stream and keeps its agent's status, for all formats (pure).
+//! Writes the events of a stream and tracks the status of its agent, for all formats (pure).
 
 use std::borrow::Cow;
 
@@ -12,11 +12,11 @@ use crate::timestamp::Timestamp;
 /// The context of warnings.
 const CONTEXT: &str = "agent output";
 
-/// Lines that are no records are reported up to this number, the rest is counted: a program that
-/// prints text in place of records prints much of it.
+/// The number of lines of other text that are reported; further ones are only counted, because a
+/// program that prints text instead of records prints much of it.
 const STRAY_MAX: u64 = 20;
 
-/// The token usage of a message of the model.
+/// The token usage of one message of the model.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct TokenUsage {
     pub input_tokens: u64,
@@ -32,7 +32,7 @@ impl TokenUsage {
         }
     }
 
-    /// Returns the excess over `other`.
+    /// Returns the difference to `other`, at least 0.
     pub fn minus(self, other: Self) -> Self {
         Self {
             input_tokens: self.input_tokens.saturating_sub(other.input_tokens),
@@ -41,29 +41,29 @@ impl TokenUsage {
     }
 }
 
-/// The events on their way to the caller, and the state that writing them requires.
+/// The pending events and the state that determines them.
 #[derive(Debug, Default)]
 pub(super) struct EventWriter {
-    /// The arrival of what is being read.
+    /// The arrival time of the bytes that are being read.
     pub now: Timestamp,
-    /// The caller's list during a read.
+    /// The caller's list, while bytes are read.
     pub out: Vec<AgentEvent>,
-    /// The format of the stream; records of other formats are foreign.
+    /// The format of the stream, which distinguishes foreign records.
     pub format: Option<StreamFormat>,
-    /// True if a sub-agent wrote the records; `None` where the format does not show it.
+    /// True if a sub-agent wrote the records; `None` if the format does not show it.
     pub is_sub_agent: Option<bool>,
     tools: ToolCalls,
     status: StreamStatus,
     follow_up: FollowUp,
     evidence: Cow<'static, str>,
-    /// The agent's last answer, cut to the length of a result.
+    /// The agent's last answer, truncated to the length of a result.
     answer: String,
-    /// The end of the run was reported.
+    /// True if the end of the run was reported.
     is_end_reported: bool,
     stray: u64,
-    /// The handler did not recognise its last record.
+    /// True if the handler did not recognise its last record.
     is_unknown: bool,
-    /// The number of foreign records, and the format of the first one.
+    /// The number of foreign records and the format of the first.
     foreign: u64,
     foreign_format: Option<StreamFormat>,
 }
@@ -93,12 +93,12 @@ impl EventWriter {
         &self.answer
     }
 
-    /// Returns the agent's own tools without a result: names and arguments.
+    /// Returns the names and arguments of the agent's own open tools.
     pub fn open_tools(&self) -> impl Iterator<Item = (&str, &str)> {
         self.tools.own_open()
     }
 
-    /// Returns the time of a record that states `recorded`.
+    /// Returns the time of a record with the timestamp `recorded`.
     pub fn time(&self, recorded: Option<Timestamp>) -> EventTime {
         EventTime {
             arrived: self.now,
@@ -112,17 +112,17 @@ impl EventWriter {
         self.evidence = evidence.into();
     }
 
-    /// Announces a record that may change the status.
+    /// Sets the record that may follow and change the status.
     pub fn set_follow_up(&mut self, follow_up: FollowUp) {
         self.follow_up = follow_up;
     }
 
-    /// Sets the status to working, which voids a reported end.
+    /// Sets the status to working, so that the end of the run can be reported again.
     pub fn working(&mut self, evidence: &'static str) {
         self.pause(StreamStatus::Working, evidence);
     }
 
-    /// Writes a prompt, which also confirms that an answer before it ended its turn.
+    /// Reports a prompt, which also confirms that the answer before it ended its turn.
     pub fn prompt_sent(&mut self, text: &str) {
         if self.status == StreamStatus::MaybeDone {
             self.turn_completed("inferred: the next prompt");
@@ -158,7 +158,7 @@ impl EventWriter {
         });
     }
 
-    /// Reports the start of a tool, once per id.
+    /// Reports the start of a tool, once for each id.
     pub fn tool_started(
         &mut self,
         id: &str,
@@ -180,7 +180,7 @@ impl EventWriter {
         }
     }
 
-    /// Reports a tool's result, once per id.
+    /// Reports the result of a tool, once for each id.
     pub fn tool_completed(&mut self, id: &str, success: bool, text: &str, when: EventTime) {
         if let Some(call) = self.tools.close(id, when) {
             self.out.push(AgentEvent::ToolCallCompleted {
@@ -192,7 +192,7 @@ impl EventWriter {
         }
     }
 
-    /// Ends the wait for tools without a result, and warns about them.
+    /// Warns about tools without a result, and stops waiting for them.
     pub fn abandon_tools(&mut self) {
         let names = self.tools.end_turn();
         if !names.is_empty() {
@@ -201,7 +201,7 @@ impl EventWriter {
         }
     }
 
-    /// Forgets the tools of another run, whose ids may repeat.
+    /// Removes the tools of another run, whose ids may repeat.
     pub fn clear_tools(&mut self) {
         self.tools.clear();
     }
@@ -222,7 +222,7 @@ impl EventWriter {
         }
     }
 
-    /// Reports that the agent completed its work.
+    /// Reports that the agent has completed its work.
     pub fn completed(&mut self, evidence: impl Into<Cow<'static, str>>) {
         let evidence = evidence.into();
         self.out.push(AgentEvent::AgentCompleted {
@@ -233,7 +233,7 @@ impl EventWriter {
         self.set_status(StreamStatus::Done, evidence);
     }
 
-    /// Reports that the agent failed.
+    /// Reports that the agent has failed.
     pub fn failed(&mut self, error: &str, evidence: impl Into<Cow<'static, str>>) {
         let evidence = evidence.into();
         self.abandon_tools();
@@ -245,20 +245,20 @@ impl EventWriter {
         self.set_status(StreamStatus::Failed, evidence);
     }
 
-    /// Sets the status of a run that may still continue: its end is not reported yet.
+    /// Sets the status of a run that may still continue, so that its end is not reported yet.
     pub fn pause(&mut self, status: StreamStatus, evidence: impl Into<Cow<'static, str>>) {
         self.is_end_reported = false;
         self.set_status(status, evidence);
     }
 
-    /// Reports the complete answer of an API's stream, which has no agent that could complete.
+    /// Reports the complete answer of an API's stream, which has no agent that completes.
     pub fn api_answer(&mut self, text: &str, usage: TokenUsage, has_tool_calls: bool) {
         self.set_answer(text);
         self.response_completed(text, usage, has_tool_calls);
         self.is_end_reported = true;
     }
 
-    /// Ends the turn with an API's answer, which may be incomplete for this reason.
+    /// Ends the turn with the answer of an API, which may be incomplete for this reason.
     pub fn end_api_turn(
         &mut self,
         reason: &str,
@@ -283,12 +283,12 @@ impl EventWriter {
                 list(&pending)
             ),
         };
-        // The failure names the open tools instead of a warning.
+        // The failure names the open tools, so no warning is needed.
         self.tools.end_turn();
         self.failed("the run was cut off before its end", evidence);
     }
 
-    /// Ends the stream, and reports how the run ended unless that was done.
+    /// Ends the stream, and reports the end of the run unless it was reported before.
     pub fn finish(&mut self) {
         if self.stray > STRAY_MAX {
             let more = self.stray - STRAY_MAX;
@@ -338,7 +338,7 @@ impl EventWriter {
         });
     }
 
-    /// Reports that a human stopped the turn; the session may continue.
+    /// Reports that the user has stopped the turn; the session may continue.
     pub fn interrupted(&mut self, evidence: String) {
         self.abandon_tools();
         self.warn(format!("the turn was stopped: {evidence}"));
@@ -365,7 +365,7 @@ impl EventWriter {
         }
     }
 
-    /// Reports text in place of a record.
+    /// Reports text instead of a record.
     pub fn stray_line(&mut self, text: &str) {
         self.stray += 1;
         if self.stray <= STRAY_MAX {
@@ -381,7 +381,7 @@ fn tools(count: usize) -> String {
     }
 }
 
-/// Returns the first names in one text.
+/// Joins the first names to one text.
 fn list(names: &[&str]) -> String {
     const NAMES_MAX: usize = 5;
     let mut text = names[..names.len().min(NAMES_MAX)].join(", ");

@@ -9,9 +9,9 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum StreamFormat {
-    /// `claude -p --output-format stream-json`, with partial messages or without.
+    /// `claude -p --output-format stream-json`, with or without partial messages.
     ClaudeStream,
-    /// Session transcripts of Claude Code, and those of its sub-agents.
+    /// Session transcripts of Claude Code and of its sub-agents.
     ClaudeTranscript,
     /// `codex exec --json`.
     CodexExec,
@@ -64,7 +64,7 @@ impl StreamFormat {
     }
 }
 
-/// A family of formats, as a user names it; the first records show which one a stream has.
+/// A family of formats, as users name it; the first records determine which of them a stream has.
 ///
 /// ```
 /// use td_observe::agent::Format;
@@ -76,7 +76,7 @@ impl StreamFormat {
 #[serde(rename_all = "lowercase")]
 #[non_exhaustive]
 pub enum Format {
-    /// Any format: JSON of an unknown agent or plain text where none is recognised.
+    /// Any format. Unrecognised streams are JSON of an unknown agent or plain text.
     #[default]
     Auto,
     /// Claude Code.
@@ -122,7 +122,7 @@ impl Format {
         }
     }
 
-    /// Returns the formats of the family; the first is assumed where the records show none.
+    /// Returns the formats of the family. The first one is assumed if the records do not show the format.
     pub fn formats(self) -> &'static [StreamFormat] {
         use StreamFormat::{
             AnthropicSse, ClaudeStream, ClaudeTranscript, CodexExec, CodexRollout, GeminiSession,
@@ -161,7 +161,7 @@ impl fmt::Display for Format {
     }
 }
 
-/// The error for a text that names no format.
+/// The error for a text that is not the name of a format.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "unknown output format {0:?}; the formats are auto, claude, codex, gemini, opencode, sse, json and text"
@@ -184,7 +184,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_are_read_as_they_are_written() {
+    fn names_round_trip() {
         for format in Format::ALL {
             assert_eq!(format.to_string().parse(), Ok(*format));
             let json = serde_json::to_string(format).unwrap();

@@ -1,7 +1,7 @@
-//! JSON Lines of an unknown agent: the two marks that most of them share (pure).
+//! JSON Lines of an unknown agent: the two fields that most agents share (pure).
 //!
-//! A top-level `type` of `result` ends a run; a `stop_reason` of `end_turn`, at the top or in the
-//! message, ends a turn. Both are fields, never substrings.
+//! A top-level `type` of `result` ends a run; a `stop_reason` of `end_turn`, at the top level or in
+//! the message, ends a turn. Only fields count, never substrings.
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -12,7 +12,7 @@ use super::lenient::{Maybe, Str};
 use super::status::StreamStatus;
 use super::traits::RecordHandler;
 
-/// The fields that an unknown record may have.
+/// The fields that a record of an unknown agent may have.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, bound(deserialize = "'de: 'a"))]
 pub(super) struct GenericRecord<'a> {
@@ -42,7 +42,7 @@ impl RecordHandler for GenericJson {
     type Record<'a> = GenericRecord<'a>;
 
     fn finish(&mut self, writer: &mut EventWriter) {
-        // The end of such a stream is unknown: one without a mark is not cut off.
+        // The end of such a stream has no known form, so a stream without it is not cut off.
         if writer.status() == StreamStatus::Working {
             writer.set_status(StreamStatus::Unknown, "no record that ends anything");
         }
@@ -67,7 +67,7 @@ impl RecordHandler for GenericJson {
 }
 
 impl GenericRecord<'_> {
-    /// Ends a run; these fields show a failure.
+    /// Ends a run, which these fields may show as failed.
     fn result(&self, writer: &mut EventWriter) {
         let is_bad = |text: &str| matches!(text, "error" | "failed" | "failure");
         let is_failure = self.is_error.is_some_and(|value| value.get() != "false")

@@ -1,9 +1,7 @@
-//! Fields of records that other programs define: a field of an unexpected type counts as absent
-//! (pure).
+//! Fields of records that other programs define. A field of an unexpected type counts as absent (pure).
 //!
-//! None of these formats is a documented contract, so a surprise in one field must not cost a
-//! record. Texts without escapes are borrowed from the line, and unnamed fields are skipped without
-//! being built.
+//! None of these formats is a documented contract, so an unexpected field must not discard its record.
+//! Texts without escapes borrow from the line, and undeclared fields are skipped without allocation.
 
 use std::borrow::Cow;
 use std::marker::PhantomData;
@@ -50,7 +48,7 @@ macro_rules! default_visits {
 }
 pub(super) use default_visits;
 
-/// Declares a format's token counts by the names of its fields.
+/// Declares the token counts of a format by the names of its fields.
 macro_rules! token_counts {
     ($name:ident, $input:literal, $output:literal) => {
         #[derive(Clone, Copy, Debug, Default, Deserialize)]
@@ -74,7 +72,7 @@ macro_rules! token_counts {
 }
 pub(super) use token_counts;
 
-/// A scalar; null, lists and objects are absent.
+/// A scalar. Null, lists and objects count as absent.
 enum Scalar<'a> {
     Absent,
     Bool(bool),
@@ -113,7 +111,7 @@ impl<'de: 'a, 'a> Deserialize<'de> for Scalar<'a> {
     }
 }
 
-/// Text, where the value is text.
+/// A text field.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Str<'a>(Option<Cow<'a, str>>);
 
@@ -122,7 +120,7 @@ impl<'a> Str<'a> {
         self.0.as_deref()
     }
 
-    /// Returns the text, or an empty one where there is none.
+    /// Returns the text, or an empty text if it is absent.
     pub fn as_str(&self) -> &str {
         self.0.as_deref().unwrap_or_default()
     }
@@ -145,7 +143,7 @@ impl<'de: 'a, 'a> Deserialize<'de> for Str<'a> {
     }
 }
 
-/// A count, where the value is a number that is not negative.
+/// A count, which is absent if negative.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Count(pub Option<u64>);
 
@@ -158,6 +156,15 @@ impl<'de> Deserialize<'de> for Count {
             Scalar::Float(number) => (number >= 0.0).then_some(number as u64),
             _ => None,
         }))
+    }
+}
+
+impl std::fmt::Display for Count {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self.0 {
+            Some(count) => count.fmt(f),
+            None => f.write_str("?"),
+        }
     }
 }
 
@@ -177,7 +184,7 @@ impl<'de> Deserialize<'de> for Int {
     }
 }
 
-/// A flag, where the value is true or false.
+/// A boolean field.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Flag(pub Option<bool>);
 
@@ -205,7 +212,7 @@ pub(super) struct ErrorBody<'a> {
     pub message: Str<'a>,
 }
 
-/// An object, where the value is one.
+/// An object field.
 #[derive(Clone, Debug)]
 pub(super) struct Maybe<T>(pub Option<T>);
 
@@ -217,19 +224,19 @@ impl<T> Default for Maybe<T> {
 
 impl<'de, T: Deserialize<'de>> Deserialize<'de> for Maybe<T> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Objects<T>(PhantomData<T>);
-        impl<'de, T: Deserialize<'de>> Visitor<'de> for Objects<T> {
+        struct ObjectVisitor<T>(PhantomData<T>);
+        impl<'de, T: Deserialize<'de>> Visitor<'de> for ObjectVisitor<T> {
             type Value = Maybe<T>;
             default_visits!(Maybe(None); bool number text null list);
             fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Maybe<T>, A::Error> {
                 T::deserialize(MapAccessDeserializer::new(map)).map(|value| Maybe(Some(value)))
             }
         }
-        deserializer.deserialize_any(Objects(PhantomData))
+        deserializer.deserialize_any(ObjectVisitor(PhantomData))
     }
 }
 
-/// The objects of a list, where the value is one.
+/// The objects of a list field.
 #[derive(Clone, Debug)]
 pub(super) struct List<T>(pub Vec<T>);
 
@@ -241,8 +248,8 @@ impl<T> Default for List<T> {
 
 impl<'de, T: Deserialize<'de>> Deserialize<'de> for List<T> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Lists<T>(PhantomData<T>);
-        impl<'de, T: Deserialize<'de>> Visitor<'de> for Lists<T> {
+        struct ListVisitor<T>(PhantomData<T>);
+        impl<'de, T: Deserialize<'de>> Visitor<'de> for ListVisitor<T> {
             type Value = List<T>;
             default_visits!(List(Vec::new()); bool number text null map);
             fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<List<T>, A::Error> {
@@ -253,11 +260,11 @@ impl<'de, T: Deserialize<'de>> Deserialize<'de> for List<T> {
                 Ok(List(items))
             }
         }
-        deserializer.deserialize_any(Lists(PhantomData))
+        deserializer.deserialize_any(ListVisitor(PhantomData))
     }
 }
 
-/// A record's own time, parsed on demand.
+/// The timestamp of a record, parsed on demand.
 #[derive(Clone, Debug, Default)]
 pub(super) enum Time<'a> {
     #[default]
@@ -267,8 +274,8 @@ pub(super) enum Time<'a> {
 }
 
 impl Time<'_> {
-    /// Parses the time: RFC 3339, or seconds, milliseconds or microseconds since the epoch,
-    /// whichever lies in this century.
+    /// Parses the time: RFC 3339, or seconds, milliseconds or microseconds since the Unix epoch,
+    /// depending on which lies in this century.
     pub fn read(&self) -> Option<Timestamp> {
         /// The year 2200 in seconds.
         const SECONDS_MAX: f64 = 7_258_118_400.0;

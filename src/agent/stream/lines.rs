@@ -1,10 +1,10 @@
-//! Splits bytes into lines of bounded length, and JSON Lines into records (pure).
+//! Splits bytes into lines of limited length, and JSON Lines into records (pure).
 
 use super::event_writer::EventWriter;
 use super::traits::{FormatReader, RecordHandler};
 use super::values;
 
-/// The capacity to keep for the next line after a long one.
+/// The capacity to keep for later lines after a long one.
 const ROOM_KEPT: usize = 1024 * 1024;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,17 +19,17 @@ pub(super) enum LineEnd {
 #[derive(Debug)]
 pub(super) enum ByteLine<'a> {
     Whole(&'a [u8]),
-    /// The line exceeded the limit and was dropped; its length in bytes.
+    /// The line exceeded the limit and was dropped. The number is its length in bytes.
     TooLong(u64),
 }
 
-/// Splits bytes into lines. A line that is whole within the pushed bytes is not copied.
+/// Splits bytes into lines. A line that is complete within the pushed bytes is not copied.
 #[derive(Debug)]
 pub(super) struct LineSplitter {
     ends: LineEnd,
     bytes_max: usize,
     open: Vec<u8>,
-    /// The bytes of an open line that exceeds the limit.
+    /// The number of bytes of an open line that exceeds the limit.
     skipped: u64,
     after_return: bool,
 }
@@ -68,7 +68,7 @@ impl LineSplitter {
         }
     }
 
-    /// Takes the last line, which has no end.
+    /// Emits the last line, which is not terminated.
     pub fn finish(&mut self, mut take: impl FnMut(ByteLine<'_>)) {
         if self.skipped > 0 || !self.open.is_empty() {
             self.end_line(&[], &mut take);
@@ -84,7 +84,7 @@ impl LineSplitter {
         self.skipped > 0
     }
 
-    /// Removes and returns the open line; what follows is a line of its own.
+    /// Removes and returns the open line; later bytes begin another line.
     pub fn take_open(&mut self) -> Vec<u8> {
         std::mem::take(&mut self.open)
     }
@@ -128,7 +128,7 @@ impl<G: RecordHandler> JsonLines<G> {
     }
 }
 
-/// Reads a line's records, or warns about the line.
+/// Reads the records of a line, or warns about the line.
 pub(super) fn read<G: RecordHandler>(
     line: &ByteLine<'_>,
     handler: &mut G,
@@ -142,14 +142,14 @@ pub(super) fn read<G: RecordHandler>(
     }
 }
 
-/// Passes records to a handler as older ones.
-struct RecallAdapter<'g, G>(&'g mut G);
+/// Passes records to a handler as earlier records.
+struct EarlierRecords<'g, G>(&'g mut G);
 
-impl<G: RecordHandler> RecordHandler for RecallAdapter<'_, G> {
+impl<G: RecordHandler> RecordHandler for EarlierRecords<'_, G> {
     type Record<'a> = G::Record<'a>;
 
     fn record(&mut self, record: Self::Record<'_>, writer: &mut EventWriter) {
-        self.0.recall(record, writer);
+        self.0.earlier_record(record, writer);
     }
 }
 
@@ -170,12 +170,12 @@ impl<G: RecordHandler + Send> FormatReader for JsonLines<G> {
         self.handler.end_turn(writer);
     }
 
-    fn recall(&mut self, bytes: &[u8], writer: &mut EventWriter) {
-        let handler = &mut RecallAdapter(&mut self.handler);
+    fn read_earlier(&mut self, bytes: &[u8], writer: &mut EventWriter) {
+        let handler = &mut EarlierRecords(&mut self.handler);
         for line in bytes.split(|byte| *byte == b'\n') {
             values::read(line, handler, writer);
         }
-        self.handler.recall_done(writer);
+        self.handler.earlier_records_end(writer);
     }
 
     fn is_open(&self) -> bool {
@@ -232,7 +232,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn cuts_change_nothing(bytes in "[a\r\n]{0,30}", cut in 0..30usize, max in 0..6usize) {
+        fn cuts_do_not_matter(bytes in "[a\r\n]{0,30}", cut in 0..30usize, max in 0..6usize) {
             let bytes = bytes.as_bytes();
             let cut = cut.min(bytes.len());
             for ends in [LineEnd::Any, LineEnd::Newline] {

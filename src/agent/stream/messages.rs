@@ -1,5 +1,5 @@
-//! Joins a model's messages from several records: each is reported once, with its last usage
-//! (pure).
+//! Assembles a model's messages from several records. Each message is reported once, with its last
+//! usage (pure).
 
 use std::collections::VecDeque;
 
@@ -7,7 +7,7 @@ use super::event_writer::{EventWriter, TokenUsage};
 use super::recent_ids::RecentIds;
 use crate::agent::summary::TextPrefix;
 
-/// The most open messages of sub-agents, which run side by side.
+/// The maximum number of open messages of sub-agents, which run concurrently.
 const OPEN_MAX: usize = 32;
 
 /// A message that may be incomplete.
@@ -40,15 +40,15 @@ pub(super) struct OpenMessages {
 
 impl OpenMessages {
     /// Returns the message with this id, unless it is complete. A new message of the agent itself
-    /// completes the one before; messages of sub-agents cannot be attributed, so the oldest is
-    /// completed when too many are open.
+    /// completes the previous one. Messages of sub-agents cannot be attributed, so the oldest is
+    /// completed if too many are open.
     pub fn open(
         &mut self,
         id: &str,
         is_own: bool,
         writer: &mut EventWriter,
     ) -> Option<&mut OpenMessage> {
-        // Searched from the end, because it usually is the last one.
+        // Searches from the end, because the message usually is the last one.
         if let Some(at) = self.open.iter().rposition(|message| &*message.id == id) {
             return self.open.get_mut(at);
         }
@@ -87,8 +87,8 @@ impl OpenMessages {
         }
     }
 
-    /// Completes the agent's own messages after a run that took at least `taken`; the last one gets
-    /// the usage that the others lack, since their counts may be those at their beginning.
+    /// Completes the agent's own messages after a run that used at least `total`. The last message
+    /// gets the usage that the others lack, because their counts may be those of their beginning.
     pub fn complete_run(&mut self, total: TokenUsage, writer: &mut EventWriter) {
         let open = self.open.iter().filter(|message| message.is_own);
         let completed = open.fold(self.own, |sum, message| sum.plus(message.usage));
@@ -102,7 +102,7 @@ impl OpenMessages {
         self.complete_own(writer);
     }
 
-    /// Starts the counts of another run.
+    /// Resets the counts for another run.
     pub fn begin_run(&mut self) {
         self.own = TokenUsage::default();
     }

@@ -1,10 +1,10 @@
-//! Parses what an agent writes, byte by byte, into events: prompts, tokens, tools, turns and how
-//! the run ended (pure).
+//! Parses the output of agents, byte by byte, into events: prompts, tokens, tools, turns and the
+//! ends of runs (pure).
 //!
-//! Every format is read the same way: bytes are cut into records (`lines`, `sse`), a record is
-//! parsed into the few fields that matter (`lenient`), the format's `RecordHandler` interprets it,
-//! and the `EventWriter` pairs tools, keeps the status and writes the events. No substring decides
-//! anything: a marker quoted in a tool's output is text.
+//! All formats are read in the same way. `lines` and `sse` split bytes into records, `lenient`
+//! parses the few relevant fields of a record, the `RecordHandler` of the format interprets them,
+//! and the `EventWriter` pairs tools, tracks the status and writes the events. Substrings never
+//! decide: a marker that is quoted in a tool's output is text.
 
 mod event;
 mod format;

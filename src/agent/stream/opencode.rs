@@ -1,4 +1,4 @@
-//! `opencode run --format json`: steps of a session, the last of which states its reason (pure).
+//! `opencode run --format json`: the steps of a session, the last of which states why it ended (pure).
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -10,7 +10,7 @@ use super::status::StreamStatus;
 use super::traits::RecordHandler;
 use crate::agent::summary::TextPrefix;
 
-/// The error by which opencode reports that a human stopped it.
+/// The error that opencode reports when the user stops it.
 const ABORTED: &str = "MessageAbortedError";
 
 /// A line of the stream.
@@ -73,7 +73,7 @@ pub struct OpenCodeRun {
     /// The text of the step.
     text: TextPrefix,
     has_tool_calls: bool,
-    /// Text followed the last tool of the step.
+    /// True if text followed the last tool of the step.
     has_answered: bool,
 }
 
@@ -129,7 +129,7 @@ impl OpenCodeRun {
         self.has_answered = false;
     }
 
-    /// Ends the run, since records of another session follow.
+    /// Ends the run, because records of another session follow.
     fn run_over(&mut self, writer: &mut EventWriter) {
         match writer.status() {
             StreamStatus::Working => writer.cut_off("another run began"),
@@ -147,7 +147,7 @@ impl OpenCodeRun {
         self.begin_step();
     }
 
-    /// Reports a tool, which is recorded once, at its end.
+    /// Reports a tool, which is recorded once, when it ends.
     fn tool(&mut self, part: &StepPart<'_>, timestamp: &Time<'_>, writer: &mut EventWriter) {
         writer.working("tool_use");
         self.has_tool_calls = true;
@@ -166,7 +166,7 @@ impl OpenCodeRun {
         let (success, text) = match state.status.as_str() {
             "completed" => (true, state.output.text.as_str()),
             "error" => (false, state.error.text.as_str()),
-            // Some versions also record a tool before its end.
+            // Some versions also record a tool before it ends.
             _ => return,
         };
         let ended = writer.time(end.or(recorded));
@@ -180,11 +180,10 @@ impl OpenCodeRun {
         let evidence = format!("step_finish: reason {reason}");
         match reason {
             "tool-calls" => writer.working("step_finish: reason tool-calls"),
-            // Some providers report `stop` for a message that calls tools; opencode then runs
-            // another step.
+            // Some providers report `stop` for a message that calls tools; opencode then runs another step.
             "stop" if self.has_answered || !self.has_tool_calls => {
                 writer.turn_completed("stop");
-                // The run ends with its stream: an error may follow.
+                // The run ends with its stream, because an error may follow.
                 writer.pause(StreamStatus::Done, evidence);
             }
             "length" => writer.failed("the answer reached the limit of its length", evidence),

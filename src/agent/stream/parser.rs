@@ -1,4 +1,4 @@
-//! Parses the stream of one agent, whatever its format: bytes in, events and status out (pure).
+//! Parses the stream of one agent in any format: bytes in, events and status out (pure).
 
 use super::aider::AiderHistory;
 use super::claude::{ClaudePrint, ClaudeTranscript};
@@ -18,10 +18,9 @@ use super::status::{FollowUp, StreamStatus};
 use super::traits::{FormatReader, RecordHandler};
 use crate::timestamp::Timestamp;
 
-/// Turns what an agent writes into events.
+/// Converts the output of an agent to events.
 ///
-/// A record may be long; what the parser remembers beside it is bounded. The parser may begin anywhere in
-/// a stream where a line begins.
+/// The memory beyond the current record is bounded. The parser may start at any line of a stream.
 ///
 /// # Example
 ///
@@ -68,16 +67,16 @@ impl std::fmt::Debug for StreamParser {
 }
 
 impl StreamParser {
-    /// The default limit of a record in bytes. The longest one seen had 1 MB, an image; a longer record is
-    /// skipped with a warning.
+    /// The default maximum size of a record in bytes. The longest known one, an image, has 1 MB. A
+    /// longer record is skipped with a warning.
     pub const RECORD_BYTES_MAX: usize = 64 * 1024 * 1024;
 
-    /// Creates a parser for one of these formats; the first records show which.
+    /// Creates a parser for these formats; the first records determine the format.
     pub fn new(format: Format) -> Self {
         Self::with_record_bytes_max(format, Self::RECORD_BYTES_MAX)
     }
 
-    /// Creates a parser that keeps at most this many bytes of a record.
+    /// Creates a parser with this maximum size of a record, in bytes.
     pub fn with_record_bytes_max(format: Format, bytes_max: usize) -> Self {
         match format.formats() {
             [only] => Self::reading(*only, bytes_max),
@@ -96,14 +95,14 @@ impl StreamParser {
 
     fn reading(format: StreamFormat, bytes_max: usize) -> Self {
         Self {
-            reader: Reader::Reading(format, reading(format, bytes_max)),
+            reader: Reader::Reading(format, reader_of(format, bytes_max)),
             writer: EventWriter::of(format),
             is_finished: false,
         }
     }
 
-    /// Takes bytes, cut anywhere, and appends their events to `events`. `now` dates records without a time
-    /// of their own.
+    /// Processes bytes, cut anywhere, and appends their events to `events`. `now` is the time of
+    /// records without a timestamp.
     pub fn push(&mut self, bytes: &[u8], now: Timestamp, events: &mut Vec<AgentEvent>) {
         self.with_events(now, events, |reader, writer| match reader {
             Reader::Detecting(detector) => {
@@ -111,12 +110,12 @@ impl StreamParser {
                     reader.set_format(format, writer);
                 }
             }
-            Reader::Reading(_, reading) => reading.push(bytes, writer),
+            Reader::Reading(_, reader) => reader.push(bytes, writer),
         });
     }
 
-    /// Takes a last record that lacks only its newline, because no more bytes came for a while. Many files
-    /// end so, and that record often holds the agent's status.
+    /// Processes a last record that lacks only its newline, after no bytes have arrived for a
+    /// while. Many files end this way, and that record often determines the agent's status.
     pub fn flush_idle(&mut self, now: Timestamp, events: &mut Vec<AgentEvent>) {
         self.with_events(now, events, |reader, writer| {
             if let Reader::Detecting(detector) = reader
@@ -124,43 +123,43 @@ impl StreamParser {
             {
                 reader.set_format(format, writer);
             }
-            if let Reader::Reading(_, reading) = reader {
-                reading.flush_idle(writer);
+            if let Reader::Reading(_, reader) = reader {
+                reader.flush_idle(writer);
             }
         });
     }
 
-    /// Ends the turn because another source reports its end: a last answer without a tool completes it.
+    /// Ends the turn because another source reports its end. A last answer without a tool completes it.
     pub(crate) fn end_turn(&mut self, now: Timestamp, events: &mut Vec<AgentEvent>) {
-        // A transcript may lag: what it writes later is of the turn that is over.
+        // A transcript may be delayed: records that it writes later belong to the turn that has ended.
         if matches!(
             self.status(),
             StreamStatus::MaybeDone | StreamStatus::Working
         ) {
             self.with_events(now, events, |reader, writer| {
-                if let Reader::Reading(_, reading) = reader {
-                    reading.end_turn(writer);
+                if let Reader::Reading(_, reader) = reader {
+                    reader.end_turn(writer);
                 }
             });
         }
     }
 
-    /// Ends the stream: takes an unterminated last line, and reports an end that the stream did not report;
-    /// a run without its last record was cut off. Later calls have no effect.
+    /// Ends the stream: processes an unterminated last line, and reports the end of the run if the
+    /// stream has not. A run without its last record was cut off. Later calls have no effect.
     pub fn finish(&mut self, now: Timestamp, events: &mut Vec<AgentEvent>) {
         self.with_events(now, events, |reader, writer| {
             if let Reader::Detecting(detector) = reader {
                 let format = detector.finish();
                 reader.set_format(format, writer);
             }
-            if let Reader::Reading(_, reading) = reader {
-                reading.finish(writer);
+            if let Reader::Reading(_, reader) = reader {
+                reader.finish(writer);
             }
         });
         self.is_finished = true;
     }
 
-    /// Lets the writer append to the caller's list until the stream is finished.
+    /// Lets the writer append to the caller's list, unless the stream is finished.
     fn with_events(
         &mut self,
         now: Timestamp,
@@ -176,31 +175,31 @@ impl StreamParser {
         std::mem::swap(&mut self.writer.out, events);
     }
 
-    /// Takes whole records that precede the first pushed byte, without events: a reader that began in the
-    /// middle learns of tasks that began there.
-    pub(crate) fn recall(&mut self, bytes: &[u8]) {
+    /// Processes complete records that precede the first pushed byte, without events, so that a
+    /// parser that starts in the middle knows the tasks that began earlier.
+    pub(crate) fn read_earlier(&mut self, bytes: &[u8]) {
         self.with_events(Timestamp::default(), &mut Vec::new(), |reader, writer| {
-            if let Reader::Reading(_, reading) = reader {
-                reading.recall(bytes, writer);
+            if let Reader::Reading(_, reader) = reader {
+                reader.read_earlier(bytes, writer);
             }
         });
     }
 
-    /// Returns what may still follow the last record.
+    /// Returns the record that may follow and change the status.
     pub(crate) fn follow_up(&self) -> FollowUp {
         self.writer.follow_up()
     }
 
-    /// Returns whether a sub-agent wrote the records, where they show it.
+    /// Returns whether a sub-agent wrote the records, if they show it.
     pub(crate) fn is_sub_agent(&self) -> Option<bool> {
         self.writer.is_sub_agent
     }
 
-    /// Returns whether a record has begun whose end has not come: it is being written, or was cut off.
+    /// Returns whether a record has begun but not ended, because it is being written or was cut off.
     pub(crate) fn is_open(&self) -> bool {
         match &self.reader {
             Reader::Detecting(detector) => detector.is_open(),
-            Reader::Reading(_, reading) => reading.is_open(),
+            Reader::Reading(_, reader) => reader.is_open(),
         }
     }
 
@@ -212,42 +211,42 @@ impl StreamParser {
         }
     }
 
-    /// Returns the agent's status. `Unknown` after a start in the middle of a stream means that no record
-    /// showed it: the caller has to begin further ahead.
+    /// Returns the agent's status. After a start in the middle of a stream, `Unknown` means that no
+    /// record has shown it; the caller must then start further ahead.
     pub fn status(&self) -> StreamStatus {
         self.writer.status()
     }
 
-    /// Returns the record that shows the status, in words.
+    /// Returns a description of the record that shows the status.
     pub fn evidence(&self) -> &str {
         self.writer.evidence()
     }
 
-    /// Returns the agent's own tool calls without a result: names and arguments.
+    /// Returns the names and arguments of the agent's own open tool calls.
     pub(crate) fn open_tools(&self) -> impl Iterator<Item = (&str, &str)> {
         self.writer.open_tools()
     }
 
-    /// Returns the agent's last answer, cut to the length of a result.
+    /// Returns the agent's last answer, truncated to the length of a result.
     pub fn answer(&self) -> &str {
         self.writer.answer()
     }
 }
 
 impl Reader {
-    /// Replaces the detector with the format's reader, which takes the bytes so far.
+    /// Replaces the detector with the reader of the format, which processes the bytes so far.
     fn set_format(&mut self, format: StreamFormat, writer: &mut EventWriter) {
         let Self::Detecting(detector) = self else {
             return;
         };
-        let mut reading = reading(format, detector.bytes_max());
+        let mut reader = reader_of(format, detector.bytes_max());
         writer.format = Some(format);
-        reading.push(&detector.take_pending(), writer);
-        *self = Self::Reading(format, reading);
+        reader.push(&detector.take_pending(), writer);
+        *self = Self::Reading(format, reader);
     }
 }
 
-fn reading(format: StreamFormat, bytes_max: usize) -> Box<dyn FormatReader> {
+fn reader_of(format: StreamFormat, bytes_max: usize) -> Box<dyn FormatReader> {
     fn lines<G: RecordHandler + Default + Send + 'static>(
         bytes_max: usize,
     ) -> Box<dyn FormatReader> {

@@ -1,4 +1,4 @@
-//! Recognises a stream's format by the fields of one record (pure).
+//! Recognises the format of a stream by the fields of one record (pure).
 
 use serde::Deserialize;
 use serde::de::IgnoredAny;
@@ -6,7 +6,7 @@ use serde::de::IgnoredAny;
 use super::format::StreamFormat;
 use super::lenient::{Flag, Maybe, Str};
 
-/// The fields by which formats differ.
+/// The fields that distinguish the formats.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, bound(deserialize = "'de: 'a"))]
 pub(super) struct FormatProbe<'a> {

@@ -1,7 +1,7 @@
-//! Qwen Code's session files: messages, tools by id, and telemetry of errors (pure).
+//! Qwen Code's session files: messages, tools with ids, and telemetry of errors (pure).
 //!
-//! Measured on 0.24.4: `~/.qwen/projects/DIRECTORY/chats/SESSION.jsonl`. No record ends a turn: its
-//! last record is the answer without a tool.
+//! Measured on 0.24.4: `~/.qwen/projects/DIRECTORY/chats/SESSION.jsonl`. No record marks the end of
+//! a turn; its last record is the answer without a tool.
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -80,12 +80,12 @@ struct UiEvent<'a> {
     prompt_id: Str<'a>,
 }
 
-/// Separates the session from the number of the prompt in a prompt's id. Requests of sub-agents and
-/// of Qwen's own chores, such as its memory, have a name there: `SESSION#NAME-ID#0`.
+/// Separates the session from the number of the prompt in a prompt id. Requests of sub-agents and
+/// of background work, such as Qwen Code's memory, have a name in this place: `SESSION#NAME-ID#0`.
 const PROMPT_NUMBER: &str = "########";
 
 impl UiEvent<'_> {
-    /// Returns whether it is about a request for the conversation itself.
+    /// Returns whether the record is about a request of the conversation itself.
     fn is_of_conversation(&self) -> bool {
         let id = self.prompt_id.as_str();
         let number = id.rsplit_once(PROMPT_NUMBER).map(|(_, number)| number);
@@ -99,13 +99,13 @@ impl UiEvent<'_> {
 /// Interprets a session file.
 #[derive(Debug, Default)]
 pub struct QwenSession {
-    /// The API has answered since the conversation's last record.
+    /// True if the API has responded since the last record of the conversation.
     has_response: bool,
-    /// The session records answers of the API.
+    /// True if the session records the responses of the API.
     records_responses: bool,
-    /// The API has answered, but the answer is not written yet, which may take seconds.
+    /// True if the API has responded, but the answer is not written yet, which may take seconds.
     is_unwritten: bool,
-    /// The turn ended, as the screen shows, before the answer was written.
+    /// True if the screen showed the end of the turn before the answer was written.
     is_over: bool,
 }
 
@@ -157,7 +157,7 @@ impl RecordHandler for QwenSession {
                             );
                         }
                     }
-                    // The request may be repeated: then an answer follows.
+                    // If the request is retried, an answer follows.
                     "qwen-code.api_error" => {
                         writer.failed(event.error_message.as_str(), "an API error");
                     }
@@ -209,7 +209,8 @@ impl QwenSession {
             let args = call.args.map_or("", RawValue::get);
             writer.tool_started(call.id.as_str(), call.name.as_str(), args, when, true);
         }
-        // An answer that a human stopped is recorded as far as it came, without the API's response.
+        // An answer that the user has stopped is recorded as far as it arrived, without the
+        // response of the API.
         let is_stopped =
             self.records_responses && !self.has_response && record.usage_metadata.0.is_none();
         self.has_response = false;

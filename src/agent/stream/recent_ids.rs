@@ -1,13 +1,13 @@
-//! Remembers the last ids, so that repeated records count once (pure).
+//! Remembers recent ids, so that repeated records count once (pure).
 
 use std::collections::{HashSet, VecDeque};
 use std::hash::{DefaultHasher, Hash, Hasher};
 
-/// The ids to remember: more than any session has tools. Copies of a record are near it, or in a
-/// resumed file.
+/// The number of ids to remember, which exceeds the number of tools in any session. Copies of a
+/// record are close to it or in a resumed file.
 const IDS_MAX: usize = 65_536;
 
-/// The hashes of the last ids: at most half a megabyte, whatever their length.
+/// The hashes of recent ids, which take at most half a megabyte for ids of any length.
 #[derive(Debug, Default)]
 pub(super) struct RecentIds {
     known: HashSet<u64>,

@@ -1,4 +1,4 @@
-//! An agent's status as its records show it, and what may follow them (pure).
+//! The status of an agent as its records show it, and the records that may follow (pure).
 
 use std::time::Duration;
 
@@ -6,45 +6,45 @@ use std::time::Duration;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum StreamStatus {
-    /// No record has shown it yet.
+    /// No record has shown the status yet.
     #[default]
     Unknown,
-    /// The agent works, or waits for a human: records do not distinguish them.
+    /// The agent works or waits for the user, which records do not distinguish.
     Working,
-    /// The agent has answered, but nothing confirms the end of the turn yet: quiet time or the end
-    /// of its process will.
+    /// The agent has answered, but no record has confirmed the end of the turn. Idle time or the
+    /// end of its process will confirm it.
     MaybeDone,
-    /// The turn is over, as its records show.
+    /// The turn has ended, as its records show.
     Done,
-    /// The turn is over, but background tasks still run: the agent is not finished.
+    /// The turn has ended, but the agent is not finished because background tasks run.
     Background {
         /// The number of tasks.
         tasks: usize,
     },
     /// The agent failed, or its stream was cut off.
     Failed,
-    /// A human stopped the agent.
+    /// The user has stopped the agent.
     Interrupted,
 }
 
-/// A record that may follow those that show the status; a reader of a growing file waits for it.
+/// A record that may follow and change the status; the reader of a growing file waits for it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum FollowUp {
-    /// Nothing that the records announce.
+    /// No record is expected.
     #[default]
     Nothing,
-    /// A line that confirms the end of the turn, or a hook's line that makes the agent continue.
+    /// A line that confirms the end of the turn, or a line of a hook that makes the agent continue.
     Confirmation,
     /// A verdict on the agent's goal.
     Goal,
-    /// The next prompt of the human who stopped the agent.
+    /// The next prompt of the user who has stopped the agent.
     Prompt,
-    /// A wake-up, this long after the last record.
+    /// A wake-up, after this time since the last record.
     Wake(Duration),
 }
 
 impl StreamStatus {
-    /// Returns the name that events use.
+    /// Returns the name, as events use it.
     pub fn name(self) -> &'static str {
         match self {
             Self::Unknown => "unknown",

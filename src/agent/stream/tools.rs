@@ -1,15 +1,15 @@
-//! Tracks tool calls without a result, by id (pure).
+//! Tracks open tool calls by id (pure).
 
 use super::recent_ids::{RecentIds, hash};
 use crate::timestamp::Timestamp;
 
-/// The most open calls; a result of an older one counts as that of an unknown tool.
+/// The maximum number of open calls. The result of an older call is that of an unknown tool.
 const OPEN_MAX: usize = 1_024;
 
-/// The name of a tool whose start was not seen.
+/// The name of a tool whose start was not read.
 pub(super) const UNKNOWN: &str = "unknown";
 
-/// The time of a record: its arrival, and the time that it states.
+/// The time of a record: its arrival and its timestamp.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct EventTime {
     pub arrived: Timestamp,
@@ -17,8 +17,8 @@ pub(super) struct EventTime {
 }
 
 impl EventTime {
-    /// Returns the milliseconds until `later`: by the stated times where both have one, else by
-    /// arrival. Records may be out of order; no duration is negative.
+    /// Returns the milliseconds until `later`: between the timestamps if both records have one, and
+    /// otherwise between the arrivals. Records may be out of order, so the minimum is 0.
     fn millis_to(self, later: Self) -> u64 {
         let (from, to) = match (self.recorded, later.recorded) {
             (Some(from), Some(to)) => (from, to),
@@ -34,9 +34,9 @@ struct OpenTool {
     name: Box<str>,
     arguments: Box<str>,
     begun: EventTime,
-    /// The agent's own tool, not a sub-agent's.
+    /// True for a tool of the agent itself, false for one of a sub-agent.
     is_own: bool,
-    /// The turn in which the call started is over.
+    /// True if the turn in which the call started has ended.
     is_stale: bool,
 }
 
@@ -47,7 +47,7 @@ pub(super) struct ToolCalls {
     seen: RecentIds,
 }
 
-/// A call that got its result.
+/// A call that has returned its result.
 #[derive(Debug)]
 pub(super) struct CompletedCall {
     pub name: String,
@@ -96,8 +96,7 @@ impl ToolCalls {
         })
     }
 
-    /// Ends the agent's turn; returns its tools without a result. They are returned once, and may
-    /// still get one.
+    /// Ends the agent's turn; returns its open tools once. They may still return a result.
     pub fn end_turn(&mut self) -> Vec<&str> {
         let open = self.open.iter_mut();
         open.filter_map(|open| {
@@ -113,14 +112,14 @@ impl ToolCalls {
         open.filter(|open| !open.is_stale).map(|open| &*open.name)
     }
 
-    /// Returns the agent's own open calls of the current turn: names and arguments.
+    /// Returns the names and arguments of the agent's own open calls of the current turn.
     pub fn own_open(&self) -> impl Iterator<Item = (&str, &str)> {
         let open = self.open.iter();
         let waiting = open.filter(|open| open.is_own && !open.is_stale);
         waiting.map(|open| (&*open.name, &*open.arguments))
     }
 
-    /// Forgets all calls: another run may use the same ids.
+    /// Removes all calls, because another run may use the same ids.
     pub fn clear(&mut self) {
         self.open.clear();
         self.seen.clear();

@@ -6,54 +6,53 @@ use super::event_writer::EventWriter;
 
 /// Interprets the records of one format.
 pub(super) trait RecordHandler {
-    /// The fields of a record that matter.
+    /// The relevant fields of a record.
     type Record<'a>: Deserialize<'a>;
 
-    /// Takes a record.
+    /// Interprets a record.
     fn record(&mut self, record: Self::Record<'_>, writer: &mut EventWriter);
 
-    /// Takes a record that precedes the first one, for a parser that began in the middle of a
-    /// stream.
-    fn recall(&mut self, _record: Self::Record<'_>, _writer: &mut EventWriter) {}
+    /// Interprets a record that precedes the first one, for a parser that starts in the middle of a stream.
+    fn earlier_record(&mut self, _record: Self::Record<'_>, _writer: &mut EventWriter) {}
 
-    /// Ends the recalled records.
-    fn recall_done(&mut self, _writer: &mut EventWriter) {}
+    /// Ends the records that precede the first one.
+    fn earlier_records_end(&mut self, _writer: &mut EventWriter) {}
 
-    /// Ends the turn because another source reports its end: the last answer, which could have
-    /// continued, was final.
+    /// Ends the turn because another source reports its end: the last answer, which might have
+    /// continued, is final.
     fn end_turn(&mut self, writer: &mut EventWriter) {
         writer.end_turn();
     }
 
-    /// Reports what needs no further record, because no more bytes came for a while.
+    /// Reports events that need no further record, after no bytes have arrived for a while.
     fn idle(&mut self, _writer: &mut EventWriter) {}
 
-    /// Takes the API's announcement of the stream's end (`[DONE]`).
+    /// Handles the API's announcement of the end of the stream (`[DONE]`).
     fn done(&mut self, _writer: &mut EventWriter) {}
 
-    /// Ends the stream, and reports what was held back.
+    /// Ends the stream, and reports pending events.
     fn finish(&mut self, writer: &mut EventWriter) {
         writer.finish();
     }
 }
 
-/// Cuts a format's bytes into records for its handler.
+/// Splits bytes of a format into records for its handler.
 pub(super) trait FormatReader: Send {
-    /// Takes bytes, cut anywhere.
+    /// Processes bytes, cut anywhere.
     fn push(&mut self, bytes: &[u8], writer: &mut EventWriter);
 
-    /// Takes what is whole of an open record, because no more bytes came for a while.
+    /// Processes an open record that is already complete, after no bytes have arrived for a while.
     fn flush_idle(&mut self, _writer: &mut EventWriter) {}
 
-    /// Takes whole records that precede the first pushed byte.
-    fn recall(&mut self, _bytes: &[u8], _writer: &mut EventWriter) {}
+    /// Processes complete records that precede the first pushed byte.
+    fn read_earlier(&mut self, _bytes: &[u8], _writer: &mut EventWriter) {}
 
     /// Ends the turn because another source reports its end.
     fn end_turn(&mut self, writer: &mut EventWriter) {
         writer.end_turn();
     }
 
-    /// Returns whether a record has begun that has not ended.
+    /// Returns whether a record has begun but not ended.
     fn is_open(&self) -> bool {
         false
     }

@@ -1,5 +1,5 @@
-//! Reads a line's JSON values: usually one, sometimes several, or the intact ones of a broken line
-//! (pure).
+//! Reads the JSON values of a line: usually one, sometimes several, or the intact ones of a broken
+//! line (pure).
 
 use std::borrow::Cow;
 
@@ -11,7 +11,7 @@ use super::probe::format_of;
 use super::traits::RecordHandler;
 use crate::agent::summary::summary;
 
-/// Reads all records of a line. Other text is reported, and no record after it is lost.
+/// Reads all records of a line. Other text is reported, and the records after it are still read.
 pub(super) fn read<G: RecordHandler>(line: &[u8], handler: &mut G, writer: &mut EventWriter) {
     match std::str::from_utf8(line) {
         Ok(text) => read_text(text, handler, writer),
@@ -19,10 +19,10 @@ pub(super) fn read<G: RecordHandler>(line: &[u8], handler: &mut G, writer: &mut 
     }
 }
 
-/// Returns whether a line consists of whole objects, so that its end adds nothing.
+/// Returns whether a line consists of complete objects, so that only the newline is missing.
 pub(super) fn is_whole(line: &[u8]) -> bool {
     let line = line.trim_ascii();
-    // A cheap test, because most open lines are not whole.
+    // A cheap test first, because most open lines are incomplete.
     if !(line.starts_with(b"{") && line.ends_with(b"}")) {
         return false;
     }
@@ -30,8 +30,7 @@ pub(super) fn is_whole(line: &[u8]) -> bool {
     values.all(|value| value.is_ok())
 }
 
-/// Returns whether a line holds anything that waits for its end. A process that died may leave NUL
-/// bytes.
+/// Returns whether a line contains the beginning of a record. A process that died may leave NUL bytes.
 pub(super) fn is_begun(line: &[u8]) -> bool {
     let is_blank = |byte: &u8| *byte == 0 || byte.is_ascii_whitespace();
     !line.iter().all(is_blank)
@@ -42,7 +41,7 @@ fn read_text<G: RecordHandler>(text: &str, handler: &mut G, writer: &mut EventWr
     let Some(at) = read_values(text, handler, writer) else {
         return;
     };
-    // Node writes half a surrogate pair where a delta cut a character in two; serde rejects it.
+    // Node writes half a surrogate pair if a delta splits a character; serde rejects it.
     match replace_lone_surrogates(&text[at..]) {
         Cow::Borrowed(rest) => read_broken_line(rest, handler, writer),
         Cow::Owned(rest) => {
@@ -53,7 +52,7 @@ fn read_text<G: RecordHandler>(text: &str, handler: &mut G, writer: &mut EventWr
     }
 }
 
-/// Reads consecutive values; returns the position of anything else.
+/// Reads consecutive values; returns the position of other text.
 fn read_values<G: RecordHandler>(
     text: &str,
     handler: &mut G,
@@ -73,7 +72,7 @@ fn read_values<G: RecordHandler>(
     }
 }
 
-/// Counts a record that its handler does not know, if it is of another format.
+/// Counts a record that its handler does not know, if it belongs to another format.
 fn count_unknown(record: &str, writer: &mut EventWriter) {
     if writer.take_unknown()
         && let Some(format) = format_of(record)
@@ -82,12 +81,12 @@ fn count_unknown(record: &str, writer: &mut EventWriter) {
     }
 }
 
-/// Reads the records after a broken one on the same line: a process died while it wrote, and
-/// another one continued. A record begins with `{"`; after `:`, `,` or `[` that is a part of the
-/// broken record.
+/// Reads the records after a broken one on the same line, which results from a process that died
+/// while it wrote and another one that continued. A record begins with `{"`; after `:`, `,` or `[`,
+/// that is a part of the broken record.
 fn read_broken_line<G: RecordHandler>(text: &str, handler: &mut G, writer: &mut EventWriter) {
     let mut rest = text;
-    // The end of the broken part, as far as known.
+    // The search position, which is within the broken part.
     let mut from = 0;
     while let Some(at) = next_record(rest, from) {
         let mut values =
@@ -105,7 +104,7 @@ fn read_broken_line<G: RecordHandler>(text: &str, handler: &mut G, writer: &mut 
     report_skipped(rest, writer);
 }
 
-/// Returns the next possible beginning of a record, at or after `from`.
+/// Returns the position of the next possible record, at or after `from`.
 fn next_record(text: &str, from: usize) -> Option<usize> {
     let bytes = text.as_bytes();
     let places = memchr::memchr_iter(b'{', bytes.get(from..)?).map(|at| from + at);
@@ -143,11 +142,11 @@ fn report_skipped(text: &str, writer: &mut EventWriter) {
     }
 }
 
-/// Replaces halves of surrogate pairs (`\ud83d` without its other half) by `\ufffd`.
+/// Replaces lone halves of surrogate pairs (such as `\ud83d`) with `\ufffd`.
 pub(super) fn replace_lone_surrogates(text: &str) -> Cow<'_, str> {
     let bytes = text.as_bytes();
     let mut replaced = String::new();
-    // `done`: the end of the text already in `mended`; `at`: the search position.
+    // `done` is the end of the text already in `replaced`; `at` is the search position.
     let (mut done, mut at) = (0, 0);
     while let Some(found) = memchr::memchr(b'\\', bytes.get(at..).unwrap_or_default()) {
         at += found;
@@ -193,7 +192,7 @@ mod tests {
     use crate::agent::stream::event::AgentEvent;
     use crate::agent::stream::lenient::Str;
 
-    /// Writes each record's `a` as a token.
+    /// Writes the field `a` of each record as a token.
     struct Letters;
 
     #[derive(Default, Deserialize)]

@@ -1,5 +1,5 @@
-//! Detects ends of turns on the screen of a full-screen program, whose rows have no line numbers
-//! (pure).
+//! Detects the ends of turns on the screen of a full-screen program, whose rows have no line
+//! numbers (pure).
 
 use std::collections::VecDeque;
 
@@ -7,7 +7,7 @@ use super::markers::Markers;
 use super::recent::{MarkerContext, RecentLines};
 use crate::event::ScreenRow;
 
-/// The turns that may be redrawn.
+/// The maximum number of turns to remember, because they may be redrawn.
 pub(super) const KNOWN_TURNS_MAX: usize = 64;
 
 /// The screen of a full-screen program.
@@ -19,7 +19,7 @@ pub(super) struct FullScreen {
 }
 
 impl FullScreen {
-    /// Updates changed rows.
+    /// Updates the changed rows.
     pub fn update(&mut self, height: u32, rows: &[ScreenRow], markers: &Markers) {
         self.rows.cut(i64::from(height));
         for row in rows {
@@ -29,8 +29,8 @@ impl FullScreen {
     }
 
     /// Returns the markers that were not shown before, in order. The screen shows a section of the
-    /// text: its top markers are the last ones shown, or, after scrolling back, all of them were
-    /// shown in this order.
+    /// text: its top markers are the last known ones or, after the user has scrolled back, all of
+    /// its markers are known in this order.
     pub fn new_turns(&mut self) -> Vec<(i64, usize)> {
         let rows = self.rows.markers();
         let current: Vec<(i64, usize, MarkerContext)> = rows

@@ -31,7 +31,7 @@ impl Markers {
         Ok(Self(markers))
     }
 
-    /// Returns the index of the marker that the line consists of.
+    /// Returns the index of the marker that is the only text of the line.
     pub(super) fn find(&self, line: &str) -> Option<usize> {
         let text = bare_line(line).text;
         let line = line.trim();
@@ -39,7 +39,7 @@ impl Markers {
         self.0.iter().position(is_match)
     }
 
-    /// Returns the last marker that stands alone on a line of the text.
+    /// Returns the last marker that is alone on a line of the text.
     pub(crate) fn last_in(&self, text: &str) -> Option<&str> {
         let marker = text.lines().rev().find_map(|line| self.find(line))?;
         self.0.get(marker).map(String::as_str)

@@ -1,23 +1,23 @@
-//! Keeps a pane's last lines by number, as far as judging one of them requires (pure).
+//! Keeps the last lines of a pane by number, to decide whether a marker among them ends a turn (pure).
 
 use std::collections::BTreeMap;
 
 use crate::agent::decoration::{BareLine, LineKind, bare_line};
 use crate::agent::summary::{first_chars, summary};
 
-/// The lines to keep: enough for the longest prompt that is likely to be typed.
+/// The number of lines to keep: more than a user is likely to type in one prompt.
 const LINES_MAX: usize = 400;
 
-/// The characters of a line to keep.
+/// The maximum number of characters of a line.
 const LINE_CHARS_MAX: usize = 1000;
 
-/// The letters and digits that identify a place in the text: answers may end alike.
+/// The number of letters and digits that identify a place in the text. Answers may end alike.
 const CONTEXT_CHARS: usize = 400;
 
-/// The letters that suffice where a screen is redrawn from the middle of the text.
+/// The number of letters that suffice if a screen is redrawn from the middle of the text.
 const SIGNIFICANT_CHARS: usize = 16;
 
-/// The letters that suffice where a line moves while others are inserted above it.
+/// The number of letters that suffice if a line moves because others are inserted above it.
 const NEAR_CHARS: usize = 4;
 
 /// The last lines, settled or open.
@@ -29,21 +29,21 @@ pub(super) struct RecentLines {
 #[derive(Debug)]
 struct RecentLine {
     text: String,
-    /// The index of the marker that the line consists of.
+    /// The index of the marker, if the line consists of one.
     marker: Option<usize>,
 }
 
-/// The letters and digits before a marker, the nearest first. They ignore blanks, edges and line
-/// breaks, and so survive a resize.
+/// The letters and digits before a marker, the nearest first. Blanks, edges and line breaks are
+/// left out, so that a resize does not change the context.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct MarkerContext {
     nearest: Vec<char>,
-    /// Unknown text may precede it.
+    /// True if unknown text may precede the context.
     is_cut: bool,
 }
 
 impl MarkerContext {
-    /// Returns whether both may be the same place.
+    /// Returns whether the contexts may belong to the same place.
     pub fn is_same(&self, other: &Self) -> bool {
         let (own, others) = (self.nearest.len(), other.nearest.len());
         let known = match self.is_cut || other.is_cut {
@@ -58,7 +58,7 @@ impl MarkerContext {
         self.nearest.len() >= SIGNIFICANT_CHARS
     }
 
-    /// Returns whether the text right before the marker is the same.
+    /// Returns whether the text directly before the marker is the same.
     pub fn is_near(&self, other: &Self) -> bool {
         let known = self.nearest.len().min(other.nearest.len());
         self.common_chars(other) >= known.min(NEAR_CHARS)
@@ -66,12 +66,12 @@ impl MarkerContext {
 
     fn common_chars(&self, other: &Self) -> usize {
         let pairs = self.nearest.iter().zip(&other.nearest);
-        pairs.take_while(|(one, two)| one == two).count()
+        pairs.take_while(|(a, b)| a == b).count()
     }
 }
 
 impl RecentLines {
-    /// Sets a line. `marker` is the index of the marker that it consists of.
+    /// Sets a line. `marker` is the index of the marker, if the line consists of one.
     pub fn set(&mut self, number: i64, text: &str, marker: Option<usize>) {
         let text = first_chars(text, LINE_CHARS_MAX).to_owned();
         self.lines.insert(number, RecentLine { text, marker });
@@ -130,7 +130,7 @@ impl RecentLines {
         context
     }
 
-    /// Returns the last paragraph before a line.
+    /// Returns the last paragraph before a line, as a summary.
     pub fn summary(&self, number: i64) -> String {
         let mut paragraph: Vec<&str> = Vec::new();
         for line in self.above(number) {
@@ -149,7 +149,7 @@ impl RecentLines {
         summary(&paragraph.join(" "))
     }
 
-    /// Removes the lines from this number on.
+    /// Removes all lines from this number on.
     pub fn cut(&mut self, end: i64) {
         self.lines.split_off(&end);
     }
@@ -165,7 +165,7 @@ impl RecentLines {
         self.lines.last_key_value().map_or(0, |(last, _)| last + 1)
     }
 
-    /// Returns the marker lines with their markers' indexes.
+    /// Returns the numbers of marker lines with the indexes of their markers.
     pub fn markers(&self) -> impl Iterator<Item = (i64, usize)> + '_ {
         let markers = self.lines.iter();
         markers.filter_map(|(number, line)| Some((*number, line.marker?)))

@@ -1,23 +1,22 @@
-//! Detects whether a capture shows a whole redraw, after a resize or a wipe (pure).
+//! Detects whether a capture shows a redraw of the whole screen, after a resize or a wipe (pure).
 
 use std::time::Duration;
 
 use crate::track::{Capture, Tracker};
 
-/// The circumstances of a tracker's changes.
+/// The context of a tracker's changes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct ChangeContext {
     /// The time of the capture, on the clock of captures.
     pub at: Duration,
-    /// The cause of a redraw of the whole screen.
+    /// The reason why the program may have redrawn its whole screen.
     pub redraw_cause: RedrawCause,
-    /// A full-screen program is shown.
+    /// True while a full-screen program is shown.
     pub alternate: bool,
 }
 
-/// A cause for programs to redraw their whole screen.
+/// A reason for programs to redraw their whole screen.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
 pub(crate) enum RedrawCause {
     #[default]
     None,
@@ -30,7 +29,7 @@ pub(crate) enum RedrawCause {
     },
 }
 
-/// Compares each capture of a pane with the one before.
+/// Compares each capture of a pane with the previous one.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct RedrawDetector {
     width: u32,
@@ -40,7 +39,7 @@ pub(crate) struct RedrawDetector {
 }
 
 impl RedrawDetector {
-    /// Creates a detector with the first capture.
+    /// Creates a detector from the first capture.
     #[must_use]
     pub fn new(capture: &Capture) -> Self {
         Self {
@@ -51,7 +50,7 @@ impl RedrawDetector {
         }
     }
 
-    /// Returns the circumstances of a capture that the tracker has processed.
+    /// Returns the context of a capture that the tracker has processed.
     pub fn observe(&mut self, capture: &Capture, tracker: &Tracker) -> ChangeContext {
         let before = std::mem::replace(self, Self::new(capture));
         let resized = (capture.width, capture.height) != (before.width, before.height);
@@ -68,7 +67,7 @@ impl RedrawDetector {
         }
     }
 
-    /// Returns the circumstances of a moment without changes.
+    /// Returns the context at a time without changes.
     #[must_use]
     pub fn unchanged(&self, at: Duration) -> ChangeContext {
         ChangeContext {
@@ -78,8 +77,8 @@ impl RedrawDetector {
         }
     }
 
-    /// A full history is trimmed by a tenth. Rows enter the history only from the top of a full
-    /// screen, unless the whole screen is pushed there at once.
+    /// tmux trims a full history by a tenth. Rows enter the history only from the top of a full
+    /// screen, unless the whole screen is pushed into it at once.
     fn was_wiped(&self, capture: &Capture) -> bool {
         let trimmed = self.history_size.saturating_sub(2 * capture.trim_step());
         let is_blank = |text: &str| text.trim_end().is_empty();
@@ -92,7 +91,7 @@ impl RedrawDetector {
     }
 }
 
-/// Returns the number of lines on the screen above the cursor's line.
+/// Returns the number of lines on the screen above the line of the cursor.
 fn lines_above_cursor(capture: &Capture) -> i64 {
     let screen = &capture.rows[capture.history_rows()..];
     let above = screen.iter().take(capture.cursor.y as usize);

@@ -1,4 +1,4 @@
-//! Turns in settled lines and on screens, and text that ends no turn.
+//! Turns in settled lines and on screens, and text that does not end a turn.
 
 use proptest::prelude::*;
 
@@ -7,7 +7,7 @@ use crate::event::GapEvidence;
 
 const MARKER: &str = DEFAULT_MARKER;
 
-/// A detector with a clock that advances a tenth of a second per capture.
+/// A detector whose clock advances by 0.1 s per capture.
 struct Scenario {
     detector: TurnDetector,
     at: Duration,
@@ -23,9 +23,9 @@ impl Scenario {
         }
     }
 
-    fn look(&mut self, changes: &[Change], disturbed: bool) -> usize {
+    fn capture(&mut self, changes: &[Change], disturbed: bool) -> usize {
         self.at += Duration::from_millis(100);
-        let sight = ChangeContext {
+        let context = ChangeContext {
             at: self.at,
             redraw_cause: match disturbed {
                 true => RedrawCause::Wiped {
@@ -37,7 +37,7 @@ impl Scenario {
                 .iter()
                 .any(|change| matches!(change, Change::Screen { .. })),
         };
-        self.detector.update(changes, sight).len()
+        self.detector.update(changes, context).len()
     }
 
     fn chunk(&mut self, lines: &str) -> Change {
@@ -51,7 +51,7 @@ impl Scenario {
 
     fn prints(&mut self, lines: &str) -> usize {
         let chunk = self.chunk(lines);
-        self.look(&[chunk], false)
+        self.capture(&[chunk], false)
     }
 
     fn revises(&mut self, lines: &[(i64, &str)]) -> usize {
@@ -62,7 +62,7 @@ impl Scenario {
                 text: (*text).to_owned(),
             })
             .collect();
-        self.look(&revised, false)
+        self.capture(&revised, false)
     }
 
     fn draws(&mut self, rows: &[&str]) -> usize {
@@ -76,7 +76,7 @@ impl Scenario {
             cursor: crate::event::Cursor::default(),
             rows: rows.collect(),
         };
-        self.look(&[screen], false)
+        self.capture(&[screen], false)
     }
 }
 
@@ -133,12 +133,12 @@ fn baseline_turns_and_redrawn_turns_are_not_reported() {
     seen.detector.set_baseline(lines, 1);
     assert_eq!(seen.prints("> \n"), 0);
     let again = seen.chunk("⏺ It is done.\n[Output Complete]\n");
-    assert_eq!(seen.look(&[again], true), 0);
+    assert_eq!(seen.capture(&[again], true), 0);
     assert_eq!(seen.prints("> next\n⏺ It is done.\n[Output Complete]\n"), 1);
 }
 
 #[test]
-fn a_repaint_ends_no_turn_and_the_next_turn_is_reported() {
+fn a_repaint_does_not_end_a_turn_and_the_next_turn_is_reported() {
     let mut seen = Scenario::new();
     assert_eq!(seen.prints(TURN), 1);
     assert_eq!(
@@ -153,7 +153,7 @@ fn a_repaint_ends_no_turn_and_the_next_turn_is_reported() {
         evidence: GapEvidence::Possible,
     };
     let first = seen.chunk("> say [Output Complete]\n  when done\n⏺ It is\n  done.\n");
-    assert_eq!(seen.look(&[gap, first], false), 0);
+    assert_eq!(seen.capture(&[gap, first], false), 0);
     let rest = "[Output Complete]\n> and\n  more?\n⏺ A second answer.\n[Output Complete]\n";
     assert_eq!(seen.prints(rest), 0);
     assert_eq!(
@@ -163,15 +163,15 @@ fn a_repaint_ends_no_turn_and_the_next_turn_is_reported() {
 }
 
 #[test]
-fn a_moved_marker_is_not_a_turn_and_a_later_one_in_its_place_is() {
+fn a_moved_marker_is_not_a_turn_but_a_later_one_in_its_place_is() {
     let mut seen = Scenario::new();
     assert_eq!(seen.prints("a header\n⏺ Done.\n[Output Complete]\n\n"), 1);
     let moved = [(2, "one more"), (3, "⏺ Done."), (4, MARKER)];
     assert_eq!(seen.revises(&moved), 0);
-    // The lines are wiped in one capture, and back in the next.
+    // The lines are wiped in one capture and shown again in the next.
     assert_eq!(seen.revises(&[(3, ""), (4, "")]), 0);
     assert_eq!(seen.revises(&[(3, "⏺ Done."), (4, MARKER)]), 0);
-    // A status line repeats the marker, much later.
+    // A status line repeats the marker much later.
     assert_eq!(seen.revises(&[(4, "working")]), 0);
     seen.at += REWRITE;
     assert_eq!(seen.revises(&[(4, MARKER)]), 1);
@@ -194,7 +194,7 @@ fn a_full_screen_program_has_turns_too() {
         seen.draws(&["title", "> ask", "answer one", MARKER, "> more"]),
         0
     );
-    // The screen scrolls, and comes back.
+    // The screen scrolls down and back.
     let more = ["answer one", MARKER, "> more", "answer two", MARKER];
     assert_eq!(seen.draws(&more), 1);
     assert_eq!(
@@ -202,7 +202,7 @@ fn a_full_screen_program_has_turns_too() {
         0
     );
     assert_eq!(seen.draws(&more), 0);
-    assert_eq!(seen.look(&[], false), 0, "left");
+    assert_eq!(seen.capture(&[], false), 0, "left");
     assert_eq!(
         seen.draws(&more),
         0,
@@ -235,12 +235,12 @@ fn a_scrolling_full_screen_program_reports_each_turn_at_once() {
 }
 
 #[test]
-fn a_resize_hides_no_turn_that_ends_as_the_one_before() {
+fn a_resize_does_not_hide_a_turn_with_the_same_ending() {
     let mut seen = Scenario::new();
     let filler = "y".repeat(120);
     for turn in 0..4 {
         let chunk = seen.chunk(&format!("turn {turn} {filler}\n[Output Complete]\n"));
-        assert_eq!(seen.look(&[chunk], true), 1);
+        assert_eq!(seen.capture(&[chunk], true), 1);
     }
 }
 
@@ -265,7 +265,7 @@ fn line() -> impl Strategy<Value = String> {
 }
 
 proptest! {
-    /// The same turns end, however the settled lines are split among captures.
+    /// The same turns end, however the settled lines are split into captures.
     #[test]
     fn turns_do_not_depend_on_the_captures(
         lines in prop::collection::vec(line(), 0..60),
@@ -285,14 +285,14 @@ proptest! {
         prop_assert_eq!(sum, all);
     }
 
-    /// For any changes, nothing panics, and no capture has more turns than lines.
+    /// For any changes, the detector does not panic, and no capture has more turns than lines.
     #[test]
-    fn nothing_panics(
-        looks in prop::collection::vec((any::<bool>(), prop::collection::vec((any::<u8>(), -9..40i64, line()), 0..8)), 0..30),
+    fn any_changes_are_accepted(
+        captures in prop::collection::vec((any::<bool>(), prop::collection::vec((any::<u8>(), -9..40i64, line()), 0..8)), 0..30),
     ) {
         let mut seen = Scenario::new();
-        for (disturbed, look) in looks {
-            let changes: Vec<Change> = look.into_iter().map(|(kind, line, text)| match kind % 4 {
+        for (disturbed, capture) in captures {
+            let changes: Vec<Change> = capture.into_iter().map(|(kind, line, text)| match kind % 4 {
                 0 => Change::Lines { first_line: line, chunk: format!("{text}\n") },
                 1 => Change::Revised { line, text },
                 2 => Change::Screen {
@@ -302,7 +302,7 @@ proptest! {
                 _ => Change::Gap { first_line: line, lost_lines: None, reason: GapReason::Cleared, evidence: GapEvidence::Possible },
             }).collect();
             let count = changes.len();
-            prop_assert!(seen.look(&changes, disturbed) <= count * 40);
+            prop_assert!(seen.capture(&changes, disturbed) <= count * 40);
         }
     }
 }

@@ -4,8 +4,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::thread::{Stop, StopGuard, is_stopped, stop_pair};
 
-/// Cancels the operations that it was passed to, from any thread. Clones share their state, and a
-/// cancellation is final.
+/// Cancels the operations that hold it, from any thread. Clones share their state, and a cancellation
+/// is final.
 ///
 /// ```
 /// use td_observe::agent_loop::Cancel;
@@ -36,9 +36,9 @@ impl Cancel {
         }
     }
 
-    /// Cancels the operations that this was passed to.
+    /// Cancels all operations that hold this handle or a clone of it.
     pub fn cancel(&self) {
-        // The guard is taken in one step: a panic elsewhere leaves no partial change.
+        // The guard is taken in a single step, so a panic elsewhere cannot leave a partial change.
         let mut guard = self.guard.lock().unwrap_or_else(PoisonError::into_inner);
         drop(guard.take());
     }
@@ -48,7 +48,7 @@ impl Cancel {
         is_stopped(&self.stop)
     }
 
-    /// Returns a channel that a cancellation closes, for a `select!`, before the data.
+    /// Returns a channel that a cancellation closes. A `select!` must check it before the data.
     pub(crate) fn stop(&self) -> &Stop {
         &self.stop
     }

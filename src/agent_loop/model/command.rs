@@ -1,4 +1,4 @@
-//! A model client that runs a command: the prompt is its input, its output is the answer.
+//! A model client that runs a command, with the prompt as its input and the answer as its output.
 
 use std::ffi::OsString;
 use std::fmt;
@@ -22,25 +22,25 @@ use crate::clock::Clock;
 use crate::error::Error;
 use crate::process::{Command, CommandControl, CommandOutcome, Stdin, run_with_listener};
 
-/// The environment variable with the prompt, for commands that take it as an argument.
+/// The environment variable with the prompt, for commands that pass it as an argument.
 const PROMPT: &str = "TD_PROMPT";
 
 /// The environment variable with the path of the prompt's file.
 const PROMPT_FILE: &str = "TD_PROMPT_FILE";
 
-/// Maximum size of the prompt in the environment. Linux refuses to start a command with a variable
-/// beyond 128 KiB (`MAX_ARG_STRLEN`), including its name, `=` and NUL.
+/// Maximum size of the prompt in the environment. Linux does not start a command with a variable of
+/// more than 128 KiB (`MAX_ARG_STRLEN`), including its name, `=` and NUL.
 const PROMPT_BYTES_MAX: usize = 127 * 1024;
 
-/// Default time between `TERM` and `KILL` after a cancellation. A cancellation is noticed within
-/// 100 ms and shall end within 200 ms; the grace suffices to remove a lock file.
+/// Default time between `TERM` and `KILL` after a cancellation. A cancellation is noticed within 100 ms
+/// and must end within 200 ms. This time is enough to remove a lock file.
 const CANCEL_GRACE: Duration = Duration::from_millis(50);
 
-/// Default time that a command may run after its records report its end: some programs hang then,
-/// and their output is complete.
+/// Default time that a command may run after its records report its end. Some programs hang at that
+/// point, although their output is complete.
 const EXIT_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Bytes of standard error in the error of a failed command: its last lines.
+/// Maximum number of bytes from the end of standard error in the error of a failed command.
 const TAIL_BYTES: usize = 2_000;
 
 /// The number of the signal `TERM`.
@@ -50,18 +50,18 @@ type OnOutput = Box<dyn FnMut(OutputStream, &[u8]) + Send>;
 
 /// Runs a command once for each request.
 ///
-/// The command receives the prompt's text ([`Request::text`]) on its standard input and as
-/// `TD_PROMPT`. The variable is not set for a text beyond 127 KiB, which Linux would refuse, or with
-/// a NUL, because a truncated prompt would do harm unnoticed. Standard input always has the whole
-/// text, and `TD_PROMPT_FILE` names its file if the request has one. A command need not read any of
-/// these.
+/// The command receives the prompt ([`Request::text`]) on its standard input and in the variable
+/// `TD_PROMPT`. The variable is not set for a prompt of more than 127 KiB, which Linux would reject, or
+/// with a NUL, because it would be truncated without notice. Standard input always contains the whole
+/// prompt. `TD_PROMPT_FILE` contains the path of its file, if the request has one. A command need not
+/// read any of these.
 ///
-/// Its output is read in a [`Format`]. Plain text is the answer. Of an agent's records, their text is
-/// the answer, and everything else is reported ([`StreamChunk::Agent`]). A command that fails, whose
-/// output is incomplete, or whose result is an error is an [`LlmError`] with the partial answer.
+/// The output is read in a [`Format`]. Plain text is the answer. Of the records of an agent, the text is
+/// the answer, and everything else is reported ([`StreamChunk::Agent`]). If the command fails, its output
+/// is incomplete, or its result is an error, the client returns an [`LlmError`] with the partial answer.
 ///
-/// The command leads its own process group. At its timeout, the group gets `TERM`, and `KILL` after
-/// the grace; a cancellation does the same, with 50 ms of grace.
+/// The command leads its own process group. At the timeout, the group receives `TERM` and, after the
+/// grace period, `KILL`; after a cancellation, the grace period is 50 ms.
 ///
 /// ```no_run
 /// use std::time::Duration;
@@ -88,8 +88,8 @@ pub struct CommandClient {
 }
 
 impl CommandClient {
-    /// Creates a client that runs this command for each request, with its program, arguments,
-    /// variables, directory, format, timeout and grace; its other settings are ignored.
+    /// Creates a client that runs this command for each request. The client uses the program, arguments,
+    /// variables, directory, format, timeout and grace period, and ignores the other settings.
     pub fn new(command: Command) -> Self {
         Self {
             command,
@@ -102,7 +102,7 @@ impl CommandClient {
         }
     }
 
-    /// Creates a client for `sh -c`, which detects the format by the first records.
+    /// Creates a client for `sh -c` that detects the format from the first records.
     pub fn shell(line: impl Into<OsString>) -> Self {
         Self::new(Command::shell(line).format(Format::Auto))
     }
@@ -112,30 +112,29 @@ impl CommandClient {
         self
     }
 
-    /// Sets the time between `TERM` and `KILL` after a cancellation; defaults to 50 ms. A longer one
-    /// adds to the 200 ms that a cancellation may take.
+    /// Sets the time between `TERM` and `KILL` after a cancellation; defaults to 50 ms. A longer time
+    /// extends the 200 ms within which a cancellation ends.
     pub fn cancel_grace(mut self, grace: Duration) -> Self {
         self.cancel_grace = grace;
         self
     }
 
-    /// Sets the time that the command may run after its records report its end; then it is
-    /// terminated with a warning, and its answer counts. Defaults to 30 s.
+    /// Sets the time that the command may run after its records report its end; defaults to 30 s. After
+    /// this time, the client terminates the command, emits a warning and returns the answer.
     pub fn exit_timeout(mut self, wait: Duration) -> Self {
         self.exit_timeout = wait;
         self
     }
 
-    /// Sets the maximum number of messages of the command's model, as far as its records contain
-    /// them; defaults to no limit. Beyond it, the command is terminated, with
-    /// [`LlmError::is_max_turns`].
+    /// Sets the maximum number of messages of the command's model, if its records contain them; defaults to
+    /// no limit. A command that exceeds it is terminated, and the error is [`LlmError::is_max_turns`].
     pub fn max_turns(mut self, turns: u32) -> Self {
         self.max_turns = Some(turns);
         self
     }
 
-    /// Sets a callback for all output, such as for files. It runs on the caller's thread, which waits
-    /// in the meantime. Secrets are not redacted.
+    /// Sets a callback that receives all output, for example to store it. It runs on the caller's
+    /// thread, which waits for it. Secrets are not redacted.
     pub fn on_output(
         mut self,
         on_output: impl FnMut(OutputStream, &[u8]) + Send + 'static,
@@ -144,7 +143,7 @@ impl CommandClient {
         self
     }
 
-    /// Returns the running command, to be killed from another thread.
+    /// Returns a handle that can kill the running command from another thread.
     #[cfg(feature = "cli")]
     pub(in crate::agent_loop) fn running(&self) -> RunningCommand {
         self.running.clone()
@@ -156,7 +155,7 @@ impl CommandClient {
             .command
             .again()
             .control(control)
-            // Removes the variables of an outer loop.
+            // Removes the variables of an enclosing loop.
             .env_remove(PROMPT)
             .env_remove(PROMPT_FILE);
         if prompt.len() <= PROMPT_BYTES_MAX && !prompt.contains('\0') {
@@ -194,7 +193,7 @@ impl LlmClient for CommandClient {
             control: &control,
             exit_timeout: self.exit_timeout,
             max_turns: self.max_turns,
-            has_used_up: false,
+            exceeded_turns: false,
             ended_at: None,
             has_hung: false,
         };
@@ -210,14 +209,14 @@ impl LlmClient for CommandClient {
 
 impl fmt::Debug for CommandClient {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // The environment may hold keys.
+        // The environment may contain keys.
         f.debug_struct("CommandClient")
             .field("command", &self.command)
             .finish_non_exhaustive()
     }
 }
 
-/// Reads the output of the command, and limits its turns and its time.
+/// Reads the output of the command, and limits its turns and its run time.
 struct CommandListener<'a> {
     reader: Box<dyn AnswerReader>,
     response: ResponseBuilder<'a>,
@@ -228,11 +227,11 @@ struct CommandListener<'a> {
     control: &'a CommandControl,
     exit_timeout: Duration,
     max_turns: Option<u32>,
-    /// True if the command was terminated for using up its turns.
-    has_used_up: bool,
-    /// The time at which its records reported its end.
+    /// True if the command was terminated because it exceeded its turns.
+    exceeded_turns: bool,
+    /// The time at which the records of the command reported its end.
     ended_at: Option<Instant>,
-    /// True if the command was terminated for not exiting after its end.
+    /// True if the command was terminated because it did not exit after its end.
     has_hung: bool,
 }
 
@@ -252,8 +251,8 @@ impl ChildListener for CommandListener<'_> {
             self.error = read.err();
             let turns = self.response.turns_started();
             let is_done = self.reader.is_done();
-            if self.max_turns.is_some_and(|max| turns > max) && !is_done && !self.has_used_up {
-                self.has_used_up = true;
+            if self.max_turns.is_some_and(|max| turns > max) && !is_done && !self.exceeded_turns {
+                self.exceeded_turns = true;
                 self.control.end(TERM);
             }
         }
@@ -282,15 +281,15 @@ impl ChildListener for CommandListener<'_> {
 }
 
 impl CommandListener<'_> {
-    /// Returns the response, or the error with the partial response.
+    /// Returns the response, or an error with the partial response.
     fn finish(
         mut self,
         outcome: &CommandOutcome,
         name: &str,
         timeout: Option<Duration>,
     ) -> Result<Response, LlmError> {
-        let is_cancelled = outcome.was_ended && !self.has_hung && !self.has_used_up;
-        // Bytes that the reader holds are part of the answer, even of an incomplete one.
+        let is_cancelled = outcome.was_ended && !self.has_hung && !self.exceeded_turns;
+        // The reader may hold back bytes, which are also part of an incomplete answer.
         let (reader, now) = (&mut self.reader, self.clock.wall());
         let finished = reader.finish(now, &mut self.response);
         let error = self.error.take().or(finished.err());
@@ -305,7 +304,7 @@ impl CommandListener<'_> {
         };
         let error = if is_cancelled {
             LlmError::cancelled()
-        } else if self.has_used_up && outcome.was_ended {
+        } else if self.exceeded_turns && outcome.was_ended {
             let turns = self.max_turns.unwrap_or_default();
             AnswerError::max_turns(format!("{name} continued after {turns} answers")).into_error("")
         } else if outcome.timed_out {

@@ -1,13 +1,13 @@
-//! The error of a model: why an answer is missing or incomplete, and its partial text.
+//! The error of a model: the reason why an answer is missing or incomplete, and the partial answer.
 
 use std::fmt;
 
 use super::response::{Response, Usage};
 use crate::error::Error;
 
-/// The error of a request to a model, whose answer is missing or incomplete.
+/// The error of a request whose answer is missing or incomplete.
 ///
-/// Its text contains the causes, and never a key.
+/// The text of the error includes its causes, but never a key.
 pub struct LlmError {
     kind: LlmErrorKind,
     error: Error,
@@ -37,7 +37,7 @@ impl LlmError {
         Self::new(LlmErrorKind::Other, error)
     }
 
-    /// Creates an error from a message, for a client of your own.
+    /// Creates an error with this message, for other implementations of a client.
     pub fn message(message: impl Into<String>) -> Self {
         Self::other(Error::other(message.into()))
     }
@@ -61,7 +61,7 @@ impl LlmError {
         self.kind == LlmErrorKind::Cancelled
     }
 
-    /// Returns true if a timeout passed: of the whole answer, of its first byte, or between two bytes.
+    /// Returns true if a timeout expired: for the whole answer, its first byte, or between two bytes.
     pub fn is_timeout(&self) -> bool {
         self.kind == LlmErrorKind::Timeout || self.error.is_timeout()
     }
@@ -71,7 +71,7 @@ impl LlmError {
         self.kind == LlmErrorKind::Limited
     }
 
-    /// Returns true if an agent that works on its own has used up its answers; its work remains.
+    /// Returns true if an agent that works on its own has used up its answers; its changes are kept.
     pub fn is_max_turns(&self) -> bool {
         self.kind == LlmErrorKind::MaxTurns
     }
@@ -81,7 +81,7 @@ impl LlmError {
         self.error.is_missing_program()
     }
 
-    /// Returns the partial text.
+    /// Returns the text of the partial answer.
     pub fn partial(&self) -> &str {
         &self.partial.text
     }
@@ -91,7 +91,7 @@ impl LlmError {
         &self.partial
     }
 
-    /// Returns the tokens used, as far as they were reported.
+    /// Returns the number of used tokens, if it was reported.
     pub fn usage(&self) -> Usage {
         self.partial.usage
     }
@@ -111,7 +111,7 @@ impl From<LlmError> for Error {
 
 impl fmt::Display for LlmError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // Events have a single line for an error, so it includes the causes.
+        // An event shows an error in a single line, so the text includes the causes.
         fmt::Debug::fmt(&self.error, f)
     }
 }

@@ -1,4 +1,4 @@
-//! Models: requests, streamed answers, and the clients that reach a model.
+//! Models: requests, streamed answers, and the clients that connect to a model.
 
 mod cancel;
 mod error;
@@ -26,8 +26,8 @@ pub use recorded::RecordedClient;
 pub use request::{ContentBlock, Message, Request, Role, ToolSpec};
 pub use response::{BrokenInput, Response, StopReason, StreamChunk, ToolCall, Usage};
 
-/// Number of chunks that may wait between a model and its receiver; then the model waits. It is
-/// about a second of a fast model's tokens.
+/// Capacity of the channel between a model and its receiver, in chunks. The model waits while it is
+/// full. It holds about one second of a fast model's tokens.
 pub const CHUNKS: usize = 100;
 
 /// A client of a model.
@@ -56,23 +56,23 @@ pub const CHUNKS: usize = 100;
 /// assert_eq!(response.text, "hello");
 /// ```
 pub trait LlmClient: Send {
-    /// Sends a request, and waits for the complete answer.
+    /// Sends a request and waits for the complete answer.
     ///
     /// # Errors
     /// As [`LlmClient::stream`].
     fn complete(&mut self, request: &Request, cancel: &Cancel) -> Result<Response, LlmError> {
-        // Without a receiver, sending a chunk fails at once and never waits.
+        // Without a receiver, sending a chunk fails at once instead of waiting.
         let (chunks, _) = bounded(0);
         self.stream(request, &chunks, cancel)
     }
 
-    /// Sends a request, streams the answer in chunks, and returns it as a whole.
+    /// Sends a request, streams the answer in chunks, and returns the complete answer.
     ///
-    /// A full channel makes this wait; a dropped receiver is no error. After a cancellation, it
-    /// returns within 200 ms.
+    /// The client waits while the channel is full, and ignores a dropped receiver. After a
+    /// cancellation, it returns within 200 ms.
     ///
     /// # Errors
-    /// When the answer is missing or incomplete: [`LlmError::partial`] has the partial text.
+    /// When the answer is missing or incomplete; [`LlmError::partial`] returns the partial text.
     fn stream(
         &mut self,
         request: &Request,

@@ -18,7 +18,7 @@ use crate::agent::Format;
 use crate::clock::Clock;
 use crate::error::Error;
 
-/// Default number of bytes read at once: as much as a network delivers at once.
+/// Default number of bytes to read at once: as many as a network delivers at once.
 const READ_BYTES: usize = 4 * 1024;
 
 /// Replays recorded answers, for tests and analysis.
@@ -52,7 +52,7 @@ impl RecordedClient {
         }
     }
 
-    /// Sets the number of bytes read at once, at least 1; defaults to 4 KiB.
+    /// Sets the number of bytes to read at once, at least 1; defaults to 4 KiB.
     pub fn read_bytes(mut self, bytes: usize) -> Self {
         self.read_bytes = bytes.max(1);
         self
@@ -95,7 +95,7 @@ impl LlmClient for RecordedClient {
                     return Err(response.fail(LlmError::other(error)));
                 }
             };
-            // After a cancellation, chunks were not sent, so the answer counts as cancelled.
+            // After a cancellation, chunks were dropped, so the answer counts as cancelled.
             return match read {
                 _ if cancel.is_cancelled() => Err(response.fail(LlmError::cancelled())),
                 Ok(()) => Ok(response.finish()),

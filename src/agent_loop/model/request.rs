@@ -20,8 +20,8 @@ pub struct Request {
     pub messages: Vec<Message>,
     /// The tools that the model may call.
     pub tools: Vec<ToolSpec>,
-    /// The maximum number of tokens in the answer; `None` for the API's default (8,192 for
-    /// Anthropic's, which has none).
+    /// The maximum number of tokens in the answer; `None` for the API's default. Anthropic's API has
+    /// none, so the client sends 8,192.
     pub max_tokens: Option<u32>,
     /// A file that contains the prompt; commands receive its path as `TD_PROMPT_FILE`.
     pub prompt_file: Option<PathBuf>,
@@ -31,7 +31,7 @@ pub struct Request {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Role {
-    /// The caller, including the results of tools.
+    /// The caller, who also sends the results of tools.
     User,
     /// The model.
     Assistant,
@@ -77,7 +77,7 @@ pub enum ContentBlock {
 pub struct ToolSpec {
     /// The tool's name.
     pub name: String,
-    /// The tool's purpose, in words.
+    /// A description of the tool's purpose.
     pub description: String,
     /// The JSON schema of the tool's input.
     pub input_schema: Value,
@@ -92,7 +92,7 @@ impl Message {
         }
     }
 
-    /// Returns the message as text, for people or a command: texts and results, separated by blank
+    /// Returns the message as text for people or for a command: texts and results, separated by blank
     /// lines.
     pub fn text(&self) -> String {
         let parts = self.content.iter().map(|block| match block {
@@ -131,8 +131,8 @@ impl Request {
         self
     }
 
-    /// Returns the request as one text, for a command: the system prompt and the messages, separated
-    /// by blank lines. Several messages begin with their author.
+    /// Returns the request as one text for a command: the system prompt and the messages, separated by
+    /// blank lines. If there are several messages, each begins with its author.
     pub fn text(&self) -> String {
         let mut parts = Vec::new();
         if !self.system.is_empty() {

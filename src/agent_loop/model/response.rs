@@ -10,9 +10,9 @@ use crate::agent::AgentEvent;
 #[derive(Clone, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub struct Response {
-    /// The text. For an agent that works on its own, all of its messages, separated by blank lines.
+    /// The text. If an agent works on its own, all of its messages, separated by blank lines.
     pub text: String,
-    /// The tools that the caller is to run.
+    /// The tool calls that the caller must run.
     pub tool_calls: Vec<ToolCall>,
     /// The tokens used.
     pub usage: Usage,
@@ -59,14 +59,14 @@ pub enum StopReason {
     MaxTokens,
     /// A stop sequence was reached.
     StopSequence,
-    /// The model or a filter refused: the answer is incomplete.
+    /// The model or a filter refused to answer: the answer is incomplete.
     Refusal,
     /// A reason that this version does not know.
     Other(String),
 }
 
 impl StopReason {
-    /// Returns the reason as Anthropic's API writes it.
+    /// Returns the reason in the form of Anthropic's API.
     pub fn as_str(&self) -> &str {
         match self {
             Self::EndTurn => "end_turn",
@@ -92,12 +92,12 @@ pub struct ToolCall {
     pub id: String,
     /// The tool's name.
     pub name: String,
-    /// The input. Models sometimes write invalid JSON; the error is sent back to them.
+    /// The input. Models sometimes write invalid JSON; the error is then sent back to them.
     pub input: Result<Value, BrokenInput>,
 }
 
 impl ToolCall {
-    /// Returns the input as the model wrote it, apart from the layout of valid JSON.
+    /// Returns the input as the model wrote it, except for the whitespace of valid JSON.
     pub fn input_text(&self) -> String {
         match &self.input {
             Ok(input) => input.to_string(),
@@ -129,7 +129,7 @@ pub enum StreamChunk {
         /// The tool's name.
         name: String,
     },
-    /// A piece of the call's input, which is JSON as a whole.
+    /// A piece of the call's input. All pieces together are JSON.
     ToolUseDelta {
         /// The call's id.
         id: String,
@@ -148,7 +148,7 @@ pub enum StreamChunk {
         /// The tokens used.
         usage: Usage,
     },
-    /// A report of an agent that works on its own (its tools, the ends of its messages, warnings), or
-    /// a warning that a request is retried.
+    /// An event of an agent that works on its own (its tools, the ends of its messages, warnings), or a
+    /// warning that a request is retried.
     Agent(AgentEvent),
 }

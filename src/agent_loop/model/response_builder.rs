@@ -1,4 +1,4 @@
-//! Builds a response from a stream: sends each chunk on, and keeps the whole.
+//! Builds the response while its chunks are sent to the receiver.
 
 use std::time::Instant;
 
@@ -10,29 +10,29 @@ use super::error::LlmError;
 use super::response::{BrokenInput, Response, StopReason, StreamChunk, ToolCall, Usage};
 use crate::agent::AgentEvent;
 
-/// Maximum size of an answer's text, and of its tools' inputs: far more than any model writes.
+/// Maximum size of an answer's text, and of its tool inputs. No model writes this much.
 pub(super) const ANSWER_BYTES_MAX: usize = 64 * 1024 * 1024;
 
-/// Maximum number of tool calls in an answer; a model that calls more is stuck.
+/// Maximum number of tool calls in an answer. A model that calls more does not make progress.
 const CALLS_MAX: usize = 256;
 
 /// Separator between the messages of an agent in the response's text.
 const SEPARATOR: &str = "\n\n";
 
-/// Builds a response from the parts that a reader finds.
+/// Builds a response from the parts that a reader extracts.
 pub(super) struct ResponseBuilder<'a> {
     chunks: &'a Sender<StreamChunk>,
     cancel: &'a Cancel,
-    /// Fires when the answer must have ended; a receiver that takes no chunks delays it no longer.
+    /// Fires when the answer must end, so that a receiver that takes no chunks cannot delay it.
     deadline: Receiver<Instant>,
     is_late: bool,
     response: Response,
     /// True if the next text belongs to another message.
-    is_between: bool,
+    needs_separator: bool,
     calls: Vec<PendingCall>,
     input_bytes: usize,
     has_warned: bool,
-    /// Number of complete messages of an agent that works on its own.
+    /// The number of complete messages of an agent that works on its own.
     turns: u32,
     turns_started: u32,
     #[cfg(feature = "http")]
@@ -55,7 +55,7 @@ impl<'a> ResponseBuilder<'a> {
             deadline: never(),
             is_late: false,
             response: Response::default(),
-            is_between: false,
+            needs_separator: false,
             calls: Vec::new(),
             input_bytes: 0,
             has_warned: false,
@@ -66,19 +66,20 @@ impl<'a> ResponseBuilder<'a> {
         }
     }
 
-    /// Sets a deadline, after which no more chunks are sent.
+    /// Sets the deadline after which no more chunks are sent.
     pub fn deadline(mut self, deadline: Receiver<Instant>) -> Self {
         self.deadline = deadline;
         self
     }
 
-    /// Sends a chunk. Waits for room until the deadline, a cancellation, or the receiver's end.
+    /// Sends a chunk. If the channel is full, waits until the deadline, a cancellation, or the drop of
+    /// the receiver.
     pub fn send(&mut self, chunk: StreamChunk) {
         if self.is_late || self.cancel.is_cancelled() {
             return;
         }
         let chunk = match self.chunks.try_send(chunk) {
-            // Without a receiver, the response is still built.
+            // The response is built even without a receiver.
             Ok(()) | Err(TrySendError::Disconnected(_)) => return,
             Err(TrySendError::Full(chunk)) => chunk,
         };
@@ -89,12 +90,12 @@ impl<'a> ResponseBuilder<'a> {
         }
     }
 
-    /// Notes that a message of an agent is complete.
+    /// Counts a complete message of an agent.
     pub fn end_turn(&mut self) {
         self.turns = self.turns.saturating_add(1);
     }
 
-    /// Notes that a message of an agent has begun.
+    /// Counts the start of an agent's message.
     pub fn begin_turn(&mut self) {
         self.turns_started = self.turns.saturating_add(1);
     }
@@ -112,7 +113,7 @@ impl<'a> ResponseBuilder<'a> {
         }));
     }
 
-    /// Redacts the key from the text, in case a server sends it back.
+    /// Redacts this key from the text, because a server may send it back.
     #[cfg(feature = "http")]
     pub fn redact(mut self, key: super::http::Secret) -> Self {
         self.key = Some(key);
@@ -130,7 +131,7 @@ impl<'a> ResponseBuilder<'a> {
             None => text,
         };
         let kept = &mut self.response.text;
-        if std::mem::take(&mut self.is_between) && !kept.is_empty() {
+        if std::mem::take(&mut self.needs_separator) && !kept.is_empty() {
             kept.push_str(SEPARATOR);
         }
         let has_room = kept.len() + text.len() <= ANSWER_BYTES_MAX;
@@ -144,9 +145,9 @@ impl<'a> ResponseBuilder<'a> {
         }
     }
 
-    /// Ends a message; another one may follow.
+    /// Ends a message, which another one may follow.
     pub fn end_message(&mut self) {
-        self.is_between = true;
+        self.needs_separator = true;
     }
 
     /// Begins a tool call and returns its index; `None` if there are too many.
@@ -154,7 +155,7 @@ impl<'a> ResponseBuilder<'a> {
         if self.calls.len() >= CALLS_MAX {
             return None;
         }
-        // Some servers send no ids, or equal ones, but results are paired by id.
+        // Some servers send no ids or equal ones, but results are paired by id.
         let is_taken = id.is_empty() || self.calls.iter().any(|call| call.id == id);
         let id = match is_taken {
             true => format!("call_{}_{id}", self.calls.len()),
@@ -198,7 +199,7 @@ impl<'a> ResponseBuilder<'a> {
         }
     }
 
-    /// Returns the answer's usage, to be changed.
+    /// Returns the usage of the answer for modification.
     pub fn usage(&mut self) -> &mut Usage {
         &mut self.response.usage
     }

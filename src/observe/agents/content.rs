@@ -274,7 +274,7 @@ impl Content {
             let begin = memchr::memrchr(b'\n', &earlier[..found.start()]).map_or(0, |at| at + 1);
             let end = memchr::memchr(b'\n', &earlier[found.end()..]);
             let end = end.map_or(earlier.len(), |at| found.end() + at);
-            self.parser.recall(&earlier[begin.max(done)..end]);
+            self.parser.read_earlier(&earlier[begin.max(done)..end]);
             done = end;
         }
         Ok(self.start - from)

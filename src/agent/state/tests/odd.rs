@@ -1,4 +1,4 @@
-//! Odd screens: other widths, text above, shells below, programs, huge ones.
+//! Unusual screens: other widths, text above, shells below, other programs, huge screens.
 
 use proptest::prelude::*;
 use proptest::sample::select;
@@ -40,7 +40,7 @@ proptest! {
         prop_assert_eq!(state(&plain), state(&boxed));
     }
 
-    /// Scrolled-off text of any agent never turns a working or waiting agent into a done one.
+    /// Text of any agent that has scrolled off never makes a working or waiting agent done.
     #[test]
     fn scrolled_off_text_is_not_done(
         busy in select(screens::busy()),
@@ -59,7 +59,7 @@ proptest! {
     }
 }
 
-/// Of whole screens above one another, the lowest counts, and those above never make it done.
+/// Of several complete screens, the lowest counts, and the ones above never make it done.
 #[test]
 fn a_quoted_screen_is_not_done() {
     let mut wrong = String::new();
@@ -74,7 +74,7 @@ fn a_quoted_screen_is_not_done() {
     assert!(wrong.is_empty(), "{wrong}");
 }
 
-/// Below any screen, a shell's prompt is the shell's.
+/// Below any screen, the prompt of a shell belongs to the shell.
 #[test]
 fn a_shell_below_any_screen_is_a_shell() {
     for (_, _, above) in screens::all() {
@@ -92,7 +92,7 @@ fn a_shell_below_any_screen_is_a_shell() {
 }
 
 #[test]
-fn the_program_counts() {
+fn the_running_program_counts() {
     let screen = claude("⏺ It is.\n\n✻ Baked for 3s", "❯ ", "  ? for shortcuts");
     let with = |screen: &str, program, cursor: Option<(u32, u32)>| {
         let rows: Vec<&str> = screen.lines().collect();
@@ -107,7 +107,7 @@ fn the_program_counts() {
             format!("{} {}", detected.agent, detected.state)
         })
     };
-    // A program's name proves nothing, but files quote screens.
+    // The name of a program alone proves nothing, but file viewers show quoted screens.
     for (program, expected) in [
         ("claude", "claude done"),
         ("node", "claude done"),
@@ -119,13 +119,13 @@ fn the_program_counts() {
         ("/usr/bin/man", "none"),
     ] {
         assert_eq!(with(&screen, program, None), expected, "{program}");
-        // The cursor is after the prompt of the box, which looks like the prompt of some shells.
+        // The cursor is after the prompt in the box, which resembles the prompt of some shells.
         assert_eq!(with(&screen, program, Some((2, 5))), expected, "{program}");
     }
-    // The rest of an agent's screen, above a prompt that differs from the agent's only by the
-    // shell's name.
-    let left = format!("{screen}\n❯ ");
-    assert_eq!(with(&left, "zsh", Some((2, 9))), "shell idle");
+    // An agent's last screen above a shell prompt that only the name of the program distinguishes
+    // from the agent's prompt.
+    let below_agent = format!("{screen}\n❯ ");
+    assert_eq!(with(&below_agent, "zsh", Some((2, 9))), "shell idle");
     assert_eq!(
         with("me@host:~$ \n\n  text of another", "fish", Some((11, 0))),
         "shell idle"

@@ -1,4 +1,4 @@
-//! Rules of a user: their place, and their errors.
+//! The rules of a user: their precedence and their errors.
 
 use super::*;
 
@@ -65,7 +65,7 @@ fn an_error_names_the_rule_and_what_to_do() {
     }
 }
 
-/// Each error is one line with the place and the remedy.
+/// Each error is one line with the position and the fix.
 #[test]
 fn an_error_is_one_line() {
     let head = "agent = \"a\"\nfallback = true\n";
@@ -101,9 +101,9 @@ fn an_error_is_one_line() {
         let error = StateRules::builtin().with_toml(&text).unwrap_err();
         let mut message = error.to_string();
         let mut cause: Option<&dyn std::error::Error> = std::error::Error::source(&error);
-        while let Some(one) = cause {
-            message.push_str(&one.to_string());
-            cause = one.source();
+        while let Some(error) = cause {
+            message.push_str(&error.to_string());
+            cause = error.source();
         }
         assert!(
             message.contains(expected) && !message.contains('\n'),

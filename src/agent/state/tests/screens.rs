@@ -1,9 +1,9 @@
-//! Whole screens of each agent in each state, drawn after what its program writes.
+//! Complete screens of each agent in each state, modelled on the output of its program.
 //!
-//! The screens are in `screens/`, one file per agent, whose head names the sources of the shapes; the
-//! words are ours. A line `=== NAME = AGENT STATE` precedes each screen, followed by `: QUESTION`
-//! where a dialogue shows one. Names that begin with a version mark screens that were captured from
-//! that version of the program, and shortened.
+//! The screens are in `screens/`, one file for each agent, whose head names the sources of the
+//! layouts; the texts are invented. A line `=== NAME = AGENT STATE` precedes each screen, followed
+//! by `: QUESTION` if a dialogue shows one. A name that begins with a version marks a screen that
+//! was captured from that version of the program and shortened.
 
 use super::{detect, detected_name};
 
@@ -18,7 +18,7 @@ const FILES: &[&str] = &[
     include_str!("screens/nobody.txt"),
 ];
 
-/// Returns each screen with its name and expected state.
+/// Returns each screen with its name and its expected state.
 pub(super) fn all() -> impl Iterator<Item = (&'static str, &'static str, &'static str)> {
     let cases = FILES.iter().flat_map(|file| file.split("=== ").skip(1));
     cases.map(|case| {
@@ -44,7 +44,7 @@ fn screens_are_read() {
         let asks = asks.map_or(String::new(), |asks| format!(": {asks}"));
         let found = format!("{}{asks}", detected_name(screen));
         assert_eq!(found, expected, "{name}\n{screen}");
-        // A capture of a taller pane has blank rows below, and blanks at the ends of all.
+        // A capture of a taller pane has blank rows at the bottom, and trailing blanks in all rows.
         let blank = " ".repeat(7);
         let wide: String = screen
             .lines()

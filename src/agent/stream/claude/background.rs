@@ -1,14 +1,14 @@
-//! Tracks the background tasks of an agent: their starts and ends (pure).
+//! Tracks the starts and ends of an agent's background tasks (pure).
 
 use serde::Deserialize;
 
 use crate::agent::stream::lenient::{Count, Maybe, Str};
 use crate::agent::stream::recent_ids::{RecentIds, hash};
 
-/// The most open tasks.
+/// The maximum number of open tasks.
 const TASKS_MAX: usize = 1_024;
 
-/// The report of a task in a tool's result, `toolUseResult` of a transcript.
+/// The description of a task in the result of a tool, `toolUseResult` of a transcript.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, bound(deserialize = "'de: 'a"))]
 pub struct Launch<'a> {
@@ -20,7 +20,7 @@ pub struct Launch<'a> {
     #[serde(rename = "shellId")]
     shell_id: Str<'a>,
     task: Maybe<Task<'a>>,
-    // The time of a wake-up in milliseconds since the epoch.
+    // The time of a wake-up in milliseconds since the Unix epoch.
     #[serde(rename = "scheduledFor")]
     pub scheduled_for: Count,
     #[serde(rename = "clampedDelaySeconds")]
@@ -34,13 +34,13 @@ struct Task<'a> {
     status: Str<'a>,
 }
 
-/// Tasks that have not ended.
+/// The tasks that have not ended.
 #[derive(Debug, Default)]
 pub struct Tasks {
-    /// The hashes of their ids.
+    /// The hashes of the ids of open tasks.
     open: Vec<u64>,
     ended: RecentIds,
-    /// Further tasks in a record's count, whose start was not seen.
+    /// The number of other open tasks, which a record counts but whose start was not read.
     uncounted: usize,
 }
 
@@ -69,20 +69,21 @@ impl Tasks {
         }
     }
 
-    /// Takes a tool's result that precedes what was read: its task may be among the counted ones.
-    pub fn recall(&mut self, result: &Launch<'_>) {
+    /// Processes a tool's result that precedes the first record that was read. A task that it
+    /// starts may already be counted.
+    pub fn earlier_tool_result(&mut self, result: &Launch<'_>) {
         let known = self.open.len();
         self.tool_result(result);
         let begun = self.open.len().saturating_sub(known);
         self.uncounted = self.uncounted.saturating_sub(begun);
     }
 
-    /// Takes the number of tasks from a record.
+    /// Sets the number of tasks that a record states.
     pub fn set_count(&mut self, count: usize) {
         self.uncounted = count.saturating_sub(self.open.len());
     }
 
-    /// Takes a tool's result, which may start or end a task.
+    /// Processes a tool's result, which may start or end a task.
     pub fn tool_result(&mut self, result: &Launch<'_>) {
         let status = result.status.as_str();
         if status == "async_launched"
@@ -107,7 +108,7 @@ impl Tasks {
     }
 }
 
-/// The end of a task, as reported to the agent.
+/// The end of a task, as Claude Code reports it to the agent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Notification<'a> {
     pub task_id: &'a str,
@@ -130,7 +131,7 @@ impl<'a> Notification<'a> {
 }
 
 /// Returns the content of the first element with this name. Free text (a summary, a result) follows
-/// the requested elements.
+/// the elements that are read.
 fn element<'a>(body: &'a str, begin: &str, end: &str) -> Option<&'a str> {
     let (_, rest) = body.split_once(begin)?;
     let (text, _) = rest.split_once(end)?;
@@ -149,7 +150,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_notification_is_read_and_a_quotation_is_none() {
+    fn a_notification_is_parsed_and_a_quotation_is_not() {
         let text = "<task-notification>\n<task-id>a1</task-id>\n<status>killed</status>\n<result><task-id>b2</task-id></result>";
         let found = Notification::parse(text).unwrap();
         assert_eq!((found.task_id, found.status), ("a1", "killed"));
@@ -174,14 +175,14 @@ mod tests {
     }
 
     #[test]
-    fn tasks_that_are_recalled_count_once() {
+    fn tasks_of_earlier_results_count_once() {
         let launch = |json| serde_json::from_str::<Launch<'_>>(json).unwrap();
         let mut tasks = Tasks::default();
         tasks.set_count(1);
         tasks.end("b");
         tasks.set_count(1);
-        tasks.recall(&launch(r#"{"status":"async_launched","agentId":"a"}"#));
-        tasks.recall(&launch(r#"{"backgroundTaskId":"b"}"#));
+        tasks.earlier_tool_result(&launch(r#"{"status":"async_launched","agentId":"a"}"#));
+        tasks.earlier_tool_result(&launch(r#"{"backgroundTaskId":"b"}"#));
         assert_eq!(tasks.len(), 1, "the other one has ended since");
         tasks.end("a");
         assert_eq!(tasks.len(), 0);

@@ -1,5 +1,4 @@
-//! Claude Code: the output of `claude -p --output-format stream-json`, and session transcripts
-//! (pure).
+//! Claude Code: the output of `claude -p --output-format stream-json`, and session transcripts (pure).
 
 mod background;
 mod wire;
@@ -18,26 +17,26 @@ use super::messages::OpenMessages;
 use super::tools::EventTime;
 use wire::{ApiMessage, MessageContent};
 
-/// The model of a message that Claude Code wrote itself.
+/// The model name of messages that Claude Code itself has written.
 const SYNTHETIC: &str = "<synthetic>";
 
-/// The author of a record.
+/// The origin of a record.
 #[derive(Clone, Copy, Debug)]
 struct Speaker {
-    /// The agent itself, not a sub-agent.
+    /// True for the agent itself, false for a sub-agent.
     is_own: bool,
-    /// The text is reported elsewhere: it came as deltas before, or it is an error.
+    /// True if the text is reported elsewhere, because it arrived as deltas or is an error.
     is_repeated: bool,
 }
 
-/// The parts of an assistant's record.
+/// The contents of an assistant's record.
 #[derive(Clone, Copy, Debug, Default)]
 struct MessageParts {
     has_text: bool,
     has_tool: bool,
 }
 
-/// Reports an assistant's record: tokens, tools, and its share of a message.
+/// Reports the contents of an assistant's record: text, tools, and its part of a message.
 fn report_assistant(
     message: ApiMessage<'_>,
     speaker: Speaker,
@@ -48,7 +47,7 @@ fn report_assistant(
     let mut parts = MessageParts::default();
     let is_synthetic = message.model.as_str() == SYNTHETIC;
     if speaker.is_own && !is_synthetic {
-        // Completes the message before, whose event precedes those of this one.
+        // Completes the previous message, whose event precedes those of this message.
         messages.open(message.id.as_str(), true, writer);
     }
     let ApiMessage {
@@ -76,7 +75,7 @@ fn report_assistant(
                         speaker.is_own,
                     );
                 } else if let Some(id) = block.tool_use_id.get() {
-                    // Tools that the API runs itself have their results in the same message.
+                    // The message of a tool that the API runs also has the tool's result.
                     writer.tool_completed(
                         id,
                         block.is_success(),
@@ -111,7 +110,7 @@ fn report_assistant(
     parts
 }
 
-/// Reports the tool results of a user's record; returns whether there are any.
+/// Reports the tool results of a user's record; returns whether it has any.
 fn report_tool_results(
     content: &MessageContent<'_>,
     time: EventTime,
@@ -123,19 +122,18 @@ fn report_tool_results(
     content.tool_results().next().is_some()
 }
 
-/// Returns whether the text replaces the prompt of a human who stopped the agent.
+/// Returns whether the text replaces a prompt after the user has stopped the agent.
 fn is_interruption(text: &str) -> bool {
     text.starts_with("[Request interrupted by user")
 }
 
-/// Returns whether a stop hook, which makes the agent continue, wrote the text in place of a
-/// prompt.
+/// Returns whether the text comes from a stop hook, which makes the agent continue, instead of a prompt.
 fn is_hook_feedback(text: &str) -> bool {
     let title = text.split(':').next().unwrap_or_default();
     matches!(title, "Stop hook feedback" | "SubagentStop hook feedback")
 }
 
-/// Returns whether the text is a command or its output, which no model sees as a prompt.
+/// Returns whether the text is a command or its output, which is not sent to the model as a prompt.
 fn is_aside(text: &str) -> bool {
     [
         "<command-name>",

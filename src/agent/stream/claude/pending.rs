@@ -1,4 +1,4 @@
-//! Work that remains after the end of a transcript's turn: tasks, a wake-up, a goal, a hook (pure).
+//! Tracks the work that remains after a turn of a transcript: tasks, a wake-up, a goal, a hook (pure).
 
 use std::time::Duration;
 
@@ -6,26 +6,27 @@ use super::background::{Launch, Notification, Tasks};
 use crate::agent::stream::status::{FollowUp, StreamStatus};
 use crate::timestamp::Timestamp;
 
-/// A wake-up that the agent requested.
+/// A wake-up that the agent has requested.
 #[derive(Clone, Copy, Debug)]
 struct WakeUp {
     after: Duration,
     at: Option<Timestamp>,
 }
 
-/// The work that keeps an agent from being finished although its turn is over.
+/// The work because of which an agent is not finished although its turn has ended.
 #[derive(Debug, Default)]
 pub struct PendingWork {
     tasks: Tasks,
     wake_up: Option<WakeUp>,
-    /// A goal is set and not met: a verdict on it follows the end of each turn.
+    /// True if an unmet goal is set, so that a verdict follows the end of each turn.
     has_goal: bool,
-    /// A hook made the agent continue: the summary of hooks that follows confirms no end.
+    /// True if a hook made the agent continue, so that the next summary of hooks does not confirm
+    /// the end of the turn.
     continues: bool,
 }
 
 impl PendingWork {
-    /// Takes the time of a record of the agent itself.
+    /// Records the time of a record of the agent itself.
     pub fn record(&mut self, time: Option<Timestamp>) {
         self.continues = false;
         if let Some(wake_up) = self.wake_up
@@ -36,7 +37,7 @@ impl PendingWork {
         }
     }
 
-    /// Takes a tool's result, which may start or end a task, or set a wake-up.
+    /// Processes a tool's result, which may start or end a task, or set a wake-up.
     pub fn tool_result(&mut self, result: &Launch<'_>, time: Option<Timestamp>) {
         self.tasks.tool_result(result);
         let Some(scheduled_ms) = result.scheduled_for.0 else {
@@ -58,28 +59,28 @@ impl PendingWork {
             });
     }
 
-    /// Takes a tool's result that precedes what was read.
-    pub fn recall(&mut self, result: &Launch<'_>) {
-        self.tasks.recall(result);
+    /// Processes a tool's result that precedes the first record that was read.
+    pub fn earlier_tool_result(&mut self, result: &Launch<'_>) {
+        self.tasks.earlier_tool_result(result);
     }
 
-    /// Takes the end of a task.
+    /// Records the end of a task.
     pub fn end_task(&mut self, notification: &Notification<'_>) {
         if notification.has_ended() {
             self.tasks.end(notification.task_id);
         }
     }
 
-    /// Takes the number of running tasks from a record.
+    /// Sets the number of running tasks that a record states.
     pub fn set_task_count(&mut self, tasks: usize) {
         self.tasks.set_count(tasks);
     }
 
-    /// Takes a verdict on the goal; returns whether the agent continues.
+    /// Records a verdict on the goal; returns whether the agent continues.
     pub fn goal_verdict(&mut self, is_met: bool, is_set: bool) -> bool {
         self.has_goal = !is_met;
         if is_met {
-            // The wake-up served the goal.
+            // The wake-up belonged to the goal.
             self.wake_up = None;
         }
         let continues_now = !is_met && !is_set;
@@ -96,8 +97,8 @@ impl PendingWork {
         self.continues
     }
 
-    /// Returns the status after the end of a turn, and what may follow. `is_confirmed`: its hooks
-    /// have run; `may_be_confirmed`: the session has lines that confirm this.
+    /// Returns the status after a turn and the record that may follow. `is_confirmed`: the hooks of
+    /// the turn have run; `may_be_confirmed`: the session has records that confirm this.
     pub fn status(&self, is_confirmed: bool, may_be_confirmed: bool) -> (StreamStatus, FollowUp) {
         let tasks = self.tasks.len();
         let background = |tasks| StreamStatus::Background { tasks };

@@ -43,13 +43,13 @@ pub struct ClaudePrintRecord<'a> {
     error_status: Count,
     // Fields of an init.
     session_id: Str<'a>,
-    /// The running background tasks, after one began or ended.
+    /// The running background tasks, written when a task starts or ends.
     tasks: List<BackgroundTask>,
     // Fields of a limit.
     rate_limit_info: Maybe<Box<RateLimit<'a>>>,
 }
 
-/// A background task; only their number matters.
+/// A background task. Only the number of tasks matters.
 #[derive(Debug, Default, Deserialize)]
 struct BackgroundTask {}
 
@@ -63,20 +63,20 @@ struct RateLimit<'a> {
 #[derive(Debug, Default)]
 pub struct ClaudePrint {
     messages: OpenMessages,
-    /// The message whose deltas arrive, if partial messages are on.
+    /// The message whose deltas arrive, if partial messages are enabled.
     message: LiveMessage,
     is_live: bool,
     result_index: Option<u64>,
-    /// The session of the run.
+    /// The session id of the run.
     session_id: String,
     /// The number of running background tasks.
     tasks: usize,
-    /// A background task has ended since the last init: the next init may be the turn in which the
-    /// agent learns of it.
+    /// True if a background task has ended since the last init. The next init may then start the
+    /// turn that reports the end to the agent.
     is_woken: bool,
-    /// Turns of the run without a result.
+    /// The number of turns in this run without a result.
     turns: usize,
-    /// The usage according to the run's results.
+    /// The total usage that the results of the run state.
     total_usage: TokenUsage,
 }
 
@@ -117,7 +117,7 @@ impl ClaudePrint {
             "init" => {
                 self.messages.complete_all(writer);
                 let session_id = record.session_id.as_str();
-                // The results of both turns follow the second one.
+                // After the second turn, the results of both turns follow.
                 let is_same_run = std::mem::take(&mut self.is_woken)
                     && writer.status() == StreamStatus::Working
                     && session_id == self.session_id;
@@ -142,13 +142,9 @@ impl ClaudePrint {
                 self.tasks = tasks;
             }
             "api_retry" => {
-                let number = |count: Count| count.0.map_or("?".to_owned(), |n| n.to_string());
                 writer.warn(format!(
                     "the API request is retried: attempt {} of {}, in {} ms, after status {}",
-                    number(record.attempt),
-                    number(record.max_retries),
-                    number(record.retry_delay_ms),
-                    number(record.error_status),
+                    record.attempt, record.max_retries, record.retry_delay_ms, record.error_status,
                 ));
             }
             _ => {}
@@ -156,7 +152,7 @@ impl ClaudePrint {
     }
 
     fn event(&mut self, record: ClaudePrintRecord<'_>, writer: &mut EventWriter) {
-        // A sub-agent's stream is repeated as whole messages.
+        // The messages of a sub-agent are repeated in full.
         let (Some(event), true) = (record.event.0, record.parent_tool_use_id.is_absent()) else {
             return;
         };
@@ -164,7 +160,7 @@ impl ClaudePrint {
             writer.working("a message");
             self.is_live = true;
         } else if !self.is_live {
-            // The stream began in the middle: the whole message follows.
+            // The stream began within a message, which follows in full.
             return;
         }
         let when = writer.time(record.timestamp.read());
@@ -233,7 +229,7 @@ impl ClaudePrint {
             usage.replace(&mut tokens);
             self.total_usage = self.total_usage.plus(tokens);
         }
-        // Messages carry the counts at their beginning; the result has the total. Totals per model
+        // Messages contain the counts of their beginning; the result has the total. Totals by model
         // include sub-agents, but also earlier runs of a resumed session.
         self.messages.complete_run(self.total_usage, writer);
         self.is_live = false;
@@ -246,7 +242,7 @@ impl ClaudePrint {
         self.result_index = record.result_index.0.or(self.result_index);
         self.turns = self.turns.saturating_sub(1);
         let subtype = record.subtype.as_str();
-        // Only an explicit `false` denies an error.
+        // Only an explicit `false` rules out an error.
         let is_error = record.is_error.map(RawValue::get);
         let mut evidence = match is_error {
             Some(value) => format!("result: subtype {subtype}, is_error {}", summary(value)),

@@ -1,8 +1,8 @@
-//! Claude Code's session transcripts, in which no record certainly ends a turn (pure).
+//! Claude Code's session transcripts, in which no record definitely ends a turn (pure).
 //!
-//! One message of the API is several lines, one per block, and what they show of its end depends on
-//! the version. The rule was fitted to labelled transcripts of versions 1 to 2.1.235: an answer in
-//! text ends a turn where its stop reason states it or later lines confirm it.
+//! One message of the API takes several lines, one for each block, and the version determines what
+//! the lines show about its end. The rule was fitted to labelled transcripts of versions 1 to
+//! 2.1.235: a text answer ends a turn if its stop reason shows it or later lines confirm it.
 
 use std::borrow::Cow;
 
@@ -76,13 +76,13 @@ pub struct ClaudeTranscript {
     messages: OpenMessages,
     pending: PendingWork,
     agent_id: String,
-    /// The agent's last message has a stop reason: no more of it follows.
+    /// True if the agent's last message has a stop reason, so that no more of it follows.
     is_whole: bool,
-    /// The message that ended the turn, so that its other lines do not end it again.
+    /// The id of the message that ended the turn, whose other lines must not end it again.
     ended_by: String,
-    /// A later line confirmed the end of the turn.
+    /// True if a later line has confirmed the end of the turn.
     is_confirmed: bool,
-    /// The session writes such lines, after its hooks.
+    /// True if the session contains confirming lines, which follow its hooks.
     may_be_confirmed: bool,
 }
 
@@ -96,7 +96,7 @@ impl RecordHandler for ClaudeTranscript {
             "system" => self.system(&record, writer),
             "queue-operation" => self.notification(record.content.as_str(), writer),
             "attachment" => self.attachment(record, writer),
-            // Written when the session is left: the human who stopped it will not continue soon.
+            // Written when the user leaves the session, so that a stopped turn will not continue soon.
             "last-prompt" if writer.status() == StreamStatus::Interrupted => {
                 writer.set_follow_up(FollowUp::Confirmation);
             }
@@ -106,11 +106,11 @@ impl RecordHandler for ClaudeTranscript {
         }
     }
 
-    fn recall(&mut self, record: TranscriptRecord<'_>, _scribe: &mut EventWriter) {
+    fn earlier_record(&mut self, record: TranscriptRecord<'_>, _writer: &mut EventWriter) {
         if let Some(result) = &record.tool_use_result.0
             && !record.is_sidechain.is_set()
         {
-            self.pending.recall(result);
+            self.pending.earlier_tool_result(result);
         }
         let attachment = record.attachment.0.unwrap_or_default();
         let message = record.message.0.unwrap_or_default();
@@ -125,8 +125,8 @@ impl RecordHandler for ClaudeTranscript {
         }
     }
 
-    fn recall_done(&mut self, writer: &mut EventWriter) {
-        self.reconsider(writer);
+    fn earlier_records_end(&mut self, writer: &mut EventWriter) {
+        self.update_status(writer);
     }
 
     fn idle(&mut self, writer: &mut EventWriter) {
@@ -142,7 +142,7 @@ impl RecordHandler for ClaudeTranscript {
 }
 
 impl ClaudeTranscript {
-    /// Returns whether the line belongs to the transcript's agent.
+    /// Returns whether the line belongs to the agent of the transcript.
     fn is_own(&mut self, record: &TranscriptRecord<'_>, writer: &mut EventWriter) -> bool {
         let is_side = record.is_sidechain.is_set();
         match writer.is_sub_agent {
@@ -150,15 +150,15 @@ impl ClaudeTranscript {
                 writer.is_sub_agent = Some(is_side);
                 self.agent_id = record.agent_id.as_str().to_owned();
             }
-            // The parser began in the middle, within a sub-agent: version 1 mixes both in one file.
+            // The parser began within the lines of a sub-agent: version 1 mixes both agents in one file.
             Some(true) if !is_side => {
                 writer.is_sub_agent = Some(false);
                 writer.set_status(StreamStatus::Unknown, "");
             }
             Some(_) => {}
         }
-        let is_agents = record.agent_id.as_str() == self.agent_id || self.agent_id.is_empty();
-        writer.is_sub_agent == Some(is_side) && (!is_side || is_agents)
+        let is_same_agent = record.agent_id.as_str() == self.agent_id || self.agent_id.is_empty();
+        writer.is_sub_agent == Some(is_side) && (!is_side || is_same_agent)
     }
 
     fn user(&mut self, record: TranscriptRecord<'_>, writer: &mut EventWriter) {
@@ -173,8 +173,8 @@ impl ClaudeTranscript {
             self.pending.tool_result(result, when.recorded);
         }
         if is_own && self.is_whole && message.content.tool_results().next().is_some() {
-            // The message precedes the results of its tools. An unfinished message has more tools,
-            // and its usage comes with the last of them.
+            // The message precedes the results of its tools. An incomplete message has more tools,
+            // and its usage follows with the last of them.
             self.messages.complete_own(writer);
         }
         let is_answered = report_tool_results(&message.content, when, writer);
@@ -205,8 +205,8 @@ impl ClaudeTranscript {
         let notification = Notification::parse(text);
         if is_notification || notification.is_some() {
             self.notification(text, writer);
-            // The end of a stopped task causes no work; any other end does.
-            if notification.is_none_or(|it| it.status != "killed" && it.status != "stopped") {
+            // The agent continues after the end of a task, unless the task was stopped.
+            if notification.is_none_or(|end| end.status != "killed" && end.status != "stopped") {
                 writer.working("a background task's end");
             }
             return;
@@ -235,7 +235,7 @@ impl ClaudeTranscript {
         }
         self.is_whole = stop.is_some();
         self.pending.record(when.recorded);
-        // Sub-agents and sessions without a human write no such lines.
+        // Sub-agents and sessions without a user write no such lines.
         let is_side = record.is_sidechain.is_set();
         self.may_be_confirmed = record.entrypoint.as_str() == "cli" && !is_side;
         if record.is_api_error_message.is_set() {
@@ -255,16 +255,18 @@ impl ClaudeTranscript {
             return writer.working("a tool is called");
         }
         if !parts.has_text {
-            // The agent thinks, unless its message already ended the turn.
+            // The agent thinks, unless its message has already ended the turn.
             if self.ended_by != id || id.is_empty() {
                 writer.working("it thinks");
             }
             return;
         }
         match stop {
-            Some("end_turn" | "stop_sequence") => self.ends(id, stop, None, writer),
-            Some("refusal" | "max_tokens" | "model_context_window_exceeded") => {
-                self.ends(id, stop, stop, writer);
+            Some(reason @ ("end_turn" | "stop_sequence")) => {
+                self.complete_turn(id, reason, true, writer);
+            }
+            Some(reason @ ("refusal" | "max_tokens" | "model_context_window_exceeded")) => {
+                self.complete_turn(id, reason, false, writer);
             }
             Some(_) => writer.working("an answer that goes on"),
             None if writes_stop_reasons(record.version.as_str()) => {
@@ -280,28 +282,27 @@ impl ClaudeTranscript {
     }
 
     /// Ends the turn with this message.
-    fn ends(
+    fn complete_turn(
         &mut self,
         id: String,
-        stop: Option<&str>,
-        short: Option<&str>,
+        reason: &str,
+        is_whole: bool,
         writer: &mut EventWriter,
     ) {
-        let is_told = self.ended_by == id && !id.is_empty();
+        let is_reported = self.ended_by == id && !id.is_empty();
         self.ended_by = id;
-        self.is_confirmed &= is_told;
-        let reason = stop.unwrap_or_default();
-        if !is_told {
+        self.is_confirmed &= is_reported;
+        if !is_reported {
             self.messages.complete_own(writer);
             writer.turn_completed(reason);
-            if let Some(short) = short {
-                writer.warn(format!("the answer is incomplete: {short}"));
+            if !is_whole {
+                writer.warn(format!("the answer is incomplete: {reason}"));
             }
         }
         self.done(format!("stop_reason {reason}"), writer);
     }
 
-    /// Sets the status after the end of the turn, which depends on pending work.
+    /// Sets the status after the turn, which depends on pending work.
     fn done(&mut self, evidence: impl Into<Cow<'static, str>>, writer: &mut EventWriter) {
         let (status, follow_up) = self
             .pending
@@ -310,8 +311,8 @@ impl ClaudeTranscript {
         writer.set_follow_up(follow_up);
     }
 
-    /// Updates the status after pending work has changed.
-    fn reconsider(&mut self, writer: &mut EventWriter) {
+    /// Updates the status after a change of pending work.
+    fn update_status(&mut self, writer: &mut EventWriter) {
         if let StreamStatus::Done | StreamStatus::Background { .. } = writer.status() {
             let evidence = writer.evidence().to_owned();
             self.done(evidence, writer);
@@ -327,7 +328,7 @@ impl ClaudeTranscript {
             {
                 return writer.working("its goal is not met");
             }
-            return self.reconsider(writer);
+            return self.update_status(writer);
         }
         self.notification(attachment.prompt.as_str(), writer);
         self.notification(attachment.content.as_str(), writer);
@@ -352,18 +353,16 @@ impl ClaudeTranscript {
                 self.confirm("stop_hook_summary", writer);
             }
             "api_error" => {
-                let number = |count: Count| count.0.map_or("?".to_owned(), |n| n.to_string());
                 writer.warn(format!(
                     "the API request is retried: attempt {} of {}",
-                    number(record.retry_attempt),
-                    number(record.max_retries),
+                    record.retry_attempt, record.max_retries,
                 ));
             }
             _ => {}
         }
     }
 
-    /// Takes a line that is written when a turn is over, even a failed one.
+    /// Processes a line that is written when a turn is over, even a failed one.
     fn confirm(&mut self, by: &'static str, writer: &mut EventWriter) {
         match writer.status() {
             StreamStatus::Working | StreamStatus::MaybeDone => {
@@ -374,25 +373,25 @@ impl ClaudeTranscript {
             }
             StreamStatus::Done | StreamStatus::Background { .. } => {
                 self.is_confirmed = true;
-                self.reconsider(writer);
+                self.update_status(writer);
             }
             StreamStatus::Unknown | StreamStatus::Failed | StreamStatus::Interrupted => {}
         }
     }
 
-    /// Takes the end of a background task from any record.
+    /// Processes the end of a background task in any record.
     fn notification(&mut self, text: &str, writer: &mut EventWriter) {
         let Some(notification) = Notification::parse(text) else {
             return;
         };
         self.pending.end_task(&notification);
         if let StreamStatus::Background { .. } = writer.status() {
-            self.reconsider(writer);
+            self.update_status(writer);
         }
     }
 }
 
-/// Returns whether this version writes the stop reason of every message.
+/// Returns whether this version writes a stop reason for every message.
 fn writes_stop_reasons(version: &str) -> bool {
     let mut numbers = version
         .split('.')

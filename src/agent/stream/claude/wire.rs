@@ -1,4 +1,4 @@
-//! The API's messages, as both formats of Claude Code and the API's own stream carry them (pure).
+//! The messages of the API, which both formats of Claude Code and the API's own stream contain (pure).
 
 use std::borrow::Cow;
 
@@ -33,7 +33,7 @@ pub struct UsageCounts {
 }
 
 impl UsageCounts {
-    /// Replaces counts: they are cumulative, so the last ones hold.
+    /// Replaces the counts, which are cumulative, so that the last ones are final.
     pub fn replace(self, tokens: &mut TokenUsage) {
         if let Some(input) = self.input_tokens.0 {
             tokens.input_tokens = input;
@@ -44,7 +44,7 @@ impl UsageCounts {
     }
 }
 
-/// The content of a message: one text, or blocks.
+/// The content of a message: a single text, or blocks.
 #[derive(Debug, Default)]
 pub enum MessageContent<'a> {
     #[default]
@@ -54,7 +54,7 @@ pub enum MessageContent<'a> {
 }
 
 impl<'a> MessageContent<'a> {
-    /// Returns the text, or that of the first text block.
+    /// Returns the single text, or the text of the first text block.
     pub fn text(&self) -> &str {
         match self {
             Self::Text(text) => text,
@@ -65,7 +65,7 @@ impl<'a> MessageContent<'a> {
         }
     }
 
-    /// Returns the tool results with the ids of their calls.
+    /// Returns the tool results and the ids of their calls.
     pub fn tool_results(&self) -> impl Iterator<Item = (&str, &ContentBlock<'a>)> {
         self.blocks()
             .filter(|block| block.kind.as_str() == "tool_result")
@@ -82,8 +82,8 @@ impl<'a> MessageContent<'a> {
 
 impl<'de: 'a, 'a> Deserialize<'de> for MessageContent<'a> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Contents;
-        impl<'de> Visitor<'de> for Contents {
+        struct ContentVisitor;
+        impl<'de> Visitor<'de> for ContentVisitor {
             type Value = MessageContent<'de>;
             default_visits!(MessageContent::None; bool number null map);
             fn visit_borrowed_str<E: Error>(
@@ -103,7 +103,7 @@ impl<'de: 'a, 'a> Deserialize<'de> for MessageContent<'a> {
                     .map(|blocks| MessageContent::Blocks(blocks.0))
             }
         }
-        deserializer.deserialize_any(Contents)
+        deserializer.deserialize_any(ContentVisitor)
     }
 }
 
@@ -122,8 +122,8 @@ pub struct ContentBlock<'a> {
 }
 
 impl ContentBlock<'_> {
-    /// Returns whether the block calls a tool: the agent's, the API's, or one on a server that the
-    /// API calls.
+    /// Returns whether the block calls a tool: one of the agent, of the API, or on a server that
+    /// the API calls.
     pub fn is_tool_use(&self) -> bool {
         matches!(
             self.kind.as_str(),
@@ -135,7 +135,7 @@ impl ContentBlock<'_> {
         self.input.map(RawValue::get).unwrap_or_default()
     }
 
-    /// Returns whether a tool's result is no error.
+    /// Returns whether the result of a tool is not an error.
     pub fn is_success(&self) -> bool {
         !self.is_error.is_set() && !self.content.is_error
     }
@@ -171,19 +171,19 @@ pub struct LiveMessage {
     pub usage: TokenUsage,
     pub stop_reason: String,
     pub has_tool_calls: bool,
-    /// Text arrived as deltas.
+    /// True if text has arrived as deltas.
     pub has_deltas: bool,
-    /// Tools with incomplete arguments; the index is that of their block.
+    /// Tools whose arguments are incomplete, with the indexes of their blocks.
     calls: Vec<PartialCall>,
 }
 
-/// The most open blocks; the API opens one.
+/// The maximum number of open blocks. The API opens one at a time.
 const BLOCKS_MAX: usize = 64;
 
 /// The effect of an event on the message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StreamStep {
-    Goes,
+    Continues,
     /// The message is complete.
     Stopped,
     /// The stream failed with an error.
@@ -191,7 +191,7 @@ pub enum StreamStep {
 }
 
 impl LiveMessage {
-    /// Takes an event. `has_results`: the stream also has the results of the agent's tools.
+    /// Processes an event. `has_results`: the stream also contains the results of the agent's tools.
     pub fn event(
         &mut self,
         event: ApiEvent<'_>,
@@ -252,7 +252,7 @@ impl LiveMessage {
             "error" => return StreamStep::Failed,
             _ => {}
         }
-        StreamStep::Goes
+        StreamStep::Continues
     }
 
     fn block(
@@ -277,7 +277,7 @@ impl LiveMessage {
         } else if let Some(id) = block.tool_use_id.get() {
             writer.tool_completed(id, block.is_success(), block.content.text.as_str(), when);
         } else if let Some(text) = block.text.into_inner() {
-            // Usually empty: the text follows in deltas.
+            // Usually empty, because the text follows in deltas.
             self.text.push(&text);
             writer.token(text);
         }

@@ -1,4 +1,4 @@
-//! `codex exec --json`: threads of turns, with items that start and complete (pure).
+//! `codex exec --json`: threads with turns, whose items start and complete (pure).
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -52,7 +52,7 @@ impl ExecItem<'_> {
         self.kind.get().unwrap_or(self.item_type.as_str())
     }
 
-    /// Returns the name and arguments of a tool's item.
+    /// Returns the name and arguments of the item, if it is a tool.
     fn tool(&self) -> Option<(String, &str)> {
         let kind = self.kind();
         match kind {
@@ -72,8 +72,7 @@ impl ExecItem<'_> {
         }
     }
 
-    /// Returns whether the tool succeeded. A `completed` command without an exit code was
-    /// abandoned.
+    /// Returns whether the tool succeeded. A `completed` command without an exit code was abandoned.
     fn is_success(&self) -> bool {
         // A search has no status.
         let ended_well = (self.status.get()).is_none_or(|status| status == "completed");
@@ -102,10 +101,10 @@ impl ExecItem<'_> {
 /// Interprets `codex exec --json`.
 #[derive(Debug, Default)]
 pub struct CodexExec {
-    /// A turn is open.
+    /// True while a turn is open.
     is_open: bool,
     has_tool_calls: bool,
-    /// The stream's last error, for a turn that does not state its own.
+    /// The last error of the stream, for a turn whose end states none.
     error: String,
 }
 
@@ -144,7 +143,7 @@ impl RecordHandler for CodexExec {
                 writer.failed(error, "turn.failed");
             }
             "error" => {
-                // The turn may continue (`Reconnecting... 1/5`); otherwise its end reports the failure.
+                // The turn may continue (`Reconnecting... 1/5`). If not, its end reports the failure.
                 record.message.as_str().clone_into(&mut self.error);
                 writer.warn(format!("codex reports: {}", record.message.as_str()));
             }
@@ -198,7 +197,7 @@ impl CodexExec {
             }
             "error" => writer.warn(format!("codex reports: {}", item.message.as_str())),
             _ => {
-                // Some items are reported only on completion.
+                // Some items are reported only when they complete.
                 self.begins(&item, writer);
                 if item.tool().is_some() {
                     let when = writer.time(None);

@@ -1,11 +1,11 @@
-//! Determines a tool's success from its output in a rollout: the exit code in its head (pure).
+//! Determines from a tool's output in a rollout, by the exit code at its head, whether it succeeded (pure).
 
 use serde::Deserialize;
 
 use crate::agent::stream::any_text::AnyText;
 use crate::agent::stream::lenient::{Flag, Int, Maybe};
 
-/// An output that is JSON in a string.
+/// An output that is a JSON object in a string.
 #[derive(Default, Deserialize)]
 #[serde(default)]
 struct JsonOutput {
@@ -38,8 +38,8 @@ pub fn parse_output(text: &str) -> (bool, String) {
     (exit_code(text).unwrap_or(0) == 0, text.to_owned())
 }
 
-/// Returns the exit code in the head of an output: lines of known forms up to `Output:`. The
-/// command's own output follows, and decides nothing.
+/// Returns the exit code in the head of an output, which consists of lines of known forms up to
+/// `Output:`. The output of the command follows and does not count.
 fn exit_code(text: &str) -> Option<i64> {
     let mut code = None;
     for line in text.lines().take(8) {

@@ -1,5 +1,4 @@
-//! Codex's session rollouts: turns with a start and an end, and messages that are recorded twice
-//! (pure).
+//! Codex's session rollouts: turns with a start and an end, and messages that are recorded twice (pure).
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -14,7 +13,7 @@ use crate::agent::stream::status::StreamStatus;
 use crate::agent::stream::tools::EventTime;
 use crate::agent::stream::traits::RecordHandler;
 
-/// A line: an envelope with a payload; in old versions the bare payload.
+/// A line: an envelope with a payload, or the payload alone in old versions.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, bound(deserialize = "'de: 'a"))]
 pub struct RolloutRecord<'a> {
@@ -75,7 +74,7 @@ struct TokenTotal {
     total_tokens: Count,
 }
 
-/// A tool's output: a text, parts, or an object with a success flag.
+/// The output of a tool: a text, parts, or an object with a success flag.
 #[derive(Debug, Default)]
 struct ToolOutput {
     text: AnyText,
@@ -89,17 +88,20 @@ impl<'de> Deserialize<'de> for ToolOutput {
             serde_json::from_str(raw.get()).ok();
         Ok(Self {
             text: serde_json::from_str(raw.get()).unwrap_or_default(),
-            success: object.and_then(|it| it.0).and_then(|it| it.success.0),
+            success: object
+                .and_then(|object| object.0)
+                .and_then(|object| object.success.0),
         })
     }
 }
 
-/// The records from which messages are taken, since several repeat them: the kind that comes first.
+/// The records that messages are taken from: the first kind that appears, because several kinds
+/// repeat them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum MessageSource {
     Events,
     Items,
-    /// The only records of old versions.
+    /// Messages, which are the only records of old versions.
     Messages,
 }
 
@@ -108,11 +110,11 @@ enum MessageSource {
 pub struct CodexRollout {
     channel: Option<MessageSource>,
     turn_id: String,
-    /// The text since the last count of tokens.
+    /// The text since the last token count.
     text: String,
     has_tool_calls: bool,
     total_tokens: Option<u64>,
-    /// An error of the turn, which its end may not mention.
+    /// An error of the turn, which its end may not contain.
     error: String,
     is_compacted: bool,
 }
@@ -127,7 +129,7 @@ impl RecordHandler for CodexRollout {
             ("response_item", Some(item)) => self.item(*item, when, false, writer),
             ("compacted", _) => self.is_compacted = true,
             (_, Some(_)) => {}
-            // A bare payload.
+            // A payload without an envelope.
             (_, None) => {
                 let record = RolloutRecord {
                     payload: Maybe(None),
@@ -263,10 +265,10 @@ impl CodexRollout {
                 self.tool(id, "local_shell_call", args, when, writer);
             }
             "web_search_call" => {
-                // The API runs the search and reports only its end. Old versions give it no id.
+                // The API runs the search and reports only its end. Old versions write no id.
                 let args = item.action.map_or("", RawValue::get);
-                let made_up = format!("web_search {:?} {args}", when.recorded);
-                let id = if id.is_empty() { &made_up } else { id };
+                let generated = format!("web_search {:?} {args}", when.recorded);
+                let id = if id.is_empty() { &generated } else { id };
                 self.tool(id, "web_search", args, when, writer);
                 writer.tool_completed(id, item.status.as_str() != "failed", args, when);
             }
@@ -277,13 +279,13 @@ impl CodexRollout {
                 self.continue_turn("a tool's result", is_bare, writer);
             }
             "reasoning" => self.continue_turn("it thinks", is_bare, writer),
-            // The line is neither in an envelope nor an item.
+            // The line is neither an envelope nor an item.
             _ if is_bare => writer.mark_unknown(),
             _ => {}
         }
     }
 
-    /// Continues a turn that has no record of its start.
+    /// Continues a turn whose start has no record.
     fn continue_turn(&self, how: &'static str, is_bare: bool, writer: &mut EventWriter) {
         if is_bare || writer.status() == StreamStatus::Unknown {
             writer.working(how);
@@ -319,7 +321,7 @@ impl CodexRollout {
     }
 
     fn prompt(&mut self, text: &str, writer: &mut EventWriter) {
-        // Codex itself writes this context before the prompt, in versions without events.
+        // Context that Codex writes before the prompt, in versions without events.
         let is_context = [
             "<environment_context>",
             "<user_instructions>",
@@ -347,8 +349,8 @@ impl CodexRollout {
         }
     }
 
-    /// Takes token counts. They repeat whenever a limit changes, so they count when the total has
-    /// grown.
+    /// Processes token counts. They repeat whenever a limit changes, so they count only if the
+    /// total has grown.
     fn token_count(&mut self, info: &TokenInfo, writer: &mut EventWriter) {
         let (Some(total), Some(last)) = (info.total_token_usage.0, info.last_token_usage.0) else {
             return;
@@ -360,7 +362,7 @@ impl CodexRollout {
         self.response(last.usage(), writer);
     }
 
-    /// Reports an answer without a usage of its own.
+    /// Reports an answer that has no usage of its own.
     fn flush(&mut self, writer: &mut EventWriter) {
         if !self.text.is_empty() {
             self.response(TokenUsage::default(), writer);

@@ -36,7 +36,7 @@ token_counts!(GeminiStats, "input_tokens", "output_tokens");
 /// Interprets Gemini's stream-json.
 #[derive(Debug, Default)]
 pub struct GeminiPrint {
-    /// The text since the last tool or prompt, from deltas.
+    /// The text since the last tool or prompt, collected from deltas.
     text: TextPrefix,
     text_bytes: usize,
     has_tool_calls: bool,
@@ -109,7 +109,7 @@ impl GeminiPrint {
             }
             "assistant" => {
                 writer.working("an answer");
-                // The deltas may be repeated as a whole.
+                // A complete message may repeat the deltas.
                 let is_repeated = !record.delta.is_set()
                     && self.text_bytes > 0
                     && text.len() == self.text_bytes

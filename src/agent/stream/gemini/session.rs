@@ -1,5 +1,5 @@
-//! Gemini CLI's session files, which rewrite messages as they grow and record no end of a turn
-//! (pure).
+//! Gemini CLI's session files, which rewrite messages as they grow and do not record the end of a
+//! turn (pure).
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -12,10 +12,10 @@ use crate::agent::stream::status::StreamStatus;
 use crate::agent::stream::tools::EventTime;
 use crate::agent::stream::traits::RecordHandler;
 
-/// Gemini CLI 0.61 writes this when a human stops it.
+/// Written by Gemini CLI 0.61 when the user stops it.
 const CANCELLED: &str = "Request cancelled.";
 
-/// The beginning of the context that Gemini CLI sends to the model by itself.
+/// The beginning of the context that Gemini CLI itself sends to the model.
 const CONTEXT: &str = "<session_context>";
 
 /// A line of the file.
@@ -78,9 +78,9 @@ struct OpenAnswer {
 pub struct GeminiSession {
     open: Option<OpenAnswer>,
     seen: RecentIds,
-    /// After an interruption, Gemini CLI writes all messages that stay once more, up to the patch that
-    /// has them all.
-    restates: bool,
+    /// True after an interruption: Gemini CLI then rewrites all remaining messages, up to the patch
+    /// that contains them all.
+    is_rewriting: bool,
 }
 
 impl RecordHandler for GeminiSession {
@@ -89,19 +89,19 @@ impl RecordHandler for GeminiSession {
     fn record(&mut self, record: GeminiRecord<'_>, writer: &mut EventWriter) {
         let patch = record.patch.0.as_ref();
         if patch.is_some_and(|patch| patch.messages.is_some()) {
-            self.restates = false;
+            self.is_rewriting = false;
         }
         if record.kind.as_str() == "user" && record.content.text.as_str().starts_with(CONTEXT) {
-            self.restates = true;
+            self.is_rewriting = true;
         }
         match record.kind.as_str() {
-            "user" | "gemini" if self.restates => {}
+            "user" | "gemini" if self.is_rewriting => {}
             "user" => {
                 if !self.seen.insert(record.id.as_str()) {
                     return;
                 }
                 self.complete(writer);
-                // Empty where it carries tool results, which the answer has reported.
+                // Empty for tool results, which the answer has reported.
                 let text = record.content.text.as_str();
                 if text.is_empty() {
                     return writer.working("a tool's result");
@@ -123,7 +123,7 @@ impl RecordHandler for GeminiSession {
                 self.complete(writer);
                 writer.interrupted("a human interrupted it".to_owned());
             }
-            // The header and its patches, and hints to the user.
+            // The header and its patches, and hints for the user.
             _ => writer.mark_unknown(),
         }
     }
@@ -154,7 +154,7 @@ impl GeminiSession {
         }
         let Some(open) = &mut self.open else { return };
         let text = record.content.text.as_str();
-        // The last version holds; its surplus over the one before is new.
+        // The last version is valid; only its text beyond the previous version is new.
         if let Some(more) = text.strip_prefix(open.text.as_str()) {
             writer.token(more.to_owned().into());
         }
@@ -177,7 +177,7 @@ impl GeminiSession {
         }
     }
 
-    /// Reports the answer: it will not be rewritten.
+    /// Reports the answer, which will not be rewritten.
     fn complete(&mut self, writer: &mut EventWriter) {
         if let Some(open) = self.open.take() {
             writer.response_completed(&open.text, open.usage, open.has_tool_calls);

@@ -36,7 +36,7 @@ impl RecordHandler for AnthropicMessage {
             }
         });
         if event.kind.is_absent() {
-            // The body of a response that is no stream.
+            // The body of a response that is not a stream.
             return match error {
                 Some(error) => writer.failed(&error, "an error in the place of a stream"),
                 None => writer.mark_unknown(),
@@ -44,7 +44,7 @@ impl RecordHandler for AnthropicMessage {
         }
         let when = writer.time(None);
         match self.message.event(event, when, false, writer) {
-            StreamStep::Goes => {}
+            StreamStep::Continues => {}
             StreamStep::Failed => {
                 writer.failed(error.as_deref().unwrap_or("error"), "an error event");
             }
@@ -63,7 +63,7 @@ impl AnthropicMessage {
             "max_tokens" | "refusal" | "model_context_window_exceeded"
         );
         match reason {
-            // The caller has to run the tools, or to repeat the request.
+            // The caller must run the tools or repeat the request.
             "tool_use" | "pause_turn" => {
                 writer.set_status(StreamStatus::Unknown, format!("stop_reason {reason}"));
             }

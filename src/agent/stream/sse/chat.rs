@@ -52,7 +52,7 @@ struct Function<'a> {
 
 token_counts!(ChatTokens, "prompt_tokens", "completion_tokens");
 
-/// The most tools of one answer; further ones are ignored.
+/// The maximum number of tool calls in an answer; further calls are ignored.
 const CALLS_MAX: usize = 1_024;
 
 /// Interprets the stream of a chat completion.
@@ -88,11 +88,11 @@ impl RecordHandler for ChatCompletion {
         if let Some(error) = record.error.0 {
             let error = error.message.text;
             if self.has_usage {
-                // The tokens were consumed nevertheless.
+                // The tokens were used although the answer failed.
                 writer.response_completed(self.text.as_str(), self.usage, !self.calls.is_empty());
             }
             writer.failed(error.as_str(), "an error in the stream");
-            // The error voids the answer, even a finished one.
+            // An error invalidates the answer, even a finished one.
             *self = Self {
                 id: std::mem::take(&mut self.id),
                 ..Self::default()
@@ -103,7 +103,7 @@ impl RecordHandler for ChatCompletion {
             writer.working("a chunk");
         }
         for choice in record.choices.0 {
-            // Other answers to the same prompt would mix with this one.
+            // Alternative answers to the same prompt would mix with this one.
             if choice.index.0.unwrap_or(0) == 0 {
                 self.choice(choice, writer);
             }
@@ -140,7 +140,7 @@ impl ChatCompletion {
         }
         if let Some(reason) = choice.finish_reason.get() {
             self.finish = Some(reason.to_owned());
-            // Some servers send no more; an error may still follow.
+            // Some servers send nothing more; an error may still follow.
             if !calls_tools(reason) {
                 writer.set_status(StreamStatus::MaybeDone, format!("finish_reason {reason}"));
             }
@@ -165,7 +165,7 @@ impl ChatCompletion {
             id.clone_into(&mut call.id);
         }
         if let Some(function) = &piece.function.0 {
-            // Some servers repeat the name with each piece.
+            // Some servers repeat the name in each piece.
             if call.name.is_empty() {
                 function.name.as_str().clone_into(&mut call.name);
             }
@@ -198,7 +198,7 @@ impl ChatCompletion {
     }
 }
 
-/// Returns whether an answer that ended so waits for tools of the caller.
+/// Returns whether an answer with this finish reason waits for tools of the caller.
 fn calls_tools(reason: &str) -> bool {
     matches!(reason, "tool_calls" | "function_call")
 }

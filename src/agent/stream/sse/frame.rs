@@ -1,17 +1,17 @@
-//! Splits bytes into server-sent events: lines, fields, and a blank line that ends an event (pure).
+//! Splits bytes into server-sent events: lines, fields, and the blank line that ends an event (pure).
 
 use crate::agent::stream::event_writer::EventWriter;
 use crate::agent::stream::lines::{ByteLine, LineEnd, LineSplitter};
 use crate::agent::stream::traits::{FormatReader, RecordHandler};
 use crate::agent::stream::values;
 
-/// The output of a frame.
+/// An event, or an anomaly in place of one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SseEvent<'a> {
     Data(&'a [u8]),
-    /// The data exceeded the limit; its length in bytes.
+    /// The data exceeded the limit. The number is its length in bytes.
     TooLong(u64),
-    /// A line that is no field.
+    /// A line that is not a field.
     Stray(&'a [u8]),
 }
 
@@ -24,7 +24,7 @@ pub struct SseFrames {
     skipped: u64,
 }
 
-/// The capacity to keep for the next event after a long one.
+/// The capacity to keep for later events after a long one.
 const ROOM_KEPT: usize = 1024 * 1024;
 
 impl SseFrames {
@@ -35,7 +35,7 @@ impl SseFrames {
         }
     }
 
-    /// Takes a line without its end.
+    /// Processes a line without its end.
     pub fn line(&mut self, line: &ByteLine<'_>, take: &mut impl FnMut(SseEvent<'_>)) {
         let line = match line {
             ByteLine::Whole(line) => *line,
@@ -48,13 +48,13 @@ impl SseFrames {
             return self.dispatch(take);
         };
         match (first, line.strip_prefix(b"data")) {
-            // Recordings of bare payloads: no other line of this format begins so.
+            // A recording of payloads without fields: no other line of this format begins with a brace.
             (b'{', _) => take(SseEvent::Data(line)),
             (_, Some(rest)) if rest.is_empty() || rest[0] == b':' => {
                 let value = rest.strip_prefix(b":").unwrap_or(rest);
                 self.data(value.strip_prefix(b" ").unwrap_or(value));
             }
-            // The data repeats the event's name.
+            // The data repeats the name of the event.
             _ if is_field(line) => {}
             _ => take(SseEvent::Stray(line)),
         }
@@ -73,8 +73,8 @@ impl SseFrames {
         }
     }
 
-    /// Emits data that lacks only the closing blank line, because no more bytes came; returns
-    /// whether it consumed the open line.
+    /// Emits data that lacks only the final blank line, after no bytes have arrived for a while;
+    /// returns whether it used the open line.
     pub fn flush_idle(&mut self, open: &[u8], take: &mut impl FnMut(SseEvent<'_>)) -> bool {
         let is_whole = |data: &[u8]| data == b"[DONE]" || values::is_whole(data);
         let value = open.strip_prefix(b"data:").unwrap_or_default();
@@ -118,13 +118,13 @@ impl SseFraming {
         }
     }
 
-    /// Takes bytes, cut anywhere.
+    /// Processes bytes, cut anywhere.
     pub fn push(&mut self, bytes: &[u8], take: &mut impl FnMut(SseEvent<'_>)) {
         let frames = &mut self.frames;
         self.lines.push(bytes, |line| frames.line(&line, take));
     }
 
-    /// Emits an event that lacks only its end, because no more bytes came for a while.
+    /// Emits an event that lacks only its end, after no bytes have arrived for a while.
     pub fn flush_idle(&mut self, take: &mut impl FnMut(SseEvent<'_>)) {
         let is_payload = values::is_whole(self.lines.open());
         if is_payload {
@@ -136,7 +136,7 @@ impl SseFraming {
         }
     }
 
-    /// Returns whether an event has begun that has not ended.
+    /// Returns whether an event has begun but not ended.
     pub fn is_open(&self) -> bool {
         self.frames.has_data
             || self.frames.skipped > 0
@@ -144,7 +144,7 @@ impl SseFraming {
             || values::is_begun(self.lines.open())
     }
 
-    /// Ends the stream: the last event needs no blank line.
+    /// Ends the stream. The last event needs no blank line.
     pub fn finish(&mut self, take: &mut impl FnMut(SseEvent<'_>)) {
         let frames = &mut self.frames;
         self.lines.finish(|line| frames.line(&line, take));

@@ -1,4 +1,4 @@
-//! Server-sent events: their framing, and the events of three APIs (pure).
+//! Server-sent events: their framing and the events of three APIs (pure).
 
 mod frame;
 

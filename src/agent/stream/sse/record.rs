@@ -1,9 +1,7 @@
-//! Server-sent events as whole JSON values (pure).
+//! Server-sent events as complete JSON values (pure).
 //!
-//! The handlers beside this file keep what an event needs, which is a summary. The agent loop runs
-//! a model's tools, and needs their inputs to the last character.
-
-use std::borrow::Cow;
+//! The other handlers in this module keep only what an event needs, such as a summary. The agent
+//! loop runs the tools of a model, and so needs their complete inputs.
 
 use serde_json::Value;
 
@@ -16,25 +14,25 @@ use crate::agent::summary::summary;
 pub(crate) enum SseRecord {
     /// The event's data.
     Value(Value),
-    /// The API announces the end of the stream (`[DONE]`).
+    /// `[DONE]`, with which the API announces the end of the stream.
     Done,
-    /// Invalid JSON, or no event; its beginning.
+    /// The beginning of invalid JSON or of a line that is not a field.
     Broken(String),
-    /// The data exceeded the limit and is lost; its length in bytes.
+    /// The data exceeded the limit and is lost. The number is its length in bytes.
     TooLong(u64),
 }
 
-/// Reads the records of a stream.
+/// Splits a stream into records.
 #[derive(Debug)]
 pub(crate) struct SseRecords(SseFraming);
 
 impl SseRecords {
-    /// Creates a reader that keeps at most this many bytes of a record.
+    /// Creates a reader with this maximum size of a record, in bytes.
     pub(crate) fn new(bytes_max: usize) -> Self {
         Self(SseFraming::new(bytes_max))
     }
 
-    /// Takes bytes, cut anywhere.
+    /// Processes bytes, cut anywhere.
     pub(crate) fn push(&mut self, bytes: &[u8], take: &mut impl FnMut(SseRecord)) {
         self.0.push(bytes, &mut |event| take(record(event)));
     }
@@ -60,12 +58,10 @@ fn value(text: &str) -> SseRecord {
         return SseRecord::Value(value);
     }
     // Some servers write halves of surrogate pairs, which serde rejects.
-    match replace_lone_surrogates(text) {
-        Cow::Owned(text) => match serde_json::from_str(&text) {
-            Ok(value) => SseRecord::Value(value),
-            Err(_) => SseRecord::Broken(summary(&text)),
-        },
-        Cow::Borrowed(_) => SseRecord::Broken(summary(text)),
+    let text = replace_lone_surrogates(text);
+    match serde_json::from_str(&text) {
+        Ok(value) => SseRecord::Value(value),
+        Err(_) => SseRecord::Broken(summary(&text)),
     }
 }
 

@@ -1,4 +1,4 @@
-//! OpenAI's responses: items that are added and done, and a last event with the outcome (pure).
+//! OpenAI's responses: items that are added and completed, and a last event with the outcome (pure).
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -58,9 +58,9 @@ struct Incomplete<'a> {
 /// The side that runs a tool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum ToolRunner {
-    /// The API, which reports the result.
+    /// The API, which also reports the result.
     Api,
-    /// The caller: the stream ends before the result.
+    /// The caller, so that the stream ends before the result.
     Caller,
 }
 
@@ -101,7 +101,7 @@ impl ResponseItem<'_> {
 pub struct ResponseStream {
     text: TextPrefix,
     has_tool_calls: bool,
-    /// The caller has to run a tool: the turn continues.
+    /// True if the caller must run a tool, so that the turn continues.
     awaits_tools: bool,
 }
 
@@ -151,7 +151,7 @@ impl RecordHandler for ResponseStream {
                 writer.failed(error.text.as_str(), record.kind.as_str().to_owned());
             }
             "error" => writer.failed(record.message.as_str(), "an error event"),
-            // Most other events carry nothing that counts.
+            // Most other events contain nothing relevant.
             kind if kind.starts_with("response.") => {}
             _ => writer.mark_unknown(),
         }

@@ -71,7 +71,7 @@ fn runs_without_a_result_are_cut_off() {
     );
 }
 
-/// A run as Claude Code 2.1.330 prints it for a sub-agent in the background.
+/// A run with a background sub-agent, as Claude Code 2.1.330 prints it.
 #[test]
 fn a_run_with_a_background_sub_agent_is_one_run() {
     let tasks = |tasks: &str| {
@@ -118,7 +118,7 @@ fn a_run_with_a_background_sub_agent_is_one_run() {
     };
     let cut = "failed the run was cut off before its end";
     assert_eq!(ends(&woken), [cut]);
-    // Both turns have one result: the end of the stream ends the run.
+    // Both turns share one result, so the end of the stream ends the run.
     let once = [woken.as_str(), &result("It has reported.")].concat();
     assert_eq!(ends(&once), ["completed It has reported."]);
     // Without the end of a task, or in another session, this is another run.
@@ -152,15 +152,15 @@ fn usage_of_a_run_is_that_of_its_result() {
         responses(&[INIT, &one, &two, &taken]),
         ["response 5/1", "response 5/89"]
     );
-    // A run whose messages were not seen.
+    // A run without its messages.
     assert_eq!(responses(&[INIT, &taken]), ["response 10/90"]);
-    // Results of versions 1 count only the last message: known usage is not taken back.
+    // Results of version 1 count only the last message; usage that was already reported is kept.
     let less = result(r#"{"input_tokens":0,"output_tokens":1}"#);
     assert_eq!(
         responses(&[INIT, &one, &two, &less]),
         ["response 5/1", "response 5/1"]
     );
-    // The counts of another run start over.
+    // The counts of another run start from zero.
     assert_eq!(
         responses(&[INIT, &one, &taken, INIT, &two, &taken]),
         ["response 10/90", "response 10/90"]
@@ -191,7 +191,7 @@ fn sub_agent_text_is_not_the_agents_answer() {
     );
 }
 
-/// A transcript's lines, shortened: version, prompt, and what follows.
+/// The lines of a transcript, shortened: a version, a prompt, and the lines after it.
 fn transcript(version: &str, lines: &str) -> String {
     let prompt = format!(
         r#"{{"type":"user","isSidechain":false,"message":{{"role":"user","content":"go"}},"sessionId":"s","version":"{version}"}}"#
@@ -203,7 +203,7 @@ fn transcript(version: &str, lines: &str) -> String {
     format!("{prompt}\n{lines}")
 }
 
-/// An answer of one text block.
+/// An answer with one text block.
 fn answer(stop: &str) -> String {
     format!(
         r#"{{"type":"assistant",VERSION,"message":{{"id":"m1","model":"x","content":[{{"type":"text","text":"yes"}}],"stop_reason":{stop}}}}}"#
@@ -271,17 +271,17 @@ fn background_tasks_keep_an_agent_unfinished() {
 {"type":"user",VERSION,"origin":{"kind":"task-notification"},"message":{"content":"<task-notification>\n<task-id>a1</task-id>\n<status>STATUS</status>\n</task-notification>"}}
 "#;
     let begun = [TOOL, launch, &answer(r#""end_turn""#).replace("m1", "m2")].concat();
-    let stood = |more: &str| status_of(&transcript("2.1.156", &[&begun, more].concat()));
-    assert_eq!(stood(""), StreamStatus::Background { tasks: 1 });
+    let status_after = |more: &str| status_of(&transcript("2.1.156", &[&begun, more].concat()));
+    assert_eq!(status_after(""), StreamStatus::Background { tasks: 1 });
     assert_eq!(
-        stood(&notified.replace("STATUS", "killed")),
+        status_after(&notified.replace("STATUS", "killed")),
         StreamStatus::Done
     );
     assert_eq!(
-        stood(&notified.replace("STATUS", "completed")),
+        status_after(&notified.replace("STATUS", "completed")),
         StreamStatus::Working
     );
-    // The parser began in the middle: only the number of tasks is known.
+    // The parser starts in the middle, where only the number of tasks is known.
     let counted = DURATION.replace("VERSION", r#""pendingBackgroundAgentCount":2,VERSION"#);
     let middle = transcript("2.1.156", &[&answer(r#""end_turn""#), &*counted].concat());
     assert_eq!(status_of(&middle), StreamStatus::Background { tasks: 2 });
@@ -309,7 +309,7 @@ fn a_transcript_from_its_middle_and_a_sub_agents() {
             "completed yes"
         ]
     );
-    // In a main transcript, a sub-agent's end is not the agent's.
+    // The end of a sub-agent in a main transcript is not the end of the agent.
     let main =
         transcript("1.0.98", TOOL) + &own.replace(r#","agentId":"a""#, "").replace("m1", "m9");
     assert_eq!(status_of(&main), StreamStatus::Working);

@@ -113,7 +113,7 @@ fn failed_turns_of_a_rollout() {
         events_of(Format::Codex, &[begun, with_error].concat()),
         ["failed unexpected status 401"]
     );
-    // An error of one turn does not affect the next.
+    // An error of one turn does not affect the next turn.
     assert_eq!(
         status_of(&[begun, with_error, begun].concat()),
         StreamStatus::Working

@@ -1,11 +1,11 @@
-//! Any bytes, cut anywhere, give the same events in bounded memory without a panic.
+//! Any bytes, cut anywhere, give the same events in bounded memory and without a panic.
 
 use proptest::prelude::*;
 use proptest::sample::select;
 
 use super::*;
 
-/// Records of all formats, which random bytes would never form.
+/// Records of all formats, which random bytes would never contain.
 const RECORDS: &[&str] = &[
     r#"{"type":"system","subtype":"init","session_id":"s"}"#,
     r#"{"type":"stream_event","event":{"type":"message_start","message":{"id":"m","type":"message"}},"session_id":"s"}"#,
@@ -77,7 +77,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 1_500, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn a_cut_changes_nothing(
+    fn cuts_do_not_matter(
         bytes in stream(),
         cuts in proptest::collection::vec(any::<prop::sample::Index>(), 0..5),
         format in select(Format::ALL),
@@ -98,7 +98,7 @@ proptest! {
     }
 
     #[test]
-    fn every_byte_alone_changes_nothing(bytes in stream(), format in select(Format::ALL)) {
+    fn single_bytes_give_the_same_events(bytes in stream(), format in select(Format::ALL)) {
         let pieces: Vec<&[u8]> = bytes.chunks(1).collect();
         prop_assert_eq!(
             events(format, &pieces, 10_000),
@@ -107,7 +107,7 @@ proptest! {
     }
 
     #[test]
-    fn no_bytes_panic(bytes in any::<Vec<u8>>(), format in select(Format::ALL)) {
+    fn any_bytes_are_accepted(bytes in any::<Vec<u8>>(), format in select(Format::ALL)) {
         events(format, &[&bytes], 100);
     }
 }

@@ -1,4 +1,4 @@
-//! Gemini CLI: stream-json and session files; and JSON of an unknown agent.
+//! Gemini CLI: stream-json and session files. Also JSON of an unknown agent.
 
 use super::*;
 
@@ -63,15 +63,15 @@ fn a_session_with_rewritten_messages() {
     let failed = r#"{"id":"5","type":"error","content":"[API Error]","timestamp":"2026-06-11T21:05:31.000Z"}"#;
     assert_eq!(status_of(&[text, failed].concat()), StreamStatus::Failed);
     // Gemini's records after an error change nothing.
-    let behind = r#"
+    let after_error = r#"
 {"$set":{"lastUpdated":"2026-06-11T21:05:31.000Z"}}
 {"id":"6","type":"info","content":"This request failed. Press F12 for diagnostics","timestamp":"2026-06-11T21:05:31.000Z"}
 "#;
-    let with_hint = [text, failed, behind].concat();
+    let with_hint = [text, failed, after_error].concat();
     assert_eq!(status_of(&with_hint), StreamStatus::Failed);
-    let told_of_it = events_of(Format::Gemini, &with_hint);
+    let events = events_of(Format::Gemini, &with_hint);
     assert_eq!(
-        told_of_it.last().map(String::as_str),
+        events.last().map(String::as_str),
         Some("failed [API Error]")
     );
     let cancelled = r#"{"id":"7","type":"info","content":"Request cancelled.","timestamp":"2026-06-11T21:05:31.000Z"}
@@ -105,7 +105,7 @@ fn json_of_an_unknown_agent() {
 }
 
 #[test]
-fn what_is_written_once_more_after_an_interruption_is_no_conversation() {
+fn messages_rewritten_after_an_interruption_are_not_reported_again() {
     let text = r#"{"sessionId":"s","projectHash":"h","startTime":"2026-11-24T03:06:14.000Z","kind":"main"}
 {"id":"1","timestamp":"2026-11-24T03:06:16.000Z","type":"user","content":[{"text":"go"}]}
 {"id":"2","timestamp":"2026-11-24T03:06:16.000Z","type":"info","content":"Request cancelled."}
@@ -117,10 +117,11 @@ fn what_is_written_once_more_after_an_interruption_is_no_conversation() {
 {"id":"6","timestamp":"2026-11-24T03:06:32.000Z","type":"gemini","content":"Now.","tokens":{"input":7,"output":2}}
 {"id":"7","timestamp":"2026-11-24T03:06:33.000Z","type":"user","content":[{"text":"more"}]}
 "#;
-    let told = events_of(Format::Auto, text);
+    let events = events_of(Format::Auto, text);
     let prompts = ["prompt go", "prompt again", "token Now."];
-    let is_there = |what: &&str| told.iter().any(|it| it == what);
-    assert!(prompts.iter().all(is_there), "{told:?}");
-    let is_old = |it: &String| it.contains("Done before") || it.contains("session_context");
-    assert!(!told.iter().any(is_old), "{told:?}");
+    let is_reported = |prompt: &&str| events.iter().any(|event| event == prompt);
+    assert!(prompts.iter().all(is_reported), "{events:?}");
+    let is_old =
+        |event: &String| event.contains("Done before") || event.contains("session_context");
+    assert!(!events.iter().any(is_old), "{events:?}");
 }

@@ -13,7 +13,7 @@ mod sse;
 use super::{AgentEvent, Format, StreamFormat, StreamParser, StreamStatus};
 use crate::timestamp::Timestamp;
 
-/// Returns the events of a stream, one short line per event.
+/// Returns the events of a stream, one short line for each event.
 fn events_of(format: Format, text: &str) -> Vec<String> {
     let mut parser = StreamParser::new(format);
     let (now, mut events) = (Timestamp::from_micros(0), Vec::new());
@@ -22,7 +22,7 @@ fn events_of(format: Format, text: &str) -> Vec<String> {
     events.iter().map(short).collect()
 }
 
-/// Returns the agent's status when no more bytes come.
+/// Returns the agent's status after the last bytes.
 fn status_of(text: &str) -> StreamStatus {
     let mut parser = StreamParser::new(Format::Auto);
     let (now, mut events) = (Timestamp::from_micros(0), Vec::new());

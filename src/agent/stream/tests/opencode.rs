@@ -11,7 +11,7 @@ const TEXT: &str = r#"{"type":"text","timestamp":1767445001100,"sessionID":"ses_
 const ERROR: &str = r#"{"type":"error","timestamp":1767445002000,"sessionID":"ses_1","error":{"name":"APIError","data":{"message":"Rate limit exceeded","statusCode":429}}}
 "#;
 
-/// Returns the end of a step with this reason and these tokens.
+/// Returns the record that ends a step with this reason and these token counts.
 fn finish(reason: &str, input: u64, output: u64) -> String {
     format!(
         r#"{{"type":"step_finish","timestamp":1767445001250,"sessionID":"ses_1","part":{{"type":"step-finish","reason":"{reason}","cost":0.01,"tokens":{{"input":{input},"output":{output},"reasoning":0}}}}}}"#
@@ -62,7 +62,7 @@ fn a_step_ends_for_its_reason() {
             vec![START, TOOL, &finish("tool-calls", 1, 1)],
             StreamStatus::Working,
         ),
-        // Another step follows, whatever the provider reports.
+        // Another step follows, although the provider reports `stop`.
         (
             vec![START, TOOL, &finish("stop", 1, 1)],
             StreamStatus::Working,

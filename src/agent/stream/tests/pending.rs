@@ -1,5 +1,5 @@
-//! Records that may follow the end of a turn: hooks, goals, wake-ups, the next prompt, the rest of
-//! a record.
+//! Records that may follow the end of a turn: hooks, goals, wake-ups, the next prompt, the
+//! remainder of a record.
 
 use std::time::Duration;
 
@@ -104,31 +104,31 @@ fn a_quoted_hook_message_does_not_count() {
 #[test]
 fn a_stopped_turn_is_reported_in_order() {
     let text = lines(&[PROMPT, INTERRUPTION, PROMPT, END]);
-    let told_of = |format, text: &str| {
+    let reports_a_stop = |format, text: &str| {
         let events = events_of(format, text);
         events
             .iter()
             .any(|event| event.starts_with("! the turn was stopped: "))
     };
-    assert!(told_of(Format::Claude, &text));
+    assert!(reports_a_stop(Format::Claude, &text));
     let stream = text.replace("\"sessionId\"", "\"session_id\"");
-    assert!(told_of(Format::Claude, &stream));
+    assert!(reports_a_stop(Format::Claude, &stream));
     let rollout = r#"{"type":"event_msg","payload":{"type":"task_started","turn_id":"a"}}
 {"type":"event_msg","payload":{"type":"turn_aborted","turn_id":"a","reason":"interrupted"}}
 "#;
-    assert!(told_of(Format::Codex, rollout));
+    assert!(reports_a_stop(Format::Codex, rollout));
     assert_eq!(parser(Format::Codex, rollout).follow_up(), FollowUp::Prompt);
 }
 
 #[test]
-fn tasks_from_before_the_middle_are_recalled() {
+fn tasks_that_began_before_the_middle_are_known() {
     let launch = r#"{"type":"user",LINE,"message":{"content":[]},"toolUseResult":{"status":"async_launched","agentId":"a1"}}"#;
     let ended = r#"{"type":"queue-operation","content":"<task-notification>\n<task-id>a1</task-id>\n<status>completed</status>\n</task-notification>","sessionId":"s"}"#;
     let mut parser = parser(Format::Claude, &lines(&[PROMPT, END, SUMMARY]));
     assert_eq!(parser.status(), StreamStatus::Done);
-    parser.recall(lines(&[launch]).as_bytes());
+    parser.read_earlier(lines(&[launch]).as_bytes());
     assert_eq!(parser.status(), StreamStatus::Background { tasks: 1 });
-    parser.recall(lines(&[launch, ended]).as_bytes());
+    parser.read_earlier(lines(&[launch, ended]).as_bytes());
     assert_eq!(parser.status(), StreamStatus::Done);
     assert_eq!(parser.evidence(), "stop_reason end_turn");
 }
@@ -145,7 +145,7 @@ fn records_of_another_format_are_counted() {
     let events = events_of(Format::Auto, text);
     let found = "! 2 records of another format (claude stream-json) were ignored";
     assert!(events.contains(&found.to_owned()), "{events:?}");
-    // The fields distinguish types that both formats have.
+    // The fields distinguish record types that both formats have.
     let claude = lines(&[r#"{"type":"system","subtype":"init","session_id":"s"}"#]);
     let gemini =
         r#"{"type":"result","timestamp":"2026-05-18T20:52:59Z","status":"success","stats":{}}"#;

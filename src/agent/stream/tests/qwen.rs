@@ -26,7 +26,7 @@ fn turns(events: &[AgentEvent]) -> usize {
 }
 
 #[test]
-fn an_answer_that_is_written_late_ends_its_turn_when_it_comes() {
+fn a_late_answer_ends_its_turn_on_arrival() {
     let (mut parser, mut events) = parser(&[PROMPT, RESPONSE, CALL, RESULT, RESPONSE].concat());
     assert_eq!(parser.status(), StreamStatus::MaybeDone);
     parser.end_turn(Timestamp::default(), &mut events);
@@ -51,7 +51,7 @@ fn an_answer_without_the_response_of_the_api_was_stopped() {
     let first = [PROMPT, RESPONSE, ANSWER, PROMPT].concat();
     let (stopped_parser, _) = parser(&(first.clone() + &stopped));
     assert_eq!(stopped_parser.status(), StreamStatus::Interrupted);
-    // Providers that count no tokens still answer.
+    // Providers that do not count tokens still answer.
     let (answered, _) = parser(&(first + RESPONSE + &stopped));
     assert_eq!(answered.status(), StreamStatus::MaybeDone);
     // Without recorded responses, a stop is not detected.
@@ -80,7 +80,7 @@ fn requests_for_other_purposes_are_not_of_the_turn() {
 }
 
 #[test]
-fn a_turn_that_is_over_before_anything_is_written_ends_with_its_answer() {
+fn a_turn_that_is_over_before_its_answer_is_written_ends_with_the_answer() {
     let (mut parser, mut events) = parser(&[PROMPT, RESPONSE, CALL, RESULT].concat());
     parser.end_turn(Timestamp::default(), &mut events);
     assert_eq!(turns(&events), 0, "the answer stands before the end");

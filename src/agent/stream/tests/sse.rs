@@ -35,7 +35,7 @@ fn a_message_of_anthropic() {
         failed.last().unwrap(),
         "failed overloaded_error: Overloaded"
     );
-    // Bare payloads.
+    // Payloads without fields.
     let payloads: String = tools
         .split(['\n', '\r'])
         .filter_map(|line| line.strip_prefix("data: "))

@@ -4,7 +4,7 @@ use serde_json::{Map, Value, json};
 
 use super::super::request::{ContentBlock, Message, Request, Role};
 
-/// Default maximum of tokens in an answer for Anthropic's API, which requires one.
+/// Default maximum number of tokens in an answer. Anthropic's API requires a maximum.
 const MAX_TOKENS: u32 = 8_192;
 
 /// Returns the body for Anthropic's Messages API.
@@ -15,7 +15,7 @@ pub(super) fn anthropic(request: &Request, model: &str) -> Value {
             Role::Assistant => "assistant",
         };
         let blocks = message.content.iter().filter_map(|block| match block {
-            // The API refuses empty text.
+            // The API rejects empty text.
             ContentBlock::Text(text) if text.is_empty() => None,
             ContentBlock::Text(text) => Some(json!({"type": "text", "text": text})),
             ContentBlock::ToolUse { id, name, input } => {
@@ -90,7 +90,7 @@ pub(super) fn chat(request: &Request, model: &str) -> Value {
     body
 }
 
-/// Adds a user message. Results of tools are separate messages, before the text.
+/// Adds a user message. Tool results are separate messages, which precede the text.
 fn push_user(message: &Message, into: &mut Vec<Value>) {
     for block in &message.content {
         if let ContentBlock::ToolResult {

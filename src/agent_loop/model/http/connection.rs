@@ -1,10 +1,9 @@
 //! One HTTP request and its response, on a thread that may block on the network.
 //!
-//! The thread sends the bytes that it reads through a bounded channel, and ends with the response or
-//! when the receiver is dropped. The caller waits for the channel, a timeout and a cancellation at
-//! once, which is not possible with a socket. Dropping the exchange shuts the connection down, which
-//! ends the thread's wait; only a name lookup or a connection attempt may delay it, and then the
-//! thread is left to end on its own.
+//! The thread reads bytes and sends them through a bounded channel. It ends with the response or when the
+//! receiver is dropped. The channel lets the caller wait for data, a timeout and a cancellation at once,
+//! which a socket does not. Dropping the exchange shuts the connection down and so wakes the thread. Only a
+//! name lookup or a connection attempt may delay the thread; then it is not joined and ends on its own.
 
 use std::io::Read;
 use std::sync::Arc;
@@ -18,14 +17,14 @@ use crate::clock::Clock;
 use crate::error::Result;
 use crate::thread::{Handle, spawn};
 
-/// Parts that may wait in the channel, so that the network is a little ahead of the reader.
-const PARTS: usize = 16;
+/// Capacity of the channel in parts, so that the network is slightly ahead of the reader.
+const PARTS_MAX: usize = 16;
 
-/// Bytes read at once: a TLS record.
+/// Maximum number of bytes to read at once: one TLS record.
 const READ_BYTES: usize = 16 * 1024;
 
-/// Time to wait for the thread after its connection is shut down.
-const JOIN: Duration = Duration::from_millis(50);
+/// Maximum time to wait for the thread after the connection is shut down.
+const JOIN_TIMEOUT: Duration = Duration::from_millis(50);
 
 pub(super) struct HttpRequest {
     pub url: String,
@@ -33,7 +32,7 @@ pub(super) struct HttpRequest {
     pub body: Arc<[u8]>,
 }
 
-/// A part of a response: a head, then bytes, then the end, or a failure at any point.
+/// A part of a response: a head, then bytes, then the end; a failure may replace any of them.
 #[derive(Debug)]
 pub(super) enum HttpPart {
     Head(ResponseHead),
@@ -46,13 +45,13 @@ pub(super) enum HttpPart {
     },
 }
 
-/// The used fields of a response's head.
+/// The relevant fields of a response's head.
 #[derive(Clone, Debug, Default)]
 pub(super) struct ResponseHead {
     pub status: u16,
     pub content_type: String,
     pub retry_after: Option<String>,
-    /// Milliseconds, as OpenAI's servers send.
+    /// In milliseconds, as OpenAI's servers send it.
     pub retry_after_ms: Option<String>,
 }
 
@@ -66,11 +65,11 @@ pub(super) struct Exchange {
 }
 
 impl Exchange {
-    /// Starts the thread. The agent belongs to this exchange, and is shut down with it.
+    /// Starts the thread. The agent belongs to this exchange and is shut down with it.
     pub fn begin(agent: Agent, request: HttpRequest) -> Result<Self> {
-        let (sender, parts) = bounded(PARTS);
-        let other = agent.clone();
-        let thread = spawn("td-http", move || run(&other, &request, &sender))?;
+        let (sender, parts) = bounded(PARTS_MAX);
+        let thread_agent = agent.clone();
+        let thread = spawn("td-http", move || run(&thread_agent, &request, &sender))?;
         Ok(Self {
             agent,
             parts: Some(parts),
@@ -88,10 +87,10 @@ impl Exchange {
 
 impl Drop for Exchange {
     fn drop(&mut self) {
-        // Dropping the receiver ends a thread that sends; the shutdown ends one that reads.
+        // Dropping the receiver ends a thread that is sending; the shutdown ends one that is reading.
         self.parts = None;
         self.agent.clone().shutdown();
-        let deadline = Clock::system().now() + JOIN;
+        let deadline = Clock::system().now() + JOIN_TIMEOUT;
         let joined = self
             .thread
             .take()
@@ -152,7 +151,7 @@ fn run(agent: &Agent, request: &HttpRequest, sender: &Sender<HttpPart>) {
 fn fail(error: ureq::Error, sender: &Sender<HttpPart>) {
     let is_timeout = matches!(error, ureq::Error::Timeout(_));
     let message = error.to_string();
-    // An error means that the exchange is dropped.
+    // An error means that the exchange was dropped.
     let _ = sender.send(HttpPart::Failed {
         message,
         is_timeout,

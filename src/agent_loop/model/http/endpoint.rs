@@ -10,13 +10,13 @@ use crate::error::{Error, Result};
 /// The version of Anthropic's API that this client uses.
 const ANTHROPIC_VERSION: &str = "2023-06-01";
 
-/// An API of models.
+/// An API for models.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Api {
     /// Anthropic's Messages API.
     Anthropic,
-    /// OpenAI's chat completions, which many other servers offer, too.
+    /// OpenAI's chat completions, which many other servers also offer.
     OpenAi,
 }
 
@@ -35,7 +35,7 @@ impl Api {
         }
     }
 
-    /// Returns the environment variables of the key and the base URL.
+    /// Returns the environment variables for the key and the base URL.
     pub(super) fn variables(self) -> (&'static str, &'static str) {
         match self {
             Self::Anthropic => ("ANTHROPIC_API_KEY", "ANTHROPIC_BASE_URL"),
@@ -81,9 +81,9 @@ pub(super) struct Endpoint {
 }
 
 impl Endpoint {
-    /// Returns the endpoint below a base URL.
+    /// Returns the endpoint of an API at a base URL.
     pub fn new(api: Api, base_url: &str, is_plain_allowed: bool) -> Result<Self> {
-        // The error does not show the URL, which may contain a password.
+        // The error omits the URL, which may contain a password.
         let invalid = |reason: &str| {
             let (_, name) = api.variables();
             Error::invalid(format!("the base URL ({name}) {reason}"))

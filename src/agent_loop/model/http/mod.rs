@@ -1,4 +1,4 @@
-//! A model client for HTTP APIs: Anthropic's, OpenAI's, and those of compatible servers.
+//! A model client for HTTP APIs: Anthropic's, OpenAI's, and compatible servers.
 
 mod body;
 mod secret;
@@ -36,37 +36,36 @@ pub(crate) use secret::SECRET_LOG_TARGETS;
 pub use secret::Secret;
 
 /// Default timeout of a connection attempt.
-const CONNECT: Duration = Duration::from_secs(10);
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Default timeout of the first byte of an answer: models with much to read and to think take
-/// minutes.
-const FIRST_BYTE: Duration = Duration::from_secs(300);
+/// Default timeout until the first byte of an answer. A model may read and think for minutes.
+const FIRST_BYTE_TIMEOUT: Duration = Duration::from_secs(300);
 
-/// Default timeout between two bytes of an answer. Anthropic's API sends pings, OpenAI's is silent
-/// while the model thinks.
-const IDLE: Duration = Duration::from_secs(300);
+/// Default timeout between two bytes of an answer. Anthropic's API sends pings; OpenAI's API sends
+/// nothing while the model thinks.
+const IDLE_TIMEOUT: Duration = Duration::from_secs(300);
 
-/// Maximum of every timeout, so that deadline arithmetic cannot overflow.
+/// Maximum of all timeouts, so that deadline arithmetic cannot overflow.
 const TIMEOUT_MAX: Duration = Duration::from_secs(366 * 24 * 3600);
 
-/// Bytes of an error's body that are read: its message is at the beginning.
+/// Maximum size of the body of an error to read. Its message is at the beginning.
 const ERROR_BYTES_MAX: usize = 64 * 1024;
 
-/// Default maximum size of an answer as it is sent: a token takes some hundred bytes.
+/// Default maximum size of an answer in transfer format, in which a token takes a few hundred bytes.
 const RESPONSE_BYTES_MAX: u64 = 64 * 1024 * 1024;
 
 /// Sends requests to a model over HTTP, and streams tokens as they arrive.
 ///
-/// An incomplete answer is an error with its partial text. Requests are retried after too many
-/// requests (429) and for servers that are overloaded or unavailable (500, 502, 503, 504, 529), at
-/// most five times, after the delay that the server requests, or else after 1, 2, 4 … seconds. A
-/// warning among the chunks reports each retry. A requested delay beyond a minute is an error at
-/// once.
+/// An incomplete answer is an error with its partial text. The client retries a request after too many
+/// requests (429) and if the server is overloaded or unavailable (500, 502, 503, 504, 529). It retries
+/// at most five times, after the delay that the server requests, or otherwise after 1, 2, 4 … seconds.
+/// A warning among the chunks reports each retry. If the server requests a delay of more than a minute,
+/// the request fails at once.
 ///
-/// The key appears in no log, error, event or `{:?}`, even if a server sends it back. The HTTP
-/// library records whole requests in its log targets `ureq::util` and `ureq_proto::util` at the level
-/// trace: while the application's logger accepts these, requests with a key fail. The key is sent
-/// over `https`, or to this machine, only; redirects are not followed.
+/// The key never appears in a log, an error, an event or `{:?}`, even if a server sends it back. The
+/// HTTP library logs complete requests to the targets `ureq::util` and `ureq_proto::util` at the level
+/// trace; if the application's logger accepts these, requests with a key fail. The key is sent only
+/// over `https` or to this machine, and redirects are not followed.
 ///
 /// ```no_run
 /// use td_observe::agent_loop::{Api, Cancel, HttpClient, LlmClient, Request};
@@ -94,7 +93,7 @@ pub struct HttpClient {
 }
 
 impl HttpClient {
-    /// Creates a client for a model of an API, at the API's public base URL.
+    /// Creates a client for a model, at the public base URL of its API.
     pub fn new(api: Api, model: impl Into<String>) -> Self {
         Self {
             api,
@@ -102,20 +101,21 @@ impl HttpClient {
             key: None,
             base_url: api.base_url().to_owned(),
             is_plain_allowed: false,
-            connect: CONNECT,
-            first_byte: FIRST_BYTE,
-            idle: IDLE,
+            connect: CONNECT_TIMEOUT,
+            first_byte: FIRST_BYTE_TIMEOUT,
+            idle: IDLE_TIMEOUT,
             response_bytes_max: RESPONSE_BYTES_MAX,
             retry: RetryPolicy::default(),
             clock: Clock::system(),
         }
     }
 
-    /// Creates a client with the key and the base URL of the environment: `ANTHROPIC_API_KEY` and
+    /// Creates a client with the key and the base URL from the environment: `ANTHROPIC_API_KEY` and
     /// `ANTHROPIC_BASE_URL`, or `OPENAI_API_KEY` and `OPENAI_BASE_URL`.
     ///
     /// # Errors
-    /// `is_invalid_input()` when neither is set: a private server may need no key.
+    /// `is_invalid_input()` when neither is set. A base URL alone is valid, because a private server
+    /// may need no key.
     pub fn from_env(api: Api, model: impl Into<String>) -> Result<Self> {
         let (key_name, url_name) = api.variables();
         let read = |name: &str| {
@@ -141,15 +141,14 @@ impl HttpClient {
         self
     }
 
-    /// Sets the base URL: the part before `/v1/messages` (Anthropic) or `/chat/completions` (OpenAI,
+    /// Sets the base URL, which precedes `/v1/messages` (Anthropic) or `/chat/completions` (OpenAI,
     /// including its `/v1`).
     pub fn base_url(mut self, url: impl Into<String>) -> Self {
         self.base_url = url.into();
         self
     }
 
-    /// Allows requests to other machines without encryption, which exposes key and prompt to the
-    /// network.
+    /// Allows unencrypted requests to other machines, which expose the key and the prompt to the network.
     pub fn allow_plain_http(mut self) -> Self {
         self.is_plain_allowed = true;
         self
@@ -161,7 +160,7 @@ impl HttpClient {
         self
     }
 
-    /// Sets the timeout of the first byte of an answer after connecting; defaults to 300 s.
+    /// Sets the timeout from the connection to the first byte of an answer; defaults to 300 s.
     pub fn first_byte_timeout(mut self, timeout: Duration) -> Self {
         self.first_byte = timeout.min(TIMEOUT_MAX);
         self
@@ -186,19 +185,19 @@ impl HttpClient {
         self
     }
 
-    /// Sets the maximum size of an answer as it is sent; defaults to 64 MiB.
+    /// Sets the maximum size of an answer in transfer format; defaults to 64 MiB.
     pub fn response_bytes_max(mut self, bytes: u64) -> Self {
         self.response_bytes_max = bytes;
         self
     }
 
-    /// Sets the clock of all delays and timeouts, except that of connecting.
+    /// Sets the clock for all delays and timeouts, except the connection timeout.
     pub fn clock(mut self, clock: Clock) -> Self {
         self.clock = clock;
         self
     }
 
-    /// Returns an agent for one exchange, which is shut down with it.
+    /// Returns an HTTP agent for one exchange, which is shut down with it.
     fn agent(&self, endpoint: &Endpoint) -> Agent {
         let mut config = Agent::config_builder()
             .http_status_as_error(false)
@@ -220,7 +219,7 @@ impl HttpClient {
         }
     }
 
-    /// Redacts a text of the server or the network.
+    /// Redacts a text from the server or the network.
     fn redact(&self, text: &str) -> String {
         let none = Secret::new("");
         self.key.as_ref().unwrap_or(&none).redact_all(text)
@@ -237,7 +236,7 @@ impl HttpClient {
         )
     }
 
-    /// Waits for the next part of a response; `limit` is the message at the deadline.
+    /// Waits for the next part of a response. `limit` is the error message at the deadline.
     fn next(
         &self,
         exchange: &Exchange,
@@ -262,7 +261,7 @@ impl HttpClient {
         }
     }
 
-    /// Sends the request once; returns a refusal, if the server refuses it.
+    /// Sends the request once; returns the refusal if the server refuses it.
     fn send(
         &self,
         endpoint: &Endpoint,
@@ -302,7 +301,7 @@ impl HttpClient {
         }
     }
 
-    /// Reads an answer to its end; returns the error of an incomplete one.
+    /// Reads an answer to its end; returns the error of an incomplete answer.
     fn read(
         &self,
         exchange: &Exchange,
@@ -330,7 +329,7 @@ impl HttpClient {
                     }
                 }
                 Ok(_) => reader.finish(self.clock.wall(), response),
-                // A connection that closes early is treated as one that fails.
+                // A connection that closes early counts as one that fails.
                 Err(error) if error.is_cancelled() || error.is_timeout() => return Err(error),
                 Err(error) => match reader.finish(self.clock.wall(), response) {
                     Ok(()) => Ok(()),
@@ -362,7 +361,7 @@ impl HttpClient {
             match self.next(exchange, &deadline, "", cancel) {
                 Ok(HttpPart::Bytes(part)) => body.extend_from_slice(&part),
                 Err(error) if error.is_cancelled() => return Err(error),
-                // A truncated body suffices.
+                // A truncated body is sufficient.
                 _ => break,
             }
         }

@@ -1,4 +1,4 @@
-//! A response that refuses a request: its message, whether to retry, and its error (pure).
+//! A response that refuses a request: its message, its retry delay, and its error (pure).
 
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ pub(super) struct Refusal {
 }
 
 impl Refusal {
-    /// Reads the body, which may be truncated; `redact` removes keys from its text.
+    /// Reads the body, which may be truncated. `redact` removes keys from its text.
     pub fn new(head: ResponseHead, body: &[u8], redact: impl Fn(&str) -> String) -> Self {
         let text = String::from_utf8_lossy(body);
         let message = serde_json::from_str::<Value>(&text).ok().and_then(|body| {
@@ -31,7 +31,7 @@ impl Refusal {
                 None => message.to_owned(),
             })
         });
-        // The body may be HTML, or empty.
+        // The body may be HTML or empty.
         let message = message.unwrap_or_else(|| text.into_owned());
         Self {
             message: result(&redact(&message)),
@@ -44,12 +44,12 @@ impl Refusal {
         self.head.status
     }
 
-    /// Returns the message, without keys.
+    /// Returns the redacted message.
     pub fn message(&self) -> &str {
         &self.message
     }
 
-    /// Returns the delay before a retry after this number of attempts; `None` if a retry is useless.
+    /// Returns the delay before a retry after this number of attempts; `None` if a retry cannot succeed.
     pub fn delay(&self, attempts: u32, policy: &RetryPolicy, now: Timestamp) -> Option<Duration> {
         if !retry::is_retryable(self.head.status) {
             return None;

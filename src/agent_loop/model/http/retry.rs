@@ -1,4 +1,4 @@
-//! The retry policy: whether, when and how often a request is retried (pure).
+//! The retry policy: the requests that are retried, their delays and their number (pure).
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use crate::timestamp::Timestamp;
 pub(super) struct RetryPolicy {
     /// Maximum number of retries.
     pub retries_max: u32,
-    /// The first delay, if the API requests none; it doubles each time.
+    /// The first delay, if the server requests none; it doubles with each retry.
     pub first_delay: Duration,
     /// Maximum of one delay.
     pub delay_max: Duration,
@@ -17,8 +17,8 @@ pub(super) struct RetryPolicy {
 
 impl Default for RetryPolicy {
     fn default() -> Self {
-        // The first delay is that of the APIs' own libraries, with more retries: a loop runs for
-        // hours, and most overloads are shorter than 1 + 2 + 4 + 8 + 16 seconds.
+        // The first delay is that of the APIs' own libraries. The number of retries is higher, because
+        // a loop runs for hours and most overloads end within 1 + 2 + 4 + 8 + 16 seconds.
         Self {
             retries_max: 5,
             first_delay: Duration::from_secs(1),
@@ -27,15 +27,15 @@ impl Default for RetryPolicy {
     }
 }
 
-/// Returns true if a retry may succeed: after too many requests, and for servers that are overloaded
-/// (529 is Anthropic's) or temporarily unavailable.
+/// Returns true if a retry may succeed: after too many requests, and if the server is overloaded (529
+/// is Anthropic's status) or temporarily unavailable.
 pub(super) fn is_retryable(status: u16) -> bool {
     matches!(status, 429 | 500 | 502 | 503 | 504 | 529)
 }
 
 impl RetryPolicy {
-    /// Returns the delay after this number of attempts; `None` after the last one, or when the API
-    /// requests a longer delay than the maximum.
+    /// Returns the delay after this number of attempts; `None` after the last one, or if the requested
+    /// delay exceeds the maximum.
     pub fn delay(&self, attempts: u32, requested: Option<Duration>) -> Option<Duration> {
         if attempts > self.retries_max {
             return None;
@@ -50,7 +50,7 @@ impl RetryPolicy {
     }
 }
 
-/// Returns the delay that a `retry-after` header requests: seconds, or a date.
+/// Parses the delay in a `retry-after` header: seconds, or a date.
 pub(super) fn requested_delay(header: &str, now: Timestamp) -> Option<Duration> {
     let header = header.trim();
     if let Ok(seconds) = header.parse() {
@@ -60,7 +60,7 @@ pub(super) fn requested_delay(header: &str, now: Timestamp) -> Option<Duration> 
         .parse_timestamp(header)
         .ok()?;
     let micros = date.as_microsecond().saturating_sub(now.micros());
-    // The date may have passed.
+    // The date may be in the past.
     Some(Duration::from_micros(micros.try_into().unwrap_or(0)))
 }
 

@@ -8,14 +8,14 @@ use ureq::http::HeaderValue;
 use crate::error::{Error, Result};
 use crate::redact::Rules;
 
-/// The text that replaces a key.
+/// The replacement for a key.
 const MARKER: &str = "[redacted:api-key]";
 
-/// Log targets of the HTTP library that record requests and responses byte for byte, at the level
-/// trace. The program silences them.
+/// Log targets of the HTTP library, which record complete requests and responses at the level trace.
+/// The program silences them.
 pub(crate) const SECRET_LOG_TARGETS: [&str; 2] = ["ureq::util", "ureq_proto::util"];
 
-/// An API key, which cannot be printed: `{:?}` shows a marker in its place.
+/// An API key that cannot be printed: `{:?}` shows a marker instead.
 ///
 /// ```
 /// use td_observe::agent_loop::Secret;
@@ -25,12 +25,12 @@ pub(crate) const SECRET_LOG_TARGETS: [&str; 2] = ["ureq::util", "ureq_proto::uti
 pub struct Secret(Arc<str>);
 
 impl Secret {
-    /// Creates a secret from a key, without the blanks and newlines around it.
+    /// Creates a secret from a key, without surrounding whitespace.
     pub fn new(key: &str) -> Self {
         Self(Arc::from(key.trim()))
     }
 
-    /// Returns the value of a header with the key after a prefix.
+    /// Returns a header value that consists of a prefix and the key.
     ///
     /// # Errors
     /// `is_invalid_input()` when the key contains characters that no key contains.
@@ -45,7 +45,7 @@ impl Secret {
         Ok(value)
     }
 
-    /// Returns a text with the key replaced by a marker.
+    /// Replaces the key in a text with a marker.
     pub(in super::super) fn redact(&self, text: &str) -> String {
         match self.0.is_empty() {
             true => text.to_owned(),
@@ -53,8 +53,8 @@ impl Secret {
         }
     }
 
-    /// Does the same, and redacts everything else that looks like a key: a server's message may
-    /// contain a part of the request.
+    /// Also redacts all other text that resembles a key, because the message of a server may contain a
+    /// part of the request.
     pub(super) fn redact_all(&self, text: &str) -> String {
         Rules::builtin().text(&self.redact(text)).into_owned()
     }
@@ -66,7 +66,7 @@ impl fmt::Debug for Secret {
     }
 }
 
-/// Returns a log target that would record the key, if the application's logger accepts it.
+/// Returns a log target that would record the key, if the application's logger accepts one.
 pub(super) fn logged_target() -> Option<&'static str> {
     let mut targets = SECRET_LOG_TARGETS.into_iter();
     targets.find(|target| log::log_enabled!(target: *target, log::Level::Trace))

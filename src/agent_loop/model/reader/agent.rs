@@ -1,6 +1,7 @@
-//! The answer of an agent that works on its own: its text is the answer, its other records are reported.
+//! Reads the answer of an agent that works on its own: its text is the answer, and its other records
+//! are reported.
 
-use super::super::response::StreamChunk;
+use super::super::response::{StreamChunk, Usage};
 use super::super::response_builder::ResponseBuilder;
 use super::answer::{AnswerError, AnswerReader};
 use super::text::Utf8Decoder;
@@ -8,10 +9,10 @@ use crate::agent::{AgentEvent, Format, StreamFormat, StreamStatus};
 use crate::process::{RecordPart, RecordSplitter};
 use crate::timestamp::Timestamp;
 
-/// Bytes of text outside of records that are kept: the last lines.
+/// Maximum size of text outside of records to keep, from its end.
 const OTHER_TEXT_BYTES_MAX: usize = 2_000;
 
-/// Prefix of the evidence of Claude Code for its own `--max-turns`.
+/// The beginning of the evidence for Claude Code's own `--max-turns`.
 const MAX_TURNS: &str = "result: subtype error_max_turns,";
 
 /// A reader of an agent's records.
@@ -22,7 +23,7 @@ pub(super) struct AgentReader {
     answer: AgentAnswer,
 }
 
-/// The answer, as far as the records contain it.
+/// The answer received so far.
 #[derive(Default)]
 struct AgentAnswer {
     decoder: Utf8Decoder,
@@ -30,8 +31,8 @@ struct AgentAnswer {
     has_response: bool,
     is_done: bool,
     error: String,
-    /// True if the error is that the answers are used up.
-    has_used_up: bool,
+    /// True if the error is that the agent has used up its answers.
+    exceeded_turns: bool,
     result: String,
     other_text: String,
 }
@@ -47,7 +48,7 @@ impl AgentReader {
 }
 
 impl AgentAnswer {
-    /// Handles text outside of records.
+    /// Processes text outside of records.
     fn text(&mut self, bytes: &[u8], is_answer: bool, response: &mut ResponseBuilder<'_>) {
         let text = self.decoder.push(bytes);
         if is_answer && !self.has_records {
@@ -77,7 +78,7 @@ impl AgentAnswer {
                 ..
             } => {
                 self.has_response = true;
-                *response.usage() += super::super::response::Usage {
+                *response.usage() += Usage {
                     input_tokens: *input_tokens,
                     output_tokens: *output_tokens,
                 };
@@ -96,7 +97,7 @@ impl AgentAnswer {
             AgentEvent::AgentFailed { error, evidence } => {
                 self.is_done = true;
                 self.error = format!("{error} ({evidence})");
-                self.has_used_up = evidence.starts_with(MAX_TURNS);
+                self.exceeded_turns = evidence.starts_with(MAX_TURNS);
             }
             _ => {}
         }
@@ -145,23 +146,23 @@ impl AnswerReader for AgentReader {
         let rest = answer.decoder.finish();
         answer.text(rest.as_bytes(), is_answer, response);
         if !response.has_text() {
-            // Some records have no text but a result.
+            // Some records contain a result, but no text.
             let result = match answer.result.is_empty() {
                 true => records.answer().to_owned(),
                 false => std::mem::take(&mut answer.result),
             };
             response.text(result);
         }
-        let is_free = matches!(
+        let is_untyped = matches!(
             records.format(),
             None | Some(StreamFormat::Text | StreamFormat::Json)
         );
         match records.status() {
             StreamStatus::Done | StreamStatus::MaybeDone => Ok(()),
-            StreamStatus::Unknown if is_free || answer.has_response => Ok(()),
+            StreamStatus::Unknown if is_untyped || answer.has_response => Ok(()),
             _ if !answer.error.is_empty() => {
                 let message = format!("the agent failed: {}", answer.error);
-                Err(match answer.has_used_up {
+                Err(match answer.exceeded_turns {
                     true => AnswerError::max_turns(message),
                     false => AnswerError::new(message),
                 })

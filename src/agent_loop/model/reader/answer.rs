@@ -1,13 +1,15 @@
-//! A reader of one answer, the messages of an API in it, and the errors of an incomplete answer.
+//! Interfaces of the readers of answers, and the errors of incomplete answers.
+
+use serde_json::Value;
 
 use super::super::error::{LlmError, LlmErrorKind};
 use super::super::response_builder::ResponseBuilder;
 use crate::error::Error;
 use crate::timestamp::Timestamp;
 
-/// A reader of one answer.
+/// Reads one answer.
 pub(in super::super) trait AnswerReader: Send {
-    /// Reads bytes, cut anywhere; `now` is the time of records without a timestamp.
+    /// Processes bytes, cut anywhere. `now` is the time of records without a timestamp.
     ///
     /// # Errors
     /// When the answer cannot become complete.
@@ -18,7 +20,7 @@ pub(in super::super) trait AnswerReader: Send {
         response: &mut ResponseBuilder<'_>,
     ) -> Result<(), AnswerError>;
 
-    /// Handles the end of the bytes.
+    /// Ends the answer.
     ///
     /// # Errors
     /// When the answer is incomplete.
@@ -28,35 +30,70 @@ pub(in super::super) trait AnswerReader: Send {
         response: &mut ResponseBuilder<'_>,
     ) -> Result<(), AnswerError>;
 
-    /// Returns true if the answer is complete, so that no further bytes belong to it.
+    /// Returns true if the answer is complete, so that later bytes do not belong to it.
     fn is_done(&self) -> bool;
 
-    /// Returns the last text outside of records, which may explain why there are none.
+    /// Returns the last text outside of records, which may explain a missing answer.
     fn other_text(&self) -> &str {
         ""
     }
 }
 
-/// Messages of an API in its events.
+/// Interprets the events of one API.
 pub(in super::super) trait Dialect: Send {
-    /// Handles an event.
+    /// Processes an event.
     ///
     /// # Errors
     /// When the API reports a failure, or the event makes the answer incomplete.
     fn event(
         &mut self,
-        event: &serde_json::Value,
+        event: &Value,
         response: &mut ResponseBuilder<'_>,
     ) -> Result<(), AnswerError>;
 
-    /// Handles `[DONE]`.
+    /// Processes `[DONE]`.
     fn done(&mut self, _response: &mut ResponseBuilder<'_>) {}
 
     /// Returns true if the answer is complete when its stream has ended.
     fn is_complete(&self) -> bool;
 
-    /// Returns true if no further event belongs to the answer.
+    /// Returns true if later events do not belong to the answer.
     fn is_done(&self) -> bool;
+}
+
+/// Begins a tool call and returns its index in the response.
+pub(super) fn begin_call(
+    id: &Value,
+    name: &Value,
+    response: &mut ResponseBuilder<'_>,
+) -> Result<usize, AnswerError> {
+    let (id, name) = (id.as_str(), name.as_str());
+    response
+        .begin_call(id.unwrap_or_default(), name.unwrap_or_default())
+        .ok_or_else(|| AnswerError::new("the answer calls too many tools"))
+}
+
+/// Adds a piece of JSON to the input of a tool call.
+pub(super) fn add_input(
+    call: usize,
+    json: &str,
+    response: &mut ResponseBuilder<'_>,
+) -> Result<(), AnswerError> {
+    match response.add_input(call, json) {
+        true => Ok(()),
+        false => Err(AnswerError::new("the inputs of the tools are too long")),
+    }
+}
+
+/// Sets the usage. Counts are cumulative, so the last ones are final.
+pub(super) fn set_usage(
+    input_tokens: &Value,
+    output_tokens: &Value,
+    response: &mut ResponseBuilder<'_>,
+) {
+    let usage = response.usage();
+    usage.input_tokens = input_tokens.as_u64().unwrap_or(usage.input_tokens);
+    usage.output_tokens = output_tokens.as_u64().unwrap_or(usage.output_tokens);
 }
 
 /// The error of an incomplete answer.
@@ -87,7 +124,7 @@ impl AnswerError {
         }
     }
 
-    /// Converts into the error of the request, with details of its cause.
+    /// Converts to the error of the request, with details of the cause.
     pub fn into_error(self, details: &str) -> LlmError {
         let kind = match self.is_limit || mentions_limit(details) {
             _ if self.is_max_turns => LlmErrorKind::MaxTurns,
@@ -102,7 +139,7 @@ impl AnswerError {
     }
 }
 
-/// Texts that announce a usage limit. They only classify errors, which are known already.
+/// Texts that indicate a usage limit. They only classify texts that are known to be errors.
 const LIMITS: &[&str] = &[
     "usage limit",
     "rate limit",

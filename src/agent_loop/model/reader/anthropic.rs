@@ -1,15 +1,16 @@
-//! Events of Anthropic's Messages API, from `message_start` to `message_stop`, with the inputs of tools.
+//! Interprets events of Anthropic's Messages API, from `message_start` to `message_stop`, with complete
+//! tool inputs.
 
 use serde_json::Value;
 
 use super::super::response::StopReason;
 use super::super::response_builder::ResponseBuilder;
-use super::answer::{AnswerError, Dialect};
+use super::answer::{AnswerError, Dialect, add_input, begin_call, set_usage};
 
 /// The state of a message.
 #[derive(Debug, Default)]
 pub(in super::super) struct AnthropicDialect {
-    /// Calls whose input is incomplete: the index of their block, and of the call.
+    /// Calls whose input is incomplete: the indexes of their blocks and of the calls.
     open: Vec<(u64, usize)>,
     is_done: bool,
 }
@@ -22,7 +23,10 @@ impl Dialect for AnthropicDialect {
     ) -> Result<(), AnswerError> {
         let index = event["index"].as_u64().unwrap_or_default();
         match event["type"].as_str().unwrap_or_default() {
-            "message_start" => set_usage(&event["message"]["usage"], response),
+            "message_start" => {
+                let usage = &event["message"]["usage"];
+                set_usage(&usage["input_tokens"], &usage["output_tokens"], response);
+            }
             "content_block_start" => return self.block(index, &event["content_block"], response),
             "content_block_delta" => {
                 let delta = &event["delta"];
@@ -30,9 +34,8 @@ impl Dialect for AnthropicDialect {
                     response.text(text.to_owned());
                 } else if let Some(json) = delta["partial_json"].as_str()
                     && let Some((_, call)) = self.open.iter().find(|(open, _)| *open == index)
-                    && !response.add_input(*call, json)
                 {
-                    return Err(AnswerError::new("the inputs of the tools are too long"));
+                    add_input(*call, json, response)?;
                 }
             }
             "content_block_stop" => {
@@ -52,7 +55,8 @@ impl Dialect for AnthropicDialect {
                         other => StopReason::Other(other.to_owned()),
                     });
                 }
-                set_usage(&event["usage"], response);
+                let usage = &event["usage"];
+                set_usage(&usage["input_tokens"], &usage["output_tokens"], response);
             }
             "message_stop" => self.is_done = true,
             "error" => return Err(failure(&event["error"])),
@@ -80,19 +84,13 @@ impl AnthropicDialect {
     ) -> Result<(), AnswerError> {
         // Tools that the API runs itself are skipped.
         if block["type"] == "tool_use" {
-            let (id, name) = (&block["id"], &block["name"]);
-            let index_of_call = response.begin_call(
-                id.as_str().unwrap_or_default(),
-                name.as_str().unwrap_or_default(),
-            );
-            let index_of_call =
-                index_of_call.ok_or_else(|| AnswerError::new("the answer calls too many tools"))?;
-            // Usually empty: the input follows in deltas.
+            let call = begin_call(&block["id"], &block["name"], response)?;
+            // Usually empty, because the input follows in deltas.
             let input = block["input"].as_object().filter(|input| !input.is_empty());
             if input.is_some() {
-                response.add_input(index_of_call, &block["input"].to_string());
+                response.add_input(call, &block["input"].to_string());
             }
-            self.open.push((index, index_of_call));
+            self.open.push((index, call));
         } else if let Some(text) = block["text"].as_str() {
             response.text(text.to_owned());
         }
@@ -100,23 +98,13 @@ impl AnthropicDialect {
     }
 }
 
-/// Sets the usage. Counts are cumulative, so the last ones are final.
-fn set_usage(usage: &Value, response: &mut ResponseBuilder<'_>) {
-    if let Some(tokens) = usage["input_tokens"].as_u64() {
-        response.usage().input_tokens = tokens;
-    }
-    if let Some(tokens) = usage["output_tokens"].as_u64() {
-        response.usage().output_tokens = tokens;
-    }
-}
-
-/// Returns the error that an API reports.
+/// Converts an error of an API.
 pub(super) fn failure(error: &Value) -> AnswerError {
     let kind = error["type"].as_str().or(error["code"].as_str());
     let message = error["message"].as_str().or(error.as_str());
     AnswerError::new(match (kind, message) {
         (Some(kind), Some(message)) => format!("the API failed: {kind}: {message}"),
-        (Some(one), None) | (None, Some(one)) => format!("the API failed: {one}"),
+        (Some(text), None) | (None, Some(text)) => format!("the API failed: {text}"),
         (None, None) => format!("the API failed: {error}"),
     })
 }

@@ -1,17 +1,17 @@
-//! Events of OpenAI's chat completions: chunks, a finish reason, an optional usage, and `[DONE]`, with
-//! the inputs of tools.
+//! Interprets OpenAI's chat completions: chunks, a finish reason, an optional usage, and `[DONE]`, with
+//! complete tool inputs.
 
 use serde_json::Value;
 
 use super::super::response::StopReason;
 use super::super::response_builder::ResponseBuilder;
-use super::answer::{AnswerError, Dialect};
+use super::answer::{AnswerError, Dialect, add_input, begin_call, set_usage};
 use super::anthropic::failure;
 
 /// The state of an answer.
 #[derive(Debug, Default)]
 pub(in super::super) struct ChatDialect {
-    /// Calls: their index in the API, and their own index.
+    /// The calls: their indexes in the API and in the response.
     calls: Vec<(u64, usize)>,
     /// True after a finish reason.
     is_finished: bool,
@@ -28,14 +28,12 @@ impl Dialect for ChatDialect {
             return Err(failure(&event["error"]));
         }
         let usage = &event["usage"];
-        if let Some(tokens) = usage["prompt_tokens"].as_u64() {
-            response.usage().input_tokens = tokens;
-        }
-        if let Some(tokens) = usage["completion_tokens"].as_u64() {
-            response.usage().output_tokens = tokens;
-        }
-        let choices = event["choices"].as_array().map_or(&[][..], Vec::as_slice);
-        for choice in choices {
+        set_usage(
+            &usage["prompt_tokens"],
+            &usage["completion_tokens"],
+            response,
+        );
+        for choice in event["choices"].as_array().into_iter().flatten() {
             // Alternative answers to the same prompt are skipped.
             if choice["index"].as_u64().unwrap_or_default() == 0 {
                 self.choice(choice, response)?;
@@ -50,7 +48,7 @@ impl Dialect for ChatDialect {
     }
 
     fn is_complete(&self) -> bool {
-        // Without a finish reason, `[DONE]` does not end an answer.
+        // `[DONE]` alone does not complete an answer; a finish reason must precede it.
         self.is_done && self.is_finished
     }
 
@@ -71,15 +69,12 @@ impl ChatDialect {
                 response.text(text.to_owned());
             }
         }
-        let calls = delta["tool_calls"]
-            .as_array()
-            .map_or(&[][..], Vec::as_slice);
-        for call in calls {
+        for call in delta["tool_calls"].as_array().into_iter().flatten() {
             self.call(call, response)?;
         }
         if let Some(reason) = choice["finish_reason"].as_str() {
             self.is_finished = true;
-            // The input of a truncated call is invalid, which its own error reports.
+            // The input of a truncated call is invalid, which the parsing of the input reports.
             self.end_calls(response);
             response.stop(match reason {
                 "stop" => StopReason::EndTurn,
@@ -103,22 +98,13 @@ impl ChatDialect {
         let call_index = match known {
             Some((_, call_index)) => *call_index,
             None => {
-                let (id, name) = (&call["id"], &function["name"]);
-                let call_index = response.begin_call(
-                    id.as_str().unwrap_or_default(),
-                    name.as_str().unwrap_or_default(),
-                );
-                let call_index = call_index
-                    .ok_or_else(|| AnswerError::new("the answer calls too many tools"))?;
+                let call_index = begin_call(&call["id"], &function["name"], response)?;
                 self.calls.push((index, call_index));
                 call_index
             }
         };
         let arguments = function["arguments"].as_str().unwrap_or_default();
-        match response.add_input(call_index, arguments) {
-            true => Ok(()),
-            false => Err(AnswerError::new("the inputs of the tools are too long")),
-        }
+        add_input(call_index, arguments, response)
     }
 
     fn end_calls(&mut self, response: &mut ResponseBuilder<'_>) {

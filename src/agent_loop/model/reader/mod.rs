@@ -1,4 +1,4 @@
-//! Readers of answers: plain text, an agent's records, or an API's stream, read as they arrive.
+//! Readers of answers, which process plain text, an agent's records, or an API's stream as they arrive.
 
 mod answer;
 

@@ -1,4 +1,4 @@
-//! Streams of APIs: server-sent events, of which the first identifies the API.
+//! Reads the streams of APIs: server-sent events, the first of which identifies the API.
 
 use super::super::response_builder::ResponseBuilder;
 use super::agent::AgentReader;
@@ -8,13 +8,13 @@ use super::chat::ChatDialect;
 use crate::agent::{Format, SseRecord, SseRecords};
 use crate::timestamp::Timestamp;
 
-/// Maximum size of an event, which may contain the whole input of a tool.
+/// Maximum size of an event, which may contain the complete input of a tool.
 const RECORD_BYTES_MAX: usize = 16 * 1024 * 1024;
 
-/// Maximum number of bytes before the first event; they are parsed again with each read.
-const HELD_BYTES_MAX: usize = 1024 * 1024;
+/// Maximum number of bytes before the first event. They are parsed again with each read.
+const PENDING_BYTES_MAX: usize = 1024 * 1024;
 
-/// A reader of an API's stream.
+/// Reads the stream of one API.
 pub(in super::super) struct SseReader {
     records: SseRecords,
     dialect: Box<dyn Dialect>,
@@ -78,7 +78,7 @@ impl AnswerReader for SseReader {
     ) -> Result<(), AnswerError> {
         if !self.dialect.is_done() {
             let (dialect, error) = (&mut *self.dialect, &mut self.error);
-            // A last event without its blank line is often truncated, so an invalid one is ignored.
+            // A last event without its blank line is often truncated, so it is ignored if invalid.
             self.records.finish(&mut |record| {
                 if !matches!(record, SseRecord::Broken(_)) {
                     handle_record(&record, dialect, error, response);
@@ -99,12 +99,12 @@ impl AnswerReader for SseReader {
     }
 }
 
-/// A reader that detects the API by the first event.
+/// Reads a stream whose API the first event identifies.
 #[derive(Default)]
 pub(in super::super) struct DetectingReader {
     api: Option<Box<dyn AnswerReader>>,
-    /// The bytes before the API is known.
-    held: Vec<u8>,
+    /// The bytes received before the API is known.
+    pending: Vec<u8>,
 }
 
 impl DetectingReader {
@@ -114,7 +114,7 @@ impl DetectingReader {
         let mut keep_first = |record: SseRecord| {
             first.get_or_insert(record);
         };
-        records.push(&self.held, &mut keep_first);
+        records.push(&self.pending, &mut keep_first);
         if is_end {
             records.finish(&mut keep_first);
         }
@@ -126,7 +126,7 @@ impl DetectingReader {
             _ => None,
         };
         self.api = Some(match kind {
-            // Inputs of its tools are not read, because no client here uses this API.
+            // Tool inputs are not read, because no client here uses this API.
             Some(kind) if kind.starts_with("response.") => Box::new(AgentReader::new(Format::Sse)),
             Some(_) => Box::new(SseReader::new(AnthropicDialect::default())),
             None => Box::new(SseReader::new(ChatDialect::default())),
@@ -139,7 +139,7 @@ impl DetectingReader {
         response: &mut ResponseBuilder<'_>,
     ) -> Result<(), AnswerError> {
         match &mut self.api {
-            Some(api) => api.push(&std::mem::take(&mut self.held), now, response),
+            Some(api) => api.push(&std::mem::take(&mut self.pending), now, response),
             None => Ok(()),
         }
     }
@@ -155,9 +155,9 @@ impl AnswerReader for DetectingReader {
         if let Some(api) = &mut self.api {
             return api.push(bytes, now, response);
         }
-        self.held.extend_from_slice(bytes);
+        self.pending.extend_from_slice(bytes);
         self.detect(false);
-        if self.api.is_none() && self.held.len() > HELD_BYTES_MAX {
+        if self.api.is_none() && self.pending.len() > PENDING_BYTES_MAX {
             return Err(AnswerError::new("the data is not a stream of an API"));
         }
         self.read(now, response)

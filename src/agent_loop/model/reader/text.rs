@@ -1,4 +1,4 @@
-//! Plain text: each piece is part of the answer; a truncated character waits for its rest.
+//! Reads plain text, all of which is the answer.
 
 use super::super::response_builder::ResponseBuilder;
 use super::answer::{AnswerError, AnswerReader};
@@ -7,14 +7,14 @@ use crate::timestamp::Timestamp;
 /// Decodes UTF-8 that is cut anywhere. Invalid bytes become `\u{fffd}`.
 #[derive(Debug, Default)]
 pub(super) struct Utf8Decoder {
-    /// The beginning of a truncated character.
+    /// The bytes of an incomplete character.
     incomplete: Vec<u8>,
     /// True if there were invalid bytes.
     pub has_invalid: bool,
 }
 
 impl Utf8Decoder {
-    /// Returns the text that is complete.
+    /// Returns the complete characters.
     pub fn push(&mut self, bytes: &[u8]) -> String {
         let joined;
         let bytes = match self.incomplete.is_empty() {
@@ -35,7 +35,7 @@ impl Utf8Decoder {
                 }
                 Err(error) => {
                     let (valid, invalid) = rest.split_at(error.valid_up_to());
-                    // This part was just found to be valid.
+                    // `error` shows that this part is valid.
                     text.push_str(&String::from_utf8_lossy(valid));
                     let Some(len) = error.error_len() else {
                         self.incomplete.extend_from_slice(invalid);
@@ -49,7 +49,7 @@ impl Utf8Decoder {
         }
     }
 
-    /// Returns the rest at the end: at most the beginning of a character.
+    /// Ends the text; returns the replacement for an incomplete character.
     pub fn finish(&mut self) -> String {
         let incomplete = std::mem::take(&mut self.incomplete);
         self.has_invalid |= !incomplete.is_empty();
@@ -57,7 +57,7 @@ impl Utf8Decoder {
     }
 }
 
-/// A reader of plain text, which ends with its stream.
+/// Reads plain text, which ends with its stream.
 #[derive(Debug, Default)]
 pub(super) struct TextReader {
     decoder: Utf8Decoder,
