@@ -1,14 +1,14 @@
-//! Bodies in chunks, as HTTP/1.1 sends what has no known length.
+//! Reads HTTP/1.1 bodies in chunked transfer coding, which have no known length.
 
 use std::io::{self, BufRead, Read};
 
-/// The longest line with the size of a chunk.
+/// The longest accepted line with the size of a chunk.
 const SIZE_BYTES_MAX: usize = 64;
 
-/// Reads a body in chunks. A wait that ends while a chunk arrives loses nothing.
+/// Decodes a chunked body. A read that times out within a chunk loses no bytes.
 pub(super) struct Chunked<R> {
     reader: R,
-    /// The part of a chunk's size that has arrived: the wait for the rest may end before it comes.
+    /// The received part of a chunk's size line. It is kept because a read may time out within the line.
     size: Vec<u8>,
     left: u64,
     is_over: bool,
@@ -24,14 +24,14 @@ impl<R: BufRead> Chunked<R> {
         }
     }
 
-    /// Returns the connection.
+    /// Returns the underlying reader.
     pub(super) fn get_ref(&self) -> &R {
         &self.reader
     }
 
     fn begin_chunk(&mut self) -> io::Result<()> {
         let invalid = || io::Error::new(io::ErrorKind::InvalidData, "a chunk has no size");
-        // The end of the chunk before, if there was one, then the size.
+        // The line end after the previous chunk, if any, then the size.
         loop {
             let room = SIZE_BYTES_MAX.saturating_sub(self.size.len()) as u64;
             let mut line = (&mut self.reader).take(room);
@@ -78,7 +78,7 @@ mod tests {
 
     use super::*;
 
-    /// Returns one byte after each wait that has ended without any.
+    /// Times out once before each byte.
     struct Slow<'a>(&'a [u8], bool);
 
     impl Read for Slow<'_> {

@@ -1,4 +1,4 @@
-//! The client of the API: a stream of events that comes back by itself.
+//! The client of the API: a stream of events that reconnects by itself.
 
 use std::io::{self, BufRead, BufReader, Read};
 use std::os::unix::net::UnixStream;
@@ -14,7 +14,7 @@ use crate::clock::Clock;
 use crate::event::Envelope;
 use crate::history::parse_line;
 
-/// The largest line of a stream: that of the longest event.
+/// The longest accepted line of a stream, which fits the longest event.
 const LINE_BYTES_MAX: u64 = 64 * 1024 * 1024;
 
 /// An item of the stream.
@@ -22,12 +22,12 @@ const LINE_BYTES_MAX: u64 = 64 * 1024 * 1024;
 pub(crate) enum Streamed {
     /// An event.
     Event(Box<Envelope>),
-    /// The number of events that are missing.
+    /// The number of missed events.
     Missed(u64),
 }
 
-/// The stream of the observer's events. After a break it continues where it was, also with the next
-/// observer.
+/// Reads the stream of the observer's events. After a broken connection it continues at the same position,
+/// also with the next observer.
 pub(crate) struct EventReader {
     socket: PathBuf,
     path: String,
@@ -35,9 +35,9 @@ pub(crate) struct EventReader {
     /// The position after the last item.
     cursor: Option<String>,
     lines: Option<BufReader<Chunked<BufReader<UnixStream>>>>,
-    /// The part of a line that has arrived.
+    /// The received part of the current line.
     line: Vec<u8>,
-    /// The frame that is being read: its id and its data.
+    /// The current frame: its id and data.
     frame: Frame,
     seen: SeenNumbers,
 }
@@ -48,7 +48,7 @@ struct Frame {
     data: Vec<u8>,
 }
 
-/// The part of a line that tells events of the stream from those of executions.
+/// The part of a line that distinguishes events of the stream itself from those of executions.
 #[derive(Deserialize)]
 struct StreamLine {
     event: StreamLineEvent,
@@ -65,19 +65,19 @@ enum StreamLineEvent {
     Other,
 }
 
-/// The reason why no item is returned.
+/// The reason that no item was returned.
 #[derive(Debug)]
 pub(crate) enum NoItem {
-    /// None arrived in time.
+    /// No item arrived before the deadline.
     Timeout,
-    /// The connection broke; the next call connects again.
+    /// The connection broke; the next call reconnects.
     Broken(io::Error),
     /// The observer refused the request.
     Refused(String),
 }
 
 impl EventReader {
-    /// Prepares to read the stream at a path with its query; the first call of `next` connects.
+    /// Creates a reader of the stream at a path with its query. The first call of `next` connects.
     pub fn new(socket: &Path, path: String, clock: &Clock) -> Self {
         Self {
             socket: socket.to_owned(),
@@ -91,10 +91,10 @@ impl EventReader {
         }
     }
 
-    /// Returns the next item, which is waited for until the deadline.
+    /// Returns the next item; waits for it until the deadline.
     ///
     /// # Errors
-    /// The reason why there is none.
+    /// The reason that there is no item.
     pub fn next(&mut self, deadline: Instant) -> Result<Streamed, NoItem> {
         if self.lines.is_none() {
             self.connect()?;
@@ -115,12 +115,12 @@ impl EventReader {
         }
     }
 
-    /// Returns the socket that is read.
+    /// Returns the path of the observer's socket.
     pub fn socket(&self) -> &Path {
         &self.socket
     }
 
-    /// Continues at another socket, where the next observer listens.
+    /// Continues at the socket of the next observer.
     pub fn move_to(&mut self, socket: &Path) {
         self.socket = socket.to_owned();
         self.lines = None;
@@ -141,16 +141,16 @@ impl EventReader {
         self.begin(stream)
     }
 
-    /// Reads the head of the answer that arrives on a connection, and then its items.
+    /// Reads the head of the response on a connection; `next` then returns its items.
     ///
     /// # Errors
-    /// If the answer is not a stream.
+    /// If the response is not a stream.
     pub fn begin(&mut self, stream: UnixStream) -> Result<(), NoItem> {
         let mut reader = BufReader::new(stream);
         let head = read_head(&mut reader).map_err(NoItem::Broken)?;
         if head.status != 200 {
             let mut body = String::new();
-            // The problem is shown as far as it can be read.
+            // A partly read problem is still useful.
             let _ = (&mut reader).take(4096).read_to_string(&mut body);
             let answer = Answer {
                 status: head.status,
@@ -171,7 +171,7 @@ impl EventReader {
             return Err(NoItem::Broken(io::ErrorKind::NotConnected.into()));
         };
         let left = deadline.saturating_duration_since(self.clock.now());
-        // A timeout of zero would mean none.
+        // A socket timeout of zero would mean no timeout.
         let left = left.max(Duration::from_millis(1));
         let stream = lines.get_ref().get_ref().get_ref();
         let room = LINE_BYTES_MAX.saturating_sub(self.line.len() as u64);
@@ -197,7 +197,7 @@ impl EventReader {
         Err(NoItem::Broken(broken))
     }
 
-    /// Ends a frame; returns its item, unless it has none or was seen before.
+    /// Ends a frame; returns its item, unless it has none or repeats an event.
     fn ended_frame(&mut self) -> Option<Streamed> {
         let frame = std::mem::take(&mut self.frame);
         if let Some(id) = frame.id {
@@ -205,7 +205,7 @@ impl EventReader {
         }
         let envelope = parse_line(&frame.data).ok()?;
         if envelope.seq.is_none() {
-            // Events of the stream itself belong to no execution, and have no number.
+            // Events of the stream itself have no execution and no number.
             let line: StreamLine = serde_json::from_slice(&frame.data).ok()?;
             match line.event {
                 StreamLineEvent::Lagged { missed } => return Some(Streamed::Missed(missed)),
@@ -229,7 +229,7 @@ mod tests {
     use crate::timestamp::Timestamp;
 
     #[test]
-    fn events_of_the_stream_are_told_from_those_of_executions() {
+    fn events_of_the_stream_differ_from_those_of_executions() {
         let clock = Clock::system();
         let mut reader = EventReader::new(Path::new("none"), "/".to_owned(), &clock);
         let mut item = |data: Vec<u8>| {

@@ -1,4 +1,4 @@
-//! Messages of a WebSocket's client: changes of what it subscribes to (pure).
+//! Messages of WebSocket clients, which change their subscription (pure).
 
 use std::collections::BTreeSet;
 
@@ -10,7 +10,7 @@ use super::selection::Selection;
 use super::stream::StartPoint;
 use crate::timestamp::Timestamp;
 
-/// The most names of executions that a client subscribes to.
+/// The most names of executions in a subscription.
 const NAMES_MAX: usize = 1000;
 
 #[derive(Debug, Deserialize)]
@@ -36,8 +36,8 @@ struct Unsubscribe {
     types: Vec<String>,
 }
 
-/// Applies a message to a selection; returns the new one, and the point to continue from if the message
-/// names one. The error says what to change.
+/// Applies a message to a selection. Returns the new selection, and the start point if the message contains
+/// one. The error describes how to correct the message.
 pub(super) fn apply(
     text: &str,
     selection: &Selection,
@@ -90,7 +90,7 @@ fn start_point(
     }
 }
 
-/// Removes names from a list. An empty list selects everything, so that the last name stays.
+/// Removes names from a list. The last name cannot be removed, because an empty list would select everything.
 fn remove(list: &str, names: &mut BTreeSet<String>, removed: Vec<String>) -> Result<(), String> {
     for name in &removed {
         if !names.remove(name) {

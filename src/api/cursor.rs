@@ -6,26 +6,27 @@ use std::str::FromStr;
 use crate::history::fnv1a;
 use crate::timestamp::Timestamp;
 
-/// A position after an event: in the live stream, or within the history before it.
+/// A position after an event, in the live stream or in the history before it.
 ///
-/// Clients store its text and send it back as `Last-Event-ID`; only the observer interprets it.
+/// Clients store its text and send it as `Last-Event-ID`. Only the observer interprets it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct StreamCursor {
     /// The observer that assigned the position.
     pub instance: u64,
     /// The number of events that the observer had distributed at this position.
     pub position: u64,
-    /// The time of the last event before the position, by which another observer finds it again; before the
-    /// first event of a history, the time from which it is read.
+    /// The time of the last event before the position, from which another observer can continue. Before the
+    /// first event of a history, the time from which the history is read.
     pub ts: Timestamp,
-    /// The place within the history that is read before the position.
+    /// The place in the history, while the history before the position is read.
     pub history: Option<HistoryPlace>,
 }
 
-/// A place in the histories of all runs, merged in an order that is always the same.
+/// A place in the histories of all runs, which are merged in a stable order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct HistoryPlace {
-    /// The position from which the history is read; 0 is the beginning of all runs.
+    /// The position from which the history is read. `stream.rs` defines the value for the beginning of all
+    /// runs.
     pub from: u64,
     /// The hash of the last event's execution; see [`run_hash`]. 0 before the first event.
     pub run: u64,
@@ -60,7 +61,7 @@ impl fmt::Display for StreamCursor {
     }
 }
 
-/// The text is no cursor.
+/// The error for a text that is not a cursor.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct InvalidCursor;
 
@@ -90,7 +91,7 @@ impl FromStr for StreamCursor {
     }
 }
 
-/// Returns the hash by which a cursor names a run.
+/// Returns the hash that identifies a run in a cursor.
 pub(crate) fn run_hash(execution_id: &str) -> u64 {
     fnv1a(execution_id.as_bytes())
 }

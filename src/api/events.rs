@@ -1,4 +1,4 @@
-//! Events for clients: their queries, and the stream as server-sent events.
+//! Events for clients: parses queries, and sends the stream as server-sent events.
 
 use std::io::{self, Write};
 use std::os::unix::net::UnixStream;
@@ -27,7 +27,7 @@ pub(crate) struct EventsQuery {
 }
 
 impl EventsQuery {
-    /// Reads the parameters; the error says what to change.
+    /// Parses the parameters of a request. The error describes how to correct them.
     pub fn of_run(request: &Request, clock: &Clock) -> Result<Self, String> {
         let mut query = Query::all();
         for name in types(request)? {
@@ -56,14 +56,14 @@ fn number(request: &Request, name: &str, default: u64) -> Result<u64, String> {
     }
 }
 
-/// Returns the types of events that are asked for; an unknown one is an error with the list.
+/// Returns the requested event types. The error for an unknown one lists all types.
 fn types(request: &Request) -> Result<Vec<String>, String> {
     let names = request.list("type");
     check_types(names.iter().copied())?;
     Ok(names.into_iter().map(str::to_owned).collect())
 }
 
-/// Refuses a name that is no type of event.
+/// Returns an error if a name is not an event type.
 pub(super) fn check_types<'a>(mut names: impl Iterator<Item = &'a str>) -> Result<(), String> {
     names.try_for_each(|name| {
         if EventKind::from_name(name).is_none() {
@@ -77,13 +77,13 @@ pub(super) fn check_types<'a>(mut names: impl Iterator<Item = &'a str>) -> Resul
     })
 }
 
-/// Returns the time from which events are wanted.
+/// Returns the time from which events are requested.
 fn since(request: &Request, clock: &Clock) -> Result<Option<Timestamp>, String> {
     let text = request.parameter("since");
     text.map(|text| time_of(text, clock.wall())).transpose()
 }
 
-/// Reads a time: `10m` before now, or a timestamp.
+/// Parses a time: a duration before now, such as `10m`, or a timestamp.
 pub(super) fn time_of(text: &str, now: Timestamp) -> Result<Timestamp, String> {
     if let Ok(at) = text.parse::<Timestamp>() {
         return Ok(at);
@@ -92,7 +92,7 @@ pub(super) fn time_of(text: &str, now: Timestamp) -> Result<Timestamp, String> {
         .ok_or_else(|| format!("since: {text:?} is no time; give 10m, 2h or 2026-01-21T10:00:00Z"))
 }
 
-/// Opens the stream that a request asks for.
+/// Opens the requested stream.
 ///
 /// # Errors
 /// The response to send instead.
@@ -127,7 +127,7 @@ pub(super) fn open(
         .map_err(|error| Response::problem(500, &error.to_string()))
 }
 
-/// Sends events until the client or the observer ends.
+/// Sends events until the client disconnects or the observer ends.
 pub(super) fn send(
     mut events: EventStream,
     stream: &UnixStream,

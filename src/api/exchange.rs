@@ -1,4 +1,4 @@
-//! One request of the client of the API and its answer: a connection for each.
+//! Single requests to the API and their answers, each on its own connection.
 
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::os::unix::net::UnixStream;
@@ -15,7 +15,7 @@ use crate::error::{Error, Result};
 /// The time to wait for an answer. The observer answers in milliseconds.
 const ANSWER_TIME: Duration = Duration::from_secs(10);
 
-/// The interval at which a client that waits for an answer checks whether it still wants it.
+/// The interval at which a waiting client checks whether to cancel.
 const CHECK: Timespec = Timespec {
     tv_sec: 0,
     tv_nsec: 100_000_000,
@@ -37,7 +37,7 @@ pub(crate) struct Answer {
 }
 
 impl Answer {
-    /// Returns why a request was refused.
+    /// Returns the reason for a refused request.
     pub fn problem(&self) -> String {
         let problem: Option<serde_json::Value> = serde_json::from_slice(&self.body).ok();
         let detail = problem.as_ref().and_then(|problem| problem.get("detail"));
@@ -48,10 +48,10 @@ impl Answer {
     }
 }
 
-/// Requests a path; `wait` is the time that the observer may take in addition.
+/// Requests a path. `wait` extends the time that the observer has to answer.
 ///
 /// # Errors
-/// [`Error::is_gone`] if no observer listens at the socket; else if it does not answer properly.
+/// [`Error::is_gone`] if no observer listens at the socket; another error if the answer is late or invalid.
 pub(crate) fn get(socket: &Path, path: &str, etag: Option<&str>, wait: Duration) -> Result<Answer> {
     let ask = || {
         let stream = open(socket)?;
@@ -62,7 +62,7 @@ pub(crate) fn get(socket: &Path, path: &str, etag: Option<&str>, wait: Duration)
     ask().map_err(|cause| failed(socket, cause))
 }
 
-/// Sends a body of JSON to a path, and waits for the answer until `is_over`; `None` then.
+/// Sends a JSON body to a path and waits for the answer. Returns `None` once `is_over()` returns true.
 ///
 /// # Errors
 /// As for [`get`].
@@ -103,7 +103,7 @@ fn failed(socket: &Path, cause: io::Error) -> Error {
     }
 }
 
-/// Connects to an observer, with deadlines.
+/// Connects to an observer, with timeouts for reads and writes.
 pub(super) fn open(socket: &Path) -> io::Result<UnixStream> {
     let stream = connect(socket)?;
     stream.set_read_timeout(Some(ANSWER_TIME))?;
@@ -125,7 +125,7 @@ pub(super) fn send(
     stream.write_all(text.as_bytes())
 }
 
-/// Reads an answer with its body, of which at most 64 MiB are kept.
+/// Reads an answer and at most 64 MiB of its body.
 pub(crate) fn read_answer(mut reader: impl BufRead) -> io::Result<Answer> {
     let head = read_head(&mut reader)?;
     let mut body = Vec::new();

@@ -1,4 +1,4 @@
-//! Views of panes by faces: a client that gets the screen of a pane has looked at it.
+//! Views of panes by faces: a request for the screen of a pane counts as a view.
 
 use std::path::Path;
 use std::time::Duration;
@@ -10,10 +10,10 @@ use crate::event::{PaneId, PaneViewer};
 use crate::history::DataDir;
 use crate::timestamp::Timestamp;
 
-/// The shortest time between two reports of a pane, unless what is in it has finished.
+/// The shortest time between two `PaneSeen` events of a pane, unless its row has finished.
 const REPORT_INTERVAL: Duration = Duration::from_secs(60);
 
-/// The parts of the observer that take a view.
+/// The parts of the observer that handle a view.
 pub(super) struct FaceViews<'a> {
     pub hub: &'a Hub,
     pub data: Option<&'a DataDir>,
@@ -21,8 +21,8 @@ pub(super) struct FaceViews<'a> {
 }
 
 impl FaceViews<'_> {
-    /// Emits that a face has shown a pane, if the board does not know it yet.
-    pub fn shown(&self, pane: &PaneId, socket: &Path, now: Timestamp) {
+    /// Emits `PaneSeen` for a pane that a face has shown, unless the board already has a recent view.
+    pub fn note_view(&self, pane: &PaneId, socket: &Path, now: Timestamp) {
         for row in self.hub.rows() {
             let is_due = row.pane.as_ref() == Some(pane) && is_due(&row, now);
             if is_due && self.is_of_server(&row, socket) {
@@ -32,7 +32,8 @@ impl FaceViews<'_> {
         }
     }
 
-    /// Returns true if a row belongs to the server at a socket: others may have a pane with the same id.
+    /// Returns true if a row belongs to the tmux server at a socket. Other servers may have a pane with the
+    /// same id.
     fn is_of_server(&self, row: &Row, socket: &Path) -> bool {
         let run = self.data.map(|data| data.run(&row.execution_id));
         let metadata = run.and_then(|run| run.metadata().ok().flatten());
@@ -41,11 +42,11 @@ impl FaceViews<'_> {
     }
 }
 
-/// Returns true if a view of the row is to be reported: for what asks for a look, at once, else with news, and
-/// at most once a minute.
+/// Returns true if a view of the row must be reported: immediately if the row has finished; otherwise if it
+/// has changed since the last view, at most once a minute.
 fn is_due(row: &Row, now: Timestamp) -> bool {
     if row.has_ended() {
-        // No source emits for it any more.
+        // An ended row has no source that could emit.
         return false;
     }
     let Some(seen) = row.seen else {

@@ -1,9 +1,9 @@
-//! The places of all streams, for the metrics.
+//! The positions of all streams, for the metrics.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
-/// The streams that are open.
+/// The open streams.
 #[derive(Debug, Default)]
 pub(super) struct StreamGauges(Mutex<Opened>);
 
@@ -13,7 +13,7 @@ struct Opened {
     streams: Vec<Weak<StreamGauge>>,
 }
 
-/// The place of one stream, until it is dropped.
+/// The position of one stream. A stream counts as open until this is dropped.
 #[derive(Debug, Default)]
 pub(super) struct StreamGauge {
     /// The number of the stream, from 1.
@@ -25,7 +25,7 @@ pub(super) struct StreamGauge {
 impl StreamGauges {
     /// Adds a stream.
     pub fn open(&self) -> Arc<StreamGauge> {
-        // Each change is complete: a panic elsewhere leaves no partial one.
+        // Each change is complete, so a panic elsewhere leaves no partial change.
         let mut opened = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         opened.count += 1;
         let gauge = Arc::new(StreamGauge {
@@ -37,7 +37,7 @@ impl StreamGauges {
         gauge
     }
 
-    /// Returns the streams that are open, in the order in which they were opened.
+    /// Returns the open streams in the order of their opening.
     pub fn all(&self) -> Vec<Arc<StreamGauge>> {
         let opened = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         opened.streams.iter().filter_map(Weak::upgrade).collect()
@@ -45,12 +45,12 @@ impl StreamGauges {
 }
 
 impl StreamGauge {
-    /// Notes the position in the observer's events that the stream has reached.
+    /// Records the position that the stream has reached.
     pub fn reach(&self, position: u64) {
         self.position.store(position, Ordering::Relaxed);
     }
 
-    /// Counts events that are kept nowhere.
+    /// Counts events that were lost to the stream.
     pub fn miss(&self, events: u64) {
         self.missed.fetch_add(events, Ordering::Relaxed);
     }

@@ -1,4 +1,4 @@
-//! The history of several runs as one stream: merged by time, from given numbers to given numbers.
+//! Merges the histories of several runs by time, each between given numbers.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
@@ -12,25 +12,25 @@ use crate::history::{DataDir, Follower, LogRecord, Query, RunDirectory};
 use crate::thread::park;
 use crate::timestamp::Timestamp;
 
-/// The time to wait for the writer, which is some milliseconds behind the live events; a longer pause
-/// means a stalled disk.
-const LOG_PATIENCE: Duration = Duration::from_secs(5);
+/// The longest wait for the log's writer. It is usually some milliseconds behind the live events; more means
+/// a stalled disk.
+const LOG_WAIT_MAX: Duration = Duration::from_secs(5);
 const LOG_PAUSE: Duration = Duration::from_millis(2);
 
-/// Merges runs in the order of their events' times. Runs with equal times come in the order of their
-/// names, so that the order is the same at each reading.
+/// Merges runs by the times of their events. Events with equal times are ordered by the names of their runs,
+/// so that the order is the same at each reading.
 pub(crate) struct MergedHistory {
-    /// Runs that have not begun at the time reached, the earliest first. They are opened later, because
-    /// an open run takes descriptors.
+    /// Runs that begin later than the time reached, the earliest first. They are opened when due, because an
+    /// open run takes descriptors.
     waiting: VecDeque<(Timestamp, RunPart)>,
-    open: BinaryHeap<Reverse<Front>>,
+    open: BinaryHeap<Reverse<NextEvent>>,
     runs: Vec<OpenPart>,
-    /// Events that the logs lack, not reported yet.
+    /// The number of events that are missing in the logs and were not reported yet.
     missed: u64,
     clock: Clock,
 }
 
-/// A part of a run: the numbers after `from` up to `until`.
+/// A part of a run: the numbers after `from`, up to and including `until`.
 struct RunPart {
     run: RunDirectory,
     from: u64,
@@ -45,7 +45,7 @@ struct OpenPart {
 
 /// The next event of an open run.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
-struct Front {
+struct NextEvent {
     ts: Timestamp,
     execution_id: ExecutionId,
     index: usize,
@@ -54,20 +54,20 @@ struct Front {
 /// An item of the merged history.
 pub(crate) enum HistoryItem {
     Event(Box<LogRecord>),
-    /// Events that the log does not have.
+    /// The number of events that are missing in the log.
     Missed(u64),
 }
 
 impl MergedHistory {
-    /// Merges all runs from their beginning that are wanted. Runs with a number in `until` are read up to
-    /// it, others to their end.
+    /// Merges all selected runs from their beginning. A run is read up to its number in `until`, or to its
+    /// end if it has none.
     ///
     /// # Errors
     /// If the runs cannot be listed.
     pub fn from_beginning(
         data: &DataDir,
         until: &Numbers,
-        mut is_wanted: impl FnMut(&str) -> bool,
+        mut is_selected: impl FnMut(&str) -> bool,
         clock: &Clock,
     ) -> Result<Self> {
         let list = data.runs(clock.wall())?;
@@ -75,8 +75,8 @@ impl MergedHistory {
             log::warn!("{problem:?}");
         }
         let runs = list.runs.into_iter();
-        let wanted = runs.filter(|run| is_wanted(&run.execution_id));
-        let parts = wanted.map(|run| {
+        let selected = runs.filter(|run| is_selected(&run.execution_id));
+        let parts = selected.map(|run| {
             let until = until.get(&run.execution_id).copied().unwrap_or(u64::MAX);
             let part = RunPart {
                 run: run.directory,
@@ -88,17 +88,17 @@ impl MergedHistory {
         Ok(Self::new(parts.collect(), clock))
     }
 
-    /// Merges what lies between two positions.
+    /// Merges the events between two positions.
     pub fn between(
         data: &DataDir,
         from: &Numbers,
         until: &Numbers,
-        mut is_wanted: impl FnMut(&str) -> bool,
+        mut is_selected: impl FnMut(&str) -> bool,
         clock: &Clock,
     ) -> Self {
         let changed = until.iter().filter_map(|(run, until)| {
             let from = from.get(run).copied().unwrap_or(0);
-            (from < *until && is_wanted(run)).then_some((run, from, *until))
+            (from < *until && is_selected(run)).then_some((run, from, *until))
         });
         let parts = changed.map(|(run, from, until)| {
             let run = data.run(run);
@@ -120,13 +120,13 @@ impl MergedHistory {
         }
     }
 
-    /// Returns the next item; waits for events that are not written yet. `is_stopped` ends the wait.
+    /// Returns the next item. Waits for events that are not written yet, unless `is_stopped()` returns true.
     pub fn next(&mut self, is_stopped: &dyn Fn() -> bool) -> Option<HistoryItem> {
         loop {
             if self.missed > 0 {
                 return Some(HistoryItem::Missed(std::mem::take(&mut self.missed)));
             }
-            // Runs that may have an earlier event than those that are open.
+            // Open the runs that may have an earlier event than the open ones.
             while let Some(part) = self.next_due() {
                 match Follower::open(&part.run, Query::all()) {
                     Ok(log) => {
@@ -137,21 +137,21 @@ impl MergedHistory {
                         });
                         self.advance(self.runs.len() - 1, is_stopped);
                     }
-                    // It was pruned, or its events are kept nowhere.
+                    // The run was pruned, or has no log.
                     Err(error) => {
                         log::debug!("{error:?}");
-                        self.missed += part.lacks();
+                        self.missed += part.missing_events();
                     }
                 }
             }
-            let Some(Reverse(front)) = self.open.pop() else {
+            let Some(Reverse(next_event)) = self.open.pop() else {
                 if self.missed > 0 {
                     continue;
                 }
                 return None;
             };
-            let record = self.runs[front.index].record.take();
-            self.advance(front.index, is_stopped);
+            let record = self.runs[next_event.index].record.take();
+            self.advance(next_event.index, is_stopped);
             if let Some(record) = record {
                 return Some(HistoryItem::Event(Box::new(record)));
             }
@@ -162,7 +162,7 @@ impl MergedHistory {
     fn next_due(&mut self) -> Option<RunPart> {
         let (started, _) = self.waiting.front()?;
         let is_due = match self.open.peek() {
-            Some(Reverse(front)) => *started <= front.ts,
+            Some(Reverse(next_event)) => *started <= next_event.ts,
             None => true,
         };
         match is_due {
@@ -171,10 +171,10 @@ impl MergedHistory {
         }
     }
 
-    /// Reads the next event of a run, and notes what its log lacks at its end.
+    /// Reads the next event of a run. At the end of the log, counts the missing events.
     fn advance(&mut self, index: usize, is_stopped: &dyn Fn() -> bool) {
         let open = &mut self.runs[index];
-        let mut patience: Option<Instant> = None;
+        let mut give_up_at: Option<Instant> = None;
         let mut is_written = true;
         while open.part.from < open.part.until {
             match open.log.next() {
@@ -191,7 +191,7 @@ impl MergedHistory {
                     }
                     open.part.from = numbers.last;
                     open.record = Some(record);
-                    self.open.push(Reverse(Front {
+                    self.open.push(Reverse(NextEvent {
                         ts: numbers.ts,
                         execution_id: open.part.run.execution_id().clone(),
                         index,
@@ -201,11 +201,12 @@ impl MergedHistory {
                 Ok(None) if open.part.until == u64::MAX => return,
                 Ok(None) => {
                     let now = self.clock.now();
-                    let patience = *patience.get_or_insert(now + LOG_PATIENCE);
-                    if is_stopped() || now >= patience || !is_written {
+                    let give_up_at = *give_up_at.get_or_insert(now + LOG_WAIT_MAX);
+                    if is_stopped() || now >= give_up_at || !is_written {
                         break;
                     }
-                    // Read once more after its end: the last events may have been written in between.
+                    // Read once more after the writer has ended, because it may have written events since the
+                    // last read.
                     is_written = open.log.is_written().unwrap_or(false);
                     if is_written {
                         park(Some(LOG_PAUSE));
@@ -217,14 +218,14 @@ impl MergedHistory {
                 }
             }
         }
-        self.missed += open.part.lacks();
+        self.missed += open.part.missing_events();
         open.part.from = open.part.until;
     }
 }
 
 impl RunPart {
-    /// Returns how many events were not read that are known to exist.
-    fn lacks(&self) -> u64 {
+    /// Returns the number of existing events that were not read.
+    fn missing_events(&self) -> u64 {
         match self.until {
             u64::MAX => 0,
             until => until.saturating_sub(self.from),

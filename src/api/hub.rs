@@ -1,9 +1,9 @@
-//! The hub: gives each event of the observer its position, and keeps the board and the last events for
-//! the faces.
+//! The hub assigns a position to each event of the observer, and keeps the board and the last events for the
+//! faces.
 //!
-//! `td-hub` reads one subscription of the bus, which no face delays: faces read the hub at their own
-//! pace, each in its own thread, and wait on a condition variable. An event that a face has not read
-//! before it falls out of the hub is missed by that face alone, and counted.
+//! `td-hub` reads one subscription of the bus. Faces cannot delay it: each one reads the hub in its own
+//! thread, at its own speed, and waits on a condition variable. A face that is too slow misses the events
+//! that the hub has dropped; other faces are not affected, and the missed events are counted.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -21,21 +21,21 @@ use crate::history::DataDir;
 use crate::thread::{self, Handle};
 use crate::timestamp::Timestamp;
 
-/// The most memory of the events that are kept: minutes of 100 panes at work, a moment of a flood. Older
-/// ones come from the logs.
+/// The most memory for the last events: minutes of 100 busy panes, or less than a second of a flood. Older
+/// events are read from the logs.
 const EVENTS_BYTES_MAX: usize = 4 * 1024 * 1024;
 
-/// The bytes by which an event in the hub exceeds its own size: the rest of its envelope, counters, its place
-/// in the queue, and what the allocator adds to it and its text.
+/// The overhead of an event in the hub: its envelope, reference counters, place in the queue, and the
+/// allocator's overhead.
 const EVENT_BYTES_MORE: usize = 128;
 
-/// The board's clock: rows become quiet in minutes.
+/// The interval of the board's tick. Rows become quiet after minutes.
 const TICK: Duration = Duration::from_secs(1);
 
-/// The most events that a reader takes at once, so that it holds the lock for microseconds.
+/// The most events that are handled under one lock, so that it is held for microseconds only.
 const BATCH_MAX: usize = 256;
 
-/// The board and the stream of events; cheap to clone.
+/// The board and the stream of events. Cheap to clone.
 #[derive(Clone, Debug)]
 pub(crate) struct Hub {
     shared: Arc<Shared>,
@@ -53,16 +53,16 @@ struct Shared {
 #[derive(Debug)]
 struct State {
     board: Board,
-    /// Changes with the board.
+    /// Incremented with each change of the board.
     version: u64,
     journal: Journal,
-    /// The last events, and the memory that each takes. They are copies: an event of the bus keeps alive its
-    /// batch, and the memory of the thread that emitted it, which each would fragment.
+    /// The last events and the memory of each. They are copies, because an event of the bus keeps its whole
+    /// batch alive and fragments the memory of the thread that emitted it.
     events: VecDeque<(Arc<Envelope>, usize)>,
     bytes: usize,
     last_ts: Timestamp,
     lagged: u64,
-    /// Executions whose rows have changed since their summaries were taken.
+    /// Executions whose rows have changed since their last summary.
     changed: BTreeSet<ExecutionId>,
     /// Executions whose events come from the logs of other processes.
     others: BTreeSet<ExecutionId>,
@@ -76,13 +76,13 @@ pub(crate) enum Next {
     Events(Vec<Arc<Envelope>>),
     /// The number of events from the position on that are no longer in the hub.
     Missed(u64),
-    /// None arrived in time.
+    /// No event arrived before the deadline.
     Timeout,
-    /// The observer ends.
+    /// The observer is ending.
     Closed,
 }
 
-/// The rows of an execution after one of its events.
+/// The rows of an execution as of one of its events.
 #[derive(Clone, Debug)]
 pub(crate) struct Summary {
     pub execution_id: ExecutionId,
@@ -90,7 +90,7 @@ pub(crate) struct Summary {
     pub rows: Vec<Row>,
 }
 
-/// The rows of the board at one time.
+/// The rows of one version of the board.
 #[derive(Clone, Debug)]
 pub(crate) struct BoardView {
     pub version: u64,
@@ -98,8 +98,8 @@ pub(crate) struct BoardView {
 }
 
 impl Hub {
-    /// Starts the hub with a board and the last numbers of the runs that it stands for. The thread ends
-    /// when the bus is closed.
+    /// Starts the hub with a board and the last number of each run in it. The thread ends when the bus is
+    /// closed.
     ///
     /// # Errors
     /// If the system cannot start a thread.
@@ -149,7 +149,7 @@ impl Hub {
                 Ok(delivery) => {
                     let mut state = self.lock();
                     state.take(delivery);
-                    // One lock for what has arrived meanwhile.
+                    // Handle further events under the same lock.
                     for _ in 1..BATCH_MAX {
                         match events.try_recv() {
                             Ok(delivery) => state.take(delivery),
@@ -204,27 +204,26 @@ impl Hub {
         (state.journal.end(), state.last_ts)
     }
 
-    /// Returns the position after the last event, and the last number of each run there.
+    /// Returns the position after the last event, and the last number of each run at this position.
     pub fn numbers(&self) -> (u64, Numbers) {
         let state = self.lock();
         (state.journal.end(), state.journal.numbers())
     }
 
-    /// Returns the last number of each run at a position, if the hub knows it still.
+    /// Returns the last number of each run at a position, unless the position is too old.
     pub fn numbers_at(&self, position: u64) -> Option<Numbers> {
         self.lock().journal.numbers_at(position)
     }
 
-    /// Begins to take the events of a run that another process writes; returns the number of the last one
-    /// that the hub knows.
+    /// Registers a run that another process writes. Returns the number of its last event that the hub has.
     pub fn begin_other(&self, id: &ExecutionId) -> u64 {
         let mut state = self.lock();
         state.others.insert(id.clone());
         state.journal.last_of(id)
     }
 
-    /// Takes the next events of a run that another process writes. Returns false, and takes none, if the
-    /// observer itself has events of the execution by now.
+    /// Adds events of a run that another process writes. Returns false if the observer itself has taken over
+    /// the execution; the remaining events are not added then.
     pub fn take_other(&self, id: &ExecutionId, events: Vec<Envelope>) -> bool {
         for events in events.chunks(BATCH_MAX) {
             let mut state = self.lock();
@@ -240,7 +239,7 @@ impl Hub {
         true
     }
 
-    /// Ends a run whose writer is gone: its rows have ended, at the latest then.
+    /// Ends the rows of a run whose writer is gone.
     pub fn end_other(&self, id: &ExecutionId, exit_status: Option<i32>, at: Timestamp) {
         let mut state = self.lock();
         if state.others.remove(id) && state.board.end(id, exit_status, at) {
@@ -250,22 +249,22 @@ impl Hub {
         }
     }
 
-    /// Returns the number of events that the hub itself has missed.
+    /// Returns the number of events that the hub has missed.
     pub fn lagged(&self) -> u64 {
         self.lock().lagged
     }
 
-    /// Adds a stream to those of the metrics.
+    /// Adds a stream to the metrics.
     pub(super) fn open_gauge(&self) -> Arc<StreamGauge> {
         self.shared.gauges.open()
     }
 
-    /// Returns the streams that are open.
+    /// Returns the open streams.
     pub(super) fn gauges(&self) -> Vec<Arc<StreamGauge>> {
         self.shared.gauges.all()
     }
 
-    /// Waits for events from a position on, until the deadline.
+    /// Returns events from a position on; waits for them until the deadline.
     pub fn next(&self, position: u64, deadline: Instant) -> Next {
         let mut state = self.lock();
         loop {
@@ -293,8 +292,8 @@ impl Hub {
         self.lock().board.rows().cloned().collect()
     }
 
-    /// Returns the board when its version differs from the given one, or at the deadline; `None` then,
-    /// or when the observer ends.
+    /// Returns the board once its version differs from the given one; `None` at the deadline or when the
+    /// observer ends.
     pub fn board_after(&self, version: Option<u64>, deadline: Instant) -> Option<BoardView> {
         let mut state = self.lock();
         loop {
@@ -311,8 +310,7 @@ impl Hub {
         }
     }
 
-    /// Returns the rows of the executions that have changed since the last call, and the number of the
-    /// event that they stand for.
+    /// Returns a summary of each execution whose rows have changed since the last call.
     pub fn take_summaries(&self) -> Vec<Summary> {
         let mut state = self.lock();
         let changed = std::mem::take(&mut state.changed);
@@ -323,7 +321,7 @@ impl Hub {
         let summaries = changed.into_iter().filter_map(|execution_id| {
             let rows: Vec<Row> = state.board.rows_of(&execution_id).cloned().collect();
             let seq = *numbers.get(&execution_id)?;
-            // The name of a run may be known before its first row: without rows, the log is read.
+            // An execution may have a name before its first row. It needs no summary yet.
             (!rows.is_empty()).then_some(Summary {
                 execution_id,
                 seq,
@@ -354,7 +352,7 @@ impl Hub {
 }
 
 impl State {
-    /// Returns the position of the first event that is kept.
+    /// Returns the position of the oldest event in the hub.
     fn first(&self) -> u64 {
         self.journal.end() - self.events.len() as u64
     }
@@ -363,12 +361,12 @@ impl State {
         let event = match delivery {
             Delivery::Event(event) => event,
             Delivery::Lagged { missed } => {
-                // What is missing has no positions; the logs have it.
+                // Missed events get no positions. The logs have them.
                 self.lagged += missed;
                 return;
             }
         };
-        // A run that the observer has taken over.
+        // The observer has taken over the run.
         if !self.others.is_empty() {
             self.others.remove(event.event.execution_id());
         }
@@ -376,21 +374,21 @@ impl State {
         self.changed.extend(changed);
     }
 
-    /// Notes the tmux server of a session, which the metadata of its run name.
-    fn place(&mut self, id: &ExecutionId) {
+    /// Records the tmux server of a session, which the metadata of the run contain.
+    fn set_server(&mut self, id: &ExecutionId) {
         let metadata = self.data.run(id).metadata().ok().flatten();
         if let Some(identity) = metadata.and_then(|metadata| metadata.identity) {
-            self.board.place(id, &identity.socket);
+            self.board.set_server(id, &identity.socket);
         }
     }
 
-    /// Takes an event; returns the executions whose rows have changed.
+    /// Adds an event; returns the executions whose rows have changed.
     fn take_event(&mut self, event: EventRef) -> Vec<ExecutionId> {
         let seq = LogGapRange::of(&event).map(|numbers| numbers.last);
         self.journal.push(event.event.execution_id(), seq);
         self.last_ts = event.ts;
         if let TdEvent::SessionStarted { execution_id, .. } = &event.event {
-            self.place(execution_id);
+            self.set_server(execution_id);
         }
         let changed = self.board.apply(&event);
         self.version += u64::from(!changed.is_empty());
@@ -408,7 +406,7 @@ impl State {
     }
 }
 
-/// Returns a number that another observer does not have: the time at which it starts, and its process.
+/// Returns a number that is unique to this observer, from its start time and process id.
 fn instance(now: Timestamp) -> u64 {
     let micros = now.micros().cast_unsigned();
     micros.rotate_left(16) ^ u64::from(std::process::id())

@@ -32,7 +32,7 @@ impl Input {
     }
 }
 
-/// Types into a pane; of a target with several, into the active one. Answers with that pane.
+/// Types into a pane, and responds with its id. For a target with several panes, the active one is used.
 pub(super) fn input(
     all: &Panes,
     id: &str,
@@ -54,7 +54,7 @@ pub(super) fn input(
     typed().unwrap_or_else(|response| response)
 }
 
-/// Returns the answer to input that a pane does not take.
+/// Returns the response to input that a pane refuses.
 pub(super) fn refused(error: &Error) -> Response {
     match error.is_invalid_input() {
         true => Response::problem(409, &error.to_string()),

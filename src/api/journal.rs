@@ -1,16 +1,16 @@
-//! The journal: which event of which run stands at each of the last positions (pure).
+//! The journal of the last positions: the run and number of the event at each of them (pure).
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 
 use crate::event::ExecutionId;
 
-/// The number of steps that are kept, of 4 bytes each: seconds of a flood, hours of 100 panes at work.
+/// The number of steps in the journal, of 4 bytes each: seconds of a flood, or hours of 100 busy panes.
 const STEPS_MAX: usize = 1 << 19;
 
 /// The last number of each run at a position.
 pub(crate) type Numbers = BTreeMap<ExecutionId, u64>;
 
-/// The order in which the observer distributed the events of all runs.
+/// Records the order in which the observer distributed the events of all runs.
 #[derive(Debug, Default)]
 pub(crate) struct Journal {
     runs: Vec<ExecutionId>,
@@ -21,9 +21,9 @@ pub(crate) struct Journal {
     last: Vec<u64>,
     /// The position of the first step.
     first: u64,
-    /// For each position, the run of its event and how the run's number changed.
+    /// The step at each position: the run of the event, and the change of the run's number.
     steps: VecDeque<Step>,
-    /// The numbers of the steps with [`JUMP`], in their order.
+    /// The numbers of the steps with [`JUMP`], in order.
     jumps: VecDeque<u64>,
 }
 
@@ -33,13 +33,13 @@ struct Step(u32);
 
 /// The event has no number.
 const STAY: u32 = 0;
-/// The number follows the last one of the run, as nearly all do.
+/// The number is the next one of the run, as for nearly all events.
 const NEXT: u32 = 1;
-/// The number is another one.
+/// The number is stored in [`Journal::jumps`].
 const JUMP: u32 = 2;
 
 impl Step {
-    /// Sets the number of the step's run.
+    /// Updates the number of the step's run.
     fn apply(self, numbers: &mut [u64], jump: impl FnOnce() -> Option<u64>) {
         let number = numbers.get_mut((self.0 >> 2) as usize);
         match (number, self.0 & 3) {
@@ -51,14 +51,14 @@ impl Step {
 }
 
 impl Journal {
-    /// Notes numbers that were assigned before the first position.
+    /// Sets the number of a run before the first position.
     pub fn begin(&mut self, run: &str, seq: u64) {
         let index = self.index_of(run);
         self.base[index as usize] = seq;
         self.last[index as usize] = seq;
     }
 
-    /// Notes the event at the next position.
+    /// Adds the event at the next position.
     pub fn push(&mut self, run: &str, seq: Option<u64>) {
         let index = self.index_of(run);
         let last = self.last[index as usize];
@@ -86,7 +86,7 @@ impl Journal {
         self.first + self.steps.len() as u64
     }
 
-    /// Returns the last numbers after the last event.
+    /// Returns the last number of each run after the last event.
     pub fn numbers(&self) -> Numbers {
         self.named(&self.last)
     }
@@ -98,7 +98,8 @@ impl Journal {
         last.copied().unwrap_or(0)
     }
 
-    /// Returns the last numbers at a position; `None` if it is older than the journal, or in the future.
+    /// Returns the last number of each run at a position; `None` if it is older than the journal or in the
+    /// future.
     pub fn numbers_at(&self, position: u64) -> Option<Numbers> {
         let count = position.checked_sub(self.first)?;
         if position > self.end() {
@@ -176,7 +177,7 @@ mod tests {
         let mut journal = Journal::default();
         let id = ExecutionId::from("a");
         let count = STEPS_MAX as u64 + 10;
-        // Each fifth number follows an omitted one.
+        // Every fifth number skips one.
         let seq_of = |position: u64| position + position / 5;
         for position in 1..=count {
             journal.push(&id, Some(seq_of(position)));

@@ -1,22 +1,22 @@
-//! The signs of life of a WebSocket's client: pings after a silence, and the end without an answer (pure).
+//! The liveness of a WebSocket client: when to ping a silent client, and when to close the connection (pure).
 
 use std::time::{Duration, Instant};
 
-/// The longest silence: proxies and clients take a longer one for a broken connection.
+/// The silence after which a ping is sent. Proxies and clients treat longer ones as a broken connection.
 pub(super) const KEEP_ALIVE: Duration = Duration::from_secs(15);
 
-/// The time that a client has to answer a ping; a second one follows in between.
+/// The time that a client has to answer the first ping. A second ping is sent within this time.
 const ANSWER_TIME: Duration = Duration::from_secs(30);
 
-/// The last signs of life of a client.
+/// Tracks the last message of a client and the pings since.
 #[derive(Debug)]
 pub(super) struct Liveness {
-    heard_at: Instant,
-    /// The first and the last ping since then.
+    received_at: Instant,
+    /// The times of the first and the last ping since then.
     pings: Option<(Instant, Instant)>,
 }
 
-/// The next step towards a silent client.
+/// The next step for a silent client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Step {
     Ping,
@@ -27,21 +27,21 @@ pub(super) enum Step {
 impl Liveness {
     pub fn new(now: Instant) -> Self {
         Self {
-            heard_at: now,
+            received_at: now,
             pings: None,
         }
     }
 
-    /// Notes that the client has sent something.
-    pub fn heard(&mut self, now: Instant) {
+    /// Records that the client has sent a message.
+    pub fn received(&mut self, now: Instant) {
         *self = Self::new(now);
     }
 
-    /// Returns what is due; a ping counts as sent then.
+    /// Returns the step that is due. A returned ping counts as sent.
     pub fn take_due(&mut self, now: Instant) -> Option<Step> {
         let since = |at: Instant| now.saturating_duration_since(at);
         let first = match self.pings {
-            None if since(self.heard_at) < KEEP_ALIVE => return None,
+            None if since(self.received_at) < KEEP_ALIVE => return None,
             None => now,
             Some((first, _)) if since(first) >= ANSWER_TIME => return Some(Step::Close),
             Some((_, last)) if since(last) < KEEP_ALIVE => return None,
@@ -70,12 +70,12 @@ mod tests {
             steps(&mut client, 0, 45),
             [(15, Step::Ping), (30, Step::Ping), (45, Step::Close)]
         );
-        client.heard(at(46));
+        client.received(at(46));
         assert_eq!(steps(&mut client, 47, 75), [(61, Step::Ping)]);
-        client.heard(at(75));
+        client.received(at(75));
         assert_eq!(steps(&mut client, 76, 104), [(90, Step::Ping)]);
-        // The thread was blocked: the client is asked before it is given up.
-        client.heard(at(104));
+        // After the thread was blocked, the client gets a ping before the connection is closed.
+        client.received(at(104));
         assert_eq!(client.take_due(at(900)), Some(Step::Ping));
         assert_eq!(client.take_due(at(901)), None);
     }

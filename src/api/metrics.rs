@@ -1,4 +1,4 @@
-//! The observer's numbers as Prometheus text.
+//! The observer's metrics in Prometheus text format.
 
 use std::fmt::{Display, Write};
 
@@ -8,7 +8,7 @@ use super::panes::ObservedServer;
 use crate::clock::Clock;
 use crate::history::DataDir;
 
-/// Returns the numbers of the board, of the stream of events and of the logs.
+/// Returns the metrics of the board, the streams of events and the logs.
 pub(super) fn metrics(
     hub: &Hub,
     servers: &[ObservedServer],
@@ -46,35 +46,35 @@ pub(super) fn metrics(
         "Rows of the board by state.",
         &states,
     );
-    let one = |value: u64| vec![(String::new(), value)];
+    let unlabelled = |value: u64| vec![(String::new(), value)];
     let sum = |of: fn(&crate::board::Row) -> u64| rows.iter().map(of).sum();
     metric(
         "gaps",
         "gauge",
         "Confirmed gaps of the rows.",
-        &one(sum(|row| row.gaps)),
+        &unlabelled(sum(|row| row.gaps)),
     );
     metric(
         "errors",
         "gauge",
         "Errors of the rows.",
-        &one(sum(|row| row.errors)),
+        &unlabelled(sum(|row| row.errors)),
     );
     metric(
         "events_total",
         "counter",
         "Events that were distributed.",
-        &one(hub.end().0),
+        &unlabelled(hub.end().0),
     );
     metric(
         "events_missed_total",
         "counter",
         "Events that the hub has missed; the logs have them.",
-        &one(hub.lagged()),
+        &unlabelled(hub.lagged()),
     );
     let (end, _) = hub.end();
     let streams = hub.gauges();
-    let of_each = |value: &dyn Fn(&StreamGauge) -> u64| -> Vec<(String, u64)> {
+    let per_stream = |value: &dyn Fn(&StreamGauge) -> u64| -> Vec<(String, u64)> {
         let streams = streams.iter();
         let labels = |stream: &StreamGauge| format!("{{stream=\"{}\"}}", stream.number);
         streams
@@ -85,19 +85,19 @@ pub(super) fn metrics(
         "streams",
         "gauge",
         "Open streams of events.",
-        &one(streams.len() as u64),
+        &unlabelled(streams.len() as u64),
     );
     metric(
         "stream_lag_events",
         "gauge",
         "Events that a stream has not reached yet.",
-        &of_each(&|stream| end.saturating_sub(stream.position())),
+        &per_stream(&|stream| end.saturating_sub(stream.position())),
     );
     metric(
         "stream_events_missed_total",
         "counter",
         "Events that a stream has missed, because they are kept nowhere.",
-        &of_each(&StreamGauge::missed),
+        &per_stream(&StreamGauge::missed),
     );
     if let Some(Ok(list)) = data.map(|data| data.runs(clock.wall())) {
         let bytes = list.runs.iter().map(|run| run.size_bytes).sum();
@@ -105,9 +105,14 @@ pub(super) fn metrics(
             "runs",
             "gauge",
             "Runs in the history.",
-            &one(list.runs.len() as u64),
+            &unlabelled(list.runs.len() as u64),
         );
-        metric("log_bytes", "gauge", "Size of the history.", &one(bytes));
+        metric(
+            "log_bytes",
+            "gauge",
+            "Size of the history.",
+            &unlabelled(bytes),
+        );
     }
     let captures = servers.iter().map(|observed| {
         let socket = label(&observed.socket.to_string_lossy());

@@ -3,11 +3,11 @@
 //! ```text
 //! bus ─> td-hub: positions, board, last events ─┬─> td-api-1 ─> a face
 //!           ^ td-others                         └─> td-api-2 ─> curl
-//! logs ─────┴──────────────────────────────────────^ what the hub has no longer
+//! logs ─────┴──────────────────────────────────────^ events that have left the hub
 //! ```
 //!
-//! The server speaks HTTP/1.1 in JSON: [`routes`] has the paths. Faces use [`exchange`] and
-//! [`client`], which continues after each break where it was.
+//! The server speaks HTTP/1.1 with JSON; the paths are in [`routes`]. Faces use [`exchange`] and [`client`],
+//! which resumes its stream after a broken connection.
 
 mod chunked;
 mod cursor;

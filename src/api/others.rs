@@ -1,7 +1,7 @@
-//! The runs that other processes write into the data directory: commands, loops, agents, and sessions of
-//! servers that this observer does not observe. Their events come from their logs into the hub.
+//! Runs that other processes write into the data directory: commands, loops, agents, and sessions of tmux
+//! servers that this observer does not observe. Reads their events from their logs into the hub.
 //!
-//! `td-others` waits for changes of the data directory, reads what was appended, and hands it to the hub. It
+//! `td-others` waits for changes in the data directory, reads appended events and passes them to the hub. It
 //! ends when its handle is stopped or dropped.
 
 use std::collections::BTreeMap;
@@ -17,27 +17,26 @@ use crate::history::{Change, DataDir, Follower, RunChanges, RunDirectory, RunMet
 use crate::thread::{self, Handle, Panicked};
 use crate::timestamp::Timestamp;
 
-/// The most runs that are followed at once, because each takes two descriptors.
+/// The most runs that are followed at the same time, because each one takes two descriptors.
 const FOLLOWED_MAX: usize = 128;
 
-/// The most runs that wait until one of these has ended; the next look at all runs finds others.
+/// The most runs that wait for a followed one to end. Further runs are found by a later scan.
 const WAITING_MAX: usize = 10_000;
 
-/// The events that are read of a run before it is the next one's turn.
+/// The most events that are read from a run before the next run is read.
 const BATCH_MAX: usize = 1024;
 
-/// The time in which reports of changes are collected.
-const PAUSE: Duration = Duration::from_millis(20);
+/// The time in which notifications of changes are collected.
+const COLLECT_PAUSE: Duration = Duration::from_millis(20);
 
-/// The interval at which runs that are followed are read without a report, for file systems that report
-/// nothing.
-const LOOK: Duration = Duration::from_secs(1);
+/// The interval at which followed runs are read without a notification, because some file systems send none.
+const READ_INTERVAL: Duration = Duration::from_secs(1);
 
-/// The interval at which all runs are looked at, and the same without reports.
-const SCAN: Duration = Duration::from_secs(30);
-const SCAN_UNREPORTED: Duration = Duration::from_millis(250);
+/// The interval of scans of all runs, with and without notifications of changes.
+const SCAN_INTERVAL: Duration = Duration::from_secs(30);
+const SCAN_INTERVAL_UNREPORTED: Duration = Duration::from_millis(250);
 
-/// A look at all runs takes at most one part in this many of the time.
+/// Scans take at most this fraction of the time: one part in 200.
 const SCAN_SHARE: u32 = 200;
 
 /// The handle of the thread.
@@ -89,7 +88,7 @@ struct OthersFollower {
     host: String,
     followed: BTreeMap<ExecutionId, FollowedRun>,
     waiting: BTreeMap<ExecutionId, RunDirectory>,
-    /// The user has been warned of runs that wait for their turn.
+    /// The user was warned that runs are waiting.
     is_full: bool,
     clock: Clock,
 }
@@ -98,7 +97,7 @@ struct OthersFollower {
 struct FollowedRun {
     run: RunDirectory,
     log: Follower,
-    /// The number of the last event that was taken.
+    /// The number of the last event that was read.
     seq: u64,
     last: Timestamp,
 }
@@ -106,22 +105,22 @@ struct FollowedRun {
 /// The progress of reading a run.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Progress {
-    /// There may be more.
+    /// More events may follow.
     More,
-    /// All that there is now.
+    /// All present events were read.
     Read,
-    /// All; the run has ended, or belongs to the observer now.
+    /// All events were read, and the run has ended or was taken over by the observer.
     Over,
-    /// It could not be read; the next look at all runs finds it if it is being written.
+    /// The run could not be read. A later scan finds it again if it is being written.
     Failed,
 }
 
 impl OthersFollower {
     fn run(&mut self, woken: &UnixStream) {
-        // Runs that were at work when the board was made, whatever has become of them since.
+        // Follow the runs that were active when the board was built, even if they have ended since.
         for row in self.hub.rows() {
             if !row.has_ended() {
-                self.consider(self.data.run(&row.execution_id));
+                self.follow(self.data.run(&row.execution_id));
             }
         }
         let mut scan_at = self.scan();
@@ -129,12 +128,12 @@ impl OthersFollower {
         loop {
             let is_behind = self.read_all();
             if std::mem::take(&mut is_collecting) && !is_behind {
-                thread::park(Some(PAUSE));
+                thread::park(Some(COLLECT_PAUSE));
             }
             let now = self.clock.now();
             let until = match self.followed.is_empty() {
                 true => scan_at,
-                false => scan_at.min(now + LOOK),
+                false => scan_at.min(now + READ_INTERVAL),
             };
             let timeout = match is_behind {
                 true => Duration::ZERO,
@@ -143,8 +142,8 @@ impl OthersFollower {
             match self.changes.wait(woken, timeout) {
                 Change::Stop => return,
                 Change::Runs(runs) => {
-                    runs.into_iter().for_each(|run| self.consider(run));
-                    // What follows at once is read with it.
+                    runs.into_iter().for_each(|run| self.follow(run));
+                    // Collect notifications that follow shortly.
                     is_collecting = true;
                 }
                 Change::Any => scan_at = self.clock.now(),
@@ -156,7 +155,7 @@ impl OthersFollower {
         }
     }
 
-    /// Looks for runs that are being written; returns the time of the next look.
+    /// Searches for runs that are being written; returns the time of the next scan.
     fn scan(&mut self) -> Instant {
         let began = self.clock.now();
         match self.data.run_directories() {
@@ -164,7 +163,7 @@ impl OthersFollower {
                 for run in runs {
                     let is_known = self.followed.contains_key(run.execution_id());
                     if !is_known && run.is_written().unwrap_or(false) {
-                        self.consider(run);
+                        self.follow(run);
                     }
                 }
             }
@@ -172,19 +171,19 @@ impl OthersFollower {
         }
         let now = self.clock.now();
         let interval = match self.changes.are_reported() {
-            true => SCAN,
-            false => SCAN_UNREPORTED,
+            true => SCAN_INTERVAL,
+            false => SCAN_INTERVAL_UNREPORTED,
         };
         now + interval.max(now.saturating_duration_since(began) * SCAN_SHARE)
     }
 
-    /// Begins to follow a run of another process.
-    fn consider(&mut self, run: RunDirectory) {
+    /// Begins to follow a run, if another process writes it.
+    fn follow(&mut self, run: RunDirectory) {
         let id = run.execution_id();
         if self.followed.contains_key(id) {
             return;
         }
-        // Without metadata it is not open yet, or it is no run.
+        // Without metadata, the run is not open yet, or the directory is not a run.
         let Ok(Some(metadata)) = run.metadata() else {
             return;
         };
@@ -202,7 +201,7 @@ impl OthersFollower {
             }
             return;
         }
-        // Before it is read, so that nothing is missed in between.
+        // Watch before reading, so that no change is missed.
         self.changes.watch(&run);
         let seq = self.hub.begin_other(id);
         match run.follow_after(seq) {
@@ -223,17 +222,17 @@ impl OthersFollower {
         }
     }
 
-    /// Returns true for a run that this observer writes, or whose session it observes without a log.
+    /// Returns true for a run that this observer writes, or of a tmux server that it observes.
     fn is_own(&self, metadata: &RunMetadata) -> bool {
         let is_writer = metadata.pid == std::process::id() && metadata.host == self.host;
         let is_observed = || {
             let identity = metadata.identity.as_ref();
-            identity.is_some_and(|of| self.servers.contains(&real(Path::new(&of.socket))))
+            identity.is_some_and(|server| self.servers.contains(&real(Path::new(&server.socket))))
         };
         is_writer || is_observed()
     }
 
-    /// Reads what was appended to all runs; returns true if there may be more.
+    /// Reads appended events of all runs; returns true if more may follow.
     fn read_all(&mut self) -> bool {
         let mut is_behind = false;
         let Self {
@@ -258,7 +257,7 @@ impl OthersFollower {
             && let Some((_, run)) = self.waiting.pop_first()
         {
             is_behind = true;
-            self.consider(run);
+            self.follow(run);
         }
         is_behind
     }
@@ -266,7 +265,7 @@ impl OthersFollower {
 
 impl FollowedRun {
     fn read(&mut self, hub: &Hub) -> Progress {
-        // Checked before reading: what was written before the writer ended is read then.
+        // Check before reading, so that the events before the writer's end are read.
         let is_written = self.log.is_written().unwrap_or(false);
         match self.read_batch() {
             Ok(events) if events.is_empty() && is_written => Progress::Read,
@@ -288,11 +287,12 @@ impl FollowedRun {
             && let Some(record) = self.log.next()?
         {
             let envelope = record.envelope;
-            // A header, a line of an older log, or one that the hub has.
-            let Some(numbers) = LogGapRange::of(&envelope).filter(|of| of.last > self.seq) else {
+            // Skip headers, lines of older logs, and events that the hub has.
+            let Some(numbers) = LogGapRange::of(&envelope).filter(|range| range.last > self.seq)
+            else {
                 continue;
             };
-            // A run has the events of its execution only; others would get the wrong numbers.
+            // Skip events of other executions, because they would get wrong numbers.
             if envelope.event.execution_id() == self.run.execution_id().as_str() {
                 (self.seq, self.last) = (numbers.last, numbers.ts);
                 events.push(envelope);
@@ -301,7 +301,7 @@ impl FollowedRun {
         Ok(events)
     }
 
-    /// Ends the rows of a run whose writer is gone; what the run has not reported is unknown.
+    /// Ends the rows of a run whose writer is gone. The exit status is unknown if the metadata have none.
     fn end(&self, hub: &Hub) {
         let metadata = self.run.metadata().ok().flatten();
         let exit_status = metadata.and_then(|metadata| metadata.exit_status);

@@ -1,4 +1,4 @@
-//! The panes of the observed servers, as requests name them, and the bodies of those requests.
+//! The panes of the observed tmux servers: finds the target of a request, and parses request bodies.
 
 use std::path::{Path, PathBuf};
 
@@ -24,9 +24,9 @@ pub(crate) struct ObservedServer {
 #[derive(Clone, Debug)]
 pub(crate) struct Panes {
     pub servers: Vec<ObservedServer>,
-    /// The rules for what leaves the observer.
+    /// The redaction rules for responses.
     pub rules: Rules,
-    /// Clients may type.
+    /// Clients may type into panes.
     pub allows_input: bool,
 }
 
@@ -35,12 +35,12 @@ pub(crate) struct Panes {
 pub(super) struct FoundPanes {
     pub server: Server,
     pub socket: PathBuf,
-    /// At least one; the one that a client of tmux has comes first.
+    /// The panes, at least one. The active pane of the current window comes first.
     pub panes: Vec<PaneId>,
 }
 
 impl Panes {
-    /// Returns the servers that a request means, which end their queries with the observer.
+    /// Returns the servers that a request selects. Their queries end when the observer stops.
     pub fn servers(&self, request: &Request, stop: &Stop) -> Result<Vec<ObservedServer>, Response> {
         let chosen = request.parameter("socket").map(Path::new);
         let is_chosen = |of: &&ObservedServer| {
@@ -94,10 +94,10 @@ impl Panes {
                 found.push((socket, of));
             }
         }
-        only(target, found)
+        require_single(target, found)
     }
 
-    /// Refuses input unless it is allowed.
+    /// Returns an error unless input is allowed.
     pub fn check_input(&self) -> Result<(), Response> {
         match self.allows_input {
             true => Ok(()),
@@ -109,11 +109,14 @@ impl Panes {
     }
 }
 
-/// Returns what was found at the only server that has it.
+/// Returns the result of the server that has the target, which must be the only one.
 ///
 /// # Errors
 /// The response to send instead.
-pub(super) fn only<T>(target: &Target, mut found: Vec<(PathBuf, T)>) -> Result<T, Response> {
+pub(super) fn require_single<T>(
+    target: &Target,
+    mut found: Vec<(PathBuf, T)>,
+) -> Result<T, Response> {
     if found.len() > 1 {
         let sockets: Vec<String> = found
             .iter()
@@ -136,7 +139,7 @@ pub(super) fn only<T>(target: &Target, mut found: Vec<(PathBuf, T)>) -> Result<T
     })
 }
 
-/// Reads a target that is a part of a path.
+/// Parses a target in a request path.
 pub(super) fn target(id: &str) -> Result<Target, Response> {
     Target::parse(id).map_err(|error| {
         let why = format!("{error}; in a path, % is written as %25, so that %3 is %253");
@@ -144,9 +147,9 @@ pub(super) fn target(id: &str) -> Result<Target, Response> {
     })
 }
 
-/// Reads a body, which is one JSON object.
+/// Parses a body, which must be a JSON object.
 pub(super) fn body<T: DeserializeOwned>(body: &[u8]) -> Result<T, Response> {
-    // A structure could also be read from an array.
+    // serde would also accept an array.
     if !body.trim_ascii_start().starts_with(b"{") {
         return Err(Response::problem(400, "the body is no JSON object"));
     }
@@ -154,7 +157,7 @@ pub(super) fn body<T: DeserializeOwned>(body: &[u8]) -> Result<T, Response> {
         .map_err(|error| Response::problem(400, &format!("the body cannot be used: {error}")))
 }
 
-/// Returns the answer to a request that tmux failed.
+/// Returns the response to a request for which tmux failed.
 pub(super) fn failed(error: &Error) -> Response {
     let status = match (error.is_timeout(), error.is_gone()) {
         (true, _) => 504,

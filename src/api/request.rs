@@ -1,40 +1,40 @@
-//! Requests of HTTP/1.1: reads a head within its bounds, and its query (pure).
+//! HTTP/1.1 requests: parses a bounded head and its query (pure).
 
 use std::borrow::Cow;
 
-/// The most bytes of a head.
+/// The largest accepted head.
 pub(crate) const HEAD_BYTES_MAX: usize = 16 * 1024;
 
-/// The most headers; browsers send some twenty.
+/// The most headers. Browsers send about twenty.
 const HEADERS_MAX: usize = 64;
 
 /// A request without its body.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Request {
     pub method: String,
-    /// The path, not decoded: a run's name may contain an encoded slash.
+    /// The path, still encoded, because a run's name may contain an encoded slash.
     pub path: String,
     /// The parameters of the query, decoded, in their order.
     pub query: Vec<(String, String)>,
-    /// The headers; names are in lower case.
+    /// The headers, with names in lower case.
     headers: Vec<(String, String)>,
 }
 
-/// The result of reading the beginning of a connection.
+/// The result of parsing the first bytes of a connection.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Head {
-    /// The request, and the number of bytes of its head.
+    /// The request, and the length of its head in bytes.
     Complete(Box<Request>, usize),
     /// More bytes are needed.
     Partial,
-    /// This is no request; the text says why.
+    /// The bytes are not a request. Contains the reason.
     Invalid(String),
-    /// The head exceeds its bounds.
+    /// The head is too large or has too many headers.
     TooLarge,
 }
 
 impl Request {
-    /// Reads a head from the first bytes of a connection.
+    /// Parses a head from the first bytes of a connection.
     pub fn read(bytes: &[u8]) -> Head {
         let mut headers = [httparse::EMPTY_HEADER; HEADERS_MAX];
         let mut parsed = httparse::Request::new(&mut headers);
@@ -71,7 +71,7 @@ impl Request {
         }
     }
 
-    /// Returns the first header with this name, which is in lower case.
+    /// Returns the first header with a name, which must be in lower case.
     pub fn header(&self, name: &str) -> Option<&str> {
         let mut headers = self.headers.iter();
         let found = headers.find(|(of, _)| of == name);
@@ -92,7 +92,7 @@ impl Request {
         values.filter(|value| !value.is_empty()).collect()
     }
 
-    /// Refuses a parameter that does not exist; the error names those that do.
+    /// Returns an error, which lists the known parameters, if the query has an unknown one.
     pub fn check_parameters(&self, known: &[&str]) -> Result<(), String> {
         let mut names = self.query.iter().map(|(name, _)| name.as_str());
         match names.find(|name| !known.contains(name)) {
@@ -107,7 +107,7 @@ impl Request {
         }
     }
 
-    /// Returns the parts of the path between the slashes, decoded.
+    /// Returns the decoded segments of the path.
     pub fn segments(&self) -> Vec<String> {
         let parts = self.path.split('/').filter(|part| !part.is_empty());
         parts.map(percent_decoded).map(Cow::into_owned).collect()
@@ -130,7 +130,7 @@ fn percent_decoded(text: &str) -> Cow<'_, str> {
         let hex = |at: usize| char::from(*bytes.get(at)?).to_digit(16);
         match (byte, hex(at + 1), hex(at + 2)) {
             (b'%', Some(high), Some(low)) => {
-                // Two hexadecimal digits are a byte.
+                // Two hexadecimal digits fit into a byte.
                 out.push((high * 16 + low) as u8);
                 at += 3;
             }

@@ -1,10 +1,10 @@
-//! Responses of HTTP/1.1: whole ones, problems, and bodies that are written in chunks.
+//! HTTP/1.1 responses: complete ones, problems, and chunked bodies.
 
 use std::io::{self, Write};
 
 use serde_json::json;
 
-/// A response that is complete.
+/// A complete response.
 #[derive(Debug)]
 pub(crate) struct Response {
     status: u16,
@@ -13,7 +13,7 @@ pub(crate) struct Response {
     body: Vec<u8>,
 }
 
-/// The bytes of a chunk that are collected before it is written.
+/// The size at which a chunk is written.
 const CHUNK_BYTES: usize = 32 * 1024;
 
 impl Response {
@@ -64,7 +64,7 @@ impl Response {
         self
     }
 
-    /// Writes the response; the connection is closed after it.
+    /// Writes the response. The caller closes the connection afterwards.
     ///
     /// # Errors
     /// Those of the connection.
@@ -124,7 +124,7 @@ fn reason(status: u16) -> &'static str {
     }
 }
 
-/// A body that is written as it arises. A reader tells its end from a broken connection.
+/// A body that is written in chunks. Its end is explicit, so readers detect a broken connection.
 #[derive(Debug)]
 pub(crate) struct ChunkedBody<W: Write> {
     out: W,

@@ -1,4 +1,4 @@
-//! The routes of the API, version 1: what each path answers.
+//! The routes of the API, version 1.
 
 use std::io::{self, Write};
 use std::os::unix::net::UnixStream;
@@ -26,16 +26,16 @@ use crate::thread::Stop;
 /// The longest time that a client may wait for a change of the board.
 const BOARD_WAIT_MAX: Duration = Duration::from_secs(60);
 
-/// Answers requests; cheap to clone.
+/// Answers requests. Cheap to clone.
 #[derive(Clone, Debug)]
 pub(crate) struct Routes {
     pub hub: Hub,
-    /// The observer's events, among them the views of panes by clients.
+    /// The observer's bus, for views of panes by clients.
     pub bus: Arc<EventBus>,
     /// `None` without a history.
     pub data: Option<DataDir>,
     pub clock: Clock,
-    /// The panes that clients may see, and type into.
+    /// The panes that clients can view and type into.
     pub panes: Panes,
     pub slots: Slots,
     /// The status of the observer, for `/healthz`.
@@ -122,13 +122,13 @@ impl Routes {
                 input::input(&self.panes, id, (request, body), (stop, &self.clock))
             }
             ["api", "v1", "wait"] => {
-                let sources = wait::Sources {
+                let context = wait::WaitContext {
                     panes: &self.panes,
                     hub: &self.hub,
                     data: self.data.as_ref(),
                     clock: &self.clock,
                 };
-                return wait::wait(sources, (request, body), stream, stop);
+                return wait::wait(context, (request, body), stream, stop);
             }
             ["api", "v1", "events"] => {
                 let (hub, data) = (self.hub.clone(), self.data.clone());
@@ -147,7 +147,7 @@ impl Routes {
         response.write(&mut stream, with_body)
     }
 
-    /// Answers with the rows of the board, at once or when they have changed.
+    /// Returns the rows of the board, immediately or once they have changed.
     fn board(&self, request: &Request) -> Response {
         let known = request
             .header("if-none-match")
@@ -207,7 +207,7 @@ impl Routes {
     }
 }
 
-/// Returns the parameters of a path; `None` if there is nothing.
+/// Returns the parameters of a path; `None` for an unknown path.
 fn parameters(path: &[&str]) -> Option<&'static [&'static str]> {
     Some(match path {
         ["api", "v1", "board"] => &["wait"],
@@ -221,7 +221,7 @@ fn parameters(path: &[&str]) -> Option<&'static [&'static str]> {
     })
 }
 
-/// Writes the events of a run as JSON Lines, as they are in its log.
+/// Writes the events of a run as JSON Lines, unchanged from its log.
 fn run_events(run: &RunDirectory, query: &EventsQuery, stream: &UnixStream) -> io::Result<()> {
     let log = match LogReader::open_lines(run, query.query.clone()) {
         Ok(log) => log,

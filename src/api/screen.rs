@@ -1,4 +1,4 @@
-//! `GET /api/v1/panes/{id}/screen`: a pane as it is now, with its colours, redacted.
+//! `GET /api/v1/panes/{id}/screen`: the present screen of a pane, with its colours, redacted.
 
 use std::path::PathBuf;
 
@@ -14,7 +14,8 @@ use crate::redact::{Redactor, Rules};
 use crate::thread::Stop;
 use crate::tmux::PaneScreen;
 
-/// Answers with the screen of a pane; of a target with several, of the active one. It counts as seen then.
+/// Returns the screen of a pane, which counts as viewed. For a target with several panes, the active one is
+/// used.
 pub(super) fn screen(
     all: &Panes,
     id: &str,
@@ -25,7 +26,7 @@ pub(super) fn screen(
     match capture(all, id, request, (stop, clock)) {
         Ok((socket, screen)) => {
             if let Some(views) = views {
-                views.shown(&screen.pane, &socket, clock.wall());
+                views.note_view(&screen.pane, &socket, clock.wall());
             }
             Response::json(&to_json(&all.rules, screen))
         }
@@ -42,7 +43,7 @@ fn capture(
     let target = panes::target(id)?;
     let mut screens = Vec::new();
     match target.pane() {
-        // An id needs no listing: one tmux process for each server.
+        // A pane id needs no listing, so one tmux process per server suffices.
         Some(pane) => {
             for ObservedServer { server, socket } in all.servers(request, stop)? {
                 match PaneScreen::capture(&server, &pane, clock) {
@@ -63,10 +64,10 @@ fn capture(
             }
         }
     }
-    panes::only(&target, screens)
+    panes::require_single(&target, screens)
 }
 
-/// Returns a screen as JSON. Rows in which a secret was found lose their styles.
+/// Converts a screen to JSON. Redacted rows lose their styles.
 fn to_json(rules: &Rules, screen: PaneScreen) -> Value {
     let PaneScreen {
         pane,
@@ -119,7 +120,7 @@ mod tests {
 
     #[test]
     fn a_secret_over_two_rows_is_hidden_with_its_colours() {
-        // Assembled here, so that this file contains no key.
+        // The key is assembled at run time, so that this file contains no key.
         let key = ["gh", "p_", "R7kQ2mZx9LpW4vTn8YcB3dFs6HjG1aUe5oKi"].concat();
         let style = |line, to| Style {
             line,
@@ -152,7 +153,7 @@ mod tests {
                 .map(|row| row["text"].as_str().unwrap())
                 .collect();
             let text = text + json["title"].as_str().unwrap();
-            // What is left of it, at most, is not enough to be recognized.
+            // At most a part that is too short to be recognized as a key may remain.
             for part in [head, tail].iter().filter(|part| part.len() > 11) {
                 assert!(!text.contains(&part[..12]), "{cut}: {json}");
             }

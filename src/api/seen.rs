@@ -1,27 +1,26 @@
-//! The numbers that a client has read: another observer may repeat events (pure).
+//! The event numbers that a client has read, to skip events that another observer repeats (pure).
 
 use std::collections::HashMap;
 
 use crate::timestamp::Timestamp;
 
-/// The most runs that are remembered: repeated events are seconds old, and no observer has as many open
-/// runs.
+/// The most runs that are tracked. Repeated events are seconds old, and an observer has fewer open runs.
 const RUNS_MAX: usize = 1024;
 
-/// The last number and time of each of the runs that were read last.
+/// The last number and time of each tracked run.
 #[derive(Debug, Default)]
 pub(super) struct SeenNumbers(HashMap<String, (u64, Timestamp)>);
 
 impl SeenNumbers {
-    /// Notes an event; returns false if it was read before.
+    /// Records an event; returns false if it was read before.
     pub fn is_new(&mut self, run: &str, seq: u64, ts: Timestamp) -> bool {
         match self.0.get_mut(run) {
-            // A lower number at a later time follows a crash, after which numbers are assigned again.
+            // A lower number at a later time is new: after a crash, numbers are assigned again.
             Some((last, at)) if seq <= *last && ts <= *at => return false,
             Some(seen) => *seen = (seq, ts),
             None => {
                 if self.0.len() >= RUNS_MAX {
-                    self.forget_half();
+                    self.evict_older_half();
                 }
                 self.0.insert(run.to_owned(), (seq, ts));
             }
@@ -29,8 +28,9 @@ impl SeenNumbers {
         true
     }
 
-    /// Removes the half that was read longest ago, which is cheaper than a search for the oldest each time.
-    fn forget_half(&mut self) {
+    /// Removes the half of the runs that was read longest ago. Removing single runs would need a search each
+    /// time.
+    fn evict_older_half(&mut self) {
         let mut times: Vec<Timestamp> = self.0.values().map(|(_, ts)| *ts).collect();
         let middle = times.len() / 2;
         let middle = *times.select_nth_unstable(middle).1;

@@ -1,24 +1,24 @@
-//! The events that a client wants: of which executions, and of which types.
+//! The selection of events by execution and type.
 
 use std::collections::{BTreeSet, HashMap};
 
 use crate::event::{ExecutionId, TdEvent};
 use crate::history::{DataDir, glob_matches, is_glob};
 
-/// The most executions whose answer is remembered: far more than run at once.
+/// The most cached executions, far more than run at the same time.
 const KNOWN_MAX: usize = 4096;
 
-/// The names that a client gives.
+/// The names in a client's request.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Selection {
-    /// Ids and labels of executions, and patterns of them; none means all.
+    /// Ids, labels and patterns of executions; empty means all.
     pub executions: BTreeSet<String>,
-    /// Types of events; none means all.
+    /// Types of events; empty means all.
     pub types: BTreeSet<String>,
 }
 
 impl Selection {
-    /// Returns true if a name or a pattern means the execution with this id and label.
+    /// Returns true if a name or pattern matches the id or label of an execution.
     fn names(&self, id: &str, label: &str) -> bool {
         self.executions.iter().any(|name| {
             let texts = [id, label].into_iter().filter(|text| !text.is_empty());
@@ -28,7 +28,7 @@ impl Selection {
     }
 }
 
-/// A selection that is applied: it knows the labels of executions.
+/// Applies a selection to events, with the labels of their executions.
 #[derive(Debug)]
 pub(super) struct Selector {
     selection: Selection,
@@ -45,7 +45,7 @@ impl Selector {
         }
     }
 
-    /// Returns the names.
+    /// Returns the underlying selection.
     pub fn selection(&self) -> &Selection {
         &self.selection
     }
@@ -69,7 +69,7 @@ impl Selector {
         let metadata = run.and_then(|run| run.metadata().ok().flatten());
         let label = metadata.as_ref().map_or("", |metadata| &metadata.label);
         let is_selected = self.selection.names(&id, label);
-        // A label that is not written yet is looked for again at the next event.
+        // If the label is not written yet, read it again at the next event.
         if metadata.is_some() {
             if self.known.len() >= KNOWN_MAX {
                 self.known.clear();

@@ -1,6 +1,6 @@
-//! The server of the API: accepts connections at the observer's socket, and gives each a thread.
+//! The server of the API: accepts connections at the observer's socket and serves each in a thread.
 //!
-//! `td-api` accepts; `td-api-N` reads one request and answers it. A connection that is slow holds only
+//! `td-api` accepts connections; each `td-api-N` reads and answers one request. A slow connection blocks only
 //! its own thread, for a bounded time. All threads end when the server is stopped.
 
 use std::io::{self, Read};
@@ -18,22 +18,22 @@ use crate::clock::Clock;
 use crate::error::Result;
 use crate::thread::{self, Handle, Stop, StopGuard, is_stopped, stop_pair};
 
-/// The most connections at once.
+/// The most simultaneous connections.
 const CONNECTIONS_MAX: usize = 64;
 
-/// The time that a client has to send its head.
+/// The time that a client has to send its request.
 const HEAD_TIME: Duration = Duration::from_secs(5);
 
-/// The time that a client has to take what is written, before its connection is closed.
+/// The time that a write may block before the connection is closed.
 const WRITE_TIME: Duration = Duration::from_secs(10);
 
-/// The interval at which the server checks that its socket is in place, and whether it is stopped.
+/// The interval at which the server checks its socket's file and whether it must stop.
 const CHECK: Timespec = Timespec {
     tv_sec: 0,
     tv_nsec: 500_000_000,
 };
 
-/// The largest body of a request.
+/// The largest accepted request body.
 const BODY_BYTES_MAX: usize = 64 * 1024;
 
 /// A running server; it stops when it is dropped or joined.
@@ -51,7 +51,7 @@ impl Server {
     pub fn start(path: &Path, routes: Routes, clock: &Clock) -> Result<Self> {
         let socket = Socket::listen(path)?;
         let (running, stop) = stop_pair();
-        let accepting = Accepting {
+        let acceptor = Acceptor {
             socket: Some(socket),
             path: path.to_owned(),
             routes,
@@ -60,11 +60,11 @@ impl Server {
             connections: Vec::new(),
             count: 0,
         };
-        let thread = thread::spawn("td-api", move || accepting.run())?;
+        let thread = thread::spawn("td-api", move || acceptor.run())?;
         Ok(Self { running, thread })
     }
 
-    /// Stops, and waits for its threads until they have ended or the time is up.
+    /// Stops the server and waits for its threads for at most `time`.
     pub fn stop(self, clock: &Clock, time: Duration) {
         let Self { running, thread } = self;
         drop(running);
@@ -76,8 +76,8 @@ impl Server {
     }
 }
 
-struct Accepting {
-    /// `None` while it cannot be made again.
+struct Acceptor {
+    /// `None` while the socket cannot be created.
     socket: Option<Socket>,
     path: PathBuf,
     routes: Routes,
@@ -87,11 +87,11 @@ struct Accepting {
     count: u64,
 }
 
-impl Accepting {
+impl Acceptor {
     fn run(mut self) {
         while !is_stopped(&self.stop) {
-            self.forget_ended();
-            self.mend();
+            self.join_finished();
+            self.restore_socket();
             let Some(socket) = &self.socket else {
                 thread::park(Some(Duration::from_millis(500)));
                 continue;
@@ -102,15 +102,15 @@ impl Accepting {
                 Ok(_) => {}
             }
             match socket.listener.accept() {
-                Ok((stream, _)) => self.accepted(stream),
+                Ok((stream, _)) => self.serve_in_thread(stream),
                 Err(cause) => {
-                    // Descriptors may lack for a while.
+                    // The process may be out of descriptors temporarily.
                     log::warn!("the API cannot accept a connection: {cause}");
                     thread::park(Some(Duration::from_millis(100)));
                 }
             }
         }
-        // Streams end when the hub is closed or the stop channel is; then all are joined.
+        // Streams end when the hub or the stop channel is closed.
         drop(self.socket.take());
         for connection in self.connections.drain(..) {
             if let Err(panicked) = connection.join() {
@@ -119,8 +119,8 @@ impl Accepting {
         }
     }
 
-    /// Makes the socket again if its file was removed.
-    fn mend(&mut self) {
+    /// Recreates the socket if its file was removed.
+    fn restore_socket(&mut self) {
         if self.socket.as_ref().is_some_and(Socket::is_in_place) {
             return;
         }
@@ -134,7 +134,7 @@ impl Accepting {
         }
     }
 
-    fn forget_ended(&mut self) {
+    fn join_finished(&mut self) {
         for ended in self
             .connections
             .extract_if(.., |connection| connection.is_finished())
@@ -145,7 +145,7 @@ impl Accepting {
         }
     }
 
-    fn accepted(&mut self, stream: UnixStream) {
+    fn serve_in_thread(&mut self, stream: UnixStream) {
         let prepared = stream
             .set_read_timeout(Some(HEAD_TIME))
             .and_then(|()| stream.set_write_timeout(Some(WRITE_TIME)));
@@ -157,7 +157,7 @@ impl Accepting {
             refuse(&stream, 403, "this observer belongs to another user");
             return;
         }
-        self.forget_ended();
+        self.join_finished();
         if self.connections.len() >= CONNECTIONS_MAX {
             let why = format!("there are {CONNECTIONS_MAX} connections already; try again later");
             refuse(&stream, 503, &why);
@@ -168,13 +168,13 @@ impl Accepting {
         let name = format!("td-api-{}", self.count);
         match thread::spawn(name, move || serve(&stream, &routes, &clock, &stop)) {
             Ok(handle) => self.connections.push(handle),
-            // The connection was moved into the thread that is none: the client sees its end.
+            // The failed spawn has dropped the connection, so the client sees its end.
             Err(error) => log::warn!("{error:?}"),
         }
     }
 }
 
-/// Answers without reading the request. The client may be sending it still.
+/// Sends a problem without reading the request, which the client may still be sending.
 fn refuse(mut stream: &UnixStream, status: u16, why: &str) {
     if let Err(cause) = Response::problem(status, why).write(&mut stream, true) {
         log::debug!("a refused client of the API is gone: {cause}");
@@ -192,7 +192,7 @@ fn serve(mut stream: &UnixStream, routes: &Routes, clock: &Clock, stop: &Stop) {
     }
 }
 
-/// Reads the head and the body; the inner error is what to answer instead.
+/// Reads the head and the body. The inner error is the response to an invalid request.
 fn read_request(
     stream: &UnixStream,
     clock: &Clock,

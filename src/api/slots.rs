@@ -1,16 +1,16 @@
-//! Room for long answers: beside streams and waits, short requests always find a connection (pure).
+//! A limit for long responses, so that streams and waits leave connections for short requests (pure).
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// The most long answers at once: three quarters of all connections.
+/// The most simultaneous long responses: three quarters of all connections.
 const SLOTS_MAX: usize = 48;
 
-/// The number of long answers; clones count together.
+/// Counts long responses. Clones share the counter.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Slots(Arc<AtomicUsize>);
 
-/// The right to one long answer, until it is dropped.
+/// The right to one long response. Dropping it frees the slot.
 #[derive(Debug)]
 pub(super) struct Slot(Arc<AtomicUsize>);
 

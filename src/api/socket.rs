@@ -1,4 +1,4 @@
-//! The Unix socket of the observer: its path, its file, and the user at its other end.
+//! The Unix socket of the observer: its path, its file, and the user of its peer.
 
 use std::ffi::OsString;
 use std::fs::{self, DirBuilder, File};
@@ -17,9 +17,9 @@ use crate::history::TrustedOwner;
 /// The longest path that a socket's address holds on every system, without its zero byte.
 const ADDRESS_BYTES_MAX: usize = 103;
 
-/// Returns the path of the socket for a data directory: below the directory for run-time files of the
-/// user, `$XDG_RUNTIME_DIR`, or else in the data directory itself. A directory of another user, such as one
-/// that `su` kept, or one that others can write, is not used: they could put a socket of their own there.
+/// Returns the path of the socket for a data directory: below `$XDG_RUNTIME_DIR`, or else in the data
+/// directory. A run-time directory that belongs to another user (for example, kept by `su`) or that others
+/// can write is not used, because they could place their own socket there.
 pub(crate) fn socket_path(data: &Path, runtime_dir: Option<OsString>) -> PathBuf {
     let runtime_dir = runtime_dir.map(PathBuf::from);
     match runtime_dir.filter(|path| path.is_absolute() && is_trusted(path)) {
@@ -33,7 +33,7 @@ pub(crate) fn socket_path(data: &Path, runtime_dir: Option<OsString>) -> PathBuf
 }
 
 fn is_trusted(directory: &Path) -> bool {
-    // One that does not exist is made for this user.
+    // A missing directory is created for this user.
     let checked = fs::metadata(directory).map_or(Ok(()), |metadata| {
         TrustedOwner::User.check(directory, &metadata)
     });
@@ -48,17 +48,17 @@ fn is_trusted(directory: &Path) -> bool {
 pub(crate) struct Socket {
     pub listener: UnixListener,
     path: PathBuf,
-    /// Device and inode of the file.
+    /// The device and inode of the file.
     file: (u64, u64),
 }
 
 impl Socket {
-    /// Listens at a path. Replaces the file of an observer that has ended; the caller holds the observer's
-    /// lock, so no other observer is about to listen there.
+    /// Listens at a path. Replaces the file of an ended observer. The caller holds the observer's lock, so no
+    /// other observer can begin to listen there.
     ///
     /// # Errors
-    /// If the directory belongs to another user or is writable by others, if another program listens at
-    /// the path, or if the socket cannot be made.
+    /// If the directory belongs to another user or is writable by others, if another program listens at the
+    /// path, or if the socket cannot be created.
     pub fn listen(path: &Path) -> Result<Self> {
         let failed = |cause| Error::file("cannot listen at", path, cause);
         if let Some(directory) = path.parent() {
@@ -94,7 +94,7 @@ impl Socket {
         })
     }
 
-    /// Returns true if the file is still the one that was made.
+    /// Returns true if the file is still the one that was created.
     pub fn is_in_place(&self) -> bool {
         fs::symlink_metadata(&self.path)
             .is_ok_and(|metadata| (metadata.dev(), metadata.ino()) == self.file)
@@ -104,7 +104,7 @@ impl Socket {
 impl Drop for Socket {
     fn drop(&mut self) {
         if self.is_in_place() {
-            // Its absence is what the removal is for.
+            // A failure means that the file is already gone.
             let _ = fs::remove_file(&self.path);
         }
     }
@@ -113,12 +113,13 @@ impl Drop for Socket {
 /// Connects to the socket at a path.
 ///
 /// # Errors
-/// Those of the system; `ConnectionRefused` if no observer listens.
+/// The system's errors; `ConnectionRefused` if no observer listens.
 pub(crate) fn connect(path: &Path) -> io::Result<UnixStream> {
     at_address(path, UnixStream::connect)
 }
 
-/// Uses a path as an address. One that is too long is reached through its open directory.
+/// Uses a path as a socket address. A path that is too long is replaced by one through a descriptor of its
+/// directory.
 fn at_address<T>(path: &Path, open: impl Fn(PathBuf) -> io::Result<T>) -> io::Result<T> {
     if path.as_os_str().len() <= ADDRESS_BYTES_MAX {
         return open(path.to_owned());
@@ -132,7 +133,7 @@ fn at_address<T>(path: &Path, open: impl Fn(PathBuf) -> io::Result<T>) -> io::Re
     open(short.join(name))
 }
 
-/// Returns true if the other end is a process of the same user.
+/// Returns true if the peer is a process of the same user.
 pub(crate) fn is_own_peer(stream: &UnixStream) -> bool {
     rustix::net::sockopt::socket_peercred(stream)
         .is_ok_and(|peer| peer.uid == rustix::process::geteuid())
@@ -156,7 +157,7 @@ mod tests {
             assert!(Socket::listen(&path).unwrap_err().is_locked());
             let stream = connect(&path).unwrap();
             assert!(is_own_peer(&stream));
-            // Its process has died without removing it.
+            // The process has died without removing its socket.
             let Socket { listener, .. } = &first;
             drop(listener.try_clone().unwrap());
             fs::rename(&path, path.with_extension("moved")).unwrap();

@@ -1,4 +1,4 @@
-//! The states of the agents in a target, as the hub learns them.
+//! The states of the agents in a target, read from the hub.
 
 use std::collections::HashMap;
 use std::time::Instant;
@@ -11,14 +11,14 @@ use crate::history::DataDir;
 use crate::tmux::ServerIdentity;
 use crate::wait::{StartedWait, StateMatcher, WaitMatch};
 
-/// The panes of a target, among those of all servers and sessions.
+/// Selects the panes of a target among those of all servers and sessions.
 #[derive(Debug)]
 pub(super) struct TargetPanes {
     data: Option<DataDir>,
     server: ServerIdentity,
-    /// The panes at the beginning.
+    /// The panes at the start of the wait.
     panes: Vec<PaneId>,
-    /// The session whose later panes are part of the target, too.
+    /// The session, if its later panes belong to the target, too.
     session: Option<String>,
     known: HashMap<String, ExecutionPlace>,
 }
@@ -31,7 +31,7 @@ struct ExecutionPlace {
 }
 
 impl TargetPanes {
-    /// Returns the panes of a wait.
+    /// Creates the selection for a started wait.
     pub fn of(started: &StartedWait<'_>, data: Option<DataDir>) -> Self {
         Self {
             data,
@@ -42,10 +42,10 @@ impl TargetPanes {
         }
     }
 
-    /// Returns true if a pane of an execution is one of the target.
+    /// Returns true if a pane of an execution belongs to the target.
     fn contain(&mut self, execution: &str, pane: &PaneId) -> bool {
         if !self.known.contains_key(execution) {
-            // What is not known yet is asked for again with the next event.
+            // Unknown executions are read again at the next event.
             let Some(place) = self.place_of(execution) else {
                 return false;
             };
@@ -70,49 +70,49 @@ impl TargetPanes {
     }
 }
 
-/// Reads the hub until a state is met.
+/// Reads the hub until an agent is in one of the requested states.
 #[derive(Debug)]
 pub(super) struct StateFollower {
     matcher: StateMatcher,
     panes: TargetPanes,
     position: u64,
-    /// The states of the board count, too.
-    looks_at_board: bool,
-    /// A text was sent: the states of the board do not count.
+    /// The states of the board must be checked, too.
+    checks_board: bool,
+    /// A text was sent, so earlier states on the board do not count.
     is_sent: bool,
 }
 
-/// The result of a look at the hub.
+/// The result of polling the hub.
 #[derive(Debug)]
-pub(super) enum Look {
+pub(super) enum StatePoll {
     Met(WaitMatch),
-    NotYet,
-    /// The observer ends.
+    Pending,
+    /// The observer is ending.
     Closed,
 }
 
 impl StateFollower {
-    /// Begins with the present states; after a text, only what follows now counts.
+    /// Creates a follower that begins with the present states; after a sent text, only later states count.
     pub fn begin(hub: &Hub, matcher: StateMatcher, panes: TargetPanes, is_sent: bool) -> Self {
-        // Events between the position and the board are seen twice, which changes nothing.
+        // Events between the position and the board are handled twice, which is harmless.
         let (position, _) = hub.end();
         let mut follower = Self {
             matcher,
             panes,
             position,
-            looks_at_board: !is_sent,
+            checks_board: !is_sent,
             is_sent,
         };
         follower.note_board(hub);
         follower
     }
 
-    /// Reads events until a state is met, at most until the deadline.
-    pub fn look(&mut self, hub: &Hub, deadline: Instant, clock: &Clock) -> Look {
-        if std::mem::take(&mut self.looks_at_board)
+    /// Waits for events until the deadline, and checks them for a requested state.
+    pub fn poll(&mut self, hub: &Hub, deadline: Instant, clock: &Clock) -> StatePoll {
+        if std::mem::take(&mut self.checks_board)
             && let Some(met) = self.matcher.met()
         {
-            return Look::Met(met);
+            return StatePoll::Met(met);
         }
         let until = self
             .matcher
@@ -123,25 +123,28 @@ impl StateFollower {
                 for event in events {
                     self.position += 1;
                     if let Some(met) = self.handle(&event.event, clock.now()) {
-                        return Look::Met(met);
+                        return StatePoll::Met(met);
                     }
                 }
-                Look::NotYet
+                StatePoll::Pending
             }
             Next::Missed(missed) => {
                 self.position += missed;
                 self.note_board(hub);
-                self.looks_at_board = !self.is_sent;
-                Look::NotYet
+                self.checks_board = !self.is_sent;
+                StatePoll::Pending
             }
             Next::Timeout => {
                 let settles_at = self.matcher.settles_at();
                 match settles_at.filter(|at| *at <= clock.now()) {
-                    Some(_) => self.matcher.settled().map_or(Look::NotYet, Look::Met),
-                    None => Look::NotYet,
+                    Some(_) => self
+                        .matcher
+                        .settled()
+                        .map_or(StatePoll::Pending, StatePoll::Met),
+                    None => StatePoll::Pending,
                 }
             }
-            Next::Closed => Look::Closed,
+            Next::Closed => StatePoll::Closed,
         }
     }
 
@@ -157,7 +160,7 @@ impl StateFollower {
         self.matcher.handle(event, now)
     }
 
-    /// Notes the states that the board has.
+    /// Records the states on the board.
     fn note_board(&mut self, hub: &Hub) {
         for row in hub.rows() {
             if let (Some(pane), RowState::Agent(state), false) =

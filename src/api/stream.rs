@@ -1,8 +1,8 @@
-//! The stream of events for one client: the history that it asks for, then the live events.
+//! The stream of events for one client: the requested history, then live events.
 //!
-//! Every event is delivered once, in the order of the observer. A client that comes back with a cursor
-//! gets exactly what followed it: from the hub where that has it still, else from the logs. A client that
-//! reads too slowly gets from the logs what it missed in the hub; what is kept nowhere is counted.
+//! Every event is delivered once, in the order of the observer. A client that returns with a cursor gets
+//! exactly the events after it: from the hub if it still has them, otherwise from the logs. A client that
+//! reads too slowly gets missed events from the logs; events that no log has are counted.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -20,29 +20,29 @@ use crate::event::{Envelope, LogGapRange};
 use crate::history::DataDir;
 use crate::timestamp::Timestamp;
 
-/// The place of a history that begins at the beginning of all runs.
+/// The value of [`HistoryPlace::from`] for a history from the beginning of all runs.
 const BEGINNING: u64 = u64::MAX;
 
-/// The time by which another observer's cursor is widened: events of several sources may have been
-/// distributed in another order than that of their times.
+/// The time by which the cursor of another observer is moved back, because events of several sources may have
+/// been distributed in another order than that of their times.
 const OVERLAP_MICROS: i64 = 2_000_000;
 
-/// The point from which a client wants events.
+/// The point from which a client requests events.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum StartPoint {
-    /// From now on.
+    /// Live events only.
     Now,
-    /// From this time on, which may be the beginning of the history.
+    /// Events from this time on.
     Since(Timestamp),
-    /// After a cursor of a stream that began at a time, if at one.
+    /// Events after a cursor. The time is the start time of the stream, if it had one.
     After(StreamCursor, Option<Timestamp>),
 }
 
-/// The next delivery.
+/// The next item of a stream.
 pub(crate) enum Item {
     /// An event, and the position after it.
     Event(Arc<Envelope>, StreamCursor),
-    /// The number of events that are kept nowhere.
+    /// The number of missed events that no log has.
     Missed(u64, StreamCursor),
 }
 
@@ -56,27 +56,28 @@ pub(crate) struct EventStream {
     ts: Timestamp,
     /// The last number of each run before the position.
     numbers: Numbers,
-    /// The last event that was read of each run that began after the position, and may come live, too.
+    /// The last event that was read from the log of each run that began after the position. Its events may be
+    /// delivered live, too.
     ahead: BTreeMap<u64, (u64, Timestamp)>,
-    round: Option<Round>,
-    /// Live events that were taken from the hub.
+    replay: Option<Replay>,
+    /// Live events that were read from the hub.
     ready: std::vec::IntoIter<Arc<Envelope>>,
     clock: Clock,
 }
 
-/// The history that is read before the position.
-struct Round {
+/// The state of reading the history before the position.
+struct Replay {
     history: MergedHistory,
     from: u64,
     since: Option<Timestamp>,
-    /// The last event that the client has; what precedes it is not delivered again.
+    /// The last event that the client has. Events up to it are skipped.
     skip: Option<HistoryPlace>,
-    /// The point that is reached.
+    /// The point that was reached.
     point: StreamCursor,
 }
 
 impl EventStream {
-    /// Begins a stream.
+    /// Opens a stream.
     ///
     /// # Errors
     /// If the history cannot be listed.
@@ -91,7 +92,7 @@ impl EventStream {
         Self::begin((hub, gauge), data, selection, from, clock)
     }
 
-    /// Begins again with another selection, in the place of this stream.
+    /// Opens a stream with another selection, to replace this one.
     ///
     /// # Errors
     /// As for [`EventStream::open`].
@@ -124,7 +125,7 @@ impl EventStream {
             ts,
             numbers,
             ahead: BTreeMap::new(),
-            round: None,
+            replay: None,
             ready: Vec::new().into_iter(),
             clock,
         };
@@ -137,7 +138,7 @@ impl EventStream {
         Ok(stream)
     }
 
-    /// Goes back to a cursor.
+    /// Continues after a cursor.
     fn resume(&mut self, cursor: StreamCursor, since: Option<Timestamp>) -> Result<()> {
         let is_ours = cursor.instance == self.hub.instance();
         let numbers = match is_ours {
@@ -145,7 +146,7 @@ impl EventStream {
             false => None,
         };
         let Some(numbers) = numbers else {
-            // Of an observer that has ended, or too old: found again by its time.
+            // The cursor is of another observer, or too old, so continue at its time.
             let is_begin = cursor.history.is_some_and(HistoryPlace::is_before_all);
             let overlap = if is_begin { 0 } else { OVERLAP_MICROS };
             let since = cursor.ts.micros().saturating_sub(overlap);
@@ -155,7 +156,8 @@ impl EventStream {
         match cursor.history {
             None => Ok(()),
             Some(place) if place.is_before_all() => self.read_all(Some(cursor.ts), None),
-            // A time before now is a later one at each request, and what it has passed is still wanted.
+            // A relative start time is later at each request. Keep the earlier one, so that no event is
+            // skipped.
             Some(place) if place.from == BEGINNING => {
                 self.read_all(since.map(|since| since.min(cursor.ts)), Some(place))
             }
@@ -172,13 +174,13 @@ impl EventStream {
         }
     }
 
-    /// Reads all runs up to the position.
+    /// Begins to read all runs up to the position.
     fn read_all(&mut self, since: Option<Timestamp>, skip: Option<HistoryPlace>) -> Result<()> {
         let Some(data) = &self.data else {
             return Ok(());
         };
-        let is_wanted = |id: &str| self.selector.selects_execution(id);
-        let history = MergedHistory::from_beginning(data, &self.numbers, is_wanted, &self.clock)?;
+        let is_selected = |id: &str| self.selector.selects_execution(id);
+        let history = MergedHistory::from_beginning(data, &self.numbers, is_selected, &self.clock)?;
         let point = StreamCursor {
             history: Some(skip.unwrap_or(HistoryPlace::before(BEGINNING))),
             ts: match skip {
@@ -187,7 +189,7 @@ impl EventStream {
             },
             ..self.hub.cursor(self.position, self.ts)
         };
-        self.round = Some(Round {
+        self.replay = Some(Replay {
             history,
             from: BEGINNING,
             since,
@@ -197,13 +199,14 @@ impl EventStream {
         Ok(())
     }
 
-    /// Reads what the logs have between an earlier position and this one.
+    /// Begins to read the logs between an earlier position and the present one.
     fn read_between(&mut self, from: u64, numbers: &Numbers, skip: Option<HistoryPlace>) {
         let Some(data) = &self.data else {
             return;
         };
-        let is_wanted = |id: &str| self.selector.selects_execution(id);
-        let history = MergedHistory::between(data, numbers, &self.numbers, is_wanted, &self.clock);
+        let is_selected = |id: &str| self.selector.selects_execution(id);
+        let history =
+            MergedHistory::between(data, numbers, &self.numbers, is_selected, &self.clock);
         let here = self.hub.cursor(self.position, self.ts);
         let point = match skip {
             Some(_) => StreamCursor {
@@ -215,7 +218,7 @@ impl EventStream {
                 ..here
             },
         };
-        self.round = Some(Round {
+        self.replay = Some(Replay {
             history,
             from,
             since: None,
@@ -224,22 +227,21 @@ impl EventStream {
         });
     }
 
-    /// Returns the cursor of the point that is reached, from which another stream continues: in the history,
-    /// if that is being read.
+    /// Returns the cursor of the point that was reached, from which another stream can continue.
     pub fn cursor(&self) -> StreamCursor {
-        match &self.round {
-            Some(round) => round.point,
+        match &self.replay {
+            Some(replay) => replay.point,
             None => self.hub.cursor(self.position, self.ts),
         }
     }
 
-    /// Returns the point that is reached, for [`EventStream::reopened`].
+    /// Returns the point that was reached, for [`EventStream::reopened`].
     pub fn point(&self) -> StartPoint {
-        let since = self.round.as_ref().and_then(|round| round.since);
+        let since = self.replay.as_ref().and_then(|replay| replay.since);
         StartPoint::After(self.cursor(), since)
     }
 
-    /// Returns what the client wants.
+    /// Returns the selection of the client.
     pub fn selection(&self) -> &Selection {
         self.selector.selection()
     }
@@ -270,7 +272,7 @@ impl EventStream {
             if is_stopped() {
                 return Err(Ended);
             }
-            if self.round.is_some() {
+            if self.replay.is_some() {
                 if let Some(item) = self.next_of_history(is_stopped) {
                     return Ok(Some(item));
                 }
@@ -305,7 +307,7 @@ impl EventStream {
         }
     }
 
-    /// Returns true if a live event was read from the log of its run, which began after the position.
+    /// Returns true if a live event was already read from the log of its run.
     fn was_read(&self, event: &Envelope) -> bool {
         let (Some(seq), false) = (event.seq, self.ahead.is_empty()) else {
             return false;
@@ -326,14 +328,14 @@ impl EventStream {
     /// Returns the next item of the history; `None` at its end.
     fn next_of_history(&mut self, is_stopped: &dyn Fn() -> bool) -> Option<Item> {
         loop {
-            let round = self.round.as_mut()?;
-            let record = match round.history.next(is_stopped) {
+            let replay = self.replay.as_mut()?;
+            let record = match replay.history.next(is_stopped) {
                 Some(HistoryItem::Event(record)) => record,
                 Some(HistoryItem::Missed(missed)) => {
                     return Some(Item::Missed(missed, self.cursor()));
                 }
                 None => {
-                    self.round = None;
+                    self.replay = None;
                     return None;
                 }
             };
@@ -343,20 +345,20 @@ impl EventStream {
             if !self.numbers.contains_key(envelope.event.execution_id()) {
                 self.ahead.insert(run, (seq, envelope.ts));
             }
-            if let Some(skip) = round.skip {
+            if let Some(skip) = replay.skip {
                 if (skip.run, skip.seq) == (run, seq) {
-                    round.skip = None;
+                    replay.skip = None;
                 }
                 continue;
             }
-            let is_early = round.since.is_some_and(|since| envelope.ts < since);
-            let from = round.from;
+            let is_early = replay.since.is_some_and(|since| envelope.ts < since);
+            let from = replay.from;
             let cursor = StreamCursor {
                 history: Some(HistoryPlace { from, run, seq }),
                 ts: envelope.ts,
                 ..self.hub.cursor(self.position, self.ts)
             };
-            round.point = cursor;
+            replay.point = cursor;
             if is_early || !self.selector.selects(&envelope.event) {
                 continue;
             }
@@ -365,9 +367,9 @@ impl EventStream {
     }
 }
 
-/// The observer ends; nothing follows.
+/// The observer is ending; no events follow.
 #[derive(Debug)]
 pub(crate) struct Ended;
 
-/// The time between two checks whether a waiting client is still there.
+/// The interval of checks whether a waiting client is still connected.
 pub(crate) const WAIT: Duration = Duration::from_millis(500);

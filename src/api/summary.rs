@@ -1,5 +1,5 @@
-//! Summaries of runs: the rows of the board beside a run's log, so that the board is there at a start
-//! without reading the logs.
+//! Summaries of runs: the rows of the board in a run's metadata, so that an observer can start without
+//! reading the logs.
 
 use std::time::Duration;
 
@@ -17,14 +17,14 @@ use crate::history::RunSummary;
 use crate::history::{DataDir, RunDirectory, RunStatus};
 use crate::timestamp::Timestamp;
 
-/// The field of a run's metadata that has its summary.
+/// The field of the summary in a run's metadata.
 const FIELD: &str = "board";
 
-/// The age up to which ended runs are on the board: what happened while the user was away.
+/// The age up to which ended runs are on the board, to show what happened while the user was away.
 const ENDED_AGE_MAX: Duration = Duration::from_secs(24 * 3600);
 
-/// Returns the metadata of a summary: the rows, the number of the event that they stand for, and where
-/// in the newest file the later events begin.
+/// Returns the metadata of a summary: the rows, the number of the last event in them, and the offset of the
+/// later events in the newest file.
 pub(crate) fn summary_of(data: &DataDir, summary: &Summary) -> Map<String, Value> {
     let run = data.run(&summary.execution_id);
     let offset = run.offset_after(summary.seq).ok();
@@ -32,20 +32,20 @@ pub(crate) fn summary_of(data: &DataDir, summary: &Summary) -> Map<String, Value
     Map::from_iter([(FIELD.to_owned(), value)])
 }
 
-/// The state of rows whose runs have no observer.
+/// The treatment of rows whose runs have no observer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Unobserved {
-    /// They are as they were when they were last observed.
-    AsTheyWere,
-    /// They have ended, until an observer finds them again.
+    /// They keep the state of the last observation.
+    Unchanged,
+    /// They count as ended until an observer finds them again.
     Ended,
 }
 
-/// Builds the board from the histories: from each run's summary and the events after it. Returns the
-/// board, and the number of the last event of each run.
+/// Builds the board from each run's summary and the events after it. Returns the board, and the number of the
+/// last event of each run.
 ///
 /// # Errors
-/// If the runs cannot be listed. A run that cannot be read is reported and left out.
+/// If the runs cannot be listed. A run that cannot be read is logged and omitted.
 pub(crate) fn board_of_history(
     data: &DataDir,
     rules: StateRules,
@@ -62,7 +62,7 @@ pub(crate) fn board_of_history(
     for run in list.runs {
         let is_recent = now.micros().saturating_sub(run.last_event.micros()) <= age_max;
         if !is_recent && run.state != RunStatus::Running {
-            // It has no row until its execution continues.
+            // An old run gets a row only if its execution continues.
             numbers.insert(run.execution_id, run.events);
             continue;
         }
@@ -84,7 +84,7 @@ pub(crate) fn board_of_history(
 fn add_run(board: &mut Board, run: &RunDirectory) -> Result<u64> {
     let metadata = run.metadata().unwrap_or_default();
     if let Some(identity) = metadata.as_ref().and_then(|of| of.identity.as_ref()) {
-        board.place(run.execution_id(), &identity.socket);
+        board.set_server(run.execution_id(), &identity.socket);
     }
     let stored = metadata
         .as_ref()
@@ -107,11 +107,11 @@ fn add_run(board: &mut Board, run: &RunDirectory) -> Result<u64> {
     Ok(seq)
 }
 
-/// Returns the rows of a run that has ended, as its metadata have them: its log is not read.
+/// Returns the rows of an ended run from its metadata, without reading its log.
 #[cfg(feature = "tui")]
 pub(crate) fn ended_rows(run: &RunSummary) -> Vec<Row> {
     let mut board = Board::default();
-    // A run whose metadata cannot be read has a row nevertheless.
+    // A run gets a row even if its metadata cannot be read.
     let metadata = run.directory.metadata().unwrap_or_default();
     let stored = metadata.as_ref().and_then(|of| of.extra.get(FIELD));
     for row in stored.and_then(rows_of).unwrap_or_default() {
@@ -137,7 +137,7 @@ pub(crate) fn ended_rows(run: &RunSummary) -> Vec<Row> {
     board.rows().cloned().collect()
 }
 
-/// Reads the rows of a summary; `None` if one is damaged, or of a later version.
+/// Parses the rows of a summary; `None` if one is damaged or of a later version.
 fn rows_of(stored: &Value) -> Option<Vec<Row>> {
     let rows = stored.get("rows")?.as_array()?;
     rows.iter().map(|row| Row::from_json(row).ok()).collect()

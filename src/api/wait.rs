@@ -1,7 +1,7 @@
-//! `POST /api/v1/wait`: waits as `td-observe wait` does, and answers with the outcome.
+//! `POST /api/v1/wait`: waits as `td-observe wait` does, and responds with the outcome.
 //!
-//! The connection's thread waits. `td-api-wait` beside it reads the states of agents from the hub, and ends
-//! the wait when the client has gone or the observer ends.
+//! The connection's thread waits. Meanwhile, `td-api-wait` reads the states of agents from the hub, and
+//! cancels the wait when the client disconnects or the observer ends.
 
 use std::io;
 use std::os::unix::net::UnixStream;
@@ -15,7 +15,7 @@ use super::input::refused;
 use super::panes::{self, Panes, failed};
 use super::request::Request;
 use super::response::Response;
-use super::states::{Look, StateFollower, TargetPanes};
+use super::states::{StateFollower, StatePoll, TargetPanes};
 use crate::clock::Clock;
 use crate::event::AgentState;
 use crate::history::DataDir;
@@ -23,19 +23,19 @@ use crate::thread::{Stop, StopGuard, is_stopped, run_beside, stop_pair};
 use crate::tmux::{Server, Target, Typing};
 use crate::wait::{StateMatcher, Wait, WaitEnd, WaitMatch, WaitSpec, Waiter};
 
-/// The time in which a wait ends after its client or the observer.
+/// The longest time until a wait ends after its client has disconnected or the observer has ended.
 const CHECK: Duration = Duration::from_millis(100);
 
 /// The parts of the observer that a wait uses.
 #[derive(Clone, Copy)]
-pub(super) struct Sources<'a> {
+pub(super) struct WaitContext<'a> {
     pub panes: &'a Panes,
     pub hub: &'a Hub,
     pub data: Option<&'a DataDir>,
     pub clock: &'a Clock,
 }
 
-/// A wait that was asked for.
+/// A requested wait.
 struct RequestedWait {
     server: Server,
     wait: Wait,
@@ -43,48 +43,48 @@ struct RequestedWait {
     typing: Option<Typing>,
 }
 
-/// Waits, and writes the outcome.
+/// Waits, and writes the outcome to the client.
 ///
 /// # Errors
 /// Those of the connection.
 pub(super) fn wait(
-    sources: Sources<'_>,
+    context: WaitContext<'_>,
     (request, body): (&Request, &[u8]),
     mut stream: &UnixStream,
     stop: &Stop,
 ) -> io::Result<()> {
-    let asked = match read(sources, (request, body), stop) {
-        Ok(asked) => asked,
+    let requested = match read(context, (request, body), stop) {
+        Ok(requested) => requested,
         Err(response) => return response.write(&mut stream, true),
     };
     let (running, cancelled) = stop_pair();
-    let (begin, begun) = bounded(1);
-    let (found, other) = bounded(1);
-    let attendant = Attendant {
+    let (follower_sender, followers) = bounded(1);
+    let (match_sender, matches) = bounded(1);
+    let monitor = WaitMonitor {
         stream,
         stop: stop.clone(),
-        hub: sources.hub.clone(),
-        clock: sources.clock.clone(),
-        begun,
-        found,
+        hub: context.hub.clone(),
+        clock: context.clock.clone(),
+        followers,
+        match_sender,
         _running: running,
     };
     let answer = move || {
-        let response = asked.answer(sources, (begin, other), &cancelled);
+        let response = requested.answer(context, (follower_sender, matches), &cancelled);
         match response {
             Some(response) => response.write(&mut stream, true),
             None if is_gone(stream) => Err(io::ErrorKind::BrokenPipe.into()),
             None => Response::problem(503, "the observer ends").write(&mut stream, true),
         }
     };
-    let (attended, answered) =
-        run_beside("td-api-wait", || attendant.run(), answer).map_err(io::Error::other)?;
-    attended.map_err(io::Error::other)?;
+    let (monitored, answered) =
+        run_beside("td-api-wait", || monitor.run(), answer).map_err(io::Error::other)?;
+    monitored.map_err(io::Error::other)?;
     answered.map_err(io::Error::other)?
 }
 
 fn read(
-    sources: Sources<'_>,
+    context: WaitContext<'_>,
     (request, body): (&Request, &[u8]),
     stop: &Stop,
 ) -> Result<RequestedWait, Response> {
@@ -102,14 +102,14 @@ fn read(
     let states = states.collect::<Result<Vec<_>, _>>()?;
     let typing = match &spec.send {
         Some(text) => {
-            sources.panes.check_input()?;
+            context.panes.check_input()?;
             Some(Typing::text(text, spec.enter.unwrap_or(true)).map_err(invalid)?)
         }
         None => None,
     };
-    let found = sources
+    let found = context
         .panes
-        .find(&target, request, (stop, sources.clock))?;
+        .find(&target, request, (stop, context.clock))?;
     Ok(RequestedWait {
         server: found.server,
         wait,
@@ -119,52 +119,53 @@ fn read(
 }
 
 impl RequestedWait {
-    /// Waits; `None` when it was cancelled.
+    /// Waits; returns `None` if the wait was cancelled.
     fn answer(
         self,
-        sources: Sources<'_>,
-        (begin, other): (Sender<StateFollower>, Receiver<WaitMatch>),
+        context: WaitContext<'_>,
+        (follower_sender, matches): (Sender<StateFollower>, Receiver<WaitMatch>),
         cancelled: &Stop,
     ) -> Option<Response> {
-        let clock = sources.clock;
+        let clock = context.clock;
         let waiter = match Waiter::new(self.server.clone()) {
             Ok(waiter) => waiter,
             Err(error) => return Some(failed(&error)),
         };
         let wait = match self.states.is_empty() {
             true => self.wait,
-            false => self.wait.other(other),
+            false => self.wait.other(matches),
         };
         let started = match waiter.start_until_stopped(&wait, cancelled) {
             Ok(started) => started?,
-            // The target was there just now.
+            // The target existed a moment ago, so it is gone.
             Err(error) if error.is_invalid_input() => {
                 return Some(Response::problem(404, &error.to_string()));
             }
             Err(error) => return Some(failed(&error)),
         };
         let follower = (!self.states.is_empty()).then(|| {
-            let panes = TargetPanes::of(&started, sources.data.cloned());
+            let panes = TargetPanes::of(&started, context.data.cloned());
             let mut matcher = StateMatcher::new(self.states);
             if self.typing.is_some() {
                 matcher.sent();
             }
-            StateFollower::begin(sources.hub, matcher, panes, self.typing.is_some())
+            StateFollower::begin(context.hub, matcher, panes, self.typing.is_some())
         });
-        // Everything that comes after the text is seen: the screens and the states are known.
+        // Type only now, when the screens and states are known, so that everything after the text is
+        // observed.
         if let Some(typing) = self.typing.filter(|_| !started.has_ended())
             && let Err(error) = typing.send(&self.server, &started.panes(), cancelled, clock)
         {
             return Some(refused(&error));
         }
         if let Some(follower) = follower {
-            // It may have ended with the client.
-            let _ = begin.send(follower);
+            // The monitor may have ended with the client.
+            let _ = follower_sender.send(follower);
         }
         match started.finish() {
             Ok(outcome) if outcome.end == WaitEnd::Interrupted => None,
             Ok(mut outcome) => {
-                outcome.redact(&sources.panes.rules);
+                outcome.redact(&context.panes.rules);
                 Some(Response::json(&outcome.to_json(None)))
             }
             Err(error) => Some(failed(&error)),
@@ -172,43 +173,43 @@ impl RequestedWait {
     }
 }
 
-/// Notices states, and the end of the client or of the observer, beside a wait.
-struct Attendant<'a> {
+/// Monitors agent states, the client and the observer during a wait.
+struct WaitMonitor<'a> {
     stream: &'a UnixStream,
     stop: Stop,
     hub: Hub,
     clock: Clock,
-    /// Gets the follower of states; closed when the wait is over.
-    begun: Receiver<StateFollower>,
-    found: Sender<WaitMatch>,
-    /// Dropped, it cancels the wait.
+    /// Receives the follower of states. Disconnected when the wait is over.
+    followers: Receiver<StateFollower>,
+    match_sender: Sender<WaitMatch>,
+    /// Cancels the wait when dropped.
     _running: StopGuard,
 }
 
-impl Attendant<'_> {
+impl WaitMonitor<'_> {
     fn run(self) {
         let mut follower: Option<StateFollower> = None;
         while !is_stopped(&self.stop) && !is_gone(self.stream) {
             let Some(states) = &mut follower else {
-                match self.begun.recv_deadline(self.clock.now() + CHECK) {
+                match self.followers.recv_deadline(self.clock.now() + CHECK) {
                     Ok(states) => follower = Some(states),
                     Err(RecvTimeoutError::Timeout) => {}
                     Err(RecvTimeoutError::Disconnected) => return,
                 }
                 continue;
             };
-            match states.look(&self.hub, self.clock.now() + CHECK, &self.clock) {
-                Look::Met(met) => {
+            match states.poll(&self.hub, self.clock.now() + CHECK, &self.clock) {
+                StatePoll::Met(met) => {
                     // The wait may have ended for another reason.
-                    let _ = self.found.try_send(met);
+                    let _ = self.match_sender.try_send(met);
                     follower = None;
                 }
-                Look::NotYet => {}
-                // The observer ends, and with it the wait.
-                Look::Closed => return,
+                StatePoll::Pending => {}
+                // The observer is ending, which cancels the wait.
+                StatePoll::Closed => return,
             }
             if self
-                .begun
+                .followers
                 .try_recv()
                 .is_err_and(|error| error == TryRecvError::Disconnected)
             {

@@ -1,7 +1,7 @@
-//! The stream of events as frames of a WebSocket, whose client changes what it subscribes to.
+//! The stream of events over a WebSocket, whose client can change its subscription.
 //!
-//! The connection's thread waits for events; between two turns it reads what the client has sent, and
-//! never waits for more of it. Writing waits as long as for any other client.
+//! The connection's thread waits for events. Between two turns it reads messages of the client without
+//! blocking. Writes have the same timeout as for other clients.
 
 use std::io::{self, Read, Write};
 use std::os::unix::net::UnixStream;
@@ -26,23 +26,23 @@ use crate::event::StreamEvent;
 use crate::history::DataDir;
 use crate::thread::{Stop, is_stopped};
 
-/// The only version of the protocol.
+/// The supported protocol version.
 const VERSION: &str = "13";
 
 /// The largest message of a client.
 const MESSAGE_BYTES_MAX: usize = 64 * 1024;
 
-/// The bytes that are collected before they are written.
+/// The size of the write buffer.
 const WRITE_BYTES: usize = 32 * 1024;
 
 /// The time within which a message of the client is answered.
 const TURN: Duration = Duration::from_millis(100);
 
-/// The most events between two looks at what the client has sent, and the most messages that are read then.
+/// The most events between two reads of the client's messages, and the most messages per read.
 const EVENTS_PER_TURN: usize = 64;
 const MESSAGES_PER_TURN: usize = 16;
 
-/// Accepts a WebSocket and sends events until the client or the observer ends.
+/// Accepts a WebSocket and sends events until the client disconnects or the observer ends.
 pub(super) fn serve(
     hub: Hub,
     data: Option<DataDir>,
@@ -81,13 +81,13 @@ pub(super) fn serve(
     }
 }
 
-/// Returns the key that accepts the handshake.
+/// Checks the handshake; returns the key that accepts it.
 fn accept_key(request: &Request) -> Result<String, Response> {
     let has = |header: &str, token: &str| {
         let value = request.header(header).unwrap_or_default();
         value
             .split(',')
-            .any(|it| it.trim().eq_ignore_ascii_case(token))
+            .any(|value| value.trim().eq_ignore_ascii_case(token))
     };
     let is_upgrade = has("connection", "upgrade") && has("upgrade", "websocket");
     if request.method != "GET" || !is_upgrade || !has("sec-websocket-version", VERSION) {
@@ -107,7 +107,7 @@ fn accept_key(request: &Request) -> Result<String, Response> {
         .ok_or_else(|| Response::problem(400, "Sec-WebSocket-Key is not 16 bytes in Base64"))
 }
 
-/// Reads what has arrived, and writes with the timeout of the connection.
+/// Reads without blocking, and writes with the timeout of the connection.
 struct Duplex<'a>(&'a UnixStream);
 
 impl Read for Duplex<'_> {
@@ -119,7 +119,7 @@ impl Read for Duplex<'_> {
 
 impl Write for Duplex<'_> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        // At its timeout, a socket reports that it would block, which calls for another try.
+        // At its timeout, a socket returns `WouldBlock`, after which tungstenite would retry.
         self.0.write(bytes).map_err(|cause| match cause.kind() {
             io::ErrorKind::WouldBlock => io::ErrorKind::TimedOut.into(),
             _ => cause,
@@ -182,17 +182,17 @@ impl Connection<'_> {
         }
     }
 
-    /// Reads what the client has sent.
+    /// Reads and handles messages of the client.
     fn receive(&mut self) -> Result<(), Error> {
         for _ in 0..MESSAGES_PER_TURN {
             let message = self.socket.read();
             if message.is_ok() {
-                self.liveness.heard(self.clock.now());
+                self.liveness.received(self.clock.now());
             }
             let answered = match message {
                 Ok(Message::Text(text)) => self.change(&text),
                 Ok(Message::Binary(_)) => Err(problem(400, "messages are JSON in text frames")),
-                // The answers to pings and closes are written by themselves.
+                // tungstenite answers pings and closes.
                 Ok(_) => continue,
                 Err(Error::Io(cause)) if cause.kind() == io::ErrorKind::WouldBlock => return Ok(()),
                 Err(error) => return Err(error),
@@ -205,7 +205,7 @@ impl Connection<'_> {
         Ok(())
     }
 
-    /// Changes what the client subscribes to; the error is the problem to send.
+    /// Changes the client's subscription; the error is the problem to send.
     fn change(&mut self, text: &str) -> Result<(), String> {
         let (selection, from) =
             client_message::apply(text, self.events.selection(), self.clock.wall())
@@ -216,7 +216,7 @@ impl Connection<'_> {
         Ok(())
     }
 
-    /// Says that the events which follow are of the present selection.
+    /// Sends the event that precedes the events of a new selection.
     fn opened(&mut self) -> Result<(), Error> {
         let cursor = self.events.cursor();
         self.send_stream_event(&cursor, &StreamEvent::opened())
@@ -359,7 +359,7 @@ mod tests {
             answer.extend(byte);
         }
         assert_eq!(frame(&mut client).0, TEXT);
-        // Time passes in steps: the server may not wait for the next deadline yet.
+        // Advance the time in steps, because the server may not be waiting for the next deadline yet.
         let frame_later = |client: &mut UnixStream| loop {
             let mut polled = [PollFd::new(&*client, PollFlags::IN)];
             let pause = Timespec {
@@ -372,7 +372,7 @@ mod tests {
             fake.advance(Duration::from_secs(1));
         };
         assert_eq!(frame_later(&mut client).0, PING);
-        // An answer, which the server has read when it answers what follows; and no more after the next pings.
+        // The server reads this pong before it answers the next message. The client answers no further pings.
         client.write_all(&[0x8a, 0x80, 0, 0, 0, 0]).unwrap();
         client.write_all(&[0x81, 0x81, 0, 0, 0, 0, b'x']).unwrap();
         while frame_later(&mut client).0 != TEXT {}

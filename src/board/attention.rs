@@ -10,11 +10,11 @@ use serde::{Serialize, Serializer};
 pub enum Attention {
     /// The agent waits for an answer, failed, or has reached a limit.
     NeedsYou,
-    /// The agent is done, or the execution has ended, and no person has looked at it since.
+    /// The agent is done, or the execution has ended, and no user has viewed it since.
     Finished,
     /// The execution makes progress.
     Working,
-    /// Nothing happens, and nothing is asked; or the result was looked at.
+    /// Nothing happens and no question is open, or the user has viewed the result.
     Quiet,
 }
 

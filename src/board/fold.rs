@@ -11,7 +11,7 @@ use crate::event::{
 };
 use crate::timestamp::Timestamp;
 
-/// Shells, in which jobs run; a pane with one shows `shell`.
+/// Shells. A pane that runs one shows `shell` as its program.
 const SHELLS: &[&str] = &[
     "ash", "bash", "csh", "dash", "fish", "ksh", "nu", "sh", "tcsh", "zsh",
 ];
@@ -39,15 +39,15 @@ impl Fold<'_> {
             return;
         };
         match event {
-            TdEvent::SessionStarted { session, .. } => self.name(id, session),
-            TdEvent::SessionRenamed { to, .. } => self.name(id, to),
-            // A session whose observer has stopped continues.
+            TdEvent::SessionStarted { session, .. } => self.set_name(id, session),
+            TdEvent::SessionRenamed { to, .. } => self.set_name(id, to),
+            // A session that is only detached from its observer continues.
             TdEvent::SessionEnded {
                 reason,
                 exit_status,
                 ..
             } if *reason != SessionEndReason::Detached => {
-                self.all(id, |row, at| match row.has_ended() {
+                self.all_rows(id, |row, at| match row.has_ended() {
                     true => row.end(row.exit_status, at),
                     false => row.end(*exit_status, at),
                 });
@@ -61,7 +61,7 @@ impl Fold<'_> {
                 pane, exit_status, ..
             } => {
                 self.pane(id, pane, |row, at| {
-                    // A pane whose program has ended may be kept for a while.
+                    // A pane may have been kept after its program has ended.
                     let known = row.exit_status.filter(|_| row.has_ended());
                     row.end(exit_status.or(known), at);
                 });
@@ -74,7 +74,7 @@ impl Fold<'_> {
                 ..
             } => {
                 self.text(id, Some(pane), chunk);
-                // tmux keeps the pane of a program that has ended where `remain-on-exit` is set.
+                // With `remain-on-exit`, tmux keeps the pane of a program that has ended.
                 if reason
                     .as_ref()
                     .is_some_and(|reason| *reason == CompletionReason::Exit)
@@ -84,7 +84,7 @@ impl Fold<'_> {
             }
             TdEvent::OutputRevised { pane, text, .. } => self.text(id, Some(pane), text),
             TdEvent::PaneSeen { pane, .. } => self.seen(key(id, Some(pane.as_str()))),
-            TdEvent::ScreenUpdate { pane, .. } => self.pane(id, pane, Row::printed),
+            TdEvent::ScreenUpdate { pane, .. } => self.pane(id, pane, Row::note_output),
             TdEvent::OutputGap { pane, evidence, .. } if *evidence == GapEvidence::Confirmed => {
                 self.pane(id, pane, |row, _| row.gaps += 1);
             }
@@ -94,7 +94,7 @@ impl Fold<'_> {
                 cell: Some(_),
                 ..
             } => {
-                // Cells come and go: the row is named after the kernel.
+                // The row has the name of the kernel, because its cells change.
                 let (label, _) = id.as_str().rsplit_once('@').unwrap_or((id.as_str(), ""));
                 self.name_if_new(id, label);
                 self.execution(id, ExecutionKind::Kernel, |row, at| {
@@ -135,7 +135,7 @@ impl Fold<'_> {
             } => {
                 self.pane(id, pane, |row, at| {
                     row.agent = Some(program(command));
-                    row.printed(at);
+                    row.note_output(at);
                 });
             }
             TdEvent::ExecutionCompleted {
@@ -143,7 +143,7 @@ impl Fold<'_> {
             } => {
                 self.pane(id, pane, |row, at| {
                     row.agent = Some("shell".to_owned());
-                    row.printed(at);
+                    row.note_output(at);
                 });
             }
             TdEvent::LoopStarted {
@@ -189,9 +189,9 @@ impl Fold<'_> {
             }
             TdEvent::TurnCompleted { pane, agent_id, .. } => {
                 let agent = agent_id.as_deref().map(String::as_str);
-                self.of(id, pane.as_ref(), agent, |row, _| {
+                self.row_of(id, pane.as_ref(), agent, |row, _| {
                     row.turns += 1;
-                    row.before = None;
+                    row.last_observed = None;
                 });
             }
             TdEvent::AgentState {
@@ -203,7 +203,7 @@ impl Fold<'_> {
                 asks,
                 ..
             } => {
-                self.of(id, pane.as_ref(), agent_id.as_deref(), |row, at| {
+                self.row_of(id, pane.as_ref(), agent_id.as_deref(), |row, at| {
                     if let Some(agent) = agent {
                         row.agent = Some(agent.to_string());
                     }
@@ -217,7 +217,7 @@ impl Fold<'_> {
                 pane: None,
                 ..
             } => {
-                self.of(id, None, Some(agent_id), |_, _| {});
+                self.row_of(id, None, Some(agent_id), |_, _| {});
             }
             TdEvent::AgentCompleted {
                 agent_id,
@@ -236,14 +236,14 @@ impl Fold<'_> {
                 self.background_end(id, agent_id, AgentState::Error, error);
             }
             TdEvent::Error { .. } => self.error(id),
-            // Iterations, warnings, sizes, headers and snapshots change no row; sub-agents of a pane
-            // belong to its row.
+            // Iterations, warnings, resizes, headers and snapshots do not change rows. Sub-agents of a pane
+            // belong to the row of the pane.
             _ => {}
         }
     }
 
-    /// Names an execution and its rows.
-    fn name(&mut self, id: &ExecutionId, name: &str) {
+    /// Sets the name of an execution and of its rows.
+    fn set_name(&mut self, id: &ExecutionId, name: &str) {
         self.rows.names.insert(id.clone(), name.to_owned());
         for (key, row) in self.rows.of(id) {
             if row.name != name && row.kind != ExecutionKind::Agent {
@@ -260,7 +260,7 @@ impl Fold<'_> {
     }
 
     /// Changes all rows of an execution.
-    fn all(&mut self, id: &ExecutionId, mut change: impl FnMut(&mut Row, Timestamp)) {
+    fn all_rows(&mut self, id: &ExecutionId, mut change: impl FnMut(&mut Row, Timestamp)) {
         for (key, row) in self.rows.of(id) {
             let before = row.clone();
             change(row, self.at);
@@ -270,8 +270,8 @@ impl Fold<'_> {
         }
     }
 
-    /// Changes the row with a key, which is created if it does not exist.
-    fn one(&mut self, key: RowKey, kind: ExecutionKind, change: impl FnOnce(&mut Row, Timestamp)) {
+    /// Changes the row with a key. Creates the row if it does not exist.
+    fn row(&mut self, key: RowKey, kind: ExecutionKind, change: impl FnOnce(&mut Row, Timestamp)) {
         let name = self.rows.names.get(&key.execution_id);
         let name = || {
             name.cloned()
@@ -294,10 +294,10 @@ impl Fold<'_> {
     }
 
     fn pane(&mut self, id: &ExecutionId, pane: &PaneId, change: impl FnOnce(&mut Row, Timestamp)) {
-        self.one(key(id, Some(pane.as_str())), ExecutionKind::Pane, change);
+        self.row(key(id, Some(pane.as_str())), ExecutionKind::Pane, change);
     }
 
-    /// Notes that a row was looked at; a view creates none.
+    /// Records a view of a row. A view does not create a row.
     fn seen(&mut self, key: RowKey) {
         if let Some(row) = self.rows.map.get_mut(&key)
             && row.seen.replace(self.at) != Some(self.at)
@@ -312,11 +312,11 @@ impl Fold<'_> {
         kind: ExecutionKind,
         change: impl FnOnce(&mut Row, Timestamp),
     ) {
-        self.one(key(id, None), kind, change);
+        self.row(key(id, None), kind, change);
     }
 
-    /// Changes the row of a pane, of a background agent, or else of the execution itself.
-    fn of(
+    /// Changes the row of a pane, of a background agent, or of the execution itself.
+    fn row_of(
         &mut self,
         id: &ExecutionId,
         pane: Option<&PaneId>,
@@ -326,7 +326,7 @@ impl Fold<'_> {
         match (pane, agent) {
             (Some(pane), _) => self.pane(id, pane, change),
             (None, Some(agent)) => {
-                self.one(key(id, Some(agent)), ExecutionKind::Agent, |row, at| {
+                self.row(key(id, Some(agent)), ExecutionKind::Agent, |row, at| {
                     row.name = agent.to_owned();
                     change(row, at);
                 })
@@ -335,7 +335,7 @@ impl Fold<'_> {
         }
     }
 
-    /// Takes printed text.
+    /// Records printed text.
     fn text(&mut self, id: &ExecutionId, pane: Option<&PaneId>, text: &str) {
         let key = key(id, pane.map(PaneId::as_str));
         let row = self.rows.map.get(&key);
@@ -345,10 +345,10 @@ impl Fold<'_> {
             Some(_) => ExecutionKind::Pane,
             None => row.map_or(ExecutionKind::Command, |row| row.kind),
         };
-        self.one(key, kind, |row, at| {
-            row.printed(at);
-            // It has done something while no observer was there.
-            row.before = None;
+        self.row(key, kind, |row, at| {
+            row.note_output(at);
+            // The program has printed something since the last observation, so its state may have changed.
+            row.last_observed = None;
             if let Some(line) = line {
                 row.last_line = line;
             }
@@ -357,14 +357,14 @@ impl Fold<'_> {
 
     fn background_end(&mut self, id: &ExecutionId, agent: &str, state: AgentState, text: &str) {
         let line = last_line(&self.rows.rules, None, text);
-        self.of(id, None, Some(agent), |row, at| {
-            row.printed(at);
+        self.row_of(id, None, Some(agent), |row, at| {
+            row.note_output(at);
             row.last_line = line.unwrap_or_default();
             row.enter(RowState::Agent(state.into()), at);
         });
     }
 
-    /// An error names no pane: it counts for the first row of its execution.
+    /// Counts an error for the first row of its execution, because errors name no pane.
     fn error(&mut self, id: &ExecutionId) {
         let first = self
             .rows
@@ -372,7 +372,7 @@ impl Fold<'_> {
             .next()
             .map(|(key, row)| (key.clone(), row.kind));
         let (key, kind) = first.unwrap_or_else(|| (key(id, None), ExecutionKind::Command));
-        self.one(key, kind, |row, _| row.errors += 1);
+        self.row(key, kind, |row, _| row.errors += 1);
     }
 }
 
@@ -383,7 +383,7 @@ fn key(id: &ExecutionId, part: Option<&str>) -> RowKey {
     }
 }
 
-/// The program of a command line, for people: its file's name, or `shell`.
+/// Returns the display name of a command line's program: its file name, or `shell`.
 fn program(command: &str) -> String {
     let first = command.split_whitespace().next().unwrap_or(command);
     let name = first

@@ -1,7 +1,7 @@
-//! The board: who needs the user, as a fold over events and time (pure).
+//! The board, which shows who needs the user, as a fold over events and time (pure).
 //!
-//! [`Board::apply`] takes one envelope after the other, [`Board::tick`] the time that passes without any.
-//! Both report the rows that have changed. Faces render [`Board::rows`] and compute nothing of their own.
+//! [`Board::apply`] takes envelopes, and [`Board::tick`] takes the time between them. Both return the keys of
+//! the rows that have changed. Faces render [`Board::rows`] and compute nothing themselves.
 //!
 //! ```
 //! use td_observe::board::{Attention, Board};
@@ -45,7 +45,7 @@ use crate::event::Envelope;
 use crate::event::ExecutionId;
 use crate::timestamp::Timestamp;
 
-/// One row for each pane, command, loop and background agent that events have mentioned.
+/// The board: one row for each pane, command, loop, background agent and kernel in the events so far.
 #[derive(Debug)]
 pub struct Board {
     rows: Rows,
@@ -60,7 +60,7 @@ impl Default for Board {
 }
 
 impl Board {
-    /// Creates an empty board that recognizes the decoration of agents' screens by these rules.
+    /// Creates an empty board with rules that recognize the decoration of agents' screens.
     pub fn new(rules: StateRules) -> Self {
         Self {
             rows: Rows::new(rules),
@@ -68,16 +68,16 @@ impl Board {
         }
     }
 
-    /// Takes the next event of any execution; returns the keys of the rows that have changed. The
-    /// events of one execution come in their order.
+    /// Applies the next event of any execution; returns the keys of the rows that have changed. The events of
+    /// one execution must be applied in order.
     pub fn apply(&mut self, envelope: &Envelope) -> BTreeSet<RowKey> {
         self.now = self.now.max(envelope.ts);
         let changed = fold::apply(&mut self.rows, envelope);
-        self.rows.forget_ended();
+        self.rows.remove_oldest_ended();
         changed
     }
 
-    /// Takes the time; returns the keys of the rows that are quiet from now on.
+    /// Advances the time; returns the keys of the rows that have become quiet.
     pub fn tick(&mut self, now: Timestamp) -> BTreeSet<RowKey> {
         self.now = self.now.max(now);
         let now = self.now;
@@ -86,23 +86,23 @@ impl Board {
         changed.collect()
     }
 
-    /// Returns the rows: those that need the user first, the longest in that state before the
-    /// others; then by attention, and the most recent first.
+    /// Returns the rows in display order. Rows that need the user come first, sorted by the time for which
+    /// they have needed them. The other rows follow by attention, the most recent first.
     pub fn rows(&self) -> impl Iterator<Item = &Row> {
         let mut rows: Vec<&Row> = self.rows.map.values().collect();
         rows.sort_by_cached_key(|row| row.rank());
         rows.into_iter()
     }
 
-    /// Adds a row that was stored; events that follow change it.
+    /// Adds a stored row. Later events change it.
     #[cfg(feature = "cli")]
     pub(crate) fn restore(&mut self, row: Row) {
         self.rows.restore(row);
     }
 
-    /// Notes the tmux server of an execution, whose rows name it.
+    /// Sets the tmux server of an execution and of its rows.
     #[cfg(feature = "cli")]
-    pub(crate) fn place(&mut self, id: &ExecutionId, server: &str) {
+    pub(crate) fn set_server(&mut self, id: &ExecutionId, server: &str) {
         for (_, row) in self.rows.of(id) {
             row.server = row.pane.as_ref().map(|_| server.to_owned());
         }
@@ -110,7 +110,7 @@ impl Board {
         servers.insert(id.clone(), server.to_owned());
     }
 
-    /// Ends the rows of an execution that are not known to run any more; returns true if there were any.
+    /// Ends the rows of an execution that are not known to run; returns true if any row has changed.
     #[cfg(feature = "cli")]
     pub(crate) fn end(
         &mut self,
@@ -121,7 +121,7 @@ impl Board {
         let mut has_changed = false;
         for (_, row) in self.rows.of(id) {
             if !row.has_ended() {
-                row.end_observed(exit_status, at);
+                row.end_with_observer(exit_status, at);
                 has_changed = true;
             }
         }
@@ -135,12 +135,12 @@ impl Board {
         rows.filter(move |row| row.execution_id == *id)
     }
 
-    /// Returns the row with this key.
+    /// Returns the row with a key.
     pub fn row(&self, key: &RowKey) -> Option<&Row> {
         self.rows.map.get(key)
     }
 
-    /// Returns the number of rows that ask for this attention.
+    /// Returns the number of rows with an attention.
     pub fn count(&self, attention: Attention) -> usize {
         let rows = self.rows.map.values();
         rows.filter(|row| row.attention() == attention).count()

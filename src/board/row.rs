@@ -1,4 +1,4 @@
-//! One row of the board: a pane, a command, a loop or a background agent.
+//! One row of the board: a pane, a command, a loop, a background agent or a kernel.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use super::attention::Attention;
 use crate::event::{AgentState, EnumOrUnknown, ExecutionId, PaneId, StateEvidence};
 use crate::timestamp::Timestamp;
 
-/// A row without output for this long is quiet.
+/// The time without output after which a row is quiet.
 const QUIET_AFTER: Duration = Duration::from_secs(5 * 60);
 
 /// The identity of a row: its execution, and the pane or the background agent in it.
@@ -21,7 +21,7 @@ pub struct RowKey {
     pub part: Option<String>,
 }
 
-/// The kind of execution that a row stands for.
+/// The kind of execution that a row represents.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum ExecutionKind {
@@ -63,13 +63,13 @@ impl ExecutionKind {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum RowState {
-    /// The state of the agent in it.
+    /// The state of the agent.
     Agent(EnumOrUnknown<AgentState>),
-    /// It runs, and no agent is known in it.
+    /// The execution runs, and no agent is known in it.
     Running,
-    /// It runs, and has printed nothing for five minutes.
+    /// The execution runs, and has printed nothing for five minutes.
     Quiet,
-    /// It has ended.
+    /// The execution has ended.
     Exited,
 }
 
@@ -91,7 +91,7 @@ impl RowState {
 pub struct Row {
     /// The execution.
     pub execution_id: ExecutionId,
-    /// The name for people: of the session, the command, the loop's task or the agent.
+    /// The display name: of the session, the command, the loop's task, the agent or the kernel.
     pub name: String,
     /// The pane, for a pane.
     pub pane: Option<PaneId>,
@@ -99,19 +99,20 @@ pub struct Row {
     pub server: Option<String>,
     /// The kind of execution.
     pub kind: ExecutionKind,
-    /// The program in it: `claude`, `codex`, …, `shell`, another program's name; `None` if unknown.
+    /// The program: `claude`, `codex`, …, `shell`, or another program's name; `None` if unknown.
     pub agent: Option<String>,
     /// The state.
     pub state: RowState,
-    /// The time since which it has been in this state.
+    /// The time at which the row entered this state.
     pub since: Timestamp,
-    /// The time at which it was last looked at in this state.
+    /// The time at which a user last viewed the row in this state.
     pub seen: Option<Timestamp>,
     /// The certainty of an agent's state.
     pub evidence: Option<EnumOrUnknown<StateEvidence>>,
     /// The agent's question, while it waits.
     pub asks: Option<String>,
-    /// The exit status: a number, `128 + n` for a signal; `None` while it runs or where it is unknown.
+    /// The exit status, or `128 + n` for a signal; `None` while the execution runs or if the status is
+    /// unknown.
     pub exit_status: Option<i32>,
     /// The last line that is not decoration.
     pub last_line: String,
@@ -123,14 +124,14 @@ pub struct Row {
     pub gaps: u64,
     /// The number of errors.
     pub errors: u64,
-    /// The agent's state when its observer ended; not part of the JSON.
-    pub(super) before: Option<Box<AgentBefore>>,
+    /// The agent's state when its observer ended. Not part of the JSON.
+    pub(super) last_observed: Option<Box<LastObserved>>,
 }
 
-/// The state of an agent when its observer ended. The next observer reports the state anew: if it is the
-/// same, it has lasted, and was looked at if it was.
+/// The state of an agent when its observer ended. If the next observer reports the same state, the row keeps
+/// the times of its beginning and of its last view.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct AgentBefore {
+pub(super) struct LastObserved {
     state: RowState,
     asks: Option<String>,
     since: Timestamp,
@@ -158,7 +159,7 @@ impl Row {
             turns: 0,
             gaps: 0,
             errors: 0,
-            before: None,
+            last_observed: None,
         }
     }
 
@@ -179,7 +180,7 @@ impl Row {
         }
     }
 
-    /// The attention of a row that is done or has ended.
+    /// Returns the attention of a row that is done or has ended.
     fn finished(&self) -> Attention {
         match self.seen {
             None => Attention::Finished,
@@ -187,12 +188,13 @@ impl Row {
         }
     }
 
-    /// Returns true if it has ended.
+    /// Returns true if the execution has ended.
     pub fn has_ended(&self) -> bool {
         self.state == RowState::Exited
     }
 
-    /// The place among the rows: the longest in need first, elsewhere the most recent first.
+    /// Returns the sort key of the row: by attention, then the longest waiting first among rows that need the
+    /// user, and the most recent first among others.
     pub(super) fn rank(&self) -> (Attention, i64, ExecutionId, Option<PaneId>) {
         let attention = self.attention();
         let recent = self
@@ -210,7 +212,7 @@ impl Row {
         )
     }
 
-    /// Enters a state at a time; returns false if it is in that state.
+    /// Enters a state; returns false if the row is already in that state.
     pub(super) fn enter(&mut self, state: RowState, at: Timestamp) -> bool {
         if self.state == state {
             return false;
@@ -221,7 +223,7 @@ impl Row {
         true
     }
 
-    /// Ends, with its exit status if that is known.
+    /// Ends the row, with the exit status if it is known.
     pub(super) fn end(&mut self, exit_status: Option<i32>, at: Timestamp) {
         self.exit_status = exit_status;
         self.asks = None;
@@ -229,11 +231,11 @@ impl Row {
         self.enter(RowState::Exited, at);
     }
 
-    /// Ends with its observer.
+    /// Ends the row because its observer has ended. Remembers the agent's state for the next observer.
     #[cfg(feature = "cli")]
-    pub(super) fn end_observed(&mut self, exit_status: Option<i32>, at: Timestamp) {
+    pub(super) fn end_with_observer(&mut self, exit_status: Option<i32>, at: Timestamp) {
         if matches!(self.state, RowState::Agent(_)) {
-            self.before = Some(Box::new(AgentBefore {
+            self.last_observed = Some(Box::new(LastObserved {
                 state: self.state.clone(),
                 asks: self.asks.clone(),
                 since: self.since,
@@ -243,31 +245,31 @@ impl Row {
         self.end(exit_status, at);
     }
 
-    /// Enters the state of an agent; one that was left only because its observer ended has lasted.
+    /// Enters the state of an agent. Restores the times of a state that only ended with its observer.
     pub(super) fn enter_agent(&mut self, state: RowState, asks: Option<String>, at: Timestamp) {
-        // Another question is another dialogue, which has waited from now on.
+        // Another question is a new dialogue, whose wait begins now.
         let is_waiting = state == RowState::Agent(AgentState::Waiting.into());
         if self.asks != asks && is_waiting {
             self.since = at;
         }
         self.asks = asks;
         self.enter(state, at);
-        if let Some(before) = self.before.take()
+        if let Some(before) = self.last_observed.take()
             && (&before.state, &before.asks) == (&self.state, &self.asks)
         {
             (self.since, self.seen) = (before.since, before.seen);
         }
     }
 
-    /// Notes that something was printed.
-    pub(super) fn printed(&mut self, at: Timestamp) {
+    /// Records the time of printed output.
+    pub(super) fn note_output(&mut self, at: Timestamp) {
         self.last_output = Some(at);
         if self.state == RowState::Quiet {
             self.enter(RowState::Running, at);
         }
     }
 
-    /// Becomes quiet when nothing was printed for long; returns true then.
+    /// Makes the row quiet if it has printed nothing for five minutes; returns true then.
     pub(super) fn tick(&mut self, now: Timestamp) -> bool {
         let active = self
             .last_output
@@ -290,7 +292,10 @@ impl Serialize for Row {
         map.serialize_entry("state", self.state.as_str())?;
         map.serialize_entry("since", &self.since)?;
         map.serialize_entry("seen", &self.seen)?;
-        map.serialize_entry("evidence", &self.evidence.as_ref().map(|it| it.as_str()))?;
+        map.serialize_entry(
+            "evidence",
+            &self.evidence.as_ref().map(|evidence| evidence.as_str()),
+        )?;
         map.serialize_entry("asks", &self.asks)?;
         map.serialize_entry("exit_status", &self.exit_status)?;
         map.serialize_entry("last_line", &self.last_line)?;

@@ -1,4 +1,4 @@
-//! The rows of the board by key, and what is known for rows that may come.
+//! The rows of the board by key, with names and servers for rows that may appear later.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use super::row::{Row, RowKey};
 use crate::agent::StateRules;
 use crate::event::ExecutionId;
 
-/// The most rows. The observer has fewer panes than that; beyond it, rows that have ended go first.
+/// The most rows, more than the panes of an observer. Beyond this, the oldest ended rows are removed.
 const ROWS_MAX: usize = 10_000;
 
 #[derive(Debug)]
@@ -45,7 +45,7 @@ impl Rows {
         rows.take_while(move |(key, _)| key.execution_id == id)
     }
 
-    /// Adds a row that was stored.
+    /// Adds a stored row.
     #[cfg(feature = "cli")]
     pub fn restore(&mut self, row: Row) {
         if row.kind != ExecutionKind::Agent {
@@ -55,8 +55,8 @@ impl Rows {
         self.map.insert(row.key(), row);
     }
 
-    /// Removes the rows that ended first while there are too many.
-    pub fn forget_ended(&mut self) {
+    /// Removes the rows that ended first until the limit is met.
+    pub fn remove_oldest_ended(&mut self) {
         while self.map.len() > ROWS_MAX {
             let ended = self.map.iter().filter(|(_, row)| row.has_ended());
             let first = ended.min_by_key(|(_, row)| row.since);

@@ -1,4 +1,4 @@
-//! The JSON Schema of the board and of its rows, beside that of envelopes (pure).
+//! The JSON Schema of the board, of its rows and of envelopes (pure).
 
 use serde_json::{Map, Value, json};
 
@@ -6,10 +6,10 @@ use super::attention::Attention;
 use super::row::{ExecutionKind, RowState};
 use crate::event::{AgentState, EnumOrUnknown, FieldSchema, StateEvidence, envelope_schema};
 
-/// A field of a row: its name, its documentation, and its schema.
+/// A field of a row: its name, documentation and schema.
 type RowField = (&'static str, &'static str, fn() -> Value);
 
-/// The fields of a row in JSON, all of which are always there.
+/// The fields of a row in JSON, which are all required.
 const FIELDS: &[RowField] = &[
     ("execution_id", "The execution.", String::schema),
     (
@@ -81,12 +81,12 @@ const FIELDS: &[RowField] = &[
     ),
 ];
 
-/// Returns the JSON Schema (draft 2020-12) of all that the program writes for other programs as it
-/// observes: envelopes, as logs and streams have them, each definition under `$defs` describing an event
-/// of one type; and `BoardRow` and `Board`, as `status --json` and the API have them.
+/// Returns the JSON Schema (draft 2020-12) of the program's output for other programs: envelopes, as in logs
+/// and streams, with a definition in `$defs` for each event type; and `BoardRow` and `Board`, as in `status
+/// --json` and the API.
 ///
-/// Later versions add events, fields and values. The schema therefore accepts fields, types and names that
-/// this version does not know.
+/// Later versions may add events, fields and values. The schema therefore accepts unknown fields, types and
+/// names.
 ///
 /// ```
 /// let schema = td_observe::json_schema();
@@ -125,12 +125,12 @@ fn time() -> Value {
     json!({"type": "string", "format": "date-time"})
 }
 
-/// This schema, or null.
+/// Returns a schema that also accepts null.
 fn or_null(schema: Value) -> Value {
     json!({"anyOf": [schema, {"type": "null"}]})
 }
 
-/// These names, or one of a later version.
+/// Returns the schema of a string with known names, which also accepts names of later versions.
 fn names(names: impl IntoIterator<Item = &'static str>) -> Value {
     let names = names.into_iter().map(|name| json!({"const": name}));
     let later = json!({"type": "string", "description": "A value of a later version."});
@@ -150,7 +150,7 @@ fn state() -> Value {
     let own = own.iter().map(|state| json!({"const": state.as_str()}));
     let mut schema = EnumOrUnknown::<AgentState>::schema();
     if let Some(all) = schema["anyOf"].as_array_mut() {
-        // The last one stands for the names of later versions.
+        // The last alternative accepts the names of later versions.
         all.splice(0..0, own);
     }
     schema

@@ -1,4 +1,4 @@
-//! Rows as they are stored beside a run's log, to be restored without reading the log (pure).
+//! Rows as stored in a run's metadata, to restore them without reading the log (pure).
 
 use serde::Deserialize;
 
@@ -6,20 +6,20 @@ use super::row::{ExecutionKind, Row, RowKey, RowState};
 use crate::event::ExecutionId;
 use crate::timestamp::Timestamp;
 
-/// A row in the form in which [`Row`] is serialized.
+/// The serialized form of [`Row`].
 #[derive(Debug, Deserialize)]
 struct StoredRow {
     execution_id: ExecutionId,
     name: String,
     pane: Option<String>,
-    /// Rows of earlier versions lack it.
+    /// Missing in rows of earlier versions.
     #[serde(default)]
     server: Option<String>,
     kind: String,
     agent: Option<String>,
     state: String,
     since: Timestamp,
-    /// Rows of earlier versions lack it.
+    /// Missing in rows of earlier versions.
     #[serde(default)]
     seen: Option<Timestamp>,
     evidence: Option<String>,
@@ -33,7 +33,7 @@ struct StoredRow {
 }
 
 impl Row {
-    /// Reads a row from its JSON.
+    /// Parses a row from its JSON.
     ///
     /// # Errors
     /// If a field is missing, or has another type or an unknown kind.
@@ -72,7 +72,7 @@ impl Row {
     /// Returns the identity of the row.
     pub fn key(&self) -> RowKey {
         let part = match self.kind {
-            // The name of a background agent's row is its id.
+            // The name of a background agent's row is the agent's id.
             ExecutionKind::Agent => Some(self.name.clone()),
             _ => self.pane.as_ref().map(|pane| pane.as_str().to_owned()),
         };

@@ -74,7 +74,7 @@ fn places(board: &Board) -> Vec<(&str, &str)> {
 }
 
 #[test]
-fn who_needs_the_user_comes_first_and_who_waits_longest_before_the_others() {
+fn rows_that_need_the_user_come_first_in_the_order_of_their_waiting() {
     let board = board(&[
         at(0, opened("busy@1", "%1", "make")),
         at(1, opened("late@1", "%2", "claude")),
@@ -153,7 +153,7 @@ fn a_state_that_outlives_its_observer_has_lasted() {
 
 #[cfg(feature = "cli")]
 #[test]
-fn what_was_done_without_an_observer_was_not_looked_at() {
+fn a_state_reached_without_an_observer_is_unseen() {
     let done = || state("a", "%1", AgentState::Done, None);
     let mut board = board(&[
         at(0, opened("a", "%1", "claude")),
@@ -172,7 +172,7 @@ fn what_was_done_without_an_observer_was_not_looked_at() {
 }
 
 #[test]
-fn what_was_looked_at_is_quiet_until_it_finishes_again() {
+fn a_seen_row_is_quiet_until_it_finishes_again() {
     let mut board = board(&[at(0, opened("a", "%1", "claude")), at(1, seen("a", "%1"))]);
     assert_eq!(places(&board), [("a", "working")]);
     for (event, attention) in [

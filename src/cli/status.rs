@@ -136,7 +136,7 @@ impl Source {
         let data = DataDir::new(self.data.clone());
         let now = self.clock.wall();
         let (board, _) =
-            board_of_history(&data, StateRules::builtin(), Unobserved::AsTheyWere, now)?;
+            board_of_history(&data, StateRules::builtin(), Unobserved::Unchanged, now)?;
         if !std::mem::replace(&mut self.has_reported, true) {
             output::print_message(&notice);
         }

@@ -1,10 +1,10 @@
-//! Text of a cell for a callback that wants it less often: in order, by stream (pure).
+//! Batches the text of a cell for a callback: in order, by stream (pure).
 
 use std::time::{Duration, Instant};
 
 use crate::event::OutputStream;
 
-/// The size from which text does not wait.
+/// Text of this size is passed on without waiting for the interval.
 const BATCH_BYTES: usize = 64 * 1024;
 
 /// Holds text for at most an interval.
@@ -13,13 +13,13 @@ pub(super) struct TextBatcher {
     interval: Duration,
     stream: OutputStream,
     text: String,
-    /// When the held text is due.
+    /// The time at which the held text is passed on.
     due: Option<Instant>,
     passed_at: Option<Instant>,
 }
 
 impl TextBatcher {
-    /// Creates a batcher; with an interval of zero, all text is passed on as it comes.
+    /// Creates a batcher. With an interval of zero, all text is passed on immediately.
     pub fn new(interval: Duration) -> Self {
         Self {
             interval,
@@ -30,7 +30,7 @@ impl TextBatcher {
         }
     }
 
-    /// Takes text. Text of the other stream does not overtake it.
+    /// Adds text. The held text of the other stream is passed on first.
     pub fn push(
         &mut self,
         stream: OutputStream,
@@ -43,7 +43,7 @@ impl TextBatcher {
             self.stream = stream;
         }
         self.text.push_str(text);
-        // After a pause, text is passed on at once.
+        // Text after a pause is passed on immediately.
         let due = self.passed_at.map_or(now, |at| at + self.interval);
         if now >= due || self.text.len() >= BATCH_BYTES {
             self.flush(now, pass);
@@ -52,12 +52,12 @@ impl TextBatcher {
         }
     }
 
-    /// Returns the time at which [`TextBatcher::flush`] is to be called.
+    /// Returns the time at which the caller must call [`TextBatcher::flush`].
     pub fn due(&self) -> Option<Instant> {
         self.due
     }
 
-    /// Passes on what is held.
+    /// Passes on the held text.
     pub fn flush(&mut self, now: Instant, pass: &mut dyn FnMut(OutputStream, &str)) {
         self.due = None;
         if !self.text.is_empty() {
@@ -75,7 +75,7 @@ mod tests {
     use OutputStream::{Stderr, Stdout};
 
     proptest! {
-        /// All text is passed on in order, by stream, and none waits longer than the interval.
+        /// All text is passed on in order and by stream, and is held no longer than the interval.
         #[test]
         fn nothing_is_lost(
             interval in 0_u64..200,

@@ -1,4 +1,4 @@
-//! The heartbeat of a kernel: when it is sent, and when its answer is late (pure).
+//! The heartbeat of a kernel: when to send it, and when its answer is late (pure).
 
 use std::time::{Duration, Instant};
 
@@ -7,22 +7,22 @@ use crate::error::Error;
 /// The pause between two heartbeats.
 const EVERY: Duration = Duration::from_secs(1);
 
-/// The time after which a kernel that does not answer a heartbeat counts as dead. Kernels answer in a thread
-/// of their own, however busy they are.
+/// The time after which a kernel that does not answer a heartbeat counts as dead. Kernels answer in a
+/// separate thread, even while they run code.
 const ANSWER_WITHIN: Duration = Duration::from_secs(3);
 
-/// One heartbeat after the other. A new one begins a connection.
+/// The heartbeat of one connection. The next one is sent only after the last one was answered.
 #[derive(Debug, Default)]
 pub(super) struct Beat {
-    /// The time of the next one.
+    /// The time of the next heartbeat.
     next_at: Option<Instant>,
-    /// The time of the last one, until it is answered.
+    /// The time of the heartbeat that was not answered yet.
     sent_at: Option<Instant>,
     is_silent: bool,
 }
 
 impl Beat {
-    /// Returns true if a heartbeat is to be sent now, and counts it as sent.
+    /// Returns true if a heartbeat is due, and records it as sent.
     pub fn is_due(&mut self, now: Instant) -> bool {
         let is_due = self.sent_at.is_none() && self.next_at.is_none_or(|at| now >= at);
         if is_due {
@@ -32,21 +32,20 @@ impl Beat {
         is_due
     }
 
-    /// Takes an answer; returns true if the kernel was silent before.
-    pub fn is_back(&mut self) -> bool {
+    /// Records an answer. Returns true if the kernel was silent before.
+    pub fn answered(&mut self) -> bool {
         self.sent_at = None;
         std::mem::take(&mut self.is_silent)
     }
 
-    /// Returns true once when an answer is late.
+    /// Returns true the first time it is called after an answer is late.
     pub fn is_late(&mut self, now: Instant) -> bool {
         let is_late = !self.is_silent && self.sent_at.is_some_and(|at| now >= at + ANSWER_WITHIN);
         self.is_silent |= is_late;
         is_late
     }
 
-    /// Returns the time at which a heartbeat is due or an answer is late; `None` while a silent kernel is
-    /// waited for.
+    /// Returns the time at which a heartbeat is due or an answer is late; `None` while the kernel is silent.
     pub fn deadline(&self) -> Option<Instant> {
         match self.sent_at {
             Some(_) if self.is_silent => None,
@@ -56,7 +55,7 @@ impl Beat {
     }
 }
 
-/// Returns the error of a kernel that does not beat.
+/// Returns the error for a kernel that does not answer its heartbeat.
 pub(super) fn silent() -> Error {
     Error::gone("the kernel has not answered its heartbeat for 3 s: it is stopped or dead")
 }
@@ -68,8 +67,9 @@ mod tests {
     use super::*;
 
     proptest! {
-        /// Beats are at least a second apart, none follows one without an answer, and a silence is reported
-        /// once, three seconds after the beat, when the caller comes at each deadline.
+        /// Heartbeats are at least one second apart, each waits for the answer to the one before, and each
+        /// silence is reported once, three seconds after the heartbeat, if the caller polls at every
+        /// deadline.
         #[test]
         fn beats_and_silences(answers in prop::collection::vec(0_u64..8_000, 1..20)) {
             let mut now = Instant::now();
@@ -88,7 +88,7 @@ mod tests {
                     prop_assert!(!beat.is_late(answered), "reported once");
                     prop_assert_eq!(beat.deadline(), None);
                 }
-                prop_assert_eq!(beat.is_back(), is_silent);
+                prop_assert_eq!(beat.answered(), is_silent);
                 let next = sent + Duration::from_secs(1);
                 prop_assert_eq!(beat.deadline(), Some(next));
                 prop_assert!(answered >= next || !beat.is_due(answered));

@@ -1,7 +1,7 @@
-//! One request for execution, from its messages to its outputs and its end (pure).
+//! One execution request, from its messages to its outputs and its end (pure).
 //!
-//! A cell has ended when the kernel is idle again and has replied. The two come on different sockets, in
-//! any order.
+//! A cell has ended when the kernel has replied and is idle again. The two messages arrive on different
+//! sockets, in any order.
 
 use super::content::{
     ClearContent, DisplayContent, ErrorContent, InputContent, LogLine, QuestionContent,
@@ -10,10 +10,10 @@ use super::content::{
 use super::wire::{Channel, Message};
 use crate::event::OutputStream;
 
-/// The type of display data that are lines of a log.
+/// The MIME type of display data that contain a log line.
 const LOG_TYPE: &str = "application/vnd.td-observe.log+json";
 
-/// The most bytes of an exception that is printed, and recognized again in the reply.
+/// The largest printed exception that is recognized when the reply repeats it.
 const PRINTED_ERROR_BYTES: usize = 16 * 1024;
 
 /// One output of a cell.
@@ -21,19 +21,19 @@ const PRINTED_ERROR_BYTES: usize = 16 * 1024;
 pub(crate) enum CellOutput {
     /// Printed text.
     Text { stream: OutputStream, text: String },
-    /// A value that is shown.
+    /// A displayed value.
     Display(DisplayContent),
     /// The value of the last expression.
     Result(DisplayContent),
-    /// A new form of a value that was shown.
+    /// The new form of a value that was displayed before.
     Update(DisplayContent),
     /// An exception.
     Error(ErrorContent),
-    /// The output so far is replaced, at once or by the next output.
+    /// The output so far is removed, now or when the next output arrives.
     Clear { wait: bool },
 }
 
-/// The meaning of a message for a cell.
+/// The effect of a message on a cell.
 #[derive(Debug)]
 pub(crate) enum CellStep {
     /// The kernel runs this code.
@@ -42,9 +42,9 @@ pub(crate) enum CellStep {
         count: Option<u32>,
     },
     Output(CellOutput),
-    /// The code asks the user.
+    /// The code asks the user for input.
     Question(QuestionContent),
-    /// Nothing to show.
+    /// The message has no output.
     Nothing,
 }
 
@@ -62,7 +62,7 @@ pub enum CellStatus {
         /// The exception's message.
         message: String,
     },
-    /// The kernel did not run the code to its end, because code before it had failed or it was interrupted.
+    /// The kernel did not finish the code, because it was interrupted or earlier code had failed.
     Aborted,
 }
 
@@ -73,23 +73,23 @@ impl CellStatus {
     }
 }
 
-/// The messages of one request.
+/// The state of one request.
 #[derive(Debug, Default)]
 pub(crate) struct Cell {
     pub count: Option<u32>,
     status: CellStatus,
-    /// An exception was published: the reply repeats it.
+    /// The kernel has published an exception, which the reply repeats.
     has_error: bool,
     /// The last text on standard error: some exceptions are printed instead of published.
     last_stderr: String,
-    /// The exception of the reply, until the kernel is idle: it may still be published.
+    /// The exception of the reply. It is held until the kernel is idle, because it may still be published.
     replied_error: Option<ErrorContent>,
     has_reply: bool,
     is_idle: bool,
 }
 
 impl Cell {
-    /// Takes a message that belongs to this request.
+    /// Handles a message that belongs to this request.
     pub fn take(&mut self, message: &Message) -> CellStep {
         match (message.channel, message.msg_type.as_str()) {
             (Channel::Iopub, _) => self.published(message),
@@ -109,21 +109,21 @@ impl Cell {
         self.has_reply
     }
 
-    /// Returns true when all outputs of the cell have come.
+    /// Returns true when the kernel is idle: all outputs of the cell have arrived.
     pub fn is_idle(&self) -> bool {
         self.is_idle
     }
 
-    /// Describes what has not come.
+    /// Describes the message that is missing.
     pub fn missing(&self) -> &'static str {
         match self.has_reply {
             true => "has replied and did not report that it is idle",
-            // Python's kernel, when an interrupt arrives after the code and before the reply.
+            // Python's kernel does this when an interrupt arrives between the code's end and the reply.
             false => "is idle and has not replied",
         }
     }
 
-    /// Gives up waiting for what is missing; returns an exception that waited for it.
+    /// Stops waiting for the missing message. Returns the exception that was held for it.
     pub fn give_up(&mut self) -> CellStep {
         self.is_idle = true;
         if !self.has_reply && self.status.is_ok() {
@@ -132,7 +132,7 @@ impl Cell {
         self.unpublished_error()
     }
 
-    /// Returns the end of the code.
+    /// Returns the outcome of the code.
     pub fn status(&self) -> &CellStatus {
         &self.status
     }
@@ -206,7 +206,7 @@ impl Cell {
         }
     }
 
-    /// Returns the exception of the reply if the kernel is idle and has not published it: some cannot.
+    /// Returns the exception of the reply if the kernel is idle and has not published or printed it.
     fn unpublished_error(&mut self) -> CellStep {
         let error = self.replied_error.take_if(|_| self.is_idle);
         let is_shown =
@@ -223,7 +223,7 @@ impl Cell {
 }
 
 impl CellOutput {
-    /// Returns the line of a log, if the output is one.
+    /// Returns the log line, if the output contains one.
     pub fn log_line(&self) -> Option<LogLine> {
         let (Self::Display(content) | Self::Update(content)) = self else {
             return None;
@@ -231,7 +231,7 @@ impl CellOutput {
         serde_json::from_value(content.data.get(LOG_TYPE)?.clone()).ok()
     }
 
-    /// Returns the output as text for a stream; `None` if it has no form as text.
+    /// Returns the output as text of a stream; `None` if it has no text form.
     pub fn text(&self) -> Option<(OutputStream, String)> {
         match self {
             Self::Text { stream, text } => Some((*stream, text.clone())),
@@ -244,7 +244,7 @@ impl CellOutput {
         }
     }
 
-    /// Returns the number of bytes that it occupies, roughly.
+    /// Returns the approximate size of the output in bytes.
     pub fn size(&self) -> usize {
         match self {
             Self::Text { text, .. } => text.len(),

@@ -5,16 +5,16 @@ use std::time::Instant;
 use super::cell::{CellOutput, CellStatus};
 use super::feed::MissedOutputs;
 
-/// Receives what a cell reports.
+/// Receives the outputs and questions of a cell.
 pub(crate) trait CellListener {
     /// Receives an output.
     fn output(&mut self, output: &CellOutput);
 
-    /// Receives the number of outputs that the caller was too slow for.
+    /// Receives the number of outputs that were dropped because the caller was too slow.
     fn missed(&mut self, missed: MissedOutputs);
 
-    /// Returns the answer to a question of the code; `None` if there is none, or when `is_over()`: the kernel
-    /// asks no more.
+    /// Returns the answer to a question of the code; `None` if there is no answer, or once `is_over()`
+    /// returns true because the question is void.
     fn answer(
         &mut self,
         prompt: &str,
@@ -22,17 +22,17 @@ pub(crate) trait CellListener {
         is_over: &dyn Fn() -> bool,
     ) -> Option<String>;
 
-    /// Returns true if the code may ask.
+    /// Returns true if the code may ask for input.
     fn allows_questions(&self) -> bool;
 
-    /// Called at least at the returned time.
+    /// Called no later than the time that the previous call returned.
     fn tick(&mut self, now: Instant) -> Option<Instant>;
 }
 
-/// The listener of code whose outputs are of no interest.
-pub(super) struct Unheard;
+/// A listener that ignores all outputs.
+pub(super) struct DiscardedOutput;
 
-impl CellListener for Unheard {
+impl CellListener for DiscardedOutput {
     fn output(&mut self, _: &CellOutput) {}
 
     fn missed(&mut self, _: MissedOutputs) {}

@@ -19,7 +19,7 @@ fn is_ended(cell: &Cell) -> bool {
 }
 
 proptest! {
-    /// Messages of the two sockets come in any order; each socket's own stay in theirs.
+    /// The messages of one socket keep their order; those of different sockets arrive in any order.
     #[test]
     fn a_cell_ends_when_both_have_come(
         texts in prop::collection::vec("[a-z]{1,3}", 0..5),
@@ -136,7 +136,7 @@ fn messages_become_steps() {
     assert!(!cell.has_reply() && !cell.is_idle());
 }
 
-/// IPython prints the errors of its own commands, and publishes none.
+/// IPython prints errors of its own commands and does not publish them.
 #[test]
 fn an_exception_that_was_printed_is_not_shown_again() {
     for (text, is_shown) in [("E: v\n", false), ("E: w\n", true)] {
@@ -175,7 +175,7 @@ fn replies_have_a_status() {
     ));
     assert!(matches!(cell.give_up(), CellStep::Nothing));
     assert!(matches!(cell.status(), CellStatus::Error { .. }));
-    // Without a reply, nothing tells that the code ran to its end.
+    // Without a reply, it is unknown whether the code ran to its end.
     let mut cell = Cell::default();
     assert!(matches!(cell.give_up(), CellStep::Nothing));
     assert_eq!(cell.status(), &CellStatus::Aborted);

@@ -1,4 +1,4 @@
-//! A kernel, as a client sees it: connected or started, asked to run code, interrupted, restarted, ended.
+//! The client of a kernel: connects to it or starts it, runs code, interrupts, restarts and ends it.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -10,7 +10,7 @@ use serde_json::json;
 
 use super::beat::silent;
 use super::cell::{Cell, CellStep};
-use super::cell_listener::{CellEnd, CellListener, Unheard};
+use super::cell_listener::{CellEnd, CellListener, DiscardedOutput};
 use super::connection::ConnectionInfo;
 use super::feed::Incoming;
 use super::kernelspec::{InterruptMode, KernelSpec};
@@ -26,23 +26,23 @@ use crate::clock::Clock;
 use crate::error::{Error, Result};
 use crate::thread::{Stop, is_stopped};
 
-/// The time for the next message of a cell whose request was answered, or whose kernel is idle.
+/// The time to wait for the next message of a cell after the reply or the idle state has arrived.
 const LAST_OUTPUTS: Duration = Duration::from_secs(5);
 
-/// The most bytes of each stream that a result keeps, unless the caller sets another limit.
+/// The default limit of bytes of each stream in a result.
 const COLLECTED_BYTES: usize = 256 * 1024 * 1024;
 
-/// The time for an interrupted cell to end when the engine stops.
+/// The time that an interrupted cell has to end when the engine stops.
 const STOP_GRACE: Duration = Duration::from_secs(2);
 
-/// The relation to a kernel, in the order in which it is made.
+/// The stage of the connection to a kernel, in order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Contact {
+enum ConnectionStage {
     Connecting,
     Connected,
     /// The first request was answered, and outputs arrive.
     Ready,
-    /// The kernel passes on at once what code prints, as far as it can.
+    /// The kernel's streams are set to send output promptly, where it supports that.
     Prompt,
 }
 
@@ -61,32 +61,33 @@ enum Contact {
 /// # }
 /// ```
 ///
-/// Before the first code runs in a Python kernel, its streams are set to pass on text after 20 ms instead of
-/// 200 ms, also in a kernel of another program. Dropping it ends a kernel that this program started, and no other.
+/// Before the first code runs in a Python kernel, its streams are set to send text after 20 ms instead of 200
+/// ms. This also applies to a kernel that another program started. Dropping the value ends the kernel only if
+/// this program started it.
 pub struct Kernel {
     link: Link,
     control: KernelControl,
     clock: Clock,
-    /// Closed when the caller is to stop.
+    /// Closed when the caller must stop.
     stop: Stop,
     spec: Option<KernelSpec>,
     connection_file: Option<PathBuf>,
-    contact: Contact,
-    /// The kernel runs Python; known when it is ready.
+    stage: ConnectionStage,
+    /// The kernel runs Python. Set once the kernel is ready.
     is_python: bool,
-    /// The last heartbeat was not answered.
+    /// The kernel has not answered its last heartbeat.
     is_silent: bool,
-    /// The interval at which callbacks get text.
+    /// The shortest interval between two calls of an output callback.
     pub(super) interval: Duration,
     /// The most bytes of each stream that a result keeps.
     pub(super) collected_bytes: usize,
 }
 
 impl Kernel {
-    /// Connects to a kernel that runs.
+    /// Connects to a running kernel.
     ///
     /// # Errors
-    /// `is_gone()` if the kernel does not listen; the protocol's errors, such as encryption.
+    /// `is_gone()` if the kernel does not listen; protocol errors, such as an encrypted socket.
     pub fn connect(info: &ConnectionInfo) -> Result<Self> {
         Self::open(info, None, Clock::system(), never())
     }
@@ -94,7 +95,7 @@ impl Kernel {
     /// Starts a kernel on this host and connects to it.
     ///
     /// # Errors
-    /// If its program cannot be started, or it ends before it answers.
+    /// If the program cannot be started, or ends before it answers.
     pub fn start(spec: &KernelSpec) -> Result<Self> {
         Self::launch(spec, Clock::system(), never())
     }
@@ -104,7 +105,7 @@ impl Kernel {
         Self::open(&info, Some(start), clock, stop)
     }
 
-    /// Connects; waits end when `stop` is closed.
+    /// Connects to a kernel. All waits end when `stop` is closed.
     pub(super) fn open(
         info: &ConnectionInfo,
         start: Option<KernelStart>,
@@ -116,7 +117,7 @@ impl Kernel {
         let spec = start.as_ref().map(|start| start.spec.clone());
         let mode = spec
             .as_ref()
-            .map_or(InterruptMode::Message, |it| it.interrupt_mode);
+            .map_or(InterruptMode::Message, |spec| spec.interrupt_mode);
         let connection_file = start.as_ref().map(|start| start.connection_file.clone());
         let own = start
             .as_ref()
@@ -137,7 +138,7 @@ impl Kernel {
             stop,
             spec,
             connection_file,
-            contact: Contact::Connecting,
+            stage: ConnectionStage::Connecting,
             is_python: false,
             is_silent: false,
             interval: Duration::ZERO,
@@ -147,12 +148,12 @@ impl Kernel {
         Ok(kernel)
     }
 
-    /// Returns the connection file of a kernel that this program started. Other clients connect with it.
+    /// Returns the connection file, with which other clients can connect, if this program started the kernel.
     pub fn connection_file(&self) -> Option<&Path> {
         self.connection_file.as_deref()
     }
 
-    /// Returns the control that interrupts the kernel from another thread.
+    /// Returns a control that interrupts the kernel from another thread.
     pub fn control(&self) -> KernelControl {
         self.control.clone()
     }
@@ -162,7 +163,7 @@ impl Kernel {
         self.spec.is_some()
     }
 
-    /// Starts the kernel again, with nothing defined. A kernel that has died comes back.
+    /// Restarts the kernel, which loses all its variables. Also revives a kernel that has died.
     ///
     /// # Errors
     /// `is_invalid_input()` if this program did not start it; the errors of [`Kernel::start`].
@@ -189,27 +190,27 @@ impl Kernel {
                 _ => {}
             }
         }
-        self.contact = Contact::Connected;
+        self.stage = ConnectionStage::Connected;
         Ok(())
     }
 
-    /// Notes that the sockets are to be connected again.
+    /// Records that the sockets must be connected again.
     fn disconnected(&mut self) {
-        (self.contact, self.is_silent) = (Contact::Connecting, false);
+        (self.stage, self.is_silent) = (ConnectionStage::Connecting, false);
     }
 
-    /// Notes that the kernel is gone. Nothing more comes by itself; a request gets the reason again.
+    /// Records that the kernel is gone, and returns the reason. The next request gets the reason again.
     fn gone(&mut self, error: Error) -> Error {
-        self.contact = Contact::Connected;
+        self.stage = ConnectionStage::Connected;
         error
     }
 
     /// Waits until the kernel answers and its outputs arrive.
     pub(crate) fn ready(&mut self) -> Result<()> {
-        if self.contact >= Contact::Ready {
+        if self.stage >= ConnectionStage::Ready {
             return Ok(());
         }
-        if self.contact == Contact::Connecting {
+        if self.stage == ConnectionStage::Connecting {
             self.connected()?;
         }
         let mut readiness = Readiness::new(self.clock.now());
@@ -219,7 +220,7 @@ impl Kernel {
             }
             let now = self.clock.now();
             for channel in readiness.due(now)? {
-                readiness.asked(self.send(*channel, "kernel_info_request", &json!({})));
+                readiness.add_request(self.send(*channel, "kernel_info_request", &json!({})));
             }
             match self.receive(Some(readiness.deadline(now)))? {
                 Some(Incoming::Message(message)) => readiness.note(&message),
@@ -238,21 +239,21 @@ impl Kernel {
             info.protocol_version
         );
         self.is_python = info.language_info.name.eq_ignore_ascii_case("python");
-        self.contact = Contact::Ready;
+        self.stage = ConnectionStage::Ready;
         Ok(())
     }
 
-    /// Makes a Python kernel pass on what code prints as it comes.
+    /// Sets the streams of a Python kernel to send output promptly.
     fn make_prompt(&mut self) -> Result<()> {
-        if self.contact < Contact::Prompt && self.is_python {
+        if self.stage < ConnectionStage::Prompt && self.is_python {
             let missed = MissedInterrupt::new(u64::MAX);
-            self.request(&prompt_output(), &mut Unheard, missed)?;
+            self.request(&prompt_output(), &mut DiscardedOutput, missed)?;
         }
-        self.contact = Contact::Prompt;
+        self.stage = ConnectionStage::Prompt;
         Ok(())
     }
 
-    /// Takes the reports since the last cell: what is over is no concern of the next one.
+    /// Handles the reports since the last cell. Messages among them belong to earlier cells and are dropped.
     fn catch_up(&mut self) -> Result<()> {
         while let Some(incoming) = self.link.feed.take() {
             match incoming {
@@ -268,10 +269,11 @@ impl Kernel {
         self.beats(!self.is_silent)
     }
 
-    /// Notes that the kernel answers its heartbeat, or does not.
+    /// Records a change of the heartbeat.
     ///
     /// # Errors
-    /// `is_gone()` if it does not. A kernel of our own is known to live, or its end is reported.
+    /// `is_gone()` if a kernel of another program is silent. For a kernel of our own, the end of its process
+    /// is reported separately.
     fn beats(&mut self, is_beating: bool) -> Result<()> {
         self.is_silent = !is_beating;
         match (is_beating, self.is_own()) {
@@ -284,7 +286,7 @@ impl Kernel {
         }
     }
 
-    /// Runs code and reports what it does until it has ended.
+    /// Runs code to its end and passes its outputs to the listener.
     pub(crate) fn run(&mut self, code: &str, listener: &mut dyn CellListener) -> Result<CellEnd> {
         let missed = MissedInterrupt::new(self.control.interrupts());
         self.catch_up()?;
@@ -293,13 +295,14 @@ impl Kernel {
         let content = json!({
             "code": code, "silent": false, "store_history": true, "user_expressions": {},
             "allow_stdin": listener.allows_questions(),
-            // The next request is sent when this one has ended; older kernels would abort it.
+            // Requests are sent one at a time. With `true`, older kernels would abort the next one after an
+            // error.
             "stop_on_error": false,
         });
         self.request(&content, listener, missed)
     }
 
-    /// Requests an execution and waits for its end.
+    /// Sends an execution request and waits for its end.
     fn request(
         &mut self,
         content: &serde_json::Value,
@@ -308,7 +311,7 @@ impl Kernel {
     ) -> Result<CellEnd> {
         let id = self.send(Channel::Shell, "execute_request", content);
         let mut cell = Cell::default();
-        // The time at which the rest is given up: of the reply and the idle state, one has come.
+        // Set once the reply or the idle state has arrived: the time to stop waiting for the other.
         let mut until = None;
         let mut is_stopping = false;
         loop {
@@ -350,7 +353,7 @@ impl Kernel {
                         break;
                     }
                     missed.note(&message.msg_type, self.control.interrupts(), now);
-                    // Outputs may still come, and the listener may be slow.
+                    // Outputs may still arrive, and the listener may be slow.
                     if (cell.has_reply() || cell.is_idle()) && !is_stopping {
                         until = Some(self.clock.now() + LAST_OUTPUTS);
                     }
@@ -383,8 +386,8 @@ impl Kernel {
     ) {
         match cell.take(message) {
             CellStep::Output(output) => listener.output(&output),
-            // The user has interrupted already, and is not asked.
-            CellStep::Question(_) if missed.take() => self.control.interrupt_again(),
+            // The user has already interrupted this code.
+            CellStep::Question(_) if missed.take_pending() => self.control.interrupt_again(),
             CellStep::Question(question) => {
                 let is_over = || self.link.feed.ends_question(self.is_own());
                 let answer = listener.answer(&question.prompt, question.password, &is_over);
@@ -402,10 +405,10 @@ impl Kernel {
         id
     }
 
-    /// Returns the next report; `None` at the deadline.
+    /// Returns the next report of the thread; `None` at the deadline.
     ///
     /// # Errors
-    /// `is_gone()` if the caller is to stop.
+    /// `is_gone()` if `stop` is closed.
     pub(super) fn receive(&self, deadline: Option<Instant>) -> Result<Option<Incoming>> {
         let timer = deadline.map_or_else(never, |at| self.clock.at(at));
         loop {
@@ -418,7 +421,7 @@ impl Kernel {
             select_biased! {
                 recv(self.stop) -> _ => {}
                 recv(self.link.feed.bell()) -> rung => if rung.is_err() {
-                    // It may have reported something after it was asked above.
+                    // The thread may have sent a report between the check above and its end.
                     let last = self.link.feed.take();
                     return last.map(Some).ok_or_else(|| Error::gone("the connection to the kernel has failed"));
                 },

@@ -14,10 +14,10 @@ use super::wire::Channel;
 use crate::error::{Error, Result};
 use crate::history::read_trusted_file;
 
-/// The most bytes of a connection file: real ones have about 400.
+/// The largest connection file that is read. Real ones have about 400 bytes.
 const FILE_BYTES_MAX: u64 = 64 * 1024;
 
-/// The only scheme of signatures.
+/// The only supported signature scheme.
 const SCHEME: &str = "hmac-sha256";
 
 /// The transport of a kernel's sockets.
@@ -31,7 +31,7 @@ pub enum Transport {
     Ipc,
 }
 
-/// The content of a connection file. A container's kernel has one with mapped ports.
+/// The content of a connection file. For a kernel in a container, change the ports to the mapped ones.
 ///
 /// ```no_run
 /// # fn main() -> td_observe::Result<()> {
@@ -47,22 +47,22 @@ pub enum Transport {
 pub struct ConnectionInfo {
     /// The port for requests.
     pub shell_port: u16,
-    /// The port of what is published: output and states.
+    /// The port for published output and states.
     pub iopub_port: u16,
-    /// The port of the kernel's questions.
+    /// The port for the kernel's input requests.
     pub stdin_port: u16,
     /// The port for interrupts and shutdown.
     pub control_port: u16,
     /// The port of the heartbeat.
     pub hb_port: u16,
-    /// The address, the name of the host, or the beginning of the sockets' paths.
+    /// The address or name of the host; for Unix sockets, the prefix of their paths.
     pub ip: String,
-    /// The key that signs messages; empty if they are not signed. A program that has it can run code.
+    /// The key that signs messages; empty for unsigned messages. A program that knows the key can run code.
     pub key: String,
     /// The transport.
     #[serde(default)]
     pub transport: Transport,
-    /// The scheme of the signatures: `hmac-sha256`.
+    /// The signature scheme: `hmac-sha256`.
     #[serde(default)]
     pub signature_scheme: String,
     /// The name of the kernel's specification, such as `python3`, if it is known.
@@ -77,8 +77,8 @@ impl ConnectionInfo {
     /// Reads a connection file.
     ///
     /// # Errors
-    /// `is_invalid_input()` if the file does not exist, is no connection file, requires encryption or another
-    /// scheme of signatures, or if a user other than this one and root owns it or can write to it.
+    /// `is_invalid_input()` if the file does not exist, is not a connection file, requires encryption or
+    /// another signature scheme, or can be changed by a user other than this one and root.
     pub fn read(path: impl AsRef<Path>) -> Result<Self> {
         let path = path.as_ref();
         let text = read_trusted_file(path, FILE_BYTES_MAX)?
@@ -86,7 +86,7 @@ impl ConnectionInfo {
         Self::parse(&text).map_err(|error| error.at(path))
     }
 
-    /// Reads the text of a connection file. The file's path is to follow the errors' texts.
+    /// Parses the text of a connection file. The caller appends the file's path to errors.
     pub(super) fn parse(text: &str) -> Result<Self> {
         let info: Self = serde_json::from_str(text)
             .map_err(|error| Error::invalid("cannot use the connection file").because(error))?;
@@ -98,7 +98,7 @@ impl ConnectionInfo {
         Ok(info)
     }
 
-    /// Creates the content of a connection file for a kernel that is to be started.
+    /// Creates the content of the connection file of a new kernel.
     pub(super) fn new(ip: String, ports: [u16; 5], key: String, kernel_name: String) -> Self {
         let [shell_port, iopub_port, stdin_port, control_port, hb_port] = ports;
         Self {
@@ -116,16 +116,15 @@ impl ConnectionInfo {
         }
     }
 
-    /// Writes a connection file that only this user reads. It must not exist yet.
+    /// Writes a connection file that only this user can read. The file must not exist yet.
     ///
     /// # Errors
-    /// The system's errors for writing it.
+    /// The system's errors for writing the file.
     pub fn write(&self, path: impl AsRef<Path>) -> Result<()> {
         let path = path.as_ref();
         let failed = |cause| Error::file("cannot write the connection file", path, cause);
         let mut options = OpenOptions::new();
         let file = options.write(true).create_new(true).mode(0o600).open(path);
-        // Numbers and strings can be written as JSON.
         let text = serde_json::to_string_pretty(self).map_err(|error| failed(error.into()))?;
         file.and_then(|mut file| file.write_all(text.as_bytes()))
             .map_err(failed)
@@ -173,7 +172,7 @@ impl ConnectionInfo {
             Transport::Ipc => Endpoint::Path(PathBuf::from(format!("{}-{port}", self.ip))),
             Transport::Tcp => {
                 let host = match self.ip.as_str() {
-                    // A kernel that listens on all addresses is reached on this host.
+                    // These kernels listen on all addresses of this host.
                     "*" | "0.0.0.0" => "127.0.0.1",
                     "::" => "::1",
                     host => host,
@@ -184,7 +183,7 @@ impl ConnectionInfo {
     }
 }
 
-/// Keys are secret.
+/// Omits the key, which is secret.
 impl fmt::Debug for ConnectionInfo {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("ConnectionInfo")

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::*;
 
-/// A file as Jupyter writes it, with changes.
+/// Returns a file in Jupyter's format, with changes.
 fn file(changes: Value) -> Value {
     let mut file = json!({
         "shell_port": 1, "iopub_port": 2, "stdin_port": 3, "control_port": 4, "hb_port": 5,
@@ -33,7 +33,7 @@ fn read_with(changes: Value) -> Result<ConnectionInfo> {
 }
 
 #[test]
-fn sockets_are_where_the_file_says() {
+fn sockets_have_the_addresses_of_the_file() {
     let endpoints = |changes| {
         let info = read_with(changes).unwrap();
         Channel::ALL.map(|channel| info.endpoint(channel).to_string())
@@ -63,7 +63,7 @@ fn a_written_file_is_read_back_and_belongs_to_its_user() {
 }
 
 #[test]
-fn unusable_files_say_why() {
+fn errors_name_the_problem_of_a_file() {
     let text = |changes| file(changes).to_string().into_bytes();
     for (bytes, mode, words) in [
         (text(json!({})), 0o666, "other users can write to it"),
@@ -98,7 +98,7 @@ fn unusable_files_say_why() {
         assert!(shown.contains("kernel.json"), "{shown} names no file");
         assert!(!shown.contains("a secret"), "{shown}");
     }
-    // Without a key, nothing is signed.
+    // Without a key, messages are not signed.
     assert!(read_with(json!({ "key": "", "signature_scheme": "hmac-md5" })).is_ok());
 }
 

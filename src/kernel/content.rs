@@ -1,6 +1,6 @@
-//! The contents of the messages that a client of a kernel reads (pure).
+//! The contents of messages that a client of a kernel reads (pure).
 //!
-//! Every field has a default: a kernel of another version may leave it out.
+//! Every field has a default, because kernels of other versions may omit it.
 
 use serde::Deserialize;
 use serde_json::{Map, Value};
@@ -20,7 +20,7 @@ pub(crate) struct StatusContent {
     pub execution_state: String,
 }
 
-/// `execute_input`: the code that a client runs.
+/// `execute_input`: the code that a client has sent.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(crate) struct InputContent {
@@ -39,17 +39,17 @@ pub(crate) struct DisplayContent {
 }
 
 impl DisplayContent {
-    /// Returns the id by which the output is replaced later.
+    /// Returns the id with which a later message updates this output.
     pub fn display_id(&self) -> Option<&str> {
         self.transient.get("display_id")?.as_str()
     }
 }
 
-/// `clear_output`: the output so far is replaced.
+/// `clear_output`: the output so far is removed.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(crate) struct ClearContent {
-    /// True if the next output replaces it, and nothing before.
+    /// True if the output stays until the next output replaces it.
     pub wait: bool,
 }
 
@@ -75,7 +75,7 @@ pub(crate) struct ReplyContent {
     pub traceback: Vec<String>,
 }
 
-/// `input_request`: a question.
+/// `input_request`: a question of the code to the user.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(crate) struct QuestionContent {
@@ -83,7 +83,7 @@ pub(crate) struct QuestionContent {
     pub password: bool,
 }
 
-/// `kernel_info_reply`: what the kernel is.
+/// `kernel_info_reply`: the kernel's name, version and language.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(crate) struct KernelInfoContent {
@@ -101,14 +101,14 @@ pub(crate) struct LanguageInfo {
     pub version: String,
 }
 
-/// `shutdown_reply`, on iopub: the kernel ends.
+/// `shutdown_reply` on iopub: the kernel is about to end.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(crate) struct ShutdownContent {
     pub restart: bool,
 }
 
-/// The data of the type `application/vnd.td-observe.log+json`: a line of a log.
+/// Display data of type `application/vnd.td-observe.log+json`: a log line.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
 pub(crate) struct LogLine {

@@ -1,5 +1,5 @@
-//! The way from the thread that reads a kernel's sockets to the caller: bounded by bytes, with an exact
-//! count of what a slow caller misses.
+//! The bounded queue from the thread that reads a kernel's sockets to the caller, with an exact count of
+//! dropped outputs.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -9,14 +9,14 @@ use crossbeam_channel::{Receiver, Sender, bounded};
 use super::wire::{Channel, Message};
 use crate::error::Error;
 
-/// The most bytes that wait for the caller. Beyond that, outputs are dropped and counted: a reader that
-/// paused the sockets would make the kernel drop them uncounted.
+/// The most bytes in the queue. Further outputs are dropped and counted. Not reading the sockets instead
+/// would make the kernel drop outputs without a count.
 const WAITING_BYTES_MAX: usize = 64 * 1024 * 1024;
 
-/// The multiple of that with messages that cannot be left out.
+/// The factor by which messages that must not be dropped may exceed this limit.
 const HELD_TIMES_MAX: usize = 4;
 
-/// Outputs that the caller was too slow for.
+/// Outputs that were dropped because the caller was too slow.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct MissedOutputs {
     /// The number of messages.
@@ -41,28 +41,28 @@ impl MissedOutputs {
 #[derive(Debug)]
 pub(super) enum Incoming {
     Message(Message),
-    /// Outputs were dropped here.
+    /// Outputs were dropped at this place.
     Missed(MissedOutputs),
-    /// All sockets are connected, at the beginning and after a restart.
+    /// All sockets are connected, for the first time or again.
     Connected,
-    /// The kernel has closed its sockets; the thread tries to connect again.
+    /// The kernel has closed its sockets. The thread tries to reconnect.
     Disconnected,
-    /// The kernel has not answered its heartbeat, or answers again.
+    /// False when the kernel stops answering its heartbeat, true when it answers again.
     Beating(bool),
-    /// The kernel cannot be used any more, unless it is restarted.
+    /// The kernel cannot be used until it is restarted.
     Gone(Error),
-    /// The kernel was ended, to be started again. What precedes this is of the old one.
+    /// The kernel was ended for a restart. Earlier reports belong to the old process.
     Restarting,
 }
 
-/// The reports that wait for the caller.
+/// The queued reports.
 #[derive(Debug)]
 struct Waiting {
     reports: VecDeque<Incoming>,
-    /// The size of all messages.
+    /// The total size of the queued messages.
     bytes: usize,
     bytes_max: usize,
-    /// Dropped since the last message that was passed on.
+    /// Outputs dropped since the last queued report.
     missed: MissedOutputs,
 }
 
@@ -75,7 +75,7 @@ impl Waiting {
     }
 }
 
-/// Creates the two ends.
+/// Creates the two ends of the queue.
 pub(super) fn feed() -> (FeedSender, FeedReceiver) {
     feed_of(WAITING_BYTES_MAX)
 }
@@ -95,7 +95,7 @@ fn feed_of(bytes_max: usize) -> (FeedSender, FeedReceiver) {
     (sender, FeedReceiver { waiting, bell })
 }
 
-/// The thread's end, which never waits.
+/// The thread's end of the queue. It never blocks.
 #[derive(Debug)]
 pub(super) struct FeedSender {
     waiting: Arc<Mutex<Waiting>>,
@@ -103,10 +103,10 @@ pub(super) struct FeedSender {
 }
 
 impl FeedSender {
-    /// Passes on a message, or counts it.
+    /// Queues a message, or drops and counts it.
     ///
     /// # Errors
-    /// If messages that cannot be left out fill the memory.
+    /// If messages that must not be dropped exceed the limit.
     pub fn message(&mut self, message: Message) -> Result<(), Error> {
         let size = message.size();
         let mut waiting = lock(&self.waiting);
@@ -127,7 +127,7 @@ impl FeedSender {
         Ok(())
     }
 
-    /// Passes on a report.
+    /// Queues a report.
     pub fn report(&mut self, incoming: Incoming) {
         self.push(lock(&self.waiting), incoming);
     }
@@ -136,12 +136,12 @@ impl FeedSender {
         waiting.add_missed();
         waiting.reports.push_back(incoming);
         drop(waiting);
-        // A bell that rings already is enough.
+        // A full channel already has a signal.
         let _ = self.bell.try_send(());
     }
 }
 
-/// Returns true if a cell can be followed to its end without the message.
+/// Returns true if the message may be dropped: a cell can be followed to its end without it.
 fn is_output(message: &Message) -> bool {
     message.channel == Channel::Iopub
         && !matches!(
@@ -150,7 +150,7 @@ fn is_output(message: &Message) -> bool {
         )
 }
 
-/// The caller's end.
+/// The caller's end of the queue.
 #[derive(Debug)]
 pub(super) struct FeedReceiver {
     waiting: Arc<Mutex<Waiting>>,
@@ -158,7 +158,7 @@ pub(super) struct FeedReceiver {
 }
 
 impl FeedReceiver {
-    /// Returns the next report that waits.
+    /// Removes and returns the next report.
     pub fn take(&self) -> Option<Incoming> {
         let mut waiting = lock(&self.waiting);
         let incoming = waiting.reports.pop_front();
@@ -168,8 +168,8 @@ impl FeedReceiver {
         incoming
     }
 
-    /// Returns true if a report waits after which a question has no answer: the kernel has gone, or the code has
-    /// ended meanwhile. A kernel of our own that is silent is waited for.
+    /// Returns true if a queued report makes an answer to a question pointless: the kernel is gone, or the
+    /// code has ended. A silent kernel of our own is not treated as gone.
     pub fn ends_question(&self, is_own: bool) -> bool {
         lock(&self.waiting)
             .reports
@@ -182,15 +182,15 @@ impl FeedReceiver {
             })
     }
 
-    /// Returns the channel that receives a message when [`FeedReceiver::take`] has more. It is disconnected
-    /// when the thread has ended.
+    /// Returns the channel that gets a signal when [`FeedReceiver::take`] has more reports. The channel is
+    /// disconnected when the thread has ended.
     pub fn bell(&self) -> &Receiver<()> {
         &self.bell
     }
 }
 
 fn lock(waiting: &Mutex<Waiting>) -> MutexGuard<'_, Waiting> {
-    // The reports are whole whatever happened to the other thread.
+    // Each change is complete, so the queue is valid even after a panic of the other thread.
     waiting.lock().unwrap_or_else(PoisonError::into_inner)
 }
 

@@ -1,4 +1,4 @@
-//! Tests of the bounded way to the caller.
+//! Tests of the bounded queue to the caller.
 
 use proptest::prelude::*;
 use serde_json::json;
@@ -26,14 +26,14 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
 }
 
 proptest! {
-    /// All that was sent is passed on or reported as missed, in order, and memory is bounded.
+    /// Every message is passed on or counted as missed, in order, and memory is bounded.
     #[test]
     fn passed_on_plus_missed_is_sent(steps in steps(), bytes_max in 1_usize..20_000) {
         let (mut sender, receiver) = feed_of(bytes_max);
         let (mut sent, mut sent_bytes, mut reports) = (0_u64, 0_u64, 0);
         let (mut passed, mut passed_bytes, mut taken_reports) = (0_u64, 0_u64, 0);
         let mut missed = MissedOutputs::default();
-        // The number of the next message: a gap in what is passed on precedes what follows it.
+        // The number of the next message. A report of missed messages precedes the message that follows them.
         let mut next = 0;
         let mut take = |incoming| match incoming {
             Incoming::Message(message) => {
@@ -64,7 +64,7 @@ proptest! {
                 }
                 Step::Status => {
                     if sender.message(status("1", "busy")).is_err() {
-                        // It has about 300 bytes.
+                        // This message has about 300 bytes.
                         prop_assert!(lock(&sender.waiting).bytes + 400 > 4 * bytes_max);
                     }
                 }
@@ -92,7 +92,7 @@ proptest! {
 }
 
 #[test]
-fn what_ends_a_cell_is_never_left_out() {
+fn the_messages_that_end_a_cell_are_never_dropped() {
     let (mut sender, receiver) = feed_of(1_000);
     sender.message(printed("1", &"x".repeat(2_000))).unwrap();
     let shell = message(Channel::Shell, "execute_reply", "1", json!({}));
@@ -114,7 +114,7 @@ fn what_ends_a_cell_is_never_left_out() {
         let last = lock(&receiver.waiting).missed.messages;
         assert_eq!(last, u64::from(!is_kept), "{name}");
     }
-    // Without end, they are an error.
+    // An unlimited number of them is an error.
     let error = (0..100).find_map(|_| sender.message(status("1", "busy")).err());
     assert!(
         error

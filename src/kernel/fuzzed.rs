@@ -1,4 +1,4 @@
-//! The messages and the files of kernels as functions of bytes, for the fuzz target.
+//! Parsers of kernels' messages and files as functions of bytes, for the fuzz target.
 
 use std::path::Path;
 
@@ -9,7 +9,7 @@ use super::notebook::{CellOutputs, Notebook};
 use super::wire::{Channel, Message, Signer};
 use super::zmtp::{Peer, SocketType};
 
-/// Returns the outputs in what an iopub socket sends in pieces, as text, and as a notebook stores them.
+/// Returns the outputs in the bytes of an iopub socket, as text and in notebook format.
 pub(crate) fn published(pieces: &[&[u8]]) -> (Vec<String>, Vec<serde_json::Value>) {
     let (mut peer, signer) = (Peer::new(SocketType::Sub, b""), Signer::new(b""));
     let (mut cell, mut outputs, mut texts) = (Cell::default(), CellOutputs::default(), Vec::new());
@@ -19,7 +19,7 @@ pub(crate) fn published(pieces: &[&[u8]]) -> (Vec<String>, Vec<serde_json::Value
             let frames = match peer.next() {
                 Ok(Some(frames)) => frames,
                 Ok(None) => break,
-                // The connection is closed: what follows is not read.
+                // The connection would be closed here.
                 Err(_) => break 'pieces,
             };
             let Ok(message) = Message::read(Channel::Iopub, &frames, &signer) else {
@@ -35,8 +35,7 @@ pub(crate) fn published(pieces: &[&[u8]]) -> (Vec<String>, Vec<serde_json::Value
     (texts, outputs.stored())
 }
 
-/// Returns the bytes of a socket that publishes, up to its first message, and those of a message with these
-/// parts.
+/// Returns the bytes that a publishing socket sends: its handshake, then a message with these parts.
 pub(crate) fn socket_bytes(parts: &[&[u8]]) -> Vec<u8> {
     let mut bytes = vec![0xff, 0, 0, 0, 0, 0, 0, 0, 0, 0x7f, 3, 0];
     bytes.extend_from_slice(b"NULL");
@@ -51,19 +50,19 @@ pub(crate) fn socket_bytes(parts: &[&[u8]]) -> Vec<u8> {
     bytes
 }
 
-/// Reads a text as a connection file, and returns its address of the heartbeat.
+/// Parses a connection file and returns the address of its heartbeat.
 pub(crate) fn connection(text: &str) -> Option<String> {
     let info = ConnectionInfo::parse(text).ok()?;
     Some(info.endpoint(Channel::Heartbeat).to_string())
 }
 
-/// Reads a text as a specification, and returns the number of words of its command.
+/// Parses a specification and returns the number of words of its command.
 pub(crate) fn spec_words(text: &str) -> Option<usize> {
     let spec = KernelSpec::parse(text, Path::new("/k/share/jupyter/kernels/x")).ok()?;
     Some(spec.command(Path::new("/run/kernel-1.json")).len())
 }
 
-/// Reads a text as a notebook, and returns it without outputs.
+/// Parses a notebook and returns it without outputs.
 pub(crate) fn notebook(text: &str) -> Option<String> {
     let mut notebook = Notebook::read(text).ok()?;
     let cells = notebook.code_cells();

@@ -1,4 +1,4 @@
-//! A kernel as a source of an engine: cells become executions, what they print becomes events.
+//! A kernel as a source of an engine: emits cells as executions, and their outputs as events.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -14,7 +14,7 @@ use super::client::Kernel;
 use super::connection::ConnectionInfo;
 use super::feed::MissedOutputs;
 use super::kernelspec::KernelSpec;
-use super::listening::{Heard, Listening};
+use super::listening::{Activity, Listening};
 use super::output_events::OutputEvents;
 use super::session::KernelControl;
 use crate::bus::EventEmitter;
@@ -25,26 +25,26 @@ use crate::observe::{Job, JobHandle, RunName, Source, SourceContext};
 use crate::process::ByteSink;
 use crate::thread;
 
-/// Code to run.
+/// A code cell to run.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct CodeCell {
-    /// Its number among the cells with code, from 1.
+    /// The number of the cell among the code cells, from 1.
     pub number: u32,
     pub code: String,
-    /// An exception does not stop the cells that follow.
+    /// The following cells run even if this one raises an exception.
     pub may_fail: bool,
 }
 
 /// The kernel that a job uses.
 #[derive(Debug)]
 pub(crate) enum KernelChoice {
-    /// One that runs.
+    /// A running kernel.
     Connect(ConnectionInfo),
-    /// A new one, which ends with the job.
+    /// A new kernel, which ends with the job.
     Start(KernelSpec),
 }
 
-/// Answers questions of code. Returns `None` when `is_over()`.
+/// Answers a question of the code. Returns `None` once `is_over()` returns true.
 pub(crate) type Ask = Box<dyn FnMut(&Question<'_>, &dyn Fn() -> bool) -> Option<String> + Send>;
 
 /// A question of code, such as `input("name: ")`.
@@ -55,25 +55,25 @@ pub(crate) struct Question<'a> {
     pub is_password: bool,
 }
 
-/// Called when a kernel is connected, with the connection file of one that was started.
+/// Called when the kernel is connected, with the connection file if the job started the kernel.
 pub(crate) type OnConnected = Box<dyn FnOnce(Option<&Path>) + Send>;
 
-/// Called with each output of a cell, and with its end.
+/// Records the outputs and the end of each cell.
 pub(crate) trait CellRecorder: Send {
     fn output(&mut self, output: &CellOutput);
     fn end(&mut self, cell: u32, count: Option<u32>) -> Result<()>;
 }
 
-/// The work of a job on a kernel.
+/// The parameters of a job on a kernel.
 pub(crate) struct KernelTask {
     pub control: TaskControl,
     pub kernel: KernelChoice,
-    /// The code to run; without any, the job listens.
+    /// The cells to run; `None` to listen to other clients.
     pub cells: Option<Vec<CodeCell>>,
     pub name: RunName,
-    /// The name of the run, without its time.
+    /// The label of the run.
     pub label: String,
-    /// More of the run's metadata.
+    /// Further metadata of the run.
     pub extra: Map<String, Value>,
     pub lines_max: Option<u64>,
     pub ask: Option<Ask>,
@@ -82,14 +82,14 @@ pub(crate) struct KernelTask {
     pub on_connected: Option<OnConnected>,
 }
 
-/// The end of a job whose kernel could be used.
+/// The outcome of a job whose kernel could be used.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct KernelOutcome {
-    /// A cell failed that may not fail, or the kernel ended.
+    /// A cell failed that must not fail, or the kernel ended.
     pub has_failed: bool,
-    /// The reader of what is passed on has gone, and the code was interrupted.
+    /// The reader of the passed-on output has gone, so the code was interrupted.
     pub is_unread: bool,
-    /// Lines beyond the limit.
+    /// The number of lines beyond the limit.
     pub lost_lines: u64,
 }
 
@@ -99,21 +99,21 @@ pub(crate) struct TaskControl(Arc<SharedControl>);
 
 #[derive(Debug, Default)]
 struct SharedControl {
-    /// The kernel, once it is connected.
+    /// The control of the kernel, once it is connected.
     control: OnceLock<KernelControl>,
-    /// The job was interrupted, perhaps before that.
+    /// The job was interrupted, possibly before the kernel was connected.
     is_interrupted: AtomicBool,
 }
 
 impl TaskControl {
-    /// Interrupts the code; returns false if no kernel is connected yet. Then the code does not begin.
+    /// Interrupts the code. Returns false if no kernel is connected yet; the code is not started then.
     pub fn interrupt(&self) -> bool {
         self.0.is_interrupted.store(true, Ordering::SeqCst);
         let control = self.0.control.get();
         control.inspect(|control| control.interrupt()).is_some()
     }
 
-    /// Kills a kernel that the job started.
+    /// Kills the kernel, if the job started it.
     pub fn kill(&self) {
         if let Some(control) = self.0.control.get() {
             control.kill();
@@ -129,10 +129,10 @@ impl TaskControl {
     }
 }
 
-/// Waits for a job on a kernel.
+/// The handle with which a caller waits for the job.
 pub(crate) type KernelHandle = JobHandle<KernelOutcome, TaskControl>;
 
-/// Creates the job.
+/// Creates the job and its handle.
 pub(crate) fn kernel_job(task: KernelTask) -> (impl Source, JobHandle<KernelOutcome, TaskControl>) {
     let thread = format!("td-cells {}", task.label);
     let control = task.control.clone();
@@ -177,7 +177,7 @@ fn run(mut task: KernelTask, context: &SourceContext) -> Result<KernelOutcome> {
         }
     };
     context.runs.close(&id, state, status);
-    // The end of a kernel is an event of the run.
+    // An error was already emitted as an event of the run.
     Ok(ran.map_or_else(
         |_| KernelOutcome {
             has_failed: true,
@@ -205,7 +205,7 @@ fn run_cells(
     };
     let mut has_failed = false;
     for cell in cells {
-        // An interrupt before the code is one of the code.
+        // An interrupt that arrived before the cell counts as an interrupt of the cell.
         if task_control.is_interrupted() {
             has_failed = true;
             break;
@@ -222,7 +222,7 @@ fn run_cells(
             Err(error) => {
                 emit_completed(emitter, None, number, duration);
                 if let Some(recorder) = &mut reporter.recorder {
-                    // What the cell has printed is kept.
+                    // Record the cell, to keep its outputs.
                     recorder.end(cell.number, None)?;
                 }
                 return match thread::is_stopped(&context.stop) {
@@ -254,7 +254,7 @@ fn run_cells(
     }))
 }
 
-/// Shows what the clients of a kernel run until it ends or the engine stops.
+/// Emits the cells that other clients run, until the kernel ends or the engine stops.
 fn listen(
     kernel: &Kernel,
     mut task: KernelTask,
@@ -269,17 +269,17 @@ fn listen(
     loop {
         let now = context.clock.now();
         let due = outputs.tick(now);
-        let heard = listening.next(kernel, due, &mut |heard| {
+        let is_listening = listening.next(kernel, due, &mut |activity| {
             let now = context.clock.now();
-            match heard {
-                Heard::Begins { cell, code, count } => {
+            match activity {
+                Activity::Begins { cell, code, count } => {
                     number = count.unwrap_or(number + 1);
                     began.insert(cell.to_owned(), (now, number));
                     outputs.end_lines(now);
                     emit_started(emitter, code, Some(number));
                 }
-                Heard::Output { output } => outputs.push(&output, now),
-                Heard::Ends { cell, end } => {
+                Activity::Output { output } => outputs.push(&output, now),
+                Activity::Ends { cell, end } => {
                     outputs.end_lines(now);
                     if let Some((at, number)) = began.remove(cell) {
                         let code = Some(i32::from(!end.status.is_ok()));
@@ -287,27 +287,27 @@ fn listen(
                         emit_completed(emitter, code, Some(number), duration);
                     }
                 }
-                Heard::Missed(missed) => outputs.missed(missed),
-                Heard::Beating(false) => {
+                Activity::Missed(missed) => outputs.missed(missed),
+                Activity::Beating(false) => {
                     emitter.warning(
                         "kernel",
                         "the kernel has not answered its heartbeat for 3 s",
                     );
                 }
-                Heard::Beating(true) => {
+                Activity::Beating(true) => {
                     emitter.warning("kernel", "the kernel answers its heartbeat again");
                 }
-                Heard::Disconnected => {
+                Activity::Disconnected => {
                     emitter.warning("kernel", "the kernel has closed its connections");
                 }
-                Heard::Restarted => {
+                Activity::Restarted => {
                     emitter.warning("kernel", "the kernel was restarted");
                 }
-                Heard::Nothing => {}
+                Activity::Nothing => {}
             }
         });
-        match heard {
-            // What has no reader is not listened to.
+        match is_listening {
+            // The reader of the passed-on output has gone.
             Ok(true) if outputs.is_closed() => {
                 let lost_lines = outputs.finish(context.clock.now());
                 return Ok(Some(KernelOutcome {
@@ -366,7 +366,7 @@ struct CellReporter {
     ask: Option<Ask>,
     recorder: Option<Box<dyn CellRecorder>>,
     control: KernelControl,
-    /// The code was interrupted, because what it prints is not read.
+    /// The code was interrupted, because the reader of its output has gone.
     is_unread: bool,
 }
 
@@ -378,8 +378,8 @@ impl CellListener for CellReporter {
             recorder.output(output);
         }
         if !self.is_unread && self.outputs.is_closed() {
-            // The reader of what is passed on has gone, as with a broken pipe. One interrupt is enough: more
-            // would reach the kernel itself.
+            // The reader of the output has gone, as with a broken pipe. Interrupt only once, because a
+            // further interrupt would reach the kernel itself.
             self.is_unread = true;
             self.outputs.stop_passing();
             self.control.interrupt();
@@ -408,7 +408,7 @@ impl CellListener for CellReporter {
         let answer = ask(&question, &|| {
             control.interrupts() > before || outputs.is_stopped() || is_over()
         })?;
-        // The history has the question and what was answered, but no password.
+        // The history gets the question and the answer, but no password.
         let shown = if is_password { "" } else { &answer };
         self.outputs.text(&format!("{prompt}{shown}\n"));
         Some(answer)

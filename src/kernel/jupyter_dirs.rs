@@ -8,7 +8,7 @@ use std::ffi::OsString;
 use std::fs;
 use std::path::PathBuf;
 
-/// The variables that decide where the directories are.
+/// Resolves Jupyter's directories from environment variables.
 pub(super) struct JupyterDirs<'a> {
     var: &'a dyn Fn(&str) -> Option<OsString>,
 }
@@ -21,7 +21,7 @@ impl<'a> JupyterDirs<'a> {
         }
     }
 
-    /// Returns the directories for the values of these variables.
+    /// Returns the directories for the given variables.
     #[cfg(test)]
     pub fn with(var: &'a dyn Fn(&str) -> Option<OsString>) -> Self {
         Self { var }
@@ -46,8 +46,8 @@ impl<'a> JupyterDirs<'a> {
         named.or_else(|| Some(self.data()?.join("runtime")))
     }
 
-    /// Returns the directories that may have specifications of kernels, in the order in which they are
-    /// searched: named ones, those of the Python environment, the user's, those of the system.
+    /// Returns the directories of kernel specifications in search order: `JUPYTER_PATH`, Python environments,
+    /// the user's directory, system directories.
     pub fn kernels(&self) -> Vec<PathBuf> {
         let named = (self.var)("JUPYTER_PATH");
         let named: Vec<PathBuf> = named.iter().flat_map(env::split_paths).collect();
@@ -69,8 +69,8 @@ impl<'a> JupyterDirs<'a> {
         found
     }
 
-    /// Returns the prefixes of the programs `jupyter` and `python3` of `PATH`: an environment need not be
-    /// activated to be used.
+    /// Returns the prefixes of `jupyter` and `python3` in `PATH`, because an environment can be used without
+    /// being activated.
     fn prefixes_of_path(&self) -> Vec<PathBuf> {
         let path = (self.var)("PATH");
         let directories: Vec<PathBuf> = path.iter().flat_map(env::split_paths).collect();
@@ -84,8 +84,8 @@ impl<'a> JupyterDirs<'a> {
     }
 }
 
-/// Returns the connection files of kernels in Jupyter's runtime directory, the latest first. Those of
-/// kernels that have died may be among them.
+/// Returns the connection files in Jupyter's runtime directory, the newest first. Some may belong to kernels
+/// that have died.
 pub(crate) fn running_kernels() -> Vec<PathBuf> {
     let directory = JupyterDirs::of_environment().runtime();
     let is_connection = |path: &PathBuf| {
@@ -100,7 +100,14 @@ pub(crate) fn running_kernels() -> Vec<PathBuf> {
         .map(|entry| entry.path());
     let mut files: Vec<_> = paths
         .filter(is_connection)
-        .map(|path| (path.metadata().and_then(|it| it.modified()).ok(), path))
+        .map(|path| {
+            (
+                path.metadata()
+                    .and_then(|metadata| metadata.modified())
+                    .ok(),
+                path,
+            )
+        })
         .collect();
     files.sort_by(|(a, _), (b, _)| b.cmp(a));
     files.into_iter().map(|(_, path)| path).collect()

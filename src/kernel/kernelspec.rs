@@ -1,4 +1,4 @@
-//! Specifications of kernels: how a kernel is started.
+//! Kernel specifications, which describe how to start a kernel.
 //!
 //! Source: <https://jupyter-client.readthedocs.io/en/stable/kernels.html#kernel-specs>.
 
@@ -13,28 +13,28 @@ use super::jupyter_dirs::JupyterDirs;
 use crate::error::{Error, Result};
 use crate::history::read_trusted_file;
 
-/// The most bytes of a specification: real ones have about 500.
+/// The largest specification that is read. Real ones have about 500 bytes.
 const FILE_BYTES_MAX: u64 = 1024 * 1024;
 
 /// The way in which a kernel is interrupted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum InterruptMode {
-    /// By the signal `INT`.
+    /// By sending `SIGINT`.
     #[default]
     Signal,
-    /// By a message.
+    /// By sending an `interrupt_request` message.
     Message,
 }
 
-/// The specification of a kernel, which starts it: a `kernel.json`, found by name.
+/// A kernel specification (`kernel.json`), found by its name.
 #[derive(Clone, Debug)]
 pub struct KernelSpec {
     pub(super) name: String,
     pub(super) argv: Vec<String>,
     pub(super) env: BTreeMap<String, String>,
     pub(super) interrupt_mode: InterruptMode,
-    /// The directory of the specification; `None` for the one that needs no file.
+    /// The directory of the specification; `None` for the built-in one.
     directory: Option<PathBuf>,
 }
 
@@ -48,11 +48,11 @@ struct SpecFile {
 }
 
 impl KernelSpec {
-    /// Finds the specification with this name, such as `python3`, where Jupyter finds it; or reads the one
-    /// in this directory, if the name contains a `/`.
+    /// Finds a specification by name, such as `python3`, in Jupyter's directories. A name that contains a `/`
+    /// is the path of the specification's directory.
     ///
     /// # Errors
-    /// `is_invalid_input()` if there is none, which names those that exist, or if it cannot be used.
+    /// `is_invalid_input()` if it does not exist, with a list of the existing names, or if it cannot be used.
     pub fn find(name: &str) -> Result<Self> {
         Self::find_in(name, &JupyterDirs::of_environment())
     }
@@ -65,7 +65,7 @@ impl KernelSpec {
         }
         let directories = dirs.kernels();
         for kernels in &directories {
-            // Names are compared without regard to case, as Jupyter does.
+            // Jupyter ignores case in names.
             let found = names_in(kernels).find(|(found, _)| found.eq_ignore_ascii_case(name));
             if let Some((_, directory)) = found
                 && let Some(spec) = Self::read(&directory)?
@@ -78,7 +78,7 @@ impl KernelSpec {
         }
         let mut names: Vec<String> = directories
             .iter()
-            .flat_map(|it| names_in(it))
+            .flat_map(|directory| names_in(directory))
             .map(|(name, _)| name)
             .collect();
         names.push("python3".to_owned());
@@ -90,7 +90,7 @@ impl KernelSpec {
         )))
     }
 
-    /// Returns what starts the kernel of `python3` where no specification is installed.
+    /// Returns the built-in specification of `python3`, for hosts where none is installed.
     fn python() -> Self {
         let argv = [
             "python3",
@@ -108,7 +108,7 @@ impl KernelSpec {
         }
     }
 
-    /// Reads the specification in a directory; `None` if there is none.
+    /// Reads the specification in a directory; `None` if it has none.
     fn read(directory: &Path) -> Result<Option<Self>> {
         let path = directory.join("kernel.json");
         let Some(text) = read_trusted_file(&path, FILE_BYTES_MAX)? else {
@@ -118,7 +118,7 @@ impl KernelSpec {
         Ok(Some(spec))
     }
 
-    /// Reads the text of a specification in a directory.
+    /// Parses the text of a specification in a directory.
     pub(super) fn parse(text: &str, directory: &Path) -> Result<Self> {
         let file: SpecFile = serde_json::from_str(text).map_err(|error| {
             Error::invalid("cannot use the specification of a kernel").because(error)
@@ -147,7 +147,7 @@ impl KernelSpec {
     pub(super) fn command(&self, connection_file: &Path) -> Vec<OsString> {
         let resources = self.directory.clone().unwrap_or_default();
         let replace = |arg: &String| {
-            // Only paths without invalid UTF-8 can stand in arguments of JSON; others stay what they are.
+            // Arguments are JSON strings, so a path with invalid UTF-8 cannot be represented exactly.
             let arg = arg.replace("{connection_file}", &connection_file.to_string_lossy());
             OsString::from(arg.replace("{resource_dir}", &resources.to_string_lossy()))
         };
@@ -161,7 +161,7 @@ impl KernelSpec {
         command
     }
 
-    /// Returns the Python of the environment that a specification is installed in: `PREFIX/bin/python` for
+    /// Returns the Python of the environment in which the specification is installed: `PREFIX/bin/python` for
     /// `PREFIX/share/jupyter/kernels/NAME`.
     fn python_of_environment(&self) -> Option<PathBuf> {
         let prefix = self.directory.as_ref()?.ancestors().nth(4)?;

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::*;
 
-/// Directories of Jupyter with specifications in them.
+/// Temporary Jupyter directories with specifications.
 struct Installed(tempfile::TempDir);
 
 impl Installed {
@@ -67,12 +67,12 @@ fn a_specification_is_found_by_name_and_by_directory() {
         none.to_string().contains("there is no kernel.json in"),
         "{none}"
     );
-    // Python's kernel needs no specification.
+    // `python3` is found without an installed specification.
     assert!(Installed::new().find("python3").is_ok());
 }
 
 #[test]
-fn an_unknown_name_is_answered_by_those_that_exist() {
+fn an_unknown_name_is_refused_with_the_list_of_names() {
     let installed = Installed::new();
     installed.spec("a", "x-one", &spec(json!({})));
     installed.spec("b", "x-two", &spec(json!({})));
@@ -88,7 +88,7 @@ fn an_unknown_name_is_answered_by_those_that_exist() {
 }
 
 #[test]
-fn unusable_specifications_say_why() {
+fn errors_name_the_problem_of_a_specification() {
     for (text, words) in [
         ("{".to_owned(), "EOF"),
         ("[]".to_owned(), "invalid"),

@@ -19,7 +19,7 @@ pub(super) struct Link {
 }
 
 impl Link {
-    /// Starts the thread, and the kernel if `start` is there.
+    /// Starts the thread, which first starts the kernel if `start` is given.
     pub fn start(
         info: &ConnectionInfo,
         start: Option<KernelStart>,

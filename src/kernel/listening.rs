@@ -1,4 +1,4 @@
-//! Listening to a kernel: the cells that its clients run, from what it publishes to all.
+//! Listens to a kernel: follows the cells that other clients run, from the kernel's published messages.
 
 use std::collections::{HashMap, VecDeque};
 use std::time::Instant;
@@ -11,17 +11,16 @@ use super::feed::{Incoming, MissedOutputs};
 use super::wire::{Channel, Message};
 use crate::error::Result;
 
-/// The most cells of other clients that are followed at the same time. A kernel runs one, and some in
-/// subshells.
+/// The most cells that are followed at the same time. A kernel runs one cell, and a few more in subshells.
 const CELLS_MAX: usize = 256;
 
-/// The most ended cells whose late outputs are passed on.
+/// The number of ended cells whose late outputs are still reported.
 const ENDED_MAX: usize = 64;
 
-/// An act of a kernel's clients, as one that only listens sees it.
+/// An observed activity of a kernel's clients.
 #[derive(Debug)]
-pub(crate) enum Heard<'a> {
-    /// A client runs code; empty if it began before.
+pub(crate) enum Activity<'a> {
+    /// A client runs code. The code is empty if it began before the observation.
     Begins {
         cell: &'a str,
         code: &'a str,
@@ -35,58 +34,58 @@ pub(crate) enum Heard<'a> {
         end: CellEnd,
     },
     Missed(MissedOutputs),
-    /// The kernel has not answered its heartbeat, or answers again.
+    /// False when the kernel stops answering its heartbeat, true when it answers again.
     Beating(bool),
-    /// The kernel has closed its connections: it has ended, or restarts.
+    /// The kernel has closed its connections because it has ended or restarts.
     Disconnected,
     /// The kernel was restarted.
     Restarted,
     Nothing,
 }
 
-/// The cells that the clients of a kernel run.
+/// Follows the cells that the clients of a kernel run.
 #[derive(Debug, Default)]
 pub(crate) struct Listening {
     cells: HashMap<String, Cell>,
-    /// The last cells that have ended: a thread of theirs may still print.
+    /// The cells that ended last. Their threads may still print.
     ended: VecDeque<String>,
     was_disconnected: bool,
 }
 
 impl Listening {
-    /// Waits for the next report of a kernel, at most until the deadline, and passes it on.
+    /// Waits for the next report of a kernel, at most until the deadline, and passes the resulting activity
+    /// on. Returns `Ok(false)` if the kernel was shut down in order.
     ///
     /// # Errors
-    /// `is_gone()` when the kernel has ended, or the caller is to stop; `Ok(false)` if the kernel was shut down
-    /// in order.
+    /// `is_gone()` when the kernel has ended, or the caller must stop.
     pub fn next(
         &mut self,
         kernel: &Kernel,
         deadline: Option<Instant>,
-        hear: &mut dyn FnMut(Heard<'_>),
+        on_activity: &mut dyn FnMut(Activity<'_>),
     ) -> Result<bool> {
         match kernel.receive(deadline)? {
-            None | Some(Incoming::Restarting) => hear(Heard::Nothing),
+            None | Some(Incoming::Restarting) => on_activity(Activity::Nothing),
             Some(Incoming::Connected) => {
                 if std::mem::take(&mut self.was_disconnected) {
-                    hear(Heard::Restarted);
+                    on_activity(Activity::Restarted);
                 } else {
-                    hear(Heard::Nothing);
+                    on_activity(Activity::Nothing);
                 }
             }
-            Some(Incoming::Message(message)) => return Ok(self.message(&message, hear)),
-            Some(Incoming::Missed(missed)) => hear(Heard::Missed(missed)),
-            Some(Incoming::Beating(is_beating)) => hear(Heard::Beating(is_beating)),
+            Some(Incoming::Message(message)) => return Ok(self.message(&message, on_activity)),
+            Some(Incoming::Missed(missed)) => on_activity(Activity::Missed(missed)),
+            Some(Incoming::Beating(is_beating)) => on_activity(Activity::Beating(is_beating)),
             Some(Incoming::Disconnected) => {
                 self.was_disconnected = true;
-                hear(Heard::Disconnected);
-                // Their ends do not come any more.
+                on_activity(Activity::Disconnected);
+                // The kernel will not report the end of these cells.
                 for (id, cell) in self.cells.drain() {
                     let end = CellEnd {
                         status: CellStatus::Aborted,
                         count: cell.count,
                     };
-                    hear(Heard::Ends { cell: &id, end });
+                    on_activity(Activity::Ends { cell: &id, end });
                 }
             }
             Some(Incoming::Gone(error)) => return Err(error),
@@ -94,8 +93,8 @@ impl Listening {
         Ok(true)
     }
 
-    /// Returns false if the kernel was shut down.
-    fn message(&mut self, message: &Message, hear: &mut dyn FnMut(Heard<'_>)) -> bool {
+    /// Handles a message; returns false if the kernel was shut down.
+    fn message(&mut self, message: &Message, on_activity: &mut dyn FnMut(Activity<'_>)) -> bool {
         if message.channel != Channel::Iopub {
             return true;
         }
@@ -109,31 +108,31 @@ impl Listening {
         }
         if self.ended.iter().any(|ended| ended == id) {
             if let CellStep::Output(output) = Cell::default().take(message) {
-                hear(Heard::Output { output });
+                on_activity(Activity::Output { output });
             }
             return true;
         }
         let is_new = !self.cells.contains_key(id);
-        // `busy` precedes the code.
+        // The state `busy` arrives before the code.
         if is_new && (message.msg_type == "status" || self.cells.len() >= CELLS_MAX) {
             return true;
         }
         let cell = self.cells.entry(id.to_owned()).or_default();
         match cell.take(message) {
-            CellStep::Begins { code, count } => hear(Heard::Begins {
+            CellStep::Begins { code, count } => on_activity(Activity::Begins {
                 cell: id,
                 code: &code,
                 count,
             }),
             CellStep::Output(output) => {
                 if is_new {
-                    hear(Heard::Begins {
+                    on_activity(Activity::Begins {
                         cell: id,
                         code: "",
                         count: None,
                     });
                 }
-                hear(Heard::Output { output });
+                on_activity(Activity::Output { output });
             }
             CellStep::Question(_) | CellStep::Nothing => {}
         }
@@ -147,7 +146,7 @@ impl Listening {
             if self.ended.len() > ENDED_MAX {
                 self.ended.pop_front();
             }
-            hear(Heard::Ends { cell: id, end });
+            on_activity(Activity::Ends { cell: id, end });
         }
         true
     }

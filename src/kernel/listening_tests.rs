@@ -10,17 +10,17 @@ fn input(id: &str, code: &str) -> Message {
     message(Channel::Iopub, "execute_input", id, content)
 }
 
-/// Returns what is heard in these messages, in short words.
-fn heard(listening: &mut Listening, messages: &[Message]) -> Vec<String> {
+/// Returns short descriptions of the activity in these messages.
+fn activity(listening: &mut Listening, messages: &[Message]) -> Vec<String> {
     let mut words = Vec::new();
     for message in messages {
-        let is_open = listening.message(message, &mut |heard| {
-            words.push(match heard {
-                Heard::Begins { cell, code, .. } => format!("{cell} begins {code}"),
-                Heard::Output { output } => {
+        let is_open = listening.message(message, &mut |activity| {
+            words.push(match activity {
+                Activity::Begins { cell, code, .. } => format!("{cell} begins {code}"),
+                Activity::Output { output } => {
                     output.text().map_or_else(String::new, |(_, text)| text)
                 }
-                Heard::Ends { cell, end } => format!("{cell} ends {}", end.status.is_ok()),
+                Activity::Ends { cell, end } => format!("{cell} ends {}", end.status.is_ok()),
                 other => format!("{other:?}"),
             });
         });
@@ -40,7 +40,7 @@ fn a_cell_of_another_client_is_followed_to_its_end() {
         "2",
         json!({ "ename": "E", "evalue": "v" }),
     );
-    let words = heard(
+    let words = activity(
         &mut listening,
         &[
             status("1", "busy"),
@@ -51,7 +51,7 @@ fn a_cell_of_another_client_is_followed_to_its_end() {
             failed,
             status("2", "idle"),
             status("1", "idle"),
-            // A thread of the cell's code prints on.
+            // A thread of the ended cell still prints.
             printed("1", "late"),
             status("1", "idle"),
         ],
@@ -72,20 +72,20 @@ fn a_cell_of_another_client_is_followed_to_its_end() {
 #[test]
 fn a_cell_that_began_before_begins_with_its_first_output() {
     let mut listening = Listening::default();
-    let words = heard(
+    let words = activity(
         &mut listening,
         &[printed("1", "a"), printed("1", "b"), status("1", "idle")],
     );
     assert_eq!(words, ["1 begins ", "a", "b", "1 ends true"]);
-    // Only its end: nothing is known about it.
-    assert!(heard(&mut listening, &[status("2", "idle")]).is_empty());
+    // Nothing is known about a cell of which only the end arrives.
+    assert!(activity(&mut listening, &[status("2", "idle")]).is_empty());
 }
 
 #[test]
 fn other_requests_and_other_sockets_are_left_out() {
     let mut listening = Listening::default();
     let content = json!({ "name": "stdout", "text": "x" });
-    let words = heard(
+    let words = activity(
         &mut listening,
         &[
             answer(
@@ -117,28 +117,28 @@ fn a_shutdown_ends_and_a_restart_does_not() {
             content,
         )
     };
-    assert!(heard(&mut listening, &[shutdown(json!({ "restart": true }))]).is_empty());
+    assert!(activity(&mut listening, &[shutdown(json!({ "restart": true }))]).is_empty());
     assert_eq!(
-        heard(&mut listening, &[shutdown(json!({ "restart": false }))]),
+        activity(&mut listening, &[shutdown(json!({ "restart": false }))]),
         ["shut down"]
     );
 }
 
-/// A kernel that never says that it is idle does not fill the memory.
+/// Memory is bounded even if a kernel never reports the idle state.
 #[test]
 fn cells_are_bounded() {
     let mut listening = Listening::default();
     for number in 0..2 * CELLS_MAX {
-        heard(&mut listening, &[input(&number.to_string(), "code")]);
+        activity(&mut listening, &[input(&number.to_string(), "code")]);
     }
     assert_eq!(listening.cells.len(), CELLS_MAX);
     for number in 0..CELLS_MAX {
-        heard(&mut listening, &[status(&number.to_string(), "idle")]);
+        activity(&mut listening, &[status(&number.to_string(), "idle")]);
     }
     assert!(listening.cells.is_empty());
     assert_eq!(listening.ended.len(), ENDED_MAX);
     assert_eq!(
-        heard(&mut listening, &[input("new", "code")]),
+        activity(&mut listening, &[input("new", "code")]),
         ["new begins code"]
     );
 }

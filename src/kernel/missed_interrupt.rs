@@ -1,48 +1,50 @@
-//! Notices an interrupt that came after a request and before the kernel began to run its code (pure).
+//! Detects an interrupt that a kernel missed because it arrived after the request, but before the code began
+//! (pure).
 
 use std::time::{Duration, Instant};
 
-/// The time in which an interrupt that was not missed ends the code, or raises an exception in it.
-const MISSED_AFTER: Duration = Duration::from_millis(300);
+/// The time after which an interrupt counts as missed, unless it has ended the code or raised an exception by
+/// then.
+const RETRY_DELAY: Duration = Duration::from_millis(300);
 
 /// The interrupts of one request.
 #[derive(Debug)]
 pub(super) struct MissedInterrupt {
     /// The number of interrupts before the request.
     before: u64,
-    /// The time at which the code is interrupted again.
-    again: Option<Instant>,
+    /// The time at which the interrupt is repeated.
+    retry_at: Option<Instant>,
 }
 
 impl MissedInterrupt {
     pub fn new(before: u64) -> Self {
         Self {
             before,
-            again: None,
+            retry_at: None,
         }
     }
 
     pub fn deadline(&self) -> Option<Instant> {
-        self.again
+        self.retry_at
     }
 
-    /// Returns true, once, if the code is to be interrupted again.
+    /// Returns true, once, when the interrupt must be repeated.
     pub fn is_due(&mut self, now: Instant) -> bool {
-        self.again.take_if(|again| now >= *again).is_some()
+        self.retry_at.take_if(|retry_at| now >= *retry_at).is_some()
     }
 
-    /// Returns true, once, if the code will have to be interrupted again: that may be done now.
-    pub fn take(&mut self) -> bool {
-        self.again.take().is_some()
+    /// Returns true, once, if a repeated interrupt is pending. The caller repeats it now.
+    pub fn take_pending(&mut self) -> bool {
+        self.retry_at.take().is_some()
     }
 
-    /// Takes the type of a message of the request; `interrupts` is their number by now.
+    /// Handles a message of the request; `interrupts` is the number of interrupts so far.
     pub fn note(&mut self, msg_type: &str, interrupts: u64, now: Instant) {
         match msg_type {
-            // A kernel that runs nothing ignores an interrupt.
-            "execute_input" if interrupts > self.before => self.again = Some(now + MISSED_AFTER),
-            // It was not missed.
-            "error" | "execute_reply" => self.again = None,
+            // A kernel ignores interrupts while it runs no code.
+            "execute_input" if interrupts > self.before => self.retry_at = Some(now + RETRY_DELAY),
+            // The interrupt was not missed.
+            "error" | "execute_reply" => self.retry_at = None,
             _ => {}
         }
     }
@@ -53,7 +55,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_what_came_before_the_code_is_missed() {
+    fn only_interrupts_before_the_code_are_missed() {
         let now = Instant::now();
         for (interrupts, then, is_due) in [
             (3, "stream", false),
@@ -66,11 +68,11 @@ mod tests {
             missed.note("execute_input", interrupts, now);
             missed.note(then, interrupts, now);
             assert!(!missed.is_due(now));
-            assert_eq!(missed.is_due(now + MISSED_AFTER), is_due, "{then}");
-            assert!(!missed.is_due(now + MISSED_AFTER) && missed.deadline().is_none());
+            assert_eq!(missed.is_due(now + RETRY_DELAY), is_due, "{then}");
+            assert!(!missed.is_due(now + RETRY_DELAY) && missed.deadline().is_none());
             missed.note("execute_input", interrupts, now);
-            assert_eq!(missed.take(), interrupts > 3);
-            assert!(!missed.take() && !missed.is_due(now + MISSED_AFTER));
+            assert_eq!(missed.take_pending(), interrupts > 3);
+            assert!(!missed.take_pending() && !missed.is_due(now + RETRY_DELAY));
         }
     }
 }

@@ -1,4 +1,5 @@
-//! Jupyter kernels: connected or started, asked to run code, and listened to, while they print.
+//! Jupyter kernels: connects to a kernel or starts one, runs code, follows other clients, and reports output
+//! as it is printed.
 //!
 //! ```text
 //! caller: Kernel ──orders──> td-kernel: five sockets, the process ──> kernel
@@ -6,19 +7,19 @@
 //!           └──feed, bounded────┘
 //! ```
 //!
-//! `zmtp.rs` is ZeroMQ's protocol, `wire.rs` are Jupyter's messages, `readiness.rs` is the beginning with a
-//! kernel, `cell.rs` is one request for execution: these are pure. `link.rs` and `sockets.rs` own the thread that talks to a kernel, `orders.rs` and
-//! `feed.rs` are its queues; `client.rs` runs code with
-//! it, `listening.rs` follows other clients, `job.rs` turns both into events. `notebook.rs` reads and writes
-//! notebooks.
+//! Pure: `zmtp.rs` (ZeroMQ's protocol), `wire.rs` (Jupyter's messages), `readiness.rs` (the wait for the
+//! first answer) and `cell.rs` (one execution request). `link.rs` and `sockets.rs` own the thread that talks
+//! to a kernel; `orders.rs` and `feed.rs` are its queues. `client.rs` runs code, `listening.rs` follows other
+//! clients, and `job.rs` turns both into events. `notebook.rs` reads and writes notebooks.
 
-// Listening, notebooks and events of kernels are for the program; what they alone use is unused without it.
+// Only the program uses listening, notebooks and events of kernels, so their helpers are unused without it.
 #![cfg_attr(not(feature = "cli"), allow(dead_code))]
 
 mod batcher;
 mod beat;
 mod cell;
 mod cell_listener;
+mod channel_socket;
 mod client;
 mod connection;
 mod content;
@@ -30,7 +31,6 @@ pub(crate) mod fuzzed;
 mod job;
 mod jupyter_dirs;
 mod kernelspec;
-mod line;
 mod link;
 #[cfg(feature = "cli")]
 mod listening;

@@ -1,4 +1,4 @@
-//! Notebooks: their code cells, and a copy with new outputs (pure).
+//! Notebooks: reads their code cells and writes a copy with new outputs (pure).
 //!
 //! Source: the notebook format, version 4, <https://nbformat.readthedocs.io/en/stable/format_description.html>.
 
@@ -15,7 +15,7 @@ const OUTPUT_BYTES_MAX: usize = 64 * 1024 * 1024;
 /// The tag of cells that may raise an exception.
 const MAY_FAIL: &str = "raises-exception";
 
-/// The tag of cells that are not to be run; nbclient has the same ones.
+/// The tag of cells that are skipped. nbclient uses the same two tags.
 const SKIPPED: &str = "skip-execution";
 
 /// A notebook in memory.
@@ -26,7 +26,7 @@ impl Notebook {
     /// Reads a notebook.
     ///
     /// # Errors
-    /// `is_invalid_input()` if it is no notebook of format 4.
+    /// `is_invalid_input()` if the text is not a notebook of format 4.
     pub fn read(text: &str) -> Result<Self> {
         let invalid = |problem: String| Error::invalid(format!("it is no notebook: {problem}"));
         let notebook: Value =
@@ -49,7 +49,7 @@ impl Notebook {
         Ok(Self(notebook))
     }
 
-    /// Returns the name of the kernel that it was written for.
+    /// Returns the name of the notebook's kernel.
     pub fn kernel_name(&self) -> Option<&str> {
         self.0
             .get("metadata")?
@@ -66,8 +66,8 @@ impl Notebook {
             .flatten()
     }
 
-    /// Returns the cells with code, numbered from 1 among all code cells. Blank ones are left out, as Jupyter
-    /// leaves them out, and so are those with the tag `skip-execution`.
+    /// Returns the code cells, numbered from 1. Omits blank cells, as Jupyter does, and cells with the tag
+    /// `skip-execution`; these are counted, too.
     pub fn code_cells(&self) -> Vec<CodeCell> {
         let code = self.cells().filter(|cell| is_code(cell)).zip(1..);
         let code = code.filter(|(cell, _)| !has_tag(cell, SKIPPED));
@@ -104,10 +104,10 @@ impl Notebook {
         code.filter_map(Value::as_object_mut)
     }
 
-    /// Returns the notebook as Jupyter writes it: sorted keys, an indent of one space.
+    /// Returns the notebook's text in Jupyter's format: sorted keys, indented by one space.
     ///
     /// # Errors
-    /// If it cannot be written as JSON.
+    /// If the notebook cannot be serialized.
     pub fn text(&self) -> Result<String> {
         use serde::Serialize;
 
@@ -130,12 +130,12 @@ fn is_code(cell: &Value) -> bool {
 fn has_tag(cell: &Value, tag: &str) -> bool {
     let tags = cell
         .get("metadata")
-        .and_then(|it| it.get("tags"))
+        .and_then(|metadata| metadata.get("tags"))
         .and_then(Value::as_array);
-    tags.is_some_and(|tags| tags.iter().any(|it| it.as_str() == Some(tag)))
+    tags.is_some_and(|tags| tags.iter().any(|value| value.as_str() == Some(tag)))
 }
 
-/// Returns a text that notebooks store as one string or as a list of lines.
+/// Returns a text, which notebooks store as one string or as a list of lines.
 fn joined(source: Option<&Value>) -> String {
     match source {
         Some(Value::String(text)) => text.clone(),
@@ -149,13 +149,13 @@ fn joined(source: Option<&Value>) -> String {
 pub(crate) struct CellOutputs {
     outputs: Vec<Value>,
     bytes: usize,
-    /// The next output replaces the others.
+    /// The next output replaces all others.
     is_cleared: bool,
     is_full: bool,
 }
 
 impl CellOutputs {
-    /// Takes an output.
+    /// Adds an output.
     pub fn push(&mut self, output: &CellOutput) {
         if let CellOutput::Clear { wait } = output {
             self.is_cleared = true;
@@ -180,7 +180,7 @@ impl CellOutputs {
         }
         self.bytes += output.size();
         match output {
-            CellOutput::Text { stream: of, text } => self.text(of.as_str(), text),
+            CellOutput::Text { stream, text } => self.text(stream.as_str(), text),
             CellOutput::Display(content) => self.outputs.push(display(content)),
             CellOutput::Result(content) => self.outputs.push(json!({
                 "output_type": "execute_result",
@@ -199,7 +199,7 @@ impl CellOutputs {
         }
     }
 
-    /// Returns the outputs. The ids that updates refer to are no part of a notebook.
+    /// Returns the outputs without display ids, which are not part of a notebook.
     pub fn stored(&self) -> Vec<Value> {
         let mut outputs = self.outputs.clone();
         for output in outputs.iter_mut().filter_map(Value::as_object_mut) {
@@ -220,7 +220,7 @@ impl CellOutputs {
         }
     }
 
-    /// Adds text. Text of one stream is one output.
+    /// Adds text. Consecutive text of one stream becomes one output.
     fn text(&mut self, name: &str, text: &str) {
         if let Some(Value::Object(last)) = self.outputs.last_mut()
             && last.get("name").and_then(Value::as_str) == Some(name)
@@ -232,16 +232,18 @@ impl CellOutputs {
         }
     }
 
-    /// Replaces what was shown with this id; returns true if there was something. A later cell may update what
-    /// an earlier one has shown.
+    /// Replaces the displays with the id of `content`; returns true if there were any. A later cell may
+    /// update displays of an earlier one.
     pub fn update(&mut self, content: &DisplayContent) -> bool {
         let Some(id) = content.display_id() else {
             return false;
         };
         let mut has_changed = false;
         for output in self.outputs.iter_mut().filter_map(Value::as_object_mut) {
-            let of = output.get("transient").and_then(|it| it.get("display_id"));
-            if of.and_then(Value::as_str) == Some(id) {
+            let shown_id = output
+                .get("transient")
+                .and_then(|ids| ids.get("display_id"));
+            if shown_id.and_then(Value::as_str) == Some(id) {
                 output.insert("data".to_owned(), json!(content.data));
                 output.insert("metadata".to_owned(), json!(content.metadata));
                 has_changed = true;

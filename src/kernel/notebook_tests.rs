@@ -40,7 +40,7 @@ fn display(value: &str) -> Value {
     json!({ "output_type": "display_data", "data": { "text/plain": value }, "metadata": {} })
 }
 
-/// Cells as notebooks have them: code, text, and kinds of later versions.
+/// Cells of all kinds: code, text, and unknown kinds of later versions.
 fn cells() -> impl Strategy<Value = Vec<Value>> {
     let source = prop_oneof![
         "[a-z \n]{0,12}".prop_map(Value::from),
@@ -109,7 +109,7 @@ proptest! {
         prop_assert_eq!(found, expected);
     }
 
-    /// A source is one string or a list of lines, which mean the same.
+    /// A source may be one string or a list of lines.
     #[test]
     fn sources_have_two_forms(lines in prop::collection::vec("[a-z \t]{0,5}\n", 0..5), last in "[a-z]{1,4}") {
         let all = lines.concat() + &last;
@@ -155,7 +155,7 @@ fn an_update_replaces_all_displays_of_its_id() {
         CellOutput::Display(shown("2", Some("y"))),
         CellOutput::Display(shown("3", Some("x"))),
         CellOutput::Update(shown("new", Some("x"))),
-        // Nothing was shown with this id, and this one has none.
+        // The first id was not displayed; the second update has no id.
         CellOutput::Update(shown("lost", Some("z"))),
         CellOutput::Update(shown("lost", None)),
     ]);
@@ -178,7 +178,7 @@ fn a_clear_is_immediate_or_waits_for_the_next_output() {
         stored(&[out("a"), clear(true), out("b"), out("c")]),
         [printed("stdout", &["bc"])]
     );
-    // An update is no new output.
+    // An update adds no output.
     let updated = [
         CellOutput::Display(shown("1", Some("x"))),
         clear(true),
@@ -224,7 +224,7 @@ fn outputs_of_one_cell_are_bounded() {
 }
 
 #[test]
-fn what_is_no_notebook_says_so() {
+fn other_files_are_refused_with_a_reason() {
     for (text, words) in [
         ("", "EOF"),
         ("[]", "no JSON object"),
@@ -239,7 +239,7 @@ fn what_is_no_notebook_says_so() {
             "{error}"
         );
     }
-    // Damaged cells are kept, and are no code.
+    // Damaged cells are kept, but are not treated as code.
     let damaged =
         r#"{"nbformat":4,"cells":[1,null,{"cell_type":"code"},{"cell_type":"code","source":7}]}"#;
     let mut notebook = Notebook::read(damaged).unwrap();

@@ -1,4 +1,4 @@
-//! Requests to the thread `td-kernel`, from any thread.
+//! The queue of orders to the thread `td-kernel`, from any thread.
 
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
@@ -9,17 +9,17 @@ use rustix::process::Signal;
 use super::wire::Channel;
 use crate::error::{Error, Result};
 
-/// The most requests that wait. The thread takes them between two reads of its sockets, and never waits for
-/// the sender of one.
+/// The capacity of the queue. The thread takes orders between two reads of its sockets and never waits for a
+/// sender.
 const WAITING_MAX: usize = 64;
 
-/// A request to the thread.
+/// An order to the thread.
 #[derive(Debug)]
 pub(super) enum Order {
     Send(Channel, Vec<Vec<u8>>),
-    /// Sends the signal of an interrupt to the kernel's processes.
+    /// Sends a signal to the kernel's process group.
     Signal(Signal),
-    /// Ends the kernel that this program started and starts it again. `shutdown` is sent to it first.
+    /// Restarts the kernel that this program started. The request `shutdown` is sent first.
     Restart {
         shutdown: Vec<Vec<u8>>,
     },
@@ -29,7 +29,7 @@ pub(super) enum Order {
     },
 }
 
-/// The sending end.
+/// The sending end of the queue.
 #[derive(Clone, Debug)]
 pub(super) struct Orders {
     sender: Sender<Order>,
@@ -38,19 +38,19 @@ pub(super) struct Orders {
 
 impl Orders {
     pub fn send(&self, order: Order) {
-        // After the thread's end, its last report is in the feed.
+        // A failure means that the thread has ended; its last report is in the feed.
         if self.sender.send(order).is_ok() {
-            // A full pipe wakes, too.
+            // A full socket already wakes the thread.
             let _ = rustix::io::write(&*self.waker, &[0]);
         }
     }
 }
 
-/// The thread's end: the orders, and the socket that becomes readable when one comes.
-pub(super) type OrdersTaken = (Receiver<Order>, UnixStream);
+/// The thread's end: the orders, and the socket that becomes readable when an order arrives.
+pub(super) type OrderReceiver = (Receiver<Order>, UnixStream);
 
-/// Creates the two ends.
-pub(super) fn orders() -> Result<(Orders, OrdersTaken)> {
+/// Creates the two ends of the queue.
+pub(super) fn orders() -> Result<(Orders, OrderReceiver)> {
     let (sender, orders) = bounded(WAITING_MAX);
     let pair = || {
         let (waker, woken) = UnixStream::pair()?;

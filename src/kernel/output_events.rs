@@ -1,4 +1,4 @@
-//! Outputs of cells as events, and passed on to the outputs of this program.
+//! Emits the outputs of cells as events, and passes them on to the outputs of this program.
 
 use std::time::{Duration, Instant};
 
@@ -12,10 +12,10 @@ use crate::observe::SourceContext;
 use crate::process::{ByteSink, TextEvents};
 use crate::thread::{self, Stop, is_stopped};
 
-/// The pause while the reader of what is passed on has no room.
+/// The poll interval while the reader of the passed-on output has no room.
 const ROOM_PAUSE: Duration = Duration::from_millis(2);
 
-/// Emits the outputs of cells.
+/// Emits the outputs of cells and passes them on.
 pub(super) struct OutputEvents {
     emitter: EventEmitter,
     text: TextEvents,
@@ -60,7 +60,7 @@ impl OutputEvents {
         }
     }
 
-    /// Emits a line of the code's own log.
+    /// Emits a log line of the code.
     fn log_line(&mut self, line: &LogLine) {
         let now = self.clock.now();
         self.end_lines(now);
@@ -77,7 +77,8 @@ impl OutputEvents {
         self.text.push(OutputStream::Stdout, text, self.clock.now());
     }
 
-    /// Passes text on as it is. A slow reader makes the kernel's outputs wait, and then be missed.
+    /// Passes text on unchanged. While a slow reader blocks this call, the kernel's outputs queue up, and the
+    /// excess is dropped.
     fn pass_on(&mut self, stream: OutputStream, text: &str) {
         if let Some(sink) = &mut self.byte_sink {
             while !sink.has_room(stream) && !sink.is_closed(stream) && !is_stopped(&self.stop) {
@@ -87,18 +88,19 @@ impl OutputEvents {
         }
     }
 
-    /// Returns true if the reader of what is passed on has gone.
+    /// Returns true if the reader of the passed-on output has gone.
     pub fn is_closed(&mut self) -> bool {
         let sink = self.byte_sink.as_mut();
         sink.is_some_and(|sink| sink.is_closed(OutputStream::Stdout))
     }
 
-    /// Passes nothing on from now on, such as the traceback of an interrupt that the user has not sent.
+    /// Stops passing output on, for example before an interrupt that the user has not sent prints a
+    /// traceback.
     pub fn stop_passing(&mut self) {
         self.byte_sink = None;
     }
 
-    /// Reports outputs that came faster than they were taken.
+    /// Emits a warning about dropped outputs.
     pub fn missed(&mut self, missed: MissedOutputs) {
         self.end_lines(self.clock.now());
         let message = format!(
@@ -108,7 +110,7 @@ impl OutputEvents {
         self.emitter.warning("kernel", &message);
     }
 
-    /// Emits what has waited long enough; returns the time of the next call.
+    /// Emits text that has been held long enough; returns the time of the next call.
     pub fn tick(&mut self, now: Instant) -> Option<Instant> {
         self.text.tick(now)
     }

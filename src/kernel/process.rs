@@ -1,8 +1,8 @@
-//! The process of a kernel that this program starts: its command, its environment, its end.
+//! The process of a kernel that this program starts: its command, its environment and its end.
 //!
-//! A kernel must not outlive its starter. On Linux, the system kills it when the thread that started it ends,
-//! whatever ends it (`setpriv --pdeathsig`, of util-linux); Python's kernel also notices by itself that its
-//! parent is gone (`JPY_PARENT_PID`).
+//! A kernel must not outlive this program. On Linux, the system kills the kernel when the thread that started
+//! it ends for any reason (`setpriv --pdeathsig` of util-linux). Python's kernel also detects by itself that
+//! its parent is gone (`JPY_PARENT_PID`).
 
 use std::env;
 use std::ffi::{OsStr, OsString};
@@ -17,13 +17,13 @@ use super::kernelspec::KernelSpec;
 use crate::child::{KillHandle, OutputReader, ProcessGroup};
 use crate::error::Result;
 
-/// The last bytes of a kernel's own output that are kept, for the message about its end.
+/// The number of last bytes of a kernel's own output that are kept for the message about its end.
 const TAIL_BYTES: usize = 4096;
 
 /// The size of one read.
 const READ_BYTES: usize = 16 * 1024;
 
-/// The start of a kernel, now and after its end.
+/// The parameters to start a kernel, also used for a restart.
 #[derive(Clone, Debug)]
 pub(super) struct KernelStart {
     pub spec: KernelSpec,
@@ -37,7 +37,7 @@ pub(super) struct KernelStart {
 pub(super) struct KernelProcess {
     group: ProcessGroup,
     outputs: [OutputReader; 2],
-    /// The end of its standard error, for example an import that failed.
+    /// The last bytes of its own output, for example the error of a failed import.
     tail: Vec<u8>,
 }
 
@@ -45,13 +45,16 @@ impl KernelProcess {
     pub fn start(start: &KernelStart) -> Result<Self> {
         let argv = start.spec.command(&start.connection_file);
         let path = env::var_os("PATH");
-        // A program that is missing is reported as such, and not by the guard.
-        let guarded = match argv.first().is_some_and(|of| is_there(of, path.as_deref())) {
+        // Without the guard, a missing program is reported by its own name.
+        let guard_words = match argv
+            .first()
+            .is_some_and(|program| program_exists(program, path.as_deref()))
+        {
             true => guard(path.as_deref()),
             false => Vec::new(),
         };
-        let mut words = guarded.into_iter().chain(argv);
-        // A specification has at least one word.
+        let mut words = guard_words.into_iter().chain(argv);
+        // A specification has at least one argument.
         let mut command = Command::new(words.next().unwrap_or_default());
         command
             .args(words)
@@ -81,13 +84,13 @@ impl KernelProcess {
         })
     }
 
-    /// Returns what is ready when the process has something to report.
+    /// Returns the descriptors that are ready when the process has printed something or has ended.
     pub fn waits_for(&self) -> impl Iterator<Item = PollFd<'_>> {
         let outputs = self.outputs.iter().filter_map(OutputReader::waits_for);
         self.group.exit_fd().into_iter().chain(outputs)
     }
 
-    /// Reads what the process prints itself, so that it is not blocked.
+    /// Reads the process's own output, so that a full pipe does not block it.
     pub fn read(&mut self) {
         let mut buffer = [0; READ_BYTES];
         let tail = &mut self.tail;
@@ -103,18 +106,18 @@ impl KernelProcess {
         }
     }
 
-    /// Returns its status when it has ended.
+    /// Returns the exit status if the process has ended.
     pub fn ended(&mut self) -> io::Result<Option<ExitStatus>> {
         self.group.try_wait()
     }
 
-    /// Forgets what it has printed so far: its remarks at the start say nothing about its end.
+    /// Discards the output so far, because messages of a successful start do not explain a later end.
     pub fn forget_output(&mut self) {
         self.tail.clear();
     }
 
-    /// Returns the last line that it printed itself.
-    pub fn last_words(&self) -> Option<String> {
+    /// Returns the last line of the process's own output.
+    pub fn last_output_line(&self) -> Option<String> {
         let text = String::from_utf8_lossy(&self.tail);
         let line = text.lines().rev().find(|line| !line.trim().is_empty())?;
         Some(line.trim().chars().take(200).collect())
@@ -124,17 +127,18 @@ impl KernelProcess {
         self.group.signal(signal);
     }
 
-    /// Kills what is left of the group and reaps the kernel.
+    /// Kills the rest of the process group and reaps the kernel.
     pub fn kill(mut self) {
         self.group.signal(Signal::KILL);
-        // Its members that ended with it are no concern; dropping the group reaps it.
+        // The exit status is not needed; dropping the group reaps the kernel.
         let _ = self.group.try_wait();
     }
 }
 
-/// Returns the words before a command that let the system end it with its parent thread, where they exist.
+/// Returns the words to put before a command so that the system kills it when its parent thread ends; empty
+/// where `setpriv` does not exist.
 fn guard(path: Option<&OsStr>) -> Vec<OsString> {
-    match cfg!(target_os = "linux") && is_there(OsStr::new("setpriv"), path) {
+    match cfg!(target_os = "linux") && program_exists(OsStr::new("setpriv"), path) {
         true => ["setpriv", "--pdeathsig", "KILL", "--"]
             .map(OsString::from)
             .to_vec(),
@@ -142,8 +146,8 @@ fn guard(path: Option<&OsStr>) -> Vec<OsString> {
     }
 }
 
-/// Returns true if a program exists: at its path, or in a directory of `PATH`.
-fn is_there(program: &OsStr, path: Option<&OsStr>) -> bool {
+/// Returns true if a program exists at its path or in a directory of `PATH`.
+fn program_exists(program: &OsStr, path: Option<&OsStr>) -> bool {
     let mut directories = path.into_iter().flat_map(env::split_paths);
     let mut in_path = || directories.any(|directory| directory.join(program).is_file());
     match program.as_encoded_bytes().contains(&b'/') {
@@ -152,7 +156,7 @@ fn is_there(program: &OsStr, path: Option<&OsStr>) -> bool {
     }
 }
 
-/// Replaces `${NAME}` by the variable's value, as Jupyter does in the environment of a specification.
+/// Replaces `${NAME}` with the variable's value, as Jupyter does for the environment of a specification.
 fn expanded(value: &str) -> OsString {
     let mut rest = value;
     let mut out = OsString::new();
@@ -171,20 +175,20 @@ fn expanded(value: &str) -> OsString {
     out
 }
 
-/// Returns the words for the end of a kernel.
-pub(super) fn end_in_words(status: ExitStatus, last_words: Option<String>) -> String {
+/// Describes the end of a kernel.
+pub(super) fn describe_exit(status: ExitStatus, last_output_line: Option<String>) -> String {
     let mut text = format!("the kernel has ended ({status})");
-    if let Some(words) = last_words {
+    if let Some(words) = last_output_line {
         text.push_str(": ");
         text.push_str(&words);
     }
     text
 }
 
-/// Removes a connection file that was written for a kernel.
+/// Removes the connection file of a kernel.
 pub(super) fn remove_connection_file(path: &Path) {
     if let Err(cause) = std::fs::remove_file(path)
-        // The kernel may have removed it.
+        // The kernel may have removed the file.
         && cause.kind() != io::ErrorKind::NotFound
     {
         log::warn!("cannot remove {path:?}: {cause}");

@@ -1,7 +1,7 @@
-//! Finds out when a kernel answers and its outputs arrive (pure).
+//! Detects when a kernel answers and its published outputs arrive (pure).
 //!
-//! A subscription takes effect a moment after the connection: what a kernel publishes before is lost. So
-//! the client asks until it sees that the kernel was busy with one of its questions.
+//! A subscription takes effect some time after the connection, and earlier outputs are lost. The client
+//! therefore repeats a request until it receives a published message about one of the requests.
 
 use std::time::{Duration, Instant};
 
@@ -11,19 +11,19 @@ use super::content::KernelInfoContent;
 use super::wire::{Channel, Message};
 use crate::error::{Error, Result};
 
-/// The time in which a kernel answers its first request, unless it is seen to be busy.
+/// The time in which a kernel that is not busy must answer.
 const ANSWER_WITHIN: Duration = Duration::from_secs(10);
 
-/// The pause between two first requests.
-const ASK_AGAIN: Duration = Duration::from_millis(200);
+/// The pause between two requests.
+const RETRY_AFTER: Duration = Duration::from_millis(200);
 
-/// The most questions.
-const ASKED_MAX: usize = 64;
+/// The most requests.
+const REQUESTS_MAX: usize = 64;
 
-/// Makes the streams of a Python kernel pass on text after 20 ms instead of ipykernel's 200 ms.
+/// Python code that sets the flush interval of the streams to 20 ms; ipykernel's default is 200 ms.
 const PROMPT_OUTPUT: &str = r#"exec("import sys\nfor stream in (sys.stdout, sys.stderr):\n    if hasattr(stream, 'flush_interval'):\n        stream.flush_interval = 0.02", {})"#;
 
-/// Returns the content of the request that makes a Python kernel pass on what code prints as it comes.
+/// Returns the content of the request that sets the streams of a Python kernel to send output promptly.
 pub(super) fn prompt_output() -> Value {
     json!({
         "code": PROMPT_OUTPUT, "silent": true, "store_history": false, "user_expressions": {},
@@ -31,17 +31,17 @@ pub(super) fn prompt_output() -> Value {
     })
 }
 
-/// The state of the questions.
+/// The state of the requests.
 #[derive(Debug)]
 pub(super) struct Readiness {
     began: Instant,
-    ask_at: Instant,
-    /// The ids of the requests.
-    asked: Vec<String>,
+    next_request_at: Instant,
+    /// The ids of the sent requests.
+    request_ids: Vec<String>,
     info: Option<KernelInfoContent>,
-    /// The kernel published something about one of the requests.
-    is_heard: bool,
-    /// The kernel runs code, and answers later.
+    /// A published message about one of the requests has arrived.
+    is_subscribed: bool,
+    /// The kernel runs code and will answer later.
     is_busy: bool,
 }
 
@@ -49,15 +49,15 @@ impl Readiness {
     pub fn new(now: Instant) -> Self {
         Self {
             began: now,
-            ask_at: now,
-            asked: Vec::new(),
+            next_request_at: now,
+            request_ids: Vec::new(),
             info: None,
-            is_heard: false,
+            is_subscribed: false,
             is_busy: false,
         }
     }
 
-    /// Returns the channels on which the kernel is asked now.
+    /// Returns the channels on which a request must be sent now.
     ///
     /// # Errors
     /// If the kernel has not answered in time.
@@ -69,41 +69,41 @@ impl Readiness {
                 ANSWER_WITHIN.as_secs()
             )));
         }
-        if now < self.ask_at || self.asked.len() >= ASKED_MAX {
+        if now < self.next_request_at || self.request_ids.len() >= REQUESTS_MAX {
             return Ok(&[]);
         }
-        self.ask_at = now + ASK_AGAIN;
-        // A kernel that runs code answers on its control socket only.
-        Ok(match self.asked.is_empty() {
+        self.next_request_at = now + RETRY_AFTER;
+        // A kernel that runs code only answers on its control socket.
+        Ok(match self.request_ids.is_empty() {
             true => &[Channel::Shell, Channel::Control],
             false => &[Channel::Control],
         })
     }
 
-    /// Returns the time of the next question, or of the check whether the time is over.
+    /// Returns the time of the next request or timeout check.
     pub fn deadline(&self, now: Instant) -> Instant {
-        self.ask_at.max(now + Duration::from_millis(1))
+        self.next_request_at.max(now + Duration::from_millis(1))
     }
 
-    /// Takes the id of a request that was sent.
-    pub fn asked(&mut self, id: String) {
-        self.asked.push(id);
+    /// Records the id of a sent request.
+    pub fn add_request(&mut self, id: String) {
+        self.request_ids.push(id);
     }
 
-    /// Takes a message of the kernel.
+    /// Handles a message of the kernel.
     pub fn note(&mut self, message: &Message) {
-        let is_ours = self.asked.contains(&message.parent_id);
+        let is_ours = self.request_ids.contains(&message.parent_id);
         if message.channel == Channel::Iopub {
             self.is_busy |= message.parent_type == "execute_request";
-            self.is_heard |= is_ours;
+            self.is_subscribed |= is_ours;
         } else if is_ours && message.msg_type == "kernel_info_reply" {
             self.info = Some(message.content().unwrap_or_default());
         }
     }
 
-    /// Returns what the kernel is, if it is ready.
+    /// Returns the description of the kernel, once it is ready.
     pub fn ready(&self) -> Option<&KernelInfoContent> {
-        self.info.as_ref().filter(|_| self.is_heard)
+        self.info.as_ref().filter(|_| self.is_subscribed)
     }
 }
 
@@ -114,10 +114,10 @@ mod tests {
 
     const ASKED: (&str, &str) = ("1", "kernel_info_request");
 
-    fn asked(now: Instant) -> Readiness {
+    fn requested(now: Instant) -> Readiness {
         let mut readiness = Readiness::new(now);
         assert_eq!(readiness.due(now).unwrap().len(), 2);
-        readiness.asked("1".to_owned());
+        readiness.add_request("1".to_owned());
         readiness
     }
 
@@ -132,9 +132,9 @@ mod tests {
     }
 
     #[test]
-    fn a_kernel_is_ready_when_it_has_answered_and_is_heard() {
+    fn a_kernel_is_ready_when_it_has_answered_and_its_outputs_arrive() {
         for messages in [[reply(), status()], [status(), reply()]] {
-            let mut readiness = asked(Instant::now());
+            let mut readiness = requested(Instant::now());
             readiness.note(&messages[0]);
             assert!(readiness.ready().is_none());
             readiness.note(&messages[1]);
@@ -143,13 +143,13 @@ mod tests {
     }
 
     #[test]
-    fn it_is_asked_again_on_its_control_socket_until_the_time_is_over() {
+    fn requests_are_repeated_on_the_control_socket_until_the_timeout() {
         let now = Instant::now();
-        let mut readiness = asked(now);
+        let mut readiness = requested(now);
         assert!(readiness.due(now).unwrap().is_empty());
         let again = readiness.deadline(now);
         assert_eq!(readiness.due(again).unwrap(), [Channel::Control]);
-        // What it answers to others is no answer.
+        // Replies to other clients do not count.
         readiness.note(&answer(
             Channel::Shell,
             "kernel_info_reply",
@@ -161,16 +161,16 @@ mod tests {
     }
 
     #[test]
-    fn a_busy_kernel_has_time_and_is_asked_a_bounded_number_of_times() {
+    fn a_busy_kernel_has_no_timeout_and_gets_a_bounded_number_of_requests() {
         let mut now = Instant::now();
-        let mut readiness = asked(now);
+        let mut readiness = requested(now);
         readiness.note(&printed("of another client", "text"));
         for _ in 0..1_000 {
             now += Duration::from_secs(1);
             for _ in readiness.due(now).unwrap() {
-                readiness.asked("again".to_owned());
+                readiness.add_request("again".to_owned());
             }
         }
-        assert_eq!(readiness.asked.len(), ASKED_MAX);
+        assert_eq!(readiness.request_ids.len(), REQUESTS_MAX);
     }
 }

@@ -1,4 +1,4 @@
-//! Running code with a callback, and the whole result at the end.
+//! Runs code with an output callback, and returns the complete result at the end.
 
 use std::time::{Duration, Instant};
 
@@ -11,36 +11,37 @@ use crate::clock::Clock;
 use crate::error::Result;
 use crate::event::OutputStream;
 
-/// The end of code that a kernel ran, and everything that it printed.
+/// The outcome of code that a kernel ran, with everything that it printed.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct ExecutionResult {
-    /// The end of the code.
+    /// The outcome of the code.
     pub status: CellStatus,
-    /// The kernel's number of the execution, if it counted it.
+    /// The kernel's execution counter, if it sent one.
     pub execution_count: Option<u32>,
-    /// The text printed on standard output, with values as text.
+    /// The text printed on standard output, including displayed values.
     pub stdout: String,
-    /// The text printed on standard error, with tracebacks.
+    /// The text printed on standard error, including tracebacks.
     pub stderr: String,
-    /// The bytes beyond [`Kernel::collect_at_most`]; the callback got them.
+    /// The number of bytes beyond [`Kernel::collect_at_most`]. Only the callback received them.
     pub lost_bytes: u64,
-    /// Outputs that came faster than the callback took them.
+    /// Outputs that were dropped because the callback was too slow.
     pub missed: MissedOutputs,
-    /// The time from the request to the end.
+    /// The time from the request to the end of the code.
     pub duration: Duration,
 }
 
 impl Kernel {
-    /// Runs code, calls `on_output` as each text comes, and returns the whole result. The texts of a stream
-    /// together are what the result has of it.
+    /// Runs code, calls `on_output` with each text as it arrives, and returns the complete result. The texts
+    /// of a stream add up to its text in the result.
     ///
-    /// Tracebacks keep their colours (ANSI). Code that asks (`input()`) gets an error: there is no user.
+    /// Tracebacks keep their ANSI colours. Code that asks for input (`input()`) gets an error, because there
+    /// is no user.
     ///
     /// # Errors
     /// `is_gone()` if the kernel ended, was restarted, or has not answered its heartbeat for 3 s;
-    /// `is_timeout()` if it does not answer its first request. Code that raises an exception is no error: see
-    /// [`ExecutionResult::status`].
+    /// `is_timeout()` if it does not answer its first request. An exception of the code is reported in
+    /// [`ExecutionResult::status`], not as an error.
     pub fn execute(
         &mut self,
         code: &str,
@@ -65,13 +66,13 @@ impl Kernel {
         })
     }
 
-    /// Sets how often the callback is called while text keeps coming, such as 100 ms. Defaults to zero: as
-    /// each text comes. Text after a pause is passed on at once.
+    /// Sets the shortest interval between two calls of the callback, such as 100 ms. Defaults to zero, which
+    /// passes on each text as it arrives. Text after a pause is passed on immediately.
     pub fn batch_outputs(&mut self, interval: Duration) {
         self.interval = interval;
     }
 
-    /// Sets how many bytes of each stream a result keeps; defaults to 256 MiB.
+    /// Sets the number of bytes of each stream that a result keeps. Defaults to 256 MiB.
     pub fn collect_at_most(&mut self, bytes: usize) {
         self.collected_bytes = bytes;
     }

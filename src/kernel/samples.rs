@@ -5,12 +5,12 @@ use serde_json::{Value, json};
 use super::wire::{Channel, Message, Signer};
 use super::zmtp::Multipart;
 
-/// Returns a message that answers the request `id` for execution, as a kernel sends it.
+/// Returns a kernel's message about the execution request `id`.
 pub(super) fn message(channel: Channel, msg_type: &str, id: &str, content: Value) -> Message {
     answer(channel, msg_type, (id, "execute_request"), content)
 }
 
-/// Returns a message that answers a request with an id and a type.
+/// Returns a kernel's message about the request with an id and a type.
 pub(super) fn answer(
     channel: Channel,
     msg_type: &str,
@@ -26,13 +26,13 @@ pub(super) fn answer(
     Message::read(channel, &frames, &Signer::new(b"")).unwrap()
 }
 
-/// Returns a message of a state.
+/// Returns a status message.
 pub(super) fn status(id: &str, state: &str) -> Message {
     let content = json!({ "execution_state": state });
     message(Channel::Iopub, "status", id, content)
 }
 
-/// Returns printed text.
+/// Returns a message with printed text.
 pub(super) fn printed(id: &str, text: &str) -> Message {
     let content = json!({ "name": "stdout", "text": text });
     message(Channel::Iopub, "stream", id, content)

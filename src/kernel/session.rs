@@ -1,4 +1,4 @@
-//! The requests of one client: their ids, their signatures, and the control that works from any thread.
+//! The requests of one client, with their ids and signatures, and a control for other threads.
 
 use std::fs::File;
 use std::io::Read;
@@ -17,10 +17,10 @@ use crate::child::KillHandle;
 use crate::clock::Clock;
 use crate::error::{Error, Result};
 
-/// The bytes of a session's id and of a key: as many as a UUID has.
+/// The bytes of a session id and of a key: 128 bits, as in a UUID.
 const RANDOM_BYTES: usize = 16;
 
-/// One client's side of the conversation with a kernel.
+/// Creates the requests of one client.
 #[derive(Clone)]
 pub(super) struct Session {
     id: Arc<str>,
@@ -67,7 +67,7 @@ impl Session {
     }
 }
 
-/// Returns random hexadecimal digits: an id that no other client has, or a key that cannot be guessed.
+/// Returns 32 random hexadecimal digits, for a unique id or a key.
 pub(super) fn random_digits() -> Result<String> {
     let mut bytes = [0; RANDOM_BYTES];
     File::open("/dev/urandom")
@@ -81,21 +81,21 @@ pub(super) fn random_digits() -> Result<String> {
 pub struct KernelControl {
     pub(super) session: Session,
     pub(super) orders: Orders,
-    /// The mode of a kernel that this program started; others are interrupted by a message.
+    /// The interrupt mode of a kernel that this program started; other kernels get a message.
     pub(super) mode: InterruptMode,
     pub(super) interrupts: Arc<AtomicU64>,
-    /// The kernel that this program started, and its connection file.
+    /// The process and the connection file, if this program started the kernel.
     pub(super) own: Option<(KillHandle, PathBuf)>,
 }
 
 impl KernelControl {
-    /// Interrupts the code that the kernel runs, as Ctrl-C does. The kernel stays usable.
+    /// Interrupts the running code, as Ctrl-C does. The kernel stays usable.
     pub fn interrupt(&self) {
         self.interrupts.fetch_add(1, Ordering::SeqCst);
         self.interrupt_again();
     }
 
-    /// Interrupts code that an earlier interrupt has missed: it came before the kernel began to run it.
+    /// Repeats an interrupt that the kernel missed because its code had not begun.
     pub(super) fn interrupt_again(&self) {
         self.orders.send(match self.mode {
             InterruptMode::Signal => Order::Signal(Signal::INT),

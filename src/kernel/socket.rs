@@ -1,4 +1,4 @@
-//! One socket of a kernel: connected, read and written without blocking.
+//! A socket of a kernel: connects, then reads and writes without blocking.
 
 use std::io::{self, Read, Write};
 use std::net::{TcpStream, ToSocketAddrs};
@@ -16,7 +16,7 @@ pub(super) enum Socket {
 }
 
 impl Socket {
-    /// Connects to a kernel's socket, within `wait` for each address of its host.
+    /// Connects to a kernel's socket. Waits at most `wait` for each address of its host.
     pub fn connect(endpoint: &Endpoint, wait: Duration) -> io::Result<Self> {
         match endpoint {
             Endpoint::Path(path) => {
@@ -44,7 +44,7 @@ impl Socket {
         }
     }
 
-    /// Reads what is available; `None` if that is nothing now, and 0 at the end.
+    /// Reads available bytes; returns `None` if none are available now, and 0 at the end.
     pub fn read(&mut self, buffer: &mut [u8]) -> io::Result<Option<usize>> {
         available(match self {
             Self::Tcp(socket) => socket.read(buffer),
@@ -52,7 +52,7 @@ impl Socket {
         })
     }
 
-    /// Writes as much as there is room for; `None` if there is none now.
+    /// Writes as many bytes as the socket accepts; returns `None` if it accepts none now.
     pub fn write(&mut self, bytes: &[u8]) -> io::Result<Option<usize>> {
         available(match self {
             Self::Tcp(socket) => socket.write(bytes),
@@ -70,8 +70,8 @@ impl AsFd for Socket {
     }
 }
 
-/// A port from which this connection itself was made looks open: a kernel that is not there yet is tried
-/// until it is, and the system hands out the same ports.
+/// Returns true if a connection was made to its own port. The system can choose the target's port as the
+/// local port while a kernel that does not listen yet is retried.
 fn is_connected_to_itself(socket: &TcpStream) -> bool {
     socket.local_addr().ok() == socket.peer_addr().ok()
 }

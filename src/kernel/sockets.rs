@@ -1,5 +1,5 @@
-//! The thread `td-kernel`: it connects a kernel's five sockets, reads and writes them, keeps the heartbeat,
-//! and owns the kernel's process, if this program started it.
+//! The thread `td-kernel`: connects a kernel's five sockets, reads and writes them, sends the heartbeat, and
+//! owns the kernel's process if this program started it.
 
 use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
@@ -7,12 +7,12 @@ use std::time::{Duration, Instant};
 use crossbeam_channel::Receiver;
 
 use super::beat::Beat;
+use super::channel_socket::ChannelSocket;
 use super::connection::ConnectionInfo;
 use super::ending::end;
 use super::feed::{FeedSender, Incoming};
-use super::line::Line;
 use super::orders::Order;
-use super::process::{KernelProcess, KernelStart, end_in_words, remove_connection_file};
+use super::process::{KernelProcess, KernelStart, describe_exit, remove_connection_file};
 use super::socket::Socket;
 use super::waiting::{self, Flow, Ready};
 use super::wire::{Channel, Message, Signer};
@@ -25,29 +25,29 @@ const CONNECT: Duration = Duration::from_secs(2);
 /// The pause between two attempts.
 const CONNECT_AGAIN: Duration = Duration::from_millis(50);
 
-/// The time in which a kernel that runs answers the handshake.
+/// The time in which a running kernel must answer the handshake.
 const CONNECTED_WITHIN: Duration = Duration::from_secs(4);
 
-/// The time in which a kernel of another program comes back, if it restarts.
+/// The time in which a kernel of another program must listen again after a restart.
 const BACK_WITHIN: Duration = Duration::from_secs(10);
 
-/// The time in which a kernel that was started listens. Jupyter waits as long.
+/// The time in which a new kernel must listen. Jupyter waits as long.
 const STARTED_WITHIN: Duration = Duration::from_secs(60);
 
-/// The most bytes that are read from one socket before the others get their turn.
+/// The most bytes that are read from one socket before the next one is served.
 const TURN_BYTES: usize = 1024 * 1024;
 
 const READ_BYTES: usize = 64 * 1024;
 
-/// The thread's surroundings.
+/// The parameters of the thread.
 pub(super) struct SocketsOptions {
     pub info: ConnectionInfo,
-    /// The kernel to start; `None` for one that runs.
+    /// The kernel to start; `None` for a running kernel.
     pub start: Option<KernelStart>,
     pub signer: Signer,
     pub identity: Vec<u8>,
     pub orders: Receiver<Order>,
-    /// Becomes readable when an order comes.
+    /// Becomes readable when an order arrives.
     pub woken: UnixStream,
     pub feed: FeedSender,
     pub clock: Clock,
@@ -56,21 +56,21 @@ pub(super) struct SocketsOptions {
 /// The state of the thread.
 pub(super) struct Sockets {
     options: SocketsOptions,
-    lines: [Line; 5],
+    channels: [ChannelSocket; 5],
     process: Option<KernelProcess>,
     state: State,
-    /// The next attempt to connect is not before this time.
+    /// The earliest time of the next attempt to connect.
     connect_at: Option<Instant>,
     beat: Beat,
     flow: Flow,
 }
 
-/// The state of all sockets together.
+/// The common state of all sockets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
-    /// The kernel is gone, or was never there.
+    /// The kernel is gone or was not started.
     Idle,
-    /// Sockets are connected until this time. A kernel that `is_expected` may not listen yet.
+    /// The thread tries to connect until this time. A kernel that `is_expected` may not listen yet.
     Connecting {
         until: Instant,
         is_expected: bool,
@@ -92,9 +92,11 @@ impl From<Error> for End {
 
 impl Sockets {
     pub fn new(options: SocketsOptions) -> Self {
-        let line = |channel| Line::new(channel, options.info.endpoint(channel), &options.identity);
+        let channel_socket = |channel| {
+            ChannelSocket::new(channel, options.info.endpoint(channel), &options.identity)
+        };
         Self {
-            lines: Channel::ALL.map(line),
+            channels: Channel::ALL.map(channel_socket),
             options,
             process: None,
             state: State::Idle,
@@ -133,7 +135,7 @@ impl Sockets {
                     }
                     return;
                 }
-                // A request after the end has no answer but this.
+                // The kernel is gone, so a request can only be answered with an error.
                 End::Ordered(Order::Send(..)) => {
                     let error = Error::gone("the connection to the kernel has ended");
                     self.options.feed.report(Incoming::Gone(error));
@@ -143,7 +145,7 @@ impl Sockets {
         }
     }
 
-    /// Starts the kernel, if that is wanted, and serves its sockets until an order or an error ends that.
+    /// Starts the kernel, if requested, and serves its sockets until an order or an error.
     fn serve(&mut self) -> End {
         match self.serve_until_end() {
             Ok(never) => match never {},
@@ -172,11 +174,11 @@ impl Sockets {
             let now = self.options.clock.now();
             self.connect(now)?;
             self.beat(now);
-            if !self.lines.iter_mut().all(Line::write) {
+            if !self.channels.iter_mut().all(ChannelSocket::write) {
                 self.disconnect(now);
             }
             let ready = self.sleep(now)?;
-            for index in (0..self.lines.len()).filter(|index| ready.lines[*index]) {
+            for index in (0..self.channels.len()).filter(|index| ready.channels[*index]) {
                 if !self.read(index, &mut buffer, TURN_BYTES)? {
                     self.disconnect(now);
                 }
@@ -193,7 +195,7 @@ impl Sockets {
         while let Ok(order) = self.options.orders.try_recv() {
             match order {
                 Order::Send(channel, frames) => {
-                    let peer = &mut self.lines[channel as usize].peer;
+                    let peer = &mut self.channels[channel as usize].peer;
                     peer.send(frames.iter().map(Vec::as_slice));
                 }
                 Order::Signal(signal) => {
@@ -215,19 +217,19 @@ impl Sockets {
         if self.connect_at.is_some_and(|at| now < at) {
             return Ok(());
         }
-        for line in &mut self.lines {
-            if line.socket.is_some() {
+        for channel_socket in &mut self.channels {
+            if channel_socket.socket.is_some() {
                 continue;
             }
-            match Socket::connect(&line.endpoint, CONNECT) {
-                Ok(socket) => line.socket = Some(socket),
-                // The other sockets are not there either.
+            match Socket::connect(&channel_socket.endpoint, CONNECT) {
+                Ok(socket) => channel_socket.socket = Some(socket),
+                // The other sockets do not exist yet either.
                 Err(_) if is_expected && now < until => return Ok(()),
                 Err(cause) => {
                     let message = format!(
                         "cannot connect to the kernel's {} socket at {}: it may have ended",
-                        line.channel.as_str(),
-                        line.endpoint
+                        channel_socket.channel.as_str(),
+                        channel_socket.endpoint
                     );
                     return Err(Error::gone(message).because(cause).into());
                 }
@@ -236,8 +238,11 @@ impl Sockets {
         if now < until {
             return Ok(());
         }
-        let silent = self.lines.iter().find(|line| !line.is_ready());
-        let endpoint = silent.map(|line| line.endpoint.to_string());
+        let silent = self
+            .channels
+            .iter()
+            .find(|channel_socket| !channel_socket.is_ready());
+        let endpoint = silent.map(|channel_socket| channel_socket.endpoint.to_string());
         let endpoint = endpoint.unwrap_or_default();
         Err(Error::gone(format!("the kernel does not answer at {endpoint}")).into())
     }
@@ -245,7 +250,7 @@ impl Sockets {
     /// Sends a heartbeat when it is due.
     fn beat(&mut self, now: Instant) {
         if self.state == State::Connected && self.beat.is_due(now) {
-            let peer = &mut self.lines[Channel::Heartbeat as usize].peer;
+            let peer = &mut self.channels[Channel::Heartbeat as usize].peer;
             peer.send([b"" as &[u8], b"ping"]);
         }
     }
@@ -256,13 +261,13 @@ impl Sockets {
         }
     }
 
-    /// Closes all sockets, to connect them again: the kernel may be about to restart.
+    /// Closes all sockets and begins to reconnect, because the kernel may restart.
     fn disconnect(&mut self, now: Instant) {
-        for line in &mut self.lines {
-            line.close(&self.options.identity);
+        for channel_socket in &mut self.channels {
+            channel_socket.close(&self.options.identity);
         }
         self.beat = Beat::default();
-        // A peer that accepts and closes is not asked without a pause.
+        // Do not retry without a pause if a peer accepts connections and closes them.
         self.connect_at = Some(now + CONNECT_AGAIN);
         if self.state == State::Connected {
             self.options.feed.report(Incoming::Disconnected);
@@ -275,7 +280,7 @@ impl Sockets {
             }
         ) {
             let until = match self.state {
-                // A peer that hangs up at once is no kernel that restarts.
+                // A peer that closes the connection before the handshake gets no further time.
                 State::Connecting { until, .. } => until,
                 _ => now + BACK_WITHIN,
             };
@@ -287,7 +292,9 @@ impl Sockets {
     }
 
     fn check_connected(&mut self) {
-        if matches!(self.state, State::Connecting { .. }) && self.lines.iter().all(Line::is_ready) {
+        if matches!(self.state, State::Connecting { .. })
+            && self.channels.iter().all(ChannelSocket::is_ready)
+        {
             self.state = State::Connected;
             if let Some(process) = &mut self.process {
                 process.read();
@@ -307,27 +314,27 @@ impl Sockets {
             _ => Some(CONNECT_AGAIN),
         };
         let (woken, process) = (&self.options.woken, self.process.as_ref());
-        let ready = waiting::wait(woken, &self.lines, process, wait, &self.flow)
+        let ready = waiting::wait(woken, &self.channels, process, wait, &self.flow)
             .map_err(|cause| Error::other("cannot wait for the kernel's sockets").because(cause))?;
-        if ready.lines[Channel::Iopub as usize] {
+        if ready.channels[Channel::Iopub as usize] {
             self.flow.note(self.options.clock.now());
         }
         Ok(ready)
     }
 
-    /// Reads a socket, about `bytes_max` bytes. Returns false if its peer has gone.
+    /// Reads about `bytes_max` bytes from a socket. Returns false if the peer has gone.
     fn read(&mut self, index: usize, buffer: &mut [u8], bytes_max: usize) -> Result<bool, End> {
         let mut total = 0;
         while total < bytes_max {
-            let line = &mut self.lines[index];
-            let Some(socket) = &mut line.socket else {
+            let channel_socket = &mut self.channels[index];
+            let Some(socket) = &mut channel_socket.socket else {
                 break;
             };
             match socket.read(buffer) {
                 Ok(Some(0)) => return Ok(false),
                 Ok(Some(count)) => {
                     total += count;
-                    line.peer.receive(&buffer[..count]);
+                    channel_socket.peer.receive(&buffer[..count]);
                     self.take_messages(index)?;
                     if count < buffer.len() {
                         break;
@@ -335,7 +342,7 @@ impl Sockets {
                 }
                 Ok(None) => break,
                 Err(cause) => {
-                    log::debug!("{}: {cause}", line.endpoint);
+                    log::debug!("{}: {cause}", channel_socket.endpoint);
                     return Ok(false);
                 }
             }
@@ -345,33 +352,34 @@ impl Sockets {
 
     fn take_messages(&mut self, index: usize) -> Result<(), End> {
         loop {
-            let line = &mut self.lines[index];
+            let channel_socket = &mut self.channels[index];
             let unusable = |problem: String| {
-                let channel = line.channel.as_str();
-                let endpoint = &line.endpoint;
+                let channel = channel_socket.channel.as_str();
+                let endpoint = &channel_socket.endpoint;
                 Error::other(format!(
                     "cannot use the kernel's {channel} socket at {endpoint}: {problem}"
                 ))
             };
-            let frames = match line.peer.next() {
+            let frames = match channel_socket.peer.next() {
                 Ok(Some(frames)) => frames,
                 Ok(None) => return Ok(()),
                 Err(error) => return Err(unusable(error.to_string()).into()),
             };
-            if line.channel == Channel::Heartbeat {
-                if self.beat.is_back() {
+            if channel_socket.channel == Channel::Heartbeat {
+                if self.beat.answered() {
                     self.options.feed.report(Incoming::Beating(true));
                 }
                 continue;
             }
-            let message = Message::read(line.channel, &frames, &self.options.signer)
+            let message = Message::read(channel_socket.channel, &frames, &self.options.signer)
                 .map_err(|error| unusable(error.to_string()))?;
             log::trace!("kernel: {} {}", message.channel.as_str(), message.msg_type);
             self.options.feed.message(message)?;
         }
     }
 
-    /// Notices the end of the kernel that this program started. What it sent before is read first.
+    /// Checks for the end of the kernel's process. Reads everything that the kernel has sent before reporting
+    /// its end.
     fn check_process(&mut self, buffer: &mut [u8]) -> Result<(), End> {
         let Some(process) = &mut self.process else {
             return Ok(());
@@ -384,20 +392,20 @@ impl Sockets {
             return Ok(());
         };
         process.read();
-        let text = end_in_words(status, process.last_words());
-        for index in 0..self.lines.len() {
+        let text = describe_exit(status, process.last_output_line());
+        for index in 0..self.channels.len() {
             self.read(index, buffer, usize::MAX)?;
         }
         Err(Error::gone(text).into())
     }
 
-    /// Ends the kernel that this program started, in order if it can, and closes the sockets.
+    /// Ends the kernel, if this program started it, and closes the sockets.
     fn end_kernel(&mut self, shutdown: &[Vec<u8>]) {
         if let Some(process) = self.process.take() {
-            end(process, &mut self.lines, shutdown, &self.options.clock);
+            end(process, &mut self.channels, shutdown, &self.options.clock);
         }
-        for line in &mut self.lines {
-            line.close(&self.options.identity);
+        for channel_socket in &mut self.channels {
+            channel_socket.close(&self.options.identity);
         }
         self.beat = Beat::default();
         self.state = State::Idle;

@@ -1,4 +1,4 @@
-//! The preparation of a kernel's start: ports, a key, and a connection file.
+//! Prepares the start of a kernel: ports, a key and a connection file.
 
 use std::fs::DirBuilder;
 use std::io;
@@ -13,7 +13,7 @@ use super::session::random_digits;
 use crate::child::KillHandle;
 use crate::error::{Error, Result};
 
-/// Writes the connection file of a kernel that is to be started, where Jupyter's programs find it.
+/// Chooses ports and a key for a new kernel, and writes its connection file to Jupyter's runtime directory.
 pub(super) fn prepare_start(spec: &KernelSpec) -> Result<(ConnectionInfo, KernelStart)> {
     let directory = JupyterDirs::of_environment().runtime().ok_or_else(|| {
         Error::invalid(
@@ -39,11 +39,11 @@ pub(super) fn prepare_start(spec: &KernelSpec) -> Result<(ConnectionInfo, Kernel
     Ok((info, start))
 }
 
-/// Returns five ports that are free now. The kernel binds them a moment later; if another program is
-/// faster, the kernel ends and says so.
+/// Returns five free ports. If another program binds one before the kernel does, the kernel ends with an
+/// error.
 fn free_ports() -> io::Result<[u16; 5]> {
     let mut ports = [0; 5];
-    // They are held until all five are known, so that they differ.
+    // Keep each port bound until all five are known, so that they differ.
     let mut held = Vec::new();
     for port in &mut ports {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;

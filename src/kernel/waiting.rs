@@ -1,4 +1,4 @@
-//! Waits until a socket of the kernel, its process or an order needs the thread.
+//! Waits until a socket of the kernel, its process or an order needs attention.
 
 use std::io;
 use std::os::fd::AsFd;
@@ -8,24 +8,25 @@ use std::time::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 
-use super::line::Line;
+use super::channel_socket::ChannelSocket;
 use super::process::KernelProcess;
 use super::wire::Channel;
 
-/// The time between two outputs below which more follow.
+/// Outputs that arrive within this time of each other are a flow.
 const FLOW: Duration = Duration::from_millis(2);
 
-/// The pause before the next outputs of a flow: a turn of this thread for each would hold up the kernel.
+/// The pause before reading the next outputs of a flow. Waking this thread for each output would slow the
+/// kernel down.
 const FLOW_PAUSE: Duration = Duration::from_millis(1);
 
-/// The parts that have something to report.
+/// The sources that are ready.
 #[derive(Debug, Default)]
 pub(super) struct Ready {
-    pub lines: [bool; 5],
+    pub channels: [bool; 5],
     pub process: bool,
 }
 
-/// Outputs that come one after the other.
+/// Detects outputs in quick succession.
 #[derive(Debug, Default)]
 pub(super) struct Flow {
     last: Option<Instant>,
@@ -33,55 +34,55 @@ pub(super) struct Flow {
 }
 
 impl Flow {
-    /// Notes that an output has come.
+    /// Records the arrival of an output.
     pub fn note(&mut self, now: Instant) {
         self.is_flow = self.last.is_some_and(|last| now < last + FLOW);
         self.last = Some(now);
     }
 }
 
-/// Waits, at most for some time. In a flow of outputs, the next ones wait for each other first; an order waits
-/// for nothing.
+/// Waits at most for `time`. During a flow, first pauses to let several outputs accumulate; an order ends the
+/// pause.
 pub(super) fn wait(
     woken: &UnixStream,
-    lines: &[Line; 5],
+    channels: &[ChannelSocket; 5],
     process: Option<&KernelProcess>,
     time: Option<Duration>,
     flow: &Flow,
 ) -> io::Result<Ready> {
     if flow.is_flow {
         let pause = Timespec::try_from(FLOW_PAUSE).ok();
-        // A failure shows below again.
+        // An error is reported by the poll below.
         let _ = poll(&mut [PollFd::new(woken, PollFlags::IN)], pause.as_ref());
     }
     let mut polled = vec![PollFd::new(woken, PollFlags::IN)];
-    for line in lines {
-        let Some(socket) = &line.socket else {
+    for channel_socket in channels {
+        let Some(socket) = &channel_socket.socket else {
             continue;
         };
         let mut flags = PollFlags::IN;
-        flags.set(PollFlags::OUT, !line.peer.output().is_empty());
+        flags.set(PollFlags::OUT, !channel_socket.peer.output().is_empty());
         polled.push(PollFd::from_borrowed_fd(socket.as_fd(), flags));
     }
     polled.extend(process.into_iter().flat_map(KernelProcess::waits_for));
-    // Waits are a few seconds at most.
+    // A wait is a few seconds at most, so the conversion succeeds.
     let time = time.map(|time| Timespec::try_from(time).unwrap_or_default());
     let count = match poll(&mut polled, time.as_ref()) {
         Ok(count) => count,
         Err(Errno::INTR) => return Ok(Ready::default()),
         Err(cause) => return Err(cause.into()),
     };
-    let mut reports = polled.iter().map(|of| !of.revents().is_empty());
+    let mut reports = polled.iter().map(|fd| !fd.revents().is_empty());
     let is_woken = reports.next() == Some(true);
     let mut ready = Ready::default();
-    for (ready, line) in ready.lines.iter_mut().zip(lines) {
-        *ready = line.socket.is_some() && reports.next() == Some(true);
+    for (ready, channel_socket) in ready.channels.iter_mut().zip(channels) {
+        *ready = channel_socket.socket.is_some() && reports.next() == Some(true);
     }
-    // A process without a descriptor for its end is asked now and then.
-    let is_time = count == 0 || ready.lines[Channel::Heartbeat as usize];
-    ready.process = reports.any(|has_report| has_report) || is_time;
+    // A process without an exit descriptor is polled at each timeout and heartbeat.
+    let is_poll_due = count == 0 || ready.channels[Channel::Heartbeat as usize];
+    ready.process = reports.any(|has_report| has_report) || is_poll_due;
     if is_woken {
-        // These bytes only wake.
+        // The bytes have no meaning; they only wake the thread.
         let mut bytes = [0; 64];
         while rustix::io::read(woken, &mut bytes).is_ok_and(|count| count == bytes.len()) {}
     }

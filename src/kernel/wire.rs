@@ -1,4 +1,4 @@
-//! Messages of the Jupyter protocol, version 5.3 and 5.4: signed, encoded and decoded (pure).
+//! Messages of the Jupyter protocol, versions 5.3 and 5.4: signs, encodes and decodes them (pure).
 //!
 //! Source: <https://jupyter-client.readthedocs.io/en/stable/messaging.html>. A message is a list of
 //! frames: identities or a topic, a delimiter, a signature, four JSON objects (header, parent header,
@@ -17,7 +17,7 @@ use super::zmtp::Multipart;
 /// Separates the identities from the message.
 const DELIMITER: &[u8] = b"<IDS|MSG>";
 
-/// The version of the protocol that requests name.
+/// The protocol version in the header of requests.
 const VERSION: &str = "5.3";
 
 /// The socket of a kernel that a message came from or goes to.
@@ -25,13 +25,13 @@ const VERSION: &str = "5.3";
 pub(crate) enum Channel {
     /// Requests for execution.
     Shell,
-    /// Output and states, for all clients.
+    /// Published output and states, for all clients.
     Iopub,
-    /// The kernel's questions.
+    /// The kernel's input requests.
     Stdin,
     /// Interrupts and shutdown.
     Control,
-    /// An echo.
+    /// An echo of the heartbeat.
     Heartbeat,
 }
 
@@ -56,12 +56,12 @@ impl Channel {
     }
 }
 
-/// The secret that signs messages.
+/// Signs messages and checks signatures.
 #[derive(Clone)]
 pub(crate) struct Signer(Option<Hmac<Sha256>>);
 
 impl Signer {
-    /// Creates a signer; an empty key signs nothing and accepts everything, as the protocol has it.
+    /// Creates a signer. As the protocol specifies, an empty key signs nothing and accepts everything.
     pub fn new(key: &[u8]) -> Self {
         let mac = Hmac::new_from_slice(key).ok();
         Self(mac.filter(|_| !key.is_empty()))
@@ -79,7 +79,7 @@ impl Signer {
         let mut digits = String::new();
         if let Some(mac) = self.mac(parts) {
             for byte in mac.finalize().into_bytes() {
-                // Writing to memory does not fail.
+                // Writing to a string does not fail.
                 let _ = write!(digits, "{byte:02x}");
             }
         }
@@ -103,13 +103,13 @@ fn bytes_of_hex(digits: &[u8]) -> Option<Vec<u8>> {
     pairs.collect()
 }
 
-/// The bytes of a kernel are no message of Jupyter.
+/// The received frames are not a valid Jupyter message.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum WireError {
-    /// The signature is not that of the key.
+    /// The signature does not match the key.
     #[error("a message is signed with another key: is the connection file that of this kernel?")]
     Signature,
-    /// The frames are no message.
+    /// The frames do not form a message.
     #[error("a message is malformed: {0}")]
     Malformed(String),
 }
@@ -128,7 +128,7 @@ pub(crate) struct Header {
 pub(crate) struct Message {
     pub channel: Channel,
     pub msg_type: String,
-    /// The id of the request that it belongs to; empty if it belongs to none.
+    /// The id of the request that the message belongs to; empty if there is none.
     pub parent_id: String,
     /// The type of that request.
     pub parent_type: String,
@@ -139,7 +139,7 @@ impl Message {
     /// Reads a message.
     ///
     /// # Errors
-    /// If its signature is wrong, or it is malformed.
+    /// If the signature is wrong, or the message is malformed.
     pub fn read(channel: Channel, frames: &Multipart, signer: &Signer) -> Result<Self, WireError> {
         let mut frames = frames.frames().skip_while(|frame| *frame != DELIMITER);
         let missing = || WireError::Malformed("frames are missing".to_owned());
@@ -158,10 +158,10 @@ impl Message {
             serde_json::from_slice(header).map_err(|error| malformed("header", error))?;
         let parent: Header =
             serde_json::from_slice(parent).map_err(|error| malformed("parent header", error))?;
-        // Of no concern here, but a message whose metadata are no JSON is damaged.
+        // The metadata are not used, but invalid JSON means that the message is damaged.
         serde_json::from_slice::<&RawValue>(metadata)
             .map_err(|error| malformed("metadata", error))?;
-        // Python's kernel prints a byte that is no UTF-8, such as one of a file's name, as that byte.
+        // Python's kernel passes on printed bytes that are not UTF-8, for example in file names.
         let content = String::from_utf8_lossy(content);
         let content =
             serde_json::from_str(&content).map_err(|error| malformed("content", error))?;
@@ -174,12 +174,12 @@ impl Message {
         })
     }
 
-    /// Returns the content as a type, whose fields have defaults; `None` if it is of another form.
+    /// Decodes the content; `None` if it has another form. The fields of `T` have defaults.
     pub fn content<'a, T: Deserialize<'a>>(&'a self) -> Option<T> {
         serde_json::from_str(self.content.get()).ok()
     }
 
-    /// Returns the number of bytes that it occupies, roughly.
+    /// Returns the approximate size of the message in bytes.
     pub fn size(&self) -> usize {
         const FIXED: usize = 256;
         FIXED + self.content.get().len()
@@ -192,9 +192,9 @@ pub(crate) struct Request<'a> {
     pub msg_id: &'a str,
     pub msg_type: &'a str,
     pub session: &'a str,
-    /// The time in the form of RFC 3339.
+    /// The time in RFC 3339 format.
     pub date: &'a str,
-    /// The header of the message that it answers, as JSON; `{}` if it answers none.
+    /// The header of the message that the request answers, as JSON; `{}` if there is none.
     pub parent: &'a str,
     pub content: &'a serde_json::Value,
 }

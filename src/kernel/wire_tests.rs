@@ -37,7 +37,7 @@ proptest! {
         prop_assert_eq!(&message.msg_type, "execute_request");
         prop_assert_eq!((&*message.parent_id, &*message.parent_type), ("s_0", "input_request"));
         prop_assert_eq!(message.content(), Some(json!({ "code": code })));
-        // Digits may be written in capitals, which is no other signature.
+        // Upper-case digits are the same signature.
         let bit = if part == 0 && bit == 5 { 4 } else { bit };
         let part = &mut frames[1 + part];
         let at = at.index(part.len());
@@ -109,7 +109,7 @@ fn each_malformed_part_is_named() {
     }
 }
 
-/// Identities and topics precede, and buffers follow.
+/// Frames before the delimiter (identities, topics) and after the content (buffers) are ignored.
 #[test]
 fn other_frames_are_left_out() {
     let signer = Signer::new(b"k");

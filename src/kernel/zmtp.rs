@@ -1,43 +1,44 @@
-//! ZMTP 3.0, the protocol of ZeroMQ's sockets, without encryption: bytes in, messages out (pure).
+//! ZMTP 3.0, the protocol of ZeroMQ's sockets, without encryption. Takes bytes and returns messages (pure).
 //!
-//! Source: ZMTP 3.0, <https://rfc.zeromq.org/spec/23/>. A connection begins with a greeting of 64 bytes
-//! on each side and a `READY` command on each side; messages follow, each of one or several frames.
+//! Source: ZMTP 3.0, <https://rfc.zeromq.org/spec/23/>. Each side of a connection sends a greeting of 64
+//! bytes and a `READY` command, then messages of one or more frames.
 
 use std::ops::Range;
 
 /// The length of a greeting.
 const GREETING_BYTES: usize = 64;
 
-/// The largest message that is accepted. Kernels send images and tables in one message.
+/// The largest accepted message. Kernels send images and tables in one message.
 const MESSAGE_BYTES_MAX: usize = 256 * 1024 * 1024;
 
-/// The most frames of one message: a message of Jupyter has about seven, and a frame for each buffer.
+/// The most frames of a message. Jupyter's messages have about seven frames and one for each buffer.
 const FRAMES_MAX: usize = 4096;
 
-/// The longest command: `READY` has two short properties.
+/// The longest accepted command. `READY` has two short properties.
 const COMMAND_BYTES_MAX: usize = 64 * 1024;
 
-/// The most bytes that are read ahead of the messages that have been taken.
+/// Consumed bytes are removed from the input buffer once there are this many.
 const CONSUMED_BYTES: usize = 64 * 1024;
 
-/// The most memory that an empty buffer of received bytes keeps.
+/// The most memory that an empty input buffer keeps.
 const INPUT_BYTES_KEPT: usize = 1024 * 1024;
 
-/// The most bytes that wait to be written when a `PING` is answered. A peer that does not read needs no answer.
+/// A `PING` is answered only while fewer bytes than this wait to be written, because a peer that does not
+/// read its input needs no answer.
 const PONG_OUTPUT_MAX: usize = 64 * 1024;
 
 const MORE: u8 = 1;
 const LONG: u8 = 2;
 const COMMAND: u8 = 4;
 
-/// The kinds of ZeroMQ sockets that a client of a kernel has.
+/// The ZeroMQ socket types that a client of a kernel uses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum SocketType {
     /// Requests and replies in any order.
     Dealer,
-    /// Receives what is published.
+    /// Receives published messages.
     Sub,
-    /// Requests and replies in turn.
+    /// Alternates between requests and replies.
     Req,
 }
 
@@ -50,7 +51,7 @@ impl SocketType {
         }
     }
 
-    /// Returns true if a socket of this type talks to a peer of type `peer`.
+    /// Returns true if a socket of this type can talk to a peer of type `peer`.
     fn talks_to(self, peer: &[u8]) -> bool {
         match self {
             Self::Dealer => matches!(peer, b"ROUTER" | b"DEALER" | b"REP"),
@@ -60,30 +61,30 @@ impl SocketType {
     }
 }
 
-/// The bytes of a peer break the protocol.
+/// A violation of the protocol by the peer.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum ZmtpError {
-    /// The greeting is none of ZeroMQ.
+    /// The greeting is not ZeroMQ's.
     #[error("it is no ZeroMQ socket")]
     NoZeroMq,
-    /// The peer speaks a version before 3.0.
+    /// The peer's protocol version is older than 3.0.
     #[error("it speaks version {0} of ZeroMQ's protocol, and version 3 is needed")]
     Version(u8),
-    /// The peer requires another security mechanism than none.
+    /// The peer requires a security mechanism.
     #[error("it is encrypted ({0}): start the kernel without encryption")]
     Mechanism(String),
-    /// The peer is another kind of socket.
+    /// The peer is a socket of another type.
     #[error("it is a {0} socket: it belongs to another channel, or to another program")]
     SocketType(String),
     /// The peer refuses the connection.
     #[error("it refuses the connection: {0}")]
     Refused(String),
-    /// A frame breaks the rules.
+    /// A frame is invalid.
     #[error("its data are no ZeroMQ messages: {0}")]
     Frame(&'static str),
 }
 
-/// A message of one or several frames, in one allocation.
+/// A message of one or more frames, stored in one buffer.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Multipart {
     bytes: Vec<u8>,
@@ -125,15 +126,15 @@ pub(crate) struct Peer {
     socket_type: SocketType,
     state: State,
     input: Vec<u8>,
-    /// The part of `input` that was read.
+    /// The number of bytes of `input` that were parsed.
     consumed: usize,
     output: Vec<u8>,
-    /// The frames of a message whose last frame has not come.
-    open: Multipart,
+    /// The frames so far of a message whose last frame has not arrived.
+    incomplete: Multipart,
 }
 
 impl Peer {
-    /// Begins a connection. Peers route replies by `identity`, which may be empty.
+    /// Creates the state of a new connection. Peers route replies by `identity`, which may be empty.
     pub fn new(socket_type: SocketType, identity: &[u8]) -> Self {
         let mut output = greeting().to_vec();
         let mut ready = Vec::new();
@@ -148,7 +149,7 @@ impl Peer {
             input: Vec::new(),
             consumed: 0,
             output,
-            open: Multipart::default(),
+            incomplete: Multipart::default(),
         }
     }
 
@@ -157,7 +158,7 @@ impl Peer {
         self.state == State::Ready
     }
 
-    /// Takes bytes of the peer; [`Peer::next`] returns the messages in them.
+    /// Adds bytes from the peer. [`Peer::next`] returns the messages in them.
     pub fn receive(&mut self, bytes: &[u8]) {
         if self.consumed >= CONSUMED_BYTES {
             self.input.drain(..self.consumed);
@@ -166,10 +167,10 @@ impl Peer {
         self.input.extend_from_slice(bytes);
     }
 
-    /// Returns the next message of the peer; `None` until more bytes come.
+    /// Returns the next message of the peer; `None` if more bytes are needed.
     ///
     /// # Errors
-    /// If the bytes break the protocol; the connection is to be closed then.
+    /// If the peer violates the protocol. The caller must close the connection.
     pub fn next(&mut self) -> Result<Option<Multipart>, ZmtpError> {
         if self.state == State::Greeting {
             let input = &self.input[self.consumed..];
@@ -189,16 +190,16 @@ impl Peer {
                 return Err(ZmtpError::Frame("a message comes before the handshake"));
             }
             let is_last = flags & MORE == 0;
-            if self.open.ends.len() >= FRAMES_MAX {
+            if self.incomplete.ends.len() >= FRAMES_MAX {
                 return Err(ZmtpError::Frame("a message has too many frames"));
             }
             let frame = &self.input[body];
-            if self.open.len() + frame.len() > MESSAGE_BYTES_MAX {
+            if self.incomplete.len() + frame.len() > MESSAGE_BYTES_MAX {
                 return Err(ZmtpError::Frame("a message is longer than 256 MiB"));
             }
-            self.open.push(frame);
+            self.incomplete.push(frame);
             if is_last {
-                return Ok(Some(std::mem::take(&mut self.open)));
+                return Ok(Some(std::mem::take(&mut self.incomplete)));
             }
         }
         Ok(None)
@@ -223,12 +224,12 @@ impl Peer {
         self.output.drain(..count.min(self.output.len()));
     }
 
-    /// Returns the flags and the place of the next frame, and consumes it.
+    /// Consumes the next frame; returns its flags and the range of its body.
     fn next_frame(&mut self) -> Result<Option<(u8, Range<usize>)>, ZmtpError> {
         let input = &self.input[self.consumed..];
         let Some(&flags) = input.first() else {
             self.input.clear();
-            // One large message does not keep its memory for ever.
+            // Return the memory of a large message.
             self.input.shrink_to(INPUT_BYTES_KEPT);
             self.consumed = 0;
             return Ok(None);
@@ -269,25 +270,25 @@ impl Peer {
                     .find(|(name, _)| name.eq_ignore_ascii_case(b"Socket-Type"))
                     .map_or(b"" as &[u8], |(_, value)| value);
                 if !self.socket_type.talks_to(peer) {
-                    return Err(ZmtpError::SocketType(shown(peer)));
+                    return Err(ZmtpError::SocketType(printable(peer)));
                 }
                 self.state = State::Ready;
                 if self.socket_type == SocketType::Sub {
-                    // A subscription to everything: a message of version 3.0. libzmq 4.3 closes a connection
-                    // where it comes with the handshake.
+                    // Subscribe to everything, with a message as in version 3.0. libzmq 4.3 closes the
+                    // connection if it arrives together with the handshake.
                     push_frame(&mut self.output, 0, &[1]);
                 }
             }
             (b"ERROR", _) => {
                 let reason = split_short(rest).map_or(rest, |(reason, _)| reason);
-                return Err(ZmtpError::Refused(shown(reason)));
+                return Err(ZmtpError::Refused(printable(reason)));
             }
             (b"PING", State::Ready) if self.output.len() < PONG_OUTPUT_MAX => {
-                // Two bytes of time to live, then the context that comes back.
+                // The body is a time to live of two bytes, then the context to send back.
                 let context = rest.get(2..).unwrap_or_default().to_vec();
                 push_command(&mut self.output, "PONG", &context);
             }
-            // Commands of later versions are no concern of this end.
+            // Ignore commands of later versions.
             (_, State::Ready) => {}
             _ => return Err(ZmtpError::Frame("the handshake is out of order")),
         }
@@ -304,7 +305,7 @@ fn greeting() -> [u8; GREETING_BYTES] {
     greeting
 }
 
-/// Checks the part of a greeting that has come.
+/// Checks the received part of a greeting.
 fn check_greeting(input: &[u8]) -> Result<(), ZmtpError> {
     if input.first().is_some_and(|&byte| byte != 0xff)
         || input.get(9).is_some_and(|&byte| byte != 0x7f)
@@ -320,13 +321,13 @@ fn check_greeting(input: &[u8]) -> Result<(), ZmtpError> {
         let end = mechanism.iter().position(|&byte| byte == 0);
         let mechanism = &mechanism[..end.unwrap_or(mechanism.len())];
         if mechanism != b"NULL" {
-            return Err(ZmtpError::Mechanism(shown(mechanism)));
+            return Err(ZmtpError::Mechanism(printable(mechanism)));
         }
     }
     Ok(())
 }
 
-/// Splits off bytes that begin with their length in one byte.
+/// Splits off a string with a length prefix of one byte.
 fn split_short(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
     let (&length, rest) = bytes.split_first()?;
     rest.split_at_checked(usize::from(length))
@@ -352,7 +353,7 @@ fn properties(mut bytes: &[u8]) -> Result<impl Iterator<Item = (&[u8], &[u8])>, 
 }
 
 fn push_property(out: &mut Vec<u8>, name: &str, value: &[u8]) {
-    // Names are constants, and values are names of sockets and identities.
+    // Names and values are short: names of sockets, and identities.
     out.push(u8::try_from(name.len()).unwrap_or(u8::MAX));
     out.extend_from_slice(name.as_bytes());
     out.extend_from_slice(&u32::try_from(value.len()).unwrap_or(u32::MAX).to_be_bytes());
@@ -377,8 +378,8 @@ fn push_frame(out: &mut Vec<u8>, flags: u8, body: &[u8]) {
     out.extend_from_slice(body);
 }
 
-/// Returns at most 40 characters of foreign bytes, fit for a message.
-fn shown(bytes: &[u8]) -> String {
+/// Returns at most 40 characters of received bytes, escaped for an error message.
+fn printable(bytes: &[u8]) -> String {
     let text = String::from_utf8_lossy(bytes);
     text.chars()
         .take(40)

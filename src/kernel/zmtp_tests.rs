@@ -15,7 +15,7 @@ impl<'a> FromIterator<&'a [u8]> for Multipart {
 
 type Frames = Vec<Vec<u8>>;
 
-/// Messages of a few frames, some longer than a short frame has room for.
+/// Messages of a few frames, some of which need a long size field.
 fn messages() -> impl Strategy<Value = Vec<Frames>> {
     let frame = prop_oneof![
         vec(any::<u8>(), 0..20),
@@ -25,7 +25,7 @@ fn messages() -> impl Strategy<Value = Vec<Frames>> {
     vec(vec(frame, 1..5), 0..6)
 }
 
-/// Everything that a peer with this socket sends: its handshake, then the messages.
+/// Returns the bytes that a peer sends: its handshake, then the messages.
 fn sent(messages: &[Frames]) -> Vec<u8> {
     let mut peer = Peer::new(SocketType::Dealer, b"id");
     for message in messages {
@@ -42,7 +42,7 @@ fn take_all(peer: &mut Peer) -> Result<Vec<Frames>, ZmtpError> {
     Ok(taken)
 }
 
-/// Splits bytes into pieces of these lengths, the last one again and again.
+/// Splits bytes into pieces of these lengths; the last length is repeated.
 fn pieces<'a>(mut bytes: &'a [u8], lengths: &'a [usize]) -> impl Iterator<Item = &'a [u8]> {
     let last = lengths.last().copied().unwrap_or(1);
     let mut lengths = lengths.iter().copied();
@@ -54,7 +54,7 @@ fn pieces<'a>(mut bytes: &'a [u8], lengths: &'a [usize]) -> impl Iterator<Item =
     })
 }
 
-/// The greeting and the `READY` of a peer of another kind.
+/// Returns the greeting and the `READY` of a peer of the given type.
 fn handshake(socket_type: &str) -> Vec<u8> {
     let mut ready = Vec::new();
     push_property(&mut ready, "Socket-Type", socket_type.as_bytes());
@@ -96,7 +96,7 @@ proptest! {
         prop_assert_eq!(after(&bytes), Ok(messages));
     }
 
-    /// A size is a claim: only bytes that have come occupy memory.
+    /// Memory grows with the received bytes, not with the size that a frame claims.
     #[test]
     fn random_bytes_occupy_what_was_received(
         has_handshake in prop::bool::weighted(0.8),
@@ -119,8 +119,8 @@ proptest! {
             received += piece.len();
             let is_over = take_all(&mut peer).is_err();
             prop_assert!(peer.input.capacity() <= 2 * received + 64);
-            prop_assert!(peer.open.bytes.capacity() <= 2 * received + 64);
-            prop_assert!(peer.open.ends.capacity() <= 2 * received + 64);
+            prop_assert!(peer.incomplete.bytes.capacity() <= 2 * received + 64);
+            prop_assert!(peer.incomplete.ends.capacity() <= 2 * received + 64);
             if is_over {
                 break;
             }
@@ -129,7 +129,7 @@ proptest! {
 }
 
 #[test]
-fn each_break_of_the_protocol_has_its_words() {
+fn each_protocol_error_has_its_own_message() {
     let good = handshake("ROUTER");
     let with = |index: usize, bytes: &[u8]| {
         let mut greeting = good.clone();
@@ -192,7 +192,7 @@ fn one_message_of_all_its_frames_is_bounded() {
     assert!(error.contains("longer than 256 MiB"), "{error}");
 }
 
-/// A subscription follows the handshake, and pings are answered, but not without end.
+/// A subscription follows the handshake, and a limited number of pings is answered.
 #[test]
 fn answers_of_the_protocol() {
     let mut peer = Peer::new(SocketType::Sub, b"");

@@ -1,7 +1,7 @@
-//! The search for the coding agent in a terminal: from the program of a pane down to its children.
+//! Finds the coding agent in a terminal: searches from the program of a pane down to its children.
 //!
-//! A wrapper (a shell, `npx`, `script`) may come first. Of an agent, its start, its directory and the
-//! environment variables that locate its files are read; the rest of the environment is discarded.
+//! A wrapper (a shell, `npx`, `script`) may come first. For an agent, the search reads its start time, its
+//! directory and the environment variables that locate its files. It discards the rest of the environment.
 
 use std::collections::VecDeque;
 use std::fs;
@@ -35,14 +35,14 @@ pub(crate) struct RunningAgent {
     pub pid: u32,
     /// The start time in clock ticks since boot. Together with the pid it identifies the process.
     pub started: u64,
-    /// The working directory when it was found.
+    /// The working directory at the time of the search.
     pub directory: PathBuf,
     directories: Vec<(&'static str, PathBuf)>,
 }
 
 impl RunningAgent {
-    /// Finds the agent in the foreground of the terminal of `pane_pid`. `None` without an agent, for the
-    /// process of another user, and outside of Linux.
+    /// Finds the agent in the foreground of the terminal of `pane_pid`. Returns `None` without an agent, for
+    /// a process of another user, and on other systems than Linux.
     pub fn find(pane_pid: u32) -> Option<Self> {
         let mut queue = VecDeque::from([stat(pane_pid)?]);
         let mut searched = 0;
@@ -62,7 +62,7 @@ impl RunningAgent {
     }
 
     /// Returns true while the process runs in the foreground of its terminal.
-    pub fn is_in_front(&self) -> bool {
+    pub fn is_in_foreground(&self) -> bool {
         let stat = stat(self.pid).filter(|stat| stat.started == self.started && !stat.is_zombie);
         stat.is_some_and(|stat| is_in_foreground(&stat))
     }
@@ -85,8 +85,8 @@ impl RunningAgent {
         self.variable_path("HOME")
     }
 
-    /// Returns its process and the descendants of the same agent: a launcher starts the agent as its child,
-    /// which may be a launcher, too.
+    /// Returns the process and its descendants that are the same agent, because a launcher starts the agent
+    /// as its child, possibly through another launcher.
     pub fn processes(&self) -> Vec<u32> {
         let (mut pids, mut at) = (vec![self.pid], 0);
         while at < pids.len() && pids.len() < PROCESSES_MAX {
@@ -114,7 +114,7 @@ fn program(pid: u32) -> Option<AgentProgram> {
 }
 
 /// Returns true for a process in the foreground of its terminal. A suspended agent, or one that serves
-/// another agent, shows nothing.
+/// another agent, is not visible there.
 fn is_in_foreground(process: &Stat) -> bool {
     process.foreground == Some(process.group)
 }

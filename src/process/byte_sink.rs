@@ -4,23 +4,23 @@ use std::io::Write;
 
 use crate::child::OutputStream;
 
-/// Receives every byte of a command's outputs as it was printed. It runs on the thread that supervises the
-/// command and must not block it.
+/// Receives every byte of a command's outputs as printed. Runs on the thread that supervises the command, and
+/// must not block it.
 pub(crate) trait ByteSink: Send {
-    /// Takes bytes.
+    /// Receives bytes.
     fn take(&mut self, stream: OutputStream, bytes: &[u8]);
 
-    /// Returns false while there is no room for more of this output: it is not read then.
+    /// Returns false while the sink has no room for this output, which is not read then.
     fn has_room(&self, stream: OutputStream) -> bool;
 
-    /// Returns true when the reader of this output has gone: the command's output is closed then.
+    /// Returns true when the reader of this output has gone; the command's output is closed then.
     fn is_closed(&mut self, stream: OutputStream) -> bool {
         let _ = stream;
         false
     }
 }
 
-/// A writer that gets both outputs: a terminal.
+/// A writer that gets both outputs, such as a terminal.
 pub(super) struct Mirror<W> {
     to: Option<W>,
 }
@@ -36,7 +36,7 @@ impl<W: Write + Send> ByteSink for Mirror<W> {
         if let Some(to) = &mut self.to
             && to.write_all(bytes).and_then(|()| to.flush()).is_err()
         {
-            // The mirror's reader is gone; everything else continues.
+            // The writer's reader is gone; the command continues.
             self.to = None;
         }
     }

@@ -25,14 +25,14 @@ const COLLECTED_BYTES: usize = 16 * 1024 * 1024;
 #[derive(Clone, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Stdin {
-    /// None: the command reads an end of file.
+    /// No input: the command reads an end of file.
     #[default]
     Closed,
-    /// This program's standard input. Where this program has a terminal, the command becomes its
-    /// foreground: it gets the keys, including Ctrl-C and Ctrl-Z, and may ask for a password.
+    /// This program's standard input. If it is a terminal, the command becomes its foreground process, which
+    /// gets all keys, including Ctrl-C and Ctrl-Z, and can ask for a password.
     Inherited,
-    /// These bytes, then an end of file. They are written while the output is read. A command that does
-    /// not read them is no error and does not block.
+    /// These bytes, then an end of file. They are written while the output is read. A command that does not
+    /// read them causes no error and no blocking.
     Bytes(Arc<[u8]>),
 }
 
@@ -41,7 +41,7 @@ impl fmt::Debug for Stdin {
         match self {
             Self::Closed => f.write_str("Closed"),
             Self::Inherited => f.write_str("Inherited"),
-            // The bytes may be long, and secret.
+            // The bytes may be many, and secret.
             Self::Bytes(bytes) => write!(f, "Bytes({})", bytes.len()),
         }
     }
@@ -49,8 +49,8 @@ impl fmt::Debug for Stdin {
 
 /// A command whose output is available while it is printed.
 ///
-/// It leads a process group of its own. When its time is up, the group gets `TERM`, and `KILL` after the
-/// grace period. The program may run anywhere: `docker exec …` is a command like any other.
+/// The command leads its own process group. After its timeout, the group gets `TERM`, and `KILL` after the
+/// grace period. Commands such as `docker exec …` run the program elsewhere.
 ///
 /// ```no_run
 /// use std::time::Duration;
@@ -149,8 +149,8 @@ impl Command {
         self
     }
 
-    /// Gives the command a terminal of its own, so that it keeps its colours. Both outputs are one then,
-    /// which is reported as standard output.
+    /// Gives the command its own terminal, so that it keeps its colours. Both outputs are then reported as
+    /// standard output.
     pub fn pty(mut self, size: PtySize) -> Self {
         self.pty_size = Some(size);
         self
@@ -176,8 +176,8 @@ impl Command {
         self
     }
 
-    /// Limits the number of bytes of each output in [`CommandOutput`](super::CommandOutput): half of it for the beginning, half
-    /// for the end. Defaults to 16 MiB.
+    /// Limits the number of bytes of each output in [`CommandOutput`](super::CommandOutput): half for the
+    /// beginning, half for the end. Defaults to 16 MiB.
     pub fn collect(mut self, bytes_max: usize) -> Self {
         self.collected_bytes = bytes_max;
         self
@@ -185,11 +185,11 @@ impl Command {
 
     /// Sets the format of the standard output. Defaults to plain text.
     ///
-    /// With another format, [`Command::observe`] emits typed events for its records, as those of
-    /// iteration 1, between `ExecutionStarted` and `ExecutionCompleted`: prompts, tokens, tools, turns and
-    /// the agent's end. A stream that breaks off is reported as such. Records are not repeated as text.
-    /// Lines that are no records, and all of standard error, are `ExecutionOutput` in their place;
-    /// [`Command::on_output`] and [`Command::line_limit`] apply to these alone. The exit code is the
+    /// With another format, [`Command::observe`] emits typed events for the records of the output, as those
+    /// of iteration 1, between `ExecutionStarted` and `ExecutionCompleted`: prompts, tokens, tools, turns and
+    /// the agent's end. A stream that ends early is reported as a failure. Records are not repeated as text.
+    /// Lines that are not records, and all of standard error, become `ExecutionOutput` in order;
+    /// [`Command::on_output`] and [`Command::line_limit`] apply only to these. The exit code is the
     /// command's.
     pub fn format(mut self, format: Format) -> Self {
         self.format = format;
@@ -198,7 +198,7 @@ impl Command {
 
     /// Returns a copy that runs the same program with the same arguments, variables, directory, timeout,
     /// grace period and format; without input, callback, sink for bytes, control and terminal.
-    pub(crate) fn again(&self) -> Self {
+    pub(crate) fn copy_without_io(&self) -> Self {
         Self {
             args: self.args.clone(),
             env: self.env.clone(),
@@ -211,8 +211,8 @@ impl Command {
         }
     }
 
-    /// Sets a callback for the text as it is printed. It runs on the thread that runs the command, which
-    /// blocks meanwhile. Text that begins with `\r` replaces the open line.
+    /// Sets a callback for text as it is printed. The callback runs on the thread that runs the command and
+    /// blocks it. Text that begins with `\r` replaces the open line.
     pub fn on_output(mut self, callback: impl FnMut(OutputStream, &str) + Send + 'static) -> Self {
         self.on_output = Some(Box::new(callback));
         self
@@ -232,7 +232,7 @@ impl Command {
         self
     }
 
-    /// Connects a control, with which another thread ends the command.
+    /// Connects a control, with which another thread can end the command.
     pub fn control(mut self, control: &CommandControl) -> Self {
         self.control = control.clone();
         self
@@ -258,7 +258,7 @@ impl Command {
         name.to_string_lossy().into_owned()
     }
 
-    /// Returns the working directory, absolute where that is possible.
+    /// Returns the working directory, as an absolute path if possible.
     pub(crate) fn directory_shown(&self) -> String {
         let directory = self.directory.clone().unwrap_or_else(|| PathBuf::from("."));
         let directory = std::path::absolute(&directory).unwrap_or(directory);

@@ -6,7 +6,8 @@ use rustix::process::Signal;
 use super::terminal::SavedModes;
 use crate::child::KillHandle;
 
-/// The number of requests that wait: the first one terminates the command, further ones change nothing.
+/// The capacity of the request channel. The first request terminates the command; further ones have no
+/// effect.
 const REQUESTS_MAX: usize = 1;
 
 /// Ends one command from any thread; see [`Command::control`](super::Command::control). Clones control
@@ -26,7 +27,7 @@ impl Default for CommandControl {
 }
 
 impl CommandControl {
-    /// Creates a control that is not connected with a command yet.
+    /// Creates a control that is not connected to a command yet.
     pub fn new() -> Self {
         let (requests, signals) = bounded(REQUESTS_MAX);
         Self {
@@ -37,17 +38,16 @@ impl CommandControl {
         }
     }
 
-    /// Terminates the command with a signal (`SIGTERM` is 15), as its timeout does. It is killed after its
-    /// grace period.
+    /// Terminates the command with a signal (`SIGTERM` is 15), and kills it after its grace period, as its
+    /// timeout does.
     pub fn end(&self, signal: i32) {
         if let Some(signal) = Signal::from_named_raw(signal) {
-            // A full channel has a request already.
+            // A full channel already has a request.
             let _ = self.requests.try_send(signal);
         }
     }
 
-    /// Kills the command and its group at once, and restores the terminal: for a program that must exit
-    /// immediately.
+    /// Kills the command and its group immediately and restores the terminal, for a program that must exit.
     pub fn kill(&self) {
         self.kill_handle.kill();
         self.modes.restore();

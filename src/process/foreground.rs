@@ -1,5 +1,4 @@
-//! The foreground of a terminal: the process group that a shell has put there, found from the program that
-//! the terminal was opened for.
+//! The foreground process group of a terminal, found from the program that the terminal was opened for.
 
 use std::time::Instant;
 
@@ -10,7 +9,7 @@ use super::shell::{is_interactive_shell, subshell_name};
 /// The search depth for shells within shells.
 const DEPTH_MAX: usize = 8;
 
-/// The beginning of the link in `/proc` for a pipe.
+/// The prefix of links in `/proc` to pipes.
 const PIPE: &str = "pipe:";
 
 /// The program of a process.
@@ -23,7 +22,7 @@ pub(crate) struct Program {
 }
 
 impl Program {
-    /// Returns the program of a process; `None` when it has ended.
+    /// Returns the program of a process; `None` if it has ended.
     pub fn of(pid: u32) -> Option<Self> {
         let arguments = arguments(pid);
         (!arguments.is_empty()).then(|| Self {
@@ -63,7 +62,7 @@ pub(crate) fn foreground(program: &Stat, now: Instant) -> ForegroundGroup {
     }
 }
 
-/// Finds a group among the children of a shell, and of the shells within it.
+/// Finds a group among the children of a shell and of its inner shells.
 fn find_group(shell: &Stat, group: u32, now: Instant, depth: usize) -> Option<ForegroundGroup> {
     let children = children(shell.pid);
     let members: Vec<&Stat> = children
@@ -91,8 +90,8 @@ fn find_group(shell: &Stat, group: u32, now: Instant, depth: usize) -> Option<Fo
         .next()
 }
 
-/// Returns true when a process is the last of its pipeline, as far as can be seen: its output goes to no
-/// other process, or to a child of its own.
+/// Returns true if a process appears to be the last of its pipeline: its output goes to no other process, or
+/// to one of its own children.
 fn is_last_of_pipeline(member: &Stat) -> bool {
     let Some(pipe) = standard_output(member.pid).filter(|file| file.starts_with(PIPE)) else {
         return true;

@@ -1,9 +1,9 @@
-//! The beginning and the end of an output, in bounded memory (pure).
+//! Keeps the beginning and the end of an output in bounded memory (pure).
 
 use std::collections::VecDeque;
 
-/// Keeps the first and the last bytes: the beginning of an output tells what a command does, its end why
-/// it failed.
+/// Keeps the first and the last bytes. The beginning of an output shows the command's work, and the end shows
+/// the reason for a failure.
 #[derive(Debug)]
 pub(super) struct HeadTailBuffer {
     /// The capacity of the head, and of the tail.
@@ -27,7 +27,7 @@ impl HeadTailBuffer {
         let room = self.half_bytes - self.head.len();
         let (first, rest) = bytes.split_at(bytes.len().min(room));
         self.head.extend_from_slice(first);
-        // Bytes that this push itself would displace are never stored.
+        // Skip bytes that this push itself would displace.
         let skipped = rest.len().saturating_sub(self.half_bytes);
         let rest = &rest[skipped..];
         let displaced = (self.tail.len() + rest.len()).saturating_sub(self.half_bytes);
@@ -36,7 +36,7 @@ impl HeadTailBuffer {
         self.lost_bytes += u64::try_from(skipped + displaced).unwrap_or(u64::MAX);
     }
 
-    /// Returns the kept bytes, and the number of bytes that are missing in their middle.
+    /// Returns the kept bytes and the number of bytes missing in the middle.
     pub fn into_bytes(self) -> (Vec<u8>, u64) {
         let mut all = self.head;
         all.extend(self.tail);

@@ -1,4 +1,4 @@
-//! Work of this program itself, emitted as an execution with the same events as a child process.
+//! Work of this program itself, emitted as an execution with the events of a child process.
 
 use std::time::Instant;
 
@@ -10,8 +10,8 @@ use crate::clock::Clock;
 /// The exit code of unfinished work: that of a Rust program that panicked.
 const PANICKED: i32 = 101;
 
-/// An execution within this program, from [`EventEmitter::begin`]. Dropped without
-/// [`InProcessExecution::finish`], for example by a panic, it has failed.
+/// An execution within this program, from [`EventEmitter::begin`]. Counts as failed if it is dropped without
+/// [`InProcessExecution::finish`], for example by a panic.
 ///
 /// ```
 /// use std::io::Write;
@@ -59,8 +59,8 @@ impl InProcessExecution {
         self.emitter.writer(OutputStream::Stderr)
     }
 
-    /// Ends the execution and emits `ExecutionCompleted`. Drop its writers first: the text that they still
-    /// hold would follow the end.
+    /// Ends the execution and emits `ExecutionCompleted`. Drop its writers first, because text that they
+    /// still hold would follow the end.
     pub fn finish(mut self, exit_code: i32) {
         self.exit_code = exit_code;
     }

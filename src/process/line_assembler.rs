@@ -1,17 +1,17 @@
-//! One stream of bytes as text for events: complete lines at once, open ones after a delay, progress lines
-//! in their present state (pure).
+//! Turns a stream of bytes into text for events: complete lines immediately, open lines after a delay,
+//! progress lines in their present state (pure).
 //!
-//! The text is what was printed, with three changes. Bytes that are not UTF-8 become `\u{fffd}` and are
-//! counted. A line that is rewritten with carriage returns is reported in its states, not with each
-//! rewrite: text that begins with `\r` replaces what was reported of the line. A state is *transient* while
-//! a newer one may follow soon; the history gets one state per second, and always the last one.
+//! The text equals the printed text, with three exceptions. Bytes that are not UTF-8 become `\u{fffd}` and
+//! are counted. A line that is rewritten with carriage returns is reported in states, not with each rewrite;
+//! text that begins with `\r` replaces the reported text of the line. A state is *transient* while a newer
+//! one may follow soon; the history gets one state per second, and always the last one.
 
 use std::time::{Duration, Instant};
 
-/// The delay after which an open line is reported, as long as the console merges text.
+/// The delay after which an open line is reported. The console merges text for as long.
 pub(super) const OPEN_LINE_DELAY: Duration = Duration::from_millis(100);
 
-/// The interval at which the history gets states of a rewritten line, as for the lines of a pane.
+/// The interval at which the history gets states of a rewritten line; the same as for lines of panes.
 pub(super) const KEEP_EVERY: Duration = Duration::from_secs(1);
 
 /// A longer line is reported in parts, and a reported part cannot be rewritten.
@@ -69,7 +69,7 @@ impl LineAssembler {
         }
     }
 
-    /// Takes bytes as they were read, cut anywhere.
+    /// Adds bytes, which may be split anywhere.
     pub fn push(&mut self, bytes: &[u8], now: Instant) {
         if self.partial_char.is_empty() {
             return self.decode(bytes, now);
@@ -80,7 +80,7 @@ impl LineAssembler {
     }
 
     fn decode(&mut self, bytes: &[u8], now: Instant) {
-        // The common case: everything is valid.
+        // The common case: all bytes are valid.
         if let Ok(text) = std::str::from_utf8(bytes) {
             return self.text(text, now);
         }
@@ -145,8 +145,8 @@ impl LineAssembler {
                     self.line.replace_range(at..end, text);
                     self.column = Some(end);
                 } else {
-                    // The rest of the line is dropped: coloured text usually erases the line, and
-                    // otherwise the old rest would be just as wrong.
+                    // Drop the rest of the line. Coloured text usually erases the line; if not, the old rest
+                    // would be wrong as well.
                     self.line.truncate(at);
                     self.is_plain = self.is_plain || at == 0;
                     self.line.push_str(text);
@@ -199,8 +199,8 @@ impl LineAssembler {
         self.report_open_line(now)
     }
 
-    /// Reports the open line before its delay is over, because the writer flushes it. States of a
-    /// rewritten line keep their distance.
+    /// Reports the open line before its delay is over, because the writer flushes it. States of a rewritten
+    /// line keep their interval.
     pub fn flush(&mut self, now: Instant) -> Option<String> {
         let is_early = self
             .reported_at

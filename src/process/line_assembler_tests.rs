@@ -1,4 +1,4 @@
-//! The text is the same however its bytes are cut and timed.
+//! Tests that the text does not depend on the cuts and the timing of its bytes.
 
 use std::time::{Duration, Instant};
 
@@ -11,7 +11,7 @@ fn now() -> Instant {
     Clock::system().now()
 }
 
-/// Returns the lines that a reader of the texts sees; the last one is open.
+/// Returns the lines that a reader of the text sees. The last line is open.
 fn read(texts: &str) -> Vec<String> {
     let line = |line: &str| {
         let line = line.strip_suffix('\r').unwrap_or(line);

@@ -7,11 +7,12 @@ use crate::child::OutputStream;
 use crate::error::{Error, Result};
 use crate::event::TdEvent;
 
-/// This library's own records are about events: as events they would cause further ones without end.
+/// This library's own records are not emitted, because they are about events and would cause further events
+/// endlessly.
 const OWN_TARGET: &str = env!("CARGO_CRATE_NAME");
 
-/// A logger whose records become `ExecutionOutput` events on `stderr`, one line each: `WARN target:
-/// message`. It never blocks; records that do not fit are dropped and counted.
+/// A logger that emits records as `ExecutionOutput` events on `stderr`, one line each: `WARN target:
+/// message`. Never blocks; records that do not fit are dropped and counted.
 ///
 /// ```
 /// use td_observe::{EventBus, process::LogBridge};
@@ -46,8 +47,8 @@ impl LogBridge {
         self
     }
 
-    /// Makes this the program's logger, and raises `log::max_level` to its level. Another logger's level is
-    /// set with `log::set_max_level`.
+    /// Installs this as the program's logger, and raises `log::max_level` to its level. Use
+    /// `log::set_max_level` to set the level of another logger.
     ///
     /// # Errors
     /// When the program already has a logger.

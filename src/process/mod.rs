@@ -1,4 +1,4 @@
-//! Commands that this program runs, with their output as it is printed, and jobs of other programs and
+//! Commands that this program runs, with their output as it is printed; and jobs of other programs, with
 //! their exits.
 //!
 //! ```text
@@ -7,14 +7,14 @@
 //!                                        └──> head and tail (pure): CommandOutput
 //! ```
 //!
-//! The calling thread runs a command to its end: it reads both outputs, enforces the limits and
-//! terminates the group. There are no other threads. The module knows nothing of the command except the
-//! format of its output, where that is set.
+//! The calling thread runs a command to its end: it reads both outputs, enforces the limits and terminates
+//! the group, without further threads. The module knows nothing about the command except the format of its
+//! output, if it is set.
 //!
-//! Of processes that other programs started, it finds the foreground group of their terminal and how they
-//! ended, as far as the operating system reports that.
+//! For processes of other programs, the module finds the foreground group of their terminal, and their exit
+//! status if the operating system reports it.
 //!
-//! Work of this program itself becomes events in the same way: [`InProcessExecution`] has writers for its
+//! Work of this program itself is emitted with the same events: [`InProcessExecution`] has writers for its
 //! output, and [`LogBridge`] emits log records.
 
 mod os;

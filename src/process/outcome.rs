@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crate::child::{ExitCause, ExitReport};
 
-/// The exit code of a timeout, as `timeout(1)` has it.
+/// The exit code of a timeout, as in `timeout(1)`.
 const TIMED_OUT: i32 = 124;
 
 /// The end of a command.
@@ -16,13 +16,13 @@ pub struct CommandOutcome {
     pub exit_code: Option<i32>,
     /// The signal that ended the command.
     pub signal: Option<i32>,
-    /// The time from its start to its end.
+    /// The time from the start of the command to its end.
     pub duration: Duration,
-    /// True when the command was terminated because its time was up.
+    /// True if the command was terminated because of its timeout.
     pub timed_out: bool,
-    /// True when the command was terminated through its control or by the observer's stop.
+    /// True if the command was terminated through its control or because the observer stopped.
     pub was_ended: bool,
-    /// Lines beyond the limit, which were read and counted only: see
+    /// The number of lines beyond the limit, which were only counted: see
     /// [`Command::line_limit`](super::Command::line_limit).
     pub lost_lines: u64,
 }
@@ -39,7 +39,7 @@ impl CommandOutcome {
         }
     }
 
-    /// Returns true when the command exited with 0 before its timeout.
+    /// Returns true if the command exited with 0 before its timeout.
     pub fn is_success(&self) -> bool {
         self.exit_code == Some(0) && !self.timed_out
     }
@@ -53,7 +53,7 @@ impl CommandOutcome {
         match (self.exit_code, self.signal) {
             (Some(code), _) => code,
             (None, Some(signal)) => 128 + signal,
-            // A child ends in one of these two ways.
+            // A child always has an exit code or a signal.
             (None, None) => 1,
         }
     }
@@ -64,7 +64,7 @@ impl CommandOutcome {
     }
 }
 
-/// The outcome of a command, and everything that it printed.
+/// The outcome of a command, with everything that it printed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct CommandOutput {
@@ -72,10 +72,10 @@ pub struct CommandOutput {
     pub outcome: CommandOutcome,
     /// Its standard output, byte for byte.
     pub stdout: Vec<u8>,
-    /// Its standard error, byte for byte. Empty for a command with a terminal of its own, which has one
+    /// Its standard error, byte for byte. Empty for a command with its own terminal, which has only one
     /// output.
     pub stderr: Vec<u8>,
-    /// The number of bytes that are missing in the middle of `stdout` and `stderr`: see
+    /// The number of bytes missing in the middle of `stdout` and `stderr`: see
     /// [`Command::collect`](super::Command::collect).
     pub lost_bytes: u64,
 }

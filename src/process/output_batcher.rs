@@ -1,17 +1,18 @@
-//! Output of a child as text: in order, in batches, up to a number of lines (pure).
+//! Batches the output of a child as text: in order, up to a number of lines (pure).
 //!
-//! Text is emitted at once after a pause, else together with the text of the next milliseconds.
-//! Text of the other stream does not overtake it.
+//! Text after a pause is emitted immediately, other text together with the text of the next milliseconds.
+//! Text of the two streams keeps its order.
 
 use std::time::{Duration, Instant};
 
 use super::line_assembler::LineAssembler;
 use crate::child::OutputStream;
 
-/// The longest time that text waits for more: a hundred events a second are enough for any eye.
+/// The longest time that text is held for a batch. A reader cannot distinguish more than a hundred events a
+/// second.
 const BATCH_EVERY: Duration = Duration::from_millis(10);
 
-/// The size from which text does not wait: the capacity of a pipe.
+/// The size from which text is not held: the capacity of a pipe.
 const BATCH_BYTES: usize = 64 * 1024;
 
 /// The warning for output that is not text, emitted once.
@@ -20,7 +21,7 @@ pub(super) const NOT_TEXT: &str =
 
 /// A receiver of text.
 pub(super) trait TextSink {
-    /// Receives the next text of a stream. Transient text need not be stored: a later text contains
+    /// Receives the next text of a stream. Transient text need not be stored, because a later text contains
     /// the same line.
     fn text(&mut self, stream: OutputStream, text: String, is_transient: bool);
 
@@ -32,7 +33,7 @@ pub(super) trait TextSink {
 pub(super) struct OutputBatcher<S> {
     pub sink: S,
     lines: [LineAssembler; 2],
-    /// When text was last passed on.
+    /// The time at which text was last passed on.
     flushed_at: Option<Instant>,
     limit: LineLimit,
     /// Passes on complete lines only, lines beyond 64 KiB in parts, and an open line at the end.
@@ -56,7 +57,7 @@ impl<S: TextSink> OutputBatcher<S> {
         }
     }
 
-    /// Takes bytes as they were read.
+    /// Adds bytes.
     pub fn push(&mut self, stream: OutputStream, bytes: &[u8], now: Instant) {
         self.flush_stream(stream.other(), now);
         let lines = &mut self.lines[stream.index()];
@@ -66,7 +67,7 @@ impl<S: TextSink> OutputBatcher<S> {
         }
     }
 
-    /// Passes on text that has waited long enough; returns the time of the next call.
+    /// Passes on text that was held long enough; returns the time of the next call.
     pub fn tick(&mut self, now: Instant) -> Option<Instant> {
         if self.batch_due().is_none_or(|due| now >= due) {
             self.flush(now);
@@ -93,14 +94,14 @@ impl<S: TextSink> OutputBatcher<S> {
         open.chain([batch]).flatten().min()
     }
 
-    /// Passes on everything at the end of the output; returns the sink and the number of lines beyond
-    /// the limit.
+    /// Passes on all text at the end of the output; returns the sink and the number of lines beyond the
+    /// limit.
     pub fn finish(mut self, now: Instant) -> (S, u64) {
         self.end_lines(now);
         (self.sink, self.limit.lost())
     }
 
-    /// Passes on everything, open lines included. Text that follows begins new lines.
+    /// Passes on all text, including open lines. Later text begins new lines.
     pub fn end_lines(&mut self, now: Instant) {
         for stream in OutputStream::ALL {
             self.flush(now);
@@ -117,7 +118,7 @@ impl<S: TextSink> OutputBatcher<S> {
         self.flushed_at.map(|at| at + BATCH_EVERY)
     }
 
-    /// Passes on text that is ready, without waiting for more.
+    /// Passes on ready text without waiting for more.
     pub fn flush(&mut self, now: Instant) {
         for stream in OutputStream::ALL {
             self.flush_stream(stream, now);
@@ -155,7 +156,7 @@ struct LineLimit {
     lines: u64,
     lost: u64,
     has_cut: bool,
-    /// Per stream: true when the last lost line has no end yet.
+    /// For each stream: the last lost line has no end yet.
     lost_open: [bool; 2],
 }
 
@@ -168,7 +169,7 @@ impl LineLimit {
         self.lost + self.lost_open.map(u64::from).iter().sum::<u64>()
     }
 
-    /// Returns the text up to the limit, and true when this is the first cut.
+    /// Returns the text up to the limit, and true if this is the first cut.
     fn cut(&mut self, stream: OutputStream, mut text: String) -> (String, bool) {
         let Some(max) = self.lines_max else {
             return (text, false);

@@ -1,20 +1,20 @@
-//! The jobs of one pane: what its foreground has shown, and what is to be reported of it (pure).
+//! Tracks the jobs of one pane from observations of its foreground, and decides which to report (pure).
 //!
-//! A job is a process group that a shell has put into the foreground. It begins when it is seen there and
-//! ends when all members that the shell started itself have ended. Its status is that of the last one, as in
-//! a pipeline. A job that is stopped, or continues in the background, is the same job until its end.
+//! A job is a process group that a shell has put into the foreground. It begins when it is first observed
+//! there, and ends when all members that the shell started itself have ended. Its status is that of the last
+//! member, as in a pipeline. A job that is stopped, or continues in the background, remains the same job.
 
 use std::time::{Duration, Instant};
 
 use crate::track::ProcessExit;
 
-/// The age from which a job is reported: a shell runs many shorter ones.
+/// The age from which a job is reported. Shells run many shorter jobs.
 pub(crate) const JOB_REPORT_AGE: Duration = Duration::from_millis(500);
 
-/// The time between output and the second check of the foreground: a silent command has begun by then.
+/// The time between output and the second check of the foreground, when a silent command has begun.
 const CHECK_AGAIN: Duration = Duration::from_millis(500);
 
-/// The most jobs of a pane: all of them but one are stopped.
+/// The most jobs of a pane. All but one of them are stopped.
 const JOBS_MAX: usize = 16;
 
 /// The most members of a job.
@@ -28,18 +28,18 @@ pub(crate) enum ForegroundGroup {
     /// A group that a shell has started.
     Group {
         group: u32,
-        /// The processes that the shell started itself, in that order.
+        /// The processes that the shell started itself, in the order of their start.
         members: Vec<u32>,
-        /// When the first of them began.
+        /// The start of the first member.
         since: Instant,
-        /// The last one is at the end of the pipeline, as far as can be seen.
+        /// The last member appears to be the end of the pipeline.
         is_whole: bool,
     },
     /// A group whose parent is unknown.
     Unknown,
 }
 
-/// A job's beginning or end, to be reported.
+/// A report of the beginning or end of a job.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum PaneJobEvent {
     /// A job has reached the age of [`JOB_REPORT_AGE`].
@@ -55,12 +55,12 @@ pub(crate) enum PaneJobEvent {
 #[derive(Debug, Default)]
 pub(crate) struct PaneJobs {
     jobs: Vec<PaneJob>,
-    /// When the foreground is checked again.
+    /// The time of the next check of the foreground.
     check_at: Option<Instant>,
-    /// True when the pane has printed since `check_at` was set.
+    /// True if the pane has printed since `check_at` was set.
     has_output: bool,
-    /// The groups of ended jobs, and their processes. They look like new jobs until the shell takes its
-    /// terminal back a moment later.
+    /// The groups of ended jobs, and their processes. They resemble new jobs until the shell takes its
+    /// terminal back.
     ended: Vec<(u32, Vec<u32>)>,
 }
 
@@ -77,7 +77,7 @@ struct PaneJob {
 #[derive(Debug)]
 struct Member {
     pid: u32,
-    /// Its exit, once it has ended: `Some(None)` where the status is unknown.
+    /// The exit, once the process has ended: `Some(None)` if its status is unknown.
     end: Option<Option<ProcessExit>>,
 }
 
@@ -91,7 +91,7 @@ enum Reporting {
 }
 
 impl PaneJobs {
-    /// Notes that the pane printed something; returns true when the foreground is to be checked now.
+    /// Records output of the pane; returns true if the foreground must be checked now.
     pub fn note_output(&mut self, now: Instant) -> bool {
         self.has_output = self.check_at.is_some();
         if self.has_output {
@@ -101,7 +101,7 @@ impl PaneJobs {
         true
     }
 
-    /// Returns true when a check of the foreground is due; schedules another one if the pane has printed.
+    /// Returns true if a check of the foreground is due. Schedules another check if the pane has printed.
     pub fn take_due_check(&mut self, now: Instant) -> bool {
         if self.check_at.is_none_or(|at| at > now) {
             return false;
@@ -111,12 +111,12 @@ impl PaneJobs {
         true
     }
 
-    /// Requests a check now and one later: the next command after a job's end may be silent.
+    /// Requests a check now and one later, because the next command after a job may be silent.
     pub fn request_check(&mut self, now: Instant) {
         (self.check_at, self.has_output) = (Some(now), true);
     }
 
-    /// Takes in the foreground; returns the processes that are new in it.
+    /// Updates the jobs with the observed foreground; returns its new processes.
     pub fn update(&mut self, foreground: &ForegroundGroup) -> Vec<u32> {
         let ForegroundGroup::Group {
             group,
@@ -155,14 +155,14 @@ impl PaneJobs {
         new.drain(..new.len().saturating_sub(room));
         let new_members = new.iter().map(|&pid| Member { pid, end: None });
         job.members.extend(new_members);
-        // A last member that has ended meanwhile was judged when it was seen.
+        // Keep the earlier value if the last member has ended since.
         if job.members.last().map(|member| &member.pid) == members.last() {
             job.is_whole = *is_whole;
         }
         new
     }
 
-    /// Notes the end of a process; returns true when it was a member of a job.
+    /// Records the end of a process; returns true if it was a member of a job.
     pub fn member_exited(&mut self, pid: u32, end: Option<ProcessExit>) -> bool {
         let members = self.jobs.iter_mut().flat_map(|job| &mut job.members);
         let mut matching = members.filter(|member| member.pid == pid && member.end.is_none());
@@ -180,8 +180,8 @@ impl PaneJobs {
         }
     }
 
-    /// Marks a pending job as reported, whatever its age, and returns its processes. `None` for a job that
-    /// is not pending.
+    /// Marks a pending job as reported, regardless of its age, and returns its processes. Returns `None` for
+    /// a job that is not pending.
     pub fn report_now(&mut self, group: u32) -> Option<Vec<u32>> {
         let job = self.job_mut(group);
         let job = job.filter(|job| job.reporting == Reporting::Pending)?;
@@ -212,7 +212,7 @@ impl PaneJobs {
         self.job(group).is_some_and(|job| !job.has_ended())
     }
 
-    /// Returns true when a process is a member of a job.
+    /// Returns true if a process is a member of a job.
     pub fn contains(&self, pid: u32) -> bool {
         let mut members = self.jobs.iter().flat_map(|job| &job.members);
         members.any(|member| member.pid == pid)
@@ -237,7 +237,7 @@ impl PaneJobs {
             }
             !has_ended
         });
-        // At most as many can have been in the foreground.
+        // Forget the oldest ended jobs, because a pane has at most this many.
         let excess = ended.len().saturating_sub(JOBS_MAX);
         ended.drain(..excess);
         events

@@ -1,4 +1,4 @@
-//! Jobs as the foreground of a pane shows them.
+//! Tests of jobs from observations of a pane's foreground.
 
 use proptest::prelude::*;
 
@@ -107,7 +107,7 @@ fn the_rest_of_a_pipeline_has_no_known_status() {
     jobs.member_exited(7, exit(0));
     let reports = [started(7, &[7]), completed(7, None, 500)];
     assert_eq!(jobs.due(now + 500 * MS), reports);
-    // The last one was seen before it ended.
+    // The last member was observed before it ended.
     jobs.update(&group(7, &[7, 8], now));
     jobs.member_exited(8, exit(4));
     jobs.update(&rest);

@@ -1,15 +1,15 @@
-//! An agent's output, split into records, which become events, and other lines, which stay text (pure).
+//! Splits an agent's output into records, which become events, and other lines, which remain text (pure).
 
 use crate::agent::{AgentEvent, Format, StreamFormat, StreamParser, StreamStatus};
 use crate::timestamp::Timestamp;
 
-/// A line with more leading blanks or NUL bytes is text: a process that died leaves at most as many as a
-/// block of its file system has.
+/// A line with more leading blanks or NUL bytes is text. A process that died may leave NUL bytes in its file,
+/// at most as many as a file-system block has.
 const INDENT_BYTES_MAX: usize = 64 * 1024;
 
 /// A part of an output.
 pub(crate) enum RecordPart<'a> {
-    /// Bytes of lines that are no records.
+    /// Bytes of lines that are not records.
     Text(&'a [u8]),
     /// An event that a record contains.
     Event(AgentEvent),
@@ -29,9 +29,9 @@ enum LineKind {
 
 /// Splits an output into records and text, in order.
 ///
-/// A line is a record when it begins like an object or like a field of server-sent events. While the format
-/// is unknown, everything from the first record on is buffered. It is split when the format is known, at the
-/// latest after 64 lines.
+/// A line is a record if it begins like an object or like a field of server-sent events. While the format is
+/// unknown, the output from the first record on is buffered. It is split once the format is known, after 64
+/// lines at the latest.
 pub(crate) struct RecordSplitter {
     format: Format,
     parser: StreamParser,
@@ -64,7 +64,7 @@ impl RecordSplitter {
         })
     }
 
-    /// Takes bytes as they were read, cut anywhere.
+    /// Adds bytes, which may be split anywhere.
     pub fn push(&mut self, bytes: &[u8], now: Timestamp, handle: PartHandler<'_>) {
         self.has_output |= !bytes.is_empty();
         match self.buffered {
@@ -73,7 +73,7 @@ impl RecordSplitter {
         }
     }
 
-    /// Sets the exit status of a program that failed. Called before [`RecordSplitter::finish`].
+    /// Sets the exit status of a program that failed. Must be called before [`RecordSplitter::finish`].
     pub fn set_failure(&mut self, status: String) {
         self.failure = Some(status);
     }
@@ -104,8 +104,8 @@ impl RecordSplitter {
         }
     }
 
-    /// Reports a program that failed, or printed nothing, without a final record. One that printed text and
-    /// succeeded may have done its work.
+    /// Reports a program that failed or printed nothing and wrote no final record. A program that printed
+    /// text and succeeded may have completed its work.
     fn report_cut(&mut self, handle: PartHandler<'_>) {
         let status = match (self.failure.take(), self.has_output) {
             (Some(status), _) => status,
@@ -143,7 +143,7 @@ impl RecordSplitter {
         }
     }
 
-    /// Splits the buffered output, whose format is known now.
+    /// Splits the buffered output once its format is known.
     fn replay(&mut self, now: Timestamp, handle: PartHandler<'_>) {
         let format = self.parser.format().unwrap_or(StreamFormat::Text);
         self.events.clear();
@@ -160,7 +160,7 @@ impl RecordSplitter {
                 rest = &rest[end..];
                 continue;
             }
-            // The kind of most lines is known at once, without a copy.
+            // The kind of most lines is known immediately, without a copy.
             if self.line_start.is_empty()
                 && let Some(kind) = self.kind_of(&rest[..end])
             {
@@ -200,7 +200,7 @@ impl RecordSplitter {
             LineKind::Record => {
                 self.parser.push(bytes, now, &mut self.events);
                 self.emit_events(handle);
-                // Records of an unknown agent also stay in the output as text.
+                // Records of an unknown agent also remain in the output as text.
                 if self.parser.format() == Some(StreamFormat::Json) {
                     handle(RecordPart::Unknown(bytes));
                 }
@@ -214,7 +214,7 @@ impl RecordSplitter {
         }
     }
 
-    /// Returns the kind of a line that begins with `begin`; `None` while that is too short.
+    /// Returns the kind of a line that begins with `begin`; `None` if more bytes are needed.
     fn kind_of(&self, begin: &[u8]) -> Option<LineKind> {
         let format = self.parser.format();
         if format == Some(StreamFormat::Text) {
@@ -241,7 +241,7 @@ impl RecordSplitter {
             // An empty line ends a server-sent event.
             Some(b'\n') if format.is_some_and(is_sse) => Some(LineKind::Record),
             Some(b'\n') => Some(self.last),
-            // Text may begin with a brace, too; in an object a name follows.
+            // Text may also begin with a brace. In an object, a name follows.
             Some(b'{') => match seen.find(|byte| !byte.is_ascii_whitespace()) {
                 Some(b'"' | b'}') => Some(LineKind::Record),
                 Some(_) => Some(LineKind::Text),

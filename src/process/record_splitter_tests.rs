@@ -1,4 +1,4 @@
-//! Records and text are distinguished however the output is cut.
+//! Tests that records and text are distinguished for all cuts of the output.
 
 use proptest::prelude::*;
 

@@ -1,5 +1,5 @@
-//! A command run to its end in the calling thread: its output goes to its callback, into events or into
-//! memory.
+//! Runs a command to its end in the calling thread, and passes its output to the callback, into events or
+//! into memory.
 
 use std::time::{Duration, Instant};
 
@@ -19,7 +19,7 @@ use crate::error::Result;
 use crate::thread::Stop;
 use crate::timestamp::Timestamp;
 
-/// The longest grace period of a command when the observer stops, whatever its own grace period is.
+/// The upper limit of a command's grace period when the observer stops.
 const STOP_GRACE: Duration = Duration::from_secs(5);
 
 /// The poll interval of the size of the user's terminal.
@@ -29,8 +29,8 @@ impl Command {
     /// Runs the command to its end in this thread and returns everything that it printed.
     ///
     /// # Errors
-    /// `is_missing_program()` when the program does not exist; the system's errors for starting, reading
-    /// and killing it. A command that fails or times out is no error.
+    /// `is_missing_program()` if the program does not exist; the system's errors for starting, reading and
+    /// killing it. A command that fails or times out is not an error.
     pub fn output(self) -> Result<CommandOutput> {
         let started = StartedCommand::start(&self)?;
         let (events, stop) = (EventTarget::None, crossbeam_channel::never());
@@ -45,11 +45,11 @@ impl Command {
         })
     }
 
-    /// Runs the command to its end in this thread and emits what it does: `ExecutionStarted`,
-    /// `ExecutionOutput`, `ExecutionCompleted`.
+    /// Runs the command to its end in this thread and emits `ExecutionStarted`, `ExecutionOutput` and
+    /// `ExecutionCompleted`.
     ///
-    /// While the log is full, the command is blocked, as by a terminal, for at most 5 s without progress
-    /// of the log; after that, events that do not fit are dropped and counted.
+    /// While the log is full, the command is blocked, as by a slow terminal, for at most 5 s without progress
+    /// of the log. After that, events that do not fit are dropped and counted.
     ///
     /// # Errors
     /// The errors of [`Command::output`]. A command that cannot be started emits nothing.
@@ -58,8 +58,8 @@ impl Command {
     }
 }
 
-/// Runs a command and emits what it does. `emitter` is called after the command was started; the command
-/// is terminated when `stop` is closed.
+/// Runs a command and emits its events. `emitter` is called after the start of the command. The command is
+/// terminated when `stop` is closed.
 pub(crate) fn observe_command(
     command: Command,
     emitter: impl FnOnce() -> Result<EventEmitter>,
@@ -87,8 +87,8 @@ pub(crate) fn observe_command(
     }
 }
 
-/// Runs a command to its end and passes its output to `listener` as it is read. When `stop` is closed,
-/// the command's group is terminated, and killed after `stop_grace`; the stop is noticed within 100 ms.
+/// Runs a command to its end and passes its output to `listener` as it is read. Within 100 ms after `stop` is
+/// closed, the command's group is terminated, and it is killed after `stop_grace`.
 ///
 /// Ignores the command's output callback, its format, its limits of lines and bytes, and its terminal.
 pub(crate) fn run_with_listener(
@@ -104,14 +104,14 @@ pub(crate) fn run_with_listener(
     Ok(CommandOutcome::new(&report, duration, 0))
 }
 
-/// The use of the output, besides the callback and the events.
+/// The use of the output, in addition to the callback and the events.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum OutputMode {
-    /// Nothing is collected; an agent's records become typed events.
+    /// No output is collected. An agent's records become typed events.
     Emit,
-    /// Both outputs are collected as they are, within the command's limits.
+    /// Both outputs are collected unchanged, within the command's limits.
     Collect,
-    /// The same, and lines are emitted only when they are complete.
+    /// As for `Collect`, but lines are emitted only when they are complete.
     CollectLines,
 }
 
@@ -225,7 +225,7 @@ impl ChildListener for CommandMonitor {
 }
 
 impl CommandMonitor {
-    /// Splits records; their events follow everything that was printed before them.
+    /// Splits records. Their events are emitted after all text that was printed before them.
     fn split(
         &mut self,
         now: Instant,

@@ -1,6 +1,6 @@
-//! Detection of interactive shells by their command lines (pure).
+//! Detects interactive shells by their command lines (pure).
 
-/// Interactive shells; `tcsh` and similar ones have the same options.
+/// Interactive shells. `tcsh` and similar ones have the same options.
 const SHELLS: &[&str] = &[
     "ash", "bash", "csh", "dash", "elvish", "fish", "ksh", "ksh93", "lksh", "mksh", "nu", "oksh",
     "osh", "pwsh", "rbash", "sh", "tcsh", "xonsh", "yash", "zsh",
@@ -26,8 +26,9 @@ const WITH_VALUE: &[&str] = &[
 /// Long options that run a command.
 const COMMAND_OPTIONS: &[&str] = &["--command", "--commands", "-Command", "-File"];
 
-/// Returns true when these arguments start a shell that reads typed input: neither a command nor a script
-/// is given. Its exit status is that of its last command, which says nothing about its own success.
+/// Returns true if these arguments start a shell that reads typed input, because they contain neither a
+/// command nor a script. Its exit status is that of its last command, which does not describe its own
+/// success.
 pub(crate) fn is_interactive_shell(arguments: &[impl AsRef<str>]) -> bool {
     let Some((program, rest)) = arguments.split_first() else {
         return false;
@@ -40,7 +41,7 @@ pub(crate) fn is_interactive_shell(arguments: &[impl AsRef<str>]) -> bool {
     let mut rest = rest.iter().map(AsRef::as_ref);
     while let Some(argument) = rest.next() {
         match argument {
-            // The rest are arguments of the script at standard input.
+            // The remaining arguments belong to the script at standard input.
             "-s" => return true,
             "-" | "--" => return rest.next().is_none(),
             _ if COMMAND_OPTIONS.contains(&argument) => return false,
@@ -67,8 +68,8 @@ pub(crate) fn is_interactive_shell(arguments: &[impl AsRef<str>]) -> bool {
     true
 }
 
-/// Returns true when a shell's command only starts an interactive shell: tmux runs its commands through a
-/// shell.
+/// Returns true if a shell's command only starts an interactive shell, because tmux runs its commands through
+/// a shell.
 fn is_shell_command(text: Option<&str>) -> bool {
     let Some(text) = text.filter(|text| !text.contains([';', '&', '|', '<', '>', '`', '$', '\n']))
     else {
@@ -87,8 +88,8 @@ fn name_of(program: &str) -> &str {
     name.strip_prefix('-').unwrap_or(name)
 }
 
-/// Returns the name of a process that a shell has forked to run parentheses or a loop. Its arguments are the
-/// shell's.
+/// Returns the name of a subshell, which a shell has forked to run parentheses or a loop. Its arguments are
+/// the shell's.
 pub(crate) fn subshell_name(arguments: &[impl AsRef<str>]) -> String {
     let program = arguments.first().map_or("", AsRef::as_ref);
     format!("({})", name_of(program))

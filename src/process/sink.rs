@@ -1,4 +1,4 @@
-//! The destinations of a command's text: its callback, and events.
+//! The destinations of a command's text: its callback and events.
 
 use std::fmt;
 
@@ -9,7 +9,7 @@ use crate::bus::EventEmitter;
 use crate::child::OutputStream;
 use crate::event::{TdEvent, lines_in};
 
-/// The events that text becomes.
+/// The kind of events for the text.
 pub(super) enum EventTarget {
     None,
     /// `ExecutionOutput`.
@@ -35,7 +35,7 @@ impl EventTarget {
     }
 }
 
-/// A command has no loop, so all that its agent does is one iteration.
+/// The iteration of all agent events of a command, which has no loop.
 const ITERATION: u32 = 1;
 
 /// A callback for printed text.
@@ -83,7 +83,7 @@ impl TextSink for CommandSink {
                     emitter.emit(TdEvent::ValidationOutput {
                         execution_id: emitter.emitter.execution_id().clone(),
                         iteration: *iteration,
-                        // Marks the replacement of an emitted part of a long line.
+                        // A leading `\r` marks the replacement of an emitted part of a long line.
                         line: line.trim_start_matches('\r').to_owned(),
                         is_stderr: stream == OutputStream::Stderr,
                     });

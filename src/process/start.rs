@@ -1,4 +1,4 @@
-//! A started command: with pipes or with a terminal of its own, and supervised to its end.
+//! Starts a command with pipes or with its own terminal, and supervises it to its end.
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -16,12 +16,13 @@ use crate::child::{
 use crate::error::{Error, Result};
 use crate::thread::Stop;
 
-/// The requested capacity of an output pipe. With the usual 64 KiB a command that prints much alternates
-/// with its reader. More than this for each of many commands would use up what a user may have in pipes
-/// (64 MiB, `pipe-user-pages-soft`).
+/// The requested capacity of an output pipe. With the default of 64 KiB, a command that prints much often
+/// waits for its reader. With more, many commands would exceed a user's limit for pipes (64 MiB,
+/// `pipe-user-pages-soft`).
 const PIPE_BYTES: usize = 256 * 1024;
 
-/// The time for which silent outputs that another process holds are read after the end of a command: `exec > >(tee build.log)` has its last lines written by another process.
+/// The time for which outputs that another process holds open are read after the end of a command. With `exec
+/// > >(tee build.log)`, another process writes the last lines.
 const LINGER: Duration = Duration::from_millis(300);
 
 /// A running command.
@@ -30,11 +31,11 @@ pub(super) struct StartedCommand {
     group: ProcessGroup,
     outputs: [OutputReader; 2],
     stdin: Option<ChildStdin>,
-    /// The terminal of the command's own, and its size.
+    /// The command's own terminal, and its size.
     pub pty: Option<(pty::Pty, PtySize)>,
-    /// The terminal that keys are passed to, while the user's terminal passes them unchanged.
+    /// The terminal that gets the typed keys, and the raw mode of the user's terminal.
     keys: Option<(RawMode, OwnedFd)>,
-    /// The user's terminal while the command is its foreground.
+    /// The user's terminal, while the command is its foreground.
     pub foreground: Option<ForegroundLoan>,
 }
 
@@ -89,7 +90,7 @@ impl StartedCommand {
         if !is_typed {
             child = child.stdin(stdin_of(command));
         }
-        // The child leads a session of its own, and so a group of its own.
+        // The child leads its own session, and therefore its own group.
         let child = child.spawn(child_end).map_err(|error| match error {
             pty_process::Error::Io(cause) => {
                 cannot_start(&command.program, command.directory.as_deref(), cause)

@@ -1,4 +1,4 @@
-//! Terminals: one of a command's own, and the user's, whose foreground a command becomes.
+//! Terminals: a command's own terminal, and the user's terminal with a command in its foreground.
 
 use std::fs::File;
 use std::io;
@@ -15,19 +15,19 @@ use rustix::termios::{
 /// The controlling terminal of the process that opens it.
 const TERMINAL: &str = "/dev/tty";
 
-/// The size of the terminal that a command gets.
+/// The size of a command's own terminal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PtySize {
     /// The width in character cells.
     pub columns: u16,
     /// The height in character cells.
     pub rows: u16,
-    /// True to follow the size of this program's terminal, where it has one.
+    /// True to follow the size of this program's terminal, if it has one.
     pub follows: bool,
 }
 
 impl PtySize {
-    /// Returns the size of this program's terminal, which it follows; 80 by 24 without a terminal.
+    /// Returns the size of this program's terminal, and follows it; 80 by 24 without a terminal.
     pub fn of_terminal() -> Self {
         let (columns, rows) = terminal_size().unwrap_or((80, 24));
         Self {
@@ -94,7 +94,7 @@ impl SavedModes {
     }
 
     fn lock(&self) -> MutexGuard<'_, Option<(OwnedFd, Termios)>> {
-        // It is set in one step: a panic elsewhere leaves nothing half done.
+        // The value is set in one step, so a panic elsewhere leaves it valid.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -119,8 +119,8 @@ fn without_signal<T>(signal: NixSignal, act: impl FnOnce() -> T) -> T {
     result
 }
 
-/// Stops this program and its process group, as Ctrl-Z does. Returns when a shell continues them, or at once
-/// where no shell could.
+/// Stops this program and its process group, as Ctrl-Z does. Returns when a shell continues them, or
+/// immediately if no shell could continue them.
 pub(crate) fn stop_own_group() {
     // The signal goes to the whole group, as from the terminal, and to this thread, so that it does
     // not continue before the stop. The thread's own signal is blocked until both are sent:
@@ -137,17 +137,17 @@ pub(crate) fn stop_own_group() {
 pub fn allow_background_output() {
     let mut signals = SigSet::empty();
     signals.add(NixSignal::SIGTTOU);
-    // After a refusal, a terminal with `tostop` stops this program until `fg`.
+    // If this fails, a terminal with `tostop` stops this program until `fg`.
     let _ = signals.thread_block();
 }
 
-/// Returns true when standard input is a terminal and this program is its foreground.
+/// Returns true if standard input is a terminal with this program in its foreground.
 pub(crate) fn is_typed_at() -> bool {
     isatty(io::stdin()) && tcgetpgrp(io::stdin()).is_ok_and(|foreground| foreground == getpgrp())
 }
 
-/// The user's terminal while a command is its foreground, as if a shell had started the command.
-/// Dropping it takes the terminal back.
+/// The user's terminal while a command is in its foreground, as if a shell had started the command. Dropping
+/// this takes the terminal back.
 pub(super) struct ForegroundLoan {
     terminal: File,
     modes: SavedModes,
@@ -156,8 +156,8 @@ pub(super) struct ForegroundLoan {
 }
 
 impl ForegroundLoan {
-    /// Makes a command the foreground of this program's terminal, if it has one. A program in the
-    /// background does so later, when it comes to the foreground.
+    /// Makes a command the foreground of this program's terminal, if it has one. If this program is in the
+    /// background, this happens once it comes to the foreground.
     pub fn lend(command_group: Pid, modes: &SavedModes) -> Option<Self> {
         let terminal = File::options().read(true).write(true).open(TERMINAL).ok()?;
         let loan = Self {
@@ -189,7 +189,7 @@ impl ForegroundLoan {
     pub fn command_stopped(&self, signal: i32) {
         let wants_terminal = signal == Signal::TTIN.as_raw() || signal == Signal::TTOU.as_raw();
         if wants_terminal && self.is_foreground(self.command_group) {
-            // It used the terminal just before it became the foreground.
+            // The command used the terminal just before it became the foreground.
             return;
         }
         let mut command_modes = None;
@@ -203,7 +203,8 @@ impl ForegroundLoan {
         stop_own_group();
         if self.is_foreground(self.own_group) {
             if self.modes.modes().is_none() {
-                // This is the first loan. Modes that cannot be read are not restored.
+                // The command becomes the foreground for the first time. Modes that cannot be read are not
+                // restored.
                 let _ = self.modes.save(&self.terminal);
             }
             if let Some(modes) = command_modes {
@@ -213,7 +214,7 @@ impl ForegroundLoan {
         }
     }
 
-    /// Takes the terminal back. The modes that the command has set are kept, unless a signal ended it.
+    /// Takes the terminal back. Keeps the modes that the command has set, unless a signal ended it.
     pub fn take_back(self, is_killed: bool) {
         if !is_killed {
             *self.modes.lock() = None;
@@ -223,7 +224,7 @@ impl ForegroundLoan {
 
 impl Drop for ForegroundLoan {
     fn drop(&mut self) {
-        // A shell may have taken the terminal meanwhile; it keeps it.
+        // If a shell has taken the terminal in the meantime, the shell keeps it.
         if self.is_foreground(self.command_group) {
             self.set_foreground(self.own_group);
         }
@@ -231,7 +232,7 @@ impl Drop for ForegroundLoan {
     }
 }
 
-/// Passes every key as it is typed, while it lives.
+/// Raw mode of the terminal at standard input, until it is dropped.
 pub(super) struct RawMode(SavedModes);
 
 impl RawMode {

@@ -1,4 +1,4 @@
-//! Text that is no command's output, as the events of a command: `ExecutionOutput`, in batches.
+//! Emits text of other sources than commands like a command's output: as batched `ExecutionOutput`.
 
 use std::time::Instant;
 
@@ -7,12 +7,12 @@ use super::sink::{CommandSink, EventTarget};
 use crate::bus::EventEmitter;
 use crate::child::OutputStream;
 
-/// Emits text as a command's output: complete lines at once, an open line after 100 ms, a line that is
-/// rewritten with carriage returns in its states.
+/// Emits text like a command's output: complete lines immediately, an open line after 100 ms, and a line that
+/// is rewritten with carriage returns in states.
 pub(crate) struct TextEvents(OutputBatcher<CommandSink>);
 
 impl TextEvents {
-    /// Creates the events of an execution, for at most `lines_max` lines.
+    /// Creates a handle that emits at most `lines_max` lines for an execution.
     pub fn new(emitter: &EventEmitter, lines_max: Option<u64>) -> Self {
         let sink = CommandSink {
             on_output: None,
@@ -21,22 +21,22 @@ impl TextEvents {
         Self(OutputBatcher::new(sink, false, lines_max))
     }
 
-    /// Takes text.
+    /// Adds text.
     pub fn push(&mut self, stream: OutputStream, text: &str, now: Instant) {
         self.0.push(stream, text.as_bytes(), now);
     }
 
-    /// Emits what has waited long enough; returns the time of the next call.
+    /// Emits text that was held long enough; returns the time of the next call.
     pub fn tick(&mut self, now: Instant) -> Option<Instant> {
         self.0.tick(now)
     }
 
-    /// Emits everything, open lines included. Text that follows begins new lines.
+    /// Emits all text, including open lines. Later text begins new lines.
     pub fn end_lines(&mut self, now: Instant) {
         self.0.end_lines(now);
     }
 
-    /// Emits everything; returns the number of lines beyond the limit.
+    /// Emits all text; returns the number of lines beyond the limit.
     pub fn finish(self, now: Instant) -> u64 {
         self.0.finish(now).1
     }

@@ -1,5 +1,4 @@
-//! The validation of a loop's iteration: a shell command whose lines become events, and whose end is a
-//! result.
+//! Validates a loop's iteration with a shell command, whose lines become events.
 
 use std::path::Path;
 use std::time::Duration;
@@ -14,11 +13,10 @@ use crate::bus::EventEmitter;
 use crate::error::Result;
 use crate::thread::Stop;
 
-/// The most bytes that are kept of each output of a validation: the failure is at its end.
+/// The most bytes that are kept of each half of a validation's output.
 const COLLECTED_BYTES: usize = 1024 * 1024;
 
-/// The default limit of lines that become events: as many as a person reads in a
-/// week.
+/// The default limit of lines that become events: more than a person reads in a week.
 const LINES_MAX: u64 = 1_000_000;
 
 /// The result of a validation.
@@ -27,22 +25,22 @@ const LINES_MAX: u64 = 1_000_000;
 pub struct ValidationResult {
     /// The exit code; 128 plus the signal that ended the command; 124 for a timeout.
     pub exit_code: i32,
-    /// Its standard output; the beginning and the end of more than 1 MiB.
+    /// The standard output; its beginning and end if it is longer than 2 MiB.
     pub stdout: String,
-    /// Its standard error, likewise.
+    /// The standard error, with the same limit.
     pub stderr: String,
-    /// The time from its start to its end.
+    /// The duration of the command.
     pub duration_ms: u64,
-    /// True when its time was up.
+    /// True if the command was terminated because of its timeout.
     pub timed_out: bool,
-    /// True when it was terminated on request: it has not passed, whatever its exit code is.
+    /// True if the command was terminated on request. It has not passed then, regardless of its exit code.
     pub was_ended: bool,
-    /// The number of lines beyond the limit, which became no events.
+    /// The number of lines beyond the limit, which were not emitted.
     pub lost_lines: u64,
 }
 
 impl ValidationResult {
-    /// Returns true when the validation passed.
+    /// Returns true if the validation passed.
     pub fn passed(&self) -> bool {
         self.exit_code == 0 && !self.was_ended
     }
@@ -52,7 +50,8 @@ impl ValidationResult {
 /// `ValidationOutput` per line as it is printed, and `ValidationCompleted`. Without an emitter it emits
 /// nothing and returns the same result.
 ///
-/// A validation that exceeds its time is terminated with its whole group, and that is a result, too.
+/// A validation that exceeds its timeout is terminated with its whole group, which is a result and not an
+/// error.
 ///
 /// ```no_run
 /// use std::{path::Path, time::Duration};
@@ -67,7 +66,7 @@ impl ValidationResult {
 /// ```
 ///
 /// # Errors
-/// When `sh` or the directory does not exist; the system's errors for starting and reading the command.
+/// If `sh` or the directory does not exist; the system's errors for starting and reading the command.
 pub fn run_validation(
     command: &str,
     workdir: &Path,

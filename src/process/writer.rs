@@ -1,4 +1,4 @@
-//! Text that this program prints, as events: an `io::Write`.
+//! An `io::Write` that emits text of this program as events.
 
 use std::io;
 
@@ -9,12 +9,11 @@ use crate::bus::EventEmitter;
 use crate::child::OutputStream;
 use crate::clock::Clock;
 
-/// Emits what is written as `ExecutionOutput` events, like the output of a child process: a line when it
-/// is complete, an open line when it is flushed or continued after a while. Dropping the writer emits the
-/// rest.
+/// Emits written text as `ExecutionOutput` events, like the output of a child process: a line when it is
+/// complete, an open line when it is flushed, or continued after 100 ms. Dropping the writer emits the rest.
 ///
-/// While the log is full, writing blocks, as on a terminal, for at most 5 s without progress of the log.
-/// It never fails.
+/// While the log is full, writing blocks, as on a slow terminal, for at most 5 s without progress of the log.
+/// Writing never fails.
 #[derive(Debug)]
 pub struct OutputWriter {
     stream: OutputStream,

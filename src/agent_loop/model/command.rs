@@ -153,7 +153,7 @@ impl CommandClient {
         let prompt = request.text();
         let mut command = self
             .command
-            .again()
+            .copy_without_io()
             .control(control)
             // Removes the variables of an enclosing loop.
             .env_remove(PROMPT)

@@ -43,7 +43,7 @@ fn any_event() -> impl Strategy<Value = TdEvent> {
     })
 }
 
-/// The same facts about one pane, from a scan of all of its events.
+/// Computes the facts about one pane from a scan of all its events.
 fn naive(
     events: &[Envelope],
     id: &str,
@@ -53,13 +53,13 @@ fn naive(
         envelope.event.execution_id() == id && envelope.event.pane() == Some(pane)
     };
     let own: Vec<&Envelope> = events.iter().filter(of_pane).collect();
-    // A view creates no row.
+    // A view does not create a row.
     let is_view = |it: &Envelope| matches!(it.event, TdEvent::PaneSeen { .. });
-    let first = own.iter().position(|it| !is_view(it))?;
+    let first = own.iter().position(|envelope| !is_view(envelope))?;
     let own = &own[first..];
     let gaps = own
         .iter()
-        .filter(|it| matches!(it.event, TdEvent::OutputGap { .. }))
+        .filter(|envelope| matches!(envelope.event, TdEvent::OutputGap { .. }))
         .count();
     let (mut state, mut status) = ("running", None);
     for envelope in own.iter() {
@@ -70,7 +70,7 @@ fn naive(
             _ => {}
         }
     }
-    // The part since the state was entered last: from the last event before which it was another one.
+    // The events since the state was last entered: from the last event that changed the state.
     let state_after = |end: usize| {
         own[..end]
             .iter()
@@ -84,7 +84,9 @@ fn naive(
     let entered = (1..=own.len())
         .rev()
         .find(|&end| state_after(end - 1) != state);
-    let is_seen = own[entered.unwrap_or(0)..].iter().any(|it| is_view(it));
+    let is_seen = own[entered.unwrap_or(0)..]
+        .iter()
+        .any(|envelope| is_view(envelope));
     let attention = match state {
         "waiting" => "needs_you",
         "done" | "exited" if !is_seen => "finished",
@@ -107,7 +109,7 @@ proptest! {
         for row in board(before).rows() {
             restored.restore(Row::from_json(&serde_json::to_value(row).unwrap()).unwrap());
         }
-        // A run without rows has no summary, and is read from its beginning.
+        // A run without rows has no summary, so its log is read from the beginning.
         let stored: BTreeSet<ExecutionId> = restored.rows().map(|row| row.execution_id.clone()).collect();
         let is_stored = |envelope: &&Envelope| stored.contains(envelope.event.execution_id());
         for envelope in before.iter().filter(|envelope| !is_stored(envelope)).chain(after) {
@@ -138,14 +140,14 @@ proptest! {
                 prop_assert_eq!(&found, &naive(&events, id, &pane), "{} {}", id, pane);
                 count += usize::from(found.is_some());
                 if let Some(row) = row {
-                    let renamed = events.iter().any(|it| matches!(&it.event,
+                    let renamed = events.iter().any(|envelope| matches!(&envelope.event,
                         TdEvent::SessionRenamed { execution_id, .. } if execution_id == id));
                     let expected = if renamed { format!("{id}-new") } else { id.to_owned() };
                     prop_assert_eq!(&row.name, &expected);
                 }
             }
         }
-        // A warning creates no row.
+        // A warning does not create a row.
         prop_assert_eq!(board.rows().count(), count);
         let ranks: Vec<_> = board.rows().map(Row::attention).collect();
         prop_assert!(ranks.is_sorted());

@@ -307,7 +307,7 @@ impl ObservedPane {
         let is_there = self
             .joined
             .as_ref()
-            .is_some_and(|joined| joined.agent.is_in_front());
+            .is_some_and(|joined| joined.agent.is_in_foreground());
         if is_there || self.searches == 0 && self.joined.is_none() {
             return;
         }

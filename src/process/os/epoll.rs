@@ -1,4 +1,4 @@
-//! The set of descriptors that the exit thread waits for (epoll): each is reported once.
+//! The epoll set of the exit thread, which reports each descriptor once.
 
 use std::io;
 use std::os::fd::AsFd;
@@ -8,7 +8,7 @@ use rustix::time::Timespec;
 
 pub(super) use imp::EpollSet;
 
-/// Returns true when a descriptor is ready now: for a pidfd, when its process has ended.
+/// Returns true if a descriptor is ready now. A pidfd is ready when its process has ended.
 pub(super) fn is_ready(fd: &impl AsFd) -> bool {
     let mut fds = [PollFd::new(fd, PollFlags::IN)];
     matches!(poll(&mut fds, Some(&Timespec::default())), Ok(1..))
@@ -24,7 +24,7 @@ mod imp {
 
     use super::{AsFd, io};
 
-    /// The most descriptors per wait; further ones are reported by the next wait.
+    /// The most descriptors per wait. The next wait reports further ones.
     const ROUND: usize = 64;
 
     /// Descriptors and their numbers.
@@ -49,19 +49,19 @@ mod imp {
 
         /// Waits once more for a pidfd that was ready, until its process has been reaped.
         pub fn wait_for_reaping(&self, fd: &impl AsFd, number: u64) {
-            // The reaping is reported as a hang-up, which needs no flag. A descriptor that was just
-            // removed is not in the set any more.
+            // Reaping is reported as a hang-up, which needs no flag. The call fails if the descriptor was
+            // just removed from the set.
             let data = EventData::new_u64(number);
             let _ = epoll::modify(&self.0, fd, data, EventFlags::ONESHOT);
         }
 
         /// Removes a descriptor.
         pub fn remove(&self, fd: &impl AsFd) {
-            // It is in the set: it was added, and is removed once.
+            // The descriptor is in the set, because it was added and is removed only once.
             let _ = epoll::delete(&self.0, fd);
         }
 
-        /// Blocks until a descriptor is ready; returns the numbers of those that are.
+        /// Blocks until a descriptor is ready; returns the numbers of all ready ones.
         ///
         /// # Errors
         /// The error of the system.

@@ -1,8 +1,8 @@
-//! Exits of processes that are not children: each process has a pidfd, and one thread waits for all of them.
+//! Exits of processes that are not children. Each process has a pidfd, and one thread waits for all of them.
 //!
-//! Each watched server has one thread, `td-exits`. A poller watches processes through a [`ProcessWatcher`],
-//! together with a channel for exits. The thread blocks in `epoll_wait`, finds out how a process ended, stores
-//! it and sends a message, which never blocks. It ends when its [`ExitWatch`] is shut down or dropped.
+//! Each watched tmux server has one thread, `td-exits`. A poller watches processes through a
+//! [`ProcessWatcher`], with a channel for notifications. The thread blocks in `epoll_wait`, stores the exit
+//! of a process and sends a message without blocking. It ends when its [`ExitWatch`] is shut down or dropped.
 
 use std::collections::HashMap;
 use std::io::Read;
@@ -53,7 +53,7 @@ struct PidfdEntry {
     pid: u32,
     started: u64,
     pidfd: OwnedFd,
-    /// Its exit, once it has ended and everything was tried to find out how.
+    /// The exit, set once the process has ended and all sources of its status were tried.
     exit: OnceLock<Option<ProcessExit>>,
     exited: Sender<()>,
 }
@@ -62,7 +62,7 @@ struct PidfdEntry {
 pub(crate) struct WatchedProcess {
     pub pid: u32,
     started: u64,
-    /// `None` without a pidfd: its exit is polled in `/proc`.
+    /// `None` without a pidfd. The exit is polled in `/proc` then.
     entry: Option<(u64, Arc<PidfdEntry>, Arc<ExitWatchState>)>,
 }
 
@@ -107,20 +107,20 @@ impl ExitWatch {
 }
 
 impl ProcessWatcher {
-    /// Watches a process that satisfies `is_meant`, which is checked after the process was opened: its pid
-    /// may have been reused meanwhile. `None` when there is no such process. `exited` gets a message when
+    /// Watches a process that satisfies `is_expected`. The check follows the opening of the process, because
+    /// its pid may have been reused. Returns `None` if no such process exists. `exited` gets a message when
     /// the process has ended.
     pub fn watch(
         &self,
         pid: u32,
         exited: &Sender<()>,
-        is_meant: impl FnOnce(&Stat) -> bool,
+        is_expected: impl FnOnce(&Stat) -> bool,
     ) -> Option<WatchedProcess> {
         let pidfd = match &self.0 {
             Some(shared) if shared.entries().len() < PIDFDS_MAX => pidfd::open(pid).ok(),
             _ => None,
         };
-        let stat = stat(pid).filter(is_meant)?;
+        let stat = stat(pid).filter(is_expected)?;
         let polled = WatchedProcess {
             pid,
             started: stat.started,
@@ -129,7 +129,7 @@ impl ProcessWatcher {
         let (Some(shared), Some(pidfd)) = (&self.0, pidfd) else {
             return Some(polled);
         };
-        // A process that is alive now is the one that was checked; a dead one may be another.
+        // A process that is alive now is the one that was checked. A dead one may be another process.
         if !stat.is_zombie && is_ready(&pidfd) {
             return None;
         }
@@ -153,19 +153,19 @@ impl ProcessWatcher {
 }
 
 impl WatchedProcess {
-    /// Returns the exit of the process, once it has ended: `Some(None)` where its status is unknown.
+    /// Returns the exit of the process once it has ended: `Some(None)` if its status is unknown.
     pub fn exit(&self) -> Option<Option<ProcessExit>> {
         match &self.entry {
             Some((_, entry, _)) => entry.exit.get().copied(),
             None => {
-                let death = procfs::zombie_exit(self.pid, self.started);
-                let exists = death.is_none() && procfs::exists(self.pid, self.started);
-                (!exists).then_some(death)
+                let exit = procfs::zombie_exit(self.pid, self.started);
+                let exists = exit.is_none() && procfs::exists(self.pid, self.started);
+                (!exists).then_some(exit)
             }
         }
     }
 
-    /// Returns the exit as it is known now, without waiting for the thread.
+    /// Queries the exit now, without waiting for the thread.
     pub fn query_exit(&self) -> Option<Option<ProcessExit>> {
         let entry = self.entry.as_ref();
         self.exit()
@@ -193,36 +193,36 @@ impl Drop for WatchedProcess {
 }
 
 impl PidfdEntry {
-    /// Finds out how the process ended; `None` while that may become known later.
+    /// Queries the exit of the process; `None` while it may become known later.
     fn query(&self) -> Option<Option<ProcessExit>> {
         // A zombie has not been reaped by its parent yet.
         let known = || {
             let zombie = || procfs::zombie_exit(self.pid, self.started);
             self.reaped().or_else(zombie)
         };
-        if let Some(death) = known() {
-            return Some(Some(death));
+        if let Some(exit) = known() {
+            return Some(Some(exit));
         }
         if procfs::exists(self.pid, self.started) {
             return None;
         }
         // The process is reaped by now, so this answer is final.
-        let death = self.reaped();
-        if death.is_none() {
+        let exit = self.reaped();
+        if exit.is_none() {
             log_unknown_exits();
         }
-        Some(death)
+        Some(exit)
     }
 
     fn reaped(&self) -> Option<ProcessExit> {
         match pidfd::exit_info(&self.pidfd) {
-            ExitInfo::Reaped(code) => Some(procfs::death(code)),
+            ExitInfo::Reaped(code) => Some(procfs::exit_of_status(code)),
             ExitInfo::Unknown | ExitInfo::Unsupported => None,
         }
     }
 }
 
-/// Logs, once, that the kernel does not report exits.
+/// Logs once that the kernel does not report exits.
 fn log_unknown_exits() {
     static LOGGED: AtomicBool = AtomicBool::new(false);
     if !LOGGED.swap(true, Ordering::Relaxed) {
@@ -235,7 +235,7 @@ fn log_unknown_exits() {
 
 impl ExitWatchState {
     fn entries(&self) -> MutexGuard<'_, HashMap<u64, Arc<PidfdEntry>>> {
-        // Each change is one step: a panic leaves nothing half done.
+        // Each change is complete, so a panic leaves the entries valid.
         self.entries.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -248,7 +248,7 @@ impl ExitWatchState {
                 }
             };
             for number in numbers {
-                // The socket is only ever closed.
+                // The socket never gets data; it is only closed.
                 if number == WAKE && matches!((&*woken).read(&mut [0]), Ok(0) | Err(_)) {
                     return;
                 }
@@ -266,10 +266,10 @@ impl ExitWatchState {
             Some(exit) => {
                 // Only this thread sets it.
                 let _ = entry.exit.set(exit);
-                // A full channel has a message already; a closed one has no reader.
+                // A full channel already has a message, and a closed one has no reader.
                 let _ = entry.exited.try_send(());
             }
-            // The exit of another user's process is visible when its parent has reaped it.
+            // The exit of another user's process becomes visible when its parent has reaped it.
             None => self.epoll.wait_for_reaping(&entry.pidfd, number),
         }
     }

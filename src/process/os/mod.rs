@@ -1,5 +1,5 @@
-//! The operating system's view of processes that other programs started: the foreground of a terminal, and
-//! how a process ended.
+//! Queries of the operating system about processes of other programs: the foreground of a terminal, and the
+//! exit of a process.
 
 mod epoll;
 mod pidfd;

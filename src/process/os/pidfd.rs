@@ -1,5 +1,5 @@
-//! Handles of processes (pidfds): opened while a process lives, queried for its exit afterwards. The only
-//! file that contains `unsafe`.
+//! Handles of processes (pidfds), which are opened while a process lives and queried for its exit afterwards.
+//! The only file that contains `unsafe`.
 
 #![allow(
     unsafe_code,
@@ -16,9 +16,9 @@ pub(super) use imp::{exit_info, open};
 pub(super) enum ExitInfo {
     /// The process was reaped, with this status of wait(2).
     Reaped(i32),
-    /// The process lives, or was not reaped yet.
+    /// The process is alive or was not reaped yet.
     Unknown,
-    /// The kernel has no such information: it is older than Linux 6.15.
+    /// The kernel is older than Linux 6.15 and has no such information.
     Unsupported,
 }
 
@@ -34,7 +34,7 @@ mod imp {
     #[repr(C)]
     #[derive(Clone, Copy, Default)]
     struct PidfdInfo {
-        /// The requested fields, then the answered ones.
+        /// The requested fields; after the call, the fields of the answer.
         mask: u64,
         cgroup: u64,
         /// pid, tgid, ppid, and the user and group ids.
@@ -64,7 +64,7 @@ mod imp {
         Ok(pidfd_open(pid, PidfdFlags::empty())?)
     }
 
-    /// Returns how a process ended that was opened while it lived.
+    /// Returns the exit of a process.
     pub fn exit_info(pidfd: &OwnedFd) -> ExitInfo {
         let mut info = PidfdInfo {
             mask: EXIT,

@@ -10,20 +10,20 @@ use crate::track::ProcessExit;
 /// The clock ticks per second in `/proc`: `USER_HZ`, which is 100 on every Linux machine.
 const TICKS_A_SECOND: u64 = 100;
 
-/// The most bytes of a command line that are read: it may have megabytes.
+/// The most bytes of a command line that are read. Command lines may have megabytes.
 const COMMAND_BYTES_MAX: usize = 4096;
 
-/// Returns how a process ended that has not been reaped; `None` where that is not visible.
+/// Returns the exit of a process that was not reaped; `None` if it is not visible.
 pub(super) fn zombie_exit(pid: u32, started: u64) -> Option<ProcessExit> {
     let stat = stat(pid).filter(|stat| stat.is_zombie && stat.started == started)?;
-    // Other users than its owner see the status 0, which would be success.
+    // Users other than the owner see the status 0, which would mean success.
     let owner = fs::metadata(format!("/proc/{pid}")).ok()?.uid();
     let own = rustix::process::geteuid();
-    (own.is_root() || own.as_raw() == owner).then(|| death(stat.exit_code))
+    (own.is_root() || own.as_raw() == owner).then(|| exit_of_status(stat.exit_code))
 }
 
-/// Converts a status of wait(2).
-pub(super) fn death(exit_code: i32) -> ProcessExit {
+/// Converts a status of wait(2) to an exit.
+pub(super) fn exit_of_status(exit_code: i32) -> ProcessExit {
     match exit_code & 0x7f {
         0 => ProcessExit {
             status: Some(exit_code >> 8 & 0xff),
@@ -36,7 +36,7 @@ pub(super) fn death(exit_code: i32) -> ProcessExit {
     }
 }
 
-/// Returns true while a process lives or is a zombie.
+/// Returns true while a process is alive or a zombie.
 pub(super) fn exists(pid: u32, started: u64) -> bool {
     stat(pid).is_some_and(|stat| stat.started == started)
 }
@@ -61,15 +61,15 @@ pub(crate) fn directory(pid: u32) -> Option<String> {
     Some(directory.to_string_lossy().into_owned())
 }
 
-/// Returns the file behind the standard output of a process, as the kernel names it: `/dev/pts/3`,
+/// Returns the kernel's name of the file at the standard output of a process, such as `/dev/pts/3` or
 /// `pipe:[42]`.
 pub(crate) fn standard_output(pid: u32) -> Option<String> {
     let file = fs::read_link(format!("/proc/{pid}/fd/1")).ok()?;
     Some(file.to_string_lossy().into_owned())
 }
 
-/// Returns the children that a process's main thread has started, in the order of their start. Without
-/// the kernel's lists (`CONFIG_PROC_CHILDREN`) all processes are searched.
+/// Returns the children of a process's main thread in the order of their start. Searches all processes if the
+/// kernel has no lists of children (`CONFIG_PROC_CHILDREN`).
 pub(crate) fn children(pid: u32) -> Vec<Stat> {
     match fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")) {
         Ok(pids) => {
@@ -83,12 +83,12 @@ pub(crate) fn children(pid: u32) -> Vec<Stat> {
 fn search_children(parent: u32) -> Vec<Stat> {
     let children = processes().into_iter().flatten();
     let mut children: Vec<Stat> = children.filter(|stat| stat.parent == parent).collect();
-    // Within a tick the pids give the order, except when they wrap around.
+    // Within a clock tick, pids give the order, except when they wrap around.
     children.sort_by_key(|stat| (stat.started, stat.pid));
     children
 }
 
-/// Returns the time since a process started; zero where it is unknown.
+/// Returns the time since a process started; zero if it is unknown.
 pub(crate) fn age(stat: &Stat) -> Duration {
     let text = fs::read_to_string("/proc/uptime").unwrap_or_default();
     let seconds = text
@@ -106,10 +106,10 @@ mod tests {
 
     #[test]
     fn an_exit_is_a_status_or_a_signal() {
-        assert_eq!(death(101 << 8).exit_status(), Some(101));
-        assert_eq!(death(0).exit_status(), Some(0));
-        assert_eq!(death(9).exit_status(), Some(137));
-        assert_eq!(death(0x80 | 11).signal, Some(11), "with a core");
+        assert_eq!(exit_of_status(101 << 8).exit_status(), Some(101));
+        assert_eq!(exit_of_status(0).exit_status(), Some(0));
+        assert_eq!(exit_of_status(9).exit_status(), Some(137));
+        assert_eq!(exit_of_status(0x80 | 11).signal, Some(11), "with a core");
     }
 
     #[test]

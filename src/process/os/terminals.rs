@@ -1,9 +1,9 @@
-//! Detection of new terminals on this machine: the program of a new pane gets a terminal, so a new session is
+//! Detects new terminals on this machine. The program of a new pane gets a terminal, so new sessions are
 //! found without polling tmux.
 //!
-//! Each watched server has one thread, `td-terminals`. It blocks until a terminal appears in `/dev/pts`
-//! (devpts reports that to inotify) and sends a message, which never blocks. It ends when its
-//! [`TerminalWatch`] is shut down or dropped.
+//! Each watched tmux server has one thread, `td-terminals`. It blocks until a terminal appears in `/dev/pts`
+//! (devpts reports this to inotify) and sends a message without blocking. It ends when its [`TerminalWatch`]
+//! is shut down or dropped.
 
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
@@ -17,7 +17,7 @@ use crate::thread::{self, Handle, Panicked};
 #[derive(Debug)]
 pub(crate) struct TerminalWatch {
     opened: Receiver<()>,
-    /// Keeps the receivers open when the thread has ended early.
+    /// Keeps the channel open if the thread ends early.
     _sender: Sender<()>,
     thread: Handle<()>,
     wake: UnixStream,
@@ -32,7 +32,7 @@ impl TerminalWatch {
         let failed = |cause| Error::other("cannot detect new terminals").because(cause);
         let (wake, woken) = UnixStream::pair().map_err(failed)?;
         let terminals = imp::watch().map_err(failed)?;
-        // One message stands for any number of terminals.
+        // One message represents any number of terminals.
         let (sender, opened) = bounded(1);
         let thread_sender = sender.clone();
         let thread = thread::spawn("td-terminals", move || {
@@ -64,7 +64,7 @@ impl TerminalWatch {
 
 fn run(terminals: &OwnedFd, woken: &UnixStream, sender: &Sender<()>) {
     while imp::wait(terminals, woken) {
-        // A full channel has a message for this terminal, too.
+        // A full channel already has a message, which covers this terminal.
         let _ = sender.try_send(());
     }
 }
@@ -89,7 +89,7 @@ mod imp {
         Ok(inotify)
     }
 
-    /// Waits for a terminal; returns false when the thread is to end.
+    /// Waits for a terminal; returns false when the thread must end.
     pub fn wait(terminals: &OwnedFd, woken: &UnixStream) -> bool {
         loop {
             let mut fds = [

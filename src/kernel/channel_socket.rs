@@ -1,20 +1,20 @@
-//! One socket of a kernel with its protocol: connected or not, ready or not.
+//! The socket of one channel of a kernel, with its protocol state.
 
 use super::connection::Endpoint;
 use super::socket::Socket;
 use super::wire::Channel;
 use super::zmtp::{Peer, SocketType};
 
-/// One socket, connected or not.
+/// The socket of one channel, connected or not.
 #[derive(Debug)]
-pub(super) struct Line {
+pub(super) struct ChannelSocket {
     pub channel: Channel,
     pub endpoint: Endpoint,
     pub socket: Option<Socket>,
     pub peer: Peer,
 }
 
-impl Line {
+impl ChannelSocket {
     pub fn new(channel: Channel, endpoint: Endpoint, identity: &[u8]) -> Self {
         Self {
             channel,
@@ -29,13 +29,13 @@ impl Line {
         self.socket.is_some() && self.peer.is_ready()
     }
 
-    /// Forgets the connection.
+    /// Closes the connection, so that it can be made again.
     pub fn close(&mut self, identity: &[u8]) {
         self.socket = None;
         self.peer = peer(self.channel, identity);
     }
 
-    /// Writes what the socket has room for. Returns false if the peer has gone.
+    /// Writes as much pending output as the socket accepts. Returns false if the peer has gone.
     pub fn write(&mut self) -> bool {
         let Some(socket) = &mut self.socket else {
             return true;
@@ -56,7 +56,8 @@ impl Line {
 
 fn peer(channel: Channel, identity: &[u8]) -> Peer {
     match channel {
-        // The kernel asks its questions where the request came from: both have one identity.
+        // The kernel routes its questions by the identity of the request's sender, so these sockets share one
+        // identity.
         Channel::Shell | Channel::Stdin | Channel::Control => {
             Peer::new(SocketType::Dealer, identity)
         }
