@@ -119,7 +119,9 @@ impl LosslessAccount {
     pub(super) fn change(&self, change: impl FnOnce(&mut Vec<Arc<LaneReader>>)) {
         let mut readers = self.readers();
         change(&mut readers);
-        let read = readers.iter().map(|one| one.read.load(Ordering::SeqCst));
+        let read = readers
+            .iter()
+            .map(|reader| reader.read.load(Ordering::SeqCst));
         self.slowest
             .store(read.min().unwrap_or(NO_READER), Ordering::SeqCst);
     }

@@ -177,10 +177,10 @@ mod tests {
         let dir = run.create().unwrap();
         assert!(!is_written(&dir).unwrap());
         let (guard, stop) = thread::stop_pair();
-        let asked = run.open_dir().unwrap();
-        let asking = thread::spawn("td-test", move || {
+        let probed = run.open_dir().unwrap();
+        let prober = thread::spawn("td-test", move || {
             while !thread::is_stopped(&stop) {
-                is_written(&asked).unwrap();
+                is_written(&probed).unwrap();
             }
         })
         .unwrap();
@@ -190,7 +190,7 @@ mod tests {
             drop(lock);
         }
         drop(guard);
-        asking.join().unwrap();
+        prober.join().unwrap();
         assert!(!is_written(&dir).unwrap());
     }
 

@@ -129,11 +129,11 @@ mod tests {
 
     #[test]
     fn long_ids_are_shortened_and_stay_distinct() {
-        let one = encode_name(&"界".repeat(200));
+        let name = encode_name(&"界".repeat(200));
         let other = encode_name(&format!("{}!", "界".repeat(200)));
-        assert!(one.len() <= NAME_BYTES_MAX && other.len() <= NAME_BYTES_MAX);
-        assert_ne!(one, other);
-        assert_eq!(decode_name(&one), None);
+        assert!(name.len() <= NAME_BYTES_MAX && other.len() <= NAME_BYTES_MAX);
+        assert_ne!(name, other);
+        assert_eq!(decode_name(&name), None);
         // This hash is part of names on disk and must never change.
         assert_eq!(&encode_name(&"x".repeat(256))[237..], "%~295fa478294e7725");
         assert_eq!(encode_name(&"x".repeat(255)).len(), 255);

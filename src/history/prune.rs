@@ -212,12 +212,12 @@ mod tests {
                 .collect();
             let now = Timestamp::from_micros(100_000_000);
             let retention = Retention { age_max: age_s.map(Duration::from_secs), runs_max, bytes_max };
-            let gone = retention.choose(&runs, now);
-            prop_assert!(gone.iter().all(|run| run.state != RunStatus::Running));
-            let is_gone = |run: &&RunSummary| gone.iter().any(|gone| gone.execution_id == run.execution_id);
-            let stays: Vec<&RunSummary> = runs.iter().filter(|run| !is_gone(run)).collect();
+            let pruned = retention.choose(&runs, now);
+            prop_assert!(pruned.iter().all(|run| run.state != RunStatus::Running));
+            let is_pruned = |run: &&RunSummary| pruned.iter().any(|pruned| pruned.execution_id == run.execution_id);
+            let stays: Vec<&RunSummary> = runs.iter().filter(|run| !is_pruned(run)).collect();
             let ended: Vec<_> = stays.iter().filter(|run| run.state != RunStatus::Running).collect();
-            if let Some(youngest) = gone.iter().map(|run| run.last_event).max() {
+            if let Some(youngest) = pruned.iter().map(|run| run.last_event).max() {
                 prop_assert!(ended.iter().all(|run| run.last_event >= youngest));
             }
             if !ended.is_empty() {
@@ -226,7 +226,7 @@ mod tests {
                 let oldest = ended.iter().map(|run| run.last_event.micros()).min().unwrap();
                 prop_assert!(age_s.is_none_or(|age| (100_000_000 - oldest) as u64 <= age * 1_000_000));
             }
-            prop_assert!(retention != Retention::EVERYTHING || gone.is_empty());
+            prop_assert!(retention != Retention::EVERYTHING || pruned.is_empty());
         }
     }
 }

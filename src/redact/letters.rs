@@ -208,7 +208,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_are_told_from_random_letters() {
+    fn names_are_distinguished_from_random_letters() {
         for name in [
             "next_token_of_the_page",
             "getPasswordFromUser",

@@ -92,7 +92,7 @@ pub(super) fn redact_line(
         }
         Some(LineState::EndsWithSecret(rule)) => {
             let skip = indent(line, stop);
-            if looks_like(&set.rules[usize::from(*rule)], &line.as_bytes()[skip..stop]) {
+            if is_likely_rest(&set.rules[usize::from(*rule)], &line.as_bytes()[skip..stop]) {
                 state.open = Continuation::Secret(*rule);
                 start = skip;
             }
@@ -183,7 +183,7 @@ fn indent(line: &str, stop: usize) -> usize {
 }
 
 /// Returns true if the text begins with something that looks like the rest of a secret.
-fn looks_like(rule: &Rule, text: &[u8]) -> bool {
+fn is_likely_rest(rule: &Rule, text: &[u8]) -> bool {
     let run = run(rule, text);
     run.len() >= LEAK_BYTES
         && run.iter().any(u8::is_ascii_digit)

@@ -8,9 +8,9 @@
 //! that follows might have shown otherwise.
 
 mod letters;
-mod looks;
 mod marker;
 mod placeholder;
+mod randomness;
 mod span;
 mod value;
 mod words;

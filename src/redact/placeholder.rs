@@ -1,8 +1,8 @@
 //! Placeholders: words, masks and variables that stand where a secret would (pure).
 
 use super::letters::is_worded;
-use super::looks::CHECKED_BYTES;
 use super::marker::MARKER;
+use super::randomness::CHECKED_BYTES;
 
 /// Words that are placeholders for a secret.
 const PLACEHOLDERS: &[&str] = &[
@@ -93,7 +93,9 @@ pub(super) fn is_placeholder(value: &[u8]) -> bool {
     lower.make_ascii_lowercase();
     let end = lower.iter().rposition(|b| !b" .,:;)]>".contains(b));
     let word = &lower[..end.map_or(0, |end| end + 1)];
-    PLACEHOLDERS.iter().any(|one| one.as_bytes() == word)
+    PLACEHOLDERS
+        .iter()
+        .any(|placeholder| placeholder.as_bytes() == word)
         || PARTS.iter().any(|part| {
             // An eighth of it: long random text has such letters, too.
             part.len() * 8 >= value.len() && holds_word(value, lower, part)

@@ -102,8 +102,16 @@ impl Redactor {
     /// Returns the number of executions, and the maximum numbers of panes and streams of one.
     #[cfg(test)]
     pub(super) fn remembered(&self) -> (usize, usize, usize) {
-        let panes = self.executions.iter().map(|one| one.panes.len()).max();
-        let streams = self.executions.iter().map(|one| one.streams.len()).max();
+        let panes = self
+            .executions
+            .iter()
+            .map(|execution| execution.panes.len())
+            .max();
+        let streams = self
+            .executions
+            .iter()
+            .map(|execution| execution.streams.len())
+            .max();
         (
             self.executions.len(),
             panes.unwrap_or(0),
@@ -114,8 +122,11 @@ impl Redactor {
     /// Returns the number of remembered lines of an execution's panes.
     #[cfg(test)]
     pub(super) fn remembered_lines(&self, execution_id: &str) -> usize {
-        let of = self.executions.iter().find(|one| *one.id == *execution_id);
-        let panes = of.iter().flat_map(|one| &one.panes);
+        let of = self
+            .executions
+            .iter()
+            .find(|execution| *execution.id == *execution_id);
+        let panes = of.iter().flat_map(|execution| &execution.panes);
         panes.map(|(_, pane)| pane.remembered_lines()).sum()
     }
 
@@ -344,12 +355,18 @@ impl Redactor {
 
     /// Removes half of the executions at once, which is cheaper than a search for the oldest each time.
     fn forget_half(&mut self) {
-        let mut used: Vec<u64> = self.executions.iter().map(|one| one.used).collect();
+        let mut used: Vec<u64> = self
+            .executions
+            .iter()
+            .map(|execution| execution.used)
+            .collect();
         let middle = used.len() / 2;
         let middle = *used.select_nth_unstable(middle).1;
-        self.executions.retain(|one| one.used > middle);
+        self.executions.retain(|execution| execution.used > middle);
         let numbered = self.executions.iter().enumerate();
-        self.numbers = numbered.map(|(at, one)| (one.id.clone(), at)).collect();
+        self.numbers = numbered
+            .map(|(at, execution)| (execution.id.clone(), at))
+            .collect();
     }
 
     fn pane(
@@ -364,9 +381,9 @@ impl Redactor {
             Some(index) => index,
             None => {
                 if panes.len() >= PANES_MAX
-                    && let Some(oldest) = panes.iter().map(|(_, one)| one.used).min()
+                    && let Some(oldest) = panes.iter().map(|(_, pane)| pane.used).min()
                 {
-                    panes.retain(|(_, one)| one.used > oldest);
+                    panes.retain(|(_, pane)| pane.used > oldest);
                 }
                 panes.push((pane.clone(), PaneState::default()));
                 panes.len() - 1
@@ -389,9 +406,9 @@ impl Redactor {
             Some(index) => index,
             None => {
                 if streams.len() >= STREAMS_MAX
-                    && let Some(oldest) = streams.iter().map(|one| one.used).min()
+                    && let Some(oldest) = streams.iter().map(|stream| stream.used).min()
                 {
-                    streams.retain(|one| one.used > oldest);
+                    streams.retain(|stream| stream.used > oldest);
                 }
                 streams.push(NamedStream {
                     name,

@@ -148,7 +148,9 @@ impl Rule {
                 NameMatch::NextLine => return LeadMatch::NextLine,
                 NameMatch::Value(value) => {
                     let quote = QUOTES.iter().position(|quote| *quote == value.quote);
-                    let operator = OPERATORS.iter().position(|one| *one == value.operator);
+                    let operator = OPERATORS
+                        .iter()
+                        .position(|operator| *operator == value.operator);
                     let (Some(quote), Some(operator)) = (quote, operator) else {
                         return LeadMatch::No;
                     };
@@ -159,10 +161,13 @@ impl Rule {
             Lead::Value => None,
             Lead::Exact(value) => {
                 let both = value.iter().zip(&text[hit.start..]);
-                let end = hit.start + both.take_while(|(one, other)| one == other).count();
+                let end = hit.start
+                    + both
+                        .take_while(|(found, expected)| found == expected)
+                        .count();
                 // The rest of it may follow, after the text's end or in the next line.
-                let is_one = end - hit.start == value.len() || end == text.len();
-                (is_one || is_escaped_end(text, end)).then_some((hit.start, end))
+                let is_complete = end - hit.start == value.len() || end == text.len();
+                (is_complete || is_escaped_end(text, end)).then_some((hit.start, end))
             }
         };
         found.map_or(LeadMatch::No, |(start, from)| {

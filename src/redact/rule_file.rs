@@ -284,7 +284,7 @@ fn expand_prefixes(written: &mut RuleTable) -> Result<(), String> {
     let escaped: Vec<String> = written
         .prefixes
         .iter()
-        .map(|one| regex_syntax::escape(one))
+        .map(|prefix| regex_syntax::escape(prefix))
         .collect();
     written.lead = format!("(?:{})", escaped.join("|"));
     // One of two bytes is a keyword together with the beginning of its body.

@@ -108,7 +108,7 @@ impl Rules {
     ) -> Result<(Self, Vec<String>)> {
         let named = environment
             .into_iter()
-            .filter(|(name, _)| patterns.iter().any(|one| fits(one, name)));
+            .filter(|(name, _)| patterns.iter().any(|pattern| fits(pattern, name)));
         let files = files.iter().flat_map(|text| dotenv(text));
         let (long, short): (Vec<_>, Vec<_>) = named
             .chain(files)

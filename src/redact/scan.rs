@@ -78,7 +78,7 @@ impl RuleSet {
 
     /// Returns the bytes of clean text that must be kept: a keyword's length less one, and the bytes
     /// that may precede it.
-    pub(super) fn seam(&self) -> usize {
+    pub(super) fn overlap(&self) -> usize {
         (self.finder.longest + BEFORE).saturating_sub(1)
     }
 
@@ -133,7 +133,7 @@ impl RuleSet {
             Continuation::Ended(rule) => {
                 let from = skip_decoration(text, 0);
                 let run = self.run(rule, text, from, text.len());
-                if self.looks_like(rule, &text[from..run]) {
+                if self.is_likely_rest(rule, &text[from..run]) {
                     add(spans, from, run, rule);
                     at = run;
                     if at == text.len() {
@@ -148,7 +148,7 @@ impl RuleSet {
             }
         }
         let begin = at;
-        let mut keep = text.len().saturating_sub(self.seam());
+        let mut keep = text.len().saturating_sub(self.overlap());
         let mut open = Continuation::None;
         // The end of the secrets so far, and the beginning of what the next line decides.
         let (mut covered, mut pending) = (begin, None);

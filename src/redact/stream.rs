@@ -75,7 +75,7 @@ impl StreamState {
         if self.open == Continuation::None && !set.finder.finds(joined.as_bytes(), new) {
             (self.is_marked, self.is_clean, self.is_pending) = (false, true, false);
             let line = memchr::memrchr(b'\n', joined.as_bytes()).map_or(0, |newline| newline + 1);
-            self.keep(joined, joined.len().saturating_sub(set.seam()).max(line));
+            self.keep(joined, joined.len().saturating_sub(set.overlap()).max(line));
             return false;
         }
         self.is_clean = false;

@@ -1,7 +1,7 @@
 //! Secrets over two lines: one that its line's end divides, and the rest of one in the lines that follow (pure).
 
 use super::edges::{ESCAPE, next_line};
-use super::looks::has_mixed_case;
+use super::randomness::has_mixed_case;
 use super::rule::{BODY_BYTES, Hide, LEAK_BYTES};
 use super::scan::{Continuation, RuleMatch, RuleSet};
 use super::span::Span;
@@ -33,7 +33,7 @@ impl RuleSet {
             }
             let end = self.run(rule, text, line.from, text.len());
             if end == line.from
-                || !(line.is_escaped || self.looks_like(rule, &text[line.from..end]))
+                || !(line.is_escaped || self.is_likely_rest(rule, &text[line.from..end]))
             {
                 return None;
             }
@@ -51,7 +51,7 @@ impl RuleSet {
     }
 
     /// Returns true if the text looks like the rest of a secret.
-    pub(super) fn looks_like(&self, rule: u16, run: &[u8]) -> bool {
+    pub(super) fn is_likely_rest(&self, rule: u16, run: &[u8]) -> bool {
         let rule = &self.rules[usize::from(rule)];
         run.len() >= LEAK_BYTES
             && !matches!(
@@ -93,7 +93,7 @@ impl RuleSet {
         let limit = text.len().min(line.from + BODY_BYTES);
         let end = self.run(number, text, line.from, limit);
         let joined = [&text[from..to], &text[line.from..end]].concat();
-        let is_rest = line.is_escaped || self.looks_like(number, &text[line.from..end]);
+        let is_rest = line.is_escaped || self.is_likely_rest(number, &text[line.from..end]);
         if !(rule.min..=rule.max).contains(&joined.len())
             || !is_rest
             || !rule.check.accepts(&joined)

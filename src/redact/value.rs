@@ -3,12 +3,12 @@
 use serde::Deserialize;
 
 use super::letters::{is_doubtful, is_unworded};
-use super::looks::{
+use super::name_value::{Operator, Quote};
+use super::placeholder::is_placeholder;
+use super::randomness::{
     CHECKED_BYTES, decodes_to_a_pair, has_letter_and_digit, has_mixed_case, has_unusual_letters,
     holds, is_random, is_repeated, transitions,
 };
-use super::name_value::{Operator, Quote};
-use super::placeholder::is_placeholder;
 use super::words::{is_code, is_dotted_name, is_expression, is_odd, is_plain, is_prose, is_type};
 
 /// The condition under which a value is a secret.
@@ -197,8 +197,8 @@ impl ValueCheck {
 
 /// Returns true if the beginning of a value may belong to a secret: it has what makes one, or letters that
 /// no words have, so that what is missing may follow.
-fn may_become(value: &[u8], is_one: bool) -> bool {
-    (is_one || is_doubtful(value)) && !is_placeholder(value)
+fn may_become(value: &[u8], has_secret_parts: bool) -> bool {
+    (has_secret_parts || is_doubtful(value)) && !is_placeholder(value)
 }
 
 fn is_cookie_name(byte: u8) -> bool {

@@ -1,8 +1,8 @@
 //! Words: code and prose, which no secret consists of (pure).
 
 use super::letters::{is_doubtful, is_unworded, is_worded};
-use super::looks::{class, holds};
 use super::placeholder::{holds_word, is_placeholder};
+use super::randomness::{class, holds};
 
 /// Length from which a constant must consist of words: a shorter one may be any abbreviation.
 const SHORT_NAME: usize = 9;
@@ -283,7 +283,7 @@ mod tests {
     }
 
     #[test]
-    fn sentences_are_told_from_passphrases() {
+    fn sentences_are_distinguished_from_passphrases() {
         for value in [
             "is required",
             "Not set!",

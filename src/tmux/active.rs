@@ -235,7 +235,7 @@ pub(super) fn complete(client: &mut Client, mut requests: Vec<ActiveRequest>, sn
         if batch.is_empty() {
             continue;
         }
-        let specs: Vec<CaptureSpec> = batch.iter().map(|it| it.spec.clone()).collect();
+        let specs: Vec<CaptureSpec> = batch.iter().map(|capture| capture.spec.clone()).collect();
         let freshness = client.freshness();
         let run = |server: &Server, clock: &Clock| capture(server, clock, identity, &specs);
         let results = match client.run_captures(specs.len(), run) {

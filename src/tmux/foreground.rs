@@ -25,7 +25,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_process_name_may_look_like_fields() {
+    fn a_process_name_may_resemble_fields() {
         let stat = "7 (a) S 1 2 3) S 1 7 7 34816 4242 4194304 0";
         assert_eq!(foreground_group(stat), Some(4242));
         let without_terminal = "7 (a) S 1 7 7 0 -1 4194304 0";

@@ -180,8 +180,8 @@ mod tests {
         }
 
         #[test]
-        fn any_input_keeps_the_number_of_rows(one in "[ab \n漢]{0,30}", other in "[ab \n漢]{0,30}") {
-            prop_assert_eq!(rows(&one, &other, 80).len(), one.split('\n').count());
+        fn any_input_keeps_the_number_of_rows(rows_text in "[ab \n漢]{0,30}", joined in "[ab \n漢]{0,30}") {
+            prop_assert_eq!(rows(&rows_text, &joined, 80).len(), rows_text.split('\n').count());
         }
     }
 }

@@ -122,7 +122,7 @@ impl Listing {
     pub fn sessions(&self) -> impl Iterator<Item = ListedSession<'_>> {
         let sessions = self
             .panes
-            .chunk_by(|one, next| one.session_id == next.session_id);
+            .chunk_by(|pane, next| pane.session_id == next.session_id);
         sessions
             .filter_map(|panes| panes.first())
             .map(|state| ListedSession {

@@ -55,10 +55,10 @@ impl GridRounds {
     pub fn early_due(
         &self,
         interval: Duration,
-        asked: Option<(Duration, u64)>,
+        last_query: Option<(Duration, u64)>,
         server_bytes: Option<u64>,
     ) -> Option<Duration> {
-        let (asked, then) = asked?;
+        let (queried, then) = last_query?;
         if server_bytes? == then {
             return None;
         }
@@ -68,7 +68,7 @@ impl GridRounds {
         Some(
             one_apart
                 .min(two_apart)
-                .max(asked + check_interval(interval)),
+                .max(queried + check_interval(interval)),
         )
     }
 }
@@ -284,7 +284,7 @@ mod tests {
 
     #[test]
     fn output_after_a_silence_comes_before_the_tick_and_rounds_stay_apart() {
-        let (interval, asked) = (ms(40), Some((ms(200), 7)));
+        let (interval, last_query) = (ms(40), Some((ms(200), 7)));
         let mut rounds = GridRounds::default();
         for (began, due) in [
             (None, 210),
@@ -296,17 +296,17 @@ mod tests {
                 rounds.record(ms(began));
             }
             assert_eq!(
-                rounds.early_due(interval, asked, Some(8)),
+                rounds.early_due(interval, last_query, Some(8)),
                 Some(ms(due)),
                 "{began:?}"
             );
         }
         assert_eq!(
-            rounds.early_due(interval, asked, Some(7)),
+            rounds.early_due(interval, last_query, Some(7)),
             None,
             "nothing was read"
         );
-        assert_eq!(rounds.early_due(interval, asked, None), None);
+        assert_eq!(rounds.early_due(interval, last_query, None), None);
         assert_eq!(rounds.early_due(interval, None, Some(8)), None);
         // During a flood, the grid stays as it is.
         rounds.record(ms(240));

@@ -52,9 +52,9 @@ mod tests {
 
     #[test]
     fn marks_differ() {
-        let (one, two) = (Nonce::fresh(), Nonce::fresh());
-        assert_ne!(one.as_str(), two.as_str());
-        assert_ne!(&one.as_str()[2..18], &one.as_str()[18..]);
+        let (first, second) = (Nonce::fresh(), Nonce::fresh());
+        assert_ne!(first.as_str(), second.as_str());
+        assert_ne!(&first.as_str()[2..18], &first.as_str()[18..]);
     }
 
     #[test]

@@ -142,9 +142,9 @@ impl Target {
         let Some(first) = found.first() else {
             return Vec::new();
         };
-        let one = first.session_id;
-        if kind == TargetKind::Session && found.iter().all(|state| state.session_id == one) {
-            return vec![Self(one.to_string())];
+        let session_id = first.session_id;
+        if kind == TargetKind::Session && found.iter().all(|state| state.session_id == session_id) {
+            return vec![Self(session_id.to_string())];
         }
         let names_pane =
             kind == TargetKind::Pane && (found.len() == 1 || pane_number(&self.0).is_some());

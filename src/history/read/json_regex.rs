@@ -70,7 +70,7 @@ fn literal(bytes: &[u8]) -> Hir {
             plain.push(c);
         } else {
             parts.push(Hir::literal(std::mem::take(&mut plain).into_bytes()));
-            parts.push(escaped(|one| one == c));
+            parts.push(escaped(|other| other == c));
         }
     }
     parts.push(Hir::literal(plain.into_bytes()));

@@ -33,7 +33,9 @@ fn found(query: &Query, block: &str) -> Vec<String> {
     let mut found = Vec::new();
     LineFilter::of(query).each(block.as_bytes(), |at, line| {
         assert_eq!(&block.as_bytes()[at..at + line.len()], line);
-        if parse_line(line).is_ok_and(|one| query.wants(&one) || query.is_context(&one)) {
+        if parse_line(line)
+            .is_ok_and(|envelope| query.wants(&envelope) || query.is_context(&envelope))
+        {
             found.push(String::from_utf8_lossy(line).into_owned());
         }
     });
@@ -43,7 +45,8 @@ fn found(query: &Query, block: &str) -> Vec<String> {
 /// Returns the result of parsing every line.
 fn expected(query: &Query, block: &str) -> Vec<String> {
     let wanted = |line: &&str| {
-        parse_line(line.as_bytes()).is_ok_and(|one| query.wants(&one) || query.is_context(&one))
+        parse_line(line.as_bytes())
+            .is_ok_and(|envelope| query.wants(&envelope) || query.is_context(&envelope))
     };
     block.split('\n').filter(wanted).map(String::from).collect()
 }

@@ -239,8 +239,8 @@ impl LogReader {
             }
         }
         let (result, path) = self.pending.pop_front()?;
-        let gone = || io::Error::other("the thread that read it has panicked");
-        let parsed = result.recv().unwrap_or_else(|_| Err(gone()));
+        let panicked = || io::Error::other("the thread that read it has panicked");
+        let parsed = result.recv().unwrap_or_else(|_| Err(panicked()));
         let parsed = parsed.map_err(|cause| unread(&path, cause));
         Some(parsed.map(|parsed| (parsed, path)))
     }

@@ -58,7 +58,7 @@ const NAMED: &[(&str, &[&str], &[&str])] = &[
 ];
 
 /// Minimum share of the secrets that are found, in percent.
-const RECALL: usize = 97;
+const FOUND_PERCENT_MIN: usize = 97;
 
 struct Example {
     id: String,
@@ -218,7 +218,7 @@ fn secrets_are_found_in_the_contexts_in_which_they_are_written() {
     let found = (count - misses) * 100 / count;
     assert!(count > 5_000, "{count}");
     assert!(
-        found >= RECALL,
+        found >= FOUND_PERCENT_MIN,
         "{found} % of {count}; missed: {:#?}",
         missed
             .iter()

@@ -229,7 +229,9 @@ impl DrainReader {
                 Err(cause) => return log::error!("cannot wait for drains: {cause}"),
             };
             self.take_orders();
-            self.connections.iter_mut().for_each(|it| it.read = 0);
+            self.connections
+                .iter_mut()
+                .for_each(|connection| connection.read = 0);
             let mut ended = Vec::new();
             for at in ready {
                 match self.read(at, &mut buffer) {
@@ -253,8 +255,11 @@ impl DrainReader {
         if !self.connections.iter().any(Connection::is_flood) {
             return Ok(());
         }
-        let others = self.connections.iter().filter(|it| !it.is_flood());
-        let others = others.map(|it| readable(it.socket.as_fd()));
+        let others = self
+            .connections
+            .iter()
+            .filter(|connection| !connection.is_flood());
+        let others = others.map(|connection| readable(connection.socket.as_fd()));
         let mut fds: Vec<PollFd<'_>> = others.collect();
         fds.push(readable(self.wakes.as_fd()));
         wait(&mut fds, Some(&FLOOD_PAUSE)).map(drop)
@@ -263,7 +268,10 @@ impl DrainReader {
     /// Waits until there is something to do. Returns the indexes of the ready connections, and whether
     /// there are new ones.
     fn wait(&self) -> io::Result<(Vec<usize>, bool)> {
-        let connections = self.connections.iter().map(|it| it.socket.as_fd());
+        let connections = self
+            .connections
+            .iter()
+            .map(|connection| connection.socket.as_fd());
         let sockets = self.expected.iter();
         let sockets = sockets.map(|(_, socket)| socket.listener.as_fd());
         let all = connections.chain(sockets).chain([self.wakes.as_fd()]);
@@ -308,13 +316,15 @@ impl DrainReader {
 
     fn socket(&self, token: &PipeToken) -> Option<&UnixStream> {
         let mut connections = self.connections.iter();
-        let drain = connections.find(|it| it.token.as_ref() == Some(token))?;
+        let drain = connections.find(|connection| connection.token.as_ref() == Some(token))?;
         Some(&drain.socket)
     }
 
     fn accept(&mut self) {
         let connections = &mut self.connections;
-        let unidentified = connections.iter().filter(|it| it.token.is_none());
+        let unidentified = connections
+            .iter()
+            .filter(|connection| connection.token.is_none());
         let mut unidentified = unidentified.count();
         self.expected.retain(|(_, expected)| {
             loop {
@@ -383,7 +393,10 @@ impl DrainReader {
             let output = match (frame, &self.connections[at].token) {
                 (Frame::Hello(token), None) => {
                     let token = PipeToken(token);
-                    let Some(expected) = self.expected.iter().position(|(it, _)| *it == token)
+                    let Some(expected) = self
+                        .expected
+                        .iter()
+                        .position(|(expected, _)| *expected == token)
                     else {
                         return Ok(None);
                     };

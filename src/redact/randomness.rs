@@ -22,7 +22,7 @@ pub(super) fn is_repeated(value: &[u8]) -> bool {
     let distinct = seen.iter().filter(|is| **is).count();
     // A quarter of it: random text has six in a row, too.
     let longest = value
-        .chunk_by(|one, next| one == next)
+        .chunk_by(|byte, next| byte == next)
         .filter(|run| run[0] != b'A')
         .map(<[u8]>::len)
         .max()
