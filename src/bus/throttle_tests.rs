@@ -29,7 +29,7 @@ fn styled(sgrs: &[&str]) -> Styles {
     Styles::new((0..).zip(sgrs).map(style).collect())
 }
 
-/// Returns an event of one of the kinds, whose text contains its number.
+/// Returns an event of the given kind, whose text contains its number.
 fn envelope(seq: u64, kind: u8, next_line: &mut i64) -> Envelope {
     let (execution_id, text) = ("a".into(), format!("<{seq}>"));
     let event = match kind {
@@ -58,7 +58,7 @@ fn envelope(seq: u64, kind: u8, next_line: &mut i64) -> Envelope {
         },
         7..=9 => {
             let first_line = *next_line;
-            // Sometimes lines are missing.
+            // Some lines are missing.
             *next_line += if kind == 9 { 3 } else { 1 };
             TdEvent::OutputUpdate {
                 execution_id,

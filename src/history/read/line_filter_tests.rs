@@ -42,7 +42,7 @@ fn found(query: &Query, block: &str) -> Vec<String> {
     found
 }
 
-/// Returns the result of parsing every line.
+/// Returns the matching lines, found by parsing every line.
 fn expected(query: &Query, block: &str) -> Vec<String> {
     let wanted = |line: &&str| {
         parse_line(line.as_bytes())
@@ -106,7 +106,7 @@ fn no_matching_line_is_skipped() {
 }
 
 proptest! {
-    /// In any order, cut anywhere, with anything between the lines.
+    /// In any order, cut anywhere, with any text between the lines.
     #[test]
     fn no_matching_line_of_any_block_is_skipped(
         picks in proptest::collection::vec((0..15usize, any::<prop::sample::Index>(), any::<bool>()), 0..12),
