@@ -1,4 +1,4 @@
-//! Clocks: the only file that reads time. Other code takes `now` as an argument, or time as a channel.
+//! Clocks: only this file reads time. Other code takes `now` as an argument, or time as a channel.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -78,7 +78,7 @@ pub struct FakeClock(Arc<Mutex<FakeState>>);
 struct FakeState {
     now: Instant,
     wall: Timestamp,
-    /// Each timer's channel has room for its one message, so that firing never waits.
+    /// Each timer's channel has room for its only message, so that firing never blocks.
     timers: Vec<(Instant, Sender<Instant>)>,
 }
 
@@ -121,7 +121,7 @@ impl FakeClock {
         });
     }
 
-    /// Sets the wall clock, as a user or a time server does; monotonic time is unchanged.
+    /// Sets the wall clock, as a user or a time server may do; monotonic time does not change.
     pub fn set_wall(&self, wall: Timestamp) {
         self.state().wall = wall;
     }

@@ -1,4 +1,4 @@
-//! The error type of the library: opaque, with questions, its path and its cause.
+//! The error type of the library: opaque, with methods to classify it, a path and a cause.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -10,8 +10,7 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 type Cause = Box<dyn std::error::Error + Send + Sync + 'static>;
 
-/// The error of a failed operation. Its text names the operation, its object and, where it helps,
-/// what to do.
+/// The error of a failed operation. Its text states the operation, its object and, where useful, a remedy.
 pub struct Error {
     kind: ErrorKind,
     message: Cow<'static, str>,
@@ -39,12 +38,12 @@ impl Error {
         }
     }
 
-    /// Creates an error of no particular kind.
+    /// Creates an error of no specific kind.
     pub(crate) fn other(message: impl Into<Cow<'static, str>>) -> Self {
         Self::new(ErrorKind::Other, message)
     }
 
-    /// Creates an error for a deadline that passed.
+    /// Creates an error for an expired deadline.
     pub(crate) fn timeout(message: impl Into<Cow<'static, str>>) -> Self {
         Self::new(ErrorKind::Timeout, message)
     }
@@ -54,7 +53,7 @@ impl Error {
         Self::new(ErrorKind::Gone, message)
     }
 
-    /// Creates an error for invalid input of the caller.
+    /// Creates an error for invalid input from the caller.
     pub(crate) fn invalid(message: impl Into<Cow<'static, str>>) -> Self {
         Self::new(ErrorKind::Invalid, message)
     }
@@ -86,12 +85,12 @@ impl Error {
         self
     }
 
-    /// Copies the error for another reader: its kind and its text, without the cause.
+    /// Copies the error for another recipient: its kind and its text, without the cause.
     pub(crate) fn without_cause(&self) -> Self {
         Self::new(self.kind, self.to_string())
     }
 
-    /// Returns true if a deadline passed.
+    /// Returns true if a deadline expired.
     pub fn is_timeout(&self) -> bool {
         self.kind == ErrorKind::Timeout
     }
@@ -116,7 +115,7 @@ impl Error {
         self.kind == ErrorKind::Missing
     }
 
-    /// Returns the file or directory that the error is about.
+    /// Returns the file or directory that the error refers to.
     pub fn path(&self) -> Option<&Path> {
         self.path.as_deref()
     }

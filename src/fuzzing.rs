@@ -1,4 +1,4 @@
-//! Parsers of foreign input that are not public, as functions of bytes: for the fuzz targets in `tests/fuzz`.
+//! Non-public parsers of foreign input, as functions of bytes, for the fuzz targets in `tests/fuzz`.
 
 use std::io::{self, Write};
 use std::os::unix::net::UnixStream;
@@ -12,17 +12,17 @@ use crate::redact::Rules;
 use crate::timestamp::Timestamp;
 use crate::tmux::{CaptureResult, CaptureSpec, Listing, parse_captures, parse_listing};
 
-/// The mark of tmux's output; real ones are random.
+/// The mark in tmux's output; real marks are random.
 const MARK: &str = "NN";
 
-/// The process of the tmux server.
+/// The process id of the tmux server.
 const SERVER_PID: u32 = 42;
 
-/// The wait for the rest of a stream.
+/// The time to wait for the rest of a stream.
 const WAIT: Duration = Duration::from_millis(1);
 
-/// Returns the file of a session after the input of a hook; `None` if there is none. A file that
-/// cannot be read counts as none.
+/// Returns the file of a session after the input of a hook; `None` if the session has no file. An unreadable
+/// file counts as missing.
 pub fn hook_file_after(
     input: &[u8],
     before: Option<&[u8]>,
@@ -41,7 +41,7 @@ pub fn hook_file_after(
     }
 }
 
-/// Returns the state and the question in a file that a hook has left.
+/// Returns the state and the question in a file written by a hook.
 pub fn hook_claim(file: &[u8]) -> Option<(String, Option<String>)> {
     let claim = HookFile::read(file)?.claim()?;
     Some((claim.state.to_string(), claim.asks))
@@ -54,8 +54,8 @@ pub fn status_file_state(file: &[u8]) -> Option<String> {
     file.state().map(|state| state.to_string())
 }
 
-/// Returns the length of the head of a request to the API, and the decoded parts of its path; `None`
-/// for a part of a head; the problem for other bytes.
+/// Returns the length of the head of a request to the API and the decoded parts of its path; `None` for an
+/// incomplete head, and the problem for invalid bytes.
 pub fn request_head(bytes: &[u8]) -> Option<Result<(usize, Vec<String>), String>> {
     match Request::read(bytes) {
         Head::Complete(request, length) => {
@@ -71,23 +71,23 @@ pub fn request_head(bytes: &[u8]) -> Option<Result<(usize, Vec<String>), String>
     }
 }
 
-/// Returns a cursor of the stream as it is written; `None` for other text.
+/// Returns the cursor of a stream as it is serialized; `None` for other text.
 pub fn cursor(text: &str) -> Option<String> {
     let cursor: StreamCursor = text.parse().ok()?;
     Some(cursor.to_string())
 }
 
-/// Returns the status and the body of an answer of the observer.
+/// Returns the status and the body of a response of the observer.
 ///
 /// # Errors
-/// If the answer is incomplete or no answer.
+/// If the response is incomplete or invalid.
 pub fn answer(bytes: &[u8]) -> io::Result<(u16, Vec<u8>)> {
     let answer = read_answer(bytes)?;
     Ok((answer.status, answer.body))
 }
 
-/// Returns the items of a stream of the observer that arrives in pieces, each after a wait for the
-/// one before has ended.
+/// Returns the items in a stream of the observer that arrives in pieces. Each piece arrives after the wait
+/// for the previous one has ended.
 ///
 /// # Errors
 /// If a socket fails, or does not hold the pieces.
@@ -96,7 +96,7 @@ pub fn stream_items(pieces: &[&[u8]]) -> io::Result<Vec<String>> {
     let mut reader = EventReader::new(Path::new("none"), "/".to_owned(), &clock);
     let (ours, mut theirs) = UnixStream::pair()?;
     ours.set_read_timeout(Some(WAIT))?;
-    // All pieces fit into the buffer of the socket; a wait would have no end.
+    // All pieces fit into the buffer of the socket; otherwise, the write would block forever.
     theirs.set_nonblocking(true)?;
     let (mut items, mut ours) = (Vec::new(), Some(ours));
     for (at, piece) in pieces.iter().enumerate() {
@@ -124,19 +124,19 @@ pub fn stream_items(pieces: &[&[u8]]) -> io::Result<Vec<String>> {
     Ok(items)
 }
 
-/// Returns true if the head of the answer is complete: it is read in one wait.
+/// Returns true if the head of the response is complete; it is read in one wait.
 fn has_head(pieces: &[&[u8]]) -> bool {
     let bytes = pieces.concat();
     bytes.windows(4).any(|four| four == b"\r\n\r\n")
 }
 
-/// Returns the outputs in what a kernel publishes in pieces, as text, and as a notebook stores them.
+/// Returns the outputs that a kernel publishes in pieces, as text and as a notebook stores them.
 #[cfg(feature = "kernel")]
 pub fn kernel_published(pieces: &[&[u8]]) -> (Vec<String>, Vec<serde_json::Value>) {
     crate::kernel::fuzzed::published(pieces)
 }
 
-/// Returns the bytes of a kernel's socket: its handshake, and a message of these frames.
+/// Returns the bytes on a kernel's socket: its handshake and a message of these frames.
 #[cfg(feature = "kernel")]
 pub fn kernel_socket(frames: &[&[u8]]) -> Vec<u8> {
     crate::kernel::fuzzed::socket_bytes(frames)
@@ -148,7 +148,7 @@ pub fn kernel_connection(text: &str) -> Option<String> {
     crate::kernel::fuzzed::connection(text)
 }
 
-/// Returns the number of words of the command in a specification of a kernel.
+/// Returns the number of words in the command of a kernel specification.
 #[cfg(feature = "kernel")]
 pub fn kernel_spec_words(text: &str) -> Option<usize> {
     crate::kernel::fuzzed::spec_words(text)
@@ -160,12 +160,12 @@ pub fn kernel_notebook(text: &str) -> Option<String> {
     crate::kernel::fuzzed::notebook(text)
 }
 
-/// Returns the results of captures in the output of a tmux server, one for each.
+/// Returns the results of captures in the output of a tmux server, one for each spec.
 pub fn captures(output: &str, specs: &[CaptureSpec]) -> Vec<CaptureResult> {
     parse_captures(MARK, SERVER_PID, output, specs)
 }
 
-/// Returns the listing in the output of a tmux server, and the one that a refresh makes of it.
+/// Returns the listing in the output of a tmux server, and the listing after a refresh.
 pub fn listing(output: &str, refresh: &str) -> Option<(Listing, Option<Listing>)> {
     parse_listing(MARK, output, refresh)
 }

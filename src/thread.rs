@@ -1,6 +1,6 @@
-//! Threads: named, joined, stopped by dropping a guard, with panics as values.
+//! Threads: named, joined, stopped by dropping a guard; panics are values.
 //!
-//! This is the only file that names `std::thread`. The code that spawns a thread joins it.
+//! Only this file names `std::thread`. The code that spawns a thread joins it.
 
 use std::any::Any;
 use std::convert::Infallible;
@@ -23,12 +23,12 @@ pub struct Panicked {
     pub message: String,
 }
 
-/// A running thread, to be joined.
+/// A running thread, which must be joined.
 #[must_use = "a thread that is not joined may outlive what it uses"]
 pub(crate) struct Handle<T> {
     name: String,
     thread: thread::JoinHandle<()>,
-    /// Receives the result; it has room for it, so that an abandoned thread still ends.
+    /// Receives the result. The channel has room for it, so that an abandoned thread still ends.
     result: Receiver<Result<T, Panicked>>,
 }
 
@@ -40,7 +40,7 @@ impl<T> fmt::Debug for Handle<T> {
     }
 }
 
-/// Starts a thread with a name, which `top -H` and debuggers show (Linux keeps 15 bytes of it).
+/// Starts a thread with a name, which `top -H` and debuggers show (Linux keeps the first 15 bytes).
 ///
 /// # Errors
 /// When the system cannot start a thread.
@@ -66,11 +66,11 @@ pub(crate) fn spawn<T: Send + 'static>(
     })
 }
 
-/// Runs `other` in a thread with this name and `here` in the calling thread, until both have ended.
-/// Panics of both are values. `other` must end after `here` has ended.
+/// Runs `other` in a thread with this name and `here` in the calling thread, and waits for both. Panics of
+/// both are returned as values. `other` must end once `here` has ended.
 ///
 /// # Errors
-/// When the system cannot start a thread: then neither has run.
+/// When the system cannot start a thread; neither has run then.
 pub(crate) fn run_beside<A: Send, B>(
     name: &str,
     other: impl FnOnce() -> A + Send,
@@ -96,10 +96,10 @@ pub(crate) fn run_beside<A: Send, B>(
     })
 }
 
-/// Runs `body` and returns a panic as a value.
+/// Runs `body` and returns its panic, if any, as a value.
 pub(crate) fn catch_panic<T>(thread: &str, body: impl FnOnce() -> T) -> Result<T, Panicked> {
-    // State that the body shares is behind channels and locks whose users handle poisoning; state
-    // that it owns is dropped.
+    // State that the body shares is behind channels and locks whose users handle poisoning. State that it
+    // owns is dropped.
     catch_unwind(AssertUnwindSafe(body)).map_err(|payload| Panicked {
         thread: thread.to_owned(),
         message: message_of(payload.as_ref()),
@@ -129,7 +129,7 @@ impl<T> Handle<T> {
     /// Waits until the thread has ended.
     pub(crate) fn join(self) -> Result<T, Panicked> {
         let outcome = self.result.recv();
-        // Panics of the body are caught inside, so this only waits for the thread's exit.
+        // Panics of the body are caught inside the thread, so this only waits for the thread's exit.
         let _ = self.thread.join();
         outcome.unwrap_or_else(|_| {
             Err(Panicked {
@@ -139,7 +139,7 @@ impl<T> Handle<T> {
         })
     }
 
-    /// Waits until the thread has ended, at most until the deadline; then returns the handle.
+    /// Waits until the thread has ended, at most until the deadline. Returns the handle if it has not.
     pub(crate) fn join_deadline(self, deadline: Instant) -> Result<Result<T, Panicked>, Self> {
         match self.result.recv_deadline(deadline) {
             Ok(outcome) => {
@@ -168,8 +168,8 @@ impl Waker {
     }
 }
 
-/// Parks the calling thread until it is woken or the timeout has passed. It may return early without
-/// a reason, so the caller checks its condition again.
+/// Parks the calling thread until it is woken or the timeout has passed. It may return early without a
+/// reason, so the caller must check its condition again.
 pub(crate) fn park(timeout: Option<std::time::Duration>) {
     match timeout {
         Some(timeout) => thread::park_timeout(timeout),
@@ -177,20 +177,20 @@ pub(crate) fn park(timeout: Option<std::time::Duration>) {
     }
 }
 
-/// Returns the number of threads that can run at once; 1 if the system does not report it.
+/// Returns the number of threads that can run in parallel; 1 if the system does not report it.
 pub(crate) fn cores() -> usize {
     thread::available_parallelism().map_or(1, usize::from)
 }
 
-/// Stops the threads that hold its [`Stop`] when it is dropped.
+/// A guard that stops all threads with its [`Stop`] when it is dropped.
 #[derive(Debug)]
 #[must_use = "dropping the guard stops the threads"]
 pub(crate) struct StopGuard {
     _open: Sender<Infallible>,
 }
 
-/// A channel that never receives a message and is closed when its guard is dropped. It belongs into
-/// the `select!`, before the data.
+/// A channel that never receives a message and is closed when its guard is dropped. Place it first in a
+/// `select!`, before the data.
 pub(crate) type Stop = Receiver<Infallible>;
 
 /// Creates a guard and its stop channel.

@@ -1,4 +1,4 @@
-//! Timestamps as they are written: UTC with microseconds, RFC 3339 (pure).
+//! Timestamps as they are serialized: UTC with microseconds, RFC 3339 (pure).
 
 #[cfg(feature = "cli")]
 mod typed;
@@ -34,14 +34,14 @@ impl Timestamp {
         self.0
     }
 
-    /// Returns whole seconds, and the microseconds beyond them.
+    /// Returns the whole seconds and the remaining microseconds.
     const fn parts(self) -> (i64, i64) {
         (self.0.div_euclid(1_000_000), self.0.rem_euclid(1_000_000))
     }
 }
 
-/// Formats a second as `2026-01-21T10:00:01`. Outside of jiff's years (-9999 to 9999), the nearest
-/// valid time is used: a clock that far off must not stop the log.
+/// Formats a second as `2026-01-21T10:00:01`. Outside jiff's years (-9999 to 9999), uses the nearest valid
+/// time, so that a wrong clock does not stop the log.
 fn format_second(second: i64) -> String {
     let time = jiff::Timestamp::from_second(second).unwrap_or(if second < 0 {
         jiff::Timestamp::MIN
@@ -96,7 +96,7 @@ impl<'de> Deserialize<'de> for Timestamp {
     }
 }
 
-/// Formats timestamps, caching the text of the last second: most events of a busy log share it.
+/// Formats timestamps and caches the text of the last second, because most events of a busy log share it.
 #[derive(Debug, Default)]
 pub(crate) struct TimestampFormatter {
     /// The last second and its text.
@@ -119,7 +119,7 @@ impl TimestampFormatter {
         }
         let mut tail = *b".000000Z";
         for digit in tail[1..7].iter_mut().rev() {
-            // A remainder by ten fits into a byte.
+            // A remainder modulo ten fits into a byte.
             *digit += (micros % 10) as u8;
             micros /= 10;
         }
@@ -127,7 +127,7 @@ impl TimestampFormatter {
     }
 }
 
-/// Parses timestamps, caching the last second: most events of a busy log share it.
+/// Parses timestamps and caches the last second, because most events of a busy log share it.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct TimestampParser {
     /// The text of the last second, and its microseconds since the epoch.
@@ -138,7 +138,7 @@ pub(crate) struct TimestampParser {
 const SECOND_BYTES: usize = 19;
 
 impl TimestampParser {
-    /// Returns the time, if the text has the form in which this crate writes it.
+    /// Returns the time if the text has the format in which this crate writes it.
     pub(crate) fn parse(&mut self, text: &str) -> Option<Timestamp> {
         let (second, fraction) = text.as_bytes().split_first_chunk()?;
         let [b'.', digits @ .., b'Z'] = fraction else {
@@ -160,7 +160,7 @@ impl TimestampParser {
             }
             _ => {
                 let ts: Timestamp = text.parse().ok()?;
-                // A leap second is written as the second before it is.
+                // A leap second is parsed as the second before it.
                 let is_leap = second.ends_with(b"60");
                 self.cached = (!is_leap).then_some((*second, ts.0 - micros));
                 Some(ts)

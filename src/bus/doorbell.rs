@@ -1,8 +1,8 @@
 //! Wakes one parked thread; ringing costs a single atomic load while that thread is awake.
 //!
-//! The sleeper arms the doorbell, checks its queue once more, and parks. A producer rings after it
-//! has added an item. Channels could block instead, but they spin for some microseconds before
-//! they sleep, on the processor that the threads just woken are waiting for.
+//! The sleeper arms the doorbell, checks its queue once more, and parks. A producer rings after it has added
+//! an item. A blocking channel would spin for some microseconds before it sleeps, on the processor that the
+//! woken threads need.
 
 use std::sync::atomic::{AtomicBool, Ordering, fence};
 use std::sync::{Mutex, PoisonError};
@@ -16,7 +16,8 @@ pub(super) struct Doorbell {
 }
 
 impl Doorbell {
-    /// Lets the next ring wake the calling thread, which must check its queue again before it parks.
+    /// Arms the doorbell: the next ring wakes the calling thread, which must check its queue again before it
+    /// parks.
     pub(super) fn arm(&self) {
         *self.sleeper.lock().unwrap_or_else(PoisonError::into_inner) = Some(Waker::current());
         self.is_armed.store(true, Ordering::SeqCst);
@@ -25,12 +26,12 @@ impl Doorbell {
         fence(Ordering::SeqCst);
     }
 
-    /// Takes back [`Doorbell::arm`] when the sleeper does not park after all.
+    /// Undoes [`Doorbell::arm`] when the sleeper does not park.
     pub(super) fn disarm(&self) {
         self.is_armed.store(false, Ordering::Relaxed);
     }
 
-    /// Wakes the sleeper, if there is one. Call it after adding an item.
+    /// Wakes the sleeper, if one is armed. Call it after adding an item.
     pub(super) fn ring(&self) {
         fence(Ordering::SeqCst);
         if self.is_armed.load(Ordering::Relaxed) && self.is_armed.swap(false, Ordering::SeqCst) {

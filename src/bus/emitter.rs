@@ -17,15 +17,14 @@ use crate::bus::inbox::{
 use crate::error::Result;
 use crate::event::{ExecutionId, TdEvent};
 
-/// The longest time for which a program is blocked while the log makes no progress: a stalled disk
-/// must not block it for ever.
+/// The longest time for which a program is blocked while the log makes no progress, so that a stalled disk
+/// cannot block it forever.
 const STALL_MAX: Duration = Duration::from_secs(5);
 
 /// Emits the events of one execution, from any thread; clone it freely.
 ///
-/// Beside [`emit`](Self::emit) there is a method for each event. It takes the fields that every
-/// such event has; [`emit`](Self::emit) takes events with the optional ones, too. None of them
-/// waits.
+/// Each event also has a method of its own, which takes the event's required fields; [`emit`](Self::emit)
+/// accepts events with optional fields, too. None of these methods waits.
 ///
 /// ```
 /// let bus = td_observe::EventBus::new(10_000);
@@ -50,12 +49,12 @@ impl EventEmitter {
         }
     }
 
-    /// Returns the execution whose events this emitter emits.
+    /// Returns the id of the execution that this emitter is bound to.
     pub fn execution_id(&self) -> &ExecutionId {
         &self.id
     }
 
-    /// Emits an event as one of this execution. Never waits.
+    /// Emits an event, assigned to this emitter's execution. Never waits.
     pub fn emit(&self, mut event: TdEvent) -> Emitted {
         self.claim(&mut event);
         self.inbox.emit(self.slot, event, false)
@@ -64,29 +63,29 @@ impl EventEmitter {
     /// Emits an event of the caller's own type, see [`TdEvent::custom`]. Never waits.
     ///
     /// # Errors
-    /// As [`TdEvent::custom`].
+    /// The errors of [`TdEvent::custom`].
     pub fn custom(&self, type_name: &str, fields: impl Serialize) -> Result<Emitted> {
         Ok(self.emit(TdEvent::custom(&self.id, type_name, fields)?))
     }
 
-    /// Emits an event for live subscribers only: it gets no number and does not reach the log. It
-    /// serves passing states of a line between two that are kept. Never waits.
+    /// Emits an event for live subscribers only: it gets no number and does not reach the log. Used for
+    /// intermediate states of a line. Never waits.
     pub fn emit_live(&self, mut event: TdEvent) -> Emitted {
         self.claim(&mut event);
         self.inbox.emit(self.slot, event, true)
     }
 
-    /// Waits until there is room on the whole way to the log, at most until the deadline, and then
-    /// emits as [`emit`](Self::emit) does.
+    /// Waits until the inbox and the log have room, at most until the deadline, and then emits as
+    /// [`emit`](Self::emit) does.
     ///
-    /// This is for readers of programs that may be made to wait, as a terminal makes them wait: a
-    /// child's output then loses nothing while the log makes progress. Pollers never use it.
+    /// For readers of programs that may be blocked, as a terminal blocks them: no output of a child process
+    /// is lost while the log makes progress. Pollers never use it.
     pub fn emit_deadline(&self, mut event: TdEvent, deadline: Instant) -> Emitted {
         self.claim(&mut event);
         self.inbox.emit_deadline(self.slot, event, deadline)
     }
 
-    /// Returns true if the way to the log is at most half full. Pollers that get `false` keep their
+    /// Returns true if the queues to the log are at most half full. Pollers that get `false` keep their
     /// position and poll again at the next tick.
     pub fn has_room(&self) -> bool {
         self.inbox.has_room()
@@ -113,12 +112,12 @@ impl fmt::Debug for EventEmitter {
     }
 }
 
-/// Emits the output of a program that may be blocked, when the whole way to the log has room for it.
+/// Emits the output of a program, blocking the program's reader until the inbox and the log have room.
 #[derive(Debug)]
 pub(crate) struct BlockingEmitter {
     pub emitter: EventEmitter,
-    /// The log made no progress during the last wait. Until it has room, events that do not fit are
-    /// dropped and counted at once.
+    /// True if the log made no progress during the last wait. Until there is room again, events that do not
+    /// fit are dropped and counted at once.
     is_stalled: bool,
 }
 
@@ -130,7 +129,7 @@ impl BlockingEmitter {
         }
     }
 
-    /// Emits an event, and blocks until the log has room for it.
+    /// Emits an event; blocks until the log has room for it.
     pub fn emit(&mut self, event: TdEvent) {
         if self.is_stalled && !self.emitter.has_room() {
             self.emitter.emit(event);
@@ -143,7 +142,7 @@ impl BlockingEmitter {
     }
 }
 
-/// The way of an event into the inbox.
+/// How events enter the inbox.
 impl Inbox {
     /// Sends an event, or counts it as refused. Never waits.
     pub(super) fn emit(&self, slot: GateSlot, event: TdEvent, live: bool) -> Emitted {
@@ -159,7 +158,7 @@ impl Inbox {
         }
     }
 
-    /// Sends an event as soon as there is room on the whole way, and at the latest at the deadline.
+    /// Sends an event as soon as the inbox and the log have room, or at the deadline at the latest.
     pub(super) fn emit_deadline(
         &self,
         slot: GateSlot,
@@ -184,7 +183,7 @@ impl Inbox {
         }
     }
 
-    /// Sends an event, or returns it when there is no room. Call it inside the gate.
+    /// Sends an event, or returns it if there is no room. Must be called inside the gate.
     #[allow(
         clippy::result_large_err,
         reason = "an event that finds no room is returned unchanged"
@@ -203,7 +202,7 @@ impl Inbox {
             } else {
                 LARGE_BYTES_MAX
             };
-            // An event that is larger than the whole limit passes when it is alone.
+            // An event larger than the whole limit is accepted when it is the only one.
             if before > 0 && before + bytes > max {
                 self.large_bytes.fetch_sub(bytes, Ordering::Relaxed);
                 return Err(event);

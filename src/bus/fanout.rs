@@ -1,8 +1,8 @@
-//! The fan-out: one thread that numbers and redacts events, makes batches and sends them to every lane.
+//! The fan-out: one thread that numbers, redacts and batches events, and sends the batches to every lane.
 //!
-//! Emitters and the bus send to it through the inbox. It sends to lossy and lossless lanes, and
-//! neither can make it wait: it sleeps on the inbox only. No user code runs on it. It ends with the
-//! message `Close`, which is always the last one.
+//! Emitters and the bus send to it through the inbox. It sends to lossy and lossless lanes without ever
+//! waiting for them: it sleeps on the inbox only. No user code runs on it. It ends with the message `Close`,
+//! which is always the last one.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -20,26 +20,25 @@ use crate::redact::Redactor;
 use crate::thread::{Waker, park};
 use crate::timestamp::Timestamp;
 
-/// Maximum number of events in a batch. Larger batches save hardly any locks, and a reader that
-/// keeps one event of a batch keeps all of its memory.
+/// Maximum number of events in a batch. Larger batches hardly save locks, and a reader that keeps one event
+/// of a batch keeps the memory of the whole batch.
 const BATCH_EVENTS_MAX: usize = 256;
 
-/// Maximum size of a batch: a few of them must fit into a lane.
+/// Maximum size of a batch; several batches must fit into a lane.
 const BATCH_BYTES_MAX: usize = 1024 * 1024;
 
-/// Maximum size of a batch as a fraction (1/n) of the memory on the way to the log: the batch in
-/// progress is counted nowhere, and must fit beside all events that were accepted while there was
-/// room.
+/// Maximum size of a batch as a fraction (1/n) of the memory on the way to the log. No account includes the
+/// batch in progress, so it must fit beside all events that were accepted while there was room.
 const BATCH_PART: usize = 64;
 
-/// A lane that takes less than this fraction (1/n) of a batch gets copies of its events: sharing
+/// A lane that selects less than this fraction (1/n) of a batch gets copies of its events, because sharing
 /// the batch would keep all of it in memory.
 const SPARSE_PART: usize = 4;
 
 pub(super) struct FanOut {
     inbox: Arc<Inbox>,
     messages: Receiver<InboxMessage>,
-    /// Redacts before any lane receives the event, so that no lane, log or face can forget to.
+    /// Redacts events before any lane receives them, so that no lane, log or face can omit it.
     redactor: Redactor,
     /// The next sequence number of each execution.
     numbers: FxHashMap<ExecutionId, u64>,
@@ -50,8 +49,8 @@ pub(super) struct FanOut {
     batch_live: bool,
     lanes: Vec<LossySender>,
     lossless: LosslessSender,
-    /// Threads to wake after the batch is in every lane: a thread that wakes earlier may take the
-    /// processor from this one, and the others would wait for it.
+    /// Threads to wake once the batch is in every lane. A thread that woke earlier could take the processor
+    /// from the fan-out and delay the other lanes.
     sleepers: Vec<Waker>,
 }
 
@@ -68,7 +67,7 @@ impl FanOut {
         messages: Receiver<InboxMessage>,
         redactor: Redactor,
     ) -> Self {
-        // The bound was made from a `usize`.
+        // The limit was converted from a `usize`.
         let lossless_bytes_max = inbox.lossless.bytes_max as usize;
         Self {
             lossless: LosslessSender::new(Arc::clone(&inbox)),
@@ -184,7 +183,7 @@ impl FanOut {
                     filter,
                     throttle,
                 });
-                // The subscriber waits for this; an error means that it panicked.
+                // The subscriber waits for the reply; an error means that it panicked.
                 let _ = done.send(next.unwrap_or(1));
             }
             InboxMessage::SubscribeLossless { reply } => {
@@ -243,7 +242,7 @@ impl FanOut {
         }
     }
 
-    /// Numbers refused events, and counts them as missed in every lane that selects them.
+    /// Numbers refused events and counts them as missed in every lane that selects them.
     fn account_refused(
         &mut self,
         id: &ExecutionId,
@@ -277,7 +276,7 @@ impl FanOut {
         }
     }
 
-    /// Returns the time if any lane has a throttle: reading the clock is not free.
+    /// Returns the present time if any lane has a throttle; reading the clock costs time.
     fn throttle_time(&self) -> Option<Instant> {
         let is_throttled = self.lanes.iter().any(|lane| lane.throttle.is_some());
         is_throttled.then(|| self.inbox.clock.now())
@@ -298,7 +297,10 @@ impl LossySender {
         }
         if let (Some(throttle), Some(now)) = (&mut self.throttle, now) {
             let mut out = Vec::new();
-            for envelope in batch.iter().filter(|one| self.filter.matches(&one.event)) {
+            for envelope in batch
+                .iter()
+                .filter(|envelope| self.filter.matches(&envelope.event))
+            {
                 throttle.push(now, envelope, &mut out);
             }
             if !out.is_empty() {
@@ -334,8 +336,8 @@ impl LossySender {
     }
 }
 
-/// Wakes the readers on a panic in the middle of a batch: closing a lane wakes only a reader that
-/// went to sleep since the batch was added.
+/// Wakes the readers after a panic in the middle of a batch. Closing a lane wakes only readers that went to
+/// sleep after the batch was added.
 impl Drop for FanOut {
     fn drop(&mut self) {
         self.wake();

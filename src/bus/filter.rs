@@ -1,4 +1,4 @@
-//! Filters of a subscription: by execution and kind as data for the fan-out, or a closure.
+//! Filters of a subscription: data (executions and kinds) for the fan-out, or a closure.
 
 use rustc_hash::FxHashSet;
 
@@ -6,8 +6,8 @@ use crate::event::{EventKind, ExecutionId, TdEvent};
 
 /// Selects events by execution and by kind; the default selects all events.
 ///
-/// Events that a filter leaves out are not sent to the subscription: they take no room in its lane
-/// and never count as missed.
+/// Events that the filter excludes are not sent to the subscription: they take no room in its lane and never
+/// count as missed.
 ///
 /// ```
 /// use td_observe::{EventKind, Filter};
@@ -25,7 +25,7 @@ pub struct Filter {
     kinds: Option<u64>,
 }
 
-// One bit more than `ALL` has kinds: `Unknown` is not in the list.
+// `Unknown` needs one bit more, because `ALL` does not contain it.
 const _: () = assert!(EventKind::ALL.len() < u64::BITS as usize);
 
 impl Filter {
@@ -98,7 +98,7 @@ pub(super) mod sealed {
     use super::{Filter, Predicate, TdEvent};
 
     pub trait EventFilter {
-        /// Returns the part that the fan-out applies and the part that `recv` applies.
+        /// Splits the filter into the part that the fan-out applies and the part that `recv` applies.
         fn into_parts(self) -> (Filter, Option<Predicate>);
     }
 

@@ -1,20 +1,20 @@
-//! The gate that every emit passes: once it is closed, no emit is in progress any more.
+//! The gate that every emit passes; once it is closed, no emit is in progress.
 //!
-//! An event that was answered `Accepted` must be delivered. A flag alone cannot promise this,
-//! because an emitter may be between reading the flag and sending. Each emit is therefore counted
-//! in and out, and closing waits until all are out. An emit never blocks inside the gate.
+//! An event whose emit returned `Accepted` must be delivered. A flag alone cannot guarantee this, because an
+//! emitter may be between reading the flag and sending. The gate therefore counts emits in progress, and
+//! closing waits until the count is 0. An emit never blocks inside the gate.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use crate::thread;
 
-/// Number of counters. Emitters on different cores then seldom share one; more counters than the
-/// cores of most machines would only make closing slower.
+/// Number of counters, so that emitters on different cores seldom share one. More counters than most machines
+/// have cores would only make closing slower.
 const COUNTERS: usize = 16;
 
-/// Pause between two checks while the gate closes. An emit takes well under a microsecond, unless
-/// the system preempts its thread.
+/// Pause between two checks while the gate closes. An emit takes well under a microsecond, unless the system
+/// preempts its thread.
 const CLOSE_POLL: Duration = Duration::from_micros(50);
 
 #[derive(Debug, Default)]
@@ -24,7 +24,7 @@ pub(super) struct Gate {
     next_slot: AtomicUsize,
 }
 
-/// A counter with a cache line (and its prefetched neighbour) of its own.
+/// A counter on its own cache line (and the neighbour that the processor prefetches).
 #[derive(Debug, Default)]
 #[repr(align(128))]
 struct GateCounter(AtomicUsize);

@@ -1,7 +1,7 @@
 //! The bus's inbox: a bounded channel to the fan-out, exact counts of refused events, and closing.
 //!
-//! Emitters send and never wait. Subscribing and closing send, too, and may wait briefly for room,
-//! which the fan-out always makes. Only the fan-out receives.
+//! Emitters send and never wait. Subscribing and closing also send; they may wait briefly for room, which the
+//! fan-out always makes. Only the fan-out receives.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, atomic};
@@ -20,16 +20,16 @@ use crate::clock::Clock;
 use crate::event::{EventKind, ExecutionId, TdEvent};
 use crate::timestamp::Timestamp;
 
-/// Events that wait for the fan-out, which takes them in microseconds: the inbox fills only when the
-/// fan-out gets no processor time at all. With `SMALL_BYTES` each, they take 8 MiB.
+/// Maximum number of events that wait for the fan-out. It takes them within microseconds, so the inbox fills
+/// only when the fan-out gets no processor time. With `SMALL_BYTES` each, they take 8 MiB.
 pub(super) const INBOX_EVENTS: usize = 8 * 1024;
 
-/// Size up to which events are bounded by the number of slots alone and are not counted by bytes.
+/// Size up to which an event is bounded by the number of slots alone and not counted in bytes.
 pub(super) const SMALL_BYTES: usize = 1024;
 
-/// Memory of the larger events that wait for the fan-out. Together with the small ones, it is less
-/// than the half of the way to the log that is free while `has_room` returns true. Events that were
-/// accepted then are therefore never dropped.
+/// Memory for larger events that wait for the fan-out. Small and large events together take less than half of
+/// the memory on the way to the log, which is free while `has_room` returns true. Events that were accepted
+/// then are therefore never dropped.
 pub(super) const LARGE_BYTES_MAX: usize = 20 * 1024 * 1024;
 
 /// Quarters of the inbox that text may fill; the rest is reserved for life-cycle events.
@@ -40,7 +40,7 @@ pub(super) const TEXT_QUARTERS: usize = 3;
 pub enum Emitted {
     /// The event will be delivered, or counted as missed where a subscriber or the log is too slow.
     Accepted,
-    /// The inbox had no room: the event gets a number, and every lane counts it as missed.
+    /// The inbox had no room: the event is numbered, and every lane counts it as missed.
     Refused,
     /// The bus is closed: the event is dropped.
     Closed,
@@ -54,7 +54,7 @@ pub(super) enum InboxMessage {
         live: bool,
         event: TdEvent,
     },
-    /// Wakes the fan-out: an event was refused, or there is room again on the way to the log.
+    /// Wakes the fan-out: an event was refused, or the log has room again.
     Wake,
     Subscribe {
         lane: Arc<LossyLane>,
@@ -62,7 +62,7 @@ pub(super) enum InboxMessage {
         throttle: Option<Throttle>,
         /// The execution whose next number the reply carries.
         numbered: Option<ExecutionId>,
-        /// Receives the first number of that execution that this lane is sent.
+        /// Receives the number of that execution's first event for this lane.
         done: Sender<u64>,
     },
     SubscribeLossless {
@@ -72,7 +72,7 @@ pub(super) enum InboxMessage {
     StartNumbers {
         id: ExecutionId,
         next_seq: u64,
-        /// Lower numbers that it has already continue at `next_seq`.
+        /// True if an execution whose numbers are lower continues at `next_seq`.
         skips: bool,
         /// Receives the next number.
         done: Sender<u64>,
@@ -107,7 +107,7 @@ pub(super) struct RefusedEvents {
     counts: Mutex<RefusedCounts>,
 }
 
-/// Readers of child processes that wait for room.
+/// Readers of child processes that wait for room in the inbox and the log.
 #[derive(Debug, Default)]
 struct RoomWaiters {
     waiting: AtomicUsize,
@@ -142,7 +142,7 @@ impl Inbox {
         self.gate.assign_slot()
     }
 
-    /// Releases the room of an event that the fan-out has received.
+    /// Frees the room of an event that the fan-out has received.
     pub(super) fn release(&self, bytes: usize) {
         if bytes > SMALL_BYTES {
             self.large_bytes.fetch_sub(bytes, Ordering::Relaxed);
@@ -151,7 +151,7 @@ impl Inbox {
 
     /// Takes the counts of events refused since the last call.
     pub(super) fn take_refused(&self) -> Option<RefusedCounts> {
-        // Read without the lock: a `Wake` follows each change to true and leads back here.
+        // Read without the lock: a `Wake` follows each change to true, so the fan-out checks again.
         if !self.refused.any.load(Ordering::SeqCst) {
             return None;
         }
@@ -162,7 +162,7 @@ impl Inbox {
 
     /// Makes the fan-out check for refused events and for room.
     pub(super) fn wake_fanout(&self) {
-        // A full inbox does as well: the fan-out checks after each batch that it receives.
+        // A full inbox needs no message, because the fan-out checks after each batch.
         let _ = self.sender.try_send(InboxMessage::Wake);
         self.doorbell.ring();
     }
@@ -181,21 +181,21 @@ impl Inbox {
     pub(super) fn close(&self) {
         self.gate.close();
         self.room.notify();
-        // No emitter sends any more and the fan-out makes room. An error means that the fan-out
-        // has ended already.
+        // No emitter sends any more, and the fan-out makes room. An error means that the fan-out has already
+        // ended.
         let _ = self.sender.send(InboxMessage::Close);
         self.doorbell.ring();
     }
 
-    /// Returns true if the way to the log is at most half full.
+    /// Returns true if the queues to the log are at most half full.
     pub(super) fn has_room(&self) -> bool {
         self.sender.len() <= self.len_max / 2
             && self.large_bytes.load(Ordering::Relaxed) <= LARGE_BYTES_MAX / 2
             && self.lossless.has_room()
     }
 
-    /// Wakes the threads that wait for room, if there is room now. Call it after each step that
-    /// makes room: the caller of the last necessary step sees that there is room.
+    /// Wakes the threads that wait for room, if there is room now. Call it after each step that makes room,
+    /// so that the caller of the last necessary step wakes them.
     pub(super) fn made_room(&self) {
         // Either this thread sees `waiting`, or the waiting thread sees the step before this call.
         atomic::fence(Ordering::SeqCst);
@@ -204,7 +204,7 @@ impl Inbox {
         }
     }
 
-    /// Waits until there may be room, at most this long.
+    /// Waits until there may be room, at most for `wait`.
     pub(super) fn wait_for_room(&self, wait: Duration) {
         let guard = self
             .room

@@ -1,4 +1,5 @@
-//! Batches on their way to lossless lanes: how many bytes are sent and read, and by which readers.
+//! Accounts for the batches on their way to lossless lanes: the bytes sent and the bytes that each reader has
+//! read.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -8,8 +9,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use crate::bus::doorbell::Doorbell;
 use crate::event::Envelope;
 
-/// Memory of the events on the way to the slowest lossless lane: minutes of output of a busy
-/// machine, while a disk is slow.
+/// Memory for events that the slowest lossless lane has not read: minutes of output of a busy machine on a
+/// slow disk.
 pub(super) const LOSSLESS_BYTES_MAX: usize = 64 * 1024 * 1024;
 
 /// A batch on its way, with its size and number.
@@ -28,11 +29,11 @@ pub(super) struct LosslessAccount {
     pub(super) bytes_max: u64,
     /// Bytes of all batches ever sent.
     pub(super) sent: AtomicU64,
-    /// Bytes of `sent` that the slowest reader has taken; [`NO_READER`] without readers. Changed
-    /// under the lock of `readers` only; emitters read it for every event that may wait.
+    /// Bytes of `sent` that the slowest reader has taken; [`NO_READER`] without readers. Changed only under
+    /// the lock of `readers`; emitters read it for every event that may wait.
     slowest: AtomicU64,
     readers: Mutex<Vec<Arc<LaneReader>>>,
-    /// True while the fan-out holds batches back and wants to be woken when the ring is empty.
+    /// True while the fan-out holds batches back and must be woken when the ring is empty.
     pub(super) wants_wake: AtomicBool,
     /// Set once, when the fan-out ends.
     remainder: Mutex<Option<Remainder>>,
@@ -63,7 +64,7 @@ pub(super) struct LaneReader {
     /// Bytes of `sent` that this reader has taken.
     pub(super) read: AtomicU64,
     pub(super) doorbell: Doorbell,
-    /// True when the reader shall return although its lane is empty.
+    /// True if the reader must return although its lane is empty.
     pub(super) is_interrupted: AtomicBool,
 }
 
@@ -71,7 +72,7 @@ pub(super) struct LaneReader {
 #[derive(Debug)]
 pub(super) struct Remainder {
     pub(super) backlog: VecDeque<NumberedBatch>,
-    /// Keeps the ring alive, so that readers can take what is still in it.
+    /// Keeps the ring alive until readers have taken its last batches.
     pub(super) _ring: Option<bus::Bus<NumberedBatch>>,
 }
 
@@ -103,7 +104,7 @@ impl LosslessAccount {
         self.sent.fetch_add(bytes, Ordering::SeqCst);
     }
 
-    /// Registers a new reader, which has `backlog_bytes` of earlier batches to skip.
+    /// Registers a new reader, which skips `backlog_bytes` of earlier batches.
     pub(super) fn add_reader(&self, backlog_bytes: u64) -> Arc<LaneReader> {
         let read = self.sent.load(Ordering::SeqCst);
         let reader = Arc::new(LaneReader {
@@ -115,16 +116,18 @@ impl LosslessAccount {
         reader
     }
 
-    /// Changes the readers or what they have read, and determines the slowest anew.
+    /// Changes the readers or their positions, and determines the slowest reader again.
     pub(super) fn change(&self, change: impl FnOnce(&mut Vec<Arc<LaneReader>>)) {
         let mut readers = self.readers();
         change(&mut readers);
-        let read = readers.iter().map(|one| one.read.load(Ordering::SeqCst));
+        let read = readers
+            .iter()
+            .map(|reader| reader.read.load(Ordering::SeqCst));
         self.slowest
             .store(read.min().unwrap_or(NO_READER), Ordering::SeqCst);
     }
 
-    /// Wakes the readers that sleep.
+    /// Wakes sleeping readers.
     pub(super) fn ring_doorbells(&self) {
         for reader in self.readers().iter() {
             reader.doorbell.ring();
@@ -136,7 +139,7 @@ impl LosslessAccount {
         self.wants_wake.store(true, Ordering::SeqCst);
     }
 
-    /// Hands over what the fan-out had not delivered when it ended.
+    /// Hands over the batches that the fan-out had not delivered when it ended.
     pub(super) fn end(&self, remainder: Remainder) {
         *self.remainder() = Some(remainder);
         self.ring_doorbells();

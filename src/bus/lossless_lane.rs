@@ -1,4 +1,5 @@
-//! A lossless lane, both ends: it misses nothing that fits in memory, and numbers what is missing.
+//! A lossless lane, both ends: it loses no event that fits in memory, and numbers the events that it had to
+//! drop.
 //!
 //! The fan-out puts batches into the ring of the crate `bus` and rings the lane's doorbell; the
 //! reader takes them and sleeps until the doorbell rings. (The ring's own blocking reads poll every
@@ -18,11 +19,11 @@ use crate::bus::lossless_account::{LaneReader, LaneStart, NumberedBatch, Remaind
 use crate::event::{Envelope, ExecutionId, LogGapRange, LogGaps};
 use crate::thread::park;
 
-/// Batches in the ring. A reader that keeps up needs a few; a larger ring would only hold batches
-/// that now wait in the backlog.
+/// Number of batches in the ring. A reader that keeps up needs few; a larger ring would only hold batches
+/// that otherwise wait in the backlog.
 const RING_BATCHES: usize = 256;
 
-/// Fraction (1/n) of the memory that is reserved for life-cycle events: tens of thousands of them.
+/// Fraction (1/n) of the memory that is reserved for life-cycle events, enough for tens of thousands.
 const LIFECYCLE_PART: u64 = 16;
 
 /// The fan-out's end: the ring, the backlog, and the choice of events to drop when both are full.
@@ -35,7 +36,7 @@ pub(super) struct LosslessSender {
     backlog_bytes: u64,
     next_number: u64,
     gaps: LogGaps,
-    /// True while text is dropped, until a quarter of the memory is free: a gap at every other
+    /// True while text is dropped, which lasts until a quarter of the memory is free. A gap after every other
     /// event would take more room than the text.
     is_dropping: bool,
 }
@@ -68,7 +69,7 @@ impl LosslessSender {
         }
     }
 
-    /// Sends a batch, or the part of it that there is room for.
+    /// Sends a batch, or the part of it for which there is room.
     pub(super) fn send(&mut self, batch: &Arc<[Envelope]>, bytes: u64) {
         let Some(pending) = self.pending() else {
             return;
@@ -100,7 +101,7 @@ impl LosslessSender {
         self.push_all(passed);
     }
 
-    /// Notes numbers of refused events, which no lane receives.
+    /// Records the numbers of refused events, which no lane receives.
     pub(super) fn missed(&mut self, id: &ExecutionId, gap: LogGapRange) {
         if self.ring.is_some() {
             let earlier = self.gaps.drop_gap(id, gap);
@@ -108,20 +109,20 @@ impl LosslessSender {
         }
     }
 
-    /// Sends batches that were held back, as far as there is room for them now.
+    /// Sends held-back batches as far as there is room now.
     pub(super) fn send_held(&mut self) {
         if self.ring.is_none() || self.pending().is_none() {
             return;
         }
         if !self.try_send_held() {
-            // Requested before the second try: a reader that empties the ring in between is
-            // either noticed here, or it sees the request.
+            // Requested before the second attempt: if a reader empties the ring in between, either this
+            // thread notices it or the reader sees the request.
             self.inbox.lossless.request_wake();
             self.try_send_held();
         }
     }
 
-    /// Returns true when nothing is held back any more.
+    /// Returns true if no batch is held back any more.
     fn try_send_held(&mut self) -> bool {
         if !self.gaps.is_empty() && self.inbox.lossless.has_room() {
             let gaps = self.gaps.drain().collect();
@@ -171,8 +172,8 @@ impl LosslessSender {
         }
     }
 
-    /// Returns the bytes that the slowest reader has not taken yet. Without readers, drops
-    /// everything that is on the way.
+    /// Returns the bytes that the slowest reader has not taken yet. Without readers, drops all batches in the
+    /// ring and the backlog.
     fn pending(&mut self) -> Option<u64> {
         let pending = self.inbox.lossless.pending();
         if pending.is_none() && self.ring.take().is_some() {
@@ -190,7 +191,7 @@ impl LosslessSender {
 }
 
 impl Drop for LosslessSender {
-    /// Hands the rest over to the readers, so that a slow reader does not delay the end.
+    /// Hands the remaining batches over to the readers, so that a slow reader does not delay the end.
     fn drop(&mut self) {
         let gaps = self.gaps.drain().collect();
         self.push_all(gaps);
@@ -216,13 +217,12 @@ impl LaneInterrupt {
 
 /// A lane that drops nothing while its events fit in memory (64 MiB).
 ///
-/// Numbers on it are contiguous: a [`LogGap`](crate::TdEvent::LogGap) stands in place of events
-/// that had to be dropped. The log reads one; see
-/// [`EventBus::subscribe_lossless`](crate::EventBus::subscribe_lossless).
+/// Numbers on it are contiguous: a [`LogGap`](crate::TdEvent::LogGap) replaces events that had to be dropped.
+/// The log reads such a lane; see [`EventBus::subscribe_lossless`](crate::EventBus::subscribe_lossless).
 pub struct LosslessLane {
     start: LaneStart,
     inbox: Arc<Inbox>,
-    /// The fan-out's backlog, once it has ended.
+    /// The fan-out's backlog; set once the fan-out has ended.
     remainder: Option<VecDeque<NumberedBatch>>,
 }
 
@@ -244,7 +244,7 @@ impl LosslessLane {
         LaneInterrupt(Arc::clone(self.reader()))
     }
 
-    /// Waits for the next batch of envelopes, in order; without a deadline, for any time.
+    /// Waits for the next batch of envelopes, in order. Without a deadline, waits indefinitely.
     ///
     /// # Errors
     /// [`RecvTimeoutError::Timeout`] when no batch arrived until the deadline, and
@@ -255,7 +255,7 @@ impl LosslessLane {
     ) -> Result<Arc<[Envelope]>, RecvTimeoutError> {
         let mut is_armed = false;
         loop {
-            // Checked before the ring: the fan-out adds nothing after its end.
+            // Checked before the ring, because the fan-out adds nothing after its end.
             let has_ended = self.has_ended();
             let next = match self.start.ring.try_recv() {
                 Err(_) if has_ended => Some(
@@ -292,7 +292,7 @@ impl LosslessLane {
         }
     }
 
-    /// Returns true if this lane's reader has taken all batches sent to lossless lanes.
+    /// Returns true if this lane's reader has taken all batches that were sent to lossless lanes.
     pub(crate) fn is_caught_up(&self) -> bool {
         let sent = self.inbox.lossless.sent.load(Ordering::SeqCst);
         self.reader().read.load(Ordering::SeqCst) >= sent
@@ -322,7 +322,7 @@ impl Drop for LosslessLane {
             readers.retain(|other| !Arc::ptr_eq(other, self.reader()));
         });
         self.inbox.made_room();
-        // The fan-out may hold batches back that no reader waits for any more.
+        // The fan-out may hold back batches that no reader needs any more.
         self.inbox.wake_fanout();
     }
 }

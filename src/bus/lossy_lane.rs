@@ -1,8 +1,7 @@
 //! A lossy lane: the bounded queue of one subscription, which drops its oldest events and counts them.
 //!
-//! The fan-out adds batches and the subscription takes one batch at a time, with one lock per
-//! batch. The fan-out never waits here: the lock is held for a few moves, and no user code runs
-//! under it.
+//! The fan-out adds batches and the subscription takes one batch at a time, with one lock per batch. The
+//! fan-out never blocks for long here: the lock is held for a few moves only, and no user code runs under it.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -11,7 +10,7 @@ use crate::bus::error::TryRecvError;
 use crate::event::Envelope;
 use crate::thread::Waker;
 
-/// A sequence of envelopes of one batch, which is shared with the other lanes.
+/// A sequence of envelopes from one batch that all lanes share.
 #[derive(Clone, Debug)]
 pub(super) struct Segment {
     batch: Arc<[Envelope]>,
@@ -21,7 +20,7 @@ pub(super) struct Segment {
     start: usize,
     /// Number of events that the remaining envelopes represent.
     events: u64,
-    /// Memory of the whole batch, which a segment keeps alive.
+    /// Memory of the whole batch, which the segment keeps alive.
     bytes: usize,
 }
 
@@ -92,7 +91,7 @@ pub(super) enum LaneItem {
     Missed(u64),
 }
 
-/// The entries and the accounting of a lane, without its lock (pure).
+/// The entries and counts of a lane, without its lock (pure).
 #[derive(Debug)]
 pub(super) struct LaneQueue {
     items: VecDeque<LaneItem>,
@@ -117,8 +116,8 @@ impl LaneQueue {
         }
     }
 
-    /// Adds a segment and drops the oldest events beyond the bounds. Dropped segments go to
-    /// `trash`, so that they are freed outside of the lock.
+    /// Adds a segment, and drops the oldest events beyond the bounds. Dropped segments move to `trash`, so
+    /// that they are freed outside the lock.
     fn push(&mut self, segment: Segment, trash: &mut Vec<Segment>) {
         self.len += segment.len();
         self.bytes += segment.bytes;
@@ -126,7 +125,7 @@ impl LaneQueue {
         while self.len > self.len_max || self.bytes > self.bytes_max {
             let over = self.len.saturating_sub(self.len_max);
             match self.items.front_mut() {
-                // The last segment stays if only its size is too large: a single event may be
+                // Keeps the last segment if only its size is above the bound, because a single event may be
                 // larger than the whole lane.
                 Some(LaneItem::Segment(front)) if over == 0 && front.len() == self.len => break,
                 Some(LaneItem::Segment(front)) if over > 0 && over < front.len() => {
@@ -185,9 +184,9 @@ pub(super) struct LossyLane {
 #[derive(Debug)]
 struct LaneState {
     queue: LaneQueue,
-    /// Set only while the subscription sleeps, so that a burst wakes it once.
+    /// Set only while the subscription sleeps, so that a burst of events wakes it once.
     sleeper: Option<Waker>,
-    /// True when the bus is closed and adds no more.
+    /// True when the bus is closed and adds no more events.
     is_closed: bool,
     /// True when the subscription is dropped and reads no more.
     is_unread: bool,
@@ -212,7 +211,7 @@ impl LossyLane {
         self.change(|queue| queue.push(segment, &mut trash))
     }
 
-    /// Counts events that this lane does not receive; returns the thread to wake.
+    /// Counts events that the lane does not receive; returns the thread to wake.
     #[must_use = "the subscription may sleep"]
     pub(super) fn push_missed(&self, events: u64) -> Option<Waker> {
         self.change(|queue| queue.push_missed(events))
@@ -238,7 +237,7 @@ impl LossyLane {
         }
     }
 
-    /// Ends the subscription's side and frees what it has not read.
+    /// Marks the lane as unread and frees its entries.
     pub(super) fn unsubscribe(&self) {
         let mut state = self.state();
         state.is_unread = true;
@@ -247,7 +246,7 @@ impl LossyLane {
         drop(items);
     }
 
-    /// Takes the next entry. If the lane is empty, the next change wakes the `sleeper`.
+    /// Takes the next entry. If the lane is empty, the next change to it wakes the `sleeper`.
     pub(super) fn take(&self, sleeper: Option<Waker>) -> Result<LaneItem, TryRecvError> {
         let mut state = self.state();
         state.sleeper = None;
@@ -262,8 +261,8 @@ impl LossyLane {
     }
 
     fn state(&self) -> MutexGuard<'_, LaneState> {
-        // No user code runs under the lock and each change is complete: a panic elsewhere leaves
-        // no partial change.
+        // No user code runs under the lock and each change is complete, so a panic elsewhere leaves no
+        // partial change.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

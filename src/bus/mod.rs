@@ -1,14 +1,13 @@
 //! The event bus: carries events from emitters through one fan-out thread, which numbers them, to lanes.
 //!
-//! Emitters never wait: an event that finds no room is refused and counted. The fan-out never waits
-//! for readers: a lossy lane drops its oldest events and reports their number, and a lossless lane
-//! (the log's) holds 64 MiB and then reports the missing numbers. For every lane, received + missed
-//! = sent. The bus knows no history and no tmux.
+//! Emitters never wait: an event that finds no room is refused and counted. The fan-out never waits for
+//! readers: a lossy lane drops its oldest events and counts them, and a lossless lane (the log's) holds 64
+//! MiB and then reports the missing numbers. In every lane, received + missed = sent. The bus knows neither
+//! the history nor tmux.
 //!
-//! Threads: emitters → inbox (bounded) → `td-fanout` → lanes (bounded) → readers. Only readers
-//! sleep on a lane, only the fan-out on the inbox. [`EventBus::close`] ends the fan-out after
-//! delivering everything that was accepted before; an emitter that is still held then gets
-//! [`Emitted::Closed`].
+//! Threads: emitters → inbox (bounded) → `td-fanout` → lanes (bounded) → readers. Only readers sleep on a
+//! lane, and only the fan-out sleeps on the inbox. [`EventBus::close`] ends the fan-out after it has
+//! delivered all accepted events; emitters that still exist then get [`Emitted::Closed`].
 
 mod error;
 mod filter;
@@ -53,11 +52,11 @@ use crate::event::{ExecutionId, TdEvent};
 use crate::redact::{Redactor, Rules};
 use crate::thread::{self, Handle, Panicked};
 
-/// Memory of the events in one lossy lane: a viewer that stops reading must not cost more than the
-/// log does.
+/// Memory of the events in one lossy lane: a viewer that stops reading must not cost more memory than the
+/// log.
 const LANE_BYTES_MAX: usize = 64 * 1024 * 1024;
 
-/// Default number of events in a lossy lane: 100 seconds of a talkative model.
+/// Default number of events in a lossy lane: 100 seconds of a model that emits 100 events per second.
 const LANE_EVENTS: usize = 10_000;
 
 /// Options of an [`EventBus`]; complete them with `..Default::default()`.
@@ -72,10 +71,10 @@ pub struct BusOptions {
     pub inbox_events: usize,
     /// Memory of the events in one lossy lane, in bytes; defaults to 64 MiB.
     pub lane_bytes_max: usize,
-    /// Memory of the events on the way to the slowest lossless lane, in bytes; defaults to 64 MiB.
+    /// Memory of the events that the slowest lossless lane has not read, in bytes; defaults to 64 MiB.
     pub lossless_bytes_max: usize,
-    /// Rules that redact secrets from every event before any lane receives it; defaults to none.
-    /// An engine sets the built-in rules.
+    /// Rules that redact secrets from every event before any lane receives it; defaults to none. The engine
+    /// sets the built-in rules.
     pub redact: Rules,
 }
 
@@ -99,8 +98,8 @@ pub struct SubscribeOptions {
     pub filter: Filter,
     /// Number of events that the lane holds; defaults to the bus's capacity.
     pub capacity: Option<usize>,
-    /// Merges consecutive text and delivers it at most once per interval; all other events pass at
-    /// once, and the order stays. Defaults to `None`, which delivers each event unchanged.
+    /// Merges consecutive text and delivers it at most once per interval. All other events pass at once, and
+    /// the order is kept. Defaults to `None`, which delivers each event unchanged.
     pub throttle: Option<Duration>,
 }
 
@@ -181,14 +180,14 @@ impl EventBus {
         EventEmitter::new(Arc::clone(&self.inbox), id.into())
     }
 
-    /// Returns an emitter as [`EventBus::emitter_for`] does, for an execution whose log exists
-    /// already: its numbers start at `next_seq`, unless it has numbers on this bus.
+    /// Returns an emitter for an execution whose log already exists. Its numbers start at `next_seq`, unless
+    /// the execution already has numbers on this bus.
     pub fn emitter_from(&self, id: impl Into<ExecutionId>, next_seq: u64) -> EventEmitter {
         self.start_numbers(id.into(), next_seq, false).0
     }
 
     /// Returns an emitter as [`EventBus::emitter_from`] does, and the number of its next event: `next_seq`,
-    /// or a later one if the execution has more numbers on this bus.
+    /// or a later one if the execution already has higher numbers on this bus.
     pub(crate) fn emitter_not_before(
         &self,
         id: &ExecutionId,
@@ -220,10 +219,9 @@ impl EventBus {
 
     /// Subscribes to the selected events emitted after this call. The argument is a [`Filter`] or a
     /// closure.
-    ///
-    /// The fan-out applies a [`Filter`]: events that it leaves out take no room in the lane and
-    /// never count as missed. A closure runs in the subscriber's own `recv`: events that it leaves
-    /// out take room in the lane, and count as missed when they are dropped there.
+    /// The fan-out applies a [`Filter`]: events that it excludes take no room in the lane and never count as
+    /// missed. A closure runs in the subscriber's own `recv`: events that it excludes take room in the lane
+    /// and count as missed if they are dropped there.
     ///
     /// ```
     /// use td_observe::{EventBus, EventKind, Filter, TdEvent};
@@ -281,8 +279,8 @@ impl EventBus {
         (subscription, next.unwrap_or(1))
     }
 
-    /// Opens a lane that misses nothing while its events fit in memory, such as the log's. All
-    /// lossless lanes share that memory, and the slowest one determines its use.
+    /// Opens a lane, such as the log's, that misses no event that fits in memory. All lossless lanes share
+    /// that memory, and the slowest lane determines how much of it is used.
     ///
     /// # Errors
     /// When the bus is closed.
@@ -298,9 +296,8 @@ impl EventBus {
         Ok(LosslessLane::new(start, Arc::clone(&self.inbox)))
     }
 
-    /// Closes the bus: accepted events are delivered, emitters get [`Emitted::Closed`] from now on,
-    /// and the fan-out has ended when this returns, whatever subscribers do. A second call has no
-    /// effect.
+    /// Closes the bus. Accepted events are delivered, and emitters get [`Emitted::Closed`] from now on. The
+    /// fan-out has ended when this returns, whatever subscribers do. Further calls have no effect.
     pub fn close(&self) {
         if let Err(panicked) = self.end() {
             log::error!("{panicked}");
@@ -310,13 +307,13 @@ impl EventBus {
     /// Closes the bus as [`EventBus::close`] does.
     ///
     /// # Errors
-    /// When the fan-out panicked, which is a bug and loses events.
+    /// When the fan-out has panicked, which is a bug and loses events.
     pub fn shutdown(self) -> Result<(), Panicked> {
         self.end()
     }
 
     fn end(&self) -> Result<(), Panicked> {
-        // Held until the end, so that a concurrent call waits for the end, too.
+        // Held until the end, so that a concurrent call waits, too.
         let mut fanout = self.fanout.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(handle) = fanout.take() else {
             return Ok(());

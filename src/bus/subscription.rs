@@ -1,4 +1,4 @@
-//! A subscription: reads its lane in the subscriber's thread, and filters and sleeps there.
+//! A subscription: reads, filters and sleeps in the subscriber's thread.
 
 use std::fmt;
 use std::ops::Deref;
@@ -12,12 +12,12 @@ use crate::clock::Clock;
 use crate::event::Envelope;
 use crate::thread::{Waker, park};
 
-/// A subscriber's end of a lossy lane, from [`EventBus::subscribe`](crate::EventBus::subscribe)
-/// and its siblings.
+/// The receiving end of a lossy lane, from [`EventBus::subscribe`](crate::EventBus::subscribe) and its
+/// siblings.
 ///
-/// It never delays other threads: when it is read too slowly, the oldest events are dropped, and
-/// [`Delivery::Lagged`] takes their place. The sum of `n` of the received envelopes plus all
-/// `missed` is always the number of events that the lane was sent.
+/// It never delays other threads. If it is read too slowly, the oldest events are dropped, and
+/// [`Delivery::Lagged`] takes their place. The sum of `n` of all received envelopes and of all `missed`
+/// equals the number of events that were sent to the lane.
 ///
 /// ```
 /// use td_observe::{Delivery, EventBus, RecvError};
@@ -36,8 +36,8 @@ pub struct Subscription {
     lane: Arc<LossyLane>,
     clock: Clock,
     predicate: Option<Predicate>,
-    /// The segment in progress and the index of its next envelope: at most one batch, in addition
-    /// to those in the lane.
+    /// The segment in progress and the index of its next envelope; at most one batch, in addition to those in
+    /// the lane.
     reading: Option<(Arc<Segment>, usize)>,
 }
 
@@ -51,7 +51,7 @@ impl Subscription {
         }
     }
 
-    /// Waits for the next delivery. Costs no processor time while it waits.
+    /// Waits for the next delivery, without using processor time.
     ///
     /// # Errors
     /// [`RecvError`] when the bus is closed and all events have been read.
@@ -75,12 +75,12 @@ impl Subscription {
     /// [`RecvTimeoutError::Timeout`] when none arrived in time, [`RecvTimeoutError::Closed`] when
     /// the bus is closed and all events have been read.
     pub fn recv_timeout(&mut self, timeout: Duration) -> Result<Delivery, RecvTimeoutError> {
-        // A timeout that overflows the clock is no deadline.
+        // A timeout that overflows the clock means no deadline.
         self.recv_until(self.clock.now().checked_add(timeout))
     }
 
-    /// Waits for the next delivery until a point in time. A thread that checks another input as
-    /// well, such as a stop signal, alternates with this.
+    /// Waits for the next delivery until a point in time. A thread that also checks another input, such as a
+    /// stop signal, alternates between the two.
     ///
     /// # Errors
     /// As [`recv_timeout`](Self::recv_timeout).
@@ -88,12 +88,12 @@ impl Subscription {
         self.recv_until(Some(deadline))
     }
 
-    /// Returns an iterator over all deliveries, which waits for each, until the bus is closed.
+    /// Returns a blocking iterator over all deliveries until the bus is closed.
     pub fn iter(&mut self) -> Iter<'_> {
         Iter(self)
     }
 
-    /// Waits for the next delivery; without a deadline, for any time.
+    /// Waits for the next delivery. Without a deadline, waits indefinitely.
     pub(crate) fn recv_until(
         &mut self,
         deadline: Option<Instant>,
@@ -113,7 +113,7 @@ impl Subscription {
         }
     }
 
-    /// Returns the next delivery. If none is ready, the lane wakes the `sleeper` later.
+    /// Returns the next delivery. If none is ready, the lane will wake the `sleeper`.
     fn next(&mut self, sleeper: Option<Waker>) -> Result<Delivery, TryRecvError> {
         loop {
             if let Some(delivery) = self.next_in_segment() {
@@ -138,7 +138,7 @@ impl Subscription {
                 break;
             }
             *next += 1;
-            // The last envelope takes the segment along, which saves a change of its counter.
+            // The last envelope takes the segment over, which saves a change of its reference counter.
             let is_last = *next >= segment.end();
             if self
                 .predicate
@@ -177,7 +177,7 @@ impl fmt::Debug for Subscription {
 pub enum Delivery {
     /// The next event.
     Event(EventRef),
-    /// Events at this position were dropped, because they were not read in time.
+    /// Events at this position were dropped because they were not read in time.
     Lagged {
         /// The exact number of dropped events.
         missed: u64,
@@ -204,12 +204,12 @@ impl Delivery {
 
 /// A delivered envelope; it dereferences to [`Envelope`].
 ///
-/// It shares the memory of its whole batch and keeps it alive: call
-/// [`into_envelope`](Self::into_envelope) for events that are kept for long.
+/// It shares the memory of its whole batch and keeps it alive; call [`into_envelope`](Self::into_envelope)
+/// for events that are kept for long.
 #[derive(Clone)]
 pub struct EventRef {
-    /// The reference counter is this subscriber's own: changing the batch's counter, which all
-    /// subscribers share, would cost more than the delivery.
+    /// This subscriber's own reference counter: changing the batch's counter, which all subscribers share,
+    /// would cost more than the delivery.
     segment: Arc<Segment>,
     index: usize,
 }

@@ -1,13 +1,14 @@
-//! The throttle of a lossy lane: merges consecutive text and passes all other events at once, in order (pure).
+//! The throttle of a lossy lane: merges consecutive text and passes all other events at once, in order
+//! (pure).
 //!
-//! `now` is an argument and the deadline a result: the fan-out does the waiting.
+//! `now` is an argument and the deadline a result; the fan-out waits.
 
 use std::time::{Duration, Instant};
 
 use crate::event::{Envelope, TdEvent};
 
-/// Size of merged text that is released at once, whatever the time: a viewer redraws a few screens
-/// without stutter, and one held event stays small beside a lane.
+/// Size at which merged text is released at once: a viewer can redraw a few screens without stutter, and one
+/// held event is small compared with a lane.
 const MERGED_BYTES_MAX: usize = 64 * 1024;
 
 /// Merges the text of one lane; it holds at most one envelope.
@@ -15,7 +16,7 @@ const MERGED_BYTES_MAX: usize = 64 * 1024;
 pub(super) struct Throttle {
     interval: Duration,
     held: Option<HeldText>,
-    /// Text that arrives before this time is held until then.
+    /// Text that arrives before this time is held until this time.
     open_at: Option<Instant>,
 }
 
@@ -37,7 +38,7 @@ impl Throttle {
         }
     }
 
-    /// Takes the next envelope; adds the envelopes that are released now to `out`.
+    /// Processes the next envelope; adds the envelopes that are released now to `out`.
     pub(super) fn push(&mut self, now: Instant, envelope: &Envelope, out: &mut Vec<Envelope>) {
         if !envelope.event.is_text() {
             self.flush(now, out);
@@ -84,7 +85,7 @@ impl Throttle {
         }
     }
 
-    /// Releases held text: at the end, and before missed events.
+    /// Releases held text before the end and before missed events.
     pub(super) fn flush(&mut self, now: Instant, out: &mut Vec<Envelope>) {
         if let Some(held) = self.held.take() {
             out.push(held.envelope);
@@ -93,7 +94,7 @@ impl Throttle {
     }
 }
 
-/// Returns the number of the line that follows this event's output; 0 for other events.
+/// Returns the number of the line after this event's output; 0 for other events.
 fn line_after(event: &TdEvent) -> i64 {
     match event {
         TdEvent::OutputUpdate {
@@ -108,7 +109,7 @@ fn line_ends_in(chunk: &str) -> i64 {
 }
 
 impl HeldText {
-    /// Merges `next` if it continues the held text; returns false otherwise.
+    /// Merges `next` into the held text if it continues it; returns false otherwise.
     fn merge(&mut self, next: &Envelope) -> bool {
         if self.envelope.extra.is_some()
             || next.extra.is_some()

@@ -29,7 +29,7 @@ fn styled(sgrs: &[&str]) -> Styles {
     Styles::new((0..).zip(sgrs).map(style).collect())
 }
 
-/// Returns an event of one of the kinds, whose text contains its number.
+/// Returns an event of the given kind, whose text contains its number.
 fn envelope(seq: u64, kind: u8, next_line: &mut i64) -> Envelope {
     let (execution_id, text) = ("a".into(), format!("<{seq}>"));
     let event = match kind {
@@ -58,7 +58,7 @@ fn envelope(seq: u64, kind: u8, next_line: &mut i64) -> Envelope {
         },
         7..=9 => {
             let first_line = *next_line;
-            // Sometimes lines are missing.
+            // Some lines are missing.
             *next_line += if kind == 9 { 3 } else { 1 };
             TdEvent::OutputUpdate {
                 execution_id,
@@ -131,7 +131,7 @@ proptest! {
         prop_assert!(throttle.deadline().is_none());
         let got: String = out.iter().map(text).collect();
         prop_assert_eq!(got.replace('\n', ""), all.replace('\n', ""));
-        prop_assert_eq!(out.iter().map(|one| one.n).sum::<u64>(), steps.len() as u64);
+        prop_assert_eq!(out.iter().map(|envelope| envelope.n).sum::<u64>(), steps.len() as u64);
         // Each line keeps its colour.
         for envelope in &out {
             if let TdEvent::OutputUpdate { chunk, styles, .. } = &envelope.event {
@@ -235,7 +235,7 @@ fn the_last_revision_of_a_line_and_of_a_screen_wins() {
     throttle.flush(now, &mut out);
     let got: Vec<_> = out[1..]
         .iter()
-        .map(|one| (one.n, one.seq, one.event.clone()))
+        .map(|envelope| (envelope.n, envelope.seq, envelope.event.clone()))
         .collect();
     let expected = [
         (2, None, revised(3, "20 %")),
@@ -259,6 +259,9 @@ fn the_end_of_output_is_never_merged() {
         *is_complete = true;
     }
     throttle.push(now, &end, &mut out);
-    assert_eq!(out.iter().map(|one| one.n).collect::<Vec<_>>(), [1, 2, 1]);
+    assert_eq!(
+        out.iter().map(|envelope| envelope.n).collect::<Vec<_>>(),
+        [1, 2, 1]
+    );
     assert_eq!(out[2], end);
 }

@@ -1,15 +1,15 @@
-//! The evidence for the end of a background agent: the record that shows it, in words.
+//! The evidence that a background agent has ended: a description of the record that shows it.
 
 use std::fmt;
 use std::ops::Deref;
 
 use serde::{Deserialize, Serialize};
 
-/// Begins the text of evidence that no record states.
+/// Prefix of evidence that no record states.
 const INFERRED: &str = "inferred";
 
-/// The evidence for the end of an agent: the record that shows it, or a text that begins with
-/// `inferred` if none does.
+/// The evidence that an agent has ended: a description of the record that shows it, or a text that begins
+/// with `inferred` if no record does.
 ///
 /// ```
 /// use td_observe::EndEvidence;
@@ -21,12 +21,12 @@ const INFERRED: &str = "inferred";
 pub struct EndEvidence(String);
 
 impl EndEvidence {
-    /// Returns the evidence as events write it.
+    /// Returns the text as events contain it.
     pub fn as_str(&self) -> &str {
         &self.0
     }
 
-    /// Returns true if no record states the end.
+    /// Returns true if no record states that the agent ended.
     pub fn is_inferred(&self) -> bool {
         self.0.starts_with(INFERRED)
     }

@@ -36,7 +36,7 @@ impl<'de> de::Visitor<'de> for EventSeed<'_> {
             let ObjectKey(type_name) = map.next_value()?;
             return TdEvent::read_fields(&type_name, map, self.0);
         }
-        // The type is not the first field: all fields are read before the event is built.
+        // The type is not the first field, so all fields are read before the event is built.
         let mut fields = Map::new();
         fields.insert(first.into_owned(), map.next_value()?);
         while let Some((key, value)) = map.next_entry::<String, Value>()? {
@@ -68,7 +68,7 @@ impl Serialize for TdEvent {
     }
 }
 
-/// Fields that this version does not know, kept so that they are written back.
+/// Fields that this version does not know; they are kept and written back.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct UnknownFields {
     /// Fields beside `seq`, `ts`, `n` and `event`.
@@ -89,16 +89,16 @@ pub struct UnknownFields {
 /// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct Envelope {
-    /// The event's number in its run, from 1; `None` for events that are delivered live and never
-    /// logged, and in logs that are older than numbers.
+    /// The event's number in its run, from 1. `None` for events that are delivered live and never logged, and
+    /// in logs written before events had numbers.
     pub seq: Option<u64>,
     /// The time of the emit call, in UTC.
     pub ts: Timestamp,
-    /// The number of events that this one represents: more than 1 where a lossy lane merged text.
+    /// The number of events that this one represents; more than 1 where a lossy lane merged text.
     pub n: u64,
     /// The event.
     pub event: TdEvent,
-    /// Unknown fields, if there are any.
+    /// Unknown fields, if any.
     pub extra: Option<Box<UnknownFields>>,
 }
 
@@ -157,7 +157,8 @@ impl<'de> Deserialize<'de> for Envelope {
                 let mut extra = UnknownFields::default();
                 while let Some(ObjectKey(key)) = map.next_key()? {
                     match &*key {
-                        // Ambiguous; and readers that skip lines by their bytes see the first.
+                        // A duplicate is ambiguous, and readers that skip lines by their bytes see only the
+                        // first.
                         "ts" if ts.is_some() => return Err(de::Error::duplicate_field("ts")),
                         "event" if event.is_some() => {
                             return Err(de::Error::duplicate_field("event"));

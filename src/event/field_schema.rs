@@ -1,4 +1,4 @@
-//! The JSON Schema of the values of events' fields (pure).
+//! The JSON Schema of the values of event fields (pure).
 
 use serde_json::{Value, json};
 
@@ -54,7 +54,7 @@ impl FieldSchema for bool {
     }
 }
 
-/// A field that is `None` is left out, never null.
+/// A field that is `None` is omitted, never null.
 impl<T: FieldSchema> FieldSchema for Option<T> {
     fn schema() -> Value {
         T::schema()
@@ -91,7 +91,7 @@ impl FieldSchema for Styles {
     }
 }
 
-/// An object with these fields, all of which are required.
+/// Returns the schema of an object with these fields, all of which are required.
 fn object(fields: &[(&str, Value)]) -> Value {
     let properties = fields.iter().cloned();
     let properties = properties.map(|(name, schema)| (name.to_owned(), schema));

@@ -1,7 +1,7 @@
-//! Writes text as a JSON string, byte for byte as serde_json does, and several times as fast.
+//! Writes text as a JSON string: byte for byte as serde_json does, and several times as fast.
 //!
-//! The log spends most of its time here: each event has a few strings, and hardly any byte of them
-//! needs an escape. Eight bytes are therefore examined in one step and copied together.
+//! The log spends most of its time here. Each event has a few strings, and hardly any byte in them needs an
+//! escape, so eight bytes are examined and copied in one step.
 
 /// The lowest bit of each of eight bytes.
 const ONES: u64 = 0x0101_0101_0101_0101;
@@ -11,7 +11,7 @@ const HIGHS: u64 = 0x8080_8080_8080_8080;
 /// Appends text as a JSON string.
 pub(super) fn push_string(out: &mut Vec<u8>, text: &str) {
     let bytes = text.as_bytes();
-    // In a flood, lines are short: this has room for an escaped newline after every fourth byte.
+    // A flood consists of short lines; this leaves room for an escaped newline after every fourth byte.
     out.reserve(bytes.len() + bytes.len() / 4 + 2);
     out.push(b'"');
     let mut at = 0;
@@ -42,7 +42,7 @@ fn is_special(byte: u8) -> bool {
     byte < 0x20 || byte == b'"' || byte == b'\\'
 }
 
-/// Marks bytes that need an escape by their highest bit. Bytes above the lowest mark may be marked
+/// Marks bytes that need an escape by setting their highest bit. Bytes above the lowest mark may be marked
 /// wrongly, because the subtraction borrows from them; the lowest mark is always correct.
 #[inline(always)]
 pub(super) fn special_in(eight: u64) -> u64 {

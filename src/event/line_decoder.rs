@@ -1,11 +1,11 @@
-//! Decodes lines of a log: the form that this crate writes at once, any other by serde (pure).
+//! Decodes lines of a log: lines in this crate's own format directly, all others by serde (pure).
 
 use super::envelope::Envelope;
 use super::scan::{Scan, ScanMemory};
 use super::td_event::TdEvent;
 use crate::timestamp::TimestampParser;
 
-/// Decodes lines. Equals serde for every line, and shares ids with the lines before.
+/// Decodes lines with the same results as serde, and shares ids with earlier lines.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct LineDecoder {
     memory: ScanMemory,
@@ -38,7 +38,7 @@ impl LineDecoder {
         }
     }
 
-    /// Returns the envelope if the line has the form in which this crate writes it.
+    /// Returns the envelope if the line has the format in which this crate writes it.
     #[inline]
     fn scan(&mut self, line: &str) -> Option<Envelope> {
         let mut scan = Scan::new(line, &mut self.memory);

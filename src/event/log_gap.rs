@@ -1,7 +1,7 @@
 //! Ranges of dropped sequence numbers, emitted as `LogGap` in place of the envelopes (pure).
 //!
-//! A stage that drops numbered envelopes records them in [`LogGaps`] and emits the execution's gap
-//! before the next envelope of that execution, so that the numbers stay contiguous.
+//! A stage that drops numbered envelopes records them in [`LogGaps`]. It emits the gap of an execution before
+//! the next envelope of that execution, so that the numbers stay contiguous.
 
 use rustc_hash::FxHashMap;
 
@@ -21,8 +21,8 @@ pub(crate) struct LogGapRange {
 
 impl LogGapRange {
     /// Returns the numbers that would be missing without this envelope: its own, or all numbers of a
-    /// `LogGap`. `None` for an envelope whose absence leaves no gap: one that is delivered live only,
-    /// the header of a file, a line of an older log.
+    /// `LogGap`. `None` for an envelope whose absence leaves no gap: a live-only event, the header of a file,
+    /// or a line of an older log.
     pub(crate) fn of(envelope: &Envelope) -> Option<Self> {
         let last = envelope.seq.filter(|&seq| seq > 0)?;
         let first = match envelope.event {
@@ -74,8 +74,8 @@ impl LogGaps {
         }
     }
 
-    /// Records missing numbers. If they do not continue the open gap, returns the open gap, which
-    /// must be emitted first.
+    /// Records missing numbers. If they do not continue the open gap, returns that gap, which must be emitted
+    /// first.
     #[must_use = "an earlier gap must be emitted before this one"]
     pub(crate) fn drop_gap(&mut self, id: &ExecutionId, gap: LogGapRange) -> Option<Envelope> {
         let Some(open) = self.open.get_mut(id.as_str()) else {

@@ -1,8 +1,8 @@
 //! Events as they are emitted, numbered and stored: the wire contract, schema 1 (pure).
 //!
-//! One table, [`event_table!`], lists every event with its fields. The enum, its reading and
-//! writing, the kinds, the emitter's methods and the JSON Schema are generated from it. Field names and type tags
-//! are promises: they are added, never renamed.
+//! One table, [`event_table!`], lists every event with its fields. It generates the enum, its serialization,
+//! the kinds, the emitter's methods and the JSON Schema. Field names and type tags are promises: they are
+//! added, never renamed.
 
 mod end_evidence;
 mod ids;
@@ -53,5 +53,5 @@ pub(crate) use text::for_each_json_text;
 pub use unknown::UnknownEvent;
 pub use values::{Cursor, IterationOutcome, ScreenRow};
 
-/// The version of the wire format, which the header line of each log file names.
+/// The version of the wire format, which the header line of each log file states.
 pub const SCHEMA: u32 = 1;

@@ -1,4 +1,4 @@
-//! The states, reasons and kinds of evidence that events name.
+//! The states, reasons and kinds of evidence that appear in events.
 
 use serde::Deserialize;
 
@@ -38,7 +38,7 @@ named_values! {
         Exit = "exit",
         /// An agent has printed the marker of a turn's end.
         Turn = "turn",
-        /// An agent's turn seems to have ended: its screen rests, and no marker was printed.
+        /// An agent's turn seems to have ended: its screen no longer changes, and no marker was printed.
         Inferred = "inferred",
     }
 
@@ -67,8 +67,8 @@ named_values! {
     GapEvidence(IS_SEARCHED: bool = false, ABSENT: Option<Self> = Some(Self::Possible)) {
         /// Bytes or lines are unaccounted for.
         Confirmed = "confirmed",
-        /// Nothing points to a loss, but it cannot be excluded. Logs that are older than this field
-        /// read as this value.
+        /// A loss cannot be excluded, although nothing indicates one. Also the value for logs written before
+        /// this field existed.
         Possible = "possible",
     }
 
@@ -91,7 +91,7 @@ named_values! {
         Status = "status",
         /// The agent's screen shows the end.
         Screen = "screen",
-        /// The agent rests, and nothing states that the turn has ended.
+        /// The agent is inactive, and no source states that the turn has ended.
         Inferred = "inferred",
     }
 
@@ -103,9 +103,9 @@ named_values! {
         Working = "working",
         /// The agent asks a human for permission, an answer, or a decision on a plan.
         Waiting = "waiting",
-        /// The agent accepts input; nothing shows that it has done anything.
+        /// The agent accepts input, and no work of it was observed.
         Idle = "idle",
-        /// A turn has ended, as the screen shows.
+        /// The screen shows that a turn has ended.
         Done = "done",
         /// The turn has ended in an error.
         Error = "error",
@@ -115,9 +115,9 @@ named_values! {
 
     /// The certainty of an agent's state, in [`TdEvent::AgentState`](super::TdEvent::AgentState).
     StateEvidence {
-        /// The source states it.
+        /// The source states the state explicitly.
         Confirmed = "confirmed",
-        /// The state is inferred from what the source shows.
+        /// The state is inferred from the source's content.
         Inferred = "inferred",
     }
 

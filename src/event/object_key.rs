@@ -5,7 +5,7 @@ use std::fmt;
 
 use serde::{Deserialize, Deserializer, de};
 
-/// A key of an object, borrowed from the input where possible.
+/// A JSON object key, borrowed from the input where possible.
 pub(super) struct ObjectKey<'de>(pub(super) Cow<'de, str>);
 
 impl<'de> Deserialize<'de> for ObjectKey<'de> {

@@ -1,24 +1,24 @@
-//! Fields whose values are names: the names that this version knows, or the text of another version.
+//! Enum-like fields: a value that this version knows, or the text of a value from another version.
 
 use std::fmt;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
-/// An enum whose values are written as names in events; see [`EnumOrUnknown`].
+/// An enum whose values appear as names in events; see [`EnumOrUnknown`].
 ///
 /// Only the enums of this crate implement it.
 pub trait NamedValue: Copy + Eq + fmt::Debug + sealed::Listed {
-    /// Returns the name, as events write it.
+    /// Returns the name that events contain.
     fn name(self) -> &'static str;
 
     /// Returns the value with this name, if there is one.
     fn from_name(name: &str) -> Option<Self>;
 
-    /// The value of a field that an event leaves out, if it may be left out.
+    /// The value of a field that is absent from an event, if the field is optional.
     #[doc(hidden)]
     const ABSENT: Option<Self> = None;
 
-    /// True if a search of an event's text examines the name.
+    /// True if a text search of an event includes the name.
     #[doc(hidden)]
     const IS_SEARCHED: bool = true;
 
@@ -33,7 +33,7 @@ pub(super) mod sealed {
 
 /// A value of `T`, or the text of a value that this version does not know.
 ///
-/// Later versions may add values. A reader keeps the event, and writes the text back unchanged.
+/// Later versions may add values. A reader keeps such an event, and writes the text back unchanged.
 ///
 /// ```
 /// use td_observe::{EnumOrUnknown, GapReason};
@@ -53,7 +53,7 @@ pub enum EnumOrUnknown<T> {
 
 /// The text of a value that this version does not know; see [`EnumOrUnknown`].
 ///
-/// It is never the name of a known value, because only [`EnumOrUnknown`] creates it.
+/// It never equals the name of a known value, because only [`EnumOrUnknown`] creates it.
 // Boxed twice: the field takes 16 bytes instead of 24, and unknown values are rare.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct UnknownName(Box<Box<str>>);
@@ -70,7 +70,7 @@ impl UnknownName {
 }
 
 impl<T: NamedValue> EnumOrUnknown<T> {
-    /// Returns the value as events write it.
+    /// Returns the value's name as events contain it.
     pub fn as_str(&self) -> &str {
         match self {
             Self::Known(value) => value.name(),
@@ -86,8 +86,8 @@ impl<T: NamedValue> EnumOrUnknown<T> {
         }
     }
 
-    /// Visits the text of an unknown value; the visitor may change it. Known names are constants of
-    /// the wire contract, which hold nothing to redact.
+    /// Visits the text of an unknown value; the visitor may change it. Known names are constants of the wire
+    /// contract and contain nothing to redact.
     pub(crate) fn visit_unknown(&mut self, visit: &mut dyn FnMut(&mut String)) {
         if let Self::Unknown(name) = self {
             let mut text = name.as_str().to_owned();
@@ -173,7 +173,7 @@ macro_rules! named_values {
                 }
             }
 
-            /// Returns the name, as events write it.
+            /// Returns the name that events contain.
             #[must_use]
             pub const fn as_str(self) -> &'static str {
                 match self {

@@ -1,7 +1,7 @@
-//! Reads JSON at a position of a line, in the form in which this crate writes it (pure).
+//! Reads JSON from a position in a line, in the format in which this crate writes it (pure).
 //!
-//! A reader of logs spends most of its time here. `None` always means: in another form, or invalid.
-//! The caller then leaves the whole line to serde, which decides and reports the error.
+//! A reader of logs spends most of its time here. `None` always means that the text has another format or is
+//! invalid. The caller then passes the whole line to serde, which decides and reports the error.
 
 use serde::de::DeserializeOwned;
 
@@ -11,26 +11,26 @@ use super::json::special_in;
 /// The number of ids that a decoder keeps: a log has one execution and a few busy panes.
 const IDS_MAX: usize = 8;
 
-/// The longest id that is kept; real ones have some dozens of bytes.
+/// The longest id that is kept; real ids have some dozens of bytes.
 const ID_BYTES_MAX: usize = 256;
 
-/// The largest buffer that is kept for the next text; a larger one returns to the system.
+/// The largest buffer that is kept for the next text; a larger one is freed.
 const BUFFER_BYTES_MAX: usize = 64 * 1024;
 
-/// The memory of a decoder between lines: ids that are shared, and a buffer.
+/// The state that a decoder keeps between lines: shared ids and a buffer.
 #[derive(Clone, Debug, Default)]
 pub(super) struct ScanMemory {
     executions: RecentIds<ExecutionId>,
     panes: RecentIds<PaneId>,
-    /// The text of the last string that had escapes.
+    /// The text of the last string with escapes.
     text: String,
 }
 
-/// The last ids of one kind: an id of the line before costs no memory.
+/// The most recent ids of one kind; an id that occurred in a recent line needs no allocation.
 #[derive(Clone, Debug)]
 struct RecentIds<T> {
     ids: Vec<T>,
-    /// The position of the oldest when there is no more room.
+    /// The position of the oldest id, which is replaced when all are in use.
     oldest: usize,
 }
 
@@ -62,7 +62,7 @@ impl<T: Clone + AsRef<str> + for<'a> From<&'a str>> RecentIds<T> {
     }
 }
 
-/// The rest of a line, from which values are taken.
+/// The rest of a line, from which values are read.
 pub(super) struct Scan<'a> {
     rest: &'a str,
     memory: &'a mut ScanMemory,
@@ -73,19 +73,19 @@ impl<'a> Scan<'a> {
         Self { rest: line, memory }
     }
 
-    /// Accepts the end of the line.
+    /// Succeeds at the end of the line.
     pub(super) fn end(&self) -> Option<()> {
         self.rest.is_empty().then_some(())
     }
 
-    /// Skips this text, if it is next.
+    /// Skips this text if it comes next.
     #[inline(always)]
     pub(super) fn skip(&mut self, text: &str) -> Option<()> {
         self.rest = self.rest.strip_prefix(text)?;
         Some(())
     }
 
-    /// Takes a whole number without a sign.
+    /// Reads an integer without a sign.
     #[inline]
     pub(super) fn number(&mut self) -> Option<u64> {
         let digits = self.rest.bytes().take_while(u8::is_ascii_digit);
@@ -104,20 +104,20 @@ impl<'a> Scan<'a> {
         Some(value)
     }
 
-    /// Takes a whole number.
+    /// Reads an integer.
     #[inline]
     pub(super) fn signed(&mut self) -> Option<i64> {
         if self.skip("-").is_none() {
             return i64::try_from(self.number()?).ok();
         }
         match self.number()? {
-            // The negative zero is a floating-point number.
+            // A negative zero is a floating-point number.
             0 => None,
             value => 0_i64.checked_sub_unsigned(value),
         }
     }
 
-    /// Takes a string without escapes.
+    /// Reads a string without escapes.
     #[inline]
     pub(super) fn plain_text(&mut self) -> Option<&'a str> {
         let text = self.rest.strip_prefix('"')?;
@@ -126,7 +126,7 @@ impl<'a> Scan<'a> {
         Some(text)
     }
 
-    /// Takes a string.
+    /// Reads a string.
     #[inline]
     pub(super) fn text(&mut self) -> Option<&str> {
         let rest = self.rest.strip_prefix('"')?;
@@ -162,19 +162,19 @@ impl<'a> Scan<'a> {
         }
     }
 
-    /// Takes the id of an execution.
+    /// Reads the id of an execution.
     pub(super) fn execution(&mut self) -> Option<ExecutionId> {
         let text = self.plain_text()?;
         Some(self.memory.executions.shared(text))
     }
 
-    /// Takes the id of a pane.
+    /// Reads the id of a pane.
     pub(super) fn pane(&mut self) -> Option<PaneId> {
         let text = self.plain_text()?;
         Some(self.memory.panes.shared(text))
     }
 
-    /// Takes a value that serde reads.
+    /// Reads a value through serde.
     pub(super) fn by_serde<T: DeserializeOwned>(&mut self) -> Option<T> {
         let mut values = serde_json::Deserializer::from_str(self.rest).into_iter();
         let value = values.next()?.ok()?;
@@ -183,7 +183,7 @@ impl<'a> Scan<'a> {
     }
 }
 
-/// Returns the number of bytes before the first that ends a string or needs an escape.
+/// Returns the number of bytes before the first one that ends a string or needs an escape.
 #[inline(always)]
 fn plain_bytes(text: &[u8]) -> usize {
     let mut at = 0;
@@ -199,7 +199,7 @@ fn plain_bytes(text: &[u8]) -> usize {
     at + rest.iter().position(is_special).unwrap_or(rest.len())
 }
 
-/// Returns the character that a backslash and this byte mean.
+/// Returns the character that a backslash and this byte represent.
 fn escaped(byte: u8) -> Option<char> {
     match byte {
         b'"' | b'\\' | b'/' => Some(char::from(byte)),
@@ -211,8 +211,8 @@ fn escaped(byte: u8) -> Option<char> {
     }
 }
 
-/// Returns the character with this code in hexadecimal digits. Halves of pairs are left to serde:
-/// this crate writes no character this way that needs two.
+/// Returns the character with this hexadecimal code. Surrogates are left to serde: this crate never writes a
+/// character that needs two of them as an escape.
 #[cold]
 fn char_of(digits: &str) -> Option<char> {
     let mut code = 0;

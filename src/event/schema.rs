@@ -85,8 +85,8 @@ macro_rules! document_stream_events {
 
 stream_event_table!(document_stream_events);
 
-/// Returns the JSON Schema (draft 2020-12) of envelopes, as logs and streams have them: each definition
-/// under `$defs` describes an event of one type.
+/// Returns the JSON Schema (draft 2020-12) of envelopes in logs and streams. Each definition under `$defs`
+/// describes one event type.
 pub(crate) fn envelope_schema() -> Value {
     let events: Vec<EventDoc> = logged_events().into_iter().chain(stream_events()).collect();
     let names: Vec<&str> = events.iter().map(|event| event.name).collect();
@@ -153,7 +153,7 @@ fn any_event(names: &[&str]) -> Value {
     })
 }
 
-/// An event of a later version, or of a program that embeds this one.
+/// Returns the schema of an event from a later version, or from a program that embeds this one.
 fn other_event(names: &[&str]) -> Value {
     json!({
         "type": "object",

@@ -1,4 +1,4 @@
-//! Events that only streams have: they are printed live, and are in no log (pure).
+//! Events that appear only in streams: printed live, never logged (pure).
 
 #[cfg(feature = "cli")]
 use serde::Serialize;
@@ -14,7 +14,7 @@ macro_rules! define_stream_events {
         $(#[$doc:meta])*
         $variant:ident { $( $(#[$field_doc:meta])* $field:ident: $type:ty, )* }
     )*) => {
-        /// An event of a stream, beside those of executions.
+        /// An event of a stream that belongs to no execution.
         #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
         #[serde(tag = "type")]
         #[cfg(feature = "cli")]
@@ -22,7 +22,7 @@ macro_rules! define_stream_events {
             $( $(#[$doc])* $variant { $( $(#[$field_doc])* $field: $type, )* }, )*
         }
 
-        /// The type tags of all events that only streams have.
+        /// The type tags of all events that appear only in streams.
         pub(super) const STREAM_EVENTS: &[&str] = &[$( stringify!($variant) ),*];
     };
 }
@@ -31,7 +31,7 @@ stream_event_table!(define_stream_events);
 
 #[cfg(feature = "cli")]
 impl StreamEvent {
-    /// Returns the first event of a stream that this program writes.
+    /// Returns the first event of a stream from this program.
     pub(crate) fn opened() -> Self {
         Self::StreamOpened {
             schema: SCHEMA,
@@ -40,7 +40,7 @@ impl StreamEvent {
     }
 }
 
-/// An event of a stream as it is delivered: without a number.
+/// An event of a stream with its time; it has no number.
 #[cfg(feature = "cli")]
 #[derive(Debug, Serialize)]
 pub(crate) struct StreamEnvelope<'a> {

@@ -1,12 +1,12 @@
 //! The colours and attributes of text: runs of characters with SGR parameters, stored beside the text.
 //!
-//! Styles belong to the text of their own event. When that text is changed and the change cannot be
-//! mapped, all styles of the event are dropped.
+//! Styles belong to the text of their own event. If that text is changed and the change cannot be mapped to
+//! the styles, all styles of the event are dropped.
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// Maximum number of styles in an event; later ones are dropped. A screen full of colours has fewer,
-/// and a flood with more scrolls by unread.
+/// Maximum number of styles in an event; further ones are dropped. A screen full of colours has fewer, and
+/// nobody reads a flood with more.
 pub(crate) const STYLES_MAX: usize = 2048;
 
 /// Maximum length of SGR parameters: two RGB colours and all attributes.
@@ -76,7 +76,7 @@ impl Styles {
         self.0.is_empty()
     }
 
-    /// Removes all styles, because their text has changed.
+    /// Removes all styles because their text has changed.
     pub fn clear(&mut self) {
         self.0 = Vec::new();
     }
@@ -86,7 +86,7 @@ impl Styles {
         self.0.iter_mut().map(|style| &mut style.sgr)
     }
 
-    /// Appends the styles of text that follows after this number of lines.
+    /// Appends the styles of text that follows after `after_lines` lines.
     pub(crate) fn extend(&mut self, after_lines: i64, more: &Self) {
         let Ok(after) = u32::try_from(after_lines) else {
             return;

@@ -2,12 +2,12 @@
 
 /// Passes the table of all events to a macro.
 ///
-/// A row has the event's documentation, its type tag, the name of the emitter's method, its class
-/// (`text` may be merged and dropped under load, `lifecycle` never is), and its fields. The
-/// emitter's method takes the fields before the semicolon as arguments; the others get their
-/// default value. A literal behind `|` is an older name that readers accept. A blank separates two closing
-/// angle brackets, because a macro does not split them. Long optional texts are boxed: an event with several
-/// of them would otherwise increase the size of all events.
+/// A row has the event's documentation, its type tag, the name of the emitter's method, its class (`text` may
+/// be merged and dropped under load, `lifecycle` never is), and its fields. The emitter's method takes the
+/// fields before the semicolon as arguments; the others get their default value. A literal behind `|` is an
+/// older name that readers accept. A blank separates two closing angle brackets, because a macro does not
+/// split them. Long optional texts are boxed, because several of them in one event would increase the size of
+/// all events.
 macro_rules! event_table {
     ($callback:ident) => {
         $callback! {
@@ -52,7 +52,7 @@ macro_rules! event_table {
                 iteration: u32,
                 /// The beginning of the prompt, at most 200 characters where this crate cuts it.
                 prompt_summary: String,
-                /// The length of the prompt in tokens, as far as it is known; 0 otherwise.
+                /// The length of the prompt in tokens, if it is known; 0 otherwise.
                 token_count: u64;
                 /// The agent's pane, if the agent runs in one.
                 pane: Option<PaneId>,
@@ -146,7 +146,7 @@ macro_rules! event_table {
                 /// The warning.
                 message: String,
             }
-            /// A tmux session comes under observation: its panes' output is observed from now on.
+            /// The observation of a tmux session begins: the output of its panes is observed from now on.
             SessionStarted session_started lifecycle {
                 /// The session's name.
                 session: String,
@@ -155,7 +155,7 @@ macro_rules! event_table {
             }
             /// A tmux session was renamed.
             SessionRenamed session_renamed lifecycle {
-                /// The session's name until now.
+                /// The session's previous name.
                 from: String,
                 /// The session's new name.
                 to: String,
@@ -169,7 +169,7 @@ macro_rules! event_table {
                 /// The exit status of the session's last program, if it is known.
                 exit_status: Option<i32>,
             }
-            /// A pane comes under observation.
+            /// The observation of a pane begins.
             PaneOpened pane_opened lifecycle {
                 /// The pane.
                 pane: PaneId,
@@ -241,8 +241,8 @@ macro_rules! event_table {
                 /// The changed rows.
                 rows: Vec<ScreenRow>,
             }
-            /// A pane was looked at: when it comes into view, and at most once a minute while it shows
-            /// something new; at once where an agent in it is done.
+            /// The user viewed a pane. Emitted when the pane comes into view, and at most once a minute while
+            /// its content changes; at once when an agent in it is done.
             PaneSeen pane_seen lifecycle {
                 /// The pane.
                 pane: PaneId,
@@ -269,8 +269,9 @@ macro_rules! event_table {
                 /// The number of the last dropped event.
                 last_seq: u64,
             }
-            /// A child process starts, or code in a kernel; with a pane, a job in it: a program that the pane's shell
-            /// has started in the foreground, as the kernel or the shell itself (OSC 133) reports.
+            /// A child process, or code in a kernel, starts. With a pane: a job in it, that is, a program
+            /// that the pane's shell has started in the foreground, as the operating system's kernel or the
+            /// shell itself (OSC 133) reports.
             ExecutionStarted execution_started lifecycle {
                 /// The command line.
                 command: String,
@@ -280,17 +281,17 @@ macro_rules! event_table {
                 pane: Option<PaneId>,
                 /// The process id, if it is known.
                 pid: Option<u32>,
-                /// The number of a kernel's cell: of code that a kernel runs.
+                /// The number of the kernel's cell, for code that a kernel runs.
                 cell: Option<u32>,
             }
             /// A child process or a cell printed text.
             ExecutionOutput execution_output text {
                 /// The stream of the text.
                 stream: EnumOrUnknown<OutputStream>,
-                /// Several lines, or a part of one.
+                /// Several lines, or a part of a line.
                 text: String,
             }
-            /// A child process, code in a kernel, or a job in a pane, has ended.
+            /// A child process, code in a kernel, or a job in a pane has ended.
             ExecutionCompleted execution_completed lifecycle {
                 /// The exit code, if the process exited and the code is known.
                 exit_code: Option<i32>,
@@ -315,10 +316,10 @@ macro_rules! event_table {
                 pane: Option<PaneId>,
                 /// The evidence for the end; absent for a marker.
                 evidence: Option<EnumOrUnknown<TurnEvidence> >,
-                /// The session of the agent's own records, for a background agent.
+                /// The id of the session in the agent's own records, for a background agent.
                 agent_id: Option<Box<String> >,
             }
-            /// A background agent comes under observation.
+            /// The observation of a background agent begins.
             AgentRegistered agent_registered lifecycle {
                 /// The agent's id.
                 agent_id: String,
@@ -387,7 +388,7 @@ macro_rules! event_table {
                 /// The message of the panic.
                 cause: String,
             }
-            /// The header of a log file; not part of the stream, and never live.
+            /// The header of a log file. It is not part of the stream and never live.
             LogOpened log_opened lifecycle {
                 /// The version of the wire format.
                 schema: u32,
@@ -397,7 +398,7 @@ macro_rules! event_table {
                 host: String,
                 /// The process id of the writer.
                 pid: u32,
-                /// The number from which events of this file are numbered.
+                /// The number of the first event after the header.
                 first_seq: u64,
             }
         }
@@ -405,8 +406,8 @@ macro_rules! event_table {
 }
 pub(crate) use event_table;
 
-/// Passes the table of the events that only streams have to a macro. They belong to no execution, have no
-/// number, and are in no log.
+/// Passes the table of the events that appear only in streams to a macro. They belong to no execution, have
+/// no number, and are never logged.
 macro_rules! stream_event_table {
     ($callback:ident) => {
         $callback! {
@@ -417,7 +418,7 @@ macro_rules! stream_event_table {
                 /// The version of the program that writes the stream.
                 version: String,
             }
-            /// A reader was too slow, and missed events. The log has them.
+            /// A reader was too slow and missed events. The log contains them.
             Lagged {
                 /// The number of missed events.
                 missed: u64,

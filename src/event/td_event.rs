@@ -1,4 +1,4 @@
-//! The enum of all events, their kinds, and how they are read and written, generated from the table.
+//! The enum of all events, their kinds and their serialization, generated from the table.
 
 use serde::de::{self, IgnoredAny, MapAccess};
 use serde::ser::SerializeMap;
@@ -33,8 +33,8 @@ macro_rules! define_events {
     )*) => {
         /// A description of what happened. Every event belongs to one execution.
         ///
-        /// It is written as an object with the variant's name as its `type`; fields that are `None`
-        /// are left out. Events of other types are kept as [`TdEvent::Unknown`].
+        /// An event is serialized as an object with the variant's name as its `type`; fields that are `None`
+        /// are omitted. Events of other types are kept as [`TdEvent::Unknown`].
         #[derive(Clone, Debug, PartialEq)]
         #[non_exhaustive]
         pub enum TdEvent {
@@ -47,7 +47,7 @@ macro_rules! define_events {
             Unknown(UnknownEvent),
         }
 
-        /// The type of an event, as data: for filters, counts and tables.
+        /// The type of an event as a value, for filters, counts and tables.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
         #[non_exhaustive]
         pub enum EventKind {
@@ -60,7 +60,7 @@ macro_rules! define_events {
             /// Every kind that this version knows, in the order of the wire contract.
             pub const ALL: &[EventKind] = &[$(EventKind::$variant),*];
 
-            /// Returns the type tag, as it is written.
+            /// Returns the type tag as it is serialized.
             pub fn as_str(self) -> &'static str {
                 match self {
                     $( Self::$variant => stringify!($variant), )*
@@ -112,7 +112,7 @@ macro_rules! define_events {
                 }
             }
 
-            /// Returns the type tag, as it is written.
+            /// Returns the type tag as it is serialized.
             pub fn type_name(&self) -> &str {
                 match self {
                     Self::Unknown(event) => event.type_name(),
@@ -120,9 +120,10 @@ macro_rules! define_events {
                 }
             }
 
-            /// Returns true for output text, which may be merged for viewers, and dropped (and
-            /// counted) when the log has no room. All other events are life-cycle events: they are
-            /// never merged, and refused last. So is the end of a pane's output, with any text.
+            /// Returns true for output text, which may be merged for viewers, and dropped (and counted) when
+            /// the log has no room. All other events are life-cycle events: they are never merged, and
+            /// refused last. The end of a pane's output counts as a life-cycle event, even if it contains
+            /// text.
             pub fn is_text(&self) -> bool {
                 match self {
                     Self::OutputUpdate { is_complete: true, .. } => false,
@@ -131,7 +132,7 @@ macro_rules! define_events {
                 }
             }
 
-            /// Returns the event's size in memory in bytes, closely enough to bound a queue.
+            /// Returns the event's approximate size in memory in bytes, to bound a queue.
             pub fn memory_bytes(&self) -> usize {
                 size_of::<Self>() + match self {
                     $( Self::$variant { $($field,)* .. } => 0 $(+ $field.heap_bytes())*, )*
@@ -139,7 +140,7 @@ macro_rules! define_events {
                 }
             }
 
-            /// Reads the fields that follow the type tag; unknown fields go to `extra`.
+            /// Reads the fields after the type tag; unknown fields go to `extra`.
             pub(super) fn read_fields<'de, A: MapAccess<'de>>(
                 type_name: &str,
                 mut map: A,
@@ -177,8 +178,8 @@ macro_rules! define_events {
                 }
             }
 
-            /// Takes the fields of an event of this type, up to its closing brace, if they stand in the
-            /// order of the table, in which they are written.
+            /// Reads the fields of an event of this type, up to its closing brace, if they are in the order
+            /// of the table, in which this crate writes them.
             pub(super) fn scan(type_name: &str, scan: &mut Scan<'_>) -> Option<Self> {
                 match type_name {
                     $( stringify!($variant) => {
@@ -196,11 +197,11 @@ macro_rules! define_events {
                 }
             }
 
-            /// Appends the event as JSON, byte for byte as serde writes it. The log writes every
-            /// event this way: the names of fields are constant text here, without escapes.
+            /// Appends the event as JSON, byte for byte as serde writes it. The log writes every event this
+            /// way: the names of fields are constant text here and need no escapes.
             ///
             /// # Errors
-            /// An error of the serializer; `out` may then contain a part of the event.
+            /// Those of the serializer; `out` may then contain a part of the event.
             pub(crate) fn write_json(&self, out: &mut Vec<u8>) -> serde_json::Result<()> {
                 match self {
                     $( Self::$variant { execution_id, $($field,)* } => {
@@ -264,11 +265,10 @@ macro_rules! class {
 event_table!(define_events);
 
 impl TdEvent {
-    /// Creates an event with a type tag of the caller's own.
+    /// Creates an event with the caller's own type tag.
     ///
-    /// Readers keep it as [`TdEvent::Unknown`] and write it back unchanged. The fields are any
-    /// value that serializes to an object. The program's own field names, such as `pane`, keep
-    /// their meaning.
+    /// Readers keep it as [`TdEvent::Unknown`] and write it back unchanged. `fields` is any value that
+    /// serializes to an object. Field names of this crate, such as `pane`, keep their meaning.
     ///
     /// ```
     /// use td_observe::{TdEvent, serde_json::json};
@@ -278,8 +278,8 @@ impl TdEvent {
     /// ```
     ///
     /// # Errors
-    /// When the type tag is empty or one of this crate's, and when the fields do not serialize to
-    /// an object, have a field `type`, or are nested too deeply to be read back.
+    /// When the type tag is empty or one of this crate's, and when the fields do not serialize to an object,
+    /// contain a field `type`, or are nested too deeply to be read back.
     pub fn custom(
         execution_id: impl Into<ExecutionId>,
         type_name: &str,
@@ -307,7 +307,7 @@ impl TdEvent {
         Ok(Self::Unknown(event))
     }
 
-    /// Returns the pane that the event is about, if there is one.
+    /// Returns the pane that the event refers to, if any.
     pub fn pane(&self) -> Option<&PaneId> {
         match self {
             Self::PaneOpened { pane, .. }

@@ -1,6 +1,6 @@
-//! Visits every text in an event, to search it or to change it.
+//! Visits every text in an event, to search or to change it.
 //!
-//! Generated from the table of events, so that no new event or field can be forgotten.
+//! Generated from the table of events, so that no new event or field is omitted.
 
 use serde_json::Value;
 
@@ -16,7 +16,7 @@ use super::values::{Cursor, IterationOutcome, ScreenRow};
 /// A function that may change each text.
 pub(crate) type TextVisitor<'a> = dyn FnMut(&mut String) + 'a;
 
-/// A search: texts are passed to it until it returns true.
+/// A search: it receives texts until it returns true.
 pub(crate) type TextSearch<'a> = dyn FnMut(&str) -> bool + 'a;
 
 /// The texts of a field. Ids have none.
@@ -114,7 +114,7 @@ impl FieldTexts for Styles {
         }
     }
 
-    // A search does not look at colours.
+    // A search ignores styles.
 }
 
 impl FieldTexts for IterationOutcome {
@@ -169,7 +169,7 @@ fn for_each_text_to(value: &mut Value, visit: &mut TextVisitor<'_>, depth: usize
                 for_each_text_to(value, visit, depth - 1);
             }
         }
-        // Deeper than any reader goes: dropped, because it cannot be redacted.
+        // Nested more deeply than any reader accepts; dropped, because it cannot be redacted.
         Value::Array(_) | Value::Object(_) => *value = Value::Null,
         Value::Null | Value::Bool(_) | Value::Number(_) => {}
     }
@@ -211,7 +211,7 @@ macro_rules! visit_texts {
                 }
             }
 
-            /// Returns true if the search matches a text of the event; ids are left out.
+            /// Returns true if the search matches a text of the event; ids are excluded.
             pub(crate) fn any_text(&self, search: &mut TextSearch<'_>) -> bool {
                 match self {
                     $( Self::$variant { $($field,)* .. } => {

@@ -1,14 +1,14 @@
-//! Events of types that this version does not know: kept, passed on, and written back unchanged.
+//! Events of types that this version does not know: kept, delivered, and written back unchanged.
 
 use serde_json::{Map, Value};
 
 use super::ids::ExecutionId;
 
-/// Levels of nesting in a field that are examined; `serde_json` reads no deeper.
+/// Levels of nesting that are examined in a field; `serde_json` reads no deeper.
 pub(super) const DEPTH_MAX: usize = 128;
 
-/// Levels of nesting in a field of a custom event: with the event and its envelope around them,
-/// readers still accept the line.
+/// Levels of nesting allowed in a field of a custom event, so that readers accept the line with the envelope
+/// and the event around the field.
 const CUSTOM_DEPTH_MAX: usize = 120;
 
 /// An event of a type that this version does not know, or of an embedder's own type.
@@ -48,7 +48,7 @@ impl UnknownEvent {
         fields.filter_map(|(name, value)| (!is_id(name)).then_some(value))
     }
 
-    /// Returns the execution that the event belongs to; empty if it names none.
+    /// Returns the execution that the event belongs to; empty if the event names none.
     pub(super) fn execution_id(&self) -> &str {
         self.fields
             .get("execution_id")
@@ -81,7 +81,7 @@ fn is_id(name: &str) -> bool {
     name == "execution_id" || name == "pane"
 }
 
-/// Memory of a field of an object beside its texts: its share of a node of the map.
+/// Memory of an object's field in addition to its texts: its share of a node of the map.
 const FIELD_BYTES: usize = 96;
 
 /// Returns the memory that a value holds; `None` if it is nested more deeply than `depth` levels.

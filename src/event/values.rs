@@ -1,4 +1,4 @@
-//! The values of events' fields.
+//! The values of event fields.
 
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -10,7 +10,7 @@ use super::open_enum::{EnumOrUnknown, NamedValue};
 use super::scan::Scan;
 use super::styles::{Style, Styles};
 
-/// The outcome of one iteration of an agentic loop, written as serde writes an enum.
+/// The outcome of one iteration of an agentic loop, serialized as serde does for an enum.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum IterationOutcome {
     /// The check passed.
@@ -22,7 +22,7 @@ pub enum IterationOutcome {
     },
     /// The agent used up its turns.
     MaxTurnsReached,
-    /// A tool of the agent failed for good.
+    /// A tool of the agent failed permanently.
     ToolError {
         /// The tool's name.
         tool: String,
@@ -54,17 +54,17 @@ pub struct ScreenRow {
     pub text: String,
 }
 
-/// A value of an event's field.
+/// A value of an event field.
 pub(super) trait EventField: Serialize + DeserializeOwned {
-    /// Returns the value of a field that is missing in the input, if it may be missing.
+    /// Returns the value of a field that is absent from the input, if the field is optional.
     fn absent() -> Option<Self> {
         None
     }
-    /// Returns true if the field is left out of the output.
+    /// Returns true if the field is omitted from the output.
     fn is_absent(&self) -> bool {
         false
     }
-    /// Returns the bytes of memory held beyond the event itself.
+    /// Returns the heap memory of the value in bytes.
     fn heap_bytes(&self) -> usize {
         0
     }
@@ -72,7 +72,7 @@ pub(super) trait EventField: Serialize + DeserializeOwned {
     fn push_json(&self, out: &mut Vec<u8>) -> serde_json::Result<()> {
         serde_json::to_writer(out, self)
     }
-    /// Takes the value from a line, if it has the form in which this crate writes it.
+    /// Reads the value from a line, if it has the format in which this crate writes it.
     fn scan(scan: &mut Scan<'_>) -> Option<Self> {
         scan.by_serde()
     }

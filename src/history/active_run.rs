@@ -1,5 +1,5 @@
-//! One run that is being written: writes its pending lines to the file, and handles changes to the
-//! file by other programs.
+//! One run that is being written: writes its pending lines to the file, and handles changes to the file by
+//! other programs.
 
 mod metadata;
 
@@ -24,24 +24,25 @@ use crate::history::rotate::Rotation;
 use crate::history::run_files::close_newest;
 use crate::timestamp::Timestamp;
 
-/// The pause after an error: frequent retries do not empty a full disk.
+/// The pause after an error; frequent retries do not free space on a full disk.
 pub(super) const RETRY_INTERVAL: Duration = Duration::from_millis(500);
-/// The interval at which the writer checks that the file is still at its path: a directory that is
-/// moved takes its open files along, and only the path shows that.
+/// The interval at which the writer checks that the file is still at its path. A directory that is moved
+/// takes its open files along, and only the path shows it.
 const PLACE_CHECK_INTERVAL: Duration = Duration::from_secs(1);
-/// Text that may be pending while the file cannot be written: one minute of a pane that prints
-/// 1,000 lines a second.
+/// Text that may be pending while the file cannot be written: one minute of a pane that prints 1,000 lines
+/// per second.
 const RUN_TEXT_BYTES_MAX: usize = 8 * 1024 * 1024;
-/// Additional room for life-cycle events: about a thousand of them.
-const RUN_LIFE_BYTES_MAX: usize = 256 * 1024;
-/// Text that may be pending in all runs together; a full disk is full for all of them.
+/// Additional room for about a thousand life-cycle events.
+const RUN_LIFECYCLE_BYTES_MAX: usize = 256 * 1024;
+/// Text that may be pending in all runs together; a full disk usually affects all of them.
 const TOTAL_TEXT_BYTES_MAX: usize = 64 * 1024 * 1024;
 /// Additional room for life-cycle events.
-const TOTAL_LIFE_BYTES_MAX: usize = 16 * 1024 * 1024;
-/// Notices that wait for the caller; a caller that takes none for so long does not need them.
+const TOTAL_LIFECYCLE_BYTES_MAX: usize = 16 * 1024 * 1024;
+/// Maximum number of notices that wait for the caller; a caller that takes none for so long does not need
+/// more.
 const NOTICES_MAX: usize = 1024;
 
-/// The state that all runs share.
+/// State shared by all runs.
 pub(super) struct WriterContext {
     pub(super) writer: LineWriter,
     pub(super) clock: Clock,
@@ -69,7 +70,7 @@ impl WriterContext {
     }
 }
 
-/// Writing fails at present.
+/// Details of the current write failure.
 #[derive(Debug)]
 pub(super) struct WriteFailure {
     retry_at: Instant,
@@ -84,37 +85,36 @@ pub(super) struct ActiveRun {
     lock: RunLock,
     events: EventsFile,
     metadata: RunMetadata,
-    /// The metadata contain data that the file lacks.
+    /// True if the metadata contain data that the file lacks.
     has_new_metadata: bool,
     pub(super) pending: PendingLines,
     pub(super) next_seq: u64,
     /// The latest time of any event.
     pub(super) latest: Timestamp,
-    /// A clock that was set back has been reported.
+    /// True if a clock that was set back has been reported.
     pub(super) is_clock_reported: bool,
     header_due: bool,
     pub(super) failure: Option<WriteFailure>,
     checked_at: Option<Instant>,
-    /// Some lines are not synced.
+    /// True if some lines are not synced.
     pub(super) is_dirty: bool,
-    /// Some names are not synced.
+    /// True if some names are not synced.
     pub(super) is_directory_dirty: bool,
-    /// A number above those of all closed files. No number is used twice, whatever a listing
-    /// contains.
+    /// A number above those of all closed files. No number is used twice, whatever the directory contains.
     next_file: u32,
-    /// A file was closed, and the next one could not be created yet.
+    /// True if a file was closed and the next one could not be created yet.
     is_between_files: bool,
     /// A closed file that must be synced and compressed.
     pub(super) closed_file: Option<Arc<File>>,
-    /// The run is closed when everything is written.
+    /// True if the run is closed once everything is written.
     pub(super) is_ending: bool,
-    /// The run has lines of the current batch.
+    /// True if the run has lines of the current batch.
     pub(super) has_batch_lines: bool,
-    /// A problem with syncing has been reported.
+    /// True if a problem with syncing has been reported.
     pub(super) is_sync_failure_reported: bool,
-    /// A failed rotation has been reported.
+    /// True if a failed rotation has been reported.
     is_rotation_failure_reported: bool,
-    /// The writer's count of uses at the last use of this run.
+    /// The writer's use count when this run was last used.
     pub(super) used_at: u64,
 }
 
@@ -157,8 +157,8 @@ impl ActiveRun {
         let left = |total: usize| (own + total).saturating_sub(context.pending_bytes);
         PendingLimits {
             text: RUN_TEXT_BYTES_MAX.min(left(TOTAL_TEXT_BYTES_MAX)),
-            life: (RUN_TEXT_BYTES_MAX + RUN_LIFE_BYTES_MAX)
-                .min(left(TOTAL_TEXT_BYTES_MAX + TOTAL_LIFE_BYTES_MAX)),
+            lifecycle: (RUN_TEXT_BYTES_MAX + RUN_LIFECYCLE_BYTES_MAX)
+                .min(left(TOTAL_TEXT_BYTES_MAX + TOTAL_LIFECYCLE_BYTES_MAX)),
         }
     }
 
@@ -179,7 +179,7 @@ impl ActiveRun {
         (self.header_due || !self.pending.is_empty()) && self.retry_at().is_none_or(|at| at <= now)
     }
 
-    /// Writes what is pending, if it is due. Does not fail: what cannot be written stays pending.
+    /// Writes pending lines if they are due. Never fails: lines that cannot be written stay pending.
     pub(super) fn flush(&mut self, context: &mut WriterContext, now: Instant) {
         if !self.is_due(now) {
             return;
@@ -216,7 +216,7 @@ impl ActiveRun {
         }
     }
 
-    /// Updates the sum of all runs after the pending lines changed.
+    /// Updates the total of all runs after the pending lines changed.
     pub(super) fn account(&self, context: &mut WriterContext, before: usize) {
         let bytes = context.pending_bytes + self.pending.len();
         context.pending_bytes = bytes.saturating_sub(before);
@@ -241,7 +241,7 @@ impl ActiveRun {
         result.map_err(|cause| Error::file("cannot write", &path, cause))
     }
 
-    /// Continues in a new file if that is due. If it fails, the current file grows.
+    /// Continues in a new file if rotation is due. If that fails, the current file grows.
     fn rotate_if_due(&mut self, context: &mut WriterContext) {
         let (len, began) = (self.events.len(), self.events.began());
         let due = context.rotation;
@@ -259,8 +259,8 @@ impl ActiveRun {
         }
     }
 
-    /// Closes the file under a number and creates a new one. A reader finds either both names, or
-    /// for a moment only the numbered one.
+    /// Renames the file to a numbered name and creates a new one. A reader finds either both names or,
+    /// briefly, only the numbered one.
     fn rotate(&mut self) -> Result<()> {
         let failed = |cause| {
             let path = self.directory.events_path();
@@ -269,7 +269,7 @@ impl ActiveRun {
         let dir = self.directory.open_dir()?;
         let number = close_newest(&dir, self.next_file).map_err(failed)?;
         self.next_file = number.saturating_add(1);
-        // From here on, the old file is not written any more, even if the next steps fail.
+        // From here on, the old file is not written any more, even if a later step fails.
         self.closed_file = self.events.close();
         (self.is_directory_dirty, self.header_due) = (true, true);
         self.is_between_files = true;
@@ -278,7 +278,7 @@ impl ActiveRun {
         Ok(())
     }
 
-    /// Ensures that readers will find what is written.
+    /// Ensures that readers find the lines that will be written.
     fn ensure_in_place(&mut self, context: &mut WriterContext, now: Instant) -> Result<()> {
         let failed = |directory: &RunDirectory, cause| {
             Error::file("cannot write", &directory.events_path(), cause)
@@ -324,7 +324,7 @@ impl ActiveRun {
         Ok(())
     }
 
-    /// Creates the directory, the lock and the file again, as far as they are missing.
+    /// Creates the directory, the lock and the file again, if they are missing.
     fn recreate(&mut self, context: &mut WriterContext, now: Instant) -> Result<()> {
         let dir = self.directory.create()?;
         self.lock.retake(&dir)?;
@@ -354,7 +354,7 @@ impl ActiveRun {
         self.events.handle().is_some()
     }
 
-    /// Closes the file descriptor; the file is opened again when it is needed.
+    /// Closes the file descriptor; the file is reopened when it is needed.
     pub(super) fn close_file(&mut self) -> Option<Arc<File>> {
         self.events.close()
     }
@@ -363,8 +363,7 @@ impl ActiveRun {
     pub(super) fn file_to_sync(&self) -> Option<Arc<File>> {
         match self.events.handle() {
             Some(file) => Some(Arc::clone(file)),
-            // Any descriptor syncs what was written through another one. A removed file needs no
-            // sync.
+            // Any descriptor of the file syncs all its data. A removed file needs no sync.
             None => {
                 let dir = self.directory.open_dir().ok()?;
                 dir.file(EVENTS, OFlags::RDONLY).ok().map(Arc::new)

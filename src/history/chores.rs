@@ -1,9 +1,9 @@
-//! The thread `td-chores` compresses closed files and removes runs that are not retained.
+//! The thread `td-chores`, which compresses closed files and removes runs that are not retained.
 //!
-//! The writer sends chores and never waits. A chore that finds no room or fails is offered again
-//! when its run is opened the next time. `td-chores` receives them; it blocks on the disk and on an
-//! empty queue. It ends when the writer closes the queue. When it is cancelled, it ends within a
-//! file and discards the incomplete compressed file.
+//! The writer sends chores and never waits. A chore that finds no room or fails is queued again when its run
+//! is opened the next time. `td-chores` blocks on the disk and on an empty queue. It ends when the writer
+//! closes the queue. When it is cancelled, it stops within a file and discards the incomplete compressed
+//! file.
 
 use std::fs::File;
 use std::io::{self, Read, Write};
@@ -27,13 +27,13 @@ use crate::history::run_files::all_closed;
 use crate::thread::{self, Handle};
 use crate::timestamp::Timestamp;
 
-/// The number of queued chores, most of them runs with files to compress; usually at most this many
-/// runs are written at once.
+/// The number of queued chores, most of them runs with files to compress. Usually, fewer runs are written at
+/// the same time.
 const QUEUE_MAX: usize = 256;
-/// The bytes read between two checks for cancellation: some milliseconds of work.
+/// The bytes read between two checks for cancellation, which take some milliseconds.
 const CHUNK_BYTES: usize = 256 * 1024;
 
-/// Work that is done when there is time.
+/// Work without a deadline.
 #[derive(Debug)]
 pub(super) enum Chore {
     /// Compress all closed files of a run.
@@ -65,7 +65,7 @@ impl Chores {
 
     /// Queues a chore if there is room.
     pub(super) fn offer(&self, chore: Chore) {
-        // The module's documentation describes what happens to the others.
+        // The module's documentation describes what happens to refused chores.
         let (Ok(()) | Err(TrySendError::Full(_) | TrySendError::Disconnected(_))) =
             self.jobs.try_send(chore);
     }
@@ -74,7 +74,7 @@ impl Chores {
     pub(super) fn finish(self, deadline: Instant) {
         self.is_cancelled.store(true, Ordering::Relaxed);
         drop(self.jobs);
-        // A thread that hangs in a disk that does not respond is abandoned.
+        // A thread that hangs on a disk that does not respond is abandoned.
         if let Ok(Err(panicked)) = self.thread.join_deadline(deadline) {
             log::error!("{panicked}");
         }
@@ -91,7 +91,7 @@ fn serve(queue: &Receiver<Chore>, is_cancelled: &AtomicBool) {
             Chore::Prune(data, retention, now) => prune(&data, retention, now, is_cancelled),
         };
         if let Err(error) = done {
-            // An uncompressed file is valid, and so is too much history.
+            // A failure is harmless: an uncompressed file is valid, and excess history is only kept longer.
             log::warn!("{error:?}");
         }
     }
@@ -130,7 +130,7 @@ fn compress_all(run: &RunDirectory, is_cancelled: &AtomicBool) -> Result<()> {
     Ok(())
 }
 
-/// Replaces a plain file by a compressed one. At every moment one of them is complete.
+/// Replaces a plain file by a compressed one. One of the two is complete at any time.
 fn compress(dir: &DirHandle, number: u32, is_cancelled: &AtomicBool) -> io::Result<()> {
     let (plain, compressed) = (
         ClosedFile::plain(number).name(),
@@ -142,21 +142,21 @@ fn compress(dir: &DirHandle, number: u32, is_cancelled: &AtomicBool) -> io::Resu
     if flock(&into, FlockOperation::NonBlockingLockExclusive).is_err()
         || dir.identity(&temporary)? != Some(FileId::of(&into)?)
     {
-        // Another process compresses the file, or has just finished and renamed it.
+        // Another process is compressing the file, or has just finished and renamed it.
         return Ok(());
     }
     match compress_into(&from, &into, is_cancelled) {
         Ok(true) => {}
-        // An incomplete file is harmless, but takes room.
+        // An incomplete file is harmless but uses disk space.
         given_up => {
             dir.remove(&temporary)?;
             return given_up.map(drop);
         }
     }
     match dir.rename_new(&temporary, &compressed) {
-        // The new name is durable before the plain file is removed.
+        // The new name must be durable before the plain file is removed.
         Ok(()) => sync_directory(dir.path())?,
-        // A crash left both files. A different file with this name must not be lost.
+        // A crash left both files. A different file with this name must be kept.
         Err(cause) if cause.kind() == io::ErrorKind::AlreadyExists => {
             dir.remove(&temporary)?;
             let there = dir.file(&compressed, OFlags::RDONLY)?;
@@ -203,7 +203,7 @@ fn compress_into(mut from: &File, into: &File, is_cancelled: &AtomicBool) -> io:
     Ok(true)
 }
 
-/// Copies the times: readers derive the age of a file from them.
+/// Copies the times, from which readers derive the age of a file.
 fn keep_times(from: &File, into: &File) -> io::Result<()> {
     let about = rustix::fs::fstat(from)?;
     let time = |second, nanosecond| rustix::fs::Timespec {
@@ -233,7 +233,7 @@ mod tests {
         let at = |name: String| run.path().join(name);
         fs::write(at(ClosedFile::plain(1).name()), &text).unwrap();
         fs::write(at(ClosedFile::gzip(1).name() + ".tmp"), "left by another").unwrap();
-        // Cancelled at once: only the leftover file is removed.
+        // Cancelled immediately: only the leftover file is removed.
         let dir = run.open_dir().unwrap();
         compress(&dir, 1, &AtomicBool::new(true)).unwrap();
         assert_eq!(
@@ -263,7 +263,7 @@ mod tests {
         fs::write(&plain, "the same").unwrap();
         compress_all(&run, &AtomicBool::new(false)).unwrap();
         assert_eq!(fs::read_dir(run.path()).unwrap().count(), 1);
-        // A different file is neither lost nor overwrites the first.
+        // A different file is neither lost nor replaces the first.
         fs::write(&plain, "something else").unwrap();
         assert!(compress_all(&run, &AtomicBool::new(false)).is_err());
         assert_eq!(fs::read_to_string(&plain).unwrap(), "something else");

@@ -1,4 +1,4 @@
-//! The data directory and its run directories: finding, creating and opening them.
+//! The data directory and its run directories: finds, creates and opens them.
 
 use std::ffi::OsString;
 use std::fs::{self, DirBuilder};
@@ -18,11 +18,11 @@ use crate::history::name::{decode_name, encode_name};
 use crate::history::ownership::TrustedOwner;
 use crate::history::run_files::closed_files;
 
-/// The most runs that are open at once: each holds a lock, and a lock needs a file descriptor. The
-/// module's documentation has the sum.
+/// The maximum number of open runs: each holds a lock, and each lock needs a file descriptor. See the budget
+/// in the module's documentation.
 pub const RUNS_MAX: usize = 236;
 
-/// The highest suffix that is tried for a label that is taken.
+/// The highest suffix that is tried for a label in use.
 pub(super) const LABELS_MAX: u32 = 10_000;
 
 /// The directory that holds all runs, `~/.taskdaemon` by default. Cheap to clone.
@@ -34,7 +34,7 @@ pub struct DataDir {
 }
 
 impl DataDir {
-    /// Returns the data directory at a path. Does not access the file system.
+    /// Creates a data directory value for a path. Does not access the file system.
     pub fn new(root: impl Into<PathBuf>) -> Self {
         Self {
             root: root.into().into(),
@@ -81,7 +81,7 @@ impl DataDir {
         TrustedOwner::User.check_directory(&self.runs_path())
     }
 
-    /// Creates the directory and checks that runs can be written in it.
+    /// Creates the directory and checks that runs can be written to it.
     ///
     /// # Errors
     /// If the directory cannot be created or is not writable, or if another user owns it or can write
@@ -96,8 +96,7 @@ impl DataDir {
             .create(&runs)
             .map_err(|cause| Error::file("cannot create the data directory", &runs, cause))?;
         if is_new {
-            // The new names should survive a power cut; a directory that cannot be synced is usable
-            // all the same.
+            // The new names should survive a power cut. If a directory cannot be synced, it is still usable.
             for directory in [Some(self.path()), self.path().parent()]
                 .into_iter()
                 .flatten()
@@ -120,10 +119,10 @@ impl DataDir {
         }
     }
 
-    /// Returns the first of `label`, `label-2`, `label-3`… that has no run directory yet.
+    /// Returns the first of `label`, `label-2`, `label-3`… without a run directory.
     ///
     /// # Errors
-    /// If ten thousand of them exist.
+    /// If all ten thousand names exist.
     pub fn name_for(&self, label: &str) -> Result<ExecutionId> {
         (1..=LABELS_MAX)
             .map(|n| numbered(label, n))
@@ -152,14 +151,14 @@ impl DataDir {
         Ok(found)
     }
 
-    /// Returns the run in the directory with a name, if it is one.
+    /// Returns the run in the directory with this name, if it is one.
     #[cfg(feature = "cli")]
     pub(super) fn run_in(&self, name: &str) -> Option<RunDirectory> {
         self.directory_of(&self.runs_path().join(name), name)
     }
 
-    /// Returns the run of a directory name. A shortened name does not contain the id; the metadata
-    /// do.
+    /// Returns the run of a directory name. A shortened name does not contain the id, so the metadata provide
+    /// it.
     fn directory_of(&self, path: &Path, name: &str) -> Option<RunDirectory> {
         if let Some(id) = decode_name(name) {
             return Some(self.run(&id.into()));
@@ -168,7 +167,7 @@ impl DataDir {
         (encode_name(&metadata.execution_id) == name).then(|| self.run(&metadata.execution_id))
     }
 
-    /// Reserves a slot for an open run, which is freed when it is dropped.
+    /// Reserves a slot for an open run. Dropping the slot frees it.
     pub(super) fn take_slot(&self) -> Result<RunSlot> {
         let taken = self
             .open_runs
@@ -210,8 +209,8 @@ pub struct RunDirectory {
 }
 
 impl RunDirectory {
-    /// Returns the run in a directory at any path, for example a copy. The execution's id comes
-    /// from the metadata, or else from the directory's name.
+    /// Returns the run in a directory at any path, such as a copy. The execution's id comes from the
+    /// metadata, or otherwise from the directory's name.
     ///
     /// # Errors
     /// If the path is no directory, or its metadata are unusable.
@@ -224,7 +223,7 @@ impl RunDirectory {
                 .unwrap_or_else(|| name.into_owned())
                 .into(),
         };
-        // The data directory, if the path is in one; nothing else uses it.
+        // The data directory, if the path is inside one; nothing else uses it.
         let root = path.parent().and_then(Path::parent).unwrap_or(path);
         Ok(Self {
             path: path.into(),
@@ -246,8 +245,8 @@ impl RunDirectory {
     /// Reads the run's metadata; `None` if there are none.
     ///
     /// # Errors
-    /// If the metadata are unreadable, malformed, too large, or a symbolic link. A run is usable
-    /// without them: callers report the error as a warning.
+    /// If the metadata are unreadable, malformed, too large, or a symbolic link. A run is usable without
+    /// them, so callers report the error as a warning.
     pub fn metadata(&self) -> Result<Option<RunMetadata>> {
         match self.open_dir() {
             Ok(dir) => RunMetadata::read_in(&dir),
@@ -266,7 +265,7 @@ impl RunDirectory {
         &self.path
     }
 
-    /// Returns the path of the newest events.
+    /// Returns the path of `events.jsonl`, the newest event file.
     pub fn events_path(&self) -> PathBuf {
         self.path.join(EVENTS)
     }
@@ -281,7 +280,7 @@ impl RunDirectory {
         self.path.join("iterations").join(iteration.to_string())
     }
 
-    /// Returns `true` if anything exists at the path.
+    /// Returns `true` if the path exists.
     pub fn exists(&self) -> bool {
         fs::symlink_metadata(&self.path).is_ok()
     }
@@ -293,7 +292,7 @@ impl RunDirectory {
     /// Creates the directory and its parents, and opens it.
     pub(super) fn create(&self) -> Result<DirHandle> {
         self.data.check_owner()?;
-        // Usually the directory or its parent exists.
+        // Usually the directory or its parent already exists.
         let made = match DirBuilder::new().mode(0o700).create(&self.path) {
             Err(cause) if cause.kind() == io::ErrorKind::NotFound => {
                 self.data.prepare()?;

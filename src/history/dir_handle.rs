@@ -1,4 +1,4 @@
-//! An open run directory: files are opened, renamed and removed relative to its descriptor.
+//! An open run directory: opens, renames and removes files relative to its descriptor.
 
 use std::fs::File;
 use std::io;
@@ -22,7 +22,7 @@ const DIRECTORY: OFlags = OFlags::RDONLY
     .union(OFlags::NOFOLLOW)
     .union(OFlags::CLOEXEC);
 
-/// An open directory. Names in it cannot lead elsewhere, even if its path changes.
+/// An open directory. Names in it cannot refer elsewhere, even if its path changes.
 #[derive(Debug)]
 pub(crate) struct DirHandle {
     fd: OwnedFd,
@@ -75,8 +75,8 @@ impl DirHandle {
         }
     }
 
-    /// Opens a regular file; never through a symbolic link, and without waiting for the peer of a
-    /// named pipe.
+    /// Opens a regular file; never through a symbolic link, and without waiting for the other end of a named
+    /// pipe.
     pub(crate) fn file(&self, name: &str, flags: OFlags) -> io::Result<File> {
         let flags = flags | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK;
         let mode = Mode::RUSR | Mode::WUSR;
@@ -99,7 +99,7 @@ impl DirHandle {
         }
     }
 
-    /// Returns the identity of the file that has the name now; `None` if there is none.
+    /// Returns the identity of the file that currently has the name; `None` if there is none.
     pub(super) fn identity(&self, name: &str) -> io::Result<Option<FileId>> {
         let file = self.existing_file(name)?;
         file.as_ref().map(FileId::of).transpose()
@@ -113,13 +113,13 @@ impl DirHandle {
         }
     }
 
-    /// Renames a file to a name that does not exist yet.
+    /// Renames a file to a name that must not exist.
     pub(super) fn rename_new(&self, from: &str, to: &str) -> io::Result<()> {
         let (fd, flags) = (self.fd(), RenameFlags::NOREPLACE);
         Ok(rustix::fs::renameat_with(fd, from, fd, to, flags)?)
     }
 
-    /// Renames a file, replacing another one.
+    /// Renames a file, replacing any existing one.
     pub(super) fn rename(&self, from: &str, to: &str) -> io::Result<()> {
         Ok(rustix::fs::renameat(self.fd(), from, self.fd(), to)?)
     }
@@ -166,8 +166,8 @@ impl FileId {
 /// Makes the names in a directory survive a power cut.
 pub(super) fn sync_directory(path: &Path) -> io::Result<()> {
     match File::open(path).and_then(|directory| directory.sync_all()) {
-        // Some file systems have nothing to sync in a directory. A directory that was removed has
-        // nothing to sync either; the writer notices that when it writes.
+        // Some file systems cannot sync a directory. A removed directory needs no sync; the writer detects
+        // the removal when it writes.
         Err(cause)
             if matches!(
                 cause.kind(),

@@ -1,4 +1,4 @@
-//! The events of a run after a number: what a summary of the run lacks.
+//! Reads the events of a run after a given number, which a summary of the run does not include yet.
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom};
@@ -14,7 +14,7 @@ use crate::history::read::{Follower, LogReader, Query};
 use crate::history::run_files::RunFiles;
 use crate::history::tail::line_start;
 
-/// The bytes of a line in which its number stands.
+/// The bytes at the start of a line that contain its number.
 const START_BYTES: usize = 64;
 
 impl RunDirectory {
@@ -31,8 +31,8 @@ impl RunDirectory {
         }
     }
 
-    /// Follows the log from a number on. Events with at most that number may come first, where files were
-    /// closed since.
+    /// Follows the log after a number. Events with lower or equal numbers may come first if files were closed
+    /// in the meantime.
     ///
     /// # Errors
     /// If there is no such run, or it cannot be read.
@@ -49,8 +49,8 @@ impl RunDirectory {
         follow().map_err(|cause| Error::file("cannot read the log in", self.path(), cause))
     }
 
-    /// Passes on the events after a number, in their order. `offset` is where they begin in the newest
-    /// file, if that is still so; elsewhere they are searched.
+    /// Passes the events after a number to `each`, in order. `offset` is their start in the newest file; if
+    /// it is no longer valid, they are searched.
     ///
     /// # Errors
     /// If the run cannot be read.
@@ -70,7 +70,7 @@ impl RunDirectory {
             }
         };
         let Some(mut newest) = files.newest.filter(|_| is_whole) else {
-            // Files were closed since, or the number is in one of them.
+            // Files were closed in the meantime, or a closed file contains the number.
             for record in LogReader::open(self, Query::all())? {
                 pass_on(&record.envelope);
             }
@@ -105,7 +105,7 @@ fn has_all_after(files: &RunFiles, seq: u64) -> io::Result<bool> {
     }
 }
 
-/// Returns the offset after the last line with at most this number, by bisection: numbers only grow.
+/// Returns the offset after the last line with at most this number, by bisection, because numbers only grow.
 fn offset_after(file: &File, seq: u64) -> io::Result<u64> {
     let (mut after, mut until) = (0, file.metadata()?.len());
     // The last line may be incomplete.
@@ -121,7 +121,7 @@ fn offset_after(file: &File, seq: u64) -> io::Result<u64> {
     Ok(after)
 }
 
-/// Returns true if a line with a number after `seq` begins at an offset, and the line before has at most
+/// Returns true if a line with a number after `seq` begins at the offset and the previous line has at most
 /// that number.
 fn is_start_after(file: &File, offset: u64, seq: u64) -> io::Result<bool> {
     let len = file.metadata()?.len();
@@ -138,7 +138,7 @@ fn is_start_after(file: &File, offset: u64, seq: u64) -> io::Result<bool> {
     Ok(end == *b"\n" && is_next && seq_at(file, before)?.is_none_or(|found| found <= seq))
 }
 
-/// Returns the number that the newest file begins with.
+/// Returns the first number of the newest file.
 fn first_seq(file: &File) -> io::Result<u64> {
     let mut start = [0; 4096];
     let read = file.read_at(&mut start, 0)?;

@@ -1,5 +1,4 @@
-//! `events.jsonl` of one run: the lines that are not in the file yet, and the file, to which whole lines
-//! are appended.
+//! `events.jsonl` of one run: the pending lines, and the file to which whole lines are appended.
 
 use std::fs::File;
 use std::io::{self, Write};
@@ -15,27 +14,27 @@ use crate::history::line::{LINE_BYTES_MAX, LineWriter, parse_line};
 use crate::history::tail::{self, Repair};
 use crate::timestamp::Timestamp;
 
-/// The interval at which the writer checks whether another program removed or truncated the file. A
-/// run with fewer than a thousand writes a second is checked before each write. More frequent
-/// checks cost more than the writes: since Linux 6.13, reading a file's times makes the next write
-/// update the time in inode and journal.
+/// The interval at which the writer checks that no other program has removed or truncated the file. A run
+/// with fewer than a thousand writes per second is checked before each write. More frequent checks cost more
+/// than the writes: since Linux 6.13, reading a file's times makes the next write update the time in inode
+/// and journal.
 ///
-/// Lines written to a removed file within this interval are lost. Lines written after a truncation
-/// precede the header that reports it, and the first of them may continue an incomplete line; the
-/// number in the header is correct all the same.
+/// Lines written to a removed file within this interval are lost. Lines written after a truncation precede
+/// the header that reports it, and the first of them may continue an incomplete line; the number in the
+/// header is still correct.
 const CHECK_INTERVAL: Duration = Duration::from_millis(1);
 
-/// The file; its descriptor may be closed temporarily.
+/// The file. Its descriptor may be closed temporarily.
 #[derive(Debug)]
 pub(super) struct EventsFile {
-    /// Shared with `td-sync`, which may still sync the file after it is closed here.
+    /// Shared with `td-sync`, which may sync the file after it is closed here.
     file: Option<Arc<File>>,
     pub(super) id: FileId,
     /// The length at the last write or check.
     len: u64,
     /// The time of the first line, if there is one.
     began: Option<Timestamp>,
-    /// The file ends within a line of another writer.
+    /// True if the file ends within a line of another writer.
     newline_due: bool,
     /// The time of the last check.
     checked_at: Option<Instant>,
@@ -56,7 +55,7 @@ pub(super) enum FileChange {
     None,
     /// The file is shorter.
     Truncated,
-    /// The file has no name any more; what is written to it is lost.
+    /// The file has been unlinked; data written to it are lost.
     Removed,
 }
 
@@ -68,7 +67,7 @@ struct AppendError {
     cause: io::Error,
 }
 
-/// Repairs read the file. Every write goes to the end, whatever other programs do to the file.
+/// Readable for repairs. Every write goes to the end, whatever other programs do to the file.
 fn flags() -> OFlags {
     OFlags::RDWR | OFlags::APPEND
 }
@@ -94,8 +93,7 @@ impl EventsFile {
         })
     }
 
-    /// Opens the file again after [`EventsFile::close`]. Returns `false` if it is missing or
-    /// replaced.
+    /// Reopens the file after [`EventsFile::close`]. Returns `false` if it is missing or was replaced.
     pub(super) fn reopen(&mut self, dir: &DirHandle) -> io::Result<bool> {
         if self.file.is_none() {
             match dir.file(EVENTS, flags()) {
@@ -137,7 +135,7 @@ impl EventsFile {
             .is_ok_and(|found| found == Some(self.id))
     }
 
-    /// Detects a change to the file if a check is due. Called before every write.
+    /// Detects changes to the file by other programs if a check is due. Called before every write.
     pub(super) fn check(&mut self, now: Instant) -> io::Result<FileChange> {
         let Some(file) = &self.file else {
             return Ok(FileChange::Removed);
@@ -167,8 +165,8 @@ impl EventsFile {
         })
     }
 
-    /// Appends whole lines, with a single write where the system accepts them at once. After an
-    /// error the file still ends with a whole line, or the next line begins on a new line.
+    /// Appends whole lines, in a single write if the system accepts them at once. After an error, the file
+    /// still ends with a whole line, or the next write begins a new line.
     fn append(&mut self, lines: &[u8]) -> Result<(), AppendError> {
         let Some(file) = self.file.clone() else {
             return Err(AppendError {
@@ -213,8 +211,7 @@ impl EventsFile {
     }
 }
 
-/// Removes an incomplete line from the end, if it is still there, and returns the length of the
-/// file.
+/// Removes an incomplete line from the end, if it is still there. Returns the length of the file.
 fn remove_partial_line(file: &File, torn: &[u8]) -> io::Result<u64> {
     let len = file.metadata()?.len();
     let start = len
@@ -235,24 +232,24 @@ pub(super) struct PendingLimits {
     /// For output text.
     pub(super) text: usize,
     /// For life-cycle events, which have reserved room.
-    pub(super) life: usize,
+    pub(super) lifecycle: usize,
 }
 
 impl PendingLimits {
     /// While writing works, lines are pending only until the end of their batch.
     pub(super) const NONE: Self = Self {
         text: usize::MAX,
-        life: usize::MAX,
+        lifecycle: usize::MAX,
     };
 }
 
-/// Pending lines in order, followed by a gap of events that found no room.
+/// Pending lines in order, followed by a gap for events without room.
 #[derive(Debug, Default)]
 pub(super) struct PendingLines {
     lines: Vec<u8>,
     gap: Option<LogGapRange>,
-    /// Text was dropped. All text is dropped until everything pending is written; otherwise short
-    /// texts would pass between long ones, each with its own gap.
+    /// True while text is dropped, which lasts until everything pending is written. Otherwise, short texts
+    /// would pass between long ones, each with its own gap.
     is_dropping_text: bool,
     /// The number of events that were dropped here or on the bus since the last
     /// [`take_dropped`](Self::take_dropped).
@@ -288,7 +285,11 @@ impl PendingLines {
             self.lines = writer.take_buffer();
         }
         let start = self.lines.len();
-        let limit = if is_text { limits.text } else { limits.life };
+        let limit = if is_text {
+            limits.text
+        } else {
+            limits.lifecycle
+        };
         let mut is_too_long = false;
         let written = if is_text && self.is_dropping_text {
             false
@@ -296,7 +297,7 @@ impl PendingLines {
             self.write_gap(writer, id);
             let before = self.lines.len();
             let is_encoded = writer.push(&mut self.lines, envelope).is_ok();
-            // No reader would accept the line.
+            // Readers reject longer lines.
             is_too_long = (self.lines.len() - before) as u64 > LINE_BYTES_MAX;
             is_encoded && !is_too_long && self.lines.len() <= limit
         };
@@ -304,7 +305,7 @@ impl PendingLines {
             self.gap = None;
         } else {
             self.lines.truncate(start);
-            self.lines.shrink_to(limits.life);
+            self.lines.shrink_to(limits.lifecycle);
             self.is_dropping_text |= is_text && !is_too_long;
             if let Some(gap) = LogGapRange::of(envelope) {
                 self.add_missing(gap);
@@ -333,7 +334,7 @@ impl PendingLines {
     /// Inserts a header before all lines.
     pub(super) fn push_front(&mut self, writer: &mut LineWriter, header: &Envelope) {
         let mut line = Vec::new();
-        // A header can always be serialized; without one the lines are still valid.
+        // A header can always be serialized; without a header, the lines are still valid.
         if writer.push(&mut line, header).is_ok() {
             self.lines.splice(..0, line);
         }
@@ -346,15 +347,15 @@ impl PendingLines {
         Some(first.first)
     }
 
-    /// Returns the first and last pending numbers; `None` if nothing with a number is pending.
+    /// Returns the first and last pending numbers; `None` if nothing numbered is pending.
     pub(super) fn seq_range(&self) -> Option<(u64, u64)> {
         let mut backwards = self.lines.rsplit(|&byte| byte == b'\n');
         let last = self.gap.or_else(|| backwards.find_map(numbers))?;
         Some((self.first_seq()?, last.last))
     }
 
-    /// Writes everything to the file. Returns the number of bytes that are in the file, and the error
-    /// if these are not all: the rest stays pending.
+    /// Writes everything to the file. Returns the number of bytes in the file, and the error if the write was
+    /// incomplete; the rest stays pending.
     pub(super) fn write_to(
         &mut self,
         file: &mut EventsFile,
@@ -375,7 +376,7 @@ impl PendingLines {
         }
     }
 
-    /// Appends the gap to the lines for one write. If the write fails, the gap may still grow.
+    /// Appends the gap to the lines for one write. If the write fails, the gap may continue to grow.
     fn begin_write(&mut self, writer: &mut LineWriter, id: &ExecutionId) -> WriteAttempt {
         let mark = self.lines.len();
         self.write_gap(writer, id);
@@ -385,7 +386,7 @@ impl PendingLines {
         }
     }
 
-    /// Removes the first `kept` bytes, which a failed write has written.
+    /// Removes the first `kept` bytes, which reached the file in a failed write.
     fn write_failed(&mut self, attempt: WriteAttempt, kept: usize) {
         if kept <= attempt.mark {
             self.lines.truncate(attempt.mark);
@@ -401,7 +402,7 @@ impl PendingLines {
         self.is_dropping_text = false;
     }
 
-    /// Applies the limits when writing begins to fail; before that there are none.
+    /// Applies the limits when writing begins to fail; they do not apply before.
     pub(super) fn drop_excess(
         &mut self,
         writer: &mut LineWriter,
@@ -422,7 +423,7 @@ impl PendingLines {
                 continue;
             };
             match (&envelope.event, LogGapRange::of(&envelope)) {
-                // Counted already; the gap is written again before the next line.
+                // Already counted; the gap is written again before the next line.
                 (TdEvent::LogGap { .. }, Some(gap)) => self.add_missing(gap),
                 _ => self.push(writer, id, &envelope, limits),
             }
@@ -432,7 +433,7 @@ impl PendingLines {
         }
     }
 
-    /// Appends the gap as a line. The caller decides whether the line stays.
+    /// Appends the gap as a line. The caller decides if the line stays.
     fn write_gap(&mut self, writer: &mut LineWriter, id: &ExecutionId) {
         if let Some(gap) = self.gap {
             // A gap can always be serialized.

@@ -1,14 +1,14 @@
-//! Patterns for the names of runs: `*` is any text, `?` any character (pure).
+//! Patterns for the names of runs: `*` matches any text, `?` any character (pure).
 
 /// Returns true if a name is a pattern.
 pub(crate) fn is_glob(name: &str) -> bool {
     name.contains(['*', '?'])
 }
 
-/// Returns true if a name matches a pattern as a whole.
+/// Returns true if the whole name matches the pattern.
 pub(crate) fn glob_matches(pattern: &str, name: &str) -> bool {
     let (mut pattern, mut name) = (pattern.chars(), name.chars());
-    // The places after the last star, and at which the rest of the name was tried with it.
+    // The positions after the last star and in the name, from which matching is retried.
     let mut star = None;
     loop {
         let (mut pattern_after, mut name_after) = (pattern.clone(), name.clone());
@@ -18,7 +18,7 @@ pub(crate) fn glob_matches(pattern: &str, name: &str) -> bool {
             (None, None) => return true,
             (Some(wanted), Some(found)) if wanted == '?' || wanted == found => name = name_after,
             _ => {
-                // The star takes one character more.
+                // The star matches one more character.
                 let Some((after_star, tried)) = &mut star else {
                     return false;
                 };

@@ -1,4 +1,4 @@
-//! The files of one iteration of a loop: prompts, the model's answers and the output of checks.
+//! The files of one iteration of a loop: prompts, the model's responses and the output of checks.
 
 use std::fs::File;
 use std::io::{self, Write};
@@ -11,8 +11,8 @@ use crate::history::dir::RunDirectory;
 use crate::history::dir_handle::DirHandle;
 use crate::redact::{Rules, TextStream};
 
-/// The maximum size of such a file; a longer one ends with a line that says so. An answer has some
-/// kilobytes, and more output of a check is of no use to a reader.
+/// The maximum size of such a file; a longer one ends with a note. A response has some kilobytes, and more
+/// output of a check is useless to a reader.
 const FILE_BYTES_MAX: u64 = 64 << 20;
 
 const CUT: &str = "\n[td-observe: cut here, more was printed]\n";
@@ -22,7 +22,7 @@ const CUT: &str = "\n[td-observe: cut here, more was printed]\n";
 pub(crate) enum IterationFile {
     /// The complete prompts.
     Prompt,
-    /// The complete answers of the model, and its tool calls.
+    /// The complete responses of the model, and its tool calls.
     Response,
     /// The output of the agent's command and of the check.
     Stdout,
@@ -49,7 +49,7 @@ pub(crate) struct IterationDirectory {
 }
 
 impl RunDirectory {
-    /// Creates the directory of an iteration, `iterations/{n}`. Secrets in its files are redacted.
+    /// Creates the directory of an iteration, `iterations/{n}`. Secrets in its files will be redacted.
     ///
     /// # Errors
     /// If the directory cannot be created, or something else has its name.
@@ -85,15 +85,15 @@ impl IterationDirectory {
     }
 }
 
-/// A file of an iteration while it is written. Each piece is passed to the kernel at once.
+/// A file of an iteration while it is written. Each piece is written at once.
 #[derive(Debug)]
 pub(crate) struct IterationText {
     file: File,
     path: PathBuf,
     masked: TextStream,
-    /// The bytes that the file still accepts.
+    /// The number of bytes that the file still accepts.
     room: u64,
-    /// The first bytes of a character whose rest has not arrived.
+    /// The first bytes of an incomplete character.
     cut: Vec<u8>,
 }
 
@@ -112,7 +112,7 @@ impl IterationText {
         let mut whole = std::mem::take(&mut self.cut);
         whole.extend_from_slice(bytes);
         let end = match std::str::from_utf8(&whole) {
-            // The first bytes of a character wait for the rest.
+            // The first bytes of an incomplete character wait for the rest.
             Err(error) if error.error_len().is_none() => error.valid_up_to(),
             _ => whole.len(),
         };
@@ -120,10 +120,10 @@ impl IterationText {
         self.push(&String::from_utf8_lossy(&whole))
     }
 
-    /// Appends text. Beyond 64 MiB the text is cut, and the file says so.
+    /// Appends text. At 64 MiB the text is cut, and a note is added.
     ///
     /// # Errors
-    /// The system's error, for example a full disk.
+    /// Those of the system, such as a full disk.
     pub fn push(&mut self, text: &str) -> Result<()> {
         if self.room == 0 {
             return Ok(());
@@ -176,7 +176,7 @@ mod tests {
         let mode = |path: &std::path::Path| fs::metadata(path).unwrap().permissions().mode();
         assert_eq!(mode(&path) & 0o777, 0o600);
         assert_eq!(mode(path.parent().unwrap()) & 0o777, 0o700);
-        // Creating truncates the file, and does not follow a symbolic link.
+        // Creating truncates the file and does not follow a symbolic link.
         drop(directory.create(IterationFile::Response).unwrap());
         assert_eq!(fs::read_to_string(&path).unwrap(), "");
         let target = temp.path().join("target");

@@ -1,20 +1,19 @@
-//! The line format: writes an envelope as one line of JSON and parses it (pure).
+//! The line format: serializes an envelope as one line of JSON and parses it (pure).
 
 use crate::event::{Envelope, ExecutionId, LineDecoder, SCHEMA, TdEvent};
 use crate::timestamp::{Timestamp, TimestampFormatter};
 
-/// The longest line that is written or read, so that a corrupt file cannot exhaust memory. Every event
-/// of the observer's own is far smaller; an embedder's event that would be longer becomes a
-/// `LogGap`.
+/// The longest line that is written or read, so that a corrupt file cannot exhaust memory. The observer's own
+/// events are far smaller; a longer event of an embedder becomes a `LogGap`.
 pub(super) const LINE_BYTES_MAX: u64 = 32 * 1024 * 1024;
 
-/// The number of buffers kept for the next batch; a batch rarely has more runs with many lines.
+/// The number of buffers kept for the next batch; few batches contain more runs with many lines.
 const BUFFERS_MAX: usize = 4;
-/// The largest buffer that is kept; a larger one returns to the system.
+/// The largest buffer that is kept; larger ones are freed.
 const BUFFER_BYTES_MAX: usize = 4 * 1024 * 1024;
 
-/// Writes lines. Caches the text of the current second, which most lines share, and keeps buffers of
-/// lines, so that a batch allocates no memory.
+/// Writes lines. Caches the text of the current second, which most lines share, and keeps line buffers, so
+/// that a batch allocates no memory.
 #[derive(Default)]
 pub(crate) struct LineWriter {
     stamp: TimestampFormatter,
@@ -27,7 +26,7 @@ impl LineWriter {
         self.buffers.pop().unwrap_or_default()
     }
 
-    /// Takes a buffer back.
+    /// Returns a buffer for reuse.
     pub(super) fn give_buffer(&mut self, mut buffer: Vec<u8>) {
         if self.buffers.len() < BUFFERS_MAX && (1..=BUFFER_BYTES_MAX).contains(&buffer.capacity()) {
             buffer.clear();
@@ -35,11 +34,11 @@ impl LineWriter {
         }
     }
 
-    /// Appends the envelope as one line. If it cannot be serialized, which no event of this crate
-    /// causes, `out` is unchanged.
+    /// Appends the envelope as one line. If it cannot be serialized, `out` is unchanged; every event of this
+    /// crate can be.
     ///
     /// # Errors
-    /// The error of the serializer.
+    /// Those of the serializer.
     pub(crate) fn push(
         &mut self,
         out: &mut Vec<u8>,
@@ -74,7 +73,7 @@ fn write_line(
             envelope.event.write_json(out)?;
             out.push(b'}');
         }
-        // An envelope from elsewhere: rare, so serde's slower way suffices.
+        // An envelope from another program, which is rare: serde is slower but sufficient.
         _ => serde_json::to_writer(&mut *out, envelope)?,
     }
     out.push(b'\n');

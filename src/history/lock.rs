@@ -1,5 +1,4 @@
-//! One writer per run: an advisory lock on a file of its own, which ends with the process that
-//! holds it.
+//! One writer per run: an advisory lock on a separate file, which ends with the process that holds it.
 
 use std::fs::File;
 use std::io;
@@ -14,19 +13,19 @@ use crate::history::dir::{RunDirectory, RunSlot};
 use crate::history::dir_handle::{DirHandle, FileId, LOCK};
 use crate::thread;
 
-/// The number of attempts to lock a file that is removed between opening and locking it, or that
-/// another program probes at that moment.
+/// The number of attempts to lock a file that is removed between opening and locking, or that another program
+/// probes at the same time.
 const TRIES_MAX: u32 = 100;
-/// The pause for other programs that only probe the lock: they hold it for microseconds.
+/// The pause while other programs probe the lock, which they hold for microseconds.
 const PROBE_PAUSE: Duration = Duration::from_millis(1);
-/// The size of any process id and a line feed; longer text is not ours.
+/// The maximum size of a process id and a line feed; longer text is not from this program.
 const PID_BYTES_MAX: usize = 16;
 
-/// The right to write a run. Held until dropped or until the process ends.
+/// The right to write a run, held until it is dropped or the process ends.
 #[derive(Debug)]
 pub(super) struct RunLock {
     file: File,
-    /// Counts this lock's file descriptor.
+    /// Accounts for this lock's file descriptor.
     #[expect(
         dead_code,
         reason = "held for its drop, which frees the slot for another run"
@@ -38,15 +37,14 @@ impl RunLock {
     /// Takes the lock of a run.
     ///
     /// # Errors
-    /// [`Error::is_locked`] if another process, or another part of this one, holds it.
+    /// [`Error::is_locked`] if another process, or another part of this process, holds it.
     pub(super) fn take(run: &RunDirectory, dir: &DirHandle) -> Result<Self> {
         let slot = run.data().take_slot()?;
         let file = lock_file(dir)?;
         Ok(Self { file, slot })
     }
 
-    /// Takes the lock again if its file was removed, so that no other writer considers the run
-    /// free.
+    /// Takes the lock again if its file was removed, so that no other writer treats the run as free.
     pub(super) fn retake(&mut self, dir: &DirHandle) -> Result<()> {
         if !self.is_in_place(dir) {
             self.file = lock_file(dir)?;
@@ -62,8 +60,8 @@ impl RunLock {
 
 impl Drop for RunLock {
     fn drop(&mut self) {
-        // Closing is not enough: a child that another thread is starting holds a copy of the
-        // descriptor until it executes its program. If unlocking fails, closing has to suffice.
+        // Closing alone is not enough: a child that another thread is starting holds a copy of the descriptor
+        // until it executes its program. If unlocking fails, closing must suffice.
         let _ = flock(&self.file, FlockOperation::Unlock);
     }
 }
@@ -91,7 +89,7 @@ fn lock_file(dir: &DirHandle) -> Result<File> {
             Err(cause) => return Err(failed(cause.into())),
         }
         if is_at(&file, dir).map_err(failed)? {
-            // The text only informs people; the lock works without it.
+            // The text is only informative; the lock works without it.
             let _ = file.set_len(0);
             let _ = file.write_all_at(format!("{}\n", std::process::id()).as_bytes(), 0);
             return Ok(file);
@@ -120,8 +118,8 @@ pub(super) fn is_written(dir: &DirHandle) -> io::Result<bool> {
         .map_or(Ok(false), |file| is_held(&file))
 }
 
-/// Returns `true` if a writer holds the lock. The only way to find out is to take a shared lock and
-/// release it at once.
+/// Returns `true` if a writer holds the lock. The only way to find out is to take a shared lock and release
+/// it immediately.
 fn is_held(file: &File) -> io::Result<bool> {
     match flock(file, FlockOperation::NonBlockingLockShared) {
         Ok(()) => {
@@ -177,10 +175,10 @@ mod tests {
         let dir = run.create().unwrap();
         assert!(!is_written(&dir).unwrap());
         let (guard, stop) = thread::stop_pair();
-        let asked = run.open_dir().unwrap();
-        let asking = thread::spawn("td-test", move || {
+        let probed = run.open_dir().unwrap();
+        let prober = thread::spawn("td-test", move || {
             while !thread::is_stopped(&stop) {
-                is_written(&asked).unwrap();
+                is_written(&probed).unwrap();
             }
         })
         .unwrap();
@@ -190,7 +188,7 @@ mod tests {
             drop(lock);
         }
         drop(guard);
-        asking.join().unwrap();
+        prober.join().unwrap();
         assert!(!is_written(&dir).unwrap());
     }
 

@@ -1,5 +1,5 @@
-//! `metadata.json`: describes the run and its state. Reading expects damaged files; writing
-//! replaces the whole file.
+//! `metadata.json`, which describes the run and its state. Reading tolerates damaged files; writing replaces
+//! the whole file.
 
 use std::io::{self, Read, Write};
 
@@ -12,22 +12,22 @@ use crate::event::ExecutionId;
 use crate::history::dir_handle::{DirHandle, METADATA};
 use crate::timestamp::Timestamp;
 
-/// The largest file that is read; ours have some hundred bytes.
+/// The largest file that is read; normal files have some hundred bytes.
 const METADATA_BYTES_MAX: u64 = 1024 * 1024;
-/// The name in [`RunMetadata::extra`] of the session's present name, where it is not the label.
+/// The key in [`RunMetadata::extra`] of the session's present name, if it differs from the label.
 pub(super) const SESSION: &str = "session";
 
 const TEMPORARY: &str = "metadata.json.tmp";
 
-/// Identifies the tmux session of a run independently of its current name. The fields never change
-/// during the life of a session, and no other session has the same.
+/// Identifies the tmux session of a run independently of its current name. The fields never change during the
+/// life of a session, and no other session has the same ones.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct TmuxIdentity {
     /// The socket of the server.
     pub socket: String,
     /// The process id of the server.
     pub server_pid: u32,
-    /// The time when the server started, in seconds since 1970; process ids are reused.
+    /// The time when the server started, in seconds since 1970; needed because process ids are reused.
     pub server_started: i64,
     /// The id of the session, for example `$3`.
     pub session_id: String,
@@ -40,7 +40,7 @@ pub struct TmuxIdentity {
 #[serde(rename_all = "lowercase")]
 #[non_exhaustive]
 pub enum RunState {
-    /// A writer has the run open, or died while it had.
+    /// A writer has the run open, or crashed while it had.
     #[default]
     Running,
     /// The observed execution has ended.
@@ -59,7 +59,7 @@ pub enum RunState {
 pub struct RunInfo {
     /// The kind of execution: `tmux`, `process`, `loop` or `agents`.
     pub kind: String,
-    /// The name of the execution when it was first observed, for people.
+    /// The name of the execution when it was first observed, for users.
     pub label: String,
     /// The tmux session, if the run has one.
     pub identity: Option<TmuxIdentity>,
@@ -75,7 +75,7 @@ pub struct RunMetadata {
     /// The kind of execution: `tmux`, `process`, `loop` or `agents`.
     #[serde(default)]
     pub kind: String,
-    /// The name of the execution when it was first observed, for people.
+    /// The name of the execution when it was first observed, for users.
     #[serde(default)]
     pub label: String,
     /// The tmux session, if the run has one.
@@ -99,7 +99,7 @@ pub struct RunMetadata {
     /// The exit status of the execution.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub exit_status: Option<i32>,
-    /// The number of the next event, set when the run ends in order.
+    /// The number of the next event; set when the run ends normally.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub next_seq: Option<u64>,
     /// Additional data: command, target, directory.
@@ -129,8 +129,8 @@ impl RunMetadata {
         }
     }
 
-    /// Returns the metadata of a resumed run. Keeps the beginning, the first label, and all data
-    /// that `info` does not replace.
+    /// Returns the metadata of a resumed run. Keeps the start time, the first label, and all data that `info`
+    /// does not replace.
     pub(super) fn resumed(self, info: RunInfo, ts: Timestamp) -> Self {
         let mut extra = self.extra;
         extra.extend(info.extra);
@@ -162,7 +162,7 @@ impl RunMetadata {
         renamed.unwrap_or(&self.label)
     }
 
-    /// Returns the names by which people call the run, beside its id.
+    /// Returns the names by which users refer to the run, in addition to its id.
     pub(super) fn names(&self) -> impl Iterator<Item = &str> {
         let names = [self.label.as_str(), self.session()];
         names.into_iter().filter(|name| !name.is_empty())
@@ -188,14 +188,13 @@ impl RunMetadata {
             .map_err(|cause| failed(cause.into()))
     }
 
-    /// Replaces the file atomically. Requires the run's lock, because all writers share one
-    /// temporary file.
+    /// Replaces the file atomically. Requires the run's lock, because all writers share one temporary file.
     pub(super) fn write_in(&self, dir: &DirHandle) -> Result<()> {
         self.write(dir, true)
     }
 
-    /// Writes the file of a new run. It survives a power cut once `td-sync` has synced the directory: a run
-    /// begins without waiting for the disk.
+    /// Writes the file of a new run. It survives a power cut only after `td-sync` has synced the directory,
+    /// because a run begins without waiting for the disk.
     pub(super) fn write_first(&self, dir: &DirHandle) -> Result<()> {
         self.write(dir, false)
     }
@@ -275,7 +274,7 @@ mod tests {
         fs::write(temp.path().join("secret"), "{\"execution_id\":\"a\"}").unwrap();
         symlink(temp.path().join("secret"), run.metadata_path()).unwrap();
         assert!(run.metadata().is_err());
-        // Writing replaces the link and does not touch its target.
+        // Writing replaces the link and leaves its target unchanged.
         let metadata = RunMetadata::new(&"a".into(), RunInfo::default(), Timestamp::default());
         metadata.write_in(&run.open_dir().unwrap()).unwrap();
         assert_eq!(run.metadata().unwrap(), Some(metadata));

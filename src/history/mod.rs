@@ -1,5 +1,4 @@
-//! The history of runs: each run has a directory with all its events as JSON Lines, written by one
-//! writer.
+//! The history of runs: each run has a directory with all its events as JSON Lines and a single writer.
 //!
 //! ```text
 //! any thread:      DataDir ─> RunDirectory::open ─> OpenRun (lock, file, next number)
@@ -9,20 +8,18 @@
 //! any thread:      LogReader, Follower: all files of a run as one log (td-read-N)
 //! ```
 //!
-//! The module does not know the bus: the caller passes batches to [`LogWriter`]. The writer runs on
-//! its caller's thread, owns the threads `td-sync` and `td-chores`, and never waits for them,
-//! except with [`SyncPolicy::Always`].
+//! The module does not depend on the bus: the caller passes batches to [`LogWriter`]. The writer runs on its
+//! caller's thread, owns the threads `td-sync` and `td-chores`, and never waits for them, except with
+//! [`SyncPolicy::Always`].
 //!
-//! `events.jsonl` is the newest file of a run. Earlier files are `events.000001.jsonl.gz` and so
-//! on, oldest first; each one is without `.gz` until it is compressed. Each file begins with a
-//! header line.
+//! `events.jsonl` is the newest file of a run. Earlier files are `events.000001.jsonl.gz` and so on, oldest
+//! first; a file has no `.gz` until it is compressed. Each file begins with a header line.
 //!
-//! A process has 1024 file descriptors by default. The module and `recording` use fewer than 470:
-//! at most [`RUNS_MAX`] locks, one for each open run, because a lock lives as long as its
-//! descriptor; [`FILES_MAX`] event files, of which the least recently used one is closed and opened
-//! again when it is written to; one for each job in the queue of `td-sync`; three in `td-chores`;
-//! and 64 raw recordings. A run beyond [`RUNS_MAX`] is refused, and its execution is observed
-//! without a log. The limit of the process is not changed.
+//! A process has 1024 file descriptors by default. This module and `recording` use fewer than 470: at most
+//! [`RUNS_MAX`] locks, one for each open run, because a lock lives as long as its descriptor; [`FILES_MAX`]
+//! event files, of which the least recently used one is closed when another one is needed; one for each job
+//! in the queue of `td-sync`; three in `td-chores`; and 64 raw recordings. A run beyond [`RUNS_MAX`] is
+//! refused, and its execution is observed without a log. The limit of the process is not changed.
 
 mod dir_handle;
 #[cfg(feature = "cli")]
@@ -94,7 +91,7 @@ pub use tail::read_tail;
 #[cfg(any(feature = "cli", feature = "kernel"))]
 pub(crate) use trusted_file::read_trusted_file;
 
-// The engine's side of the module; public for tests and benchmarks only.
+// The engine's side of the module, public only for tests and benchmarks.
 #[doc(hidden)]
 pub use dir::RUNS_MAX;
 #[doc(hidden)]

@@ -1,10 +1,10 @@
-//! Encodes an execution's id as a directory name: one safe path component, unique per id (pure).
+//! Encodes an execution's id as a directory name: a single safe path component, unique per id (pure).
 
 use std::fmt::Write;
 
 /// The longest name that Linux file systems accept.
 const NAME_BYTES_MAX: usize = 255;
-/// Precedes the hash of a shortened name. No escape looks like it, so a shortened name is never the
+/// Precedes the hash of a shortened name. It never occurs in an escape, so a shortened name never equals the
 /// name of another id.
 const HASH_MARK: &str = "%~";
 /// The length of the mark and of 64 bits in hexadecimal.
@@ -14,8 +14,8 @@ const EMPTY: &str = "%";
 
 /// Returns the directory name of an execution.
 ///
-/// Unsafe or unreadable characters (`/`, `%`, control and invisible characters, a leading dot)
-/// become percent escapes. A name that is too long is shortened and ends with a hash.
+/// Unsafe or unreadable characters (`/`, `%`, control and invisible characters, a leading dot) become percent
+/// escapes. A name that is too long is cut and ends with a hash.
 ///
 /// ```
 /// use td_observe::history::encode_name;
@@ -33,7 +33,7 @@ pub fn encode_name(id: &str) -> String {
             name.push(c);
         } else {
             for byte in c.encode_utf8(&mut [0; 4]).bytes() {
-                // Writing to a string does not fail.
+                // Writing to a string cannot fail.
                 let _ = write!(name, "%{byte:02X}");
             }
         }
@@ -49,7 +49,8 @@ pub fn encode_name(id: &str) -> String {
     name
 }
 
-/// Returns the id that a directory name encodes; `None` for a shortened name and for other names.
+/// Returns the id that a directory name encodes; `None` for shortened names and names that are not encoded
+/// ids.
 ///
 /// ```
 /// use td_observe::history::decode_name;
@@ -76,12 +77,12 @@ pub fn decode_name(name: &str) -> Option<String> {
         rest = tail;
     }
     let id = String::from_utf8(bytes).ok()?;
-    // Another spelling of an id is not a name of ours.
+    // Another spelling of an id is not a valid name.
     (encode_name(&id) == name).then_some(id)
 }
 
-/// Returns `true` for a character that is written as it is: it is no separator, and terminals show
-/// it unchanged.
+/// Returns `true` for a character that needs no escape: it is not a separator, and terminals display it
+/// unchanged.
 fn is_plain(c: char) -> bool {
     let invisible = matches!(
         c,
@@ -91,8 +92,8 @@ fn is_plain(c: char) -> bool {
     !(c.is_control() || invisible || matches!(c, '/' | '\\' | '%'))
 }
 
-/// FNV-1a, written by hand because the hash of the standard library may change between versions,
-/// and names on disk and cursors must not.
+/// FNV-1a, implemented here because the standard library's hash may change between versions, and names on
+/// disk and cursors must not.
 pub(crate) fn fnv1a(bytes: &[u8]) -> u64 {
     bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, &byte| {
         (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
@@ -129,11 +130,11 @@ mod tests {
 
     #[test]
     fn long_ids_are_shortened_and_stay_distinct() {
-        let one = encode_name(&"界".repeat(200));
+        let name = encode_name(&"界".repeat(200));
         let other = encode_name(&format!("{}!", "界".repeat(200)));
-        assert!(one.len() <= NAME_BYTES_MAX && other.len() <= NAME_BYTES_MAX);
-        assert_ne!(one, other);
-        assert_eq!(decode_name(&one), None);
+        assert!(name.len() <= NAME_BYTES_MAX && other.len() <= NAME_BYTES_MAX);
+        assert_ne!(name, other);
+        assert_eq!(decode_name(&name), None);
         // This hash is part of names on disk and must never change.
         assert_eq!(&encode_name(&"x".repeat(256))[237..], "%~295fa478294e7725");
         assert_eq!(encode_name(&"x".repeat(255)).len(), 255);

@@ -1,4 +1,4 @@
-//! Notices and the final report of the writer.
+//! The writer's notices and final report.
 
 use std::path::PathBuf;
 
@@ -8,17 +8,15 @@ use crate::event::{ExecutionId, TdEvent};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum LogNoticeKind {
-    /// Writing began to fail. Reported once, until it works again.
+    /// Writing has begun to fail. Reported once, until it works again.
     Failing,
     /// Writing works again.
     Recovered,
     /// Another program removed, replaced or truncated the file; writing continues.
     Disturbed,
-    /// A new file could not be created, so the old one grows. Reported once, until rotation works
-    /// again.
+    /// A new file could not be created, so the old one grows. Reported once, until rotation works again.
     NotRotated,
-    /// The wall clock was set back: numbers give the order of events, times do not. Reported once
-    /// per run.
+    /// The wall clock was set back: numbers are in order, times are not. Reported once per run.
     ClockWentBack,
     /// `fdatasync` failed, or the metadata could not be written.
     NotSafe,
@@ -26,14 +24,14 @@ pub enum LogNoticeKind {
     NotKept,
 }
 
-/// A condition of a run's log that its user should know.
+/// A condition of a run's log that its user should know about.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LogNotice {
     /// The execution of the run.
     pub execution_id: ExecutionId,
     /// The kind of the notice.
     pub kind: LogNoticeKind,
-    /// A sentence for people.
+    /// A sentence for users.
     pub message: String,
 }
 
@@ -66,9 +64,9 @@ pub struct LogReport {
     pub bytes_written: u64,
     /// Runs whose last events could not be written.
     pub lost: Vec<LostRun>,
-    /// The number of events of executions that had no open run.
+    /// The number of events of executions without an open run.
     pub not_kept: u64,
-    /// Problems at the end: syncing, metadata, a disk that did not respond.
+    /// Problems at the end: syncing, metadata, or a disk that did not respond.
     pub problems: Vec<LogNotice>,
 }
 
@@ -83,6 +81,6 @@ pub struct LostRun {
     pub first_seq: u64,
     /// The last number that was assigned.
     pub last_seq: u64,
-    /// The error message of the system.
+    /// The system's error message.
     pub cause: String,
 }

@@ -1,4 +1,4 @@
-//! Opens a run for writing: its directory, its lock, the end of its log, its metadata.
+//! Opens a run for writing: its directory, lock, the end of its log and its metadata.
 
 use std::path::Path;
 
@@ -13,7 +13,7 @@ use crate::history::read::{LogReader, Query};
 use crate::history::tail::{Repair, SEQ_MAX};
 use crate::timestamp::Timestamp;
 
-/// A run that no other writer can write until this is dropped. Pass it to
+/// A run that no other writer can open until this value is dropped. Pass it to
 /// [`LogWriter::attach`](crate::history::LogWriter::attach).
 #[derive(Debug)]
 #[must_use = "dropping it gives the run to others"]
@@ -23,9 +23,9 @@ pub struct OpenRun {
     pub(super) events: EventsFile,
     pub(super) metadata: RunMetadata,
     pub(super) next_seq: u64,
-    /// Numbers that were assigned, and whose events did not reach the file.
+    /// Numbers that were assigned to events that did not reach the file.
     pub(super) missing: Option<(u64, u64)>,
-    /// The newest file has numbers.
+    /// True if the newest file contains numbers.
     has_numbers: bool,
     resumed: bool,
     repair: Repair,
@@ -33,8 +33,8 @@ pub struct OpenRun {
 }
 
 impl RunDirectory {
-    /// Creates or resumes the run: takes the lock, repairs an incomplete last line, finds the next
-    /// number and writes the metadata. May be called from any thread.
+    /// Creates or resumes the run: takes the lock, repairs an incomplete last line, finds the next number and
+    /// writes the metadata. May be called from any thread.
     ///
     /// # Errors
     /// [`Error::is_locked`] if another process writes the run, with its pid;
@@ -52,16 +52,16 @@ impl RunDirectory {
             .as_ref()
             .is_some_and(|before| before.execution_id != *self.execution_id())
         {
-            // Two ids share a name only in a copied directory or by a deliberate hash collision.
+            // Two ids have the same directory name only in a copied directory or by a deliberate hash
+            // collision.
             return Err(Error::invalid("another execution has the run directory").at(self.path()));
         }
         let mut found = EventsFile::open(&dir)
             .map_err(|cause| Error::file("cannot open", &dir.join(EVENTS), cause))?;
-        // The writer opens it again when it has room for another open file.
+        // The writer reopens the file when it has room for another open file.
         found.events.close();
         let last_seq = match found.last_seq {
-            // A crash between closing a file and beginning the next one has left the newest file
-            // empty.
+            // A crash between closing a file and beginning the next one left the newest file empty.
             None => last_closed_seq(self),
             last_seq => last_seq,
         };
@@ -71,8 +71,7 @@ impl RunDirectory {
             .unwrap_or(1);
         let in_file = last_seq.map_or(1, |last| last.saturating_add(1));
         let next_seq = promised.max(in_file);
-        // The header of a file without numbers states the next number; a file with numbers needs a
-        // gap.
+        // In a file without numbers, the header states the next number; a file with numbers needs a gap.
         let missing = (last_seq.is_some() && in_file < promised).then_some((in_file, promised - 1));
         let resumed = before.is_some() || found.events.len() > 0;
         let is_new = before.is_none();
@@ -88,8 +87,7 @@ impl RunDirectory {
             // A full disk must not prevent observation; the log waits for room.
             warnings.push(format!("{error:?}"));
         }
-        // Reported to the observer of the data directory, which follows the run; it finds it a little
-        // later where this fails.
+        // Notifies observers that watch the data directory. If this fails, they find the run a little later.
         let _ = dir.set_times();
         Ok(OpenRun {
             directory: self.clone(),
@@ -108,7 +106,7 @@ impl RunDirectory {
 
 /// Returns the last number in the closed files.
 fn last_closed_seq(run: &RunDirectory) -> Option<u64> {
-    // An unreadable file has no numbers; the metadata may.
+    // An unreadable file has no numbers, but the metadata may have one.
     let reader = LogReader::open_last(run, 2, Query::all()).ok()?;
     let seqs = reader.filter_map(|record| record.envelope.seq);
     seqs.filter(|&seq| seq < SEQ_MAX).max()
@@ -125,7 +123,7 @@ impl OpenRun {
         self.next_seq
     }
 
-    /// Leaves out the numbers before this one: events that were not written have them.
+    /// Skips the numbers before `next_seq`, which belong to events that were not written.
     pub(crate) fn leave_out(&mut self, next_seq: u64) {
         if next_seq <= self.next_seq {
             return;
@@ -142,7 +140,7 @@ impl OpenRun {
         self.resumed
     }
 
-    /// Returns how the last line was repaired.
+    /// Returns the repair that was made to the last line.
     pub fn repair(&self) -> Repair {
         self.repair
     }
@@ -152,7 +150,7 @@ impl OpenRun {
         &self.warnings
     }
 
-    /// Returns the run's metadata as written.
+    /// Returns the run's metadata as they were written.
     pub fn metadata(&self) -> &RunMetadata {
         &self.metadata
     }

@@ -10,12 +10,12 @@ use crate::error::{Error, Result};
 /// The mode bits with which users other than the owner can write.
 const WRITABLE_BY_OTHERS: u32 = 0o022;
 
-/// The owners from whom a path is accepted.
+/// The owners whose files are accepted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum TrustedOwner {
-    /// Only the user that runs the program: what it writes must be its own.
+    /// Only the user who runs the program; required for directories that it writes to.
     User,
-    /// The user, or root: what an administrator installs for everyone.
+    /// The user, or root for files that an administrator installed for all users.
     #[cfg(any(feature = "cli", feature = "kernel"))]
     UserOrRoot,
 }
@@ -51,8 +51,8 @@ impl TrustedOwner {
         Ok(())
     }
 
-    /// Checks a directory, following symbolic links. One that does not exist is accepted, because
-    /// the caller creates it or has nothing to read.
+    /// Checks a directory, following symbolic links. A missing directory is accepted, because the caller
+    /// creates it or has nothing to read.
     ///
     /// # Errors
     /// Those of [`TrustedOwner::check`], or if the directory cannot be reached.

@@ -10,11 +10,10 @@ use crate::history::lock::RunLock;
 use crate::history::runs::{RunStatus, RunSummary};
 use crate::timestamp::Timestamp;
 
-/// The prefix of runs that are being removed: no run's name begins with a dot.
+/// The prefix of runs that are being removed. No run's name begins with a dot.
 const REMOVED: &str = ".removed-";
 
-/// The amount of history to keep. Open runs are always kept; among the others the oldest are
-/// removed first.
+/// The amount of history to keep. Open runs are always kept; of the others, the oldest are removed first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Retention {
     /// The maximum time since a run's last event.
@@ -67,7 +66,7 @@ impl Retention {
             goes
         };
         let mut goes = goes;
-        // The runs after the first one that stays are younger.
+        // All runs after the first one that is kept are younger.
         ended.iter().take_while(|run| goes(run)).copied().collect()
     }
 }
@@ -98,7 +97,7 @@ impl DataDir {
         })
     }
 
-    /// Removes the runs that are not retained. A run that is opened meanwhile stays.
+    /// Removes the runs that are not retained. A run that is opened in the meantime is kept.
     ///
     /// # Errors
     /// If the directory cannot be listed.
@@ -106,7 +105,7 @@ impl DataDir {
         self.prune_unless_cancelled(retention, now, &|| false)
     }
 
-    /// The same until `is_cancelled` returns `true`, which is possible at any moment.
+    /// Prunes as [`DataDir::prune`] does, until `is_cancelled` returns `true`.
     pub(super) fn prune_unless_cancelled(
         &self,
         retention: Retention,
@@ -120,7 +119,7 @@ impl DataDir {
             problems: list.problems,
         };
         for run in retention.choose(&list.runs, now) {
-            // In an incomplete list, the oldest run may be young.
+            // If the list is incomplete, its oldest run may be young.
             if is_cancelled() {
                 break;
             }
@@ -137,11 +136,11 @@ impl DataDir {
         let path = run.directory.path();
         let failed = |cause| Error::file("cannot remove the run in", path, cause);
         let dir = run.directory.open_dir()?;
-        // No writer opens the run while it is removed; one that waits for the lock finds a new
-        // file.
+        // Prevents writers from opening the run while it is removed. A writer that waits for the lock then
+        // finds a new lock file.
         let lock = RunLock::take(&run.directory, &dir)?;
         let name = path.file_name().unwrap_or_default().to_string_lossy();
-        // A unique name that is valid although the run's name may have the maximum length.
+        // A unique name that stays valid if the run's name has the maximum length.
         let short: String = name.chars().take(32).collect();
         let going = self
             .runs_path()
@@ -151,7 +150,7 @@ impl DataDir {
         fs::remove_dir_all(&going).map_err(failed)
     }
 
-    /// Removes what an interrupted pruning left.
+    /// Removes the leftovers of an interrupted pruning.
     fn remove_leftovers(&self) {
         let Ok(entries) = fs::read_dir(self.runs_path()) else {
             return;
@@ -212,12 +211,12 @@ mod tests {
                 .collect();
             let now = Timestamp::from_micros(100_000_000);
             let retention = Retention { age_max: age_s.map(Duration::from_secs), runs_max, bytes_max };
-            let gone = retention.choose(&runs, now);
-            prop_assert!(gone.iter().all(|run| run.state != RunStatus::Running));
-            let is_gone = |run: &&RunSummary| gone.iter().any(|gone| gone.execution_id == run.execution_id);
-            let stays: Vec<&RunSummary> = runs.iter().filter(|run| !is_gone(run)).collect();
+            let pruned = retention.choose(&runs, now);
+            prop_assert!(pruned.iter().all(|run| run.state != RunStatus::Running));
+            let is_pruned = |run: &&RunSummary| pruned.iter().any(|pruned| pruned.execution_id == run.execution_id);
+            let stays: Vec<&RunSummary> = runs.iter().filter(|run| !is_pruned(run)).collect();
             let ended: Vec<_> = stays.iter().filter(|run| run.state != RunStatus::Running).collect();
-            if let Some(youngest) = gone.iter().map(|run| run.last_event).max() {
+            if let Some(youngest) = pruned.iter().map(|run| run.last_event).max() {
                 prop_assert!(ended.iter().all(|run| run.last_event >= youngest));
             }
             if !ended.is_empty() {
@@ -226,7 +225,7 @@ mod tests {
                 let oldest = ended.iter().map(|run| run.last_event.micros()).min().unwrap();
                 prop_assert!(age_s.is_none_or(|age| (100_000_000 - oldest) as u64 <= age * 1_000_000));
             }
-            prop_assert!(retention != Retention::EVERYTHING || gone.is_empty());
+            prop_assert!(retention != Retention::EVERYTHING || pruned.is_empty());
         }
     }
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::timestamp::Timestamp;
 
-/// Converts the times of events to the pace of a replay. Call [`due`](Self::due) for each event in
+/// Converts the times of recorded events to due times in a replay. Call [`due`](Self::due) for each event in
 /// order.
 ///
 /// ```
@@ -33,7 +33,7 @@ impl Default for ReplayPace {
 }
 
 impl ReplayPace {
-    /// Returns the original pace.
+    /// Returns a replay at the original speed, without a limit for pauses.
     pub fn new() -> Self {
         Self {
             speed: 1.0,
@@ -51,20 +51,20 @@ impl ReplayPace {
         self
     }
 
-    /// Limits each pause in the recorded time.
+    /// Limits each pause, measured in recorded time.
     pub fn idle_limit(mut self, idle_max: Duration) -> Self {
         self.idle_max = Some(idle_max);
         self
     }
 
-    /// Returns when an event of this time is due, from the start of the replay. If the clock was
-    /// set back, the event is due at once, and time continues from there.
+    /// Returns when an event of this time is due, measured from the start of the replay. If the clock was set
+    /// back, the event is due at once, and time continues from there.
     pub fn due(&mut self, ts: Timestamp) -> Duration {
         if let Some(last) = self.last.replace(ts) {
             let micros = ts.micros().saturating_sub(last.micros());
             let waited = Duration::from_micros(u64::try_from(micros).unwrap_or(0));
             let waited = self.idle_max.map_or(waited, |max| waited.min(max));
-            // Centuries, or almost no speed, saturate.
+            // Centuries, or a speed near zero, saturate.
             let waited = Duration::try_from_secs_f64(waited.as_secs_f64() / self.speed);
             self.due = self.due.saturating_add(waited.unwrap_or(Duration::MAX));
         }
@@ -79,7 +79,7 @@ mod tests {
     use super::*;
 
     proptest! {
-        /// The due times never decrease, follow the speed, and respect the limit for pauses.
+        /// Due times never decrease, follow the speed, and respect the limit for pauses.
         #[test]
         fn due_times_increase_and_respect_the_limit(
             times in proptest::collection::vec(any::<i64>(), 0..20),

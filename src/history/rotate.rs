@@ -1,11 +1,11 @@
-//! Decides when a log continues in a new file, and names the closed files (pure).
+//! Decides when a log continues in a new file, and names closed files (pure).
 
 use std::time::Duration;
 
 use crate::timestamp::Timestamp;
 
-/// The limits at which `events.jsonl` is closed and a new file begins. Closed files stay beside it,
-/// numbered and compressed.
+/// The limits at which `events.jsonl` is closed and a new file begins. Closed files stay in the same
+/// directory, numbered and compressed.
 ///
 /// ```
 /// use td_observe::history::Rotation;
@@ -14,15 +14,15 @@ use crate::timestamp::Timestamp;
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rotation {
-    /// The maximum length of a file, in bytes. A single longer write has a file of its own.
+    /// The maximum size of a file in bytes. A longer single write gets a file of its own.
     pub bytes_max: u64,
-    /// The maximum age of a file, from its first line; `None` for no limit.
+    /// The maximum age of a file since its first line; `None` for no limit.
     pub age_max: Option<Duration>,
 }
 
 impl Default for Rotation {
-    /// 64 MiB, which are compressed within a second and searched within a tenth of a second; or one
-    /// day, so that "last night" is in one or two files.
+    /// 64 MiB, which can be compressed within a second and searched within a tenth of a second; or one day,
+    /// so that "last night" is in one or two files.
     fn default() -> Self {
         Self {
             bytes_max: 64 * 1024 * 1024,
@@ -32,14 +32,14 @@ impl Default for Rotation {
 }
 
 impl Rotation {
-    /// Keeps everything in one file.
+    /// Keeps all events in one file.
     pub const NEVER: Self = Self {
         bytes_max: u64::MAX,
         age_max: None,
     };
 
-    /// Returns `true` if a file of `len` bytes that began at `began` must be closed before `more`
-    /// bytes are written. A clock that is set back closes nothing.
+    /// Returns `true` if a file of `len` bytes that began at `began` must be closed before `more` bytes are
+    /// written. A clock that was set back closes nothing.
     pub(super) fn is_due(
         &self,
         len: u64,
@@ -58,12 +58,12 @@ impl Rotation {
     }
 }
 
-/// A closed file of a run, identified by its name.
+/// A closed file of a run, identified by its number and form.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct ClosedFile {
     /// The number of the file; 1 is the oldest.
     pub(super) number: u32,
-    /// The file is compressed. For a moment both forms of a file exist.
+    /// True if the file is compressed. Briefly, both forms of a file exist.
     pub(super) is_gzip: bool,
 }
 
@@ -82,8 +82,7 @@ impl ClosedFile {
         }
     }
 
-    /// Returns `events.000001.jsonl` or `events.000001.jsonl.gz`. Names sort by number below one
-    /// million.
+    /// Returns `events.000001.jsonl` or `events.000001.jsonl.gz`. Below one million, names sort by number.
     pub(super) fn name(self) -> String {
         let gz = if self.is_gzip { ".gz" } else { "" };
         format!("events.{:06}.jsonl{gz}", self.number)
@@ -98,13 +97,13 @@ impl ClosedFile {
         };
         let number = rest.strip_suffix(".jsonl")?.parse().ok()?;
         let closed = Self { number, is_gzip };
-        // Another spelling of the number is not a name of ours.
+        // Another spelling of the number is not a valid name.
         (number > 0 && closed.name() == name).then_some(closed)
     }
 }
 
-/// Sorts closed files from the oldest, without duplicates. The compressed form of a file is
-/// preferred.
+/// Sorts closed files from oldest to newest and removes duplicates. If both forms of a file exist, keeps the
+/// compressed one.
 pub(super) fn in_order(mut files: Vec<ClosedFile>) -> Vec<ClosedFile> {
     files.sort_by_key(|file| (file.number, !file.is_gzip));
     files.dedup_by_key(|file| file.number);

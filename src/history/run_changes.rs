@@ -1,8 +1,8 @@
-//! Reports changes of the runs in a data directory, whichever process makes them (inotify).
+//! Reports changes of the runs in a data directory by any process (inotify).
 //!
-//! A writer that opens a run sets the times of the run's directory, which is reported for all runs. Only
-//! a run that is watched reports more: what is appended to its log, and the end of its writer, with whom
-//! the lock's file is closed. Where the system reports nothing, the caller looks at intervals.
+//! A writer that opens a run sets the times of the run's directory, which is reported for all runs. Watched
+//! runs report more: appended lines, and the end of their writer, which closes the lock file. If the system
+//! reports nothing, the caller polls at intervals.
 
 use std::collections::HashMap;
 use std::os::unix::net::UnixStream;
@@ -16,25 +16,25 @@ use crate::event::ExecutionId;
 pub(crate) struct RunChanges {
     data: DataDir,
     reports: Option<imp::Reports>,
-    /// The number of the watch of each run.
+    /// The watch number of each watched run.
     watched: HashMap<ExecutionId, i32>,
 }
 
 /// The result of a wait.
 #[derive(Debug)]
 pub(crate) enum Change {
-    /// Runs that were opened; those that are watched may have changed, too.
+    /// Runs that were opened, and watched runs that may have changed.
     Runs(Vec<RunDirectory>),
-    /// Reports were lost: any run may have changed.
+    /// Some reports were lost, so any run may have changed.
     Any,
-    /// Nothing in time.
+    /// Nothing changed before the timeout.
     Nothing,
-    /// The waiting thread is to end.
+    /// The waiting thread must end.
     Stop,
 }
 
 impl RunChanges {
-    /// Begins to watch a data directory.
+    /// Starts watching a data directory.
     pub fn of(data: &DataDir) -> Self {
         let reports = imp::Reports::of(&data.runs_path());
         let reports = reports.inspect_err(|cause| {
@@ -64,12 +64,12 @@ impl RunChanges {
             Ok(number) => {
                 self.watched.insert(run.execution_id().clone(), number);
             }
-            // It is looked at in intervals.
+            // The caller polls the run at intervals.
             Err(cause) => log::debug!("{}: {cause}", run.path().display()),
         }
     }
 
-    /// Ends the watch of a run.
+    /// Stops watching a run.
     pub fn unwatch(&mut self, run: &RunDirectory) {
         if let (Some(reports), Some(number)) =
             (&self.reports, self.watched.remove(run.execution_id()))
@@ -78,7 +78,7 @@ impl RunChanges {
         }
     }
 
-    /// Waits for changes. The closing of the other end of `woken` ends the wait.
+    /// Waits for changes, at most for `timeout`. Closing the other end of `woken` ends the wait.
     pub fn wait(&self, woken: &UnixStream, timeout: Duration) -> Change {
         match imp::wait(self.reports.as_ref(), woken, timeout) {
             imp::Woken::Stop => Change::Stop,
@@ -106,7 +106,7 @@ mod imp {
     use rustix::fs::inotify::{self, CreateFlags, ReadFlags, WatchFlags};
     use rustix::io::Errno;
 
-    /// The size of one read; further reports follow with the next one.
+    /// The size of one read; the next read returns further reports.
     const REPORTS_BYTES: usize = 16 * 1024;
 
     #[derive(Debug)]
@@ -141,11 +141,11 @@ mod imp {
         }
 
         pub fn unwatch(&self, number: i32) {
-            // The system has removed the watch of a directory that is gone.
+            // The system has already removed the watch of a removed directory.
             let _ = inotify::remove_watch(&self.inotify, number);
         }
 
-        /// Reads what was reported.
+        /// Reads pending reports.
         fn read(&self) -> Woken {
             let mut names = BTreeSet::new();
             let mut reports = [MaybeUninit::uninit(); REPORTS_BYTES];
@@ -254,7 +254,7 @@ mod tests {
                 assert!(matches!(changes.wait(&woken, CEILING), Change::Runs(_)));
                 assert!(!run.is_written().unwrap());
                 changes.unwatch(&run);
-                // What is left of the reports of its files.
+                // Drains the remaining reports about its files.
                 while !matches!(changes.wait(&woken, Duration::ZERO), Change::Nothing) {}
             }
         }

@@ -1,4 +1,4 @@
-//! The event files of a run in order, while a writer may close one and begin the next.
+//! Lists the event files of a run in order, while a writer may close one and begin the next.
 
 use std::fs::File;
 use std::io;
@@ -8,21 +8,20 @@ use rustix::fs::{Dir, OFlags};
 use crate::history::dir_handle::{DirHandle, EVENTS, FileId};
 use crate::history::rotate::{ClosedFile, in_order};
 
-/// The number of attempts to list the files while they change; a writer closes one once in many
+/// The number of attempts to list the files while they change. A writer closes a file only once in many
 /// seconds.
 const TRIES_MAX: u32 = 100;
 
-/// The most numbers without a file that are probed by name. A few may be missing in a listing; a
-/// gap of a million is no accident of listing.
+/// The maximum number of missing file numbers that are probed by name. A directory listing may miss a few
+/// files, but not a million.
 const MISSING_MAX: usize = 100;
 
-/// All event files of a run at one moment.
+/// All event files of a run, as of one listing.
 #[derive(Debug)]
 pub(super) struct RunFiles {
     /// The closed files, oldest first.
     pub(super) closed: Vec<ClosedFile>,
-    /// `events.jsonl`, which continues the last closed file. It is open, so that it stays the same
-    /// file.
+    /// `events.jsonl`, which continues the last closed file. It is open, so that it remains the same file.
     pub(super) newest: Option<File>,
 }
 
@@ -32,7 +31,7 @@ impl RunFiles {
         for _ in 0..TRIES_MAX {
             let newest = dir.existing_file(EVENTS)?;
             let closed = closed_files(dir)?;
-            // If the newest file was closed meanwhile, the list may lack it or contain it.
+            // If the newest file was closed in the meantime, the list may contain it or not.
             let id = newest.as_ref().map(FileId::of).transpose()?;
             if id == dir.identity(EVENTS)? {
                 return Ok(Self { closed, newest });
@@ -41,7 +40,7 @@ impl RunFiles {
         Err(io::Error::other("its files change too often to be listed"))
     }
 
-    /// Returns the number that the newest file gets when it is closed.
+    /// Returns the number that the newest file will have when it is closed.
     pub(super) fn next_number(&self) -> u32 {
         self.closed
             .last()
@@ -49,8 +48,7 @@ impl RunFiles {
     }
 }
 
-/// Renames `events.jsonl` to a number above all others and not below `at_least`. Requires the run's
-/// lock.
+/// Renames `events.jsonl` to a number above all others and at least `at_least`. Requires the run's lock.
 pub(super) fn close_newest(dir: &DirHandle, at_least: u32) -> io::Result<u32> {
     let last = closed_files(dir)?.last().copied();
     let behind = last.map_or(1, |last| last.number.saturating_add(1));
@@ -62,8 +60,8 @@ pub(super) fn close_newest(dir: &DirHandle, at_least: u32) -> io::Result<u32> {
 /// Lists the closed files without duplicates, oldest first.
 pub(super) fn closed_files(dir: &DirHandle) -> io::Result<Vec<ClosedFile>> {
     let mut found = in_order(all_closed(dir)?);
-    // A file that is renamed while the directory is read, as compression does, may be listed under
-    // neither name. Numbers that may be missing are therefore probed by name.
+    // A file that is renamed while the directory is read, for example by compression, may be listed under
+    // neither name. Missing numbers are therefore probed by name.
     let mut missing = Vec::new();
     let mut expected = found
         .first()
@@ -74,7 +72,7 @@ pub(super) fn closed_files(dir: &DirHandle) -> io::Result<Vec<ClosedFile>> {
     }
     missing.push(expected);
     for number in missing.into_iter().take(MISSING_MAX) {
-        // An error means that there is no such file.
+        // An error means that no such file exists.
         if let Ok((_, closed)) = open_closed(dir, number) {
             found.push(closed);
         }
@@ -93,7 +91,7 @@ pub(super) fn all_closed(dir: &DirHandle) -> io::Result<Vec<ClosedFile>> {
     Ok(found)
 }
 
-/// Opens a closed file in the form that exists, and returns which.
+/// Opens a closed file in its existing form, and returns that form.
 pub(super) fn open_closed(dir: &DirHandle, number: u32) -> io::Result<(File, ClosedFile)> {
     let open = |closed: ClosedFile| {
         let file = dir.file(&closed.name(), OFlags::RDONLY)?;
@@ -101,8 +99,8 @@ pub(super) fn open_closed(dir: &DirHandle, number: u32) -> io::Result<(File, Clo
     };
     let is_missing = |cause: &io::Error| cause.kind() == io::ErrorKind::NotFound;
     match open(ClosedFile::gzip(number)) {
-        // The compressed form appears before the plain one is removed, so the third attempt finds
-        // what the second missed.
+        // The compressed form appears before the plain one is removed, so the third attempt finds a file that
+        // the second attempt missed.
         Err(cause) if is_missing(&cause) => match open(ClosedFile::plain(number)) {
             Err(cause) if is_missing(&cause) => open(ClosedFile::gzip(number)),
             opened => opened,

@@ -1,4 +1,4 @@
-//! Finds the run of a tmux session, whatever the session's current name is.
+//! Finds the run of a tmux session, regardless of the session's current name.
 
 use rustc_hash::FxHashMap;
 
@@ -9,10 +9,10 @@ use crate::history::metadata::{RunInfo, RunMetadata, TmuxIdentity};
 use crate::history::open_run::OpenRun;
 use crate::timestamp::Timestamp;
 
-/// The most run directories that are scanned: 20,000 small files take about half a second. Beyond
-/// that, the newest runs are still found by their label.
+/// The maximum number of run directories that are scanned: 20,000 small files take about half a second.
+/// Beyond it, the newest runs are still found by their label.
 const RUNS_SCANNED_MAX: usize = 20_000;
-/// The most warnings of one scan.
+/// The maximum number of warnings per scan.
 const WARNINGS_MAX: usize = 16;
 
 /// An existing run.
@@ -32,8 +32,7 @@ pub struct RunIndex {
 }
 
 impl RunIndex {
-    /// Reads the metadata of all runs. Skips those that cannot be read and lists them in
-    /// [`RunIndex::warnings`].
+    /// Reads the metadata of all runs. Skips unreadable ones and lists them in [`RunIndex::warnings`].
     pub fn scan(data: &DataDir) -> Self {
         let mut index = Self::default();
         let directories = match data.run_directories() {
@@ -51,7 +50,7 @@ impl RunIndex {
         }
         for directory in directories.iter().take(RUNS_SCANNED_MAX) {
             match directory.metadata() {
-                // A copy under another name is not the run that its metadata name.
+                // A copy under another name is not the run that its metadata describe.
                 Ok(Some(metadata)) if metadata.execution_id == *directory.execution_id() => {
                     index.add(metadata);
                 }
@@ -62,7 +61,7 @@ impl RunIndex {
         index
     }
 
-    /// Returns the run of a session; among several, the one that was written last.
+    /// Returns the run of a session; if there are several, the one that was written last.
     pub fn find(&self, identity: &TmuxIdentity) -> Option<&FoundRun> {
         self.by_identity.get(identity)
     }
@@ -88,7 +87,7 @@ impl RunIndex {
         }
     }
 
-    /// Removes a run whose session has ended: it cannot return.
+    /// Removes a run whose session has ended and cannot return.
     pub fn forget(&mut self, execution_id: &ExecutionId) {
         self.by_identity
             .retain(|_, run| run.execution_id != *execution_id);
@@ -105,8 +104,8 @@ impl RunIndex {
         }
     }
 
-    /// Opens the run of `info.identity`: the existing one, or a new one named `label`, with the
-    /// suffix `-2`, `-3`… if the name is taken.
+    /// Opens the run of `info.identity`: the existing run, or a new one named `label`, with the suffix `-2`,
+    /// `-3`… if the name is taken.
     ///
     /// # Errors
     /// [`Error::is_locked`] if another process writes the run; otherwise the errors of
@@ -140,7 +139,7 @@ impl RunIndex {
         for n in 1..=LABELS_MAX {
             let directory = data.run(&numbered(label, n));
             if directory.exists() {
-                // Created after the scan, perhaps by another observer of the same session.
+                // The run was created after the scan, perhaps by another observer of the same session.
                 match directory.metadata() {
                     Ok(Some(metadata))
                         if info.identity.is_some() && metadata.identity == info.identity => {}
@@ -156,8 +155,8 @@ impl RunIndex {
     }
 }
 
-/// Returns `true` if a run that was created at this moment belongs to another session. Returns
-/// `false` while that is unknown: no log is better than two runs of one session.
+/// Returns `true` if a run that is just being created belongs to another session. Returns `false` while this
+/// is unknown, because no log is better than two runs of one session.
 fn is_of_another(directory: &RunDirectory, info: &RunInfo) -> bool {
     // A run without an identity belongs to the process that opened it.
     if info.identity.is_none() {

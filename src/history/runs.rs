@@ -18,13 +18,13 @@ use crate::history::run_files::{RunFiles, open_closed};
 use crate::history::tail;
 use crate::timestamp::Timestamp;
 
-/// The state of a run, as seen from outside.
+/// The state of a run as other processes see it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum RunStatus {
     /// A writer has the run open.
     Running,
-    /// Its writer ended without closing it: it crashed or was killed.
+    /// Its writer ended without closing it, because it crashed or was killed.
     CutOff,
     /// The run has ended in this state.
     Ended(RunState),
@@ -57,7 +57,7 @@ pub struct RunSummary {
     pub execution_id: ExecutionId,
     /// The kind of execution: `tmux`, `process`, `loop` or `agents`; empty if unknown.
     pub kind: String,
-    /// The name of the execution when it was first observed, for people.
+    /// The name of the execution when it was first observed, for users.
     pub label: String,
     /// The state of the run.
     pub state: RunStatus,
@@ -65,9 +65,9 @@ pub struct RunSummary {
     pub started: Timestamp,
     /// The time of the last event.
     pub last_event: Timestamp,
-    /// The time from the beginning to the last event, or to now while the run is open, in ms.
+    /// The time from the start to the last event, or to now while the run is open, in ms.
     pub duration_ms: u64,
-    /// The number of events: the last number that was assigned.
+    /// The number of events, which is the last assigned number.
     pub events: u64,
     /// The size of all files, in bytes.
     pub size_bytes: u64,
@@ -83,18 +83,17 @@ fn path_of<S: Serializer>(directory: &RunDirectory, serializer: S) -> Result<S::
     serializer.collect_str(&directory.path().display())
 }
 
-/// The runs that could be read, and the errors of the others.
+/// The readable runs, and the errors of the others.
 #[derive(Debug, Default)]
 pub struct RunList {
-    /// The runs in the order in which they began.
+    /// The runs, ordered by start time.
     pub runs: Vec<RunSummary>,
-    /// The errors of runs that are missing.
+    /// The errors of unreadable runs.
     pub problems: Vec<Error>,
 }
 
 impl DataDir {
-    /// Lists all runs in the order in which they began. A data directory that does not exist has
-    /// none.
+    /// Lists all runs, ordered by start time. A data directory that does not exist has no runs.
     ///
     /// # Errors
     /// If the directory cannot be listed.
@@ -102,7 +101,8 @@ impl DataDir {
         self.runs_unless_cancelled(now, &|| false)
     }
 
-    /// The same until `is_cancelled` returns `true`, which may leave the list incomplete.
+    /// Lists runs as [`DataDir::runs`] does, until `is_cancelled` returns `true`; the list may then be
+    /// incomplete.
     pub(crate) fn runs_unless_cancelled(
         &self,
         now: Timestamp,
@@ -116,7 +116,7 @@ impl DataDir {
             match summary(&directory, now) {
                 Ok(Some(summary)) => list.runs.push(summary),
                 Ok(None) => {}
-                // The run was pruned meanwhile.
+                // The run was pruned in the meantime.
                 Err(_) if !directory.exists() => {}
                 Err(error) => list.problems.push(error),
             }
@@ -126,14 +126,14 @@ impl DataDir {
         Ok(list)
     }
 
-    /// Returns the runs whose execution id, label or session `matches` accepts, in the order in which they began.
+    /// Returns the runs whose execution id, label or session `matches` accepts, ordered by start time.
     ///
     /// # Errors
     /// If the directory cannot be listed.
     pub fn matching_runs(&self, matches: impl Fn(&str) -> bool) -> Result<Vec<RunDirectory>> {
         let mut found = Vec::new();
         for directory in self.run_directories()? {
-            // A directory without a history is no run; unreadable metadata have no names.
+            // A directory without a history is not a run. Unreadable metadata have no names.
             let metadata = directory.metadata().ok().flatten();
             let is_match = matches(directory.execution_id())
                 || metadata.as_ref().is_some_and(|of| of.names().any(&matches));
@@ -146,11 +146,11 @@ impl DataDir {
         Ok(found.into_iter().map(|(_, directory)| directory).collect())
     }
 
-    /// Returns the run of the execution with this name, or else the latest run with this label, or
-    /// whose session has this name now.
+    /// Returns the run of the execution with this name, or otherwise the latest run with this label or
+    /// session name.
     ///
     /// # Errors
-    /// [`Error::is_invalid_input`] if there is none; an error if the directory cannot be listed.
+    /// [`Error::is_invalid_input`] if there is none, or an error if the directory cannot be listed.
     pub fn named_run(&self, name: &str) -> Result<RunDirectory> {
         self.check_owner()?;
         let exactly = self.run(&name.into());
@@ -175,11 +175,11 @@ impl DataDir {
     }
 }
 
-/// Summarizes a run; `None` if the directory is none.
+/// Summarizes a run; `None` if the directory is not a run.
 fn summary(directory: &RunDirectory, now: Timestamp) -> Result<Option<RunSummary>> {
     let failed = |cause| Error::file("cannot read the run in", directory.path(), cause);
     let dir = directory.open_dir()?;
-    // Probed before the metadata are read, because the writer writes them last.
+    // Checked before the metadata are read, because the writer writes them last.
     let is_written = is_written(&dir).map_err(failed)?;
     let metadata = RunMetadata::read_in(&dir).unwrap_or_default();
     let files = RunFiles::list(&dir).map_err(failed)?;
@@ -189,7 +189,7 @@ fn summary(directory: &RunDirectory, now: Timestamp) -> Result<Option<RunSummary
     let end = LogEnd::of(directory, &dir, &files).map_err(failed)?;
     let state = match &metadata {
         _ if is_written => RunStatus::Running,
-        // A log of another program has no final state.
+        // A log from another program has no final state.
         None => RunStatus::Ended(RunState::Other("unknown".to_owned())),
         Some(metadata) if metadata.state == RunState::Running => RunStatus::CutOff,
         Some(metadata) => RunStatus::Ended(metadata.state.clone()),
@@ -218,7 +218,7 @@ fn summary(directory: &RunDirectory, now: Timestamp) -> Result<Option<RunSummary
     }))
 }
 
-/// The facts found at the ends of a run's log.
+/// The data at the end of a run's log.
 #[derive(Default)]
 struct LogEnd {
     first: Option<Timestamp>,
@@ -235,7 +235,7 @@ impl LogEnd {
             end.last = tail::last_ts(newest)?;
             seq = tail::last_seq(newest)?;
         }
-        // A newest file that has just begun lacks what the previous one has.
+        // A newest file that has just begun has no events yet, but the previous file has.
         if let (Some(closed), true) = (files.closed.last(), seq.is_none() || end.last.is_none()) {
             let (file, closed) = open_closed(dir, closed.number)?;
             if closed.is_gzip {
@@ -246,7 +246,7 @@ impl LogEnd {
             }
         }
         if seq.is_none() {
-            // Events of logs without numbers are counted.
+            // Without numbers, events are counted.
             let all = LogReader::open(directory, Query::all()).map_err(io::Error::other)?;
             for record in all {
                 end.events += 1;
@@ -257,7 +257,7 @@ impl LogEnd {
         Ok(end)
     }
 
-    /// Reads compressed files from their beginning.
+    /// Reads compressed files from the start.
     fn read(&mut self, directory: &RunDirectory, seq: &mut Option<u64>) {
         let Ok(last) = LogReader::open_last(directory, 2, Query::all()) else {
             return;
@@ -269,7 +269,7 @@ impl LogEnd {
     }
 }
 
-/// Returns the time of the last write, if nothing in the run has a time.
+/// Returns the time of the last write, for a run without any other time.
 fn written(dir: &DirHandle) -> Timestamp {
     let about = [EVENTS, METADATA].iter().find_map(|name| {
         let file = dir.file(name, rustix::fs::OFlags::RDONLY).ok()?;
@@ -279,13 +279,13 @@ fn written(dir: &DirHandle) -> Timestamp {
     Timestamp::from_micros(seconds.saturating_mul(1_000_000))
 }
 
-/// Returns the size of all files below a directory; an unreadable file counts as empty.
+/// Returns the total size of all files below a directory; unreadable files count as empty.
 fn size_of(path: &Path) -> u64 {
     let Ok(entries) = fs::read_dir(path) else {
         return 0;
     };
     let sizes = entries.flatten().map(|entry| {
-        // The entry itself: a symbolic link leads elsewhere.
+        // The entry itself is measured, because a symbolic link may lead elsewhere.
         match entry.metadata() {
             Ok(about) if about.is_dir() => size_of(&entry.path()),
             Ok(about) => about.len(),

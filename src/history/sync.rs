@@ -1,10 +1,9 @@
-//! The thread `td-sync` makes written lines survive a power cut.
+//! The thread `td-sync`, which makes written lines survive a power cut.
 //!
-//! The writer sends jobs and `td-sync` receives them. The writer waits for room only with
-//! [`SyncPolicy::Always`] and, with a deadline, at the end. `td-sync` blocks in `fdatasync` and on
-//! an empty queue. It reports problems through a bounded channel for which it never waits. It ends
-//! when the writer closes the queue. It also closes runs, because that writes and syncs the
-//! metadata: the run's lock travels with the job and is released last.
+//! The writer sends jobs to `td-sync`. It waits for room only with [`SyncPolicy::Always`] and, until a
+//! deadline, at the end. `td-sync` blocks in `fdatasync` and on an empty queue. It reports problems over a
+//! bounded channel without waiting for room. It ends when the writer closes the queue. It also closes runs,
+//! because that writes and syncs the metadata: the job holds the run's lock and releases it last.
 
 use std::convert::Infallible;
 use std::fs::File;
@@ -24,21 +23,21 @@ use crate::history::metadata::RunMetadata;
 use crate::history::notice::{LogNotice, LogNoticeKind};
 use crate::thread::{self, Handle};
 
-/// The number of queued jobs. Each may keep a file open that the writer has closed, so this is part
-/// of the sum of file descriptors, together with one in the thread's hands. What finds no room
-/// stays marked and is offered again.
+/// The number of queued jobs. Each may hold open a file that the writer has closed, so the budget of file
+/// descriptors includes them and the job in progress. Data without room in the queue stay marked and are
+/// queued again.
 const QUEUE_MAX: usize = 63;
-/// The number of problems that wait for the writer; further ones add nothing.
+/// The number of problems that wait for the writer; more would add no information.
 const PROBLEMS_MAX: usize = 64;
 
-/// The time until written lines survive a power cut. A crash of the program alone loses nothing
-/// with any policy.
+/// The time until written lines survive a power cut. A crash of this program alone loses nothing, whatever
+/// the policy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum SyncPolicy {
-    /// The system decides.
+    /// When the system decides.
     Never,
-    /// This long after they were written, and at the end.
+    /// This long after the write, and at the end.
     Interval(Duration),
     /// Before the writer takes the next batch.
     Always,
@@ -74,9 +73,9 @@ pub(super) enum SyncJob {
 pub(super) struct ClosingRun {
     pub(super) directory: RunDirectory,
     pub(super) metadata: RunMetadata,
-    /// Some of its lines are not synced.
+    /// True if some of its lines are not synced.
     pub(super) is_dirty: bool,
-    /// The final metadata should survive a power cut.
+    /// True if the final metadata must survive a power cut.
     pub(super) is_durable: bool,
     /// Released when all of the above is done.
     #[expect(dead_code, reason = "held until the run is closed, then dropped")]
@@ -108,7 +107,7 @@ impl Syncer {
         self.jobs.try_send(job).map_err(TrySendError::into_inner)
     }
 
-    /// Queues syncing a run's file. Returns `false` if there is no room.
+    /// Queues a sync of a run's file. Returns `false` if there is no room.
     pub(super) fn offer_file(&self, id: &ExecutionId, file: Arc<File>) -> bool {
         let job = SyncJob::Data {
             id: id.clone(),
@@ -118,11 +117,11 @@ impl Syncer {
         self.offer(job).is_ok()
     }
 
-    /// Syncs files and waits until that is done.
+    /// Syncs files and waits for completion.
     pub(super) fn sync_now(&self, files: Vec<(ExecutionId, Arc<File>)>) {
         let (done, all_done) = bounded::<Infallible>(0);
         for (id, file) in files {
-            // If the thread is gone, its panic was reported and there is nothing to wait for.
+            // If the thread has ended, its panic was reported and there is nothing to wait for.
             let _ = self.jobs.send(SyncJob::Data {
                 id,
                 file,
@@ -139,8 +138,8 @@ impl Syncer {
         self.problems.try_iter()
     }
 
-    /// Queues the last jobs and waits for the thread, both until the deadline. Returns the
-    /// problems, and `true` if all was done.
+    /// Queues the last jobs and waits for the thread, both until the deadline. Returns the problems, and
+    /// `true` if all jobs were done.
     pub(super) fn finish(self, jobs: Vec<SyncJob>, deadline: Instant) -> (Vec<LogNotice>, bool) {
         let mut all_sent = true;
         for job in jobs {
@@ -148,10 +147,10 @@ impl Syncer {
         }
         drop(self.jobs);
         let mut problems = Vec::new();
-        // The thread never waits for this queue, so it can be read after its end.
+        // The thread never waits for room in this queue, so it can be read after the thread's end.
         let ended = self.thread.join_deadline(deadline);
         problems.extend(self.problems.try_iter());
-        // A thread that hangs in a disk that does not respond is abandoned.
+        // A thread that hangs on a disk that does not respond is abandoned.
         (problems, all_sent && matches!(ended, Ok(Ok(()))))
     }
 }
@@ -178,7 +177,7 @@ fn serve(queue: &Receiver<SyncJob>, report: &Sender<LogNotice>) {
                 directory,
                 metadata,
             } => {
-                // A removed directory is not created again for its metadata.
+                // A removed directory must not be created again for its metadata.
                 let written = directory.open_dir().and_then(|dir| metadata.write_in(&dir));
                 (directory.execution_id().clone(), written)
             }
@@ -190,13 +189,13 @@ fn serve(queue: &Receiver<SyncJob>, report: &Sender<LogNotice>) {
                 kind: LogNoticeKind::NotSafe,
                 message: format!("{error:?}"),
             };
-            // While the writer takes no problems, the first ones suffice.
+            // If the writer does not read the problems, the first ones suffice.
             let _ = report.try_send(notice);
         }
     }
 }
 
-/// Syncs the metadata of a run, if it is there.
+/// Syncs the metadata of a run, if they exist.
 fn sync_metadata(directory: &RunDirectory) -> io::Result<()> {
     // A removed directory has nothing to sync.
     let Ok(dir) = directory.open_dir() else {
@@ -210,7 +209,7 @@ fn sync_metadata(directory: &RunDirectory) -> io::Result<()> {
 
 impl ClosingRun {
     fn run(self) -> Result<()> {
-        // A removed directory is not created again for its metadata.
+        // A removed directory must not be created again for its metadata.
         let dir = self.directory.open_dir()?;
         let synced = match self.is_dirty {
             true => dir

@@ -1,5 +1,5 @@
-//! The end of an existing log: repairs an incomplete last line, finds the last number and reads the
-//! last lines.
+//! The end of an existing log: repairs an incomplete last line, finds the last number and reads the last
+//! lines.
 
 use std::fs::File;
 use std::io;
@@ -13,8 +13,8 @@ use crate::timestamp::Timestamp;
 
 /// The size of one read: some hundred lines.
 const CHUNK_BYTES: usize = 64 * 1024;
-/// Larger numbers come from a damaged file; counting from them could overflow soon. This is also
-/// the largest integer that every JSON parser reads exactly.
+/// Larger numbers come from a damaged file, and counting on from them could soon overflow. This is also the
+/// largest integer that every JSON parser reads exactly.
 pub(super) const SEQ_MAX: u64 = 1 << 53;
 
 /// The repair of a log's last line when the log was opened.
@@ -23,18 +23,18 @@ pub enum Repair {
     /// The line was complete.
     #[default]
     Whole,
-    /// The line was a whole event without a line feed, which was added.
+    /// The line was a complete event without a line feed, which was added.
     Completed,
     /// The line was incomplete and was removed.
     Cut {
         /// The number of bytes removed.
         bytes: u64,
     },
-    /// The line is incomplete and could not be repaired; the next event begins on a new line.
+    /// The line is incomplete and could not be repaired; the next event begins a new line.
     Failed,
 }
 
-/// Makes the file end with a whole line or be empty.
+/// Makes the file empty or end with a whole line.
 pub(super) fn repair(file: &File) -> io::Result<Repair> {
     let len = file.metadata()?.len();
     let mut last = [0];
@@ -53,12 +53,11 @@ pub(super) fn repair(file: &File) -> io::Result<Repair> {
         file.set_len(start)
             .map(|()| Repair::Cut { bytes: len - start })
     };
-    // A full disk may accept no line feed; the writer then adds it before its first line.
+    // A full disk may not accept the line feed. The writer then adds it before its first line.
     Ok(mended.unwrap_or(Repair::Failed))
 }
 
-/// Returns the last number that the file accounts for; `None` without a numbered line. Skips
-/// invalid lines.
+/// Returns the last number that the file accounts for; `None` if no line has a number. Skips invalid lines.
 pub(super) fn last_seq(file: &File) -> io::Result<Option<u64>> {
     last_of(file, |envelope| {
         accounted_for(envelope).filter(|&seq| seq < SEQ_MAX)
@@ -73,7 +72,7 @@ pub(super) fn last_ts(file: &File) -> io::Result<Option<Timestamp>> {
     })
 }
 
-/// Returns the first result of `read` among the events, from the last to the first.
+/// Returns the first result of `read` over the events, from last to first.
 fn last_of<T>(file: &File, read: impl Fn(&Envelope) -> Option<T>) -> io::Result<Option<T>> {
     let mut end = file.metadata()?.len();
     while end > 0 {
@@ -92,7 +91,7 @@ fn last_of<T>(file: &File, read: impl Fn(&Envelope) -> Option<T>) -> io::Result<
 
 fn accounted_for(envelope: &Envelope) -> Option<u64> {
     match &envelope.event {
-        // No event follows the header: the numbers before `first_seq` are used.
+        // The header states the next number, so all lower numbers are in use.
         TdEvent::LogOpened { first_seq, .. } => Some(first_seq.saturating_sub(1)),
         _ => LogGapRange::of(envelope).map(|gap| gap.last),
     }
@@ -100,7 +99,7 @@ fn accounted_for(envelope: &Envelope) -> Option<u64> {
 
 /// Returns the time of the file's first line, if it is valid.
 pub(super) fn first_ts(file: &File) -> io::Result<Option<Timestamp>> {
-    // A header has some hundred bytes; a file that begins with a longer line has no age.
+    // A header has some hundred bytes; a file that begins with a longer line has no known age.
     let mut start = vec![0; CHUNK_BYTES];
     let read = file.read_at(&mut start, 0)?;
     start.truncate(read);
@@ -137,9 +136,8 @@ fn read_range(file: &File, start: u64, end: u64) -> io::Result<Option<Vec<u8>>> 
     Ok(Some(bytes))
 }
 
-/// Reads the last events of a log in the order of the file, from at most its last `bytes_max`
-/// bytes. Omits headers and invalid lines, including a first line that the limit cuts. A log that
-/// does not exist has no events.
+/// Reads the last events of a log in file order, from at most its last `bytes_max` bytes. Omits headers and
+/// invalid lines, including a first line that the limit cuts. A missing log has no events.
 ///
 /// # Errors
 /// If the file cannot be read.
@@ -151,7 +149,7 @@ pub fn read_tail(path: &Path, bytes_max: u64) -> Result<Vec<Envelope>> {
         Err(cause) => return Err(failed(cause)),
     };
     let len = file.metadata().map_err(failed)?.len();
-    // One more byte shows whether a line begins exactly at the limit.
+    // One more byte shows if a line begins exactly at the limit.
     let start = len.saturating_sub(bytes_max.saturating_add(1));
     let Some(bytes) = read_range(&file, start, len).map_err(failed)? else {
         return Err(Error::invalid("the requested tail is too large to read at once:").at(path));

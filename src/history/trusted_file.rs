@@ -1,4 +1,4 @@
-//! Files that this program obeys: read whole, and only where that ends and no other user can write them.
+//! Files that control this program: read completely, and only if no other user can write to them.
 
 use std::fs::OpenOptions;
 use std::io::{self, Read};
@@ -13,8 +13,8 @@ use crate::error::{Error, Result};
 /// Returns the text of a file of at most `bytes_max` bytes; `None` if it does not exist.
 ///
 /// # Errors
-/// `is_invalid_input()` if it is no regular file, too long, no UTF-8, or if a user other than this one
-/// and root owns it or can write to it; the system's errors for reading it.
+/// `is_invalid_input()` if it is not a regular file, is too long or not UTF-8, or if a user other than this
+/// one and root owns it or can write to it; otherwise the system's errors.
 pub(crate) fn read_trusted_file(path: &Path, bytes_max: u64) -> Result<Option<String>> {
     let failed = |cause: io::Error| match cause.kind() {
         io::ErrorKind::InvalidData => {
@@ -22,7 +22,8 @@ pub(crate) fn read_trusted_file(path: &Path, bytes_max: u64) -> Result<Option<St
         }
         _ => Error::file("cannot read", path, cause),
     };
-    // Without waiting for the peer of a named pipe. The flags fit into an `i32`, as `open` has them.
+    // Does not wait for the other end of a named pipe. The flags fit into an `i32`, the type that `open`
+    // expects.
     let flags = i32::try_from(OFlags::NONBLOCK.bits()).unwrap_or_default();
     let file = match OpenOptions::new().read(true).custom_flags(flags).open(path) {
         Ok(file) => file,

@@ -1,7 +1,7 @@
-//! The writer of all runs: takes batches of events and writes each run's part at once.
+//! The writer of all runs: takes batches of events and writes each run's events together.
 //!
-//! It runs on its caller's thread, takes `now` as an argument and returns deadlines. It never
-//! fails, and waits only for the disk itself and for [`SyncPolicy::Always`].
+//! It runs on its caller's thread, takes `now` as an argument and returns deadlines. It never fails, and
+//! waits only for the disk itself and for [`SyncPolicy::Always`].
 
 mod append;
 mod closing;
@@ -27,11 +27,11 @@ use crate::history::prune::Retention;
 use crate::history::rotate::Rotation;
 use crate::history::sync::{ClosingRun, SyncJob, SyncPolicy, Syncer};
 
-/// The most event files that are open at once; the module's documentation has the sum.
+/// The maximum number of open event files; see the budget in the module's documentation.
 pub const FILES_MAX: usize = 96;
-/// The interval at which opening a run prunes others; pruning reads the metadata of all runs.
+/// The minimum interval between prunings, which read the metadata of all runs. Opening a run starts one.
 const PRUNE_INTERVAL: Duration = Duration::from_secs(3600);
-/// The time that shutdown waits for a disk.
+/// The time for which shutdown waits for a disk.
 const END_WAIT: Duration = Duration::from_secs(5);
 
 /// Configures a [`LogWriter`].
@@ -41,12 +41,12 @@ pub struct LogOptions {
     pub sync: SyncPolicy,
     /// The limits at which a log continues in a new file.
     pub rotation: Rotation,
-    /// The amount of history to keep beside open runs. It is applied when runs are opened and when
-    /// a log continues in a new file.
+    /// The amount of history to keep in addition to open runs. Applied when runs are opened and when a log
+    /// continues in a new file.
     pub retention: Retention,
 }
 
-/// Writes the events of all open runs unchanged; the bus has redacted secrets before
+/// Writes the events of all open runs unchanged. The bus has already redacted secrets
 /// ([`BusOptions::redact`](crate::BusOptions::redact)).
 ///
 /// ```
@@ -75,18 +75,18 @@ pub struct LogWriter {
     retention: Retention,
     /// The time of the last pruning.
     pruned_at: Option<Instant>,
-    /// Ended runs for which `td-sync` had no room; at most as many as runs can be open.
+    /// Ended runs for which `td-sync` had no room; at most as many as can be open.
     closing: Vec<ClosingRun>,
     unknown_executions: FxHashSet<ExecutionId>,
-    /// Executions that are observed without a log: their events are omitted.
+    /// Executions that are observed without a log; their events are omitted.
     skipped: FxHashSet<ExecutionId>,
     not_kept: u64,
-    /// A run fails, or waits for `td-sync` to close it. Checking all runs with every tick would
-    /// make each batch more expensive the more runs are open.
+    /// True if a run fails to write or waits for `td-sync` to close it. Checking all runs in every tick would
+    /// make each batch more expensive with the number of open runs.
     needs_retry: bool,
     /// Counts uses of runs, to find the least recently used one.
     uses: u64,
-    /// Runs that have lines of the current batch; a field to reuse its memory.
+    /// Runs with lines of the current batch; a field, to reuse its memory.
     with_lines: Vec<ExecutionId>,
 }
 
@@ -99,7 +99,7 @@ impl fmt::Debug for LogWriter {
 }
 
 impl LogWriter {
-    /// Returns a writer without runs.
+    /// Creates a writer without runs.
     ///
     /// # Errors
     /// If the threads `td-sync` and `td-chores` cannot be started.
@@ -131,14 +131,14 @@ impl LogWriter {
         })
     }
 
-    /// Adds a run and writes its header line. Its events are written from now on.
+    /// Adds a run and writes its header line. From now on, its events are written.
     pub fn attach(&mut self, run: OpenRun, now: Instant) {
         let run = ActiveRun::new(run, &self.context.clock);
         let id = run.id.clone();
         self.unknown_executions.remove(&id);
         self.skipped.remove(&id);
         self.make_room_for_a_file();
-        // Compresses what an earlier writer left.
+        // Compresses files that an earlier writer left uncompressed.
         self.chores.offer(Chore::Compress(run.directory.clone()));
         let is_due = |at: Instant| now >= at + PRUNE_INTERVAL;
         if self.pruned_at.is_none_or(is_due) {
@@ -150,19 +150,19 @@ impl LogWriter {
         self.sync_written(std::slice::from_ref(&id), now);
     }
 
-    /// Omits the events of an execution without counting them as lost: the execution is observed
-    /// without a log until a run of it is attached or closed.
+    /// Omits the events of an execution without counting them as lost. The execution is observed without a
+    /// log until a run for it is attached or closed.
     pub fn skip_execution(&mut self, execution_id: ExecutionId) {
         self.skipped.insert(execution_id);
     }
 
-    /// Returns `true` if the execution has an open run here.
+    /// Returns `true` if this writer has an open run for the execution.
     pub fn is_attached(&self, execution_id: &str) -> bool {
         self.runs.contains_key(execution_id)
     }
 
-    /// Does what is due: retries failed writes and syncs. Returns when to call next; additional
-    /// calls are harmless.
+    /// Retries failed writes and syncs that are due. Returns when to call next; additional calls are
+    /// harmless.
     pub fn tick(&mut self, now: Instant) -> Option<Instant> {
         let retry_at = if self.needs_retry {
             self.retry(now)
@@ -180,10 +180,10 @@ impl LogWriter {
             .min()
     }
 
-    /// Returns the notices since the last call, for stderr and as events.
+    /// Returns the notices since the last call, to print and to emit as events.
     pub fn take_notices(&mut self) -> Vec<LogNotice> {
         for notice in self.syncer.problems() {
-            // Reported once per run: a disk that cannot sync fails every second.
+            // Reported once per run, because a disk that cannot sync fails every second.
             let is_reported = self
                 .runs
                 .get_mut(&notice.execution_id)
@@ -196,7 +196,7 @@ impl LogWriter {
         std::mem::take(&mut self.context.notices)
     }
 
-    /// Writes what is pending, syncs, closes all runs and ends the threads. Runs that were not
+    /// Writes and syncs everything that is pending, closes all runs and ends the threads. Runs that were not
     /// closed are marked as detached. Waits at most five seconds for a disk that does not respond.
     pub fn finish(mut self, now: Instant) -> LogReport {
         let ids: Vec<_> = self.runs.keys().cloned().collect();
@@ -266,7 +266,7 @@ impl LogWriter {
         self.sync_written(&due, now);
         self.close_ended();
         let retry_at = self.runs.values().filter_map(ActiveRun::retry_at).min();
-        // An ended run that is still here fails, too.
+        // An ended run that still exists is also failing.
         self.needs_retry = retry_at.is_some() || !self.closing.is_empty();
         retry_at
     }
@@ -291,7 +291,7 @@ impl LogWriter {
         self.needs_retry |= run.retry_at().is_some();
         if let Some(file) = run.closed_file.take() {
             if self.policy != SyncPolicy::Never {
-                // Without room, the compressed file is synced instead.
+                // Without room in the queue, the compressed file is synced instead.
                 self.syncer.offer_file(&run.id, file);
             }
             let directory = run.directory.clone();
@@ -324,12 +324,12 @@ impl LogWriter {
             && run.is_dirty
             && self.policy != SyncPolicy::Never
         {
-            // Without room the run stays dirty, and its file is opened again to be synced.
+            // Without room in the queue, the run stays dirty, and its file is reopened to sync it.
             run.is_dirty = !self.syncer.offer_file(&run.id, file);
         }
     }
 
-    /// Schedules syncing of these runs according to the policy.
+    /// Schedules syncs of these runs according to the policy.
     fn sync_written(&mut self, ids: &[ExecutionId], now: Instant) {
         match self.policy {
             SyncPolicy::Never => {}

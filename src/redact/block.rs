@@ -1,9 +1,9 @@
-//! Blocks: private keys over many lines; finds the key's bytes and the block's end (pure).
+//! Blocks: private keys that span many lines; finds the key's bytes and the block's end (pure).
 
 use super::marker::marker_len;
 use super::span::Span;
 
-/// Maximum number of lines in a block; the largest keys in use have some 250.
+/// Maximum number of lines in a block; the largest keys in use have about 250.
 const LINES_MAX: u16 = 400;
 /// Minimum length of a run of key bytes; words of prose are shorter.
 const LONG_RUN: u16 = 20;
@@ -18,20 +18,21 @@ pub(super) struct Block {
     before: u16,
     /// True if both runs consist of digits, such as line numbers.
     digits: bool,
-    /// True in a header of the block (`Proc-Type: …`), whose rest is redacted.
+    /// True in a header of the block (`Proc-Type: …`), the rest of which is redacted.
     header: bool,
-    /// True after a hyphen within a run; another one ends the block.
+    /// True after a hyphen within a run; a second hyphen ends the block.
     hyphen: bool,
-    /// True if the previous line was short. A key's last line is short; two short lines are no key.
+    /// True if the previous line was short. The last line of a key is short; two consecutive short lines are
+    /// not a key.
     short: bool,
     /// Length of the longest run of this line.
     longest: u16,
-    /// True if the block was redacted before; other text is after its end.
+    /// True if the block was already redacted; any other text is after its end.
     redacted: bool,
 }
 
 impl Block {
-    /// Reads the text from `at`: adds spans of the key, and returns the block's end; `None` if it
+    /// Reads the text from `at` and adds spans of the key. Returns the block's end; `None` if the block
     /// continues.
     pub(super) fn take(
         &mut self,
@@ -65,7 +66,7 @@ impl Block {
                     self.header = true;
                     false
                 }
-                // Escaped text writes a newline as `\n`.
+                // Escaped text contains a newline as `\n`.
                 b'\\' => {
                     self.end_run();
                     self.before = 0;
@@ -112,7 +113,7 @@ impl Block {
         end
     }
 
-    /// Adds a possible key byte; returns true if it belongs to a word of prose.
+    /// Adds a byte that may belong to the key; returns true if it belongs to a word of prose.
     fn add_key_byte(&mut self, byte: u8) -> bool {
         if self.redacted {
             return true;
@@ -138,10 +139,10 @@ impl Block {
     }
 }
 
-/// Returns the length of what `grep -n` writes before a line: a path and a number, between colons or
-/// hyphens.
+/// Returns the length of the prefix that `grep -n` writes before a line: a path and a number, between colons
+/// or hyphens.
 fn grep_prefix(line: &[u8]) -> usize {
-    /// No path that is worth reading is longer.
+    /// No useful path is longer.
     const LONG: usize = 200;
     let line = &line[..line.len().min(LONG)];
     let end = line

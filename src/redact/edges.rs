@@ -1,10 +1,10 @@
-//! Edges: what stands before a secret, after it, and at the ends of lines (pure).
+//! Edges: the text before a secret, after it, and at the ends of lines (pure).
 
 use super::letters::is_doubtful;
 use super::marker::{MARKER, marker_len};
 use super::span::Span;
 
-/// Maximum length of an escape sequence directly before a lead, whose last letter is no letter of a word.
+/// Maximum length of an escape sequence directly before a lead. Its last letter is not part of a word.
 pub(super) const ESCAPE: usize = 12;
 
 /// The beginning of the next line's text.
@@ -19,15 +19,14 @@ pub(super) fn is_escaped_end(text: &[u8], at: usize) -> bool {
     text[at..].starts_with(b"\\\n") || text[at..].starts_with(b"\\\r\n")
 }
 
-/// Returns the beginning of the new value where a quoted value ends that a difference shows as changed:
-/// `"old" -> "new"`.
+/// Returns the start of the new value if a quoted value ends here and a difference follows: `"old" -> "new"`.
 pub(super) fn changed_value(text: &[u8], at: usize) -> Option<usize> {
     let arrows: [&[u8]; 3] = [b"\" -> \"", b"\" => \"", b"' -> '"];
     let arrow = arrows.iter().find(|arrow| text[at..].starts_with(arrow))?;
     Some(at + arrow.len())
 }
 
-/// Returns the next line, if nothing but decoration is left of this one.
+/// Returns the next line if only decoration remains on this one.
 pub(super) fn next_line(text: &[u8], at: usize) -> Option<NextLine> {
     let is_escaped = is_escaped_end(text, at);
     let mut end = at + usize::from(is_escaped);
@@ -46,7 +45,7 @@ pub(super) fn next_line(text: &[u8], at: usize) -> Option<NextLine> {
 /// Returns the position after blanks, frames and bullets.
 pub(super) fn skip_decoration(text: &[u8], at: usize) -> usize {
     let mut at = at;
-    // No indent is wider.
+    // No indentation is wider.
     let limit = text.len().min(at + 160);
     while at < limit {
         match &text[at..] {
@@ -69,7 +68,7 @@ pub(super) fn add(spans: &mut Vec<Span>, start: usize, end: usize, rule: u16) {
     }
 }
 
-/// Sorts spans, and joins those that overlap or touch. The earlier rule names both.
+/// Sorts spans and joins those that overlap or touch. A joined span keeps the rule of the earlier one.
 pub(super) fn unite(spans: &mut Vec<Span>) {
     if spans.len() < 2 {
         return;
@@ -84,7 +83,7 @@ pub(super) fn unite(spans: &mut Vec<Span>) {
     });
 }
 
-/// Returns true if a letter or digit precedes the position and is not part of an escape sequence.
+/// Returns true if the position follows a letter or digit that is not part of an escape sequence.
 pub(super) fn in_word(text: &[u8], at: usize) -> bool {
     let Some(&before) = at.checked_sub(1).and_then(|before| text.get(before)) else {
         return false;
@@ -95,8 +94,8 @@ pub(super) fn in_word(text: &[u8], at: usize) -> bool {
     !in_escape(text, at)
 }
 
-/// Returns true if the letter before the position ends an escape sequence: `\n` as escaped text, or
-/// `ESC [ 1 m` of a terminal.
+/// Returns true if the letter before the position ends an escape sequence: `\n` in escaped text, or `ESC [ 1
+/// m` from a terminal.
 pub(super) fn in_escape(text: &[u8], at: usize) -> bool {
     let Some(before) = at.checked_sub(1) else {
         return false;
@@ -110,21 +109,23 @@ pub(super) fn in_escape(text: &[u8], at: usize) -> bool {
     text[before] == b'm' && rest[..rest.len() - digits].ends_with(b"\x1b[")
 }
 
-/// Returns true if the position is within a long text in Base64, after one of its marks: every short prefix
-/// of a key occurs there.
+/// Returns true if the position is within a long Base64 text, after one of its marks. Every short prefix of a
+/// key occurs in such text.
 pub(super) fn in_base64(text: &[u8], at: usize) -> bool {
-    /// More than a part of a path has.
+    /// Longer than any part of a path.
     const LONG: usize = 20;
     let Some(before) = at.checked_sub(LONG).and_then(|from| text.get(from..at)) else {
         return false;
     };
-    let is_one = |b: &u8| b.is_ascii_alphanumeric() || matches!(b, b'+' | b'/');
-    matches!(before.last(), Some(b'+' | b'/')) && before.iter().all(is_one) && is_doubtful(before)
+    let is_base64 = |b: &u8| b.is_ascii_alphanumeric() || matches!(b, b'+' | b'/');
+    matches!(before.last(), Some(b'+' | b'/'))
+        && before.iter().all(is_base64)
+        && is_doubtful(before)
 }
 
 /// Returns true if a lead overlaps a marker.
 pub(super) fn in_marker(text: &[u8], start: usize, end: usize) -> bool {
-    // No marker is longer: its id has at most 32 bytes.
+    // No marker is longer, because the id of a rule has at most 32 bytes.
     let from = start.saturating_sub(MARKER.len() + 34);
     memchr::memmem::find_iter(&text[from..end], MARKER.as_bytes())
         .map(|at| from + at)

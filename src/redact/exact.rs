@@ -1,18 +1,17 @@
-//! Exact values: secrets that are known, and the forms in which they appear (pure).
+//! Exact values: known secrets, in all forms in which they appear (pure).
 
 use super::marker::MARKER;
 use super::rule::{Edge, Hide, Lead, Rule};
 use super::value::ValueCheck;
 use crate::error::{Error, Result};
 
-/// Minimum length of a value: shorter ones would be found in innocent words.
+/// Minimum length of a value; shorter ones occur in harmless words.
 pub(super) const VALUE_MIN: usize = 4;
-/// Maximum length of a value's keyword, the beginning of it that is looked for: as much of it must stand in
-/// one line.
+/// Maximum length of a value's keyword, which is its first bytes. A line must contain the whole keyword.
 const KEYWORD: usize = 6;
 
-/// Returns the rules for a value: as it is, in Base64, percent-encoded and as a string of JSON; each line
-/// of it.
+/// Returns the rules for a value: as it is, in Base64, percent-encoded and as a JSON string, and for each of
+/// its lines.
 pub(super) fn rules_of(name: &str, value: &str) -> Result<Vec<Rule>> {
     if value.trim().len() < VALUE_MIN {
         return Err(Error::invalid(format!(
@@ -28,11 +27,12 @@ pub(super) fn rules_of(name: &str, value: &str) -> Result<Vec<Rule>> {
         if !part.contains('\n') {
             texts.push(part.to_owned());
             let is_marked = |byte: u8| !byte.is_ascii_alphanumeric() && !b"-._~".contains(&byte);
-            // JavaScript's encodeURIComponent leaves more as they are, and some programs escape all.
+            // JavaScript's encodeURIComponent leaves more characters unescaped; some programs escape all of
+            // them.
             let is_kept: fn(u8) -> bool = |byte| b"!*'()".contains(&byte);
             for is_upper in [true, false] {
                 let encoded = escaped(part, is_upper, &is_marked);
-                // A form has `+` for a blank.
+                // Forms encode a blank as `+`.
                 texts.push(encoded.replace("%20", "+"));
                 texts.push(encoded);
                 texts.push(escaped(part, is_upper, &|_| true));
@@ -44,7 +44,7 @@ pub(super) fn rules_of(name: &str, value: &str) -> Result<Vec<Rule>> {
             }
             if let Ok(json) = serde_json::to_string(part) {
                 let json = json.trim_matches('"').to_owned();
-                // PHP's way, and that of pages with the string in a script.
+                // PHP escapes slashes this way, and so do pages that contain the string in a script.
                 texts.push(json.replace('/', "\\/"));
                 for keeps_marks in [false, true] {
                     let ascii = in_ascii(&json, keeps_marks);
@@ -55,7 +55,7 @@ pub(super) fn rules_of(name: &str, value: &str) -> Result<Vec<Rule>> {
             }
         }
         for alphabet in [STANDARD, URL_SAFE] {
-            // Before the value, a text of any length: its bits move those of the value.
+            // Text of any length may precede the value and shifts its bits.
             texts.extend((0..3).map(|before| base64(part.as_bytes(), before, alphabet)));
         }
     }
@@ -93,7 +93,7 @@ fn rule(marker: &str, text: &str) -> Rule {
     }
 }
 
-/// Returns the kind of a named value: `DB_PASSWORD` is `db-password`.
+/// Returns the kind of a named value: `db-password` for `DB_PASSWORD`.
 fn id_of(name: &str) -> String {
     let letters = name.bytes().map(|byte| match byte {
         b'a'..=b'z' | b'0'..=b'9' => char::from(byte),
@@ -120,7 +120,7 @@ fn escaped(text: &str, is_upper: bool, is_escaped: &dyn Fn(u8) -> bool) -> Strin
     String::from_utf8_lossy(&out).into_owned()
 }
 
-/// Writes the digits of JSON's escapes in upper case.
+/// Converts the digits of JSON escapes to upper case.
 fn upper_escapes(json: &str) -> String {
     let mut parts = json.split("\\u");
     let mut out = parts.next().unwrap_or_default().to_owned();
@@ -133,8 +133,8 @@ fn upper_escapes(json: &str) -> String {
     out
 }
 
-/// Writes characters outside ASCII, and those that end a script in a page unless they are kept, as JSON's
-/// escapes.
+/// Replaces characters outside ASCII by JSON escapes, and also those that end a script in a page unless
+/// `keeps_marks`.
 fn in_ascii(json: &str, keeps_marks: bool) -> String {
     let mut out = String::with_capacity(json.len());
     for c in json.chars() {
@@ -152,7 +152,7 @@ fn in_ascii(json: &str, keeps_marks: bool) -> String {
 const STANDARD: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 const URL_SAFE: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
 
-/// Returns the characters of Base64 that depend on the value alone, with `before` bytes before it.
+/// Returns the Base64 characters that depend on the value alone, if `before` bytes precede it.
 fn base64(value: &[u8], before: usize, alphabet: &[u8; 64]) -> String {
     let bytes: Vec<u8> = std::iter::repeat_n(0, before)
         .chain(value.iter().copied())
@@ -164,7 +164,7 @@ fn base64(value: &[u8], before: usize, alphabet: &[u8; 64]) -> String {
         }
         [18, 12, 6, 0].map(|shift| char::from(alphabet[(word >> shift & 63) as usize]))
     });
-    // A digit has six bits; those that other bytes share are left out.
+    // A digit has six bits; digits that share bits with other bytes are excluded.
     let first = (before * 8).div_ceil(6);
     let last = bytes.len() * 8 / 6;
     digits.take(last).skip(first).collect()
@@ -196,7 +196,7 @@ pub(super) fn dotenv(text: &str) -> Vec<(String, String)> {
                 let inner = &value[1..];
                 match inner.find(quote) {
                     Some(end) => inner[..end].to_owned(),
-                    // A quoted value of several lines.
+                    // A quoted value with several lines.
                     None => match after.find(quote) {
                         Some(end) => {
                             rest = after[end + 1..]

@@ -1,9 +1,8 @@
 //! The prefilter: finds the keywords of all rules in one pass (pure).
 //!
-//! Every keyword has at least four bytes, so that one of its first two groups of three begins at an
-//! even position: half of the positions suffice, and a bitmap of groups, which the processor's
-//! nearest cache holds, rejects nearly all of them. This is twice as fast as an automaton, whose steps
-//! wait for each other.
+//! Every keyword has at least four bytes, so one of its first two groups of three begins at an even position.
+//! Half of the positions therefore suffice, and a bitmap of groups, which fits the processor's nearest cache,
+//! rejects nearly all of them. This is twice as fast as an automaton, whose steps depend on each other.
 
 use rustc_hash::FxHashMap;
 
@@ -12,14 +11,14 @@ use crate::error::{Error, Result};
 
 /// Bytes of a group.
 const GROUP: usize = 3;
-/// Minimum length of a keyword whose groups stand at every other position.
+/// Minimum length of a keyword that is found at every other position.
 const LONG: usize = GROUP + 1;
-/// Words of the bitmap, which fits the nearest cache twice.
+/// Number of words in the bitmap, which fits the nearest cache twice.
 const WORDS: usize = 1 << 11;
-/// Spreads groups over the bitmap. With this factor, none of the groups that text has most often, such
-/// as three blanks, shares its bit with a keyword of the built-in rules.
+/// Spreads groups over the bitmap. With this factor, none of the most frequent groups in text, such as three
+/// blanks, shares its bit with a keyword of the built-in rules.
 const HASH: u32 = 0xa4a0_265d;
-/// Maximum number of keywords: each costs memory.
+/// Maximum number of keywords, which bounds their memory.
 const KEYWORDS_MAX: usize = 60_000;
 
 /// The keywords of all rules, and the rules of each.
@@ -30,9 +29,9 @@ pub(super) struct Finder {
     /// The keywords that have a group, and its position in them.
     places: FxHashMap<u32, Vec<(u16, u8)>>,
     keywords: Vec<Keyword>,
-    /// The distance between the positions to look at: 1 if a keyword is short.
+    /// The distance between examined positions: 1 if a keyword is short.
     step: usize,
-    /// Length of the longest keyword; a truncated one at a text's end is shorter.
+    /// Length of the longest keyword. A truncated keyword at the end of a text is shorter.
     pub(super) longest: usize,
 }
 
@@ -40,7 +39,7 @@ pub(super) struct Finder {
 struct Keyword {
     word: Box<[u8]>,
     edge: Edge,
-    /// The bytes of which one follows a word of three bytes.
+    /// For a keyword of three bytes, the bytes that may follow it.
     follow: Vec<u8>,
     rules: Vec<u16>,
 }
@@ -68,14 +67,14 @@ fn has(bits: &[u64; WORDS], group: u32) -> bool {
     bits[hash >> 6] >> (hash & 63) & 1 == 1
 }
 
-/// Returns the next group that the bitmap has, and its position.
+/// Returns the next group that is in the bitmap, and its position.
 fn next_group<const STEP: usize>(
     bits: &[u64; WORDS],
     text: &[u8],
     from: usize,
 ) -> Option<(u32, usize)> {
     let mut at = from;
-    // Three groups at a time, from one word: one branch for all of them.
+    // Examines three groups at a time from one word, with a single branch.
     while let Some(&bytes) = text.get(at..).and_then(|rest| rest.first_chunk::<8>()) {
         let word = u64::from_le_bytes(bytes);
         let part = |number: usize| (word >> (number * STEP * 8)) as u32 & 0xff_ffff;
@@ -170,7 +169,7 @@ impl Finder {
         for (number, keyword) in (0..).zip(&finder.keywords) {
             finder.longest = finder.longest.max(keyword.word.len());
             if let ([_, b, c], 2) = (&*keyword.word, finder.step) {
-                // The second group has what follows the keyword.
+                // The second group includes the byte after the keyword.
                 let second = keyword.follow.iter().map(|d| [*b, *c, *d]);
                 let groups = second.map(|group| (group, 1_u8));
                 let first = [keyword.word[0], *b, *c];
@@ -211,7 +210,7 @@ impl Finder {
         self.hits(text, from).next().is_some()
     }
 
-    /// Returns the keywords at or after `from`, nearly in order.
+    /// Returns the keywords at or after `from`, approximately in order.
     pub(super) fn hits<'a>(&'a self, text: &'a [u8], from: usize) -> Hits<'a> {
         Hits {
             finder: self,
@@ -229,13 +228,13 @@ pub(super) struct Hits<'a> {
     finder: &'a Finder,
     text: &'a [u8],
     from: usize,
-    /// The next position to look at, and what is left to compare at the one before.
+    /// The next position to examine, and the keywords still to compare at the previous one.
     at: usize,
     places: std::slice::Iter<'a, (u16, u8)>,
 }
 
 impl Hits<'_> {
-    /// Leaves out what begins before this position.
+    /// Skips keywords that begin before this position.
     pub(super) fn skip_to(&mut self, at: usize) {
         if at > self.at {
             (self.from, self.at, self.places) = (at, at, [].iter());

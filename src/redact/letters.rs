@@ -1,11 +1,11 @@
-//! Letters: whether they follow one another as in words and names, or as in a random key (pure).
+//! Letters: checks if they follow one another as in words and names, or as in a random key (pure).
 //!
-//! The frequencies of pairs of letters tell the two apart, however a key is made: of random texts with
-//! sixteen letters and digits, one in 20,000 passes for a name. Rules of thumb about capitals and digits
-//! alone take one in a thousand for a name.
+//! The frequencies of letter pairs distinguish the two, whatever the key's format: one in 20,000 random texts
+//! of sixteen letters and digits passes as a name. Simple rules about capitals and digits would accept one in
+//! a thousand.
 
-/// The surprise of each letter (column) after another one (row), in half bits, `a` being none. Counted in
-/// the words of Rust, Python and JavaScript sources and of man pages.
+/// The surprise of each letter (column) after another one (row), in half bits; `a` means 0. Counted in the
+/// words of Rust, Python and JavaScript sources and of man pages.
 const PAIRS: [&[u8; 26]; 26] = [
     b"rjhiqoksktngjhtjsgiflnpoms",
     b"gmkmhnoqgmqfmnhntiimhpsrkt",
@@ -35,22 +35,24 @@ const PAIRS: [&[u8; 26]; 26] = [
     b"gqlncpqnhrrnopioqpmoorprmm",
 ];
 
-/// Half bits per character of random text, with letters of both cases and of one.
+/// Half bits per character of random text, with letters of both cases and of one case.
 const RANDOM: (i32, i32) = (12, 10);
 
-/// Half bits by which a name of [`NAME_BYTES`] or more is likelier than random text.
+/// Half bits by which a name of [`NAME_BYTES`] or more must be likelier than random text.
 const MARGIN: i32 = 20;
 
-/// Half bits by which random text is likelier than a name that few names have.
+/// Half bits by which random text must be likelier than a name; few names reach this.
 const UNWORDED: i32 = 10;
 
-/// A shorter name needs less of the margin, and one of more than 16 bytes a little more.
+/// Length from which a name needs the full margin. Shorter names need less, and names of more than 16 bytes a
+/// little more.
 const NAME_BYTES: usize = 12;
 
-/// Bytes that are judged: the rest of a longer text does not change the result.
+/// Number of bytes that are examined; the rest of a longer text does not change the result.
 const JUDGED_BYTES: usize = 48;
 
-/// Words that names of secrets consist of, and the surprise of each: a name repeats what it is assigned to.
+/// Words that occur in names of secrets. They are less surprising, because values often repeat the name that
+/// they are assigned to.
 const WORDS: &[&str] = &[
     "password",
     "passphrase",
@@ -97,7 +99,7 @@ const WORDS: &[&str] = &[
 /// The surprise of one of these words.
 const WORD: i32 = 14;
 
-/// Returns true if the letters could be those of words and names.
+/// Returns true if the letters may form words and names.
 pub(super) fn is_worded(value: &[u8]) -> bool {
     let length = value.len().min(JUDGED_BYTES) as i32;
     let margin = if value.len() < NAME_BYTES {
@@ -108,17 +110,17 @@ pub(super) fn is_worded(value: &[u8]) -> bool {
     surprise(value) < -margin
 }
 
-/// Returns true if the letters are no likelier those of words than those of a random key.
+/// Returns true if the letters are at least as likely in a random key as in words.
 pub(super) fn is_doubtful(value: &[u8]) -> bool {
     surprise(value) >= 0
 }
 
-/// Returns true if the letters are likelier those of a random key, by a margin that few words have.
+/// Returns true if the letters are likelier in a random key, by a margin that few words reach.
 pub(super) fn is_unworded(value: &[u8]) -> bool {
     surprise(value) > UNWORDED
 }
 
-/// Returns how much less likely a text is as a name than as random text, in half bits.
+/// Returns how much less likely the text is as a name than as random text, in half bits.
 fn surprise(value: &[u8]) -> i32 {
     let value = &value[..value.len().min(JUDGED_BYTES)];
     let has_upper = value.iter().any(u8::is_ascii_uppercase);
@@ -130,11 +132,11 @@ fn surprise(value: &[u8]) -> i32 {
     };
     let mut total = 0;
     let mut at = 0;
-    // The capitals so far in this part, and whether they began within a word.
+    // The number of capitals so far in this part, and true if they began within a word.
     let (mut capitals, mut is_within) = (0, false);
     while let Some(&byte) = value.get(at) {
         let before = at.checked_sub(1).map_or(b' ', |at| value[at]);
-        // Letters of other scripts are as likely in either.
+        // Letters of other scripts are equally likely in both.
         if !byte.is_ascii() {
             (capitals, is_within) = (0, false);
             at += 1;
@@ -182,7 +184,7 @@ fn surprise(value: &[u8]) -> i32 {
     total
 }
 
-/// Returns the length of the known word at the text's beginning, in one case or capitalised.
+/// Returns the length of the known word at the beginning of the text, in one case or capitalised.
 fn word_at(text: &[u8]) -> Option<usize> {
     let first = text.first()?.to_ascii_lowercase();
     let fits = |word: &&&str| {
@@ -197,7 +199,7 @@ fn word_at(text: &[u8]) -> Option<usize> {
     WORDS.iter().find(fits).map(|word| word.len())
 }
 
-/// Returns the surprise of a letter after another one, whatever their case.
+/// Returns the surprise of a letter after another one, ignoring case.
 fn pair(first: u8, second: u8) -> i32 {
     let number = |letter: u8| usize::from(letter.to_ascii_lowercase() - b'a');
     i32::from(PAIRS[number(first)][number(second)] - b'a')
@@ -208,7 +210,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_are_told_from_random_letters() {
+    fn names_are_distinguished_from_random_letters() {
         for name in [
             "next_token_of_the_page",
             "getPasswordFromUser",

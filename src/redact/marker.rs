@@ -1,9 +1,9 @@
 //! Markers: the text that replaces a secret (pure).
 
-/// The beginning of a marker, which replaces a secret; the rule's id and `]` follow.
+/// The beginning of a marker, which replaces a secret. The rule's id and `]` follow.
 pub(crate) const MARKER: &str = "[redacted:";
 
-/// Returns the length of the marker at the text's beginning, if there is one.
+/// Returns the length of the marker at the beginning of the text, if any.
 pub(super) fn marker_len(text: &[u8]) -> Option<usize> {
     let kind = text.strip_prefix(MARKER.as_bytes())?;
     let len = kind

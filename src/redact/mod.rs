@@ -1,16 +1,16 @@
 //! Redaction: removes keys and tokens from events before any lane receives them (pure).
 //!
-//! A rule (`rules.toml`) describes the lead that announces a secret and the bytes of its body, so
-//! that a secret can be followed through text that arrives in pieces. **Text is never delayed** to
-//! wait for more: each piece is judged on its own. Up to eleven bytes of a truncated secret may be
-//! shown before it is recognized; all further bytes are redacted, wherever the text is cut. The cost
-//! is over-redaction: a text that ends where a secret may have begun is redacted, although the text
-//! that follows might have shown otherwise.
+//! A rule (`rules/*.toml`) describes the lead that announces a secret and the bytes of its body, so that a
+//! secret can be followed through text that arrives in pieces. **Text is never delayed** to wait for more:
+//! each piece is judged on its own. Up to eleven bytes of a truncated secret may be shown before it is
+//! recognized; all further bytes are redacted, wherever the text is cut. The cost is over-redaction: if a
+//! secret may have begun at the end of a text, it is redacted, even if the following text would have shown
+//! that it is none.
 
 mod letters;
-mod looks;
 mod marker;
 mod placeholder;
+mod randomness;
 mod span;
 mod value;
 mod words;

@@ -1,8 +1,8 @@
-//! Names: decides whether a name announces a secret, and where its value begins (pure).
+//! Names: decides if a name announces a secret, and where its value begins (pure).
 //!
-//! A name is a word such as `password` and what belongs to it (`DB_PASSWORD`, `dbPassword2`). Its
-//! value follows after quotes, brackets, an operator, the cell of a table or a few words of prose, on
-//! this line, or on the next one where a pair is spread over two (`"name": …,` and `"value": …`).
+//! A name is a word such as `password` together with its prefix and suffix (`DB_PASSWORD`, `dbPassword2`).
+//! Its value follows after quotes, brackets, an operator, a table cell or a few words of prose, on the same
+//! line, or on the next one if a pair spans two lines (`"name": …,` and `"value": …`).
 
 use serde::Deserialize;
 
@@ -10,20 +10,20 @@ use super::name_reader::{NameKind, Reader};
 use super::name_value::{NameMatch, Operator, Quote};
 use super::value::ValueCheck;
 
-/// Maximum length of what belongs to a name, before the word and after it.
+/// Maximum length of a name's prefix and of its suffix.
 pub(super) const AROUND: usize = 32;
 
-/// Words that announce a kind of secret, as `rules/names.toml` has them.
+/// Words that announce a kind of secret, from `rules/names.toml`.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct NameTable {
     pub(super) id: String,
     pub(super) words: Vec<String>,
-    /// True if the word must be a part of the name of its own.
+    /// True if the word must be a separate part of the name.
     #[serde(default)]
     pub(super) part: bool,
     pub(super) check: ValueCheck,
-    /// Parts of a name that announce something else.
+    /// Parts of a name that announce something other than a secret.
     #[serde(default)]
     not: Vec<String>,
 }
@@ -32,7 +32,7 @@ fn is_ident(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'.' | b'$')
 }
 
-/// Returns true if the name and one word after it are all of their line, as in a `.netrc`.
+/// Returns true if the line consists of the name and one word after it, as in a `.netrc`.
 fn is_alone(text: &[u8], first: usize, after: usize) -> bool {
     let mut before = text[..first].iter().rev();
     let begins = before
@@ -45,7 +45,7 @@ fn is_alone(text: &[u8], first: usize, after: usize) -> bool {
 }
 
 impl NameTable {
-    /// Reads the name around a word that begins at `start`, and finds its value.
+    /// Reads the name around a word that begins at `start` and finds its value.
     pub(super) fn find(&self, text: &[u8], start: usize) -> NameMatch {
         let Some(end) = self.word_end(text, start) else {
             return NameMatch::No;
@@ -61,7 +61,7 @@ impl NameTable {
                 .checked_sub(1)
                 .is_none_or(|at| !matches!(text[at], b'?' | b'&' | b';'));
         let is_variable = name.contains(&b'_') && !name.iter().any(u8::is_ascii_lowercase);
-        // A Dockerfile, and the shell fish.
+        // Dockerfiles and the fish shell.
         let is_set = ["ENV ", "ARG ", "-x ", "-gx ", "-Ux "]
             .iter()
             .any(|before| text[..first].ends_with(before.as_bytes()));
@@ -74,16 +74,16 @@ impl NameTable {
         };
         let found = Reader { text, at: after }.value(kind, first);
         match found {
-            // The verb: `pass it to the compiler`.
+            // `pass` as a verb: `pass it to the compiler`.
             NameMatch::Value(value)
                 if name == b"pass" && matches!(value.operator, Operator::Gap | Operator::Blank) =>
             {
                 NameMatch::No
             }
             NameMatch::Value(mut value) => {
-                // A value may stand before its name.
+                // A value may precede its name.
                 value.start = start.min(value.from);
-                // `ENV TOKEN …`: no prose has such names.
+                // `ENV TOKEN …`: such names do not occur in prose.
                 if value.operator == Operator::Blank {
                     value.operator = match (is_set, is_variable || is_line) {
                         (true, _) => Operator::Assign,
@@ -113,13 +113,13 @@ impl NameTable {
         Some(start + longest)
     }
 
-    /// Returns the range of the whole name; `None` if it announces something else.
+    /// Returns the range of the whole name; `None` if it announces something other than a secret.
     fn name(&self, text: &[u8], start: usize, end: usize) -> Option<(usize, usize)> {
         let before = text[..start].iter().rev().take(AROUND);
         let first = start - before.take_while(|b| is_ident(**b)).count();
         let more = text[end..].iter().take(AROUND);
         let mut after = end + more.take_while(|b| is_ident(**b)).count();
-        // A sentence's full stop is no part of a name.
+        // A full stop at the end of a sentence is not part of a name.
         while after > end && matches!(text[after - 1], b'.' | b'-') {
             after -= 1;
         }
@@ -129,7 +129,8 @@ impl NameTable {
         {
             return None;
         }
-        // `tokenizer`, `secretary`: another word. `tokens` announces a number, `secrets` may not.
+        // Other words, such as `tokenizer` and `secretary`. `tokens` announces a number, but `secrets` may
+        // not.
         if end < after {
             let (last, next) = (text[end - 1], text[end]);
             let is_other = (next.is_ascii_lowercase()
@@ -154,7 +155,7 @@ impl NameTable {
         Some((first, after))
     }
 
-    /// Returns true if the name around the word that begins at `start` announces something else.
+    /// Returns true if the name around the word at `start` announces something other than a secret.
     pub(super) fn announces_other(&self, text: &[u8], start: usize) -> bool {
         let Some((first, after)) =
             (self.word_end(text, start)).and_then(|end| self.name(text, start, end))

@@ -1,26 +1,25 @@
-//! Names that are values themselves: `{"name": "DB_PASSWORD", "value": …}`, the elements of XML, the fields
-//! of forms (pure).
+//! Names that are values themselves: `{"name": "DB_PASSWORD", "value": …}`, XML elements, form fields (pure).
 
 use super::name_reader::Reader;
 use super::name_value::{NameMatch, Operator, Quote};
 use super::rule::LEAK_BYTES;
 
-/// Maximum distance from the value of a pair to the name after it.
+/// Maximum distance between the value of a pair and the name after it.
 const PAIR: usize = 160;
 
-/// Maximum length of the path that a name ends.
+/// Maximum length of a path that ends with a name.
 const PATH: usize = 64;
 
-/// Maximum number of members between the name of a pair and its value, and one more.
+/// Maximum number of members from the name of a pair to its value, including the value.
 const MEMBERS_BETWEEN: usize = 4;
 
-/// Maximum length of such a member's value.
+/// Maximum length of the value of such a member.
 const MEMBER_BYTES: usize = 48;
 
 impl Reader<'_> {
-    /// Returns true if the name is a value itself: `name: DB_PASSWORD`, `key="password"`.
+    /// Returns true if the name is itself a value: `name: DB_PASSWORD`, `key="password"`.
     pub(super) fn is_value_of_a_pair(&self, first: usize) -> bool {
-        // The name may be the end of a path: `"Name": "/prod/DB_PASSWORD"`.
+        // The name may end a path: `"Name": "/prod/DB_PASSWORD"`.
         let path = self.text[..first].iter().rev().take(PATH);
         let is_path = |b: &&u8| b.is_ascii_alphanumeric() || matches!(b, b'/' | b'_' | b'-' | b'.');
         let path = path.take_while(is_path).count();
@@ -53,7 +52,7 @@ impl Reader<'_> {
             .any(|word| lower.ends_with(word))
     }
 
-    /// Finds the value of a pair that stands before its name: `"value": "…", "name": "DB_PASSWORD"`.
+    /// Finds the value of a pair before its name: `"value": "…", "name": "DB_PASSWORD"`.
     pub(super) fn value_before(&self, first: usize) -> Option<NameMatch> {
         let before = &self.text[first.saturating_sub(PAIR)..first];
         let line = before.rsplit(|b| *b == b'\n').next().unwrap_or_default();
@@ -78,12 +77,12 @@ impl Reader<'_> {
         is_pair.then(|| reader.found(quote, Operator::Colon))
     }
 
-    /// Returns true if the name is that of a field in a form of several parts.
+    /// Returns true if the name belongs to a field in a multipart form.
     pub(super) fn is_form_field(&self, first: usize) -> bool {
         self.text[..first].ends_with(b"form-data; name=\"")
     }
 
-    /// Reads the value of a form's field: the line after an empty one.
+    /// Reads the value of a form field, which is the line after an empty one.
     pub(super) fn form_field(mut self) -> NameMatch {
         for _ in 0..2 {
             match self.line() {
@@ -95,7 +94,7 @@ impl Reader<'_> {
         self.found(Quote::Unquoted, Operator::Gap)
     }
 
-    /// Skips the attributes of an element before its `value`.
+    /// Skips the attributes of an element that precede its `value`.
     pub(super) fn attributes(&mut self) -> bool {
         let rest = &self.rest()[..self.rest().len().min(80)];
         let end = rest
@@ -120,7 +119,7 @@ impl Reader<'_> {
         })
     }
 
-    /// Skips the attributes of an element, up to its content.
+    /// Skips the attributes of an element up to its content.
     pub(super) fn skip_to_content(&mut self) -> bool {
         let near = &self.rest()[..self.rest().len().min(PAIR)];
         let end = near.iter().position(|b| matches!(b, b'<' | b'>' | b'\n'));
@@ -133,7 +132,7 @@ impl Reader<'_> {
         }
     }
 
-    /// Reads `</key>` and the element that follows.
+    /// Reads `</key>` and the element after it.
     pub(super) fn element(mut self) -> NameMatch {
         if !self.take("</") {
             return NameMatch::No;
@@ -196,7 +195,7 @@ impl Reader<'_> {
         false
     }
 
-    /// Reads what follows a name that is a value: `, "value": "…"`, or an argument.
+    /// Reads the text after a name that is itself a value: `, "value": "…"`, or an argument.
     pub(super) fn pair(mut self, is_value: bool) -> NameMatch {
         for _ in 0..MEMBERS_BETWEEN {
             self.take(",");
@@ -210,7 +209,7 @@ impl Reader<'_> {
                 break;
             }
         }
-        // The frame of a table, the mark of a diff.
+        // The frame of a table or the mark of a diff.
         while matches!(self.peek(), b'|' | b'+' | b'-' | b' ') {
             self.at += 1;
         }

@@ -3,14 +3,14 @@
 use super::edges::is_escaped_end;
 use super::name_value::{BLANKS, NameMatch, Operator, PROSE, Quote, ValueStart};
 
-/// The properties of a name that decide where its value may stand.
+/// The properties of a name that determine where its value may be.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct NameKind {
-    /// An option of a program.
+    /// True for an option of a program.
     pub(super) is_flag: bool,
-    /// It may be a function's name.
+    /// True if the name may belong to a function.
     pub(super) is_call: bool,
-    /// As variables of the environment are named.
+    /// True for the form of an environment variable.
     pub(super) is_variable: bool,
 }
 
@@ -48,7 +48,7 @@ impl Reader<'_> {
         self.at - from
     }
 
-    /// Skips a mark of an editor's or a table's frame, and the newline of a pair over two lines.
+    /// Skips a mark of an editor's or a table's frame, and the newline within a pair over two lines.
     pub(super) fn line(&mut self) -> Option<bool> {
         let from = self.at;
         self.blanks();
@@ -64,7 +64,7 @@ impl Reader<'_> {
         None
     }
 
-    /// Finds the value of the name that begins at `first` and ends here.
+    /// Finds the value of the name that begins at `first` and ends at the current position.
     pub(super) fn value(mut self, kind: NameKind, first: usize) -> NameMatch {
         let NameKind {
             is_flag,
@@ -147,7 +147,7 @@ impl Reader<'_> {
                 Operator::Blank
             }
             b'-' if self.take("->") => Operator::Gap,
-            // The argument of an option stands in the next line.
+            // The argument of an option is in the next line.
             b'\\' if is_flag && blanks > 0 && is_escaped_end(self.text, self.at) => {
                 self.at += 1;
                 match self.line() {
@@ -155,13 +155,13 @@ impl Reader<'_> {
                     _ => Operator::Colon,
                 }
             }
-            // A row of a table in CSV.
+            // A row in CSV.
             b',' if is_variable && self.begins_line(first) => {
                 self.at += 1;
                 Operator::Gap
             }
             b'\r' | b'\n' if self.is_form_field(first) => return self.form_field(),
-            // A block of Terraform.
+            // A Terraform block.
             b'{' if is_value => {
                 self.at += 1;
                 return self.pair(true);
@@ -184,7 +184,7 @@ impl Reader<'_> {
             {
                 Operator::Colon
             }
-            // Options are described more often than used.
+            // Options are described more often than they are used.
             _ if is_flag => Operator::Colon,
             _ if self.text[self.at - blanks..self.at].contains(&b'\t') => Operator::Gap,
             _ => self.prose(blanks),
@@ -193,7 +193,8 @@ impl Reader<'_> {
         if !is_quoted && self.ends_text(first) {
             return NameMatch::No;
         }
-        // `password = value`: code has names there, which no password needs to differ from.
+        // `password = value`: in code, the value is often a name, and nothing distinguishes a password from
+        // it.
         let is_loose = operator == Operator::Assign && (is_flag || blanks + more > 0);
         let is_quote = matches!(self.peek(), b'"' | b'\'' | b'`' | b'\\');
         match is_loose && !is_quote {
@@ -202,7 +203,7 @@ impl Reader<'_> {
         }
     }
 
-    /// Returns true if nothing but a quote stands before the name in its line.
+    /// Returns true if only a quote precedes the name on its line.
     fn begins_line(&self, first: usize) -> bool {
         let before = self.text[..first]
             .strip_suffix(b"\"")
@@ -210,7 +211,8 @@ impl Reader<'_> {
         before.last().is_none_or(|b| *b == b'\n')
     }
 
-    /// Returns true if the quote here ends the text that the name is in: `getpass('Password: ', x)`.
+    /// Returns true if the quote at the current position ends the text that contains the name:
+    /// `getpass('Password: ', x)`.
     fn ends_text(&self, first: usize) -> bool {
         let quote = self.peek();
         if !matches!(quote, b'"' | b'\'') {
@@ -218,7 +220,7 @@ impl Reader<'_> {
         }
         let near = &self.text[first.saturating_sub(PROSE)..first];
         let line = near.rsplit(|b| *b == b'\n').next().unwrap_or_default();
-        // An apostrophe is no quote.
+        // An apostrophe is not a quote.
         let is_quote = |at: &usize| {
             let in_word = |at: Option<usize>| {
                 at.and_then(|at| line.get(at))
@@ -254,7 +256,7 @@ impl Reader<'_> {
         Operator::Colon
     }
 
-    /// Skips the frame of a table, or an arrow: characters of three bytes.
+    /// Skips the frame of a table or an arrow, which are characters of three bytes.
     fn frame(&mut self) -> bool {
         let is_frame = matches!(
             self.rest(),
@@ -272,7 +274,7 @@ impl Reader<'_> {
     /// Skips the words of prose between a name and its value.
     fn prose(&mut self, blanks: usize) -> Operator {
         let from = self.at;
-        // A value after prose has a digit, or a mark that words have not.
+        // A value after prose has a digit, or a mark that does not occur in words.
         let near = &self.rest()[..self.rest().len().min(PROSE)];
         if !near
             .iter()
@@ -365,7 +367,7 @@ impl Reader<'_> {
         {
             self.at += 1;
         }
-        // A block of YAML, a prompt: the value stands in the next line.
+        // A YAML block or a prompt: the value is in the next line.
         if operator == Operator::Colon && matches!(self.peek(), b'|' | b'>' | b'\r' | b'\n' | 0) {
             while matches!(self.peek(), b'|' | b'>' | b'-' | b'+') {
                 self.at += 1;

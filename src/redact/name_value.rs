@@ -1,34 +1,34 @@
-//! Values of names: their quotes, and the operators before them (pure).
+//! Values of names: their quotes and the operators before them (pure).
 
-/// Maximum number of blanks between a name and its value: the cells of tables are padded.
+/// Maximum number of blanks between a name and its value, because table cells are padded.
 pub(super) const BLANKS: usize = 48;
 
-/// Bytes after a name that prose is examined in.
+/// Bytes after a name that are examined for prose.
 pub(super) const PROSE: usize = 96;
 
-/// The quotes of a value, which decide where it ends.
+/// The quotes of a value, which determine where it ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Quote {
     Double,
-    /// Double quotes in a text that has quotes around it.
+    /// Double quotes in a text that is itself quoted.
     Escaped,
     Single,
     Backtick,
-    /// The text of an XML element.
+    /// The text content of an XML element.
     Element,
     Unquoted,
-    /// Assigned in a shell: more characters belong to it than elsewhere.
+    /// Assigned in a shell, where the value may contain more characters.
     Shell,
 }
 
-/// The text between a name and its value: the weaker, the more the value must look like a secret.
+/// The text between a name and its value. The weaker it is, the stricter the check of the value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Operator {
     Assign,
     Colon,
-    /// A few words of prose, or the edge of a cell.
+    /// A few words of prose, or the edge of a table cell.
     Gap,
-    /// Nothing but a blank.
+    /// Only blanks.
     Blank,
 }
 
@@ -63,13 +63,13 @@ pub(super) struct ValueStart {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum NameMatch {
     No,
-    /// The value may stand in the next line, which is not there yet.
+    /// The value may be in the next line, which has not arrived yet.
     NextLine,
     Value(ValueStart),
 }
 
 impl Quote {
-    /// Returns the bytes of a value.
+    /// Returns the bytes that the value may contain.
     pub(super) fn body(self) -> Box<[bool; 256]> {
         let not: &[u8] = match self {
             Self::Double => b"\"",

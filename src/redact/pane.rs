@@ -1,4 +1,5 @@
-//! Redacts a pane: settled lines, revised lines and rows of the alternate screen, with the state of the line before (pure).
+//! Redacts a pane: settled lines, revised lines and rows of the alternate screen, each with the state of the
+//! previous line (pure).
 
 use std::collections::BTreeMap;
 
@@ -8,29 +9,29 @@ use super::span::TextEnd;
 use super::stream::Scratch;
 use crate::event::{ScreenRow, lines_in};
 
-/// Maximum number of remembered lines of a pane whose height is not known, and of one that is higher: more
-/// than a key has, and more than a screen has.
+/// Maximum number of remembered lines of a pane whose height is unknown or larger: more lines than a key or a
+/// screen has.
 const LINES_MAX: usize = 512;
 
-/// The number of remembered lines beyond those of the screen, the only ones that are revised.
+/// Number of remembered lines above the screen. Only lines of the screen are revised.
 const LINES_ABOVE: usize = 64;
 
 /// The state of a pane between two events.
 #[derive(Clone, Debug, Default)]
 pub(super) struct PaneState {
     pub(super) width: Option<u32>,
-    /// The greatest height.
+    /// The greatest height so far.
     height: Option<u32>,
-    /// The states that lines leave for the next, by number.
+    /// The states that lines leave for the next line, by line number.
     lines: BTreeMap<i64, LineState>,
     /// The states of rows of the alternate screen.
     rows: BTreeMap<i64, LineState>,
-    /// The turn of the last use.
+    /// The redactor's turn at the last use.
     pub(super) used: u64,
 }
 
 impl PaneState {
-    /// Takes the size of the pane.
+    /// Records the size of the pane.
     pub(super) fn resized(&mut self, width: u32, height: u32) {
         self.width = Some(width);
         self.height = self.height.max(Some(height));
@@ -41,13 +42,13 @@ impl PaneState {
         self.lines.len()
     }
 
-    /// Returns the number of lines that are remembered.
+    /// Returns the maximum number of remembered lines.
     fn lines_max(&self) -> usize {
         let of_screen = self.height.map(|height| height as usize + LINES_ABOVE);
         of_screen.unwrap_or(LINES_MAX).min(LINES_MAX)
     }
 
-    /// Redacts settled lines; returns the redacted chunk, if it differs.
+    /// Redacts settled lines; returns the redacted chunk if it differs.
     pub(super) fn settled(
         &mut self,
         set: &RuleSet,
@@ -60,7 +61,7 @@ impl PaneState {
         }
         let lines_max = self.lines_max();
         let mut out = String::new();
-        // The beginning of the text that is not yet in `out`.
+        // The end of the text that is already in `out`.
         let mut done = 0;
         let mut at = 0;
         for (index, line) in (0..).zip(chunk.split_inclusive('\n')) {
@@ -87,7 +88,7 @@ impl PaneState {
         })
     }
 
-    /// Returns true if lines without keywords need not be scanned: no remembered line affects them.
+    /// Returns true if no remembered line affects these lines, so that without keywords they need no scan.
     fn is_plain(&self, first_line: i64, chunk: &str) -> bool {
         if !self.lines.is_empty() {
             let count = memchr::memchr_iter(b'\n', chunk.as_bytes()).count();
@@ -103,7 +104,7 @@ impl PaneState {
             || !lines_in(chunk).any(|line| nearly_full(line, self.width))
     }
 
-    /// Redacts a line that may still grow; returns the redacted text, if it differs.
+    /// Redacts a line that may still grow; returns the redacted text if it differs.
     pub(super) fn revised(
         &mut self,
         set: &RuleSet,
@@ -135,7 +136,7 @@ impl PaneState {
             self.rows.clear();
             self.width = Some(width);
         }
-        // From top to bottom: a row needs the state of the row above.
+        // From top to bottom, because a row needs the state of the row above it.
         let mut order: Vec<usize> = Vec::new();
         if !rows.is_sorted_by_key(|row| row.row) {
             order.extend(0..rows.len());
@@ -162,7 +163,7 @@ impl PaneState {
     }
 }
 
-/// Redacts one line with the state of the line before, and remembers its own state.
+/// Redacts one line with the state of the previous line, and remembers its own state.
 fn redact_numbered(
     set: &RuleSet,
     (known, lines_max): (&mut BTreeMap<i64, LineState>, usize),

@@ -1,10 +1,10 @@
-//! Placeholders: words, masks and variables that stand where a secret would (pure).
+//! Placeholders: words, masks and variables in place of a secret (pure).
 
 use super::letters::is_worded;
-use super::looks::CHECKED_BYTES;
 use super::marker::MARKER;
+use super::randomness::CHECKED_BYTES;
 
-/// Words that are placeholders for a secret.
+/// Words that replace a secret.
 const PLACEHOLDERS: &[&str] = &[
     "password",
     "passwd",
@@ -38,13 +38,13 @@ const PLACEHOLDERS: &[&str] = &[
     "arg",
     "argument",
     "filename",
-    // What stands in an address in place of a user or a password.
+    // Placeholders for a user or a password in a URL.
     "x-oauth-basic",
     "x-token-auth",
     "oauth2",
 ];
 
-/// Parts that secrets do not contain.
+/// Parts that do not occur in secrets.
 const PARTS: &[&str] = &[
     "example",
     "placeholder",
@@ -71,15 +71,15 @@ const PARTS: &[&str] = &[
 /// Length from which a name in capitals must consist of words.
 const SHORT_NAME: usize = 16;
 
-/// The marks around a template within a value: the first two characters, and the last one.
+/// The delimiters of a template within a value: the first two characters, and the last one.
 const TEMPLATES: &[(&str, u8)] = &[("${", b'}'), ("{{", b'}'), ("#{", b'}'), ("$(", b')')];
 
-/// Returns true for the words, masks and variables that stand for a secret.
+/// Returns true for words, masks and variables that replace a secret.
 pub(super) fn is_placeholder(value: &[u8]) -> bool {
     let Some(&first) = value.first() else {
         return true;
     };
-    // `PASS‐`: a constant that a line's end breaks.
+    // `PASS‐`: a constant broken at the end of a line.
     let is_broken = value
         .strip_suffix("‐".as_bytes())
         .is_some_and(|rest| rest.iter().all(u8::is_ascii_uppercase));
@@ -93,9 +93,11 @@ pub(super) fn is_placeholder(value: &[u8]) -> bool {
     lower.make_ascii_lowercase();
     let end = lower.iter().rposition(|b| !b" .,:;)]>".contains(b));
     let word = &lower[..end.map_or(0, |end| end + 1)];
-    PLACEHOLDERS.iter().any(|one| one.as_bytes() == word)
+    PLACEHOLDERS
+        .iter()
+        .any(|placeholder| placeholder.as_bytes() == word)
         || PARTS.iter().any(|part| {
-            // An eighth of it: long random text has such letters, too.
+            // An eighth of the value, because long random text also contains such letters.
             part.len() * 8 >= value.len() && holds_word(value, lower, part)
         })
         || memchr::memmem::find(value, MARKER.as_bytes()).is_some()
@@ -105,7 +107,7 @@ pub(super) fn is_placeholder(value: &[u8]) -> bool {
                 let is_name = rest
                     .first()
                     .is_none_or(|b| b.is_ascii_alphabetic() || b" _.$!#@".contains(b));
-                // A beginning has no end yet.
+                // The beginning of a template has no end yet.
                 is_name && (rest.contains(close) || rest.iter().all(|b| is_ident(*b) || *b == b' '))
             })
         })
@@ -115,8 +117,8 @@ fn is_ident(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'.')
 }
 
-/// Returns true for `xxxx-xxxx` and `sk-....`: a third of the text is one mark. Random text has four of them
-/// in a row, too.
+/// Returns true for masks such as `xxxx-xxxx` and `sk-....`: one mark is a third of the text. Four in a row
+/// also occur in random text.
 fn is_masked(value: &[u8]) -> bool {
     b"xX*.#".iter().any(|mark| {
         let count = value.iter().filter(|b| *b == mark).count();
@@ -124,8 +126,8 @@ fn is_masked(value: &[u8]) -> bool {
     })
 }
 
-/// Returns true for a variable, a format or a name in brackets: `$DB_PASSWORD`, `%s`, `<your password>`. A
-/// password may begin with such a mark, too.
+/// Returns true for a variable, a format or a name in brackets: `$DB_PASSWORD`, `%s`, `<your password>`.
+/// Passwords may also begin with such a mark.
 fn is_variable(value: &[u8]) -> bool {
     let (mark, rest) = match value {
         [mark, rest @ ..] => (*mark, rest),
@@ -167,8 +169,8 @@ fn is_variable(value: &[u8]) -> bool {
     }
 }
 
-/// Returns true if the value, which is also given in lower case, contains the word as people write it: in
-/// lower case, in upper case or capitalised. Random letters form it in another mix of cases more often.
+/// Returns true if the value contains the word in lower case, in upper case or capitalised. Random letters
+/// form it more often in another mix of cases. `lower` is the value in lower case.
 pub(super) fn holds_word(value: &[u8], lower: &[u8], word: &str) -> bool {
     memchr::memmem::find_iter(lower, word).any(|at| {
         let part = value.get(at..at + word.len()).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! Redacts events: each text with the state of its stream (pure).
+//! Redacts events, each text with the state of its stream (pure).
 
 use std::borrow::Cow;
 
@@ -13,15 +13,15 @@ use super::stream::Scratch;
 use super::terminal::TerminalStream;
 use crate::event::{ExecutionId, OutputStream, PaneId, ScreenRow, Style, Styles, TdEvent};
 
-/// Maximum number of remembered executions, at some 300 bytes each: more than run at once anywhere,
-/// and a bound for a caller that never reports their end.
+/// Maximum number of remembered executions, at some 300 bytes each: more than run at the same time anywhere.
+/// Bounds memory for a caller that never reports their end.
 const EXECUTIONS_MAX: usize = 4_096;
-/// Maximum number of panes of an execution; no session has more by hand.
+/// Maximum number of remembered panes per execution; manually created sessions have fewer.
 const PANES_MAX: usize = 256;
-/// Maximum number of other streams of an execution: iterations follow one another, so few suffice.
+/// Maximum number of other streams per execution. Iterations follow one another, so few suffice.
 const STREAMS_MAX: usize = 16;
 
-/// Redacts events, in the order of their streams.
+/// Redacts events in the order of their streams.
 ///
 /// ```
 /// use td_observe::TdEvent;
@@ -44,7 +44,7 @@ pub struct Redactor {
     /// The index of the last event's execution, if it still exists.
     last: usize,
     scratch: Scratch,
-    /// Counts events with streams, to find the least recently used ones.
+    /// Counts events with streams, to find the least recently used streams.
     turn: u64,
 }
 
@@ -52,7 +52,7 @@ pub struct Redactor {
 struct ExecutionStreams {
     id: ExecutionId,
     streams: Vec<NamedStream>,
-    /// A linear search of a few panes is faster than a hash.
+    /// A linear search in a few panes is faster than hashing.
     panes: Vec<(PaneId, PaneState)>,
     used: u64,
 }
@@ -99,11 +99,19 @@ impl Redactor {
         }
     }
 
-    /// Returns the number of executions, and the maximum numbers of panes and streams of one.
+    /// Returns the number of executions, and the maximum numbers of panes and streams per execution.
     #[cfg(test)]
     pub(super) fn remembered(&self) -> (usize, usize, usize) {
-        let panes = self.executions.iter().map(|one| one.panes.len()).max();
-        let streams = self.executions.iter().map(|one| one.streams.len()).max();
+        let panes = self
+            .executions
+            .iter()
+            .map(|execution| execution.panes.len())
+            .max();
+        let streams = self
+            .executions
+            .iter()
+            .map(|execution| execution.streams.len())
+            .max();
         (
             self.executions.len(),
             panes.unwrap_or(0),
@@ -114,8 +122,11 @@ impl Redactor {
     /// Returns the number of remembered lines of an execution's panes.
     #[cfg(test)]
     pub(super) fn remembered_lines(&self, execution_id: &str) -> usize {
-        let of = self.executions.iter().find(|one| *one.id == *execution_id);
-        let panes = of.iter().flat_map(|one| &one.panes);
+        let of = self
+            .executions
+            .iter()
+            .find(|execution| *execution.id == *execution_id);
+        let panes = of.iter().flat_map(|execution| &execution.panes);
         panes.map(|(_, pane)| pane.remembered_lines()).sum()
     }
 
@@ -129,7 +140,7 @@ impl Redactor {
                 execution_id,
                 iteration,
                 token,
-                // Tokens of an agent in a pane are whole messages.
+                // Tokens of an agent in a pane are complete messages.
                 pane: None,
             } => self.piece(execution_id, StreamName::Tokens(*iteration), token),
             TdEvent::ExecutionOutput {
@@ -191,7 +202,7 @@ impl Redactor {
                 let (pane, set, scratch) = self.pane(execution_id, pane);
                 pane.screen(set, *width, rows, scratch)
             }
-            // All rows at once: nothing on the screen before continues in them.
+            // The event contains all rows, so nothing from the previous screen continues in them.
             TdEvent::ScreenSnapshot { width, rows, .. } => {
                 let (set, scratch) = (&self.rules.0, &mut self.scratch);
                 let found = PaneState::default().screen(set, *width, rows, scratch);
@@ -206,8 +217,8 @@ impl Redactor {
         }
     }
 
-    /// Clears the styles if their text `was_changed`, and if one contains a secret or is invalid;
-    /// returns true if there was a secret.
+    /// Clears the styles if their text `was_changed`, or if one contains a secret or is invalid; returns true
+    /// if one contained a secret.
     fn styles(&mut self, styles: &mut Styles, was_changed: bool) -> bool {
         if styles.is_empty() {
             return false;
@@ -263,14 +274,14 @@ impl Redactor {
         }
     }
 
-    /// Redacts rows as one text, in which a frame or a backslash breaks a secret.
+    /// Redacts rows as one text, so that secrets broken by a frame or a backslash are found.
     fn as_one_text(&self, rows: &mut [ScreenRow]) -> bool {
         let texts: Vec<&str> = rows.iter().map(|row| row.text.as_str()).collect();
         let mut text = texts.join("\n");
         if !self.text(&mut text) {
             return false;
         }
-        // A row that is missing in the result was a part of the secret.
+        // A row that is missing from the result was part of the secret.
         let mut redacted = text.split('\n');
         for row in rows {
             redacted
@@ -313,13 +324,13 @@ impl Redactor {
         );
         stream.after = after;
         let found = replace(line, found);
-        // Colours within a secret, or between its name and it.
+        // Colours within a secret, or between its name and its value.
         found | (memchr::memchr(0x1b, line.as_bytes()).is_some() && self.text(line))
     }
 
     fn execution(&mut self, id: &ExecutionId) -> (&mut ExecutionStreams, &Rules, &mut Scratch) {
         self.turn += 1;
-        // Successive events often belong to the same execution.
+        // Consecutive events often belong to the same execution.
         let last = self.executions.get(self.last);
         let index = match last.is_some_and(|last| last.id == *id) {
             true => Some(self.last),
@@ -342,14 +353,20 @@ impl Redactor {
         (execution, &self.rules, &mut self.scratch)
     }
 
-    /// Removes half of the executions at once, which is cheaper than a search for the oldest each time.
+    /// Removes half of the executions at once, which is cheaper than finding the oldest one each time.
     fn forget_half(&mut self) {
-        let mut used: Vec<u64> = self.executions.iter().map(|one| one.used).collect();
+        let mut used: Vec<u64> = self
+            .executions
+            .iter()
+            .map(|execution| execution.used)
+            .collect();
         let middle = used.len() / 2;
         let middle = *used.select_nth_unstable(middle).1;
-        self.executions.retain(|one| one.used > middle);
+        self.executions.retain(|execution| execution.used > middle);
         let numbered = self.executions.iter().enumerate();
-        self.numbers = numbered.map(|(at, one)| (one.id.clone(), at)).collect();
+        self.numbers = numbered
+            .map(|(at, execution)| (execution.id.clone(), at))
+            .collect();
     }
 
     fn pane(
@@ -364,9 +381,9 @@ impl Redactor {
             Some(index) => index,
             None => {
                 if panes.len() >= PANES_MAX
-                    && let Some(oldest) = panes.iter().map(|(_, one)| one.used).min()
+                    && let Some(oldest) = panes.iter().map(|(_, pane)| pane.used).min()
                 {
-                    panes.retain(|(_, one)| one.used > oldest);
+                    panes.retain(|(_, pane)| pane.used > oldest);
                 }
                 panes.push((pane.clone(), PaneState::default()));
                 panes.len() - 1
@@ -389,9 +406,9 @@ impl Redactor {
             Some(index) => index,
             None => {
                 if streams.len() >= STREAMS_MAX
-                    && let Some(oldest) = streams.iter().map(|one| one.used).min()
+                    && let Some(oldest) = streams.iter().map(|stream| stream.used).min()
                 {
-                    streams.retain(|one| one.used > oldest);
+                    streams.retain(|stream| stream.used > oldest);
                 }
                 streams.push(NamedStream {
                     name,
@@ -408,7 +425,7 @@ impl Redactor {
     }
 }
 
-/// Replaces the text by the redacted text, if there is one.
+/// Replaces the text by the redacted text, if any.
 fn replace(text: &mut String, redacted: Option<String>) -> bool {
     match redacted {
         Some(redacted) => {

@@ -1,4 +1,4 @@
-//! Rules: what announces a secret, and what it consists of (pure).
+//! Rules: the lead that announces a secret, and the body of the secret (pure).
 
 use regex::bytes::Regex;
 use serde::Deserialize;
@@ -9,13 +9,13 @@ use super::name_value::{NameMatch, OPERATORS, QUOTES};
 use super::span::TextEnd;
 use super::value::ValueCheck;
 
-/// Number of consecutive bytes of a key that must not be shown: they count as a leak.
+/// Number of consecutive bytes of a key that count as a leak.
 pub(super) const LEAK_BYTES: usize = 12;
 /// Maximum length of a lead.
 pub(super) const LEAD_MAX: usize = 192;
-/// Maximum distance from a lead's beginning to its keyword; as many bytes of clean text are kept.
+/// Maximum distance from the start of a lead to its keyword; as many bytes of clean text are kept.
 pub(super) const BACK: usize = 80;
-/// Bytes of a body that are examined for a verdict; limits `max`, and bodies that need an end.
+/// Bytes of a body that are examined for a verdict. Limits `max`, and bodies that need an end.
 pub(super) const BODY_BYTES: usize = 256;
 
 /// The part of a match that is redacted.
@@ -25,17 +25,17 @@ pub(super) enum Hide {
     #[default]
     All,
     Body,
-    /// As `All`, for a lead that gives nothing away, whatever its length.
+    /// As `All`, for a lead of any length that reveals nothing.
     Whole,
 }
 
-/// The condition on the text around a keyword: most words of prose fail here, before a rule is tried.
+/// The condition on the text around a keyword. Most words of prose fail here, before a rule is tried.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Edge {
     None,
-    /// No letter or digit before it.
+    /// No letter or digit precedes the keyword.
     Word,
-    /// It is no part of another word.
+    /// The keyword is not part of another word.
     Name {
         is_part: bool,
     },
@@ -83,10 +83,10 @@ pub(super) struct Rule {
     pub(super) start: bool,
     /// The condition on the text around a keyword.
     pub(super) edge: Edge,
-    /// The bytes of which one follows a keyword of three bytes; empty if any may.
+    /// For a keyword of three bytes, the bytes that may follow it; empty if any may.
     pub(super) follow: Vec<u8>,
     pub(super) until: Option<u8>,
-    /// True for the value of a name without quotes.
+    /// True for the unquoted value of a name.
     pub(super) is_bare: bool,
     pub(super) check: ValueCheck,
     pub(super) lines: bool,
@@ -95,25 +95,25 @@ pub(super) struct Rule {
 /// The text that announces a secret.
 #[derive(Clone, Debug)]
 pub(super) enum Lead {
-    /// One of these texts, longest first; each begins with a keyword. Most leads are of this kind, and
+    /// One of these texts, longest first; each begins with a keyword. Most leads have this form, and
     /// comparing bytes is ten times as fast as a regular expression.
     Texts(Vec<Vec<u8>>),
     Pattern {
         regex: Regex,
         bytes_max: usize,
     },
-    /// A name and what stands before its value. The rules that follow are those of its values, one for
-    /// each kind of quotes and operator.
+    /// A name and the text before its value. The following rules are those of its values, one for each
+    /// combination of quotes and operator.
     Name(Box<NameTable>),
-    /// The lead of a value, which the rule of its name finds.
+    /// The lead of a value, which is found by the rule of its name.
     Value,
-    /// A known secret, which has no body.
+    /// A known secret, which is all lead and has no body.
     Exact(Box<[u8]>),
 }
 
 impl Rule {
-    /// Returns true if the byte that must follow the body may follow in the text after a keyword. Most
-    /// URLs have no password, and this check is cheaper than the search for their leads.
+    /// Returns true if the text after a keyword may contain the byte that must follow the body. Most URLs
+    /// have no password, and this check is cheaper than searching for their leads.
     pub(super) fn may_end(&self, text: &[u8], end: TextEnd) -> bool {
         let Some(until) = self.until else {
             return true;
@@ -125,7 +125,7 @@ impl Rule {
         }
     }
 
-    /// Returns the lead around a keyword, if there is one.
+    /// Returns the lead around a keyword, if any.
     pub(super) fn lead_at(&self, text: &[u8], hit: &std::ops::Range<usize>) -> LeadMatch {
         let found = match &self.lead {
             Lead::Texts(texts) => texts
@@ -148,7 +148,9 @@ impl Rule {
                 NameMatch::NextLine => return LeadMatch::NextLine,
                 NameMatch::Value(value) => {
                     let quote = QUOTES.iter().position(|quote| *quote == value.quote);
-                    let operator = OPERATORS.iter().position(|one| *one == value.operator);
+                    let operator = OPERATORS
+                        .iter()
+                        .position(|operator| *operator == value.operator);
                     let (Some(quote), Some(operator)) = (quote, operator) else {
                         return LeadMatch::No;
                     };
@@ -159,10 +161,13 @@ impl Rule {
             Lead::Value => None,
             Lead::Exact(value) => {
                 let both = value.iter().zip(&text[hit.start..]);
-                let end = hit.start + both.take_while(|(one, other)| one == other).count();
-                // The rest of it may follow, after the text's end or in the next line.
-                let is_one = end - hit.start == value.len() || end == text.len();
-                (is_one || is_escaped_end(text, end)).then_some((hit.start, end))
+                let end = hit.start
+                    + both
+                        .take_while(|(found, expected)| found == expected)
+                        .count();
+                // The rest of the secret may follow, after the end of the text or in the next line.
+                let is_complete = end - hit.start == value.len() || end == text.len();
+                (is_complete || is_escaped_end(text, end)).then_some((hit.start, end))
             }
         };
         found.map_or(LeadMatch::No, |(start, from)| {
@@ -177,6 +182,6 @@ pub(super) enum LeadMatch {
     No,
     /// The lead continues in the next line.
     NextLine,
-    /// The lead's beginning and end, and how many rules later the rule of its body is.
+    /// The start and end of the lead, and the offset from this rule to the rule of the body.
     Lead(usize, usize, u16),
 }

@@ -14,7 +14,7 @@ use crate::error::{Error, Result};
 /// Minimum length of a keyword of the built-in rules, for the prefilter.
 const KEYWORD_MIN: usize = 3;
 
-/// Maximum number of rules: each costs memory in every prefilter, and there are two dozen built-in ones.
+/// Maximum number of rules, because each costs memory in every prefilter. About 230 are built in.
 const RULES_MAX: usize = 1_000;
 
 #[derive(Deserialize)]
@@ -39,7 +39,7 @@ struct RuleTable {
     prefixes: Vec<String>,
     #[serde(default)]
     keywords: Vec<String>,
-    /// Regular expressions for more keywords, of which they have few.
+    /// Regular expressions that expand to a few more keywords.
     #[serde(default)]
     finds: Vec<String>,
     #[serde(default)]
@@ -68,7 +68,7 @@ struct RuleTable {
     lines: bool,
 }
 
-/// Reads rules; an error names the rule and the problem.
+/// Reads rules. An error states the rule and the problem.
 pub(super) fn read(text: &str) -> Result<Vec<Rule>> {
     let file: RuleFile =
         toml::from_str(text).map_err(|error| Error::invalid("invalid rules").because(error))?;
@@ -99,7 +99,7 @@ fn check_id(id: &str) -> Result<(), String> {
     Ok(())
 }
 
-/// Returns the rule of a name, and those of its values.
+/// Returns the rule of a name and the rules of its values.
 fn compile_name(written: NameTable) -> Result<Vec<Rule>, String> {
     check_id(&written.id)?;
     if written.words.is_empty()
@@ -123,7 +123,7 @@ fn compile_name(written: NameTable) -> Result<Vec<Rule>, String> {
         word: false,
         start: true,
         edge: Edge::Name { is_part },
-        // Neither a lower-case letter nor the end of the text, which the next piece repeats.
+        // Neither a lower-case letter nor the end of the text; the next piece repeats the end.
         follow: (b' '..0x7f)
             .chain([b'\t'])
             .filter(|b| !b.is_ascii_lowercase())
@@ -152,7 +152,7 @@ fn compile_name(written: NameTable) -> Result<Vec<Rule>, String> {
     Ok(rules)
 }
 
-/// Returns the words in lower case, in upper case, and with capitals: names are written in these.
+/// Returns the words in lower case, in upper case and capitalised, as names contain them.
 fn cases(words: &[String]) -> Vec<String> {
     let mut all = Vec::new();
     for word in words {
@@ -169,7 +169,7 @@ fn cases(words: &[String]) -> Vec<String> {
                 c
             })
             .collect();
-        // `apiKey` and `ApiKey`: a capital before `key`.
+        // `apiKey` and `ApiKey`: a capital within the word.
         let camel = word.strip_suffix("key").map(|rest| format!("{rest}Key"));
         let both = capital.strip_suffix("key").map(|rest| format!("{rest}Key"));
         all.extend([word.clone(), word.to_ascii_uppercase(), capital, title]);
@@ -275,7 +275,8 @@ fn compile(mut written: RuleTable) -> Result<Rule, String> {
     })
 }
 
-/// Writes prefixes as keywords and a lead. A long one is shown: it would be before its body arrives.
+/// Converts prefixes to keywords and a lead. A long prefix is shown, because it appears before its body
+/// arrives.
 fn expand_prefixes(written: &mut RuleTable) -> Result<(), String> {
     if !written.keywords.is_empty() || !written.lead.is_empty() {
         return Err("prefixes stand for keywords and lead".into());
@@ -284,10 +285,10 @@ fn expand_prefixes(written: &mut RuleTable) -> Result<(), String> {
     let escaped: Vec<String> = written
         .prefixes
         .iter()
-        .map(|one| regex_syntax::escape(one))
+        .map(|prefix| regex_syntax::escape(prefix))
         .collect();
     written.lead = format!("(?:{})", escaped.join("|"));
-    // One of two bytes is a keyword together with the beginning of its body.
+    // A prefix of two bytes becomes a keyword together with the first byte of its body.
     let body =
         bytes_of(&parse(class(&written.body)).map_err(|problem| format!("body: {problem}"))?)
             .ok_or("body: it must be one character class without newline")?;
@@ -313,7 +314,7 @@ fn expand_prefixes(written: &mut RuleTable) -> Result<(), String> {
     Ok(())
 }
 
-/// Returns the character class that a name stands for.
+/// Returns the character class with this name.
 fn class(body: &str) -> &str {
     match body {
         "alnum" => "[A-Za-z0-9]",
@@ -353,7 +354,7 @@ fn lead(written: &RuleTable, hir: &Hir, bytes_max: usize) -> Result<Lead, String
     Ok(Lead::Pattern { regex, bytes_max })
 }
 
-/// Returns the bytes of a class. It contains all bytes beyond ASCII or none, so that no character is
+/// Returns the bytes of a class. It contains either all bytes beyond ASCII or none, so that no character is
 /// cut.
 fn bytes_of(hir: &Hir) -> Option<Box<[bool; 256]>> {
     let mut bytes = Box::new([false; 256]);
@@ -375,6 +376,6 @@ fn bytes_of(hir: &Hir) -> Option<Box<[bool; 256]>> {
         }
         _ => return None,
     }
-    // A newline ends every body: text is scanned line by line.
+    // A newline ends every body, because text is scanned line by line.
     (!bytes[usize::from(b'\n')]).then_some(bytes)
 }

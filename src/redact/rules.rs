@@ -1,4 +1,4 @@
-//! The rules for secrets as the caller has them: built in, added, applied to whole texts (pure).
+//! The rules for secrets that a caller uses: built in, added, applied to whole texts (pure).
 
 use std::sync::Arc;
 
@@ -19,7 +19,8 @@ use crate::error::Result;
 #[derive(Clone, Debug)]
 pub struct Rules(pub(super) Arc<RuleSet>);
 
-/// The built-in rules, in groups. Where two match at the same position, the first one names the kind.
+/// The built-in rules in groups. If two rules match at the same position, the earlier one determines the
+/// kind.
 pub(super) const GROUPS: [(&str, &str); 9] = [
     ("keys", include_str!("rules/keys.toml")),
     ("ai", include_str!("rules/ai.toml")),
@@ -47,7 +48,7 @@ impl Rules {
         BUILTIN.clone()
     }
 
-    /// Returns no rules, which redact nothing.
+    /// Returns an empty set of rules, which redacts nothing.
     pub fn none() -> Self {
         #[expect(
             clippy::expect_used,
@@ -58,19 +59,19 @@ impl Rules {
         ))
     }
 
-    /// Adds rules in the format of `rules.toml`. Where an added rule and an earlier one match at the
-    /// same position, the marker names the earlier one.
+    /// Adds rules in the format of the built-in rule files. If an added rule and an earlier one match at the
+    /// same position, the marker contains the id of the earlier one.
     ///
     /// # Errors
-    /// `is_invalid_input()` for other text, and for unusable rules, which the message names.
+    /// `is_invalid_input()` for other text and for unusable rules, which the message names.
     pub fn with_toml(&self, text: &str) -> Result<Self> {
         let mut rules = self.0.rules.clone();
         rules.extend(read(text)?);
         Ok(Self(Arc::new(RuleSet::new(rules)?)))
     }
 
-    /// Adds known secrets by their names: their values are redacted wherever they appear, also in
-    /// Base64 or percent-encoded. The marker has the name.
+    /// Adds known secrets by their names. Their values are redacted wherever they appear, also in Base64 or
+    /// percent-encoded. The marker contains the name.
     ///
     /// ```
     /// use td_observe::redact::Rules;
@@ -80,7 +81,7 @@ impl Rules {
     /// ```
     ///
     /// # Errors
-    /// `is_invalid_input()` for a value with fewer than four bytes, which innocent words would have.
+    /// `is_invalid_input()` for a value with fewer than four bytes, because harmless words would contain it.
     pub fn with_values<N: AsRef<str>, V: AsRef<str>>(
         &self,
         values: impl IntoIterator<Item = (N, V)>,
@@ -89,17 +90,17 @@ impl Rules {
         for (name, value) in values {
             rules.extend(rules_of(name.as_ref(), value.as_ref())?);
         }
-        // They name what other rules find, too.
+        // Known values come first, so that they determine the kind.
         rules.extend(self.0.rules.iter().cloned());
         Ok(Self(Arc::new(RuleSet::new(rules)?)))
     }
 
-    /// Adds the variables of the environment whose names match one of the patterns, in which `*` stands
-    /// for any text, and those of files in dotenv form. Returns the names of variables whose values are
-    /// too short to be redacted, too.
+    /// Adds the environment variables whose names match one of the patterns, in which `*` matches any text,
+    /// and the variables of files in dotenv format. Returns the names of variables whose values are too short
+    /// to be redacted.
     ///
     /// # Errors
-    /// `is_invalid_input()` if there are too many.
+    /// `is_invalid_input()` if there are too many variables.
     pub fn with_variables(
         &self,
         patterns: &[String],
@@ -108,7 +109,7 @@ impl Rules {
     ) -> Result<(Self, Vec<String>)> {
         let named = environment
             .into_iter()
-            .filter(|(name, _)| patterns.iter().any(|one| fits(one, name)));
+            .filter(|(name, _)| patterns.iter().any(|pattern| fits(pattern, name)));
         let files = files.iter().flat_map(|text| dotenv(text));
         let (long, short): (Vec<_>, Vec<_>) = named
             .chain(files)
@@ -118,7 +119,7 @@ impl Rules {
     }
 }
 
-/// Returns true if the name matches the pattern, in which `*` stands for any text.
+/// Returns true if the name matches the pattern, in which `*` matches any text.
 fn fits(pattern: &str, name: &str) -> bool {
     match pattern.split_once('*') {
         None => pattern == name,

@@ -1,4 +1,4 @@
-//! Scans a piece of text for secrets, and returns the state that the next piece needs (pure).
+//! Scans a piece of text for secrets and returns the state for the next piece (pure).
 
 use super::block::Block;
 use super::edges::{
@@ -12,58 +12,58 @@ use super::span::{Span, TextEnd};
 use super::value::ValueCheck;
 use crate::error::{Error, Result};
 
-/// Bytes of a text's end that are kept after a keyword: a truncated lead, and the part of its secret
+/// Bytes at the end of a text that are kept after a keyword: a truncated lead, and the part of its secret
 /// that may be shown before the secret is recognized.
 const KEEP: usize = LEAD_MAX + 2 * LEAK_BYTES;
 
-/// Bytes examined before a keyword: the lead's beginning, and an escape before it.
+/// Bytes examined before a keyword: the start of the lead, and an escape sequence before it.
 const BEFORE: usize = BACK + ESCAPE;
 
-/// The state at a text's end that affects the text that follows.
+/// The state at the end of a text that affects the following text.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) enum Continuation {
-    /// No open secret or block; the kept text suffices.
+    /// No secret or block is open; the kept text suffices.
     #[default]
     None,
     /// The text ended within a secret of this rule.
     Secret(u16),
     /// The text ended within a block of this rule.
     Block(u16, Block),
-    /// The text ended with a secret of this rule and the end of its line: the next line may begin with
-    /// the secret's rest.
+    /// The text ended with a secret of this rule and the end of its line; the next line may begin with the
+    /// rest of the secret.
     Ended(u16),
     /// As `Ended`, after a backslash: the next line begins with the rest, after its indentation.
     Escaped(u16),
 }
 
-/// All rules, with the finder of their keywords.
+/// All rules and the finder of their keywords.
 #[derive(Debug)]
 pub(super) struct RuleSet {
     pub(super) rules: Vec<Rule>,
     pub(super) finder: Finder,
 }
 
-/// The result of [`RuleSet::scan`] for the text that follows.
+/// The result of [`RuleSet::scan`] that the following text needs.
 #[derive(Debug)]
 pub(super) struct ScanRest {
     pub(super) open: Continuation,
-    /// The position from which the text must be scanned again, together with what follows.
+    /// The position from which the text must be scanned again with the following text.
     pub(super) keep: usize,
-    /// True if a secret may have begun that the next line decides.
+    /// True if a secret may have begun and only the next line can decide.
     pub(super) is_pending: bool,
 }
 
 /// The result of the search for a secret at a keyword.
 pub(super) enum RuleMatch {
     No,
-    /// Undecided until more text follows: the lead begins here.
+    /// Undecided until more text arrives; the lead begins at this position.
     Undecided(usize),
-    /// Undecided until the next line is there: the text is needed from here on.
+    /// Undecided until the next line arrives; the text from this position is needed.
     NextLine(usize),
     Secret(Span),
-    /// A secret with its rest in the next line.
+    /// A secret, and its rest in the next line.
     TwoLines(Span, Span),
-    /// A block begins after its lead, at this position.
+    /// A block begins at this position, after its lead.
     Block(usize),
 }
 
@@ -76,9 +76,9 @@ impl RuleSet {
         Ok(Self { rules, finder })
     }
 
-    /// Returns the bytes of clean text that must be kept: a keyword's length less one, and the bytes
-    /// that may precede it.
-    pub(super) fn seam(&self) -> usize {
+    /// Returns the number of bytes of clean text that must be kept: the length of a keyword less one, and the
+    /// bytes that may precede it.
+    pub(super) fn overlap(&self) -> usize {
         (self.finder.longest + BEFORE).saturating_sub(1)
     }
 
@@ -86,7 +86,7 @@ impl RuleSet {
         &self.rules[usize::from(rule)].marker
     }
 
-    /// Scans a text whose beginning continues `open`; adds secret spans, in order.
+    /// Scans a text whose beginning continues `open`; adds spans of secrets in order.
     pub(super) fn scan(
         &self,
         text: &[u8],
@@ -133,7 +133,7 @@ impl RuleSet {
             Continuation::Ended(rule) => {
                 let from = skip_decoration(text, 0);
                 let run = self.run(rule, text, from, text.len());
-                if self.looks_like(rule, &text[from..run]) {
+                if self.is_likely_rest(rule, &text[from..run]) {
                     add(spans, from, run, rule);
                     at = run;
                     if at == text.len() {
@@ -148,9 +148,9 @@ impl RuleSet {
             }
         }
         let begin = at;
-        let mut keep = text.len().saturating_sub(self.seam());
+        let mut keep = text.len().saturating_sub(self.overlap());
         let mut open = Continuation::None;
-        // The end of the secrets so far, and the beginning of what the next line decides.
+        // The end of the secrets so far, and the start of the part that only the next line can decide.
         let (mut covered, mut pending) = (begin, None);
         let mut undecided = usize::MAX;
         let mut hits = self.finder.hits(text, at);
@@ -182,7 +182,7 @@ impl RuleSet {
                             add(spans, start, to, span.rule);
                         }
                         if to == text.len() && self.is_whole(span) {
-                            // Nothing of a known value is left.
+                            // The known value is complete.
                         } else if to == text.len() {
                             if open == Continuation::None {
                                 open = Continuation::Secret(span.rule);
@@ -212,7 +212,7 @@ impl RuleSet {
         if open != Continuation::None {
             return rest(open, text.len());
         }
-        // The rest of an earlier secret is not scanned again, nor are complete lines.
+        // The rest of an earlier secret is not scanned again, and neither are complete lines.
         let line = memchr::memrchr(b'\n', text).map_or(0, |newline| newline + 1);
         let earlier = undecided.min(pending.unwrap_or(usize::MAX));
         let keep = keep.max(line).min(earlier).max(begin);
@@ -223,7 +223,7 @@ impl RuleSet {
         }
     }
 
-    /// Returns true for a known value that is complete.
+    /// Returns true if the span is a complete known value.
     fn is_whole(&self, span: Span) -> bool {
         match &self.rules[usize::from(span.rule)].lead {
             Lead::Exact(value) => span.end - span.start == value.len(),
@@ -231,7 +231,7 @@ impl RuleSet {
         }
     }
 
-    /// Returns the end of a secret's body that begins at `from`, at most `to`.
+    /// Returns the end of the body that begins at `from`; at most `to`.
     pub(super) fn run(&self, rule: u16, text: &[u8], from: usize, to: usize) -> usize {
         let body = &self.rules[usize::from(rule)].body;
         let mut at = from;
@@ -266,8 +266,8 @@ impl RuleSet {
         };
         let rule = &self.rules[usize::from(number)];
         if let Lead::Exact(value) = &rule.lead {
-            // A part of it at the text's end is enough once it would give the value away. A part
-            // elsewhere continues in the next line.
+            // At the end of the text, a part is enough if it would reveal the value. A part elsewhere
+            // continues in the next line.
             let is_enough = from < text.len() || end == TextEnd::Cut && from - start >= LEAK_BYTES;
             let is_found = from - start == value.len() || is_enough;
             return match (is_found && start >= begin, from == text.len()) {
@@ -280,7 +280,7 @@ impl RuleSet {
                 (false, false) => RuleMatch::No,
             };
         }
-        // Redacted text is no part of another secret.
+        // Redacted text is never part of another secret.
         if start < begin
             || (rule.word && (in_word(text, start) || in_base64(text, start)))
             || in_marker(text, start, from)
@@ -290,8 +290,7 @@ impl RuleSet {
         if rule.lines {
             return RuleMatch::Block(from);
         }
-        // The verdict needs a bounded number of bytes: otherwise text full of leads would be scanned
-        // again and again.
+        // The verdict uses a bounded number of bytes, so that text full of leads is not scanned repeatedly.
         let limit = text.len().min(from + BODY_BYTES);
         let mut to = self.run(number, text, from, limit);
         let mut is_cut = to == text.len() && end == TextEnd::Cut;
@@ -317,7 +316,7 @@ impl RuleSet {
         if bytes < rule.min && !is_cut {
             return self.in_two_lines(number, text, start, from, to);
         }
-        // A call, an index or a path of code.
+        // A call, an index or a path in code.
         let is_call = match text.get(to) {
             Some(b'(' | b'[' | b'{' | b'<') if rule.is_bare => {
                 bytes < LEAK_BYTES || !is_unworded(&text[from..to])
@@ -334,14 +333,14 @@ impl RuleSet {
             false => rule.check.accepts(&text[from..to]),
         };
         if is_cut && !(is_known && is_accepted) {
-            // What stands before a name decides where its value is.
+            // The text before a name determines where its value is.
             let is_name = matches!(self.rules[usize::from(hit_rule)].lead, Lead::Name(_));
             return RuleMatch::Undecided(start.saturating_sub(if is_name { BACK } else { 0 }));
         }
         if !is_cut && rule.until.is_some_and(|until| text.get(to) != Some(&until)) || !is_accepted {
             return RuleMatch::No;
         }
-        // What an earlier secret covers is not read again.
+        // Text within an earlier secret is not read again.
         if to == limit && limit >= covered {
             to = self.run(number, text, to, text.len());
         }
@@ -355,7 +354,7 @@ impl RuleSet {
         })
     }
 
-    /// Returns true if the name that was found announces something else than a secret.
+    /// Returns true if the found name announces something other than a secret.
     fn announces_other(&self, rule: u16, text: &[u8], at: usize) -> bool {
         match &self.rules[usize::from(rule)].lead {
             Lead::Name(name) => name.announces_other(text, at),
@@ -364,8 +363,8 @@ impl RuleSet {
     }
 }
 
-/// Returns the text with markers in place of the spans. If `is_marked`, a span at the beginning gets
-/// no marker, because the previous text ended with it.
+/// Returns the text with markers in place of the spans. If `is_marked`, a span at the beginning gets no
+/// marker, because the previous text ended with its marker.
 pub(super) fn redact_spans(set: &RuleSet, text: &str, spans: &[Span], is_marked: bool) -> String {
     let mut out = String::with_capacity(text.len() + 32);
     let mut at = 0;

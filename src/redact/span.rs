@@ -1,6 +1,6 @@
-//! Ranges of secret bytes, and the ends of texts (pure).
+//! Ranges of secret bytes, and kinds of text ends (pure).
 
-/// A range of secret bytes, and the rule that found it.
+/// A range of secret bytes and the rule that found it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Span {
     pub(super) start: usize,

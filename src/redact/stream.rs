@@ -1,4 +1,4 @@
-//! Redacts a stream of text that arrives cut anywhere (pure).
+//! Redacts a stream of text that may be cut anywhere (pure).
 
 use super::scan::{Continuation, RuleSet, redact_spans};
 use super::span::{Span, TextEnd};
@@ -6,19 +6,19 @@ use super::span::{Span, TextEnd};
 /// The state of a stream between two pieces.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct StreamState {
-    /// The end of the unredacted text so far, to be scanned again with the next piece. Its length is
+    /// The end of the text so far, unredacted, to be scanned again with the next piece. Its length is
     /// bounded, see `scan`.
     pub(super) tail: String,
-    /// True if the tail contains no keyword; one may begin in it.
+    /// True if the tail contains no complete keyword; a keyword may begin in it.
     pub(super) is_clean: bool,
     pub(super) open: Continuation,
-    /// True if the text so far ended in a secret whose marker is written already.
+    /// True if the text so far ended in a secret whose marker is already written.
     pub(super) is_marked: bool,
-    /// True if a secret may have begun in the tail that the next line decides.
+    /// True if a secret may have begun in the tail and only the next line can decide.
     pub(super) is_pending: bool,
 }
 
-/// Buffers that are reused from text to text, so that clean text needs no allocation.
+/// Buffers that are reused for each text, so that clean text needs no allocation.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Scratch {
     joined: String,
@@ -38,7 +38,7 @@ impl Scratch {
 }
 
 impl StreamState {
-    /// Redacts the next piece; returns the redacted text, if it differs.
+    /// Redacts the next piece; returns the redacted text if it differs.
     pub(super) fn redact(
         &mut self,
         set: &RuleSet,
@@ -51,7 +51,7 @@ impl StreamState {
             .then(|| redact_spans(set, piece, &scratch.spans, is_marked))
     }
 
-    /// Scans the next piece, and stores its secrets in the scratch; returns true if there are any.
+    /// Scans the next piece and stores its secrets in the scratch; returns true if there are any.
     pub(super) fn find(
         &mut self,
         set: &RuleSet,
@@ -67,7 +67,7 @@ impl StreamState {
         joined.push_str(&self.tail);
         joined.push_str(piece);
         let known = self.tail.len();
-        // Only a keyword that reaches into the piece is new.
+        // Only a keyword that ends in the new piece is new.
         let new = match self.is_clean {
             true => known.saturating_sub(set.finder.longest.saturating_sub(1)),
             false => 0,
@@ -75,7 +75,7 @@ impl StreamState {
         if self.open == Continuation::None && !set.finder.finds(joined.as_bytes(), new) {
             (self.is_marked, self.is_clean, self.is_pending) = (false, true, false);
             let line = memchr::memrchr(b'\n', joined.as_bytes()).map_or(0, |newline| newline + 1);
-            self.keep(joined, joined.len().saturating_sub(set.seam()).max(line));
+            self.keep(joined, joined.len().saturating_sub(set.overlap()).max(line));
             return false;
         }
         self.is_clean = false;
@@ -83,7 +83,7 @@ impl StreamState {
         let open = std::mem::take(&mut self.open);
         let rest = set.scan(joined.as_bytes(), open, end, spans);
         (self.open, self.is_pending) = (rest.open, rest.is_pending);
-        // Text of earlier pieces is delivered already.
+        // The text of earlier pieces has already been delivered.
         spans.retain_mut(|span| {
             span.start = span.start.max(known) - known;
             span.end = span.end.saturating_sub(known);

@@ -1,11 +1,10 @@
 //! Redacts a terminal's byte stream: finds secrets around and across control sequences (pure).
 //!
-//! The stream is scanned twice. The first scan reads the text as it is: a control sequence ends a
-//! secret, as for every other reader of such text, and is no part of it. The second scan reads the
-//! text as it is shown: sequences that only change colours, erase or set modes are skipped, so that a
-//! key with a colour change inside is recognized, and cursor movements count as a newline, so that
-//! words at different positions are not joined. The secrets of both scans are redacted; control
-//! sequences stay.
+//! The stream is scanned twice. The first scan reads the raw text: a control sequence ends a secret, as for
+//! any other reader of such text, and is not part of it. The second scan reads the visible text: it skips
+//! sequences that only change colours, erase or set modes, so that a key with a colour change inside is
+//! recognized. It treats cursor movements as a newline, so that words at different positions are not joined.
+//! The secrets of both scans are redacted; control sequences are kept.
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -21,7 +20,7 @@ enum SequenceState {
     None,
     /// After ESC.
     Escape,
-    /// After ESC and an intermediate byte, such as one that selects a character set.
+    /// After ESC and an intermediate byte, for example to select a character set.
     Short,
     /// After `ESC [`.
     Control,
@@ -41,7 +40,7 @@ enum VisibleByte {
 }
 
 impl SequenceState {
-    /// Returns true within a control sequence that is no string.
+    /// Returns true within a control sequence other than a string.
     fn is_code(self) -> bool {
         matches!(self, Self::Escape | Self::Short | Self::Control)
     }
@@ -56,8 +55,8 @@ impl SequenceState {
             (_, 0x1b) => (Self::Escape, VisibleByte::Nothing),
             (Self::None, b'\n' | b'\r' | b'\t') => (Self::None, VisibleByte::Text),
             (_, 0x0b | 0x0c) => (*self, VisibleByte::Break(b'\n')),
-            // Other control characters ring or switch character sets. Text after a backspace may
-            // replace a part of the secret.
+            // Other control characters ring the bell or switch character sets. Text after a backspace may
+            // replace part of the secret.
             (_, 0x00..=0x1f | 0x7f) => (*self, VisibleByte::Nothing),
             (Self::None, _) => (Self::None, VisibleByte::Text),
             (Self::StringEscape, b'\\') => (Self::None, VisibleByte::Nothing),
@@ -90,11 +89,11 @@ impl SequenceState {
 #[derive(Clone, Copy, Debug)]
 struct SecretPart {
     span: Span,
-    /// True if its marker is written already.
+    /// True if the marker is already written.
     is_marked: bool,
 }
 
-/// Consecutive text of a piece.
+/// Contiguous text of a piece.
 #[derive(Clone, Copy, Debug)]
 struct TextRun {
     /// Its position in the visible text.
@@ -104,7 +103,7 @@ struct TextRun {
     len: usize,
 }
 
-/// Redacts the output of a program to its terminal, in pieces, cut anywhere.
+/// Redacts a program's terminal output, which arrives in pieces cut anywhere.
 ///
 /// No text is delayed, so up to eleven bytes of a truncated secret may be shown before it is
 /// recognized.
@@ -114,8 +113,8 @@ pub(crate) struct TerminalStream {
     sequence: SequenceState,
     raw_state: StreamState,
     visible_state: StreamState,
-    /// True while the visible state would equal the raw one: text without control sequences is scanned
-    /// once.
+    /// True while the visible state equals the raw one, so that text without control sequences is scanned
+    /// only once.
     is_plain: bool,
     // Buffers, reused from piece to piece.
     scratch: Scratch,
@@ -142,14 +141,14 @@ impl TerminalStream {
         }
     }
 
-    /// Returns the number of bytes that are kept for the next piece.
+    /// Returns the number of bytes kept for the next piece.
     #[cfg(test)]
     pub(super) fn kept(&self) -> usize {
         self.raw_state.tail.len()
     }
 
-    /// Notes that text is missing before the next piece: a control sequence does not continue, but a
-    /// secret may.
+    /// Records that text is missing before the next piece. A control sequence does not continue after it, but
+    /// a secret may.
     pub(crate) fn skip(&mut self) {
         self.sequence = SequenceState::None;
     }
@@ -209,7 +208,7 @@ impl TerminalStream {
         for SecretPart { span, is_marked } in &self.parts {
             if span.start >= at {
                 out.push_str(&piece[at..span.start]);
-                // Two adjacent parts are one secret that two rules match.
+                // Two adjacent parts are one secret that two rules matched.
                 let touches = at > 0 && span.start == at;
                 if !is_marked && !touches {
                     out.push_str(self.rules.0.marker(span.rule));
@@ -222,7 +221,7 @@ impl TerminalStream {
     }
 }
 
-/// Extracts the visible text of a piece, and its positions in the piece.
+/// Extracts the visible text of a piece and its positions in the piece.
 fn read_visible(
     sequence: &mut SequenceState,
     piece: &str,
@@ -244,7 +243,7 @@ fn read_visible(
             }
         };
     for (at, &byte) in piece.as_bytes().iter().enumerate() {
-        // Continuation bytes belong to their character.
+        // Continuation bytes belong to the character that they continue.
         if byte & 0xc0 == 0x80 {
             continue;
         }
@@ -262,7 +261,7 @@ fn read_visible(
     end_run(&mut begin, piece.len(), text, runs);
 }
 
-/// Finds the control sequences of a piece that are no strings, in order.
+/// Finds the control sequences of a piece other than strings, in order.
 fn read_codes(mut sequence: SequenceState, piece: &str, codes: &mut Vec<Range<usize>>) {
     codes.clear();
     let mut begin = (sequence.is_code()).then_some(0);
@@ -275,7 +274,7 @@ fn read_codes(mut sequence: SequenceState, piece: &str, codes: &mut Vec<Range<us
                 let end = at + c.len_utf8();
                 codes.extend(begin.take().map(|begin| begin..end));
             }
-            // The beginning of a string.
+            // A string begins here.
             (true, false) => begin = None,
             _ => {}
         }
@@ -283,7 +282,7 @@ fn read_codes(mut sequence: SequenceState, piece: &str, codes: &mut Vec<Range<us
     codes.extend(begin.map(|begin| begin..piece.len()));
 }
 
-/// Adds the parts of a span of a piece that are no control sequences.
+/// Adds the parts of a span that are not control sequences.
 fn add_between(span: Span, is_marked: bool, codes: &[Range<usize>], parts: &mut Vec<SecretPart>) {
     let first = codes.partition_point(|code| code.end <= span.start);
     let (mut start, mut is_marked) = (span.start, is_marked);
@@ -330,7 +329,7 @@ mod tests {
 
     use super::*;
 
-    /// Returns a key that secret scanners do not find in this file.
+    /// Returns a key in a form that secret scanners do not find in this file.
     fn key() -> String {
         format!("gh{}_{}", "p", "aB3dE6gH9jK2mN5pQ8sT1vW4yZ7bC0eF3hJ6")
     }
@@ -358,12 +357,12 @@ mod tests {
                 format!("\x1b]0;{key}\x07 b"),
                 "\x1b]0;[redacted:github-token]\x07 b",
             ),
-            // Text at another position is no part of a word.
+            // Text at another position is not part of a word.
             (
                 format!("ab\x1b[3;4H{key}\x1b[5;1Hc"),
                 "ab\x1b[3;4H[redacted:github-token]\x1b[5;1Hc",
             ),
-            // A scan of the bytes finds a value that begins with the colour.
+            // A scan of the bytes finds a value that begins with the colour sequence.
             (
                 format!("password=\x1b[1;31m{key}\x1b[0m b"),
                 "password=\x1b[1;31m[redacted:github-token]\x1b[0m b",

@@ -1,12 +1,12 @@
-//! Redacts text that arrives in pieces, for callers (pure).
+//! Redacts text that arrives in pieces, for library callers (pure).
 
 use std::borrow::Cow;
 
 use super::rules::Rules;
 use super::terminal::TerminalStream;
 
-/// Redacts a stream of text that arrives in pieces, cut anywhere. Each piece is redacted on its own,
-/// including secrets that began in an earlier piece. No text is delayed.
+/// Redacts a stream of text that arrives in pieces cut anywhere. Each piece is redacted at once, including
+/// secrets that began in an earlier piece. No text is delayed.
 ///
 /// ```
 /// use td_observe::redact::{Rules, TextStream};
@@ -29,7 +29,7 @@ impl TextStream {
         self.0.push(piece)
     }
 
-    /// Returns the number of bytes that are kept for the next piece.
+    /// Returns the number of bytes kept for the next piece.
     #[cfg(test)]
     pub(super) fn kept(&self) -> usize {
         self.0.kept()

@@ -1,18 +1,19 @@
-//! Secrets over two lines: one that its line's end divides, and the rest of one in the lines that follow (pure).
+//! Secrets over two lines: one that the end of a line divides, and the rest of one in the following lines
+//! (pure).
 
 use super::edges::{ESCAPE, next_line};
-use super::looks::has_mixed_case;
+use super::randomness::has_mixed_case;
 use super::rule::{BODY_BYTES, Hide, LEAK_BYTES};
 use super::scan::{Continuation, RuleMatch, RuleSet};
 use super::span::Span;
 use super::value::ValueCheck;
 
-/// Minimum number of bytes of a secret before the line's end that divides it.
+/// Minimum number of bytes of a secret before the end of the line that divides it.
 const SHORT_PART: usize = 6;
 
 impl RuleSet {
-    /// Follows a secret that ends where its line does into the lines that follow; moves `at` to its
-    /// end. Returns the state, if the text ends before it is clear.
+    /// Follows a secret at the end of its line into the following lines, and moves `at` to its end. Returns
+    /// the state if the text ends before the end is certain.
     pub(super) fn next_lines(
         &self,
         rule: u16,
@@ -33,7 +34,7 @@ impl RuleSet {
             }
             let end = self.run(rule, text, line.from, text.len());
             if end == line.from
-                || !(line.is_escaped || self.looks_like(rule, &text[line.from..end]))
+                || !(line.is_escaped || self.is_likely_rest(rule, &text[line.from..end]))
             {
                 return None;
             }
@@ -50,8 +51,8 @@ impl RuleSet {
         None
     }
 
-    /// Returns true if the text looks like the rest of a secret.
-    pub(super) fn looks_like(&self, rule: u16, run: &[u8]) -> bool {
+    /// Returns true if the text is likely to be the rest of a secret.
+    pub(super) fn is_likely_rest(&self, rule: u16, run: &[u8]) -> bool {
         let rule = &self.rules[usize::from(rule)];
         run.len() >= LEAK_BYTES
             && !matches!(
@@ -61,7 +62,7 @@ impl RuleSet {
             && (ValueCheck::Mixed.accepts(run) || has_mixed_case(run))
     }
 
-    /// Judges a secret that a line's end divides before it has enough bytes.
+    /// Judges a secret that has too few bytes before the end of its line.
     pub(super) fn in_two_lines(
         &self,
         number: u16,
@@ -76,7 +77,7 @@ impl RuleSet {
             return RuleMatch::No;
         };
         if line.from == text.len() {
-            // The line is shown before the next one is there.
+            // The line is shown before the next one arrives.
             let is_likely = shown >= LEAK_BYTES
                 && rule.hide != Hide::Body
                 && ValueCheck::Mixed.accepts(&text[from..to])
@@ -93,7 +94,7 @@ impl RuleSet {
         let limit = text.len().min(line.from + BODY_BYTES);
         let end = self.run(number, text, line.from, limit);
         let joined = [&text[from..to], &text[line.from..end]].concat();
-        let is_rest = line.is_escaped || self.looks_like(number, &text[line.from..end]);
+        let is_rest = line.is_escaped || self.is_likely_rest(number, &text[line.from..end]);
         if !(rule.min..=rule.max).contains(&joined.len())
             || !is_rest
             || !rule.check.accepts(&joined)

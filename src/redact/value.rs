@@ -1,67 +1,67 @@
-//! Checks whether the value after a name is a secret, and not a placeholder, a variable or code (pure).
+//! Checks that the value after a name is a secret, and not a placeholder, a variable or code (pure).
 
 use serde::Deserialize;
 
 use super::letters::{is_doubtful, is_unworded};
-use super::looks::{
+use super::name_value::{Operator, Quote};
+use super::placeholder::is_placeholder;
+use super::randomness::{
     CHECKED_BYTES, decodes_to_a_pair, has_letter_and_digit, has_mixed_case, has_unusual_letters,
     holds, is_random, is_repeated, transitions,
 };
-use super::name_value::{Operator, Quote};
-use super::placeholder::is_placeholder;
 use super::words::{is_code, is_dotted_name, is_expression, is_odd, is_plain, is_prose, is_type};
 
 /// The condition under which a value is a secret.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum ValueCheck {
-    /// The form suffices.
+    /// No condition; the form of the secret suffices.
     #[default]
     None,
-    /// Not repeated or exemplary characters, such as `xxxx`.
+    /// Characters without repetition or examples, such as `xxxx`.
     Form,
     /// A letter and a digit, and no words.
     Mixed,
     /// Not a placeholder or a variable.
     Value,
-    /// Also not code, and not a name such as `password`: any other word may be a password.
+    /// As `Value`, and not code or a name such as `password`; any other word may be a password.
     Plain,
-    /// Also not code, and with a character that words do not contain.
+    /// Also not code, and with a character that does not occur in words.
     Loose,
     /// With a letter and a digit, and not code.
     Strict,
-    /// The value of a name such as `token`: as strict, or letters in no word's order.
+    /// The value of a name such as `token`: as `Strict`, or letters in an order that no word has.
     Secret,
-    /// Looks random, whatever its name.
+    /// Must look random, whatever the name is.
     Random,
     /// A quoted password: not a placeholder, not a sentence, not code.
     Password,
     /// A password as an argument of a call: as `Loose`, and more than a word with a number.
     Pair,
-    /// An argument of a program that expects a password there.
+    /// An argument of a program that expects a password at this position.
     Argument,
-    /// An argument of a program whose option may also announce a port: as `Loose`, and not only digits.
+    /// The argument of an option that may also announce a port: as `Loose`, and not only digits.
     Option,
     /// Not only digits, and not a placeholder.
     NoDigits,
     /// Has the parts of a JSON Web Token.
     Jwt,
-    /// Base64 with a user and a password in it.
+    /// Base64 that contains a user and a password.
     Basic,
     /// Begins with `name=value`.
     Cookie,
     /// The credentials of a header.
     Header,
-    /// The password of an address, which a port and a path are not.
+    /// The password of a URL, not a port and a path.
     Url,
-    /// Ends as the keys of Azure do.
+    /// Ends as Azure keys do.
     Azure,
-    /// Continues as the tokens of Twitter do, and not with more of the same letter.
+    /// Continues as Twitter tokens do, without repeating one letter.
     Twitter,
 }
 
 impl ValueCheck {
-    /// Returns the check of a named value, and its minimum length.
+    /// Returns the check for a named value, and its minimum length.
     pub(super) fn of_value(self, quote: Quote, operator: Operator) -> (Self, usize) {
         let is_quoted = !matches!(quote, Quote::Unquoted | Quote::Shell);
         match (self, operator) {
@@ -84,8 +84,8 @@ impl ValueCheck {
         }
     }
 
-    /// Returns true if the value may be a secret, of which only the beginning is there: what follows
-    /// must not change a verdict that has shown it.
+    /// Returns true if a value of which only the beginning has arrived may be a secret. The rest must not
+    /// change a verdict after the beginning was shown.
     pub(super) fn accepts_beginning(self, value: &[u8]) -> bool {
         let value = &value[..value.len().min(CHECKED_BYTES)];
         match self {
@@ -195,22 +195,22 @@ impl ValueCheck {
     }
 }
 
-/// Returns true if the beginning of a value may belong to a secret: it has what makes one, or letters that
-/// no words have, so that what is missing may follow.
-fn may_become(value: &[u8], is_one: bool) -> bool {
-    (is_one || is_doubtful(value)) && !is_placeholder(value)
+/// Returns true if the beginning of a value may belong to a secret: it has the required characters, or
+/// letters that do not occur in words, so that the required characters may still follow.
+fn may_become(value: &[u8], has_secret_parts: bool) -> bool {
+    (has_secret_parts || is_doubtful(value)) && !is_placeholder(value)
 }
 
 fn is_cookie_name(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || b"_-.$".contains(&byte)
 }
 
-/// Returns true for a name of code.
+/// Returns true for an identifier in code.
 fn is_name(value: &[u8]) -> bool {
     is_expression(value) || is_dotted_name(value) || is_type(value)
 }
 
-/// Returns true for a password of an address, and not for a port and a path.
+/// Returns true for the password of a URL, and false for a port and a path.
 fn is_url_password(value: &[u8]) -> bool {
     let digits = value.iter().take_while(|b| b.is_ascii_digit()).count();
     let is_port =

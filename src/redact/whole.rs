@@ -1,4 +1,4 @@
-//! Redacts whole texts, which are no part of a stream (pure).
+//! Redacts whole texts, which are not part of a stream (pure).
 
 use std::borrow::Cow;
 
@@ -7,13 +7,13 @@ use super::scan::{Continuation, redact_spans};
 use super::span::TextEnd;
 use super::terminal::TerminalStream;
 
-/// Maximum number of passes over a whole text: a secret may hide the end of another one directly
-/// before it, which a further pass finds.
+/// Maximum number of passes over a whole text. A secret may hide the end of another one directly before it,
+/// which a further pass finds.
 const PASSES_MAX: usize = 4;
 
 impl Rules {
-    /// Redacts a whole text that is no part of a stream, such as a label or a summary. The beginning
-    /// of a secret at its end is redacted, too, because the text may be truncated.
+    /// Redacts a whole text that is not part of a stream, such as a label or a summary. The beginning of a
+    /// secret at the end is also redacted, because the text may be truncated.
     pub fn text<'a>(&self, text: &'a str) -> Cow<'a, str> {
         if memchr::memchr(0x1b, text.as_bytes()).is_some() {
             let redacted = self.coloured(text);
@@ -47,7 +47,7 @@ impl Rules {
         text
     }
 
-    /// Redacts a whole text with control sequences, which may stand within a secret.
+    /// Redacts a whole text with control sequences, which may be within a secret.
     fn coloured(&self, text: &str) -> String {
         let mut text = text.to_owned();
         for _ in 0..PASSES_MAX {

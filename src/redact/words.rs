@@ -1,10 +1,10 @@
-//! Words: code and prose, which no secret consists of (pure).
+//! Words: code and prose, which are not secrets (pure).
 
 use super::letters::{is_doubtful, is_unworded, is_worded};
-use super::looks::{class, holds};
 use super::placeholder::{holds_word, is_placeholder};
+use super::randomness::{class, holds};
 
-/// Length from which a constant must consist of words: a shorter one may be any abbreviation.
+/// Length from which a constant must consist of words; a shorter one may be any abbreviation.
 const SHORT_NAME: usize = 9;
 
 /// Parts that identify code.
@@ -27,7 +27,7 @@ const CODE: &[&str] = &[
 ];
 
 pub(super) fn is_plain(value: &[u8]) -> bool {
-    // A hyphen may break it: `PASS‐`.
+    // The end of a line may break the name at a hyphen: `PASS‐`.
     let is_capital = |b: &u8| b.is_ascii_uppercase() || *b == b'_' || *b >= 0x80;
     let is_constant = value.iter().all(is_capital)
         && value.iter().any(u8::is_ascii_uppercase)
@@ -35,8 +35,8 @@ pub(super) fn is_plain(value: &[u8]) -> bool {
     !is_placeholder(value) && !is_code(value) && !is_constant && !is_password_name(value)
 }
 
-/// Returns true for the name of a password, such as `db_password`, and for words about one. With a digit
-/// or a mark it is a password with such a part: `MyPass2024!`.
+/// Returns true for the name of a password, such as `db_password`, and for words about passwords. With a
+/// digit or a mark, the value is a password that contains such a word: `MyPass2024!`.
 fn is_password_name(value: &[u8]) -> bool {
     let lower = value.to_ascii_lowercase();
     let has_name = holds_word(value, &lower, "pass") || holds_word(value, &lower, "pwd");
@@ -46,20 +46,20 @@ fn is_password_name(value: &[u8]) -> bool {
     has_name && (has_words || is_name) && is_worded(value)
 }
 
-/// Returns true for a character that names and words do not contain.
+/// Returns true for a character that does not occur in names and words.
 pub(super) fn is_odd(byte: &u8) -> bool {
     byte.is_ascii_digit() || b"!@#%^*?~+&$".contains(byte) || *byte >= 0x80
 }
 
-/// Returns true for a sentence: words with blanks between them. A few words with a number, and without a
-/// full stop, are a passphrase.
+/// Returns true for a sentence: words with blanks between them. A few words with a number and without a full
+/// stop are a passphrase.
 pub(super) fn is_prose(value: &[u8]) -> bool {
     let words = value.split(|b| *b == b' ');
     let count = words.clone().count();
     let written = words.filter(|word| is_word(word)).count();
     match count {
         1 => false,
-        // No passphrase is that long; a sentence may have a name of code in it.
+        // No passphrase has as many words; a sentence may contain a name from code.
         7.. => 4 * written >= 3 * count,
         _ => {
             let has_digit = value.iter().any(u8::is_ascii_digit);
@@ -68,7 +68,7 @@ pub(super) fn is_prose(value: &[u8]) -> bool {
     }
 }
 
-/// Returns true for a word of a sentence, with the punctuation around it.
+/// Returns true for a word of a sentence with its punctuation.
 fn is_word(word: &[u8]) -> bool {
     let start = word.iter().position(|b| !b"(\"'<[{`".contains(b));
     let end = word.iter().rposition(|b| !b")\"'>]}`.,:;!?".contains(b));
@@ -87,7 +87,7 @@ fn is_word(word: &[u8]) -> bool {
     })
 }
 
-/// Returns true for a type or a constant, as paths of code have them.
+/// Returns true for a type or a constant, as in paths of code.
 pub(super) fn is_type(value: &[u8]) -> bool {
     value.len() < 40
         && value
@@ -96,7 +96,7 @@ pub(super) fn is_type(value: &[u8]) -> bool {
         && is_worded(value)
 }
 
-/// Returns true for a name of code: words with capitals, and at most one number.
+/// Returns true for an identifier in code: words with capitals and at most one number.
 fn is_camel(part: &[u8]) -> bool {
     let letters: Vec<u8> = part
         .iter()
@@ -123,7 +123,7 @@ fn is_camel(part: &[u8]) -> bool {
         && letters.len() >= 6
 }
 
-/// Returns true if a mark of code is in the value. One that begins with a letter begins a word.
+/// Returns true if the value contains a mark of code. A mark that begins with a letter must begin a word.
 fn holds_mark(value: &[u8], mark: &str) -> bool {
     let is_word = mark.starts_with(|first: char| first.is_ascii_alphabetic());
     memchr::memmem::find_iter(value, mark).any(|at| {
@@ -139,7 +139,7 @@ pub(super) fn is_code(value: &[u8]) -> bool {
 
 /// Returns true for paths, addresses, expressions and constants, by their marks.
 pub(super) fn is_expression(value: &[u8]) -> bool {
-    // A path, an address or an argument; random text begins with such a mark, too.
+    // A path, a URL or an argument; random text may also begin with such a mark.
     let is_marked = match value {
         [b'/', rest @ ..] => is_path(rest),
         [b'.' | b'~' | b'-' | b'@' | b':' | b'_', rest @ ..] => {
@@ -152,7 +152,7 @@ pub(super) fn is_expression(value: &[u8]) -> bool {
         return true;
     }
     let digits = value.iter().filter(|b| b.is_ascii_digit()).count();
-    // `WIN32_ERROR`: a constant or a type.
+    // A constant or a type, such as `WIN32_ERROR`.
     if value.contains(&b'_')
         && !value.iter().any(u8::is_ascii_lowercase)
         && digits < 4
@@ -165,7 +165,7 @@ pub(super) fn is_expression(value: &[u8]) -> bool {
         .any(|word| value.eq_ignore_ascii_case(word.as_bytes()))
 }
 
-/// Returns true for what follows the first slash of a path: words, or a directory's short name.
+/// Returns true for the part after the first slash of a path: words, or the short name of a directory.
 fn is_path(rest: &[u8]) -> bool {
     let first = rest.split(|b| *b == b'/').next().unwrap_or_default();
     let is_directory = first.len() < rest.len()
@@ -199,7 +199,7 @@ fn one_number(part: &[u8]) -> bool {
         <= 1
 }
 
-/// Words with a number that prose has about secrets.
+/// Words with a number that occur in prose about secrets.
 const TECHNICAL: &[&str] = &[
     "base64",
     "base64url",
@@ -283,7 +283,7 @@ mod tests {
     }
 
     #[test]
-    fn sentences_are_told_from_passphrases() {
+    fn sentences_are_distinguished_from_passphrases() {
         for value in [
             "is required",
             "Not set!",

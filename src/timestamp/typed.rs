@@ -1,5 +1,5 @@
-//! Points in time as people type them: `10m` ago, or in local time `13:14`, `yesterday`, `2026-11-23 13:14` (pure,
-//! but for the zone).
+//! Points in time as people type them: `10m` ago, or `13:14`, `yesterday`, `2026-11-23 13:14` in local time
+//! (pure except for the time zone).
 
 use jiff::civil::{Date, DateTime, Time};
 use jiff::tz::TimeZone;
@@ -7,7 +7,7 @@ use jiff::{ToSpan, Zoned};
 
 use crate::timestamp::Timestamp;
 
-/// Reads the time before now as `10s`, `10m`, `2h` or `1d`; `None` for other text.
+/// Parses a time before now, such as `10s`, `10m`, `2h` or `1d`; `None` for other text.
 pub(crate) fn ago(text: &str, now: Timestamp) -> Option<Timestamp> {
     let (count, unit) = text.split_at_checked(text.len().checked_sub(1)?)?;
     let seconds = match unit {
@@ -17,20 +17,20 @@ pub(crate) fn ago(text: &str, now: Timestamp) -> Option<Timestamp> {
         "d" => 86_400,
         _ => return None,
     };
-    // Numbers with a sign are none that a person means.
+    // A sign is more likely a mistake than a number.
     let is_number = count.bytes().all(|byte| byte.is_ascii_digit());
     let count: i64 = count.parse().ok().filter(|_| is_number)?;
     let micros = count.checked_mul(seconds)?.checked_mul(1_000_000)?;
     Some(Timestamp::from_micros(now.micros().saturating_sub(micros)))
 }
 
-/// Reads a point in local time; `None` for text that is none.
+/// Parses a point in local time; `None` for other text.
 pub(crate) fn local_time(text: &str, now: Timestamp) -> Option<Timestamp> {
     local_time_in(text, now, &TimeZone::try_system().unwrap_or(TimeZone::UTC))
 }
 
-/// The same in a zone. Where the clocks are put forward, a time that there is not is an hour later; where
-/// they are put back, the first of two is meant.
+/// Parses a point in the time of a zone. A time that does not exist because clocks are put forward becomes
+/// one hour later; of two times when clocks are put back, the first is used.
 fn local_time_in(text: &str, now: Timestamp, zone: &TimeZone) -> Option<Timestamp> {
     let now = jiff::Timestamp::from_microsecond(now.micros()).ok()?;
     let now = now.to_zoned(zone.clone());
@@ -49,14 +49,14 @@ fn local_time_in(text: &str, now: Timestamp, zone: &TimeZone) -> Option<Timestam
         (Some(day), Some(rest)) => day.to_datetime(time_of_day(rest)?),
         (None, _) => match time_of_day(text) {
             Some(time) => return latest(time, &now).map(timestamp),
-            // With a T, and without a zone.
+            // With a `T` and without a zone.
             None => text.parse::<DateTime>().ok()?,
         },
     };
     Some(timestamp(at.to_zoned(zone.clone()).ok()?))
 }
 
-/// Returns the last time at which a clock showed this.
+/// Returns the latest time before now at which a clock showed this time.
 fn latest(time: Time, now: &Zoned) -> Option<Zoned> {
     let today = now.date();
     let days = [today, today.checked_sub(1.day()).ok()?].into_iter();
@@ -65,7 +65,7 @@ fn latest(time: Time, now: &Zoned) -> Option<Zoned> {
     times.find(|at| at <= now)
 }
 
-/// Reads `13:14`, `13:14:05` or `13:14:05.123`.
+/// Parses `13:14`, `13:14:05` or `13:14:05.123`.
 fn time_of_day(text: &str) -> Option<Time> {
     let is_time = text.as_bytes().get(1..=2)?.contains(&b':');
     let padded = match text.find(':') {
@@ -75,7 +75,7 @@ fn time_of_day(text: &str) -> Option<Time> {
     padded.parse().ok().filter(|_| is_time)
 }
 
-/// Returns true for `2026-11-23`, and nothing that only begins so.
+/// Returns true for dates such as `2026-11-23`, without any text after them.
 fn is_date(text: &str) -> bool {
     text.len() == 10
         && text

@@ -1,4 +1,4 @@
-//! A request on its way through the gateway: when it is due, the captures that it needs, and its reply.
+//! A request on its way through the gateway: its due time, the captures that it needs, and its reply.
 
 mod evaluation;
 
@@ -30,23 +30,23 @@ pub(super) struct ActiveRequest {
     request: SessionRequest,
     /// `None` once the reply has been sent.
     reply_to: Option<ReplySender<SessionReply>>,
-    /// The time of the last evaluation, or of the request.
+    /// The time of the last evaluation, or of the request before the first evaluation.
     evaluated: Duration,
-    /// The listing of that evaluation.
+    /// The listing used in that evaluation.
     evaluated_by: Option<u64>,
-    /// Only a new listing can bring news.
+    /// True if only a new listing can show a change.
     pub needs_listing_only: bool,
-    /// The time at which a line settles, or a screen must be compared.
+    /// The time at which a line settles or a screen must be compared.
     recheck: Option<Duration>,
-    /// The longest wait of equal screens for their next comparison.
+    /// For each unchanged screen, the longest time until its next comparison.
     check_intervals: HashMap<PaneId, Duration>,
-    /// The reply, once there is news, without the panes that remain to be captured.
+    /// The reply once a change is found, without the panes that are still to be captured.
     reply: Option<SessionReply>,
     /// The captures for the reply, with the listed states of their panes.
     pub captures: Vec<(PaneState, CaptureSpec)>,
-    /// The number of captures that are missing from the reply.
+    /// The number of captures that the reply still needs.
     missing: usize,
-    /// A history grew by more than an eighth of its limit.
+    /// True if a history grew by more than an eighth of its limit.
     pub is_flood: bool,
 }
 
@@ -82,12 +82,12 @@ impl ActiveRequest {
         active
     }
 
-    /// Returns true if the requester still waits for the reply.
+    /// Returns true if the requester is still waiting for the reply.
     pub fn is_awaited(&self) -> bool {
         self.reply_to.as_ref().is_some_and(ReplySender::is_awaited)
     }
 
-    /// Returns true if the request is to be replied to at once.
+    /// Returns true if the request must be replied to at once.
     pub fn is_urgent(&self) -> bool {
         self.request.when == ReplyTime::Now
     }
@@ -112,8 +112,8 @@ impl ActiveRequest {
         self.request.name.is_none()
     }
 
-    /// Returns when the request is due, given the number of bytes that the server has read. `tick`
-    /// returns the first tick of an interval after a time, or an earlier time.
+    /// Returns when the request is due, given the number of bytes that the server has read. `tick` returns
+    /// the first tick of an interval at or after a time.
     pub fn due(
         &self,
         rounds: &AdaptiveRounds,
@@ -129,7 +129,7 @@ impl ActiveRequest {
         }
     }
 
-    /// Returns the requests for captures of panes with a known digest.
+    /// Returns the requests to capture panes with a known digest.
     pub fn capture_requests(
         &self,
     ) -> impl Iterator<Item = (&PaneId, &CaptureRequest, &CaptureDigest)> {
@@ -140,7 +140,7 @@ impl ActiveRequest {
         })
     }
 
-    /// Returns how long the screen of a pane may wait for its next comparison.
+    /// Returns the time until the next comparison of a pane's screen.
     fn check_interval(&self, pane: &PaneId) -> Duration {
         match self.adaptive() {
             Some(adaptive) => {
@@ -151,7 +151,7 @@ impl ActiveRequest {
         }
     }
 
-    /// Returns the screens that are needed unless the numbers of their panes have changed.
+    /// Returns the screens to capture unless the numbers of their panes have changed.
     pub fn screens(&self, now: Freshness) -> impl Iterator<Item = ScreenSpec> + '_ {
         self.capture_requests()
             .filter_map(move |(pane, request, known)| {
@@ -167,12 +167,13 @@ impl ActiveRequest {
             })
     }
 
-    /// Returns true if this listing cannot bring news: the request was evaluated by it.
+    /// Returns true if this listing cannot show a change, because the request was already evaluated with it.
     pub fn is_settled_by(&self, listing: u64) -> bool {
         self.evaluated_by == Some(listing) && self.needs_listing_only
     }
 
-    /// Adds the result of a capture, `None` for a pane that is gone. Sends the reply once it is complete.
+    /// Adds the result of a capture; `None` for a pane that no longer exists. Sends the reply once it is
+    /// complete.
     fn add(&mut self, captured: Option<PaneReply>) {
         if let Some(SessionReply::Present { panes, .. }) = &mut self.reply {
             panes.extend(captured);
@@ -198,7 +199,7 @@ impl ActiveRequest {
         reply_to.send(Ok(reply));
     }
 
-    /// Sends an error instead of the reply, if that has not been sent.
+    /// Sends an error instead of the reply, unless the reply was already sent.
     pub fn fail(&mut self, error: &Error) {
         if let Some(reply_to) = self.reply_to.take() {
             reply_to.send(Err(error.without_cause()));
@@ -206,8 +207,8 @@ impl ActiveRequest {
     }
 }
 
-/// Takes the captures that requests need, in batches, and replies to each request once it has all of
-/// its captures.
+/// Takes the captures that requests need, in batches, and replies to each request once it has all of its
+/// captures.
 pub(super) fn complete(client: &mut Client, mut requests: Vec<ActiveRequest>, snapshot: Snapshot) {
     let identity = &snapshot.listing.server;
     let mut speculations = snapshot.speculations;
@@ -235,12 +236,12 @@ pub(super) fn complete(client: &mut Client, mut requests: Vec<ActiveRequest>, sn
         if batch.is_empty() {
             continue;
         }
-        let specs: Vec<CaptureSpec> = batch.iter().map(|it| it.spec.clone()).collect();
+        let specs: Vec<CaptureSpec> = batch.iter().map(|capture| capture.spec.clone()).collect();
         let freshness = client.freshness();
         let run = |server: &Server, clock: &Clock| capture(server, clock, identity, &specs);
         let results = match client.run_captures(specs.len(), run) {
             Ok(results) => results,
-            // The server hangs or is gone; the next request tries again.
+            // The server hangs or has ended; the next request tries again.
             Err(error) => return fail_all(&mut requests, &error),
         };
         for (capture, result) in batch.into_iter().zip(results) {
@@ -255,7 +256,7 @@ pub(super) fn complete(client: &mut Client, mut requests: Vec<ActiveRequest>, sn
     }
 }
 
-/// A capture of one pane, as deep as the deepest of the requests for it.
+/// A capture of one pane, with the greatest depth among its requests.
 struct SharedCapture {
     /// The indexes of the requests.
     requests: Vec<usize>,
@@ -271,7 +272,7 @@ impl SharedCapture {
     }
 }
 
-/// Collects the captures that requests need, each pane once. Replies to requests without captures.
+/// Collects the captures that requests need, each pane once. Replies to requests that need no captures.
 fn share(requests: &mut [ActiveRequest]) -> Vec<SharedCapture> {
     let mut captures: Vec<SharedCapture> = Vec::new();
     let mut of_pane: HashMap<PaneId, usize> = HashMap::new();
@@ -297,8 +298,8 @@ fn share(requests: &mut [ActiveRequest]) -> Vec<SharedCapture> {
     captures
 }
 
-/// Delivers the result of a capture, and the time just before it, to its requests. Only a result with
-/// several readers is cloned.
+/// Delivers the result of a capture, and the time just before it, to its requests. The result is cloned only
+/// if several requests need it.
 fn deliver(
     client: &mut Client,
     identity: &ServerIdentity,
@@ -312,9 +313,9 @@ fn deliver(
 ) {
     let pane = spec.pane.clone();
     if matches!(result, CaptureResult::Unreadable) {
-        // Output is truncated when rows are full of combining marks or other panes of the batch took
-        // the room: the pane is captured again alone and without the history. Its pipe may be open by
-        // now, and its bytes do not begin here.
+        // Output is truncated if rows are full of combining marks or if other panes of the batch filled it.
+        // The pane is then captured again, alone and without its history. Its pipe may already be open by
+        // now, so its bytes do not begin at this capture.
         let screen_only = CaptureSpec {
             depth: 0,
             resync: None,
@@ -349,7 +350,7 @@ fn deliver(
     }
 }
 
-/// Sends an error to all requests that have not been replied to.
+/// Sends an error to all requests without a reply.
 pub(super) fn fail_all(requests: &mut [ActiveRequest], error: &Error) {
     requests.iter_mut().for_each(|request| request.fail(error));
 }

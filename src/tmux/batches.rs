@@ -1,42 +1,42 @@
-//! Batches of captures, each so short that the server stays responsive (pure).
+//! Splits captures into batches that are short enough for the server to stay responsive (pure).
 
 use std::ops::Range;
 
 use super::capture::CaptureSpec;
 
-/// The longest time that one batch may occupy the server: below what a person notices while typing, and
-/// long enough that many panes share the cost of starting tmux, 1 to 4 ms.
+/// The longest time for which one batch may occupy the server: less than a person notices while typing, and
+/// enough for many panes to share the cost of starting tmux (1 to 4 ms).
 const BATCH_US_MAX: u64 = 10_000;
 
-/// The fixed cost of a capture to the server: one command with formats, 0.1 ms, and two captures,
-/// 0.05 ms each. Measured on tmux 3.3a with 100 sessions on a busy machine.
+/// The fixed cost of a capture in the server: one command with formats (0.1 ms) and two captures (0.05 ms
+/// each). Measured with tmux 3.3a and 100 sessions on a busy machine.
 const PANE_US: u64 = 200;
 
-/// The cost of a row of 80 columns, captured twice: measured as 1.1 µs on the same busy machine,
-/// 0.7 on an idle one.
+/// The cost of a row of 80 columns, captured twice: measured as 1.1 µs on the same busy machine, and 0.7 µs
+/// on an idle one.
 const ROW_NS: u64 = 1000;
 
-/// The fixed cost of a query, and the cost of each session, which the server walks more than once:
-/// measured as 0.3 ms, 0.9 ms and 3.5 ms with 10, 100 and 400 sessions.
+/// The fixed cost of a query, and the cost per session, each of which the server visits more than once.
+/// Measured as 0.3 ms, 0.9 ms and 3.5 ms with 10, 100 and 400 sessions.
 const QUERY_US: u64 = 300;
 const SESSION_US: u64 = 8;
 
-/// The cost of the numbers of a pane, and of a screen of usual size.
+/// The cost of one pane's numbers, and of a screen of typical size.
 const NUMBERS_US: u64 = 25;
 const SCREEN_US: u64 = 40;
 
-/// Returns how many screens a probe may capture beside the numbers of `panes` panes, and how many
-/// without them.
+/// Returns the maximum number of screens in a probe that also queries the numbers of `panes` panes, and in a
+/// probe that does not.
 pub(super) fn screens_max(panes: usize) -> (usize, usize) {
     let panes = panes as u64;
     let query_us = QUERY_US + panes * SESSION_US;
     let fitting = |spent_us| BATCH_US_MAX.saturating_sub(spent_us) / SCREEN_US;
     let beside = fitting(query_us + panes * NUMBERS_US);
-    // With any number of sessions, each probe must make progress.
+    // Each probe must make progress, whatever the number of sessions.
     (beside as usize, fitting(query_us).max(25) as usize)
 }
 
-/// The cost of a capture to the server, in microseconds.
+/// The cost of a capture in the server, in microseconds.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct CaptureCost(u64);
 
@@ -48,8 +48,7 @@ impl CaptureCost {
     }
 }
 
-/// Splits captures into batches of consecutive ones. A capture above the limit gets a batch of its
-/// own.
+/// Splits captures into batches of consecutive captures. A capture above the limit is a batch of its own.
 pub(super) fn batches(costs: &[CaptureCost]) -> Vec<Range<usize>> {
     let mut batches: Vec<Range<usize>> = Vec::new();
     let mut spent_us = 0;

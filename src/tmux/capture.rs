@@ -1,8 +1,8 @@
-//! Captures of panes: the state and text of each from one command list, so that both are of one
-//! instant.
+//! Captures of panes: one command list returns the state and the text of each pane, so that both are from the
+//! same instant.
 //!
-//! A pane takes one line of a batch: its state, its rows, and the same rows joined to lines. tmux runs
-//! such a command list between two reads of the pane.
+//! Each pane is one line of a batch: its state, its rows, and the same rows joined to lines. tmux runs such a
+//! command list between two reads of the pane.
 
 use std::fmt::Write;
 
@@ -18,8 +18,8 @@ use crate::error::Result;
 use crate::event::PaneId;
 use crate::track::{Capture, SavedScreen, TerminalModes, TmuxVersion, unescape};
 
-/// The most rows of the history in one capture. This many take the server some 70 ms already, in which
-/// it serves no other client.
+/// The maximum number of history rows in one capture. Such a capture takes the server about 70 ms, during
+/// which it serves no other client.
 pub const CAPTURE_ROWS_MAX: u32 = 100_000;
 
 /// The extent of a capture.
@@ -27,16 +27,16 @@ pub const CAPTURE_ROWS_MAX: u32 = 100_000;
 pub struct CaptureSpec {
     /// The pane.
     pub pane: PaneId,
-    /// The rows of the history to capture, above the screen.
+    /// The number of history rows to capture above the screen.
     pub depth: u32,
-    /// Captures the normal screen, too, where the alternate one is shown.
+    /// Also captures the normal screen while the alternate screen is shown.
     pub saved: bool,
-    /// Captures all that is needed to continue with the pane's bytes.
+    /// Also captures the data needed to continue with the pane's bytes.
     pub resync: Option<ResyncSpec>,
 }
 
 impl CaptureSpec {
-    /// Extends the capture to cover another one of the same pane.
+    /// Extends the capture to cover another capture of the same pane.
     pub(super) fn merge(&mut self, other: Self) {
         self.depth = self.depth.max(other.depth);
         self.saved |= other.saved;
@@ -44,39 +44,38 @@ impl CaptureSpec {
     }
 }
 
-/// The steps of a capture from which the stream of the pane's bytes continues.
+/// The additional steps of a capture from which the stream of the pane's bytes continues.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ResyncSpec {
-    /// The tmux command that opens the pane's pipe; it runs only where there is no pipe.
+    /// The tmux command that opens the pane's pipe; it runs only if the pane has no pipe.
     pub open_pipe: Option<String>,
 }
 
-/// The state of the terminal beside a capture, which is needed to continue from it with the pane's
-/// bytes.
+/// The additional state of the terminal that is needed to continue from a capture with the pane's bytes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ResyncData {
     /// The modes of the terminal.
     pub modes: TerminalModes,
-    /// The incomplete escape sequence at the end of the input.
+    /// The incomplete escape sequence at the end of the pane's output.
     pub pending: Vec<u8>,
     /// The server's version.
     pub version: TmuxVersion,
-    /// The pane had no pipe before, so that `open_pipe` ran.
+    /// True if the pane had no pipe before, so that `open_pipe` ran.
     pub was_unpiped: bool,
 }
 
-/// The state and text of a pane, of one instant.
+/// The state and text of a pane at one instant.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PaneCapture {
-    /// The state. It has no names until `PaneCapture::adopt_listed`: tmux reaches a pane that is
-    /// linked several times through any of its windows, and the listing has the owner's names.
+    /// The state. It has no names until `PaneCapture::adopt_listed`: tmux may resolve a pane that is linked
+    /// several times through any of its windows, and the listing has the owner's names.
     pub state: PaneState,
     /// The text.
     pub capture: Capture,
-    /// The digest to pass with the next request. Its screen is the text as tmux wrote it, each row
-    /// ended by a line feed: a probe gets the same text as long as nothing changes.
+    /// The digest to pass with the next request. Its screen is the text as tmux wrote it, with a line feed
+    /// after each row; a probe returns the same text while nothing changes.
     pub digest: CaptureDigest,
-    /// The data for a resync, where it was requested.
+    /// The data for a resync, if it was requested.
     pub resync: Option<ResyncData>,
 }
 
@@ -107,15 +106,15 @@ pub enum CaptureResult {
     Captured(Box<PaneCapture>),
     /// The server has no such pane.
     Gone,
-    /// The output is truncated, or not tmux's.
+    /// The output is truncated or not from tmux.
     Unreadable,
 }
 
-/// Captures panes with one tmux process and returns one result for each, in order. `known` is the
-/// expected server: panes of another one are gone.
+/// Captures panes with one tmux process and returns one result for each, in order. `known` is the expected
+/// server; panes of another server are reported as gone.
 ///
 /// # Errors
-/// `is_gone()` without a server, `is_timeout()` when it does not reply.
+/// `is_gone()` without a server, `is_timeout()` if it does not reply.
 pub fn capture(
     server: &Server,
     clock: &Clock,
@@ -125,10 +124,10 @@ pub fn capture(
     capture_with(server, clock, String::new(), (known, specs)).map(|(_, results)| results)
 }
 
-/// Captures panes after other commands, in the same process. Returns the output of the other commands, too.
+/// Captures panes after other commands, in the same process. Also returns the output of the other commands.
 ///
 /// # Errors
-/// As for [`capture`].
+/// Those of [`capture`].
 pub(super) fn capture_with(
     server: &Server,
     clock: &Clock,
@@ -167,15 +166,14 @@ pub(super) fn capture_with(
     Ok((output.text, results))
 }
 
-/// Returns the depth at which the output about a pane of this width surely fits, unless its rows are full
-/// of combining marks: two captures of three bytes for two columns.
+/// Returns the depth at which the output for a pane of this width fits, unless its rows are full of combining
+/// marks. Assumes two captures with three bytes for two columns.
 pub(super) fn depth_max(width: u32) -> u32 {
     let fitting = OUTPUT_BYTES_MAX / (3 * width.max(1) as usize + 2);
     CAPTURE_ROWS_MAX.min(u32::try_from(fitting).unwrap_or(u32::MAX))
 }
 
-/// Returns the command that captures each row as it was printed: blanks at its end are kept, and none
-/// are added.
+/// Returns the command that captures each row as it was printed, keeping trailing blanks and adding none.
 pub(super) fn capture_rows(version: TmuxVersion) -> &'static str {
     if version.pads_captures() {
         "capture-pane -p -N -T"
@@ -195,18 +193,18 @@ fn add_commands(lines: &mut String, nonce: &Nonce, version: TmuxVersion, specs: 
     } in specs
     {
         let depth = depth.min(&CAPTURE_ROWS_MAX);
-        // Writing to a string cannot fail; the same below.
-        // The condition guards a pane that is gone: tmux before 3.3 would crash.
-        // One mark for each pane is cheaper than more: each `display-message` makes the server walk
-        // all of its sessions. The number of rows follows from the state in front of them.
+        // Writing to a string cannot fail, here and below. The condition guards against a missing pane, for
+        // which tmux before 3.3 would crash. One mark per pane is cheapest, because each `display-message`
+        // makes the server visit all of its sessions. The state, which comes first, determines the number of
+        // rows.
         let _ = write!(
             lines,
             "display-message -p -t '{pane}' '{mark}h#{{?pane_id,{FORMAT},}}{mark}r#{{pid}} %s'; \
              {capture_rows} -S -{depth} -t '{pane}'; capture-pane -p -J -S -{depth} -t '{pane}'"
         );
         if *saved {
-            // The saved screen keeps its former size, so its rows have marks. -q: no error message
-            // where there is none.
+            // The saved screen keeps its former size, so its rows have marks. -q suppresses the error message
+            // if there is no saved screen.
             let _ = write!(
                 lines,
                 "; display-message -p '{mark}s'; {capture_rows} -q -a -t '{pane}'; \
@@ -241,7 +239,7 @@ fn parse(
     specs: &[CaptureSpec],
 ) -> Vec<CaptureResult> {
     let sections = nonce.sections(output).unwrap_or_default();
-    // Without its end the output is truncated, and the last pane may be incomplete.
+    // Without the end mark, the output is truncated and the last pane may be incomplete.
     let (sections, is_complete) = match &sections[..] {
         [rest @ .., (b'z', _)] => (rest, true),
         all => (all, false),
@@ -260,7 +258,7 @@ fn parse(
         .collect()
 }
 
-/// Parses output with this mark as captures of the server with this process, for the fuzz targets.
+/// Parses output with this mark as captures of the server with this process id, for the fuzz targets.
 #[cfg(feature = "cli")]
 pub(crate) fn parse_with_mark(
     mark: &str,
@@ -275,7 +273,7 @@ pub(crate) fn parse_with_mark(
     parse(&Nonce::fixed(mark), &known, output, specs)
 }
 
-/// Parses the sections of one pane; `None` when they do not belong to this capture.
+/// Parses the sections of one pane; `None` if they do not belong to this capture.
 fn parse_one(
     spec: &CaptureSpec,
     known: &ServerIdentity,
@@ -287,7 +285,7 @@ fn parse_one(
     let (words, text) = first.split_once('\n')?;
     let (pid, second) = words.split_once(' ').unwrap_or((words, ""));
     let Some(mut state) = PaneState::parse(header) else {
-        // For a missing pane, tmux prints the blanks between the fields only.
+        // For a missing pane, tmux prints only the blanks between the fields.
         let is_missing = header.bytes().all(|byte| byte == b' ') && text.is_empty();
         return (is_missing && sections.is_empty()).then_some(CaptureResult::Gone);
     };
@@ -297,7 +295,7 @@ fn parse_one(
     if state.pane() != spec.pane {
         return None;
     }
-    // tmux never stops between the commands of one list, so no section is missing.
+    // tmux never stops within a command list, so no section is missing.
     let (saved, sections) = match (spec.saved, sections) {
         (false, rest) => (None, rest),
         (true, [(b's', rows), (b't', joined), rest @ ..]) => (Some((rows, joined)), rest),
@@ -333,7 +331,7 @@ fn parse_one(
         ..Capture::default()
     };
     let freshness = Freshness {
-        // By the clock that dates activity; 0 where it is not known, until `adopt_listed`.
+        // By the clock that dates activity. 0 if it is unknown, until `adopt_listed`.
         second: parse_second(second).unwrap_or_default(),
         ..Freshness::default()
     };
@@ -345,7 +343,7 @@ fn parse_one(
     })))
 }
 
-/// Splits a text after a number of lines; at least one more line must follow.
+/// Splits a text after a number of lines; `None` unless at least one more line follows.
 fn split_lines(text: &str, lines: usize) -> Option<(&str, &str)> {
     let end = match lines.checked_sub(1) {
         Some(last) => text.match_indices('\n').nth(last)?.0 + 1,

@@ -1,9 +1,9 @@
-//! The captures of a server's panes: their number, and the time that tmux took for them.
+//! Counts the captures of a server's panes and the time that tmux took for them.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-/// Counts captures, from any thread.
+/// Counts captures from any thread.
 #[derive(Debug, Default)]
 pub(crate) struct CaptureCounter {
     captures: AtomicU64,
@@ -11,7 +11,7 @@ pub(crate) struct CaptureCounter {
 }
 
 impl CaptureCounter {
-    /// Adds the captures of one tmux process, which ran for this time.
+    /// Adds the captures of one tmux process, which ran for `time`.
     pub(super) fn add(&self, captures: usize, time: Duration) {
         if captures == 0 {
             return;

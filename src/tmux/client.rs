@@ -21,34 +21,34 @@ use crate::clock::Clock;
 use crate::error::Result;
 use crate::thread::{Stop, is_stopped};
 
-/// The age up to which a listing serves as long as the server has read nothing, even if it is not idle
+/// The age up to which a listing is reused while the server has read nothing, even if the server is not idle
 /// (see [`super::server_idle`]).
 const LISTING_AGE_MAX: Duration = Duration::from_secs(1);
 
-/// The age up to which numbers serve requesters that only look for new panes, and names serve while
-/// the set of panes is the same.
+/// The age up to which numbers suffice for requesters that only need new panes, and names suffice while the
+/// set of panes is unchanged.
 const NUMBERS_AGE_MAX: Duration = Duration::from_millis(200);
 const NAMES_AGE_MAX: Duration = Duration::from_millis(1500);
 
-/// The longest pause after a process: twice the longest time of a batch.
+/// The longest pause after a process: twice the longest duration of a batch.
 const PAUSE_MAX: Duration = Duration::from_millis(20);
 
-/// The time that a process takes to start and to end, in which the server is free for other clients.
+/// The time that a process takes to start and end, during which the server is free for other clients.
 const PROCESS_OVERHEAD: Duration = Duration::from_millis(2);
 
-/// Queries one server, and leaves it time for other clients in between.
+/// Queries one server, and leaves it time for other clients between queries.
 pub(super) struct Client {
     server: Server,
     clock: Clock,
     stop: Stop,
-    /// The beginning of the gateway's time.
+    /// The start of the gateway's time.
     epoch: Instant,
     counters: Counters,
     last: Option<TimedListing>,
-    /// The last full listing, whatever came after it.
+    /// The last full listing, which later refreshes do not replace.
     last_full: Option<Arc<Listing>>,
     listing_count: u64,
-    /// Until then the server is left to other clients.
+    /// Until this time, the server is left to other clients.
     free_at: Instant,
     idle: ServerIdle,
     processes: Arc<AtomicU64>,
@@ -58,20 +58,19 @@ pub(super) struct Client {
 struct TimedListing {
     listing: Arc<Listing>,
     number: u64,
-    /// The number of bytes that the server had read before; `None` where these are not its panes'
-    /// only.
+    /// The number of bytes that the server had read before; `None` if they are not all from its panes.
     server_bytes: Option<u64>,
     at: Duration,
     named_at: Duration,
 }
 
 impl TimedListing {
-    /// Returns true if the server has read nothing since.
+    /// Returns true if the server has read nothing since the listing.
     fn is_idle(&self, now: Freshness) -> bool {
         now.server_bytes.is_some() && now.server_bytes == self.server_bytes
     }
 
-    /// Returns true if its names are as old as its numbers.
+    /// Returns true if its names are as recent as its numbers.
     fn is_named(&self) -> bool {
         self.named_at == self.at
     }
@@ -100,15 +99,15 @@ impl TimedListing {
 /// The extent of a snapshot.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Extent {
-    /// The last listing, as long as the server has read nothing: no pane has changed by itself then,
-    /// and the coordinator's next listing shows what users change (sizes, names, closed panes).
+    /// The last listing, as long as the server has read nothing. In that time, no pane has changed by itself,
+    /// and the coordinator's next listing shows changes by users (sizes, names, closed panes).
     #[default]
     Cached,
-    /// The numbers of all panes; names may be old.
+    /// The numbers of all panes; names may be older.
     Numbers,
-    /// Names, too.
+    /// Numbers and names.
     Names,
-    /// And the programs in the foreground.
+    /// Numbers, names and the programs in the foreground.
     Programs,
 }
 
@@ -147,8 +146,8 @@ impl Client {
         self.counters.bytes()
     }
 
-    /// Returns the time of the last listing, and the number of bytes that the server had read before
-    /// it, if known.
+    /// Returns the time of the last listing, and the number of bytes that the server had read before it, if
+    /// known.
     pub fn last_listed(&self) -> Option<(Duration, u64)> {
         let last = self.last.as_ref()?;
         Some((last.at, last.server_bytes?))
@@ -159,14 +158,14 @@ impl Client {
         self.idle.sample_due().filter(|_| self.last_full.is_some())
     }
 
-    /// Samples the server's CPU time, once it has dealt with the last query.
+    /// Samples the server's CPU time once it has finished the last query.
     pub fn sample_idle(&mut self) {
         if self.sample_due().is_some_and(|due| due <= self.now()) {
             self.idle.record_sample(self.counters.cpu_time());
         }
     }
 
-    /// Returns the present time, before a query.
+    /// Returns the present time, to be taken before a query.
     pub fn freshness(&self) -> Freshness {
         Freshness {
             at: self.now(),
@@ -175,14 +174,14 @@ impl Client {
         }
     }
 
-    /// Returns a listing recent enough for requesters that only look for new panes.
+    /// Returns the last listing if it is recent enough for requesters that only need new panes.
     pub fn recent(&self) -> Option<&Arc<Listing>> {
         let last = self.last.as_ref()?;
         (self.now() < last.at + NUMBERS_AGE_MAX).then_some(&last.listing)
     }
 
-    /// Returns a snapshot, with the least queries that suffice. Where the server is queried,
-    /// speculative captures may come with the reply.
+    /// Returns a snapshot with as few queries as possible. If the server is queried, speculative captures may
+    /// come with the reply.
     pub fn snapshot(
         &mut self,
         extent: Extent,
@@ -208,7 +207,7 @@ impl Client {
             return Ok(snapshot);
         }
         let was_idle = self.idle.listing_started(self.counters.cpu_time());
-        // A change that went unnoticed after the last listing may be a rename.
+        // A change that was not noticed after the last listing may be a rename.
         if extent >= Extent::Names || are_names_old || was_idle {
             return self.list(extent, now);
         }
@@ -222,7 +221,7 @@ impl Client {
         };
         let mut captured = by_pane(first, probed.screens);
         for more in more.chunks(alone_max) {
-            // A later screen proves more.
+            // A later screen is more conclusive.
             captured.extend(by_pane(more, self.probe(None, more, &[])?.screens));
         }
         let last = self.last.insert(TimedListing {
@@ -239,19 +238,19 @@ impl Client {
         })
     }
 
-    /// Returns the number of the last listing, if it holds now.
+    /// Returns the number of the last listing if it still holds.
     pub fn holding(&self) -> Option<u64> {
         let last = self.last.as_ref()?;
         self.holds(last, self.freshness()).then_some(last.number)
     }
 
-    /// Returns true if this listing is the last one and holds now.
+    /// Returns true if this listing is the last one and still holds.
     pub fn is_current(&self, listing: &Arc<Listing>) -> bool {
         let last = self.last.as_ref();
         last.is_some_and(|last| Arc::ptr_eq(&last.listing, listing)) && self.holding().is_some()
     }
 
-    /// Returns true if a listing holds, because the server has done nothing since.
+    /// Returns true if a listing holds because the server has done nothing since.
     fn holds(&self, last: &TimedListing, now: Freshness) -> bool {
         let has_names = last.is_named() || now.at < last.named_at + NAMES_AGE_MAX;
         let cpu_time = self.counters.cpu_time();
@@ -275,8 +274,9 @@ impl Client {
         })
     }
 
-    /// Runs one tmux process, which takes this number of captures. A pause of about the same length (within limits) follows a long one:
-    /// the server uses it for other clients, which would otherwise wait for all batches.
+    /// Runs one tmux process that takes this number of captures. After a long process, waits for about as
+    /// long (within limits): the server then serves other clients, which would otherwise wait for all
+    /// batches.
     fn query<T>(
         &mut self,
         captures: usize,
@@ -305,7 +305,7 @@ impl Client {
         let commands = extent == Extent::Programs;
         let mut listing = self.query(0, |server, clock| Listing::query(server, clock, commands))?;
         let last_full = self.last_full.take();
-        // The bytes of another server mean nothing for this one.
+        // Byte counts of another server cannot be compared with this one's.
         if last_full.as_ref().map(|last| &last.server) != Some(&listing.server) {
             self.counters = Counters::of(listing.server.pid);
             now.server_bytes = None;
@@ -319,8 +319,8 @@ impl Client {
         let last = self.last.insert(TimedListing {
             listing,
             number: self.listing_count,
-            // The server also reads the names of programs. Only after such a listing are the bytes
-            // those of its panes again.
+            // The server also reads the names of programs. After such a listing, the number of bytes is not
+            // only from its panes.
             server_bytes: now.server_bytes.filter(|_| !commands),
             at: now.at,
             named_at: now.at,
@@ -328,7 +328,7 @@ impl Client {
         Ok(last.snapshot(now, true, HashMap::new()))
     }
 
-    /// Runs one process that takes this number of captures.
+    /// Runs one tmux process that takes this number of captures.
     pub fn run_captures<T>(
         &mut self,
         captures: usize,

@@ -1,12 +1,12 @@
-//! The kernel's counters of a tmux server: the bytes that it has read, and its CPU time.
+//! The kernel's counters for a tmux server: the bytes that it has read, and its CPU time.
 //!
-//! Only Linux has them; see proc_pid_io(5), and "scheduler statistics" in the kernel's documentation.
-//! The files stay open, because an idle server's counters are read many times a second.
+//! Only Linux has them; see proc_pid_io(5), and "scheduler statistics" in the kernel's documentation. The
+//! files stay open, because the counters of an idle server are read many times per second.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 
-/// The room for one of these files, which have some 150 bytes.
+/// The size of the buffer for one of these files, which have about 150 bytes.
 const FILE_BYTES_MAX: usize = 512;
 
 /// The CPU time of a process in nanoseconds, and the number of times that it was scheduled.
@@ -23,8 +23,7 @@ impl CpuTime {
     }
 }
 
-/// The counters of one process. Once it has ended they are `None`, also when another process has its
-/// id by then.
+/// The counters of one process. They are `None` once it has ended, even if another process then has its id.
 #[derive(Debug, Default)]
 pub(super) struct Counters {
     io: Option<File>,
@@ -40,9 +39,9 @@ impl Counters {
         }
     }
 
-    /// Returns the number of bytes that the process has read. For a tmux server these are the bytes
-    /// that its panes wrote, and those of the names of programs. The kernel reveals the number for
-    /// the user's own processes only.
+    /// Returns the number of bytes that the process has read. For a tmux server, these are the bytes that its
+    /// panes wrote and the names of programs. The kernel reveals the number only for the user's own
+    /// processes.
     pub fn bytes(&self) -> Option<u64> {
         read(self.io.as_ref()?, |text| {
             let read = text.lines().find_map(|line| line.strip_prefix("rchar: "));
@@ -67,7 +66,7 @@ fn read<T>(file: &File, parse: impl FnOnce(&str) -> Option<T>) -> Option<T> {
     parse(std::str::from_utf8(&text[..end]).ok()?)
 }
 
-/// Parses CPU time, time spent waiting, and time slices; all 0 where the kernel does not count.
+/// Parses CPU time, waiting time and number of time slices, which are all 0 if the kernel does not count.
 fn parse_schedstat(schedstat: &str) -> Option<CpuTime> {
     let mut fields = schedstat.split_ascii_whitespace();
     let cpu_time = CpuTime {

@@ -1,24 +1,24 @@
-//! The depth of a capture: the growth of the history, and a margin to find the position (pure).
+//! The depth of a capture: the growth of the history plus a margin to find the position (pure).
 
 use super::capture::depth_max;
 use super::digest::CaptureDigest;
 use super::state::PaneState;
 
-/// The rows of the history in the first capture of a pane: the end of the baseline, enough to show a
-/// few screens and to find the position in the history of an earlier run.
+/// The number of history rows in the first capture of a pane: the end of the baseline, enough to show a few
+/// screens and to find the position in the history of an earlier run.
 pub const BASELINE_ROWS: u32 = 200;
 
-/// The rows by which a history may grow between the listing and the capture. A flood prints at most
-/// some 3,000 rows a millisecond, and the two are a few milliseconds apart, on a busy machine some
-/// tens.
+/// The number of rows by which a history may grow between the listing and the capture. A flood prints at most
+/// about 3,000 rows per millisecond, and the two are a few milliseconds apart, or some tens on a busy
+/// machine.
 const GROWTH_MAX: u32 = 100_000;
 
-/// The rows that a capture takes beyond the growth of the history.
+/// The rows to capture in addition to the growth of the history.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Margin {
-    /// This number of rows.
+    /// A number of rows.
     Rows(u32),
-    /// The whole history, and its growth until the capture.
+    /// The whole history, including its growth until the capture.
     All,
 }
 
@@ -26,7 +26,7 @@ pub enum Margin {
 pub(super) fn depth(known: Option<&CaptureDigest>, now: &PaneState, margin: Margin) -> u32 {
     let all = now.history_size;
     let depth = match (margin, known) {
-        // Includes the output until the capture.
+        // Includes output that is printed before the capture.
         (Margin::All, _) => {
             let room = now.history_limit.saturating_sub(all);
             return all
@@ -42,11 +42,11 @@ pub(super) fn depth(known: Option<&CaptureDigest>, now: &PaneState, margin: Marg
     depth.min(all).min(depth_max(now.width))
 }
 
-/// Returns the growth of the history; `None` when it is unknown. For a full history it is the least
-/// possible growth: any multiple of the step in which tmux trims may be missing.
+/// Returns the growth of the history; `None` if it is unknown. For a full history, returns the least possible
+/// growth: the true growth may be larger by any multiple of the step in which tmux trims.
 fn growth(known: &CaptureDigest, now: &PaneState) -> Option<u32> {
     let known = &known.numbers;
-    // Another width wraps lines elsewhere; another program may have cleared everything. With a lower
+    // Another width wraps lines elsewhere, and another program may have cleared everything. With a lower
     // limit, tmux has dropped an unknown number of rows.
     if known.width != now.width || known.pid != now.pid || known.history_limit > now.history_limit {
         return None;
@@ -56,11 +56,11 @@ fn growth(known: &CaptureDigest, now: &PaneState) -> Option<u32> {
     }
     let step = (now.history_limit / 10).max(1);
     if now.history_size > now.history_limit.saturating_sub(step) {
-        // tmux has trimmed it. The sizes are below 2^32, so their difference fits.
+        // tmux has trimmed the history. The sizes are below 2^32, so their difference fits.
         let grown = i64::from(now.history_size) - i64::from(known.history_size);
         return u32::try_from(grown.rem_euclid(i64::from(step))).ok();
     }
-    // It was cleared.
+    // The history was cleared.
     None
 }
 
@@ -100,7 +100,8 @@ mod tests {
             (100, 100, 50),
             (100, 130, 80),
             (0, 20, 20),
-            // The limit is 2000, trimmed by 200: between 1801 and 2000 it may have been trimmed.
+            // The limit is 2000, trimmed by 200: the history may have been trimmed between 1801 and 2000
+            // rows.
             (1990, 1810, 70),
             (2000, 1801, 51),
             (1990, 1800, 1800),
@@ -123,7 +124,7 @@ mod tests {
     }
 
     proptest! {
-        /// Follows tmux's rule for the size of a history after `scrolled` rows in all.
+        /// Models tmux's rule for the size of a history after `scrolled` rows in total.
         #[test]
         fn the_capture_covers_all_new_output(
             limit in 1_u32..3000, before in 0_u32..9000, more in 0_u32..300, margin in 0_u32..100,

@@ -1,4 +1,4 @@
-//! The digest of a capture, and whether the pane can have changed since (pure).
+//! The digest of a capture, and the decision if the pane may have changed since (pure).
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -6,29 +6,30 @@ use std::time::Duration;
 use super::state::PaneState;
 use crate::track::PaneNumbers;
 
-/// The part of a capture that a poller remembers. Passed with the next request, it saves a capture
-/// that would show the same.
+/// The part of a capture that a poller remembers. It is passed with the next request, to avoid a capture that
+/// would show the same content.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CaptureDigest {
     /// The pane's numbers.
     pub numbers: PaneNumbers,
-    /// The last second in which something was printed in the window, as tmux knew it then.
+    /// The last second in which something was printed in the window, as tmux reported it at the capture.
     pub(super) window_activity: i64,
-    /// The title, where agents show their states.
+    /// The title, in which agents show their states.
     pub(super) title: String,
     /// The rows of the screen, as tmux wrote them.
     pub(super) screen: Arc<str>,
-    /// The last time at which the pane was certain to show this: of the capture, or of a confirmation.
+    /// The last time at which the pane certainly had this content: the time of the capture or of a
+    /// confirmation.
     pub(super) freshness: Freshness,
 }
 
 /// A time at which the content of a pane is certain.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Freshness {
-    /// The time since the gateway began.
+    /// The time since the start of the gateway.
     pub at: Duration,
-    /// The second, since 1970, in which the server was asked: by the server's clock if known,
-    /// because ours may be set to another time in between.
+    /// The second, since 1970, in which the server was queried. By the server's clock if known, because this
+    /// process's clock may be set in between.
     pub second: i64,
     /// The number of bytes that the server had read just before.
     pub server_bytes: Option<u64>,
@@ -37,11 +38,11 @@ pub struct Freshness {
 /// The result of comparing a digest with a listing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Comparison {
-    /// The pane shows the same.
+    /// The pane has the same content.
     Unchanged,
     /// The pane may have been rewritten in place.
     Uncertain,
-    /// The pane shows something else.
+    /// The pane has other content.
     Changed,
 }
 
@@ -56,14 +57,14 @@ impl CaptureDigest {
         digest
     }
 
-    /// Takes the numbers of the state.
+    /// Adopts the numbers of the state.
     pub(super) fn describe(&mut self, state: &PaneState) {
         self.numbers = state.numbers;
         self.window_activity = state.window_activity;
         self.title.clone_from(&state.title);
     }
 
-    /// Compares with a listing, before which the server had read `server_bytes`.
+    /// Compares the digest with a listing, before which the server had read `server_bytes`.
     pub(super) fn compare(&self, now: &PaneState, server_bytes: Option<u64>) -> Comparison {
         let active = self.window_activity != now.window_activity;
         match self.numbers == now.numbers && self.title == now.title {
@@ -75,13 +76,14 @@ impl CaptureDigest {
         }
     }
 
-    /// Returns true if a listing with the same numbers is enough to be certain.
+    /// Returns true if a listing with the same numbers proves that the pane is unchanged.
     pub(super) fn is_conclusive(&self, server_bytes: Option<u64>) -> bool {
         self.nothing_read(server_bytes) || self.was_quiet()
     }
 
-    /// tmux dates activity in whole seconds: output in the second of the capture may have come after
-    /// it. One more second covers a clock that is being slewed.
+    /// Returns true if no output can have followed the capture unnoticed. tmux dates activity in whole
+    /// seconds, so output in the second of the capture may have come after it. One more second covers a clock
+    /// that is being slewed.
     fn was_quiet(&self) -> bool {
         self.window_activity.saturating_add(1) < self.freshness.second
     }
@@ -90,15 +92,14 @@ impl CaptureDigest {
         self.freshness.server_bytes.is_some() && self.freshness.server_bytes == server_bytes
     }
 
-    /// Records that the pane still showed this at a later time, with the state of a listing of then.
+    /// Records that the pane still had this content at a later time, with its state in a listing from then.
     pub(crate) fn confirm(&mut self, now: &PaneState, freshness: Freshness) {
         self.window_activity = now.window_activity;
         self.freshness = freshness;
     }
 
     /// Returns true if an equal screen proves that nothing was printed, given an equal listing. A full
-    /// history may have been trimmed by as much as it grew, while lines that all read the same went
-    /// through the screen.
+    /// history may have been trimmed by exactly its growth while identical lines scrolled through the screen.
     pub(super) fn is_proved_by_screen(&self, server_bytes: Option<u64>) -> bool {
         let step = (self.numbers.history_limit / 10).max(1);
         let may_trim = self.numbers.history_size >= self.numbers.history_limit.saturating_sub(step);
@@ -153,7 +154,7 @@ mod tests {
         assert_eq!(compare(counted, None), Comparison::Uncertain);
         assert_eq!(compare(in_second(5), None), Comparison::Uncertain);
         let digest = digest(&now, in_second(100));
-        // Another second of activity, also an earlier one after a clock was set back.
+        // Another second of activity, including an earlier one after a clock was set back.
         for window_activity in [3, 6] {
             let active = PaneState {
                 window_activity,

@@ -1,9 +1,9 @@
 //! The gateway: one thread for each tmux server, which queries the server for all pollers together.
 //!
-//! Pollers and the coordinator send [`Message`]s. The thread `td-gateway` (see [`super::scheduler`])
-//! replies to each over a channel of its own, at once or on a change. Sending blocks only while the
+//! Pollers and the coordinator send [`Message`]s. The thread `td-gateway` (see [`super::scheduler`]) replies
+//! to each over a separate channel, immediately or when something has changed. Sending blocks only while the
 //! inbox is full. The thread ends when its [`Gateway`] is dropped or shut down, or when all handles are
-//! gone; remaining requesters then get an error.
+//! dropped; waiting requesters then get an error.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -32,7 +32,7 @@ pub struct Gateway {
 }
 
 impl Gateway {
-    /// Starts the gateway. The server need not run yet.
+    /// Starts the gateway. The server need not be running yet.
     ///
     /// # Errors
     /// When the system cannot start a thread.
@@ -51,7 +51,7 @@ impl Gateway {
         };
         let mut scheduler = Scheduler::new((server, clock, epoch), stop, processes);
         let thread = thread::spawn("td-gateway", move || {
-            // Dropped at the end of the thread, also after a panic, so that no requester hangs.
+            // Dropped at the end of the thread, even after a panic, so that no requester hangs.
             let _alive = alive;
             scheduler.serve(&inbox);
         })?;
@@ -70,7 +70,7 @@ impl Gateway {
     /// Ends the gateway and waits for its thread, which may take as long as one tmux process.
     ///
     /// # Errors
-    /// When the thread had panicked.
+    /// When the thread has panicked.
     pub fn shutdown(self) -> Result<(), Panicked> {
         let Self {
             handle,
@@ -93,7 +93,7 @@ pub struct GatewayHandle {
 }
 
 impl GatewayHandle {
-    /// Returns the beginning of the time that dates captures.
+    /// Returns the start of the gateway's time, which dates captures.
     pub(crate) fn epoch(&self) -> Instant {
         self.epoch
     }
@@ -129,7 +129,8 @@ impl GatewayHandle {
         })
     }
 
-    /// Requests a listing that is taken after the request: a new terminal may belong to a new pane.
+    /// Requests a listing that is taken after the request. Used for a new terminal, which may belong to a new
+    /// pane.
     ///
     /// # Errors
     /// `is_gone()` when the gateway has ended.
@@ -140,8 +141,7 @@ impl GatewayHandle {
         })
     }
 
-    /// Requests the next listing, once this one no longer holds: the server has done something, or may
-    /// have.
+    /// Requests the next listing once `known` no longer holds: the server has done something, or may have.
     ///
     /// # Errors
     /// `is_gone()` when the gateway has ended.

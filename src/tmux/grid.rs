@@ -1,4 +1,4 @@
-//! The grid of ticks: pollers with the same interval wake together and share one query (pure).
+//! The grid of ticks, on which pollers with the same interval wake together and share one query (pure).
 
 use std::time::{Duration, Instant};
 

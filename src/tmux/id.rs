@@ -23,7 +23,7 @@ macro_rules! numbered_id {
 }
 
 numbered_id! {
-    /// The id of a session; a rename does not change it.
+    /// The id of a session, which a rename does not change.
     SessionId, '$'
 }
 numbered_id! {
@@ -40,7 +40,7 @@ fn number_after(sign: char, text: &str) -> Option<u32> {
     decimal(text.strip_prefix(sign)?)
 }
 
-/// Parses a decimal number without a sign, which `parse` alone would accept.
+/// Parses a decimal number without a sign; `parse` alone would accept one.
 pub(super) fn decimal(text: &str) -> Option<u32> {
     let digits_only = text.bytes().all(|byte| byte.is_ascii_digit());
     digits_only.then(|| text.parse().ok())?

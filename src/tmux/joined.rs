@@ -1,16 +1,15 @@
-//! The wrap marks of rows, found by comparing a capture with one of the same text with joined lines
+//! The wrap marks of rows, found by comparing a capture of rows with one of the same text as joined lines
 //! (pure).
 //!
-//! `capture-pane -N` prints rows, but not which of them continue; `-J` prints whole lines, but not
-//! where they were wrapped. Both together give each row its mark. Tabs become blanks.
+//! `capture-pane -N` prints rows without showing which of them continue. `-J` prints whole lines without
+//! showing where they were wrapped. Together, they give each row its mark. Tabs become blanks.
 
 use std::borrow::Cow;
 
 use crate::track::{Row, expand_tabs};
 
-/// Returns the rows, each with its `wrapped` mark. Empty rows inside a wrapped line cannot always be
-/// distinguished from empty lines. The row before them then counts as wrapped, which gives the same
-/// lines.
+/// Returns the rows, each with its `wrapped` mark. Empty rows within a wrapped line cannot always be
+/// distinguished from empty lines. The row before them then counts as wrapped, which gives the same lines.
 pub(super) fn rows(rows: &str, joined: &str, width: u32) -> Vec<Row> {
     let rows: Vec<&str> = rows.split('\n').collect();
     let lines: Vec<&str> = joined.split('\n').collect();
@@ -37,13 +36,13 @@ fn mark_wraps(rows: &[&str], lines: &[&str]) -> Option<Vec<Row>> {
     let mut line = 0;
     let mut rest = *lines.first()?;
     for (at, row) in rows.iter().enumerate() {
-        // More rows than lines.
+        // There are more rows than lines.
         if line >= lines.len() {
             return None;
         }
         rest = rest.strip_prefix(row)?;
-        // A line ends with its text, unless more empty rows than empty lines follow: the first of
-        // those rows still belong to it.
+        // A line ends with its text, unless more empty rows than empty lines follow. The first of those rows
+        // then still belong to it.
         let wrapped = !rest.is_empty() || empty_rows[at + 1] > empty_lines[line + 1];
         marked.push(Row {
             text: (*row).to_owned(),
@@ -57,7 +56,7 @@ fn mark_wraps(rows: &[&str], lines: &[&str]) -> Option<Vec<Row>> {
     (line == lines.len()).then_some(marked)
 }
 
-/// Counts the empty texts that follow each other from each index on, and from the end (0).
+/// Returns the number of consecutive empty texts from each index on, and 0 for the end.
 fn empty_runs(texts: &[&str]) -> Vec<usize> {
     let mut runs = vec![0; texts.len() + 1];
     for (at, text) in texts.iter().enumerate().rev() {
@@ -171,7 +170,7 @@ mod tests {
             let texts: Vec<_> = marked.iter().map(|row| row.text.as_str()).collect();
             prop_assert_eq!(texts, rows_text.split('\n').collect::<Vec<_>>());
             prop_assert_eq!(lines_of(&marked), joined.split('\n').collect::<Vec<_>>());
-            // Without empty rows, the result is unique, but for the last row.
+            // Without empty rows, the result is unique except for the last row.
             if case.iter().all(|(text, _)| !text.is_empty()) {
                 for (row, (_, wrapped)) in marked.iter().zip(&case[..case.len() - 1]) {
                     prop_assert_eq!(row.wrapped, *wrapped);
@@ -180,8 +179,8 @@ mod tests {
         }
 
         #[test]
-        fn any_input_keeps_the_number_of_rows(one in "[ab \n漢]{0,30}", other in "[ab \n漢]{0,30}") {
-            prop_assert_eq!(rows(&one, &other, 80).len(), one.split('\n').count());
+        fn any_input_keeps_the_number_of_rows(rows_text in "[ab \n漢]{0,30}", joined in "[ab \n漢]{0,30}") {
+            prop_assert_eq!(rows(&rows_text, &joined, 80).len(), rows_text.split('\n').count());
         }
     }
 }

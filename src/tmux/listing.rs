@@ -1,4 +1,4 @@
-//! The listing of a tmux server: all of its sessions and panes, from one query.
+//! The listing of a tmux server: all its sessions and panes, from one query.
 
 use std::fmt::Write;
 use std::path::PathBuf;
@@ -11,7 +11,7 @@ use crate::clock::Clock;
 use crate::error::{Error, Result};
 use crate::track::TmuxVersion;
 
-/// The identity of a server; a restarted one at the same socket differs.
+/// The identity of a server; a restarted server at the same socket differs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ServerIdentity {
     /// The process of the server.
@@ -36,17 +36,17 @@ impl ServerIdentity {
 pub struct ListedSession<'a> {
     /// The id of the session.
     pub id: SessionId,
-    /// Its name now.
+    /// The session's current name.
     pub name: &'a str,
     /// The time of its creation, in seconds since 1970.
     pub created: i64,
 }
 
-/// All sessions and panes of a server, of one instant.
+/// All sessions and panes of a server at one instant.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Listing {
-    /// The panes by session, window and index. A pane that is linked several times is listed as often
-    /// and owned once.
+    /// The panes, ordered by session, window and index. A pane that is linked several times is listed for
+    /// each link and owned once.
     pub panes: Vec<PaneState>,
     /// The server.
     pub server: ServerIdentity,
@@ -58,13 +58,13 @@ impl Listing {
     /// Queries a server for all of its sessions and panes, with the programs in the foreground.
     ///
     /// # Errors
-    /// `is_gone()` without a server, `is_timeout()` when it does not reply, `is_invalid_input()` when
-    /// its version is not supported.
+    /// `is_gone()` without a server, `is_timeout()` if it does not reply, `is_invalid_input()` if its version
+    /// is not supported.
     pub fn fetch(server: &Server, clock: &Clock) -> Result<Self> {
         Self::query(server, clock, true)
     }
 
-    /// Queries a server, for [`PaneState::command`] only with `commands`.
+    /// Queries a server. [`PaneState::command`] is filled only with `commands`.
     pub(super) fn query(server: &Server, clock: &Clock, commands: bool) -> Result<Self> {
         let nonce = Nonce::fresh();
         let output = server.batch(query(&nonce, commands), clock)?;
@@ -85,8 +85,8 @@ impl Listing {
         )))
     }
 
-    /// Returns a copy with the numbers of a later refresh. `None` when the server or the set of panes
-    /// differs, so that a full listing is needed.
+    /// Returns a copy with the numbers of a later refresh. `None` if the server or the set of panes differs,
+    /// which requires a full listing.
     pub(super) fn refreshed(&self, output: &str) -> Option<Self> {
         let (server, panes) = output.split_once('\n')?;
         let (pid, rest) = server.split_once(' ')?;
@@ -94,7 +94,7 @@ impl Listing {
         if pid.parse() != Ok(self.server.pid) || started.parse() != Ok(self.server.start_time) {
             return None;
         }
-        // tmux prints the panes in another order than the known listing has.
+        // tmux prints the panes in another order than that of the known listing.
         let mut lines: Vec<(SessionId, u32, &str)> = panes
             .lines()
             .map(|line| {
@@ -122,7 +122,7 @@ impl Listing {
     pub fn sessions(&self) -> impl Iterator<Item = ListedSession<'_>> {
         let sessions = self
             .panes
-            .chunk_by(|one, next| one.session_id == next.session_id);
+            .chunk_by(|pane, next| pane.session_id == next.session_id);
         sessions
             .filter_map(|panes| panes.first())
             .map(|state| ListedSession {
@@ -144,7 +144,7 @@ impl Listing {
             .filter(move |state| state.owned && state.session_id == id)
     }
 
-    /// Returns a pane, as its owner has it.
+    /// Returns a pane in the state that its owner has.
     pub fn pane(&self, pane: &str) -> Option<&PaneState> {
         let number = pane_number(pane)?;
         self.panes
@@ -183,8 +183,8 @@ impl Listing {
         self.join_views();
     }
 
-    /// A pane that is linked several times is viewed if one of its windows is: clients may be attached
-    /// to another session than the one that owns it.
+    /// Marks a pane that is linked several times as viewed if one of its windows is: clients may be attached
+    /// to another session than the owner.
     fn join_views(&mut self) {
         let viewed = self.panes.iter().filter(|state| state.viewed);
         let viewed: rustc_hash::FxHashSet<u32> = viewed.map(|state| state.pane).collect();
@@ -194,14 +194,14 @@ impl Listing {
     }
 }
 
-/// Returns the commands whose output [`Listing::refreshed`] parses. It contains no names.
+/// Returns the commands whose output [`Listing::refreshed`] parses. The output contains no names.
 pub(super) fn refresh_commands() -> String {
     format!(
         "display-message -p '#{{pid}} #{{start_time}} %s'\nlist-panes -a -F '{REFRESH_FORMAT}'\n"
     )
 }
 
-/// Parses the expansion of `%s`; a tmux that does not expand it prints no number.
+/// Parses the expansion of `%s`. A tmux that does not expand it prints no number.
 pub(super) fn parse_second(text: &str) -> Option<i64> {
     text.parse().ok()
 }
@@ -209,7 +209,7 @@ pub(super) fn parse_second(text: &str) -> Option<i64> {
 fn query(nonce: &Nonce, commands: bool) -> String {
     let mark = nonce.as_str();
     let mut lines = String::new();
-    // Writing to a string cannot fail; the same below.
+    // Writing to a string cannot fail, here and below.
     let _ = writeln!(
         lines,
         "display-message -p '{mark}s#{{pid}} #{{start_time}} #{{version}} %s{mark}k#{{socket_path}}\
@@ -229,7 +229,7 @@ fn query(nonce: &Nonce, commands: bool) -> String {
     lines
 }
 
-/// Returns the end of output that is not truncated.
+/// Returns the end mark of complete output.
 fn end(nonce: &Nonce) -> String {
     format!("{}z\n", nonce.as_str())
 }

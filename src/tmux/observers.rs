@@ -1,4 +1,4 @@
-//! The panes that run an observer. Two observers that show each other would never stop printing.
+//! Finds panes that run an observer. Two observers that show each other would never stop printing.
 
 use std::collections::HashSet;
 use std::fs;
@@ -9,10 +9,10 @@ use crate::event::PaneId;
 /// The kernel's name of an observer process.
 const OBSERVER: &str = "td-observe";
 
-/// Finds the panes of a server in which an observer runs, also behind a shell, a pipe or a wrapper,
-/// where the foreground program has another name. The environment of each process names the pane that
-/// it was started in. `None` where the system does not list processes (all but Linux). Processes of
-/// other users are skipped.
+/// Finds the panes of a server in which an observer runs, even behind a shell, a pipe or a wrapper, where the
+/// foreground program has another name. The environment of each process names the pane in which it was
+/// started. `None` if the system does not list processes (all but Linux). Processes of other users are
+/// skipped.
 pub(crate) fn observer_panes(server_pid: u32) -> Option<HashSet<PaneId>> {
     let processes = fs::read_dir("/proc").ok()?.flatten();
     let numbered =

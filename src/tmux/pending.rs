@@ -1,4 +1,4 @@
-//! Replies on their way: a channel for each request, and waits that cannot hang.
+//! Pending replies: a channel for each request, and waits that cannot hang.
 
 use std::sync::{Arc, Weak};
 
@@ -7,7 +7,7 @@ use crossbeam_channel::{Receiver, RecvError, Sender, bounded, select_biased};
 use crate::error::{Error, Result};
 use crate::thread::Stop;
 
-/// The gateway's end of a request: the reply goes here.
+/// The gateway's end of a request, which sends the reply.
 #[derive(Debug)]
 pub(super) struct ReplySender<T> {
     sender: Sender<Result<T>>,
@@ -15,23 +15,23 @@ pub(super) struct ReplySender<T> {
 }
 
 impl<T> ReplySender<T> {
-    /// Returns true if the requester still waits for the reply.
+    /// Returns true if the requester is still waiting for the reply.
     pub fn is_awaited(&self) -> bool {
         self.requester.strong_count() > 0
     }
 
     pub fn send(self, reply: Result<T>) {
-        // The channel has room for the one reply. If it is closed, the requester has gone away.
+        // The channel has room for its only reply. If it is closed, the requester has gone away.
         let _ = self.sender.try_send(reply);
     }
 }
 
-/// A reply that has not come yet. Dropping it withdraws the request.
+/// A reply that has not arrived yet. Dropping it withdraws the request.
 #[derive(Debug)]
 #[must_use = "a request whose reply is dropped is withdrawn"]
 pub struct PendingReply<T> {
     receiver: Receiver<Result<T>>,
-    /// Closed once the gateway's thread has ended, also by a panic.
+    /// Closed once the gateway's thread has ended, even by a panic.
     ended: Stop,
     _requester: Arc<()>,
 }
@@ -39,7 +39,7 @@ pub struct PendingReply<T> {
 impl<T> PendingReply<T> {
     /// Creates both ends of a request.
     pub(super) fn new(ended: Stop) -> (ReplySender<T>, Self) {
-        // One request has one reply.
+        // Each request has exactly one reply.
         let (sender, receiver) = bounded(1);
         let requester = Arc::new(());
         let reply_to = ReplySender {
@@ -57,22 +57,21 @@ impl<T> PendingReply<T> {
     /// Waits for the reply.
     ///
     /// # Errors
-    /// `is_gone()` without a server or when the gateway has ended; `is_timeout()` when the server
-    /// hangs.
+    /// `is_gone()` without a server or when the gateway has ended; `is_timeout()` if the server hangs.
     pub fn wait(self) -> Result<T> {
         let never: Stop = crossbeam_channel::never();
         self.wait_or(&never).unwrap_or_else(|| Err(ended()))
     }
 
-    /// The channel of the reply, for a requester that selects over several. It is closed without a
-    /// reply when the gateway ends; see [`PendingReply::wait`] for that error.
+    /// Returns the channel of the reply, for a requester that selects over several channels. It is closed
+    /// without a reply when the gateway ends; [`PendingReply::wait`] then returns the error.
     pub(crate) fn receiver(&self) -> &Receiver<Result<T>> {
         &self.receiver
     }
 
-    /// Waits for the reply, or until `interrupt` is ready (a stop, or a deadline): `None`.
+    /// Waits for the reply; returns `None` once `interrupt` is ready (a stop or a deadline).
     pub(crate) fn wait_or<I>(self, interrupt: &Receiver<I>) -> Option<Result<T>> {
-        // The reply comes first: the gateway may have sent it just before its end.
+        // The reply has priority, because the gateway may have sent it just before its end.
         select_biased! {
             recv(self.receiver) -> reply => Some(received(reply)),
             recv(interrupt) -> _ => None,

@@ -1,9 +1,9 @@
-//! The probe: a cheap query for the panes that have changed, with the screens of those whose numbers
-//! do not decide it.
+//! The probe: a cheap query that finds changed panes, including the screens of panes whose numbers are not
+//! conclusive.
 //!
-//! A capture costs the server about 0.25 ms, most of it for format variables; a screen alone costs
-//! 0.03 ms. Most panes have not changed, so a probe comes first. For a few panes, speculative captures
-//! come with it, which is cheaper and sooner than another process.
+//! A capture costs the server about 0.25 ms, most of it for format variables; a screen alone costs 0.03 ms.
+//! Most panes have not changed, so a probe comes first. If few panes are polled, speculative captures come
+//! with the probe, which is cheaper and faster than another process.
 
 use std::fmt::Write;
 
@@ -27,19 +27,18 @@ pub(super) struct ScreenSpec {
 /// The result of a probe.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Probed {
-    /// The present state of the known panes. `None` when the set of panes differs, or was not queried.
+    /// The present state of the known panes. `None` if the set of panes differs or was not queried.
     pub listing: Option<Listing>,
-    /// The screens, in the order of the request. Empty when their heights differ from the expected ones.
+    /// The screens, in the order of the request. Empty if their heights differ from the expected heights.
     pub screens: Vec<String>,
     /// The speculative captures, in the order of the request.
     pub captures: Vec<CaptureResult>,
 }
 
-/// Queries the numbers of all known panes, if there are some, and captures screens and panes of the
-/// expected server.
+/// Queries the numbers of all known panes, if any, and captures screens and panes of the expected server.
 ///
 /// # Errors
-/// `is_gone()` without a server, `is_timeout()` when it does not reply.
+/// `is_gone()` without a server, `is_timeout()` if it does not reply.
 pub(super) fn probe(
     server: &Server,
     clock: &Clock,
@@ -66,7 +65,7 @@ fn commands(nonce: &Nonce, lists: bool, version: TmuxVersion, screens: &[ScreenS
         false => String::new(),
     };
     let mut lines = format!("display-message -p '{mark}l'\n{refresh}");
-    // Writing to a string cannot fail; the same below.
+    // Writing to a string cannot fail, here and below.
     let _ = writeln!(lines, "display-message -p '{mark}s'");
     let capture_rows = capture_rows(version);
     for ScreenSpec { pane, .. } in screens {
@@ -93,8 +92,8 @@ fn parse(nonce: &Nonce, output: &str, known: Option<&Listing>, screens: &[Screen
     }
 }
 
-/// Splits the rows into screens. A screen that has become higher or is gone shifts all that follow, so
-/// that the sum differs and no screen is used.
+/// Splits the rows into screens. A screen that has become higher or no longer exists shifts all later ones;
+/// the total then differs, and no screen is used.
 fn split_screens(mut rows: &str, screens: &[ScreenSpec]) -> Option<Vec<String>> {
     let mut split = Vec::with_capacity(screens.len());
     for ScreenSpec { height, .. } in screens {

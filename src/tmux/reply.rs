@@ -10,7 +10,7 @@ use crate::event::PaneId;
 /// The state of a session.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SessionReply {
-    /// This server has no such session (any more).
+    /// The server has no such session, or no longer has it.
     Gone {
         /// The panes of the request, all of which have left the session.
         departed: HashMap<PaneId, DepartedPane>,
@@ -19,13 +19,13 @@ pub enum SessionReply {
     OtherServer,
     /// The session exists.
     Present {
-        /// Its name now.
+        /// The session's current name.
         name: String,
         /// The time of its creation, in seconds since 1970.
         created: i64,
-        /// The panes that it owns now. Other panes are gone or belong to another session.
+        /// The panes that it currently owns. Other panes have closed or belong to another session.
         panes: Vec<PaneReply>,
-        /// The panes of the request that it no longer owns.
+        /// The requested panes that it no longer owns.
         departed: HashMap<PaneId, DepartedPane>,
     },
 }
@@ -33,16 +33,16 @@ pub enum SessionReply {
 /// A pane that has left its session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DepartedPane {
-    /// The last time at which the pane was certain to show the known capture; `None` if no capture was known.
+    /// The last time at which the pane certainly had the known content; `None` if no capture was known.
     pub freshness: Option<Freshness>,
-    /// The pane exists and belongs to another session.
+    /// True if the pane exists and belongs to another session.
     pub moved: bool,
 }
 
 /// The state of one pane.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PaneReply {
-    /// The pane still shows the known capture.
+    /// The pane still has the known content.
     Unchanged(PaneState, Freshness),
     /// The pane exists. Its content was not requested, or is not certain yet.
     Listed(PaneState),
@@ -51,7 +51,7 @@ pub enum PaneReply {
 }
 
 impl PaneReply {
-    /// Returns the pane's state, to add what the reply does not contain.
+    /// Returns the pane's state, so that the caller can complete it.
     pub(crate) fn state_mut(&mut self) -> &mut PaneState {
         match self {
             Self::Unchanged(state, _) | Self::Listed(state) => state,

@@ -1,44 +1,44 @@
 //! The times of polling rounds: on a grid, or adapted to the output within a budget (pure).
 //!
-//! Adaptive polling follows the number of bytes that the server has read since the last round, which
-//! costs next to nothing to read. With no bytes, no round is due. With a few, a round may wait
-//! 200 ms. When the number is large enough to overflow a history, the next round comes as soon as possible. Where
-//! the system does not report the number, rounds follow the results of the last ones.
+//! Adaptive polling follows the number of bytes that the server has read since the last round, which costs
+//! next to nothing to query. Without new bytes, no round is due. With a few, a round may wait 200 ms. If the
+//! number is large enough to overflow a history, the next round comes as soon as possible. If the system does
+//! not report the number, the results of the last rounds determine the next one.
 
 use std::time::Duration;
 
 use super::schedule::AdaptivePolling;
 
-/// The longest wait of slow output for a round, and of a screen that may have been rewritten in place
-/// for its comparison: people notice delays of more than about 200 ms.
+/// The longest wait of slow output for a round, and of a screen that may have been rewritten in place for its
+/// comparison. People notice delays of more than about 200 ms.
 pub(super) const UNHURRIED: Duration = Duration::from_millis(200);
 
-/// The longest time between two checks of a server that reads nothing: output is noticed that much
-/// later at most, and a flood does not fill a history within it.
+/// The longest time between two checks of a server that reads nothing. It bounds the delay of new output, and
+/// a flood does not fill a history within it.
 const IDLE_CHECK: Duration = Duration::from_millis(40);
 
-/// The least and the most bytes that make a round urgent. The smallest row takes one byte, a usual
-/// one dozens: at four bytes a row, a history is still far from overflowing.
+/// The least and the most bytes that make a round urgent. The smallest row takes one byte, and a typical one
+/// dozens; at four bytes per row, a history is still far from overflowing.
 const URGENT_BYTES: std::ops::RangeInclusive<u64> = 1024..=8192;
 const BYTES_PER_ROW: u64 = 4;
 
-/// The number of checks between two ticks of a grid for whether the server has read something.
+/// The number of checks for new input of the server between two ticks of a grid.
 const CHECKS_PER_TICK: u32 = 4;
 
-/// The shortest time between two of them.
+/// The shortest time between two such checks.
 const CHECK_INTERVAL_MIN: Duration = Duration::from_millis(10);
 
-/// Returns the time between two checks for whether the server has read something.
+/// Returns the time between two checks for new input of the server.
 pub(super) fn check_interval(interval: Duration) -> Duration {
     (interval / CHECKS_PER_TICK)
         .max(CHECK_INTERVAL_MIN)
         .min(interval)
 }
 
-/// The rounds on a grid, of which one may come before its tick.
+/// The rounds on a grid; a round may come before its tick.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct GridRounds {
-    /// The beginning of the last round, and of the one before it.
+    /// The start of the last round and of the previous one.
     began: [Option<Duration>; 2],
 }
 
@@ -48,18 +48,18 @@ impl GridRounds {
         self.began = [Some(began), self.began[0]];
     }
 
-    /// Returns when a round comes before its tick: as soon as the server reads something after a
-    /// silence, waiting gains nothing. `asked` is the time of the last query, and the number of bytes
-    /// that the server had read before it. Whatever is printed, rounds stay an interval apart; after
-    /// an interval without one, two may follow each other sooner.
+    /// Returns when a round comes before its tick: as soon as the server reads something after a silence,
+    /// because waiting gains nothing. `last_query` is the time of the last query, and the number of bytes
+    /// that the server had read before it. Rounds stay one interval apart, whatever the output; after an
+    /// interval without a round, two rounds may follow each other sooner.
     pub fn early_due(
         &self,
         interval: Duration,
-        asked: Option<(Duration, u64)>,
+        last_query: Option<(Duration, u64)>,
         server_bytes: Option<u64>,
     ) -> Option<Duration> {
-        let (asked, then) = asked?;
-        if server_bytes? == then {
+        let (queried, bytes_then) = last_query?;
+        if server_bytes? == bytes_then {
             return None;
         }
         let [last, before] = self.began;
@@ -68,7 +68,7 @@ impl GridRounds {
         Some(
             one_apart
                 .min(two_apart)
-                .max(asked + check_interval(interval)),
+                .max(queried + check_interval(interval)),
         )
     }
 }
@@ -76,7 +76,7 @@ impl GridRounds {
 /// The adaptive rounds of one server.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct AdaptiveRounds {
-    /// The beginning, duration and end of the last round.
+    /// The start, duration and end of the last round.
     began: Duration,
     duration: Duration,
     ended: Duration,
@@ -84,15 +84,15 @@ pub(super) struct AdaptiveRounds {
     server_bytes: Option<u64>,
     /// The number of further bytes that makes the next round urgent.
     urgent_bytes: u64,
-    /// The longest wait for the next round, given the results of the last ones.
+    /// The longest wait for the next round, given the results of the last rounds.
     wait: Duration,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct RoundResult {
-    /// A pane showed something new.
+    /// True if a pane has changed.
     pub has_news: bool,
-    /// A pane's history grew by an eighth of its limit or more.
+    /// True if a pane's history grew by an eighth of its limit or more.
     pub is_flood: bool,
     /// The smallest history limit of all panes, in rows.
     pub history_limit_min: u32,
@@ -118,8 +118,8 @@ impl AdaptiveRounds {
         self.urgent_bytes = bytes.clamp(*URGENT_BYTES.start(), *URGENT_BYTES.end());
     }
 
-    /// Returns when the next round is due, given the number of bytes that the server has read by
-    /// now. At `recheck`, a screen must be compared or a line settles.
+    /// Returns when the next round is due, given the number of bytes that the server has read by now. At
+    /// `recheck`, a screen must be compared or a line settles.
     pub fn due(
         &self,
         polling: &AdaptivePolling,
@@ -138,7 +138,7 @@ impl AdaptiveRounds {
                 after(Duration::ZERO)
             }
             (Some(_), Some(_)) => after(self.wait.min(UNHURRIED)),
-            // The server may be gone: find out at once.
+            // The server may have ended, which is checked at once.
             (Some(_), None) => after(Duration::ZERO),
             (None, _) => {
                 let recheck = recheck.map_or(Duration::MAX, |at| at.max(after(UNHURRIED)));
@@ -153,7 +153,7 @@ impl AdaptiveRounds {
         self.server_bytes.is_some() && self.server_bytes == server_bytes
     }
 
-    /// Returns when to check again whether a round is due: further input may make it due earlier.
+    /// Returns when to check again if a round is due, because further input may make it due earlier.
     pub fn next_check(
         &self,
         polling: &AdaptivePolling,
@@ -178,7 +178,7 @@ mod tests {
         Duration::from_millis(ms)
     }
 
-    /// After a round from 1000 to 1002 ms, before which 10,000 bytes had been read.
+    /// Returns the rounds after one from 1000 to 1002 ms, before which 10,000 bytes had been read.
     fn after(result: RoundResult) -> AdaptiveRounds {
         let mut rounds = AdaptiveRounds::default();
         rounds.record(ms(1000), ms(1002), Some(10_000), result);
@@ -263,7 +263,7 @@ mod tests {
     }
 
     proptest! {
-        /// The server is always left alone for its share of the time.
+        /// The server always gets its share of time without polls.
         #[test]
         fn the_budget_holds(
             took in 0_u64..2000,
@@ -284,7 +284,7 @@ mod tests {
 
     #[test]
     fn output_after_a_silence_comes_before_the_tick_and_rounds_stay_apart() {
-        let (interval, asked) = (ms(40), Some((ms(200), 7)));
+        let (interval, last_query) = (ms(40), Some((ms(200), 7)));
         let mut rounds = GridRounds::default();
         for (began, due) in [
             (None, 210),
@@ -296,19 +296,19 @@ mod tests {
                 rounds.record(ms(began));
             }
             assert_eq!(
-                rounds.early_due(interval, asked, Some(8)),
+                rounds.early_due(interval, last_query, Some(8)),
                 Some(ms(due)),
                 "{began:?}"
             );
         }
         assert_eq!(
-            rounds.early_due(interval, asked, Some(7)),
+            rounds.early_due(interval, last_query, Some(7)),
             None,
             "nothing was read"
         );
-        assert_eq!(rounds.early_due(interval, asked, None), None);
+        assert_eq!(rounds.early_due(interval, last_query, None), None);
         assert_eq!(rounds.early_due(interval, None, Some(8)), None);
-        // During a flood, the grid stays as it is.
+        // During a flood, rounds stay on the grid.
         rounds.record(ms(240));
         rounds.record(ms(280));
         let due = rounds.early_due(interval, Some((ms(280), 8)), Some(9));

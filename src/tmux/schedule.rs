@@ -8,8 +8,8 @@ use crate::error::{Error, Result};
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum PollSchedule {
-    /// One poll in each interval, on a grid that all pollers share. A poll comes earlier when the
-    /// server reads something after an interval without any input.
+    /// One poll per interval, on a grid that all pollers share. A poll comes earlier if the server reads
+    /// something after an interval without input.
     Fixed(Duration),
     /// Polls that follow the panes' output.
     Adaptive(AdaptivePolling),
@@ -22,11 +22,11 @@ impl Default for PollSchedule {
 }
 
 impl PollSchedule {
-    /// Refuses a schedule that cannot be kept.
+    /// Rejects a schedule that cannot be followed.
     ///
     /// # Errors
-    /// `is_invalid_input()` for intervals of zero length or in the wrong order, and for a share
-    /// outside of 0 to 1.
+    /// `is_invalid_input()` for intervals of zero length or in the wrong order, and for a share outside 0 to
+    /// 1.
     pub(crate) fn check(&self) -> Result<()> {
         let shortest = match self {
             Self::Fixed(interval) => *interval,
@@ -70,12 +70,12 @@ impl PollSchedule {
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct AdaptivePolling {
-    /// The shortest time between two polls, while panes print a lot. Defaults to 20 ms.
+    /// The shortest time between two polls, used while panes print a lot. Defaults to 20 ms.
     pub interval_min: Duration,
-    /// The longest time between two polls, while nothing is printed. Defaults to 1 s.
+    /// The longest time between two polls, used while nothing is printed. Defaults to 1 s.
     pub interval_max: Duration,
-    /// The share of the server's time that polls may take, 0 to 1. Defaults to 0.2: a poll that took
-    /// 4 ms is followed by at least 16 ms without one.
+    /// The share of the server's time that polls may take, from 0 to 1. Defaults to 0.2: after a poll of 4
+    /// ms, at least 16 ms without a poll follow.
     pub server_share: f64,
 }
 
@@ -90,14 +90,14 @@ impl Default for AdaptivePolling {
 }
 
 impl AdaptivePolling {
-    /// Limits the time between two polls.
+    /// Limits the time between two polls to the minimum and maximum.
     pub(super) fn limit(&self, wait: Duration) -> Duration {
         wait.min(self.interval_max).max(self.interval_min)
     }
 
-    /// Returns how long to leave the server alone after a poll that took `duration`.
+    /// Returns the minimum pause after a poll that took `duration`.
     pub(super) fn rest(&self, duration: Duration) -> Duration {
-        // `check` refuses shares out of range. The nearest valid one keeps the arithmetic finite.
+        // `check` rejects shares out of range. The nearest valid share keeps the arithmetic finite.
         let share = if self.server_share > 0.001 {
             self.server_share.min(1.0)
         } else {

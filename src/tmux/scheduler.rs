@@ -1,8 +1,8 @@
 //! The gateway's thread: collects requests, determines when they are due, and replies to them together.
 //!
-//! The scheduler is the clock of all pollers of a server. Requests that are due at the same time share
-//! a round, and so do those on the same grid. It runs one tmux process at a time. It blocks on that
-//! process (at most until its deadline), on the next message and on the next tick.
+//! The scheduler is the clock of all pollers of a server. Requests that are due at the same time or are on
+//! the same grid share a round. It runs one tmux process at a time. It blocks on that process (at most until
+//! its deadline), on the next message and on the next tick.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
@@ -25,18 +25,18 @@ use crate::clock::Clock;
 use crate::error::{Error, Result};
 use crate::thread::Stop;
 
-/// The bound of the inbox: four times the sessions of a very busy server, each of which has one
-/// request at a time. Further requests only wait longer to be sent.
+/// The bound of the inbox: four times the sessions of a very busy server, each with one request at a time.
+/// When it is full, sending a request waits.
 pub(super) const INBOX_MESSAGES_MAX: usize = 1024;
 
-/// The time that an urgent request waits for others. Threads that wake at the same moment send theirs
-/// within a fraction of this, and the delay is not noticeable.
+/// The time for which an urgent request waits for others. Threads that wake at the same time send their
+/// requests within a fraction of it, and the delay is not noticeable.
 const GATHER: Duration = Duration::from_millis(2);
 
-/// The most by which a request is evaluated early, to share a round with others.
+/// The maximum time by which a request is evaluated early, to share a round with others.
 const SHARE_WINDOW: Duration = Duration::from_millis(100);
 
-/// The interval at which a known listing is checked, the same as for the listings of streamed panes.
+/// The interval at which a known listing is checked, which is also that of the listings for streamed panes.
 const LISTING_TICK: Duration = Duration::from_millis(200);
 
 /// A message to the gateway's thread.
@@ -68,13 +68,13 @@ pub(super) struct Scheduler {
     stop: Stop,
     adaptive_rounds: AdaptiveRounds,
     grid_rounds: GridRounds,
-    /// At most one request from each poller.
+    /// The pending requests, at most one from each poller.
     sessions: Vec<ActiveRequest>,
     listings: Vec<(ListingRequest, ReplySender<Arc<Listing>>)>,
 }
 
 impl Scheduler {
-    /// Creates the scheduler of a server; `epoch` is the beginning of the gateway's time.
+    /// Creates the scheduler of a server. `epoch` is the start of the gateway's time.
     pub fn new(
         (server, clock, epoch): (Server, Clock, Instant),
         stop: Stop,
@@ -91,7 +91,7 @@ impl Scheduler {
         }
     }
 
-    /// Serves until it is stopped or all handles are gone. Errors go to the requesters and never end
+    /// Serves until it is stopped or all handles are dropped. Errors are sent to the requesters and never end
     /// the loop.
     pub fn serve(&mut self, inbox: &Receiver<Message>) {
         while self.gather(inbox).is_some() {
@@ -99,7 +99,7 @@ impl Scheduler {
             if let Err(error) = self.round()
                 && error.is_timeout()
             {
-                // Requests that arrived during the timeout have waited as long: they fail, too.
+                // Requests that arrived during the timeout have waited as long, so they also fail.
                 inbox.try_iter().for_each(|message| message.fail(&error));
                 fail_all(&mut self.sessions, &error);
                 self.sessions.clear();
@@ -112,7 +112,7 @@ impl Scheduler {
         let tick = self.wake().map_or_else(never, |at| self.clock.at(at));
         select_biased! {
             recv(self.stop) -> _ => return None,
-            // An error means that all handles are gone, and with them the requesters.
+            // An error means that all handles, and therefore all requesters, are gone.
             recv(inbox) -> message => self.receive(message.ok()?),
             recv(tick) -> _ => {}
         }
@@ -153,13 +153,13 @@ impl Scheduler {
         requests.any(|(request, _)| !self.is_current(request))
     }
 
-    /// Returns true if the requester of a listing already has the current one.
+    /// Returns true if the requester already has the current listing.
     fn is_current(&self, request: &ListingRequest) -> bool {
         let known = request.known.as_ref();
         known.is_some_and(|known| self.client.is_current(known))
     }
 
-    /// Returns when to check again whether something is due.
+    /// Returns when to check again for due requests.
     fn wake(&self) -> Option<Instant> {
         let (now, server_bytes) = (self.client.now(), self.server_bytes());
         let holding = self.client.holding();
@@ -173,8 +173,8 @@ impl Scheduler {
                     self.adaptive_rounds
                         .next_check(adaptive, server_bytes, (now, due))
                 }
-                // Between the ticks of a request for captures, the scheduler checks whether the
-                // server has read something.
+                // Between the ticks of a capture request, the scheduler checks if the server has read
+                // something.
                 Some(PollSchedule::Fixed(interval))
                     if server_bytes.is_some() && !request.needs_listing_only =>
                 {
@@ -194,7 +194,7 @@ impl Scheduler {
         waits.then(|| self.client.server_bytes())?
     }
 
-    /// Returns when a request is to be evaluated, as far as is known.
+    /// Returns when a request must be evaluated, as far as is known.
     fn due(&self, request: &ActiveRequest, server_bytes: Option<u64>) -> Duration {
         let last_listed = self.client.last_listed();
         request.due(&self.adaptive_rounds, server_bytes, |after, interval| {
@@ -212,7 +212,7 @@ impl Scheduler {
         next_tick(epoch + after, epoch, interval) - epoch
     }
 
-    /// Takes out the requests that are to be evaluated now.
+    /// Removes and returns the requests that must be evaluated now.
     fn take_due(&mut self) -> Vec<ActiveRequest> {
         let (now, server_bytes) = (self.client.now(), self.server_bytes());
         let holding = self.client.holding();
@@ -223,8 +223,8 @@ impl Scheduler {
                 return false;
             }
             let due = self.due(request, server_bytes);
-            // A listing that is needed anyway serves adaptive requests, too, if it leads to no
-            // captures that would not be due soon.
+            // A listing that is needed anyway also serves adaptive requests, if it leads to no captures that
+            // would not be due soon.
             let shares = needs_listing && request.adaptive().is_some();
             let is_soon = due <= now + SHARE_WINDOW || self.adaptive_rounds.is_idle(server_bytes);
             due <= now || shares && is_soon
@@ -233,7 +233,7 @@ impl Scheduler {
         due
     }
 
-    /// Replies with a recent listing to requesters that look for new panes only.
+    /// Replies with a recent listing to requesters that only need new panes.
     fn reply_recent(&mut self) {
         let Some(recent) = self.client.recent() else {
             return;
@@ -250,8 +250,8 @@ impl Scheduler {
         }
     }
 
-    /// Replies to the requests that are due. An error concerns the server, and the due requests have
-    /// failed with it.
+    /// Replies to the due requests. An error concerns the server, and the due requests have already failed
+    /// with it.
     fn round(&mut self) -> Result<()> {
         self.reply_recent();
         let mut due = self.take_due();
@@ -327,7 +327,7 @@ impl Scheduler {
     }
 }
 
-/// Returns the interval at which to check a listing that holds and cannot bring news for a request.
+/// Returns the interval at which to check a listing that still holds and cannot show a change to a request.
 fn settled_interval(request: &ActiveRequest, holding: Option<u64>) -> Option<Duration> {
     match request.schedule()? {
         PollSchedule::Fixed(interval) => request.is_settled_by(holding?).then_some(*interval),

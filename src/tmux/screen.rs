@@ -1,4 +1,4 @@
-//! The screen of one pane as it is now, with its colours: one tmux process, one instant.
+//! The present screen of one pane with its colours, from one tmux process at one instant.
 
 use super::sections::Nonce;
 use super::server::Server;
@@ -18,7 +18,7 @@ pub(crate) struct PaneScreen {
     pub cursor: Cursor,
     /// True if a full-screen program shows the alternate screen.
     pub alternate: bool,
-    /// The text of all rows, top first.
+    /// The text of all rows, from the top.
     pub rows: Vec<String>,
     /// The styles of the rows.
     pub styles: Styles,
@@ -28,7 +28,7 @@ impl PaneScreen {
     /// Captures the screen of a pane; `None` if the server has no such pane.
     ///
     /// # Errors
-    /// As for [`Server::run`].
+    /// Those of [`Server::run`].
     pub fn capture(server: &Server, pane: &PaneId, clock: &Clock) -> Result<Option<Self>> {
         let nonce = Nonce::fresh();
         let began = clock.now();
@@ -45,17 +45,18 @@ impl PaneScreen {
 
 fn query(nonce: &Nonce, pane: &PaneId) -> String {
     let mark = nonce.as_str();
-    // The condition guards a pane that is gone. -N keeps the blanks of coloured bars.
+    // The condition guards against a missing pane. -N keeps the blanks of coloured bars.
     format!(
         "display-message -p -t '{pane}' '{mark}h#{{?pane_id,{FORMAT},}}{mark}t#{{pane_title}}{mark}r'; \
          capture-pane -p -e -N -t '{pane}'\ndisplay-message -p '{mark}z'\n"
     )
 }
 
-/// Parses the output: the outer `None` means that it is no such output.
+/// Parses the output. The outer `None` means that the output is invalid, the inner one that there is no such
+/// pane.
 fn parse(nonce: &Nonce, pane: &PaneId, output: &str) -> Option<Option<PaneScreen>> {
     match nonce.sections(output)?.as_slice() {
-        // tmux prints no line about a pane that is gone, or one with blanks.
+        // For a missing pane, tmux prints no line or only blanks.
         [(b'z', _)] => Some(None),
         [(b'h', header), (b't', title), (b'r', rows), (b'z', _)] => {
             let Some(state) = PaneState::parse(header) else {

@@ -1,19 +1,18 @@
-//! The sections of tmux output, split at a mark that no pane text or name can contain (pure).
+//! The sections of tmux output, separated by a mark that no pane text or name can contain (pure).
 //!
-//! Names and pane text are hostile: they may contain blanks, line ends and copies of earlier output.
-//! So each batch has a random mark of its own. It travels over standard input, where no other user can
-//! read it.
+//! Names and pane text are untrusted: they may contain blanks, line ends and copies of earlier output. Each
+//! batch therefore has a random mark, which is passed over standard input, where no other user can read it.
 
 use std::hash::{BuildHasher, RandomState};
 
-/// The mark of one batch: 128 random bits, as text.
+/// The mark of one batch: 128 random bits as text.
 #[derive(Clone, Debug)]
 pub(super) struct Nonce(String);
 
 impl Nonce {
     pub(super) fn fresh() -> Self {
-        // The keys of `RandomState` come from the system's random numbers. The hash of a constant
-        // under unknown keys does not reveal the next one.
+        // The keys of `RandomState` come from the system's random numbers. The hash of a constant under
+        // unknown keys does not reveal the next one.
         let half = || RandomState::new().hash_one("td-observe");
         Self(format!("td{:016x}{:016x}", half(), half()))
     }
@@ -27,8 +26,8 @@ impl Nonce {
         &self.0
     }
 
-    /// Splits output into its sections: after each mark a tag letter, then a text. `None` when text
-    /// stands before the first mark.
+    /// Splits output into its sections, each with a tag letter after the mark and a text. `None` if text
+    /// precedes the first mark.
     pub(super) fn sections<'a>(&self, output: &'a str) -> Option<Vec<Section<'a>>> {
         let mut parts = output.split(self.as_str());
         if !parts.next()?.is_empty() {
@@ -52,9 +51,9 @@ mod tests {
 
     #[test]
     fn marks_differ() {
-        let (one, two) = (Nonce::fresh(), Nonce::fresh());
-        assert_ne!(one.as_str(), two.as_str());
-        assert_ne!(&one.as_str()[2..18], &one.as_str()[18..]);
+        let (first, second) = (Nonce::fresh(), Nonce::fresh());
+        assert_ne!(first.as_str(), second.as_str());
+        assert_ne!(&first.as_str()[2..18], &first.as_str()[18..]);
     }
 
     #[test]

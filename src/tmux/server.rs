@@ -1,4 +1,4 @@
-//! A tmux server and its queries: one short-lived tmux process for each batch, with a deadline.
+//! A tmux server and its queries: one short-lived tmux process per batch, with a deadline.
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
@@ -13,18 +13,18 @@ use crate::error::{Error, Result};
 use crate::thread::Stop;
 use crate::track::TmuxVersion;
 
-/// The deadline of one tmux process. A healthy server replies within milliseconds; one that does not
+/// The deadline of one tmux process. A healthy server replies within milliseconds; a server that does not
 /// reply for this long hangs.
 const TIMEOUT: Duration = Duration::from_secs(5);
 
-/// A timeout that no caller outlives.
+/// A timeout longer than any caller runs.
 const NO_TIMEOUT: Duration = Duration::from_secs(366 * 24 * 3600);
 
-/// The most bytes of one output. The gateway sizes its batches to stay far below; the largest single
+/// The maximum size of one output in bytes. The gateway keeps its batches far below; the largest single
 /// capture, 100,000 rows of 200 columns captured twice, has 40 MB.
 pub(super) const OUTPUT_BYTES_MAX: usize = 64 * 1024 * 1024;
 
-/// The messages of tmux without a server.
+/// The error messages of tmux if no server runs.
 const GONE: [&str; 4] = [
     "no server running on",
     "error connecting to",
@@ -32,8 +32,8 @@ const GONE: [&str; 4] = [
     "lost server",
 ];
 
-/// A tmux server: the default one of tmux, or another by name or socket. Cheap to clone. Its methods
-/// never start a server.
+/// A tmux server: the default server, or another one by name or socket. Cheap to clone. Its methods never
+/// start a server.
 ///
 /// ```
 /// use td_observe::tmux::Server;
@@ -64,23 +64,23 @@ impl Default for Server {
 }
 
 impl Server {
-    /// Names the server `name`, as `tmux -L` does.
+    /// Returns the server with this name, as `tmux -L` selects it.
     pub fn named(name: impl Into<OsString>) -> Self {
         Self::new(ServerAddress::Named(name.into()))
     }
 
-    /// Names the server at a socket, as `tmux -S` does. A relative path starts at the current
+    /// Returns the server at a socket, as `tmux -S` selects it. A relative path starts at the current
     /// directory.
     pub fn socket(path: impl AsRef<Path>) -> Self {
         let path = path.as_ref();
-        // tmux runs in `/`. Only an empty path has no absolute form; tmux refuses it.
+        // tmux runs in `/`. Only an empty path has no absolute form, and tmux rejects it.
         Self::new(ServerAddress::Socket(
             std::path::absolute(path).unwrap_or_else(|_| path.to_owned()),
         ))
     }
 
     fn new(address: ServerAddress) -> Self {
-        // tmux runs in `/`, so a relative directory for its sockets must not stay relative.
+        // tmux runs in `/`, so a relative directory for its sockets is made absolute.
         let env = std::env::var_os("TMUX_TMPDIR")
             .filter(|directory| Path::new(directory).is_relative())
             .and_then(|directory| std::path::absolute(directory).ok())
@@ -94,7 +94,7 @@ impl Server {
         }
     }
 
-    /// Returns the counter of the captures of panes that this handle and its clones take.
+    /// Returns the counter of captures taken through this handle and its clones.
     pub(crate) fn captures(&self) -> &CaptureCounter {
         &self.captures
     }
@@ -117,11 +117,11 @@ impl Server {
         self
     }
 
-    /// Runs one tmux command and returns what it printed.
+    /// Runs one tmux command and returns its output.
     ///
     /// # Errors
-    /// `is_gone()` when there is no server; `is_timeout()` when it did not reply in time;
-    /// `is_missing_program()` without tmux; otherwise with the error message of tmux.
+    /// `is_gone()` if there is no server; `is_timeout()` if it did not reply in time; `is_missing_program()`
+    /// without tmux; otherwise with tmux's error message.
     pub fn run<A: AsRef<OsStr>>(
         &self,
         args: impl IntoIterator<Item = A>,
@@ -141,11 +141,10 @@ impl Server {
         Err(Error::other(format!("{self}: {complaint}")))
     }
 
-    /// Queries the version of the server, and nothing else, because naming a pane can crash old servers.
+    /// Queries only the version of the server, because naming a pane can crash old servers.
     ///
     /// # Errors
-    /// `is_invalid_input()` when it is not supported; otherwise as for
-    /// [`Server::run`].
+    /// `is_invalid_input()` if it is not supported; otherwise those of [`Server::run`].
     #[doc(hidden)]
     pub fn check_version(&self, clock: &Clock) -> Result<TmuxVersion> {
         let text = self.run(["display-message", "-p", "#{version}"], clock)?;
@@ -154,8 +153,8 @@ impl Server {
         Ok(version)
     }
 
-    /// Refuses a version that is too old: before 3.3, a query for the times of a pane that has just
-    /// vanished crashes the server.
+    /// Rejects versions before 3.3, in which a query for the times of a pane that has just vanished crashes
+    /// the server.
     pub(super) fn accept(&self, version: TmuxVersion, text: &str) -> Result<()> {
         if version.is_supported() {
             return Ok(());
@@ -167,10 +166,10 @@ impl Server {
         )))
     }
 
-    /// Waits until a channel is signalled (`tmux wait-for -S`); returns at once if it has been.
+    /// Waits until a channel is signalled (`tmux wait-for -S`). Returns at once if it already is.
     ///
     /// # Errors
-    /// As for [`Server::run`]; `is_gone()` also when the server ends or `stop` is closed.
+    /// Those of [`Server::run`]; `is_gone()` also when the server ends or `stop` is closed.
     pub(crate) fn wait_for(&self, channel: &str, stop: Stop, clock: &Clock) -> Result<()> {
         let server = self.clone().until(stop).with_timeout(NO_TIMEOUT);
         let mut args: Vec<OsString> = ["wait-for", "--", channel]
@@ -188,13 +187,13 @@ impl Server {
         }
     }
 
-    /// Runs command lists, one in each line, in one tmux process. An error ends its line only and is
-    /// reported in the output's complaints. Each batch prints at least a mark.
+    /// Runs command lists, one per line, in one tmux process. An error ends only its line and appears in the
+    /// output's complaints. Each batch must print at least one mark.
     ///
     /// # Errors
     /// `is_gone()`, `is_timeout()` and `is_missing_program()` as for [`Server::run`].
     pub(super) fn batch(&self, lines: String, clock: &Clock) -> Result<Output> {
-        // Standard input has no limit of 16 KB, and no other user can read it.
+        // Unlike arguments, standard input is not limited to 16 KB, and no other user can read it.
         let finished = self.start(
             vec!["source-file".into(), "-".into()],
             lines.into_bytes(),
@@ -207,12 +206,12 @@ impl Server {
         }
     }
 
-    /// Returns the error of a server that was killed during a query: the client then ends silently.
+    /// Returns the error for a server that was killed during a query, after which the client ends silently.
     pub(super) fn ended(&self) -> Error {
         Error::gone(format!("{self} ended before it replied"))
     }
 
-    /// Returns the options that choose this server.
+    /// Returns the options that select this server.
     pub(super) fn address_args(&self) -> Vec<OsString> {
         match &self.address {
             ServerAddress::Default => Vec::new(),
@@ -280,11 +279,11 @@ impl std::fmt::Display for Server {
 #[derive(Debug)]
 pub(super) struct Output {
     pub(super) text: String,
-    /// Standard error: the error messages of single commands.
+    /// Standard error: the error messages of individual commands.
     pub(super) complaints: String,
-    /// The output was too long and its end is missing.
+    /// True if the output was too long and its end is missing.
     pub(super) truncated: bool,
-    /// A signal killed the client, which says nothing about the server.
+    /// True if a signal killed the client, which indicates nothing about the server.
     killed: bool,
 }
 
@@ -295,19 +294,19 @@ impl Output {
     }
 }
 
-/// The text printed for each session after a channel was signalled. `wait-for` also returns without an
-/// error when its server ends, but then there is no session.
+/// The text printed for each session after a channel was signalled. `wait-for` also returns without an error
+/// when its server ends, but then there are no sessions.
 const SIGNALLED: &str = "signalled";
 
-/// The causes for which a socket can never be used.
+/// The error messages for a socket that can never be used.
 const UNUSABLE: [&str; 3] = [
     "(Permission denied)",
     "(File name too long)",
     "(Not a directory)",
 ];
 
-/// Returns true if an error message means that there is no server. Only its last line counts; the lines before
-/// it concern single commands.
+/// Returns true if an error message means that no server runs. Only its last line counts, because earlier
+/// lines concern individual commands.
 fn is_gone(complaints: &str) -> bool {
     let last = complaints
         .trim_end()
@@ -324,7 +323,7 @@ fn is_unusable(complaints: &str) -> bool {
         || complaints.starts_with("socket name too long")
 }
 
-/// Escapes a trailing semicolon, after which tmux would begin another command.
+/// Escapes a trailing semicolon, which would begin another tmux command.
 fn literal(arg: &OsStr) -> OsString {
     match arg.as_bytes().strip_suffix(b";") {
         Some(start) => OsString::from_vec([start, b"\\;"].concat()),
@@ -333,7 +332,7 @@ fn literal(arg: &OsStr) -> OsString {
 }
 
 fn lossy(bytes: Vec<u8>) -> String {
-    // Nearly all output is valid and is not copied.
+    // Nearly all output is valid and is therefore not copied.
     String::from_utf8(bytes)
         .unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned())
 }

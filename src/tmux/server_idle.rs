@@ -1,37 +1,38 @@
-//! The idleness of a tmux server since its last listing, judged by its CPU time (pure).
+//! Decides from CPU time if a tmux server has been idle since its last listing (pure).
 //!
-//! A listing of a server that has not run since holds, and need not be requested again. A query makes
-//! the server run, also shortly after its reply. So its CPU time is sampled some time after each query;
-//! what other clients do in between stays unnoticed until the next listing. That listing comes soon
-//! after a change, and later and later while nothing happens: each listing is one more such blind
-//! interval, so frequent listings would gain nothing.
+//! A listing holds while the server has not run, and need not be requested again. A query makes the server
+//! run, even shortly after its reply. Its CPU time is therefore sampled some time after each query. Activity
+//! for other clients before the sample is not noticed until the next listing. That listing comes soon after a
+//! change, and later and later while nothing happens: each listing adds such a blind interval, so frequent
+//! listings would gain nothing.
 
 use std::time::Duration;
 
 use super::counters::CpuTime;
 
-/// The time that a server usually takes to clean up after a query. Where it takes longer, as on a busy
+/// The time that a server usually needs to clean up after a query. If it needs longer, for example on a busy
 /// machine, it has run since the sample and is queried once more.
 const CLEAN_UP: Duration = Duration::from_millis(3);
 
-/// The age that a listing may reach while its server is idle: after a change, and at most.
+/// The maximum age of a listing while its server is idle: the initial value after a change, and the upper
+/// bound.
 const AGE_MIN: Duration = Duration::from_millis(500);
 const AGE_MAX: Duration = Duration::from_secs(60);
 
-/// The factor by which the age grows with each query that found the server idle.
+/// The factor by which this age grows with each query that found the server idle.
 const AGE_FACTOR: u32 = 4;
 
-/// The idleness of one server. CPU times are `None` where they are unknown: the server may then have
-/// done anything.
+/// The idleness of one server. CPU times are `None` if they are unknown; the server may then have done
+/// anything.
 #[derive(Debug)]
 pub(super) struct ServerIdle {
-    /// The end of the last query, until the sample after it.
+    /// The end of the last query, until its sample is taken.
     query_ended: Option<Duration>,
     /// The sample: the CPU time some time after the last query.
     sample: Option<CpuTime>,
-    /// The server is not known to have run between the last listing and the sample.
+    /// True if the server is not known to have run between the last listing and the sample.
     holds: bool,
-    /// The age that a listing may reach.
+    /// The maximum age of a listing.
     age_max: Duration,
 }
 
@@ -47,8 +48,8 @@ impl Default for ServerIdle {
 }
 
 impl ServerIdle {
-    /// Records the start of a listing, and returns whether the server was idle since the last query; if
-    /// so, the next listing comes later.
+    /// Records the start of a listing. Returns true if the server was idle since the last query; the next
+    /// listing then comes later.
     pub fn listing_started(&mut self, cpu_time: Option<CpuTime>) -> bool {
         let was_idle = self.is_idle(cpu_time);
         self.age_max = match was_idle {
@@ -59,7 +60,7 @@ impl ServerIdle {
         was_idle
     }
 
-    /// Records the start of another query. If the server has run since the listing, that no longer
+    /// Records the start of another query. If the server has run since the listing, the listing no longer
     /// holds.
     pub fn query_started(&mut self, cpu_time: Option<CpuTime>) {
         self.holds &= self.query_ended.is_some() || self.is_idle(cpu_time);
@@ -75,12 +76,12 @@ impl ServerIdle {
         Some(self.query_ended? + CLEAN_UP)
     }
 
-    /// Records the CPU time, once the sample is due.
+    /// Records the CPU time once the sample is due.
     pub fn record_sample(&mut self, cpu_time: Option<CpuTime>) {
         (self.query_ended, self.sample) = (None, cpu_time);
     }
 
-    /// Returns true if a listing of the time `listed` still holds.
+    /// Returns true if a listing taken at `listed` still holds.
     pub fn listing_holds(
         &self,
         cpu_time: Option<CpuTime>,

@@ -1,4 +1,4 @@
-//! A snapshot of a server: a listing, and the screens that were captured with it (pure).
+//! A snapshot of a server: a listing and the screens captured with it (pure).
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -8,23 +8,23 @@ use super::listing::Listing;
 use super::speculation::Speculations;
 use super::state::PaneState;
 
-/// All that is known of a server at one time.
+/// The known state of a server at one time.
 #[derive(Debug)]
 pub(super) struct Snapshot {
     pub listing: Arc<Listing>,
-    /// The number of the listing, which counts those of the gateway.
+    /// The number of the listing, counted by the gateway.
     pub number: u64,
     /// The time just before the query.
     pub freshness: Freshness,
-    /// The server was queried for it.
+    /// True if the server was queried for it.
     pub is_new: bool,
-    /// The requested screens, by the numbers of their panes.
+    /// The requested screens, by pane number.
     pub screens: HashMap<u32, String>,
     pub speculations: Speculations,
 }
 
 impl Snapshot {
-    /// Returns true if the listing shows that a pane was active. It dates the activity of windows only.
+    /// Returns true if the listing shows that a pane was active. It dates only the activity of windows.
     pub fn shows_activity(&self, known: &CaptureDigest, listed: &PaneState) -> bool {
         let is_alone = || {
             let mut panes = self.listing.panes.iter();

@@ -1,7 +1,7 @@
-//! Speculative captures: taken with a probe, before it is known whether the panes have changed (pure).
+//! Speculative captures, taken with a probe before it is known if the panes have changed (pure).
 //!
-//! For a few panes, a capture that comes with the probe costs the server less time than another process
-//! takes to start, and arrives sooner.
+//! For a few panes, a capture with the probe takes less time in the server than starting another process, and
+//! arrives sooner.
 
 use std::collections::HashMap;
 
@@ -11,14 +11,14 @@ use super::digest::{CaptureDigest, Freshness};
 use super::request::CaptureRequest;
 use crate::event::PaneId;
 
-/// The most panes captured so: as many as the server captures in the time that tmux takes to start.
+/// The maximum number of panes: as many as the server captures in the time that tmux takes to start.
 const PANES_MAX: usize = 4;
 
-/// The rows that a pane may have printed for its capture to be deep enough. They cost less than the
+/// The number of rows that a pane may have printed for its capture to be deep enough. They cost less than the
 /// rest of the capture.
 const ROWS: u32 = 64;
 
-/// Returns the captures to take with the next probe: of all panes that may have changed, or of none.
+/// Returns the captures to take with the next probe: those of all panes that may have changed, or none.
 pub(super) fn speculative_captures<'a>(
     requests: impl Iterator<Item = (&'a PaneId, &'a CaptureRequest, &'a CaptureDigest)>,
     now: Freshness,
@@ -65,7 +65,7 @@ impl Speculations {
         }
     }
 
-    /// Takes the result that serves for a capture, if there is one.
+    /// Takes the result that can be used for a capture, if any.
     pub fn take_for(&mut self, wanted: &CaptureSpec) -> Option<CaptureResult> {
         let (spec, result) = self.captures.remove(&wanted.pane)?;
         let serves = matches!(result, CaptureResult::Captured(_))

@@ -7,8 +7,8 @@ use super::unreaped::unreaped_exit;
 use crate::event::{Cursor, PaneId};
 use crate::track::{PaneNumbers, ProcessExit};
 
-/// The format variables of a pane, in the order in which [`PaneState::parse`] reads them. A tmux that
-/// does not know one of them expands it to nothing.
+/// The format variables of a pane, in the order in which [`PaneState::parse`] reads them. tmux expands
+/// unknown variables to nothing.
 pub(super) const FORMAT: &str = "#{pane_id} #{session_id} #{window_id} #{session_created} \
     #{window_index} #{pane_index} #{window_active} #{pane_active} #{pane_width} #{pane_height} \
     #{history_size} #{history_limit} #{cursor_x} #{cursor_y} #{alternate_on} \
@@ -22,15 +22,15 @@ pub struct PaneState {
     pub(crate) pane: u32,
     /// The session.
     pub session_id: SessionId,
-    /// The session's name now.
+    /// The session's current name.
     pub session_name: String,
-    /// The time of the creation of the session, in seconds since 1970.
+    /// The time of the session's creation, in seconds since 1970.
     pub session_created: i64,
     /// The window.
     pub window_id: WindowId,
     /// The window's index in the session.
     pub window_index: u32,
-    /// The window's name now.
+    /// The window's current name.
     pub window_name: String,
     /// The pane's index in the window.
     pub pane_index: u32,
@@ -38,24 +38,24 @@ pub struct PaneState {
     pub window_active: bool,
     /// True if the pane is the current one of its window.
     pub pane_active: bool,
-    /// The numbers, which [`Deref`] makes fields of the state.
+    /// The numbers, which are also accessible as fields of the state through [`Deref`].
     pub numbers: PaneNumbers,
     /// The cursor of the normal screen behind the alternate one.
     pub saved_cursor: Cursor,
-    /// True if the pane is in copy mode or the like; its program continues behind it.
+    /// True if the pane is in copy mode or a similar mode; its program continues behind it.
     pub in_mode: bool,
-    /// True if a `pipe-pane` is open.
+    /// True if the pane has an open `pipe-pane`.
     pub piped: bool,
     /// The last second, since 1970, in which something was printed in the window.
     pub window_activity: i64,
     /// True if the window is the current one of an attached client, in any session that it is linked to.
     pub viewed: bool,
-    /// The program in the foreground. Empty where it was not requested: to answer, the server reads
-    /// files, and the bytes that it reads are a measure of the panes' output.
+    /// The program in the foreground. Empty if it was not requested: the server would read files to answer,
+    /// and the bytes that it reads must measure the panes' output only.
     pub command: String,
     pub(crate) title: String,
-    /// True if this session owns the pane: a pane of a window that is linked several times belongs
-    /// to the session with the lowest id.
+    /// True if this session owns the pane. A pane of a window that is linked several times belongs to the
+    /// session with the lowest id.
     pub owned: bool,
 }
 
@@ -74,12 +74,12 @@ impl DerefMut for PaneState {
 }
 
 /// The format variables that change while a pane's program only prints, in the order in which
-/// [`PaneState::refresh`] reads them: half of [`FORMAT`], at half of the server's time.
+/// [`PaneState::refresh`] reads them. They are half of [`FORMAT`] and take half of the server's time.
 pub(super) const REFRESH_FORMAT: &str = "#{pane_id} #{session_id} #{pane_width} #{pane_height} #{history_size} \
     #{cursor_x} #{cursor_y} #{alternate_on} #{pane_dead} #{pane_dead_status} #{pane_dead_signal} \
     #{pane_pid} #{window_activity} #{window_active_clients} #{pane_title}";
 
-/// The fields of [`REFRESH_FORMAT`]. The last one, the title, may contain blanks.
+/// The number of fields in [`REFRESH_FORMAT`]. The last one, the title, may contain blanks.
 const REFRESH_FIELDS: usize = 15;
 
 impl PaneState {
@@ -88,7 +88,7 @@ impl PaneState {
         PaneId::from(format!("%{}", self.pane))
     }
 
-    /// Takes names and places from the listing's state of the same pane.
+    /// Adopts names and positions from the listed state of the same pane.
     pub(super) fn adopt_owner(&mut self, listed: Self) {
         self.session_id = listed.session_id;
         self.session_name = listed.session_name;
@@ -103,8 +103,8 @@ impl PaneState {
         self.owned = true;
     }
 
-    /// Parses the expansion of [`FORMAT`]. `None` when there is no such pane (tmux then expands all
-    /// variables to nothing) or the text is no such expansion.
+    /// Parses the expansion of [`FORMAT`]. `None` if there is no such pane (tmux then expands all variables
+    /// to nothing) or the text is not such an expansion.
     pub(super) fn parse(numbers: &str) -> Option<Self> {
         let mut fields = numbers.trim_end_matches('\n').split(' ');
         let mut next = || fields.next();
@@ -145,8 +145,8 @@ impl PaneState {
         fields.next().is_none().then_some(state)
     }
 
-    /// Updates the state from the expansion of [`REFRESH_FORMAT`]. `None` when that is about another
-    /// pane or session, or no such expansion.
+    /// Updates the state from the expansion of [`REFRESH_FORMAT`]. `None` if it describes another pane or
+    /// session, or is not such an expansion.
     pub(super) fn refresh(&mut self, numbers: &str) -> Option<()> {
         let mut fields = numbers.splitn(REFRESH_FIELDS, ' ');
         let mut next = || fields.next();
@@ -170,7 +170,7 @@ impl PaneState {
         Some(())
     }
 
-    /// Keeps the known process of a program that has ended, which tmux 3.8 and newer forgets.
+    /// Keeps the known process id of a program that has ended, which tmux 3.8 and newer forgets.
     pub(super) fn keep_pid(&mut self, known: u32) {
         if self.pid == 0 && self.dead.is_some() && known != 0 {
             self.pid = known;
@@ -178,7 +178,7 @@ impl PaneState {
         }
     }
 
-    /// Asks the kernel how the program ended where tmux only knows that it has.
+    /// Queries the kernel for the exit status if tmux only knows that the program has ended.
     fn complete_exit(&mut self) {
         let pid = self.pid;
         if let Some(dead) = self
@@ -191,7 +191,7 @@ impl PaneState {
     }
 }
 
-/// Parses whether a program has ended, its status, and its signal.
+/// Parses the exit of a program: its end, status and signal.
 fn death(&[dead, status, signal]: &[&str; 3]) -> Option<ProcessExit> {
     flag(dead).then(|| ProcessExit {
         status: status.parse().ok(),
@@ -199,17 +199,17 @@ fn death(&[dead, status, signal]: &[&str; 3]) -> Option<ProcessExit> {
     })
 }
 
-/// Parses a number; 0 where this tmux does not have it.
+/// Parses a number; 0 if this tmux does not have the variable.
 pub(super) fn number<T: std::str::FromStr + Default>(text: &str) -> T {
     text.parse().unwrap_or_default()
 }
 
-/// Parses a flag; some of them count (`pane_in_mode`).
+/// Parses a flag. Some flags are counts (`pane_in_mode`).
 fn flag(text: &str) -> bool {
     !matches!(text, "" | "0")
 }
 
-/// Parses a coordinate, where tmux writes the largest number for "none".
+/// Parses a coordinate, for which tmux writes the largest number instead of "none".
 fn coordinate(text: &str) -> u32 {
     text.parse()
         .ok()
@@ -221,8 +221,7 @@ fn coordinate(text: &str) -> u32 {
 pub(super) mod tests {
     use super::*;
 
-    /// Builds a state as a listing has it: pane, session and its name, window, its index and name,
-    /// the pane's index.
+    /// Builds a listed state: pane, session and its name, window, its index and name, the pane's index.
     pub(in crate::tmux) fn state(
         pane: u32,
         (session, name): (u32, &str),

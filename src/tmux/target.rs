@@ -1,4 +1,5 @@
-//! Targets as users write them, such as `build:1.2`: exact names and ids, no prefixes or patterns (pure).
+//! Targets as users write them, such as `build:1.2`: exact names and ids, without prefixes or patterns
+//! (pure).
 
 use std::fmt;
 use std::str::FromStr;
@@ -15,8 +16,8 @@ use crate::track::TmuxVersion;
 /// A session, a window or a pane of a tmux server, as a user names it: `build`, `build:1`,
 /// `build:editor.0`, `$3`, `@2`, `%7`.
 ///
-/// Names are exact: `job-1` never means `job-10`. A name may contain colons, dots and blanks: the whole
-/// text is tried as the name of a session before it is split.
+/// Names are exact: `job-1` never means `job-10`. A name may contain colons, dots and blanks, because the
+/// whole text is tried as the name of a session before it is split.
 ///
 /// ```
 /// use td_observe::tmux::Target;
@@ -28,7 +29,7 @@ use crate::track::TmuxVersion;
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Target(String);
 
-/// The kind of thing that a target names.
+/// The kind of object that a target names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum TargetKind {
     Session,
@@ -55,8 +56,8 @@ impl Target {
         Ok(Self(text.to_owned()))
     }
 
-    /// Returns true if the target may be less than a session. Its panes are then watched one by one, and
-    /// later ones are not. tmux 3.7 and newer allows colons and dots in names of sessions.
+    /// Returns true if the target may be less than a whole session. Its present panes are then watched
+    /// individually, and later ones are not. tmux 3.7 and newer allows colons and dots in session names.
     pub(crate) fn may_be_part(&self, listing: &Listing) -> bool {
         let text = self.0.as_str();
         let is_id = pane_number(text).is_some() || WindowId::parse(text).is_some();
@@ -64,9 +65,9 @@ impl Target {
         text.contains(['%', ':', '@', '.']) && (is_id || !is_session())
     }
 
-    /// Explains why the target can never match a later session, window or pane, and what to write
-    /// instead; `None` where it can. tmux interprets such a text in another way, too: an existing session
-    /// with this name is still found by it. `version` is the server's.
+    /// Explains why the target can never match a later session, window or pane, and what to write instead;
+    /// `None` if it can. tmux interprets such a text differently, but an existing session with this name is
+    /// still found. `version` is the server's.
     #[cfg(feature = "cli")]
     pub(crate) fn never_matches(&self, version: Option<TmuxVersion>) -> Option<String> {
         let text = self.0.as_str();
@@ -103,7 +104,8 @@ impl Target {
         })
     }
 
-    /// Describes a target with more than one colon, unless a session has the whole text as its name.
+    /// Explains how a target with more than one colon is read, unless a session has the whole text as its
+    /// name.
     pub(crate) fn reading(&self) -> Option<String> {
         let (session, window) = self.0.split_once(':')?;
         let is_ambiguous = window.contains(':');
@@ -121,7 +123,7 @@ impl Target {
         pane_number(&self.0).map(|number| PaneId::from(format!("%{number}")))
     }
 
-    /// Finds the panes of the target, each once and as its owner has it. None while nothing matches.
+    /// Finds the panes of the target, each once and in its owner's state. Empty while nothing matches.
     #[doc(hidden)]
     pub fn resolve(&self, listing: &Listing) -> Vec<PaneState> {
         let mut panes: Vec<PaneState> = Vec::new();
@@ -135,16 +137,16 @@ impl Target {
         panes
     }
 
-    /// Returns the ids that the target stands for now, which survive a rename: of the session, or of each
-    /// window of which all panes match, or of each pane.
+    /// Returns the ids of the target's present objects, which survive a rename: of the session, of each
+    /// window whose panes all match, or of each pane.
     pub(crate) fn identity(&self, listing: &Listing) -> Vec<Self> {
         let (kind, found) = self.find(listing);
         let Some(first) = found.first() else {
             return Vec::new();
         };
-        let one = first.session_id;
-        if kind == TargetKind::Session && found.iter().all(|state| state.session_id == one) {
-            return vec![Self(one.to_string())];
+        let session_id = first.session_id;
+        if kind == TargetKind::Session && found.iter().all(|state| state.session_id == session_id) {
+            return vec![Self(session_id.to_string())];
         }
         let names_pane =
             kind == TargetKind::Pane && (found.len() == 1 || pane_number(&self.0).is_some());
@@ -180,7 +182,7 @@ impl Target {
         if !session.is_empty() {
             return (TargetKind::Session, session);
         }
-        // A session's name may contain colons: the first split that matches counts.
+        // A session's name may contain colons, so the first split that matches is used.
         text.match_indices(':')
             .map(|(at, _)| {
                 find_in(
@@ -193,7 +195,7 @@ impl Target {
     }
 }
 
-/// Finds the panes of a session that match the text after its colon: nothing (all of them), a window, or a
+/// Finds the panes of a session that match the text after its colon: nothing (all panes), a window, or a
 /// window, a dot and a pane.
 fn find_in<'a>(session: &[&'a PaneState], text: &str) -> (TargetKind, Vec<&'a PaneState>) {
     if text.is_empty() {
@@ -227,7 +229,7 @@ fn find_in<'a>(session: &[&'a PaneState], text: &str) -> (TargetKind, Vec<&'a Pa
 }
 
 fn is_session(text: &str, state: &PaneState) -> bool {
-    // As in tmux, a text with the form of an id is one.
+    // As in tmux, text in the form of an id is an id.
     SessionId::parse(text).map_or(text == state.session_name, |id| id == state.session_id)
 }
 
@@ -328,7 +330,7 @@ mod tests {
             ("a:vi", &["@2"]),
             ("@2", &["@2"]),
             ("a:1.1", &["%3"]),
-            // A pane of a window that has no other is the pane all the same.
+            // The only pane of a window is still identified as a pane.
             ("a:0.0", &["%1"]),
             ("%4", &["%4"]),
             ("nothing", &[]),

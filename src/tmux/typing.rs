@@ -1,4 +1,4 @@
-//! Types a text or keys into a pane, as a person does.
+//! Types a text or keys into a pane, as a person would.
 
 use std::time::Duration;
 
@@ -11,20 +11,20 @@ use crate::error::{Error, Result};
 use crate::event::PaneId;
 use crate::thread::Stop;
 
-/// The time between a text and Enter. Programs that draw their own input, such as agents, take what comes
-/// faster than a person types for a paste, in which Enter is a line end.
+/// The time between a text and Enter. Programs that draw their own input, such as agents, treat input that is
+/// faster than typing as a paste, in which Enter is a line end.
 const TYPING: Duration = Duration::from_millis(300);
 
-/// The most bytes of one command: tmux refuses arguments beyond 16 KiB.
+/// The maximum size of one command; tmux rejects arguments beyond 16 KiB.
 const BYTES_MAX: usize = 4 * 1024;
 
-/// The most keys of one request: they fit into one command.
+/// The maximum number of keys per request, which fit into one command.
 const KEYS_MAX: usize = 256;
 
-/// Programs that take Enter at once.
+/// Programs that accept Enter at once.
 const SHELLS: [&str; 8] = ["ash", "bash", "dash", "fish", "ksh", "mksh", "sh", "zsh"];
 
-/// The names of keys that tmux has, without its mouse and user keys.
+/// The key names of tmux, without its mouse and user keys.
 const KEYS: [&str; 38] = [
     "Up", "Down", "Left", "Right", "Enter", "Escape", "Space", "Tab", "BTab", "BSpace", "Delete",
     "DC", "Insert", "IC", "Home", "End", "PageUp", "PgUp", "PPage", "PageDown", "PgDn", "NPage",
@@ -32,27 +32,27 @@ const KEYS: [&str; 38] = [
     "KP7", "KP8", "KP9",
 ];
 
-/// The state of a pane before something is typed there.
+/// The format of a pane's state, which is checked before typing.
 const FIELDS: &str =
     "#{window_active}#{pane_active} #{pane_in_mode} #{pane_dead} #{pane_current_command}";
 
-/// The first field of the pane that a session's client has.
+/// The first field for the pane that is active in its session.
 const ACTIVE: &str = "11";
 
 /// The input to type.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Typing {
-    /// A text, typed as it is, and Enter after it.
+    /// A text, typed unchanged, and optionally Enter after it.
     Text { text: String, presses_enter: bool },
     /// Keys by their names.
     Keys(Vec<String>),
 }
 
 impl Typing {
-    /// Checks a text.
+    /// Validates a text.
     ///
     /// # Errors
-    /// `is_invalid_input()` if it has a zero byte.
+    /// `is_invalid_input()` if it contains a zero byte.
     pub fn text(text: &str, presses_enter: bool) -> Result<Self> {
         match text.contains('\0') {
             true => Err(Error::invalid("a text with a zero byte cannot be typed")),
@@ -63,10 +63,10 @@ impl Typing {
         }
     }
 
-    /// Checks the names of keys. tmux would type an unknown name as text.
+    /// Validates key names. tmux would type an unknown name as text.
     ///
     /// # Errors
-    /// `is_invalid_input()` if a name is unknown, or there are none or too many.
+    /// `is_invalid_input()` if a name is unknown, or if there are none or too many.
     pub fn keys(names: Vec<String>) -> Result<Self> {
         if names.is_empty() || names.len() > KEYS_MAX {
             return Err(Error::invalid(format!(
@@ -82,10 +82,10 @@ impl Typing {
         }
     }
 
-    /// Types into one of a target's panes: the active one, or the first. Returns that pane.
+    /// Types into one of a target's panes: the active one, or otherwise the first. Returns that pane.
     ///
     /// # Errors
-    /// `is_invalid_input()` if the pane is in copy mode or its program has ended; else as for
+    /// `is_invalid_input()` if the pane is in copy mode or its program has ended; otherwise those of
     /// [`Server::run`].
     pub fn send(
         &self,
@@ -133,7 +133,7 @@ impl Typing {
     }
 }
 
-/// Checks the fields of a pane; returns the program in it.
+/// Checks the state of a pane; returns the program in it.
 fn check<'a>(pane: &PaneId, about: &'a str) -> Result<&'a str> {
     let mut fields = about.trim_end().splitn(4, ' ').skip(1);
     let mut next = || fields.next().unwrap_or_default();
@@ -170,7 +170,7 @@ fn is_key(name: &str) -> bool {
     }
 }
 
-/// Divides a text into parts that are short enough.
+/// Splits a text into parts that are short enough for one command.
 fn parts(text: &str) -> impl Iterator<Item = &str> {
     let mut rest = text;
     std::iter::from_fn(move || {

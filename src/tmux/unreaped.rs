@@ -1,22 +1,22 @@
-//! The exit of a program that tmux has not reaped: the kernel keeps it until tmux does.
+//! The exit of a program that tmux has not reaped, which the kernel keeps until tmux does.
 //!
-//! tmux notices that a program's terminal is closed before it notices the program's end, and on a busy
-//! machine it may miss the end altogether (tmux 3.3a: one end in ten of programs that print until they
-//! end, on an otherwise idle server). Such a process stays a zombie until another child of tmux ends.
+//! tmux notices that a program's terminal is closed before it notices the program's exit, and on a busy
+//! machine it may miss the exit altogether (tmux 3.3a: one in ten exits of programs that print until they
+//! end, on an otherwise idle server). Such a process remains a zombie until another child of tmux ends.
 
 use std::fs;
 
 use crate::track::ProcessExit;
 
-/// Returns how the program ended that tmux started as this process, if it is a zombie. Empty where that
-/// is not known: the process runs, is gone or belongs to another user, or the system is not Linux.
+/// Returns how the process that tmux started ended, if it is a zombie. Empty if that is unknown: the process
+/// runs, has been reaped or belongs to another user, or the system is not Linux.
 pub(super) fn unreaped_exit(pid: u32) -> ProcessExit {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok();
     stat.and_then(|stat| zombie_exit(&stat)).unwrap_or_default()
 }
 
-/// Parses proc_pid_stat(5): the third field is the state, the 52nd the status that waitpid(2) returns.
-/// The second is a name in parentheses, which may contain any character.
+/// Parses proc_pid_stat(5): the third field is the state, the 52nd the status that waitpid(2) returns. The
+/// second is a name in parentheses, which may contain any character.
 fn zombie_exit(stat: &str) -> Option<ProcessExit> {
     let (_, fields) = stat.rsplit_once(')')?;
     let mut fields = fields.split_ascii_whitespace();

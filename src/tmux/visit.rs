@@ -1,5 +1,5 @@
-//! Shows a pane to the user: in the client that shows this program, or in a client of its own. Copies text
-//! into the buffers of tmux.
+//! Shows a pane to the user, in the client that shows this program or in a new client. Copies text into
+//! tmux's buffers.
 
 use std::convert::Infallible;
 use std::io;
@@ -15,17 +15,17 @@ use crate::error::{Error, Result};
 use crate::event::PaneId;
 use crate::thread;
 
-/// The fields of a client: the session that it shows, the time of its last key, its name.
+/// The fields of a client: the session that it shows, the time of its last key, and its name.
 const CLIENT: &str = "#{session_id} #{client_activity} #{client_name}";
 
-/// The time in ms for which the hint of how to come back stays, unless a key is pressed.
+/// The time in ms for which the hint on how to return is shown, unless a key is pressed.
 const HINT_MS: &str = "5000";
 
 impl Server {
-    /// Shows a pane in the client that shows this program's own pane. `prefix L` goes back.
+    /// Switches the client that shows this program's own pane to another pane. `prefix L` goes back.
     ///
     /// # Errors
-    /// As for [`Server::run`], or if no client shows the own pane.
+    /// Those of [`Server::run`], or if no client shows the own pane.
     pub(crate) fn switch_client(&self, own: &PaneId, pane: &PaneId, clock: &Clock) -> Result<()> {
         let session = self.run(["display-message", "-p", "-t", own, "#{session_id}"], clock)?;
         let session = session.trim();
@@ -36,13 +36,13 @@ impl Server {
             let activity: u64 = activity.parse().ok()?;
             (shown == session).then_some((activity, fields.next()?))
         });
-        // The key came from the client that was used last.
+        // The key came from the most recently used client.
         let (_, client) = clients
             .max()
             .ok_or_else(|| Error::other(format!("no client of {self} shows this terminal")))?;
         self.run(["switch-client", "-c", client, "-t", pane], clock)?;
         let text = format!("td-observe: {} L goes back", self.prefix(pane, clock));
-        // The message is an extra.
+        // The hint is optional, so an error is ignored.
         let _ = self.run(
             ["display-message", "-d", HINT_MS, "-c", client, &text],
             clock,
@@ -50,10 +50,11 @@ impl Server {
         Ok(())
     }
 
-    /// Returns the prefix key of a pane's session, as people write it: `Ctrl-b`. The text is safe in a format.
+    /// Returns the prefix key of a pane's session as users write it, such as `Ctrl-b`. The text is safe in a
+    /// format.
     fn prefix(&self, pane: &PaneId, clock: &Clock) -> String {
         let key = self.run(["display-message", "-p", "-t", pane, "#{prefix}"], clock);
-        // Without it, the hint is less exact.
+        // Without the key, the hint is less exact.
         let key = key.unwrap_or_default().trim().replace('#', "##");
         match key.strip_prefix("C-") {
             Some(letter) => format!("Ctrl-{letter}"),
@@ -62,11 +63,12 @@ impl Server {
         }
     }
 
-    /// Attaches a client at this terminal to the session of a pane, until the user detaches it, and shows there
-    /// how. The pane keeps its size. A signal that ends this program ends the client: then there is no status.
+    /// Attaches a client on this terminal to the session of a pane until the user detaches it, and shows a
+    /// hint how. The pane keeps its size. If a signal ends this program, it also ends the client, and no
+    /// status is returned.
     ///
     /// # Errors
-    /// As for [`Server::run`]; also if tmux cannot be started.
+    /// Those of [`Server::run`]; also if tmux cannot be started.
     pub(crate) fn attach(
         &self,
         pane: &PaneId,
@@ -83,8 +85,8 @@ impl Server {
         status
     }
 
-    /// Keeps the size of a pane's window where no other client does: tmux ignores the size of a client only
-    /// beside others. Returns the window's own option that is to be set again; it may be empty.
+    /// Fixes the size of a pane's window if no other client determines it: tmux ignores the new client's size
+    /// only if there are others. Returns the window's own option to restore, which may be empty.
     fn keep_size(&self, pane: &PaneId, clock: &Clock) -> Option<String> {
         let format = "#{session_attached} #{window_width} #{window_height}";
         let window = self.run(["display-message", "-p", "-t", pane, format], clock);
@@ -97,7 +99,7 @@ impl Server {
         Some(option.trim().to_owned())
     }
 
-    /// Lets the clients to come decide on the size, as before.
+    /// Lets later clients determine the size again.
     fn free_size(&self, pane: &PaneId, option: &str, clock: &Clock) {
         let freed = match option {
             "" => self.run(["set-option", "-wu", "-t", pane, "window-size"], clock),
@@ -106,7 +108,7 @@ impl Server {
                 clock,
             ),
         };
-        // The window may have closed meanwhile.
+        // The window may have closed in the meantime.
         if let Err(error) = freed {
             log::debug!("{error:?}");
         }
@@ -120,9 +122,8 @@ impl Server {
     ) -> Result<Option<ExitStatus>> {
         let hint = format!("td-observe: {} d comes back", self.prefix(pane, clock));
         let mut command = Command::new("tmux");
-        // Within another tmux, the client is one on purpose. It shares the terminal with this program, and so
-        // its process group.
-        // tmux tells there that it has detached, which the user knows.
+        // Within another tmux, the client is nested on purpose. It shares the terminal with this program, and
+        // therefore its process group. Its message that it has detached is not shown.
         command
             .args(self.address_args())
             .args(["attach-session", "-f", "ignore-size", "-t", pane, ";"])
@@ -140,10 +141,10 @@ impl Server {
         })?;
         let pid = Pid::from_child(&client);
         let (done, ended) = bounded::<Infallible>(0);
-        // It leaves the process to be reaped here: until then, the process id is that of the client.
+        // Does not reap the process, so that until then the process id remains the client's.
         let waiting = thread::spawn("td-visit", move || {
             let options = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
-            // Whatever it returns, reaping shows the end.
+            // Whatever it returns, reaping determines the exit.
             let _ = retry_on_intr(|| waitid(WaitId::Pid(pid), options));
             drop(done);
         });
@@ -152,7 +153,7 @@ impl Server {
             select_biased! {
                 recv(signals) -> _ => {
                     is_interrupted = true;
-                    // It restores the terminal and ends.
+                    // The client restores the terminal and ends.
                     let _ = kill_process(pid, Signal::TERM);
                 }
                 recv(ended) -> _ => {}
@@ -167,10 +168,10 @@ impl Server {
         Ok((!is_interrupted).then_some(status))
     }
 
-    /// Copies a text into a new buffer of the server, and where it can into the clipboard.
+    /// Copies a text into a new buffer of the server, and into the clipboard if possible.
     ///
     /// # Errors
-    /// As for [`Server::run`].
+    /// Those of [`Server::run`].
     pub(crate) fn copy(&self, text: &str, clock: &Clock) -> Result<()> {
         let args = ["load-buffer", "-w", "-"].map(Into::into).to_vec();
         let finished = self.start(args, text.as_bytes().to_vec(), clock)?;

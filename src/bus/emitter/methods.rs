@@ -1,4 +1,4 @@
-//! A method of the emitter for each event of the wire contract.
+//! The emitter's methods, one for each event of the wire contract.
 
 use super::EventEmitter;
 use crate::bus::inbox::Emitted;

@@ -1,4 +1,4 @@
-//! Every line is decoded as serde decodes it; lines that this crate writes are decoded without serde.
+//! Every line is decoded as serde decodes it; lines written by this crate are decoded without serde.
 
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -74,7 +74,7 @@ fn value_of(of: &str) -> BoxedStrategy<Value> {
             .strip_prefix("Option<")
             .or_else(|| other.strip_prefix("EnumOrUnknown<"))
         {
-            // Inside of an option, the name of an enum.
+            // The name of an enum inside an option.
             Some(inner) => match inner.trim_end_matches('>') {
                 "i32" | "u32" | "u64" | "PaneId" | "String" | "Box<String" => {
                     value_of(inner.trim_end_matches('>').trim_start_matches("Box<"))
@@ -90,7 +90,7 @@ fn is_optional(of: &str) -> bool {
     of.starts_with("Option<") || of == "Styles"
 }
 
-/// Lines of any event of the table as serde writes them, with some of the optional fields.
+/// Returns lines of any event of the table as serde writes them, with some of the optional fields.
 fn written_lines() -> impl Strategy<Value = Vec<u8>> {
     let event = select(EVENTS).prop_flat_map(|(name, fields)| {
         let fields: Vec<_> = fields

@@ -1,4 +1,4 @@
-//! The metadata of a run while it is written and when it ends.
+//! The metadata of a run, while it is written and when it ends.
 
 use serde_json::{Map, Value};
 
@@ -14,7 +14,7 @@ impl ActiveRun {
         self.has_new_metadata = true;
     }
 
-    /// Notes the present name of the run's session, by which the run is found, too.
+    /// Records the session's present name, by which users can also find the run.
     pub(in crate::history) fn note_name(&mut self, name: &str) {
         if self.metadata.session() != name {
             let name = (SESSION.to_owned(), name.into());
@@ -22,7 +22,7 @@ impl ActiveRun {
         }
     }
 
-    /// Queues changed metadata for `td-sync`. Returns `false` if there is no room.
+    /// Queues changed metadata for `td-sync`. Returns `false` if the queue has no room.
     pub(in crate::history) fn queue_metadata(&mut self, syncer: &Syncer, clock: &Clock) -> bool {
         if self.has_new_metadata {
             self.metadata.updated = clock.wall();
@@ -42,7 +42,7 @@ impl ActiveRun {
         self.is_ending = true;
     }
 
-    /// Returns `true` if the run ends and everything is written.
+    /// Returns `true` if the run is ending and everything is written.
     pub(in crate::history) fn is_done(&self) -> bool {
         self.is_ending && self.pending.is_empty() && !self.header_due
     }

@@ -54,7 +54,7 @@ proptest! {
                 0..7 => {
                     seq += 1;
                     pending.push(&mut writer, &id, &envelope(seq, is_text, size), limits);
-                    prop_assert!(pending.len() <= limits.life);
+                    prop_assert!(pending.len() <= limits.lifecycle);
                 }
                 7..9 => {
                     let attempt = pending.begin_write(&mut writer, &id);
@@ -63,9 +63,9 @@ proptest! {
                     let kept = lines[..cut].iter().rposition(|&b| b == b'\n').map_or(0, |at| at + 1);
                     file.extend_from_slice(&lines[..kept]);
                     pending.write_failed(attempt, kept);
-                    limits = PendingLimits { text: 1000, life: 1500 };
+                    limits = PendingLimits { text: 1000, lifecycle: 1500 };
                     pending.drop_excess(&mut writer, &id, limits);
-                    prop_assert!(pending.len() <= limits.life);
+                    prop_assert!(pending.len() <= limits.lifecycle);
                 }
                 _ => {
                     let _ = pending.begin_write(&mut writer, &id);
@@ -88,7 +88,7 @@ fn life_cycle_events_have_reserved_room() {
     let id = ExecutionId::from("a");
     let limits = PendingLimits {
         text: 1000,
-        life: 2000,
+        lifecycle: 2000,
     };
     for seq in 1..=5 {
         pending.push(&mut writer, &id, &envelope(seq, true, 400), limits);

@@ -1,9 +1,9 @@
-//! The thread `td-ahead` reads, decompresses and checks the next blocks of a log while the reader
-//! turns the lines before them into events.
+//! The thread `td-ahead`, which reads, decompresses and checks the next blocks of a log while the reader
+//! converts earlier lines to events.
 //!
-//! Events are not made in this thread: memory that one thread takes and another one returns costs
-//! more than parsing. It blocks on the disk and on the queue of blocks, which is bounded. It ends
-//! at the end of the log, or when the reader is dropped, which joins it.
+//! Events are not created in this thread, because freeing memory in another thread than the one that
+//! allocated it costs more than parsing. The thread blocks on the disk and on the bounded queue of blocks. It
+//! ends at the end of the log, or when the reader is dropped, which joins it.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -16,24 +16,24 @@ use super::source::LogFiles;
 use crate::error::{Error, Result};
 use crate::thread::{self, Handle};
 
-/// The number of blocks that wait for the reader: a second one bridges the time that a slow one takes.
+/// The number of blocks that wait for the reader; the second one covers the time of a slow read.
 const BLOCKS_MAX: usize = 2;
 
 /// Lines and their file.
 type Lines = Result<(BlockLines, Arc<Path>)>;
 
-/// The thread that reads ahead.
+/// The reader's handle of the thread.
 #[derive(Debug)]
 pub(super) struct ReadAhead {
     /// Dropped to end the thread.
     lines: Option<Receiver<Lines>>,
-    /// Memory of blocks that are used up.
+    /// Memory of used blocks.
     used: Sender<Vec<u8>>,
     thread: Option<Handle<()>>,
 }
 
 impl ReadAhead {
-    /// Starts the thread, which takes the files. Returns `None` for a single core, or if the thread
+    /// Starts the thread, which takes the files. Returns `None` if there is only one core or the thread
     /// cannot be started.
     pub(super) fn start(files: &mut LogFiles, keeps_lines: bool) -> Option<Self> {
         if thread::cores() < 2 {
@@ -41,7 +41,7 @@ impl ReadAhead {
         }
         let (sender, lines) = bounded(BLOCKS_MAX);
         let (used, memory) = bounded(BLOCKS_MAX);
-        // Handed over later, so that they are not lost with a thread that does not start.
+        // Sent to the thread later, so that the files are not lost if it cannot be started.
         let (give, given) = bounded(1);
         let thread = thread::spawn("td-ahead", move || {
             if let Ok(files) = given.recv() {
@@ -51,7 +51,7 @@ impl ReadAhead {
         let thread = Some(thread.ok()?);
         let mut files = std::mem::take(files);
         files.in_blocks_of(BLOCK_BYTES as u64);
-        // The thread waits for them.
+        // The thread waits for them, so this succeeds.
         let _ = give.send(files);
         Some(Self {
             lines: Some(lines),
@@ -60,7 +60,7 @@ impl ReadAhead {
         })
     }
 
-    /// Waits for the next lines. Returns `None` at the end, and an error for what cannot be read.
+    /// Waits for the next lines. Returns `None` at the end, and an error for unreadable parts.
     pub(super) fn next(&mut self) -> Option<Lines> {
         if let Some(lines) = self.lines.as_ref().and_then(|lines| lines.recv().ok()) {
             return Some(lines);
@@ -72,7 +72,7 @@ impl ReadAhead {
 
     /// Takes back the memory of lines.
     pub(super) fn reuse(&self, memory: Vec<u8>) {
-        // Memory that finds no place returns to the system.
+        // Memory without room in the queue is freed.
         let _ = self.used.try_send(memory);
     }
 }
@@ -98,7 +98,7 @@ fn serve(
             Ok((BlockLines::checked(block, keeps_lines), path))
         });
         if sender.send(lines).is_err() {
-            // The reader is gone.
+            // The reader has been dropped.
             return;
         }
     }

@@ -1,4 +1,4 @@
-//! Blocks of whole lines, from a part of a file or from a stream such as a decompressed file.
+//! Blocks of whole lines, from part of a file or from a stream such as a decompressed file.
 
 use std::fs::File;
 use std::io::{self, BufReader, Read};
@@ -8,15 +8,15 @@ use flate2::bufread::MultiGzDecoder;
 
 use crate::history::line::LINE_BYTES_MAX;
 
-/// The size of a block: it stays in a core's cache between the copy from the kernel and the search.
+/// The size of a block, which stays in a core's cache between the read and the search.
 pub(super) const BLOCK_BYTES: usize = 256 * 1024;
 
-/// The size up to which the memory of a stream's block doubles when it is full; beyond it, the memory grows
-/// by what is read.
+/// The size up to which a stream's block doubles when it is full; above it, the block grows by the bytes
+/// read.
 const DOUBLING_BYTES_MAX: usize = 8 * BLOCK_BYTES;
 
-/// The bytes read beyond the end of a part to complete its last line: few at first, because most lines are
-/// short, and twice as many each time up to the larger number.
+/// The number of bytes read after a part to complete its last line. Starts small, because most lines are
+/// short, and doubles up to `REST_BYTES_MAX`.
 const REST_BYTES_MIN: usize = 4 * 1024;
 const REST_BYTES_MAX: usize = 64 * 1024;
 
@@ -27,18 +27,18 @@ const GZIP_MAGIC: [u8; 2] = [0x1f, 0x8b];
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Block {
     pub(super) bytes: Vec<u8>,
-    /// Bytes at the start that belong to an earlier line.
+    /// Number of bytes at the start that belong to an earlier line.
     pub(super) skip: usize,
     /// The position of the first line in the uncompressed file, in bytes.
     pub(super) offset: u64,
-    /// The last line of the file has no line feed.
+    /// True if the last line of the file has no line feed.
     pub(super) is_torn: bool,
-    /// The number of lines that were too long; they are not in `bytes`.
+    /// The number of omitted lines, which were too long.
     pub(super) too_long: u64,
 }
 
 impl Block {
-    /// Creates an empty block in memory that is used again.
+    /// Creates an empty block that reuses this memory.
     pub(super) fn in_memory(bytes: Vec<u8>) -> Self {
         Self {
             bytes,
@@ -56,7 +56,7 @@ impl Block {
         self.bytes.get(self.skip..).unwrap_or_default()
     }
 
-    /// Returns the position behind the last line.
+    /// Returns the position after the last line.
     pub(super) fn end(&self) -> u64 {
         self.offset + self.lines().len() as u64
     }
@@ -68,7 +68,7 @@ impl Block {
     }
 }
 
-/// Reads all lines that begin in a part of a file. `len` is the end of the file for this reader.
+/// Reads all lines that begin in a part of a file. `len` is the length of the file for this reader.
 pub(super) fn read_part(
     file: &File,
     part: std::ops::Range<u64>,
@@ -76,9 +76,9 @@ pub(super) fn read_part(
     block: &mut Block,
 ) -> io::Result<()> {
     let end = part.end.min(len);
-    // The byte before the part shows whether a line begins at its start.
+    // The byte before the part shows if a line begins at its start.
     let from = part.start.saturating_sub(1);
-    // Bytes of the block before are overwritten, which is cheaper than zeros first.
+    // Overwriting the bytes of the previous block is cheaper than zeroing memory.
     let mut bytes = std::mem::take(&mut block.bytes);
     block.clear(from);
     read_to(file, from, end, &mut bytes, 0)?;
@@ -92,8 +92,8 @@ pub(super) fn read_part(
     complete(file, len, block)
 }
 
-/// Reads the rest of the last line. The end is searched before the line is read, so that a line that is
-/// too long takes no memory.
+/// Reads the rest of the last line. Its end is found before the line is read, so that a line that is too long
+/// uses no memory.
 fn complete(file: &File, len: u64, block: &mut Block) -> io::Result<()> {
     if block.lines().last().is_none_or(|&last| last == b'\n') {
         return Ok(());
@@ -116,7 +116,7 @@ fn complete(file: &File, len: u64, block: &mut Block) -> io::Result<()> {
     Ok(())
 }
 
-/// Returns the position behind the first line feed in a part of a file.
+/// Returns the position after the first line feed in a part of a file.
 fn line_end(file: &File, start: u64, end: u64) -> io::Result<Option<u64>> {
     let mut piece = Vec::new();
     let (mut at, mut bytes) = (start, REST_BYTES_MIN);
@@ -135,15 +135,15 @@ fn line_end(file: &File, start: u64, end: u64) -> io::Result<Option<u64>> {
     Ok(None)
 }
 
-/// Appends a part of a file, or less if the file is shorter now.
+/// Appends a part of a file, or less if the file has become shorter.
 fn append(file: &File, start: u64, end: u64, out: &mut Vec<u8>) -> io::Result<()> {
     let before = out.len();
     read_to(file, start, end, out, before)
 }
 
-/// Replaces all bytes after the first ones by a part of a file, or less if the file is shorter now.
+/// Replaces all bytes after the first `before` by a part of a file, or less if the file has become shorter.
 fn read_to(file: &File, start: u64, end: u64, out: &mut Vec<u8>, before: usize) -> io::Result<()> {
-    // A part has some hundred kilobytes.
+    // A part has at most some hundred kilobytes.
     out.resize(before + end.saturating_sub(start) as usize, 0);
     let mut filled = before;
     let outcome = loop {
@@ -162,7 +162,7 @@ fn read_to(file: &File, start: u64, end: u64, out: &mut Vec<u8>, before: usize) 
     outcome
 }
 
-/// Returns `true` if a file is compressed, whatever its name.
+/// Returns `true` if a file is compressed, regardless of its name.
 pub(super) fn is_gzip(file: &File) -> bool {
     let mut magic = [0; GZIP_MAGIC.len()];
     let read = file.read_at(&mut magic, 0);
@@ -174,18 +174,18 @@ pub(super) struct BlockStream {
     from: Box<dyn Read + Send>,
     /// The size of a block, unless a line is longer.
     block_bytes: usize,
-    /// The start of a line whose end has not been read.
+    /// The start of a line whose end has not been read yet.
     carry: Vec<u8>,
     /// The position of the carried bytes.
     offset: u64,
-    /// Within a line that is too long, which is skipped to its end.
+    /// True within a line that is too long, which is skipped to its end.
     skipping: bool,
-    /// The error that ended the stream; it is returned after the data before it.
+    /// The error that ended the stream; returned after the preceding data.
     failed: Option<io::Error>,
 }
 
 impl BlockStream {
-    /// Decompresses a file from the position that its descriptor has, in reads of some bytes.
+    /// Decompresses a file from its descriptor's position, in reads of `read_bytes`.
     pub(super) fn unpack(file: File, read_bytes: usize, block_bytes: usize) -> Self {
         let packed = BufReader::with_capacity(read_bytes, file);
         Self::new(Box::new(MultiGzDecoder::new(packed)), block_bytes)
@@ -209,8 +209,8 @@ impl BlockStream {
         loop {
             let before = block.bytes.len();
             if before > DOUBLING_BYTES_MAX {
-                // A long line, whose memory would otherwise double. The reader looks for some bytes
-                // beyond those that it is given.
+                // Reserves room for a long line by hand, because the memory would otherwise double. The
+                // reader probes for some bytes beyond its limit.
                 block
                     .bytes
                     .reserve_exact(2 * self.block_bytes.max(BLOCK_BYTES));
@@ -219,8 +219,8 @@ impl BlockStream {
                 .take(self.block_bytes as u64)
                 .read_to_end(&mut block.bytes);
             let added = block.bytes.len() - before;
-            // Data before an error is valid, including a line without an end. A decompressor does
-            // not always repeat a checksum error when it is read again.
+            // Data before an error are valid, including an incomplete line. A decompressor may not repeat a
+            // checksum error when it is read again.
             if let Err(cause) = read {
                 self.from = Box::new(io::empty());
                 self.failed = Some(cause);
@@ -277,7 +277,7 @@ mod tests {
         file
     }
 
-    /// Returns bytes in pieces of these sizes.
+    /// Returns its bytes in pieces of these sizes.
     struct Pieces(Vec<u8>, Vec<usize>);
 
     impl Read for Pieces {
@@ -291,7 +291,7 @@ mod tests {
     }
 
     proptest! {
-        /// For all divisions into parts, the lines are read once and in order.
+        /// For every division into parts, each line is read once and in order.
         #[test]
         fn parts_cover_all_lines(text in "[ab\n]{0,60}", step in 1..20_u64) {
             let file = file_with(text.as_bytes());
@@ -356,7 +356,7 @@ mod tests {
 
     #[test]
     fn data_before_an_error_are_read_first() {
-        /// Fails once only.
+        /// Fails only once.
         struct Broken(bool);
         impl Read for Broken {
             fn read(&mut self, _: &mut [u8]) -> io::Result<usize> {

@@ -1,4 +1,4 @@
-//! Follows a log that is being written: reads what exists, then what is appended, across rotations,
+//! Follows a log that is being written: reads existing events and then appended ones, across rotations,
 //! without gaps or duplicates.
 
 use std::fs::File;
@@ -18,10 +18,10 @@ use crate::history::lock::is_written;
 use crate::history::run_files::RunFiles;
 use crate::history::tail::line_start;
 
-/// Follows the log of a run, also while another process writes it.
+/// Follows the log of a run while another process may write it.
 ///
-/// [`Follower::next`] never waits: it returns what exists. The caller polls it, and ends when no
-/// writer has the run open and everything is read:
+/// [`Follower::next`] never waits: it returns existing events. The caller polls it, and stops when no writer
+/// has the run open and everything is read:
 ///
 /// ```no_run
 /// use td_observe::history::{DataDir, Follower, Query};
@@ -46,12 +46,12 @@ pub struct Follower {
     run: RunDirectory,
     dir: DirHandle,
     parser: Arc<BlockParser>,
-    /// The files that existed at first or were closed between two polls; `None` when they are read.
+    /// Files that existed at the start or were closed between two polls; `None` once they are read.
     backlog: Option<LogReader>,
     /// The file that is being written, if it exists.
     newest: Option<NewestFile>,
-    /// The number of the last closed file that is read or being read; the newest file's own number
-    /// once it is closed.
+    /// The number of the last closed file that is read or being read, and later of the newest file once it is
+    /// closed.
     number: u32,
     buffer: BlockBuffer,
     ready: ParsedRecords,
@@ -62,7 +62,7 @@ pub struct Follower {
 struct NewestFile {
     file: Arc<File>,
     id: FileId,
-    /// The position up to which the file is read, in bytes; the start of a line.
+    /// The position up to which the file is read, in bytes; always the start of a line.
     offset: u64,
 }
 
@@ -144,8 +144,7 @@ impl Follower {
     #[allow(clippy::should_implement_trait, reason = "it is not over with a None")]
     pub fn next(&mut self) -> Result<Option<LogRecord>> {
         loop {
-            // Checked in each call: files that were closed between two polls precede the newest
-            // one.
+            // Checked in each call, because files that were closed between two polls precede the newest one.
             if let Some(backlog) = &mut self.backlog {
                 if let Some(record) = backlog.next() {
                     return Ok(Some(record));
@@ -176,7 +175,7 @@ impl Follower {
             .map_or(&self.report, LogReader::report)
     }
 
-    /// Reads new whole lines; returns `false` if there are none.
+    /// Reads new complete lines; returns `false` if there are none.
     fn read_on(&mut self) -> io::Result<bool> {
         if self.read_newest()? {
             return Ok(true);
@@ -185,8 +184,8 @@ impl Follower {
         if self.dir.identity(EVENTS)? == id {
             return Ok(false);
         }
-        // The file was closed, so this is its end; or the writer is between two files, and the next
-        // poll finds the new one.
+        // The file was closed, so this is its end; or the writer is between two files, and the next poll
+        // finds the new one.
         if self.read_newest()? {
             return Ok(true);
         }
@@ -199,8 +198,8 @@ impl Follower {
             return Ok(false);
         }
         let before = std::mem::replace(&mut self.number, number);
-        // Files that were filled and closed since the last poll. A file that was removed without
-        // being closed has left no number.
+        // Files that were filled and closed since the last poll. A file that was removed instead of closed
+        // has no number.
         let between = files
             .closed
             .iter()
@@ -221,7 +220,7 @@ impl Follower {
         Ok(true)
     }
 
-    /// Reads files that were closed between two polls like those that existed at first.
+    /// Reads files that were closed between two polls in the same way as existing files.
     fn read_between(&mut self, reader: LogReader) {
         let so_far = std::mem::take(&mut self.report);
         self.backlog = Some(reader.after(so_far));
@@ -232,14 +231,14 @@ impl Follower {
             return Ok(false);
         };
         let len = newest.file.metadata()?.len();
-        // The file is shorter: a torn line was repaired, or another program truncated the file and
-        // its lines are lost.
+        // The file is shorter: a torn line was repaired, or another program truncated the file and its lines
+        // are lost.
         newest.offset = newest.offset.min(len);
         if newest.offset == len {
             return Ok(false);
         }
         let end = len.min(newest.offset + BLOCK_BYTES as u64);
-        // An incomplete line is not read, however long it is.
+        // An incomplete line is not read, even if it is long.
         let end = match line_start(&newest.file, end)? {
             whole if whole > newest.offset => whole,
             _ if end == len => return Ok(false),

@@ -1,17 +1,16 @@
-//! Derives from a regular expression for text one for its JSON line, so that most lines need not be
-//! parsed (pure).
+//! Derives a regular expression for a JSON line from one for a text, so that most lines need not be parsed
+//! (pure).
 //!
-//! A text is between quotes in its line, mostly unchanged. Characters that JSON must or may escape
-//! are rewritten in the expression. Conditions that only parsing can check (where a text begins,
-//! words, lines) are dropped. So the expression matches every line whose text matches, and a few
-//! more. Numeric escapes (`\u001b`) may represent any character: a line that contains one is always
-//! a candidate.
+//! A line contains a text between quotes, mostly unchanged. The derived expression accounts for characters
+//! that JSON must or may escape. It drops conditions that only parsing can check (the start of a text, words,
+//! lines). Therefore it matches every line whose text matches, and a few more. Numeric escapes (`\u001b`) may
+//! represent any character, so a line that contains one is always a candidate.
 
 use regex_syntax::hir::{
     Capture, Class, ClassUnicode, ClassUnicodeRange, Hir, HirKind, Literal, Repetition,
 };
 
-/// Characters that JSON writes, or may write, as two. All others are written unchanged or as
+/// Characters that JSON writes, or may write, as two characters. All others are written unchanged or as
 /// numeric escapes.
 const ESCAPES: [(char, char); 8] = [
     ('"', '"'),
@@ -31,7 +30,7 @@ pub(super) fn json_regex(text: &Hir) -> Option<String> {
     // An expression that matches the empty line excludes nothing.
     match raw.properties().minimum_len() {
         Some(0) => None,
-        // Without a minimum length it matches only numeric escapes.
+        // An expression without a minimum length matches only numeric escapes.
         _ => Some(raw.to_string()),
     }
 }
@@ -59,7 +58,7 @@ fn raw(hir: &Hir) -> Hir {
 }
 
 fn literal(bytes: &[u8]) -> Hir {
-    // Literals of text expressions contain whole characters; other bytes are no condition.
+    // Literals of text expressions contain whole characters; other bytes impose no condition.
     let Ok(text) = std::str::from_utf8(bytes) else {
         return Hir::empty();
     };
@@ -70,7 +69,7 @@ fn literal(bytes: &[u8]) -> Hir {
             plain.push(c);
         } else {
             parts.push(Hir::literal(std::mem::take(&mut plain).into_bytes()));
-            parts.push(escaped(|one| one == c));
+            parts.push(escaped(|other| other == c));
         }
     }
     parts.push(Hir::literal(plain.into_bytes()));
@@ -98,7 +97,7 @@ fn class(class: &Class) -> Hir {
     Hir::alternation(vec![Hir::class(Class::Unicode(plain)), escapes])
 }
 
-/// Returns the two-character forms of a set of characters; the slash may be written either way.
+/// Returns the two-character forms of a set of characters. Slashes may be written in both forms.
 fn escaped(contains: impl Fn(char) -> bool) -> Hir {
     let chosen = ESCAPES.iter().filter(|(c, _)| contains(*c));
     let pairs = chosen.map(|(c, letter)| {
@@ -147,7 +146,7 @@ mod tests {
         }
     }
 
-    /// Returns JSON as some writers write it: with escaped slashes and numeric escapes.
+    /// Returns JSON in the style of some other writers, with escaped slashes and numeric escapes.
     fn strange_json(text: &str, how: &[u8]) -> String {
         let mut out = String::from("\"");
         for (c, how) in text.chars().zip(how.iter().cycle()) {
@@ -194,7 +193,7 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(2_000))]
 
-        /// A text that matches is never skipped, however its line is written.
+        /// A text that matches is never skipped, whatever the style of its line.
         #[test]
         fn a_matching_text_matches_as_json(
             pattern in proptest::sample::select(PATTERNS.to_vec()),

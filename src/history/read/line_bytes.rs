@@ -2,10 +2,10 @@
 
 use super::block::{BLOCK_BYTES, Block};
 
-/// The largest memory that is used again: a block and its last line, whose memory has doubled.
+/// The largest memory that is reused: a block and its last line, for which the memory has doubled.
 const MEMORY_BYTES_MAX: usize = 4 * BLOCK_BYTES;
 
-/// The bytes of lines; as text, if they are known to be UTF-8.
+/// The bytes of lines, as text if they are known to be UTF-8.
 #[derive(Debug)]
 pub(super) enum LineBytes {
     Unchecked(Vec<u8>),
@@ -34,8 +34,7 @@ impl LineBytes {
         }
     }
 
-    /// Returns the memory for the next block, unless it is large: the memory of a line that was
-    /// long returns to the system.
+    /// Returns the memory for the next block. Large memory, which was needed for a long line, is freed.
     pub(super) fn into_memory(self) -> Vec<u8> {
         let memory = match self {
             Self::Unchecked(bytes) => bytes,

@@ -1,4 +1,4 @@
-//! Skips lines by their bytes, so that few lines have to be parsed (pure).
+//! Skips lines by their bytes, so that few lines must be parsed (pure).
 
 use std::collections::BTreeSet;
 
@@ -12,11 +12,11 @@ const BY_NUMBER: &[u8] = b"\\u";
 /// Skips lines that cannot match a query.
 #[derive(Clone, Debug)]
 pub(super) struct LineFilter {
-    /// A line must match each of these, or contain a numeric escape.
+    /// A line must match each of these expressions or contain a numeric escape.
     tests: Vec<regex::bytes::Regex>,
     since: Option<Vec<u8>>,
     until: Option<Vec<u8>>,
-    /// Matches lines that are wanted as context, whatever their time.
+    /// Matches lines that are wanted as context, at any time.
     context: Option<regex::bytes::Regex>,
     by_number: Finder<'static>,
 }
@@ -30,12 +30,12 @@ impl LineFilter {
                 Some(context) => format!("(?:{pattern})|{context}"),
                 None => pattern,
             };
-            // An expression that is too large is not used.
+            // An expression that is too large is omitted.
             let mut builder = regex::bytes::RegexBuilder::new(&pattern);
             builder.size_limit(REGEX_BYTES_MAX).build().ok()
         };
         let names = |names| quoted(names).filter(|_| !names.is_empty());
-        // The rarest first: each further test sees only the lines that passed the previous ones.
+        // The most selective test comes first, so that the others see few lines.
         let tests = [
             query.text.as_ref().and_then(|text| text.raw.clone()),
             names(&query.types),
@@ -54,8 +54,8 @@ impl LineFilter {
         }
     }
 
-    /// Calls `take` with every line of a block that may match and its position, in order. Omits
-    /// line feeds and empty lines.
+    /// Calls `take` with each line of a block that may match, and with its position, in order. Omits line
+    /// feeds and empty lines.
     pub(super) fn each<'a>(&self, block: &'a [u8], mut take: impl FnMut(usize, &'a [u8])) {
         if let Some(first) = self.tests.first() {
             let next = |from| first.find_at(block, from).map(|found| found.start());
@@ -71,7 +71,7 @@ impl LineFilter {
         }
     }
 
-    /// Visits the positions where `next` finds a match or where a numeric escape is.
+    /// Visits the positions where `next` finds a match and where a numeric escape is.
     fn jump<'a>(
         &self,
         block: &'a [u8],
@@ -119,14 +119,14 @@ impl LineFilter {
         {
             return false;
         }
-        // Candidates have passed the first test, or there is none.
+        // Candidates have already passed the first test, if there is one.
         let mut tests = self.tests.iter().skip(1);
         tests.all(|test| test.is_match(line)) || self.by_number.find(line).is_some()
     }
 }
 
-/// Returns an expression for any of these names as JSON strings; `None` if JSON escapes a character
-/// in them, which is left to the parser.
+/// Returns an expression for any of these names as JSON strings; `None` if JSON escapes a character in them,
+/// which is left to the parser.
 fn quoted(names: &BTreeSet<String>) -> Option<String> {
     if !names.iter().all(|name| is_plain(name)) {
         return None;
@@ -137,7 +137,7 @@ fn quoted(names: &BTreeSet<String>) -> Option<String> {
     Some(quoted.collect::<Vec<_>>().join("|"))
 }
 
-/// Returns `true` if JSON has only one usual form of a name.
+/// Returns `true` if JSON writes the name in only one usual form.
 fn is_plain(name: &str) -> bool {
     !name.is_empty()
         && name
@@ -145,8 +145,8 @@ fn is_plain(name: &str) -> bool {
             .all(|byte| byte.is_ascii_graphic() && !b"\"\\/".contains(&byte))
 }
 
-/// Returns the time of a line in our own format, whose bytes sort by time. `None` for other lines,
-/// for years without four digits, and for a leap second, which is parsed as the second before it.
+/// Returns the timestamp of a line in this crate's format, whose bytes sort by time. `None` for other lines,
+/// for years without four digits, and for a leap second, which is parsed as the preceding second.
 fn stamp_of(line: &[u8]) -> Option<&[u8]> {
     let rest = line.strip_prefix(br#"{"seq":"#)?;
     let digits = rest.iter().position(|byte| !byte.is_ascii_digit())?;

@@ -33,17 +33,20 @@ fn found(query: &Query, block: &str) -> Vec<String> {
     let mut found = Vec::new();
     LineFilter::of(query).each(block.as_bytes(), |at, line| {
         assert_eq!(&block.as_bytes()[at..at + line.len()], line);
-        if parse_line(line).is_ok_and(|one| query.wants(&one) || query.is_context(&one)) {
+        if parse_line(line)
+            .is_ok_and(|envelope| query.wants(&envelope) || query.is_context(&envelope))
+        {
             found.push(String::from_utf8_lossy(line).into_owned());
         }
     });
     found
 }
 
-/// Returns the result of parsing every line.
+/// Returns the matching lines, found by parsing every line.
 fn expected(query: &Query, block: &str) -> Vec<String> {
     let wanted = |line: &&str| {
-        parse_line(line.as_bytes()).is_ok_and(|one| query.wants(&one) || query.is_context(&one))
+        parse_line(line.as_bytes())
+            .is_ok_and(|envelope| query.wants(&envelope) || query.is_context(&envelope))
     };
     block.split('\n').filter(wanted).map(String::from).collect()
 }
@@ -103,7 +106,7 @@ fn no_matching_line_is_skipped() {
 }
 
 proptest! {
-    /// In any order, cut anywhere, with anything between the lines.
+    /// In any order, cut anywhere, with any text between the lines.
     #[test]
     fn no_matching_line_of_any_block_is_skipped(
         picks in proptest::collection::vec((0..15usize, any::<prop::sample::Index>(), any::<bool>()), 0..12),

@@ -1,7 +1,8 @@
-//! Reads several logs as one, in the order of time.
+//! Merges several logs into one sequence, ordered by time.
 //!
-//! A log is opened when the merge reaches the time at which its run began, and closed at its end, so that
-//! descriptors and memory depend on the runs of one moment. Blocks are smaller the more logs there are.
+//! A log is opened when the merge reaches the time at which its run began, and closed at its end. Descriptors
+//! and memory therefore depend on the number of runs at the same time. The more logs, the smaller their
+//! blocks.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -14,15 +15,15 @@ use crate::error::Result;
 use crate::history::dir::RunDirectory;
 use crate::timestamp::Timestamp;
 
-/// The bytes of the blocks of all logs together.
+/// The total size of the blocks of all logs, in bytes.
 const BLOCKS_BYTES: usize = 8 * 1024 * 1024;
 
-/// The smallest block and the largest one: a line is rarely longer than the former, and the latter is what a
-/// reader of one log takes.
+/// The smallest and the largest block: lines are rarely longer than the former, and the latter equals the
+/// block of a reader of one log.
 const BLOCK_BYTES_MIN: usize = 4 * 1024;
 const BLOCK_BYTES_MAX: usize = 32 * 1024;
 
-/// Events of a run may be older than its directory, which is created by another thread.
+/// Events of a run may be slightly older than its directory, because another thread creates it.
 const CREATED_SLACK_MICROS: i64 = 60 * 1_000_000;
 
 /// A log to merge.
@@ -34,10 +35,10 @@ pub enum LogSource {
     File(PathBuf),
 }
 
-/// The next of several logs.
+/// An item from merged logs.
 #[derive(Debug)]
 pub enum Merged {
-    /// The events of this log follow, among others.
+    /// The first event of this log may follow.
     Opened(usize),
     /// An event of a log.
     Record(usize, Box<LogRecord>),
@@ -47,17 +48,17 @@ pub enum Merged {
     Failed(usize, crate::error::Error),
 }
 
-/// Merges logs; numbers them as they were given.
+/// Merges logs. Each log's number is its index in the list of sources.
 #[derive(Debug)]
 pub struct MergedLogs {
     query: Query,
     block_bytes: usize,
-    /// Logs that are not open yet, the earliest last.
+    /// Logs that are not open yet; the earliest is the last element.
     waiting: Vec<(Timestamp, usize, LogSource)>,
-    /// The next event of each open log: the earliest first, in the order of the logs.
+    /// The time of the next event of each open log, ordered by time and then by log.
     heads: BinaryHeap<Reverse<(Timestamp, usize)>>,
     open: Vec<Option<OpenLog>>,
-    /// The log whose head was returned last, and whose next event is to be read.
+    /// The log whose head was returned last and whose next event must be read.
     last: Option<usize>,
 }
 
@@ -86,7 +87,7 @@ impl MergedLogs {
         }
     }
 
-    /// Opens the next log if no event of an open one is earlier.
+    /// Opens the next log unless an open log has an earlier event.
     fn open_next(&mut self) -> Option<Merged> {
         let (began, ..) = self.waiting.last()?;
         let earliest = self.heads.peek().map(|Reverse((ts, _))| *ts);
@@ -113,7 +114,7 @@ impl MergedLogs {
         Ok(reader?.in_blocks_of(self.block_bytes))
     }
 
-    /// Reads the next event of the log that was advanced last; returns its end, if it has come.
+    /// Reads the next event of the log whose head was returned last; returns the log's end if it has ended.
     fn advance(&mut self) -> Option<Merged> {
         let number = self.last.take()?;
         let log = self.open[number].as_mut()?;
@@ -148,7 +149,7 @@ impl Iterator for MergedLogs {
     }
 }
 
-/// Returns a time before which the log has no event.
+/// Returns a time before which the log has no events.
 fn began(source: &LogSource) -> Timestamp {
     let first = Timestamp::from_micros(i64::MIN);
     let LogSource::Run(run) = source else {

@@ -34,7 +34,7 @@ mod reader;
 mod follow;
 mod merged;
 
-// The terminal's interface will use it.
+// The terminal interface uses it.
 #[cfg(feature = "tui")]
 mod pages;
 #[cfg(feature = "tui")]

@@ -1,4 +1,4 @@
-//! Reads the log of a run in pages, in both directions, from any place, without reading all of it.
+//! Reads the log of a run in pages, in both directions, from any place, without reading the whole log.
 
 use std::cell::Cell;
 use std::collections::VecDeque;
@@ -13,15 +13,15 @@ use crate::timestamp::Timestamp;
 
 /// Reads the log of a run in pages, in both directions, from any place.
 ///
-/// Each call reads the files that exist at that moment: a log that grows, a file that is closed,
-/// compressed or removed between two calls needs no care. No file stays open between calls. Headers of
-/// files and lines that are not events are in no page; a file that cannot be read is skipped with a warning.
+/// Each call reads the files that currently exist, so a log may grow, and files may be closed, compressed or
+/// removed between two calls. No file stays open between calls. Pages omit headers of files and lines that
+/// are not events. A file that cannot be read is skipped with a warning.
 ///
-/// Places are numbers, which grow along a log. If a damaged log has some numbers twice, a place may be
-/// found at either of them, and what lies between the two may be in no page. Pages are in the order of the
-/// log all the same, and a caller that turns pages by the number of the first or last event always ends:
-/// [`LogPages::before`] returns only lower numbers, [`LogPages::after`] only higher ones. Events without
-/// a number, in logs that are older than numbers, are in the pages of their place; no page can begin at them.
+/// Places are numbers, which grow along a log. If a damaged log contains some numbers twice, a place may be
+/// found at either of them, and events between the two may be in no page. Pages are still in the order of the
+/// log, and a caller that turns pages by the first or last event's number always terminates:
+/// [`LogPages::before`] returns only lower numbers, [`LogPages::after`] only higher ones. Pages include
+/// events without a number, from logs written before events had numbers, but no page can begin at them.
 #[derive(Debug)]
 pub(crate) struct LogPages {
     run: RunDirectory,
@@ -30,37 +30,37 @@ pub(crate) struct LogPages {
 
 /// Selects the records of a page, and bounds it.
 pub(crate) struct PageQuery<'a> {
-    /// The most records in the page; at least one.
+    /// The maximum number of records in the page; at least one.
     pub records_max: usize,
-    /// The most bytes of their lines; at least one record is returned. Bounds memory.
+    /// The maximum size of their lines in bytes, which bounds memory; at least one record is returned.
     pub bytes_max: usize,
     /// Accepts a record.
     pub selects: &'a dyn Fn(&Envelope) -> bool,
-    /// Ends the reading early; the page then has what was found, which may be nothing. Asked once for
-    /// each 256 KiB of lines.
+    /// Returns true to stop early. The page then contains the records found so far, possibly none. Called
+    /// once for each 256 KiB of lines.
     pub is_stopped: &'a dyn Fn() -> bool,
 }
 
 /// Consecutive selected records of a log.
 #[derive(Debug, Default)]
 pub(crate) struct Page {
-    /// In the order of the log.
+    /// The events in the order of the log.
     pub events: Vec<Envelope>,
-    /// Nothing that is selected lies before the page. `false` if something does, or if the reading did
-    /// not get that far, as at the end of a page that is full, and on the side where the page begins.
+    /// True if no selected record precedes the page. `false` if one does, or if reading did not get that far:
+    /// the page is full, or it begins on that side.
     pub is_first: bool,
-    /// Nothing that is selected lies after the page; `false` as above.
+    /// True if no selected record follows the page; `false` as above.
     pub is_last: bool,
-    /// The number of the first record that was read, in the order of the log, selected or not; `None` if
-    /// none was. A search backwards that was stopped continues before it.
+    /// The number of the first record that was read, in the order of the log, selected or not; `None` if none
+    /// was read. A stopped backward search continues before it.
     pub first_seq: Option<u64>,
-    /// The number of the last record that was read, in the order of the log, selected or not; `None` if
-    /// none was. What the log has later is after it.
+    /// The number of the last record that was read, in the order of the log, selected or not; `None` if none
+    /// was read. Later records of the log follow it.
     pub last_seq: Option<u64>,
 }
 
 impl LogPages {
-    /// Reads nothing yet.
+    /// Creates a reader for a run. Reads nothing yet.
     pub fn new(run: &RunDirectory) -> Self {
         Self {
             run: run.clone(),
@@ -78,7 +78,7 @@ impl LogPages {
         Ok(self.reading(&files, query, None).backwards(end))
     }
 
-    /// Returns the records right before this number, whether the log has it or not.
+    /// Returns the records right before this number, which the log need not contain.
     ///
     /// # Errors
     /// The same as [`LogPages::last`].
@@ -86,7 +86,7 @@ impl LogPages {
         self.backwards_from(Place::Before(seq), query)
     }
 
-    /// Returns the records right after this number, whether the log has it or not.
+    /// Returns the records right after this number, which the log need not contain.
     ///
     /// # Errors
     /// The same as [`LogPages::last`].
@@ -101,8 +101,8 @@ impl LogPages {
         )
     }
 
-    /// Returns the last records at or before this time. Where a clock was set back, the page ends at one
-    /// of the places at which the time passes.
+    /// Returns the last records at or before this time. If the clock was set back, several places have this
+    /// time, and the page ends at one of them.
     ///
     /// # Errors
     /// The same as [`LogPages::last`].
@@ -148,22 +148,22 @@ struct Reading<'a> {
     bytes: u64,
 }
 
-/// A record and the length of its line.
+/// A record and the length of its line in bytes.
 type Measured = (Envelope, u64);
 
 impl Reading<'_> {
-    /// Fills the page with the records before a position: windows of a file from its end to its start, then
-    /// the file before it.
+    /// Fills the page with the records before a position, from the end of a file to its start in windows,
+    /// then with those of the previous file.
     fn backwards(mut self, end: Position) -> Page {
         self.page.is_last = end == self.files.end();
-        // The later windows first.
+        // Later windows come first.
         let mut windows: Vec<VecDeque<Measured>> = Vec::new();
         let outcome = self.each_file_backwards(end, &mut windows);
         self.page.is_first = outcome == Ok(Edge::Log);
         let events = windows.into_iter().rev().flatten();
         self.page.events = events.map(|(envelope, _)| envelope).collect();
         if outcome == Ok(Edge::Page) {
-            // Records that found no room were not read in the sense of the caller.
+            // Records without room on the page do not count as read.
             let first = self.page.events.iter().find_map(|envelope| envelope.seq);
             self.page.first_seq = first.or(self.page.first_seq);
         }
@@ -202,7 +202,7 @@ impl Reading<'_> {
         Ok(Edge::Log)
     }
 
-    /// Returns the last records of a window for which the page has room, and `true` if it has more.
+    /// Returns the last records of a window that fit on the page, and `true` if the window has more.
     fn window_backwards(
         &mut self,
         file: &SeekFile,
@@ -267,7 +267,7 @@ impl Reading<'_> {
                     }
                     self.bytes = bytes;
                     page.events.push(envelope);
-                    // The block is in memory; the next one is not read for a record without room.
+                    // The block is in memory. The next block is not read for a record without room.
                     is_full.set(query.is_full(page.events.len()));
                 }
                 page.first_seq = page.first_seq.or(seq);
@@ -282,22 +282,22 @@ impl Reading<'_> {
     }
 }
 
-/// The end of a reading.
+/// The reason why reading stopped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Edge {
     /// The page is full.
     Page,
-    /// The log ends or begins there.
+    /// The beginning or the end of the log was reached.
     Log,
 }
 
 impl PageQuery<'_> {
-    /// Returns `true` if a page with this number of records has no room for another one.
+    /// Returns `true` if a page with this number of records is full.
     fn is_full(&self, records: usize) -> bool {
         records >= self.records_max.max(1)
     }
 
-    /// Returns `true` if a page may have these numbers of records and bytes.
+    /// Returns `true` if a page may contain this number of records and bytes.
     fn has_room(&self, records: usize, bytes: u64) -> bool {
         records <= 1 || (records <= self.records_max && bytes <= self.bytes_max as u64)
     }

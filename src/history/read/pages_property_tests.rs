@@ -1,11 +1,11 @@
-//! A page of any log is that of a full read.
+//! A page of any log equals the page taken from a full read.
 
 use proptest::prelude::*;
 
 use super::tests::{Ask, Line, Run, query, read, seqs};
 use super::*;
 
-/// The page by definition: from all records of the log.
+/// Returns the page by definition, taken from all records of the log.
 fn expected(
     all: &[(Envelope, usize)],
     ask: Ask,
@@ -112,7 +112,7 @@ proptest! {
             let page = read(&mut pages, ask, &query);
             let (events, is_first, is_last) = expected(&all, ask, &query);
             prop_assert_eq!(&page.events, &events, "{:?}", ask);
-            // True means that nothing is there. In the direction of the reading, that is known where the
+            // True means that there are no further records. In the reading direction, this is known if the
             // page has room; on the other side, at the end of the log.
             prop_assert!(is_first || !page.is_first, "{ask:?}");
             prop_assert!(is_last || !page.is_last, "{ask:?}");
@@ -127,7 +127,7 @@ proptest! {
         }
     }
 
-    /// The log has numbers twice and in any order.
+    /// The log contains numbers twice and in any order.
     #[test]
     fn turning_pages_ends(numbers in proptest::collection::vec(1..12_u64, 0..60), records_max in 1..8_usize) {
         let mut run = Run::new();

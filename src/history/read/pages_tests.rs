@@ -1,4 +1,4 @@
-//! Pages of logs that grow, are closed, compressed, damaged, removed and large.
+//! Pages of logs that grow, are closed, compressed, damaged, removed or large.
 
 use std::cell::Cell;
 use std::fs::{self, File};
@@ -14,10 +14,10 @@ use crate::history::line::{LineWriter, header};
 use crate::history::read::{LogReader, Query};
 use crate::history::rotate::ClosedFile;
 
-/// The content of one file.
+/// A line of a file.
 #[derive(Clone, Debug)]
 pub(super) enum Line {
-    /// A record, with the steps of number and time from the one before, and its padding in bytes.
+    /// A record, with the differences of number and time from the previous one, and its padding in bytes.
     Record(u64, i64, usize),
     /// A record of a type that this version does not know.
     Unknown,
@@ -177,7 +177,7 @@ pub(super) fn read(pages: &mut LogPages, ask: Ask, query: &PageQuery<'_>) -> Pag
     .unwrap()
 }
 
-/// Turns all pages backwards and forwards.
+/// Reads all pages backwards and forwards.
 #[track_caller]
 fn assert_all_pages(run: &Run, records_max: usize) {
     let all: Vec<u64> = run
@@ -252,7 +252,7 @@ fn files_change_between_two_calls() {
     assert_eq!((empty.first_seq, empty.last_seq), (None, None));
     run.append(&records(100));
     assert_eq!(seqs(&pages.last(&query(3)).unwrap()), [98, 99, 100]);
-    // It grows, also by an incomplete line.
+    // The log grows, also by an incomplete line.
     run.append_bytes(b"{\"seq\":101,\"ts");
     let page = pages.after(99, &query(3)).unwrap();
     assert_eq!((seqs(&page), page.is_last), (vec![100], true));
@@ -260,7 +260,7 @@ fn files_change_between_two_calls() {
     run.append(&records(2));
     let page = pages.after(100, &query(3)).unwrap();
     assert_eq!((seqs(&page), page.is_last), (vec![101, 102], true));
-    // It is closed, before the next file exists and after.
+    // The file is closed; the next file does not exist at first.
     run.close(1);
     assert_eq!(seqs(&pages.before(102, &query(2)).unwrap()), [100, 101]);
     run.append(&records(5));
@@ -271,7 +271,7 @@ fn files_change_between_two_calls() {
         [101, 102, 103]
     );
     assert_eq!(seqs(&pages.after(100, &query(3)).unwrap()), [101, 102, 103]);
-    // Another content has the name of the file.
+    // Another file replaces the file under its name.
     run.close(2);
     fs::remove_file(run.path.join(ClosedFile::gzip(1).name())).unwrap();
     fs::rename(
@@ -329,7 +329,7 @@ fn a_stopped_reading_is_continued() {
         let mut pages = run.pages();
         let page = pages.last(&query).unwrap();
         assert!(page.events.is_empty() && page.is_last && !page.is_first);
-        // A compressed file is read to its end before anything is found there.
+        // A compressed file is read to its end before any record is found in it.
         let (mut place, mut calls, budget) = (u64::MAX, 0, if is_packed { 100 } else { 30 });
         let page = loop {
             left.set(budget);
@@ -347,7 +347,7 @@ fn a_stopped_reading_is_continued() {
     }
 }
 
-/// Bytes that this thread has read.
+/// Returns the number of bytes that this thread has read.
 fn bytes_read() -> u64 {
     let io = fs::read_to_string("/proc/thread-self/io").unwrap();
     let line = io.lines().find_map(|line| line.strip_prefix("rchar: "));

@@ -1,4 +1,4 @@
-//! Parses a block of lines into the wanted events, and counts invalid lines (pure).
+//! Parses a block of lines into the selected events, and counts invalid lines (pure).
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -11,20 +11,19 @@ use super::query::Query;
 use crate::event::{Envelope, LineDecoder, TdEvent};
 use crate::timestamp::Timestamp;
 
-/// An event read from a log, with its line.
+/// An event from a log, with its line.
 #[derive(Clone, Debug)]
 pub struct LogRecord {
     /// The event.
     pub envelope: Envelope,
-    /// The event matches the query; otherwise it is context ([`Query::context`]).
+    /// True if the event matches the query; otherwise it is context ([`Query::context`]).
     pub is_wanted: bool,
     lines: Option<Arc<LineBytes>>,
     place: Range<usize>,
 }
 
 impl LogRecord {
-    /// Returns the line as it is in the log, without its line feed. Empty unless the reader keeps
-    /// lines.
+    /// Returns the line as it is in the log, without its line feed. Empty unless the reader keeps lines.
     pub fn line(&self) -> &[u8] {
         let lines = self.lines.as_deref();
         lines
@@ -43,12 +42,12 @@ pub(super) struct ParsedBlock {
     pub(super) invalid: u64,
     /// The position of the first of them, in bytes from the start of the file.
     pub(super) first_invalid: Option<u64>,
-    /// The last line is incomplete and not an event.
+    /// True if the last line is incomplete and not an event.
     pub(super) is_torn: bool,
 }
 
 impl ParsedBlock {
-    /// Returns the counts of lines that were too long for the block.
+    /// Returns the counts for lines that were too long for the block.
     pub(super) fn too_long(block: &Block) -> Self {
         Self {
             invalid: block.too_long,
@@ -73,7 +72,7 @@ impl ParsedBlock {
     }
 }
 
-/// Returns the events of a block one by one.
+/// Iterates over the events of a block.
 #[derive(Debug, Default)]
 pub(super) struct ParsedRecords {
     found: vec::IntoIter<(Envelope, bool, Range<usize>)>,
@@ -94,7 +93,7 @@ impl Iterator for ParsedRecords {
     }
 }
 
-/// Parses the lines of a block on demand: if all events are wanted, each one is used while it is in
+/// Parses the lines of a block on demand. If all events are wanted, each event is then used while it is in
 /// the core's cache.
 #[derive(Debug)]
 pub(super) struct BlockLines {
@@ -114,7 +113,7 @@ impl BlockLines {
         Self::new(block, keeps_lines, bytes)
     }
 
-    /// Checks all lines at once, which makes parsing them cheaper.
+    /// Checks that all lines are UTF-8 at once, which makes parsing them cheaper.
     pub(super) fn checked(block: Block, keeps_lines: bool) -> Self {
         Self::new(block, keeps_lines, LineBytes::checked)
     }
@@ -131,7 +130,8 @@ impl BlockLines {
         }
     }
 
-    /// Returns the place of the line of a record of this block in the file, with its line feed.
+    /// Returns the range in the file of a record's line, including its line feed. The record must be from
+    /// this block.
     #[cfg(feature = "tui")]
     pub(super) fn place_of(&self, record: &LogRecord) -> Range<u64> {
         let Range { start, end } = record.place;
@@ -144,7 +144,7 @@ impl BlockLines {
         lines.map(LineBytes::into_memory).unwrap_or_default()
     }
 
-    /// Returns the next event. Notes lines that are not events.
+    /// Returns the next event. Counts lines that are not events.
     pub(super) fn next(
         &mut self,
         decoder: &mut LineDecoder,

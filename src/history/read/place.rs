@@ -1,5 +1,5 @@
-//! A place in a log, by a number or a time, found by bisection over its files and then over the positions in
-//! one file.
+//! Places in a log, by number or time, found by bisection over its files and then over the positions in one
+//! file.
 
 use std::ops::{ControlFlow, Range};
 
@@ -12,12 +12,12 @@ use crate::history::rotate::ClosedFile;
 use crate::history::run_files::{RunFiles, open_closed};
 use crate::timestamp::Timestamp;
 
-/// The bytes that are searched line by line.
+/// The number of bytes that are searched line by line.
 const GRAIN_BYTES: u64 = 32 * 1024;
-/// The bytes in which the next record is searched first; most records are shorter.
+/// The number of bytes that are first searched for the next record; most records are shorter.
 const PROBE_BYTES: u64 = 4 * 1024;
 
-/// A place between two records.
+/// A place between two records of a log.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Place {
     /// Right before the first record with this number or a higher one.
@@ -29,8 +29,8 @@ pub(super) enum Place {
 }
 
 impl Place {
-    /// Returns `true` for a record before the place, `false` for one after it, and `None` for a record
-    /// that does not tell, because it has no number.
+    /// Returns `true` for a record before the place and `false` for one after it. `None` if the record has no
+    /// number and therefore cannot decide.
     fn is_behind(self, (seq, ts): Key) -> Option<bool> {
         match self {
             Self::Before(place) => seq.map(|seq| seq < place),
@@ -39,8 +39,8 @@ impl Place {
         }
     }
 
-    /// Returns `true` if a record may be in a page that ends or begins at the place. Where numbers were
-    /// assigned again, this keeps a reader that turns pages from turning in a circle.
+    /// Returns `true` if a record may be in a page that ends or begins at the place. If numbers were assigned
+    /// again, this prevents a reader that turns pages from looping.
     pub(super) fn admits(self, envelope: &Envelope, is_before: bool) -> bool {
         match self {
             Self::Until(_) => true,
@@ -52,12 +52,12 @@ impl Place {
 /// A position in a file of a log.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Position {
-    /// The file, counted from the oldest. The number of files is the end of the log.
+    /// The index of the file, from the oldest. The number of files means the end of the log.
     pub(super) file: usize,
     pub(super) offset: u64,
 }
 
-/// The files of a log at one moment.
+/// The files of a log, as of one listing.
 pub(super) struct LogFiles {
     dir: DirHandle,
     closed: Vec<ClosedFile>,
@@ -95,7 +95,7 @@ impl LogFiles {
         }
     }
 
-    /// Opens a file; `None` for one that does not exist any more or cannot be read.
+    /// Opens a file; `None` if it no longer exists or cannot be read.
     pub(super) fn open(&self, number: usize) -> Option<SeekFile> {
         let opened = match (self.closed.get(number), &self.newest) {
             (Some(closed), _) => {
@@ -113,7 +113,7 @@ impl LogFiles {
         opened.map_err(cannot).ok()
     }
 
-    /// Opens a file whose length is known then.
+    /// Opens a file and determines the length of its lines.
     pub(super) fn open_indexed(
         &self,
         number: usize,
@@ -129,15 +129,15 @@ impl LogFiles {
 
     /// Finds the position of a place.
     ///
-    /// Numbers and times grow along a log. Where they do not, several positions may fit; the result is
-    /// one of them.
+    /// Numbers and times grow along a log. If they do not, several positions may fit, and the result is one
+    /// of them.
     pub(super) fn find(
         &self,
         place: Place,
         indexes: &mut Indexes,
         is_stopped: IsStopped<'_>,
     ) -> Result<Position, Stopped> {
-        // The file behind the last one whose first record is before the place.
+        // The file after the last one whose first record is before the place.
         let files = narrow(0..self.count() as u64, 0, |range| {
             for number in range {
                 let file = self.open(number as usize);
@@ -170,7 +170,7 @@ impl LogFiles {
         if matches!(place, Place::After(_)) {
             return Ok(position);
         }
-        // Records without a number may precede the first one after the place.
+        // Records without a number may precede the first record after the place.
         let number = files.ahead as usize;
         let first = match self.open(number) {
             Some(file) => first_of(&file, 0..u64::MAX, place, is_stopped)?,
@@ -183,12 +183,12 @@ impl LogFiles {
     }
 }
 
-/// A place in a file.
+/// The position of a place in a file.
 #[derive(Debug, Default)]
 struct Found {
     /// The end of the last record before the place, or the start of the file.
     behind: u64,
-    /// The start of the first record after it.
+    /// The start of the first record after the place.
     ahead: Option<u64>,
 }
 
@@ -235,7 +235,7 @@ fn find_in(file: &SeekFile, place: Place, is_stopped: IsStopped<'_>) -> Result<F
     Ok(found)
 }
 
-/// Returns the first record in a range that tells on which side of a place it is.
+/// Returns the first record in a range that decides on which side of the place it is.
 fn first_of(
     file: &SeekFile,
     range: Range<u64>,
@@ -260,20 +260,20 @@ fn first_of(
     Ok(first)
 }
 
-/// The part of a range that is left of a bisection.
+/// The rest of a range after bisection.
 #[derive(Debug, PartialEq, Eq)]
 struct Narrowed {
-    /// The end of the last element that is known to be behind, or the start of the range.
+    /// The end of the last element that is known to be before the place, or the start of the range.
     behind: u64,
-    /// The end of what is left.
+    /// The end of the part that is still undecided.
     top: u64,
-    /// The start of the first element that is known not to be behind, or the end of the range. Nothing
-    /// between it and `top` tells on which side it is.
+    /// The start of the first element that is known not to be before the place, or the end of the range.
+    /// Elements between `top` and this position cannot decide.
     ahead: u64,
 }
 
-/// Narrows a range to at most some units by bisection. `first` returns the place of the first element of a
-/// part of the range that tells on which side it is, and its side.
+/// Narrows a range by bisection to at most some units. `first` returns the range of the first element in a
+/// part of the range that can decide on which side it is, and its side.
 fn narrow(
     range: Range<u64>,
     grain: u64,

@@ -1,8 +1,8 @@
-//! The threads `td-read-N` read and parse blocks, so that a large log is searched on all cores.
+//! The threads `td-read-N`, which read and parse blocks, so that all cores search a large log.
 //!
-//! The reader queues jobs and receives each result through a channel of its own, in the order of
-//! the jobs. Both queues are bounded by [`ReaderPool::ahead`]. A thread blocks on the queue of jobs
-//! and on the disk. It ends when the reader drops the pool, which joins it.
+//! The reader queues jobs and receives each result over a separate channel, in the order of the jobs. Both
+//! queues are bounded by [`ReaderPool::ahead`]. A thread blocks on the queue of jobs and on the disk. It ends
+//! when the reader drops the pool, which joins it.
 
 use std::io;
 use std::sync::Arc;
@@ -14,10 +14,10 @@ use super::parse::{BlockParser, ParsedBlock};
 use super::source::BlockSource;
 use crate::thread::{self, Handle};
 
-/// More threads would wait for the memory.
+/// More threads would be limited by memory bandwidth.
 const THREADS_MAX: usize = 8;
 
-/// Memory for reuse.
+/// A block whose memory is reused.
 #[derive(Debug, Default)]
 pub(super) struct BlockBuffer(Block);
 
@@ -48,8 +48,7 @@ pub(super) struct ReaderPool {
 }
 
 impl ReaderPool {
-    /// Starts one thread per core. Returns `None` for a single core, or if no thread can be
-    /// started.
+    /// Starts one thread per core. Returns `None` if there is only one core or no thread can be started.
     pub(super) fn start(parser: &Arc<BlockParser>) -> Option<Self> {
         let wanted = thread::cores().min(THREADS_MAX);
         if wanted < 2 {
@@ -67,17 +66,17 @@ impl ReaderPool {
         })
     }
 
-    /// Returns the number of concurrent jobs: each thread has one job and a next one.
+    /// Returns the number of concurrent jobs: one in progress and one queued per thread.
     pub(super) fn ahead(&self) -> usize {
         self.threads.len() * 2
     }
 
     /// Queues a job.
     pub(super) fn parse(&self, source: BlockSource) -> Receiver<io::Result<ParsedBlock>> {
-        // Room for the one result, so that a thread never waits for a dropped reader.
+        // Has room for its only result, so that a thread never waits for a dropped reader.
         let (sender, receiver) = bounded(1);
         if let Some(jobs) = &self.jobs {
-            // The threads live as long as the pool; if one panics, its result is missing below.
+            // The threads live as long as the pool. If one panics, its result is missing below.
             let _ = jobs.send((source, sender));
         }
         receiver

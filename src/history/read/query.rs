@@ -9,7 +9,7 @@ use crate::error::{Error, Result};
 use crate::event::{Envelope, TdEvent};
 use crate::timestamp::Timestamp;
 
-/// The maximum memory of a compiled expression; the engine refuses larger ones.
+/// The maximum memory of a compiled expression; larger ones are refused.
 pub(super) const REGEX_BYTES_MAX: usize = 8 * 1024 * 1024;
 
 /// Selects events; the default selects all.
@@ -32,7 +32,7 @@ pub struct Query {
 #[derive(Clone, Debug)]
 pub(super) struct TextQuery {
     regex: regex::Regex,
-    /// The expression that the line of a matching text matches; `None` if there is none.
+    /// The expression that every line with a matching text matches; `None` if there is none.
     pub(super) raw: Option<String>,
 }
 
@@ -42,8 +42,8 @@ impl Query {
         Self::default()
     }
 
-    /// Selects events of this type, by its tag; further calls add types. Types that this version
-    /// does not know are selected, too.
+    /// Selects events of this type, by its tag; further calls add types. The type may be unknown to this
+    /// version.
     pub fn kind(mut self, type_name: impl Into<String>) -> Self {
         self.types.insert(type_name.into());
         self
@@ -55,7 +55,7 @@ impl Query {
         self
     }
 
-    /// Selects events from this time on.
+    /// Selects events at or after this time.
     pub fn since(mut self, ts: Timestamp) -> Self {
         self.since = Some(ts);
         self
@@ -67,14 +67,14 @@ impl Query {
         self
     }
 
-    /// Selects events with a text that matches the expression. A text is the value of a field as it
-    /// was emitted, not its JSON; `^` and `$` match at lines.
+    /// Selects events with a text that matches the expression. A text is the value of a field as it was
+    /// emitted, not its JSON; `^` and `$` match at line boundaries.
     ///
     /// # Errors
     /// [`Error::is_invalid_input`] if this is not a regular expression or takes too much memory.
     pub fn text(mut self, pattern: &str) -> Result<Self> {
         let invalid = |cause: String| {
-            // The engine marks the position over several lines; the last line states the error.
+            // The error message marks the position over several lines; its last line states the error.
             let why = cause.lines().last().unwrap_or_default().trim();
             let why = why.strip_prefix("error: ").unwrap_or(why);
             Error::invalid(format!("not a regular expression: {pattern:?}: {why}"))
@@ -89,21 +89,21 @@ impl Query {
             .build()
             .parse(pattern)
             .map_err(|error| invalid(error.to_string()))?;
-        // Without it all lines are parsed, which is slower but correct.
+        // Without it, all lines are parsed, which is slower but correct.
         let raw = json_regex::json_regex(&hir);
         self.text = Some(TextQuery { regex, raw });
         Ok(self)
     }
 
-    /// Selects events whatever their text.
+    /// Selects events with any text.
     pub fn any_text(mut self) -> Self {
         self.text = None;
         self
     }
 
-    /// Also selects events of this type as context, whatever else the query selects: readers need
-    /// them to interpret the wanted events, for example a session's name for its lines. Further
-    /// calls add types. Each record states whether it is wanted or context.
+    /// Also selects events of this type as context, regardless of the rest of the query. Readers need them to
+    /// interpret the wanted events; for example, the name of a session for its lines. Further calls add
+    /// types. Each record states if it is wanted or context.
     pub fn context(mut self, type_name: impl Into<String>) -> Self {
         self.context.insert(type_name.into());
         self

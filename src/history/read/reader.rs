@@ -1,4 +1,4 @@
-//! Iterates over the wanted events of a log, in order, across its files.
+//! Iterates over the selected events of a log, in order, across its files.
 
 use std::collections::VecDeque;
 use std::fs::File;
@@ -20,21 +20,20 @@ use crate::history::dir::RunDirectory;
 use crate::history::dir_handle::{DirHandle, EVENTS};
 use crate::history::run_files::RunFiles;
 
-/// A smaller log is read before threads would have started.
+/// Size up to which a log is read by one thread, because starting threads would take longer.
 const SEQUENTIAL_BYTES_MAX: u64 = 2 * 1024 * 1024;
 
-/// The size of a block that one thread parses and returns: the block and its events stay in the
-/// core's cache.
+/// The size of a block that one thread parses and returns: the block and its events stay in the core's cache.
 const SEQUENTIAL_BLOCK_BYTES: u64 = 32 * 1024;
 
-/// The most problems in a report.
+/// The maximum number of problems in a report.
 const PROBLEMS_MAX: usize = 16;
 
-/// Reads the events of a log from its oldest file to its newest, up to the end at the time of
-/// reading. Memory does not grow with the log.
+/// Reads the events of a log from its oldest file to its newest, up to the end at the time of reading. Memory
+/// does not grow with the size of the log.
 ///
-/// Continues after errors: lines that are not events are skipped and counted, and a file that
-/// cannot be read is a problem in the report ([`LogReader::report`]).
+/// Reading continues after errors: lines that are not events are skipped and counted, and a file that cannot
+/// be read is reported as a problem ([`LogReader::report`]).
 ///
 /// ```no_run
 /// use td_observe::history::{DataDir, LogReader, Query};
@@ -50,16 +49,16 @@ const PROBLEMS_MAX: usize = 16;
 pub struct LogReader {
     files: LogFiles,
     parser: Arc<BlockParser>,
-    /// Other threads may help: the log is large.
+    /// True if the log is large enough for other threads to help.
     is_parallel: bool,
-    /// Parses blocks in parallel; `None` for a small log, and where all events are wanted.
+    /// Parses blocks in parallel; `None` for a small log or if all events are wanted.
     pool: Option<ReaderPool>,
     /// The results of queued jobs, in order, with the file of each.
     pending: VecDeque<(Receiver<io::Result<ParsedBlock>>, Arc<Path>)>,
     ready: ParsedRecords,
     /// Reads the files if all events of a large log are wanted.
     ahead: Option<ReadAhead>,
-    /// The lines that are being parsed if all are wanted, and their file.
+    /// The lines that are being parsed, and their file, if all events are wanted.
     lines: Option<(BlockLines, Arc<Path>)>,
     /// The memory of the previous lines.
     memory: Vec<u8>,
@@ -68,17 +67,16 @@ pub struct LogReader {
     report: ReadReport,
 }
 
-/// The report of a reader, beside the events.
+/// The report of a reader, in addition to the events.
 #[derive(Debug, Default)]
 pub struct ReadReport {
-    /// The number of parsed lines that are not events; a filter parses fewer lines.
+    /// The number of parsed lines that are not events. With a filter, fewer lines are parsed.
     pub invalid: u64,
-    /// The file that contains the first of them, and its position there, in bytes of the
-    /// uncompressed file.
+    /// The file that contains the first such line, and the line's position in bytes of the uncompressed file.
     pub first_invalid: Option<(PathBuf, u64)>,
     /// The number of files whose last line is incomplete.
     pub torn: u64,
-    /// The errors of files, or parts of them, that could not be read.
+    /// The errors of files, or parts of files, that could not be read.
     pub problems: Vec<Error>,
 }
 
@@ -109,7 +107,7 @@ impl LogReader {
         Ok(reader)
     }
 
-    /// Reads with this thread alone, in blocks of this size.
+    /// Reads only in this thread, in blocks of this size.
     pub(super) fn in_blocks_of(mut self, bytes: usize) -> Self {
         (self.pool, self.is_parallel) = (None, false);
         self.files.in_blocks_of(bytes as u64);
@@ -132,14 +130,14 @@ impl LogReader {
         Ok(Self::up_to(closed, newest, dir, parser))
     }
 
-    /// Reads a single file of lines at any path, compressed or not.
+    /// Reads a single file of lines at any path, compressed or uncompressed.
     ///
     /// # Errors
-    /// If the file cannot be opened. [`Error::is_invalid_input`] if it is a directory, a device, a
-    /// named pipe or a socket, which could have no end.
+    /// If the file cannot be opened. [`Error::is_invalid_input`] if it is a directory, a device, a named pipe
+    /// or a socket, which might never end.
     pub fn open_file(path: &Path, query: Query) -> Result<Self> {
         let failed = |cause: io::Error| Error::file("cannot read", path, cause);
-        // Without waiting for the peer of a named pipe, or for a modem.
+        // Does not wait for the other end of a named pipe, or for a modem.
         let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
         let file = rustix::fs::open(path, flags, Mode::empty());
         let file = File::from(file.map_err(|cause| failed(cause.into()))?);
@@ -158,7 +156,7 @@ impl LogReader {
         Ok(Self::over([input].into(), None, parser))
     }
 
-    /// Reads the closed files of a run, and the newest up to a position at the end of a line.
+    /// Reads the closed files of a run, and the newest file up to a position at the end of a line.
     pub(super) fn up_to(
         closed: impl Iterator<Item = u32>,
         newest: Option<(File, u64)>,
@@ -183,8 +181,8 @@ impl LogReader {
     fn over(inputs: VecDeque<LogFile>, dir: Option<DirHandle>, parser: Arc<BlockParser>) -> Self {
         let mut files = LogFiles::new(inputs, dir, parser.since());
         let is_parallel = !files.are_within(SEQUENTIAL_BYTES_MAX);
-        // Threads that parse pay where they skip lines. Parsed events move to another core, which
-        // costs more than it saves when all of them are wanted.
+        // Parallel parsing pays off if threads skip lines. If all events are wanted, moving parsed events to
+        // another core costs more than it saves.
         let pool = match is_parallel && !parser.wants_all() {
             true => ReaderPool::start(&parser),
             false => None,
@@ -239,13 +237,13 @@ impl LogReader {
             }
         }
         let (result, path) = self.pending.pop_front()?;
-        let gone = || io::Error::other("the thread that read it has panicked");
-        let parsed = result.recv().unwrap_or_else(|_| Err(gone()));
+        let panicked = || io::Error::other("the thread that read it has panicked");
+        let parsed = result.recv().unwrap_or_else(|_| Err(panicked()));
         let parsed = parsed.map_err(|cause| unread(&path, cause));
         Some(parsed.map(|parsed| (parsed, path)))
     }
 
-    /// Returns the next lines if all are wanted.
+    /// Returns the next lines, if all events are wanted.
     fn next_lines(&mut self) -> Option<Result<(BlockLines, Arc<Path>)>> {
         let keeps_lines = self.parser.keeps_lines();
         if std::mem::take(&mut self.is_parallel) {
@@ -261,7 +259,7 @@ impl LogReader {
         }))
     }
 
-    /// Returns the next event if all are wanted.
+    /// Returns the next event, if all events are wanted.
     fn next_of_all(&mut self) -> Option<LogRecord> {
         loop {
             if let Some((lines, path)) = &mut self.lines {

@@ -1,7 +1,7 @@
-//! A file of a log whose records are read from any position, compressed or not.
+//! A file of a log, compressed or uncompressed, whose records are read from any position.
 //!
-//! Positions are those of the uncompressed lines. A compressed file is decompressed from its start each time;
-//! an index of its blocks, which is kept, shows where to look without parsing what comes before.
+//! Positions refer to the uncompressed lines. A compressed file is decompressed from its start each time; a
+//! cached index of its blocks shows where to search, so that earlier lines need not be parsed.
 
 use std::fs::File;
 use std::io::{self, Seek};
@@ -16,22 +16,23 @@ use crate::event::{Envelope, LineDecoder};
 use crate::history::dir_handle::FileId;
 use crate::timestamp::Timestamp;
 
-/// The most compressed files whose indexes are kept. An index has some 48 bytes for each 256 KiB of lines.
+/// The maximum number of cached indexes of compressed files. An index takes about 48 bytes for each 256 KiB
+/// of lines.
 const INDEXES_MAX: usize = 64;
 
-/// The first window of a plain file: some hundred records.
+/// The size of the first window of a plain file: some hundred records.
 const WINDOW_BYTES_MIN: u64 = 64 * 1024;
-/// The first window of a compressed file, which has to be decompressed up to it.
+/// The size of the first window of a compressed file, which must be decompressed up to it.
 const UNPACKED_WINDOW_BYTES_MIN: u64 = 1024 * 1024;
 
-/// The number and the time of a record, by which places are searched.
+/// The number and the time of a record, which identify its place.
 pub(super) type Key = (Option<u64>, Timestamp);
 
 pub(super) fn key_of(envelope: &Envelope) -> Key {
     (envelope.seq, envelope.ts)
 }
 
-/// The reading was stopped by its caller.
+/// The caller stopped the reading.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Stopped;
 
@@ -43,7 +44,7 @@ pub(super) type IsStopped<'a> = &'a dyn Fn() -> bool;
 pub(super) struct SeekFile {
     file: File,
     path: PathBuf,
-    /// The length of the file itself.
+    /// The length of the file on disk.
     len: u64,
     packed: Option<Packed>,
 }
@@ -58,21 +59,21 @@ struct Packed {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Stamp(FileId, u64, (i64, i64));
 
-/// The blocks of a compressed file.
+/// The index of a compressed file.
 #[derive(Debug, Default)]
 pub(super) struct Index {
-    /// The place and the key of the first record of each block.
+    /// The range of the first record of each block, and its key.
     pub(super) records: Vec<(Range<u64>, Key)>,
     /// The length of all lines.
     len: u64,
 }
 
-/// The indexes of the compressed files that were read last.
+/// The indexes of the compressed files that were read most recently.
 #[derive(Debug, Default)]
 pub(super) struct Indexes(Vec<(Stamp, Arc<Index>)>);
 
 impl SeekFile {
-    /// Wraps a file whose first `len` bytes are read.
+    /// Wraps a file of which the first `len` bytes are read.
     pub(super) fn new(file: File, path: PathBuf, len: u64) -> io::Result<Self> {
         let packed = match is_gzip(&file) {
             true => {
@@ -91,7 +92,7 @@ impl SeekFile {
         })
     }
 
-    /// Finds or builds the index, if the file is compressed.
+    /// Finds or builds the index if the file is compressed.
     pub(super) fn index(
         &mut self,
         indexes: &mut Indexes,
@@ -131,12 +132,12 @@ impl SeekFile {
         Ok(index)
     }
 
-    /// Returns the index of a compressed file; `None` for a plain one.
+    /// Returns the index of a compressed file; `None` for a plain file.
     pub(super) fn known_index(&self) -> Option<&Index> {
         self.packed.as_ref()?.index.as_deref()
     }
 
-    /// Returns the length of all lines. That of a compressed file is known once it has an index.
+    /// Returns the length of all lines. For a compressed file, it is known once it has an index.
     pub(super) fn len(&self) -> u64 {
         match &self.packed {
             Some(Packed { index, .. }) => index.as_ref().map_or(u64::MAX, |index| index.len),
@@ -144,10 +145,10 @@ impl SeekFile {
         }
     }
 
-    /// Returns the window to begin with, and the largest one.
+    /// Returns the size of the first window and of the largest one.
     ///
-    /// A plain file is read block by block. A compressed one is decompressed from its start for each
-    /// window, so that windows double without limit; no window is in memory as a whole.
+    /// A plain file is read block by block. A compressed file is decompressed from its start for each window,
+    /// so windows double without limit; a window is never in memory as a whole.
     pub(super) fn windows(&self) -> (u64, u64) {
         match self.packed {
             Some(_) => (UNPACKED_WINDOW_BYTES_MIN, u64::MAX / 2),
@@ -155,9 +156,9 @@ impl SeekFile {
         }
     }
 
-    /// Passes on the records whose lines begin in a range, with their places, until `each` breaks.
+    /// Passes the records whose lines begin in a range, with their ranges, to `each` until it breaks.
     ///
-    /// Skips lines that are not events, and parts that cannot be read.
+    /// Skips lines that are not events, and unreadable parts.
     pub(super) fn each_record(
         &self,
         range: Range<u64>,
@@ -230,7 +231,7 @@ impl SeekFile {
             match read {
                 Ok(true) => return Ok(Some(block)),
                 Ok(false) => return Ok(None),
-                // The next part may be readable; a stream has ended.
+                // The next part may be readable. A stream has ended.
                 Err(cause) => self.warn(&cause),
             }
         }
@@ -241,7 +242,7 @@ impl SeekFile {
     }
 }
 
-/// The blocks of a file that are to be read.
+/// The blocks of a file that remain to be read.
 enum Blocks {
     /// Parts of a plain file.
     Parts(Range<u64>),

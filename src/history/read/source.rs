@@ -1,4 +1,4 @@
-//! The files of a log, from the oldest to the newest, as blocks to read.
+//! The files of a log, from oldest to newest, as blocks to read.
 
 use std::collections::VecDeque;
 use std::fs::File;
@@ -16,8 +16,8 @@ use crate::history::rotate::ClosedFile;
 use crate::history::run_files::open_closed;
 use crate::timestamp::Timestamp;
 
-/// The tolerance for skipping a file by the time of its last write: events are written some seconds
-/// after they happen, and the clock may have been changed.
+/// The tolerance for skipping a file by the time of its last write: events are written some seconds after
+/// they happen, and the clock may have been set.
 const WRITTEN_SLACK: Duration = Duration::from_secs(3600);
 
 /// The origin of a block.
@@ -29,12 +29,12 @@ pub(super) enum BlockSource {
         part: Range<u64>,
         len: u64,
     },
-    /// Lines that are read already.
+    /// Lines that are already read.
     Block(Block),
 }
 
 impl BlockSource {
-    /// Reads the lines, if necessary into this memory.
+    /// Reads the lines, into this memory if needed.
     ///
     /// # Errors
     /// If the file at this path cannot be read.
@@ -63,7 +63,7 @@ pub(super) enum LogFile {
     Open(File, PathBuf, u64),
 }
 
-/// The files of a log that are not read yet.
+/// The files of a log that have not been read yet.
 #[derive(Debug, Default)]
 pub(super) struct LogFiles {
     files: VecDeque<LogFile>,
@@ -111,7 +111,7 @@ impl LogFiles {
         }
     }
 
-    /// Returns files in blocks of this size.
+    /// Sets the size of a block.
     pub(super) fn in_blocks_of(&mut self, bytes: u64) {
         self.block_bytes = bytes;
     }
@@ -122,8 +122,7 @@ impl LogFiles {
         self.files.drain(..early);
     }
 
-    /// Returns true if there are no more bytes than these, as far as that is known without opening
-    /// a file.
+    /// Returns true if the files contain at most `bytes`, as far as this is known without opening them.
     pub(super) fn are_within(&self, bytes: u64) -> bool {
         match (self.files.len(), self.files.front()) {
             (1, Some(LogFile::Open(_, _, len))) => *len <= bytes,
@@ -131,7 +130,7 @@ impl LogFiles {
         }
     }
 
-    /// Returns the next block and its file, if necessary the next file. Continues after an error.
+    /// Returns the next block and its file, opening the next file if needed. Continues after an error.
     pub(super) fn next(&mut self) -> Option<Result<(BlockSource, Arc<Path>)>> {
         loop {
             match &mut self.current {
@@ -187,7 +186,7 @@ impl LogFiles {
                 (file, path, len)
             }
             LogFile::Closed(number) => {
-                // Only a run's directory has closed files.
+                // Only the directory of a run has closed files.
                 let Some(dir) = &self.dir else {
                     return Ok(CurrentFile::None);
                 };
@@ -205,7 +204,7 @@ impl LogFiles {
         };
         let path = path.into();
         if is_gzip(&file) {
-            // At most a block.
+            // A block at most, which fits.
             let bytes = (self.block_bytes as usize).min(BLOCK_BYTES);
             let stream = BlockStream::unpack(file, bytes, bytes);
             return Ok(CurrentFile::Stream(stream, path));
@@ -218,8 +217,7 @@ impl LogFiles {
         })
     }
 
-    /// Returns `true` if a file that was last written in this second contains no event of the
-    /// wanted time.
+    /// Returns `true` if a file that was last written in this second contains no event of the wanted time.
     fn is_too_old(&self, written_s: i64) -> bool {
         self.since.is_some_and(|since: Timestamp| {
             let slack_s = i64::try_from(WRITTEN_SLACK.as_secs()).unwrap_or(i64::MAX);

@@ -1,4 +1,4 @@
-//! Events become lines of their runs, which are written at the end of each batch.
+//! Converts events to lines of their runs, which are written at the end of each batch.
 
 use std::time::Instant;
 
@@ -9,18 +9,19 @@ use crate::history::events_file::PendingLimits;
 use crate::history::notice::LogNoticeKind;
 use crate::timestamp::Timestamp;
 
-/// Pending bytes that are written before the end of their batch.
+/// The number of pending bytes that are written before the end of their batch.
 const WRITE_BYTES_MAX: usize = 1024 * 1024;
 
-/// Events of several threads may be out of order by this time although the clock was not set back.
+/// The time by which events of several threads may be out of order although the clock was not set back.
 const CLOCK_SLACK_MICROS: i64 = 1_000_000;
 
-/// Executions without an open run that are reported one by one; further ones are only counted.
+/// The number of executions without an open run that are reported individually; further ones are only
+/// counted.
 const UNKNOWN_MAX: usize = 1024;
 
 impl LogWriter {
-    /// Writes a batch, with one write for each run in it. Omits events without a number, which are
-    /// for viewers only.
+    /// Writes a batch, with one write for each run in it. Omits events without a number, which are only for
+    /// viewers.
     pub fn append(&mut self, batch: &[Envelope], now: Instant) {
         let mut with_lines = std::mem::take(&mut self.with_lines);
         let same_run =
@@ -79,8 +80,8 @@ impl LogWriter {
 }
 
 impl ActiveRun {
-    /// Takes events, which stay pending until [`ActiveRun::flush`]. Returns the rest of the events
-    /// if so much is pending that it should be written first.
+    /// Takes events, which stay pending until [`ActiveRun::flush`]. Returns the remaining events if enough
+    /// bytes are pending to be written first.
     pub(super) fn push<'a>(
         &mut self,
         context: &mut WriterContext,
@@ -88,7 +89,7 @@ impl ActiveRun {
     ) -> &'a [Envelope] {
         while let Some((envelope, rest)) = events.split_first() {
             events = rest;
-            // An event without a number is for viewers only.
+            // An event without a number is only for viewers.
             if envelope.seq.is_some() {
                 self.push_one(context, envelope);
                 if self.failure.is_none() && self.pending.len() >= WRITE_BYTES_MAX {
@@ -120,7 +121,7 @@ impl ActiveRun {
         self.account(context, before);
     }
 
-    /// Reports once that times are unreliable.
+    /// Reports once per run that times are unreliable.
     fn watch_clock(&mut self, context: &mut WriterContext, ts: Timestamp) {
         if ts >= self.latest {
             self.latest = ts;

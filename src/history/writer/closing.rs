@@ -1,4 +1,4 @@
-//! Metadata of open runs, and closing runs.
+//! Changes the metadata of open runs and closes runs.
 
 use std::time::Instant;
 
@@ -19,9 +19,9 @@ impl LogWriter {
         }
     }
 
-    /// Ends a run: writes what is pending, then the metadata, then releases the lock. A run whose
-    /// file cannot be written stays open until it can, or until the writer finishes. A skipped
-    /// execution is forgotten.
+    /// Ends a run: writes its pending lines, then its metadata, then releases its lock. A run whose file
+    /// cannot be written stays open until it can, or until the writer finishes. A skipped execution is
+    /// forgotten.
     pub fn close_run(
         &mut self,
         execution_id: &str,

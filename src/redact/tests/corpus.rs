@@ -1,5 +1,5 @@
-//! The corpus: every rule's examples, and secrets in the contexts in which people and programs write
-//! them, with a bar for what is found.
+//! The corpus: examples of every rule, and secrets in typical contexts of people and programs, with a minimum
+//! detection rate.
 
 use std::collections::BTreeMap;
 
@@ -7,11 +7,11 @@ use super::super::rules::GROUPS;
 use super::super::{Rules, TextStream};
 use super::template::fill;
 
-/// Names and contexts: `name`, a tab, and a text in which `NAME` and `SECRET` stand for them; contexts
-/// of secrets whose form says all have no `NAME`. `\n` is a newline, `\e` an escape, `\t` a tab.
+/// Names and contexts: `name`, a tab, and a text with the placeholders `NAME` and `SECRET`. Contexts of
+/// secrets that are recognized by their form have no `NAME`. `\n` is a newline, `\e` an escape, `\t` a tab.
 const CONTEXTS: &str = include_str!("contexts.txt");
 
-/// Secrets without a form: the names that they have, and what they look like.
+/// Secrets without a specific form: their names and templates.
 const NAMED: &[(&str, &[&str], &[&str])] = &[
     (
         "password",
@@ -57,8 +57,8 @@ const NAMED: &[(&str, &[&str], &[&str])] = &[
     ),
 ];
 
-/// Minimum share of the secrets that are found, in percent.
-const RECALL: usize = 97;
+/// Minimum share of secrets that must be found, in percent.
+const FOUND_PERCENT_MIN: usize = 97;
 
 struct Example {
     id: String,
@@ -93,7 +93,8 @@ fn examples() -> Vec<Example> {
     all
 }
 
-/// Returns true if no twelve bytes of the secret are shown, and not all of a shorter one.
+/// Returns true if no twelve consecutive bytes of the secret are shown, and a shorter secret is not shown
+/// completely.
 fn is_hidden(secret: &str, shown: &str) -> bool {
     let length = secret.len().min(12);
     let mut parts = secret.as_bytes().windows(length);
@@ -117,7 +118,7 @@ fn every_rule_finds_its_example_and_nothing_in_the_other() {
             .map_or("[none]", String::as_str);
         assert!(is_hidden(secret, &shown), "{}: {text}: {shown}", example.id);
         assert_eq!(rules.text(&shown), shown, "{}", example.id);
-        // More text follows on the line: at the text's end, it may be the beginning of a secret.
+        // Text follows on the line, because a lead at the end of a text may begin a secret.
         let (text, _) = fill(&format!("{} .", example.no), seed);
         assert_eq!(rules.text(&text), text, "{}", example.id);
     }
@@ -160,7 +161,7 @@ fn secrets_are_found_in_the_contexts_in_which_they_are_written() {
     let mut missed: BTreeMap<&str, Vec<String>> = BTreeMap::new();
     let (mut count, mut misses) = (0, 0);
     let mut judge = |context: &'static str, secret: &str, text: &str, is_streamed: bool| {
-        // As a whole text, and as a stream in three pieces that ends with its line.
+        // Redacted as a whole text, and as a stream in three pieces that ends with its line.
         let mut stream = TextStream::new(rules.clone());
         let (first, rest) = text.split_at(floor(text, text.len() / 3));
         let (second, third) = rest.split_at(floor(rest, rest.len() / 2));
@@ -168,7 +169,7 @@ fn secrets_are_found_in_the_contexts_in_which_they_are_written() {
             .iter()
             .map(|piece| stream.push(piece).into_owned())
             .collect();
-        // A mark within a secret comes after text that is shown already.
+        // A marker within a secret follows text that is already shown.
         for shown in [rules.text(text).into_owned()]
             .into_iter()
             .chain(is_streamed.then_some(streamed))
@@ -218,14 +219,14 @@ fn secrets_are_found_in_the_contexts_in_which_they_are_written() {
     let found = (count - misses) * 100 / count;
     assert!(count > 5_000, "{count}");
     assert!(
-        found >= RECALL,
+        found >= FOUND_PERCENT_MIN,
         "{found} % of {count}; missed: {:#?}",
         missed
             .iter()
             .map(|(name, texts)| (name, texts.len(), &texts[0]))
             .collect::<Vec<_>>()
     );
-    // No context may be missing as a whole.
+    // No context may be missed completely.
     for (name, texts) in missed {
         assert!(
             texts.len() < 24,

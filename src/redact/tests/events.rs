@@ -1,4 +1,4 @@
-//! Events: streams by execution and name, every text of every type.
+//! Events: streams by execution and name; every text in every event type.
 
 use proptest::prelude::*;
 
@@ -47,7 +47,7 @@ fn every_text_of_every_type_is_redacted() {
     let secret = key();
     let mut seen = 0;
     for kind in EventKind::ALL {
-        // Every field is text at first; fields of other types are errors that name the type.
+        // Every field is a text at first; for fields of other types, the error names the type.
         let mut fields = serde_json::Map::new();
         fields.insert("type".into(), kind.as_str().into());
         fields.insert("execution_id".into(), "e".into());
@@ -89,7 +89,7 @@ fn every_text_of_every_type_is_redacted() {
         let mut masked = event.clone();
         let found = redactor().event(&mut masked);
         assert_eq!(found, texts_of(&event) != texts_of(&masked), "{event:?}");
-        // The stream's name is not a text.
+        // The name of the stream is not a text.
         if let TdEvent::ExecutionOutput { stream, .. } = &mut masked {
             *stream = OutputStream::Stdout.into();
         }
@@ -128,7 +128,7 @@ fn streams_do_not_mix_and_end_with_their_execution() {
     let (one, two) = secret.text.split_at(10);
     let mut redactor = redactor();
     redactor.event(&mut token(1, one));
-    // Each iteration is a stream of its own, so the rest of a key does not continue.
+    // Each iteration is a separate stream, so the rest of a key does not continue there.
     for mut other in [token(2, two), output("stdout", two), output("stderr", two)] {
         let same = other.clone();
         assert!(!redactor.event(&mut other));

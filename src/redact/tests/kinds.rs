@@ -1,4 +1,4 @@
-//! Each kind: found whole and in pieces; what only resembles it stays.
+//! Each kind of secret is found, whole and in pieces; text that only resembles it is kept.
 
 use proptest::prelude::*;
 
@@ -87,7 +87,7 @@ fn text_that_is_no_secret_stays() {
     }
 }
 
-/// The value stands in the next line, and the text is cut anywhere.
+/// The value is in the next line, and the text is cut anywhere.
 #[test]
 fn a_value_in_the_next_line_is_found_however_the_text_is_cut() {
     let key: String = ALNUM.chars().cycle().step_by(23).take(24).collect();
@@ -224,7 +224,7 @@ fn hostile_text_takes_linear_time() {
     ] {
         let text = part.repeat(1_000_000 / part.len());
         let mut stream = TextStream::new(rules.clone());
-        // A quadratic scan would take minutes here.
+        // A quadratic scan would take minutes.
         assert!(rules.text(&text).len() <= text.len());
         assert!(stream.push(&text).len() <= text.len());
         assert!(stream.kept() < 512, "{part}: {}", stream.kept());
@@ -239,7 +239,7 @@ proptest! {
         assert_redacted(&case, &shown);
         prop_assert!(shown.starts_with(&case.text[..case.at]), "{case:?} {shown}");
         prop_assert_eq!(rules.text(&shown), &*shown);
-        // Every prefix of the text, as of a growing line.
+        // Every prefix of the text, as in a growing line.
         for end in 0..=case.text.len() {
             if case.text.is_char_boundary(end) {
                 assert_redacted(&case, &rules.text(&case.text[..end]));

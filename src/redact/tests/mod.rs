@@ -1,4 +1,4 @@
-//! Keys of every kind, made at run time so that no scanner of secrets takes this file for one.
+//! Keys of every kind, generated at run time so that secret scanners find none in this file.
 
 mod corpus;
 mod events;
@@ -18,7 +18,7 @@ const ALNUM: &str = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Form {
     pub(super) kind: &'static str,
-    /// Text that is shown and no part of the key.
+    /// Text before the key that is shown.
     before: &'static str,
     /// The beginning of the key.
     lead: &'static str,
@@ -153,7 +153,7 @@ pub(super) fn case(filter: fn(&Form) -> bool) -> impl Strategy<Value = Case> {
         "([ ).][a-z é│]{0,12})?",
     )
         .prop_map(|(form, dice, length, left, right)| make(&form, &dice, length, &left, &right))
-        // Some values form a placeholder, which is no secret.
+        // Some values form a placeholder, which is not a secret.
         .prop_filter("a placeholder", |case| {
             !case.key.to_ascii_lowercase().contains("xxxx")
         })

@@ -1,4 +1,4 @@
-//! Panes: lines, revisions and rows, keys broken at the pane's edge.
+//! Panes: lines, revisions and rows, and keys that are broken at the pane's edge.
 
 use proptest::prelude::*;
 
@@ -73,7 +73,7 @@ fn screen(redactor: &mut Redactor, width: u32, rows: &[(u32, String)]) -> Vec<St
     rows.into_iter().map(|row| row.text).collect()
 }
 
-/// Breaks a text at the pane's edge, as a program does, with decoration beside it.
+/// Breaks a text at the pane's edge as a program does, with decoration on both sides.
 fn broken(text: &str, width: u32, left: &str, right: &str) -> Vec<String> {
     let room = width as usize - left.chars().count() - right.chars().count();
     let chars: Vec<char> = text.chars().collect();
@@ -103,7 +103,7 @@ fn frames() -> impl Strategy<Value = (&'static str, &'static str)> {
     ])
 }
 
-/// Selects keys without blanks, which decoration cannot be distinguished from.
+/// Selects keys without blanks, because decoration cannot be distinguished from blanks.
 fn solid(form: &super::Form) -> bool {
     !form.more.contains(' ')
 }
@@ -212,7 +212,7 @@ proptest! {
         case in case(solid), width in 30_u32..120, (left, right) in frames(), split in any::<bool>(),
     ) {
         let lines = broken(&case.text, width, left, right);
-        // The surrounding words may be broken, too; the key is searched without decoration.
+        // The surrounding words may also be broken; the key is searched in text without decoration.
         let bare = |shown: &str| -> String {
             shown.lines().map(|line| line.trim_start_matches(left).trim_end_matches(right).trim_end()).collect()
         };
@@ -258,8 +258,8 @@ proptest! {
     }
 }
 
-/// When a program switches to the alternate screen, tmux splits a line that it wrapped: its rows in
-/// the history and those on the screen become two lines.
+/// When a program switches to the alternate screen, tmux splits a line that it wrapped: the rows in the
+/// history and the rows on the screen become two lines.
 #[test]
 fn the_rest_of_a_wrapped_line_that_tmux_splits_is_redacted() {
     let key: String = "a1B2c3D4e5".repeat(6);
@@ -281,8 +281,8 @@ fn the_rest_of_a_wrapped_line_that_tmux_splits_is_redacted() {
     }
 }
 
-/// A line that ends with a key at the pane's edge does not affect the next line's secret: the lead of
-/// that secret is not mistaken for the rest of the first one.
+/// A line that ends with a key at the pane's edge does not affect the secret in the next line: its lead is
+/// not mistaken for the rest of the key.
 #[test]
 fn a_key_at_the_edge_does_not_hide_the_next_lead() {
     let github = ["ghp", "_Ab3dE5gH7jK9mN1pQ3sT5vW7yZ9bC1dE3fG5"].concat();
@@ -316,7 +316,7 @@ fn a_key_at_the_edge_does_not_hide_the_next_lead() {
     }
 }
 
-/// Styles are cleared when their text is redacted, and cannot carry a secret.
+/// Styles are cleared when their text is redacted, and cannot contain a secret.
 #[test]
 fn styles_of_redacted_text_are_cleared() {
     let style = |line, sgr: &str| Style {
@@ -331,7 +331,7 @@ fn styles_of_redacted_text_are_cleared() {
     let cases = [
         ("plain\nred\n", "31", true),
         (&secret, "31", false),
-        // Parameters that are not SGR are cleared.
+        // Parameters other than SGR are cleared.
         ("plain\nred\n", &title, false),
         ("plain\nred\n", &key, false),
     ];
@@ -373,7 +373,7 @@ fn styles_of_redacted_text_are_cleared() {
 
 #[test]
 fn a_secret_over_two_rows_of_a_snapshot_is_hidden() {
-    // Assembled here, so that this file contains no key.
+    // Assembled at run time, so that this file contains no key.
     let key = ["gh", "p_", "R7kQ2mZx9LpW4vTn8YcB3dFs6HjG1aUe5oKi"].concat();
     let mut redactor = Redactor::new(Rules::builtin());
     for cut in 4..key.len() - 4 {
@@ -419,7 +419,7 @@ fn a_pane_remembers_the_lines_of_its_screen() {
         height,
     };
     redactor.event(&mut opened(24));
-    // Each line fills the pane, so that a secret may continue in the next one.
+    // Each line fills the pane, so a secret may continue in the next line.
     for line in 0..2_000 {
         settled(&mut redactor, line, &format!("{line:080}\n"));
     }

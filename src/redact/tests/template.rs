@@ -1,10 +1,10 @@
-//! Texts with made-up secrets: `{a36}` stands for 36 characters that look random.
+//! Texts with generated secrets: `{a36}` becomes 36 random characters.
 
-/// Returns the template with its parts filled in, and the parts. The same seed makes the same text.
+/// Returns the filled template and its parts. The same seed gives the same text.
 ///
-/// A part is a letter and a length: `a` letters and digits, `w` also `_` and `-`, `b` and `A` Base64,
-/// `h` hexadecimal, `u` capitals and digits, `n` lower case and digits, `l` lower case, `d` digits, `B`
-/// Base32; `{U}` is a UUID. `{P}` is the word that scanners look for in private keys.
+/// A part is a letter and a length: `a` letters and digits, `w` also `_` and `-`, `b` and `A` Base64, `h`
+/// hexadecimal, `u` capitals and digits, `n` lower case and digits, `l` lower case, `d` digits, `B` Base32.
+/// `{U}` is a UUID. `{P}` is the word that scanners search for in private keys.
 pub(super) fn fill(template: &str, seed: u64) -> (String, Vec<String>) {
     let (mut text, mut parts) = (String::new(), Vec::new());
     let mut rest = template;

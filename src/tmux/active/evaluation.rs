@@ -1,5 +1,5 @@
-//! The evaluation of a request against a snapshot of the server: whether there is news, and the
-//! captures that the reply needs (pure).
+//! Evaluates a request against a snapshot of the server: finds changes and the captures that the reply needs
+//! (pure).
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -17,8 +17,8 @@ use crate::tmux::snapshot::Snapshot;
 use crate::tmux::state::PaneState;
 
 impl ActiveRequest {
-    /// Evaluates the request against a snapshot. Returns whether there is news; the reply is then
-    /// complete but for [`ActiveRequest::captures`].
+    /// Evaluates the request against a snapshot. Returns true if there is a change; the reply is then
+    /// complete except for [`ActiveRequest::captures`].
     pub fn evaluate(&mut self, snapshot: &Snapshot) -> bool {
         self.evaluated = snapshot.freshness.at;
         if self.is_settled_by(snapshot.number) {
@@ -79,7 +79,7 @@ impl ActiveRequest {
         has_news
     }
 
-    /// Compares a pane with its digest; `None` when it must be captured.
+    /// Compares a pane with its digest; `None` if it must be captured.
     fn compare(
         &mut self,
         pane: &PaneId,
@@ -131,7 +131,7 @@ impl ActiveRequest {
         Some(PaneReply::Unchanged(listed.clone(), snapshot.freshness))
     }
 
-    /// Returns true if a pane has come into view, or went out of it.
+    /// Returns true if the pane has come into view or gone out of view.
     fn has_other_view(&self, pane: &PaneId, listed: &PaneState) -> bool {
         let viewed = self.request.viewed.as_ref();
         viewed.is_some_and(|viewed| viewed.contains(pane) != listed.viewed)
@@ -160,8 +160,8 @@ impl ActiveRequest {
         let spec = CaptureSpec {
             depth: depth(known, listed, margin),
             pane,
-            // A resync may find a full-screen program that the listing does not show yet, and a
-            // requester that found one requests the whole history.
+            // A resync may find a full-screen program that the listing does not show yet, and a requester
+            // that found one requests the whole history.
             saved: listed.alternate || resync.is_some() || matches!(margin, Margin::All),
             resync,
         };

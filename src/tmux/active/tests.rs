@@ -1,4 +1,4 @@
-//! Evaluations of a request for session $1, with pane %1, against listings.
+//! Evaluations of a request for session $1 with pane %1 against listings.
 
 use std::sync::Arc;
 
@@ -11,14 +11,14 @@ use super::super::state::tests::state;
 use super::*;
 use crate::thread::stop_pair;
 
-/// Builds a listing of %1 in session $1, last active in second 5, and %2 in $2.
+/// Builds a listing with %1 in session $1, last active in second 5, and %2 in $2.
 fn listed(change: impl FnOnce(&mut PaneState)) -> Listing {
     let mut pane = state(1, (1, "a"), (1, 0, "w"), 0);
     change(&mut pane);
     listing(vec![pane, state(2, (2, "b"), (2, 0, "w"), 0)])
 }
 
-/// Requests a capture of %1, with a known screen of `as it was` at the beginning of second 5.
+/// Builds a request to capture %1, whose known screen is `as it was` at the beginning of second 5.
 fn capture_request(settles_at: Option<Duration>) -> CaptureRequest {
     let listed = listed(|_| {});
     let freshness = Freshness {
@@ -35,8 +35,8 @@ fn capture_request(settles_at: Option<Duration>) -> CaptureRequest {
     }
 }
 
-/// Evaluates a request for session $1 a second later, when the server has read `server_bytes`. An error
-/// is a request without news.
+/// Evaluates a request for session $1 one second later, when the server has read `server_bytes`. Returns the
+/// request as an error if nothing has changed.
 fn evaluate(
     pane: Option<PaneRequest>,
     listing: &Listing,
@@ -124,7 +124,7 @@ fn an_unchanged_pane_is_news_once_a_line_settles() {
 #[test]
 fn a_moved_pane_differs_from_an_ended_one_also_without_a_known_capture() {
     let mut moved = listed(|_| {});
-    // $1 has %3 instead, and %1 is in $2.
+    // $1 has %3 instead of %1, and %1 is in $2.
     moved.panes[0].pane = 3;
     moved.panes[1].pane = 1;
     let ended = listing(vec![state(3, (1, "a"), (1, 0, "w"), 0)]);

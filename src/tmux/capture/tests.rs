@@ -1,4 +1,4 @@
-//! Outputs of captures, complete, foreign and truncated.
+//! Output of captures: complete, foreign and truncated.
 
 use super::*;
 use crate::event::Cursor;

@@ -1,34 +1,34 @@
-//! The output that waits for the observer: bounded, in order, with an exact count of dropped bytes (pure).
+//! The output that waits for the observer: bounded and in order, with an exact count of dropped bytes (pure).
 
 use std::collections::VecDeque;
 
 use super::frame::{DroppedBytes, Frame, PAYLOAD_BYTES_MAX};
 
-/// The room for bytes that the observer has not taken yet: many times what tmux prints in two seconds at
-/// its fastest.
+/// The room for bytes that the observer has not taken yet: many times the output of tmux at its fastest in
+/// two seconds.
 pub(super) const BYTES_MAX: usize = 64 << 20;
 
-/// The room that must be free before bytes are taken again after a drop, so that there is one gap with one
-/// count instead of thousands.
+/// The room that must be free before bytes are accepted again after a drop, so that one gap with one count
+/// results instead of thousands.
 const RESUME_BYTES: usize = BYTES_MAX / 4;
 
-/// The most bytes dropped further until a line ends, so that the output after a gap begins with a line.
-/// Output without a line feed for so long is not text.
+/// The maximum number of bytes that are also dropped until a line ends, so that the output after a gap begins
+/// with a line. More output without a line feed is not text.
 const LINE_BYTES_MAX: usize = PAYLOAD_BYTES_MAX;
 
 /// The waiting frames, oldest first: bytes, gaps and marks.
 #[derive(Debug)]
 pub(super) struct Backlog {
     frames: VecDeque<Frame>,
-    /// The bytes in them.
+    /// The number of bytes in them.
     len: usize,
     max: usize,
     resume: usize,
-    /// The last bytes were dropped.
+    /// True if the last bytes were dropped.
     is_dropping: bool,
-    /// The last dropped byte ended a line.
+    /// True if the last dropped byte ended a line.
     gap_ends_line: bool,
-    /// The bytes that were dropped although there was room, to reach the end of a line.
+    /// The number of bytes that were dropped despite free room, to reach the end of a line.
     dropped_to_line_end: usize,
 }
 
@@ -51,7 +51,7 @@ impl Backlog {
         }
     }
 
-    /// Takes bytes, and counts those without room.
+    /// Accepts bytes, and counts those without room.
     pub fn push(&mut self, bytes: &[u8]) {
         let (before, bytes) = match self.is_dropping {
             true => bytes.split_at(self.rest_of_gap(bytes)),
@@ -63,7 +63,7 @@ impl Backlog {
         self.drop_bytes(rest);
     }
 
-    /// Returns how many of these bytes belong to the gap before them.
+    /// Returns how many of these bytes belong to the preceding gap.
     fn rest_of_gap(&mut self, bytes: &[u8]) -> usize {
         if self.max - self.len < self.resume {
             return bytes.len();
@@ -100,7 +100,7 @@ impl Backlog {
         self.len += bytes.len();
         for bytes in bytes.chunks(PAYLOAD_BYTES_MAX) {
             match self.frames.back_mut() {
-                // Small writes are joined, because each frame has a head.
+                // Small writes are joined, because each frame has a header.
                 Some(Frame::Bytes(last)) if last.len() + bytes.len() <= PAYLOAD_BYTES_MAX => {
                     last.extend_from_slice(bytes);
                 }
@@ -116,7 +116,7 @@ impl Backlog {
             self.len -= bytes.len();
         }
         if self.frames.is_empty() {
-            // The observer has caught up, so that the next bytes belong to no gap.
+            // The observer has caught up, so the next bytes belong to no gap.
             self.is_dropping = false;
         }
         Some(frame)
@@ -139,7 +139,7 @@ mod tests {
     use super::*;
 
     proptest! {
-        /// The output is the input, with a count in the place of each gap.
+        /// The output equals the input, with a count in place of each gap.
         #[test]
         fn every_byte_comes_out_or_is_counted(
             steps in prop::collection::vec((any::<bool>(), "[a-c\n]{0,40}"), 0..60),

@@ -14,8 +14,8 @@ pub(super) fn pipe_pane(pane: &str, program: &Path, socket: &Path, token: &str) 
     shell.extend(quoted_for_shell(program.as_os_str()));
     let address = hex(socket.as_os_str().as_bytes());
     shell.extend(format!(" {SUBCOMMAND} {address} {token}").into_bytes());
-    // -I: tmux also reads from the drain, which never writes. So tmux notices the drain's end at once
-    // instead of with the pane's next output.
+    // -I: tmux also reads from the drain, which never writes. tmux therefore notices the drain's end at once
+    // instead of at the pane's next output.
     format!(
         "pipe-pane -I -O -t {pane} {}",
         quoted_for_tmux(&as_format(&shell))
@@ -35,7 +35,7 @@ fn quoted_for_shell(word: &OsStr) -> Vec<u8> {
     quoted
 }
 
-/// Escapes text so that the formats of tmux, and `strftime` after them, expand to it.
+/// Escapes text so that the formats of tmux, and then `strftime`, expand to the original text.
 fn as_format(text: &[u8]) -> Vec<u8> {
     let mut format = Vec::with_capacity(text.len());
     for &byte in text {
@@ -47,7 +47,7 @@ fn as_format(text: &[u8]) -> Vec<u8> {
     format
 }
 
-/// Quotes a word for the parser of tmux, also inside of single quotes.
+/// Quotes a word for the parser of tmux, including within single quotes.
 fn quoted_for_tmux(word: &[u8]) -> String {
     let mut quoted = String::with_capacity(word.len() + 2);
     quoted.push('"');
@@ -75,7 +75,7 @@ fn hex(bytes: &[u8]) -> String {
 /// Decodes a path encoded by [`hex`].
 pub(super) fn path_of_hex(text: &str) -> Option<PathBuf> {
     let digits = text.as_bytes();
-    // `from_str_radix` accepts a sign.
+    // `from_str_radix` would accept a sign.
     let is_hex = digits.iter().all(u8::is_ascii_hexdigit);
     let byte = |pair: &[u8]| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok();
     let bytes: Option<Vec<u8>> = digits.chunks(2).map(byte).collect();

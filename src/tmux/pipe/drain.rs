@@ -1,8 +1,8 @@
-//! The drain process: `pipe-pane` writes the bytes of a pane to it, and it sends them to the observer.
+//! The drain process, to which `pipe-pane` writes the bytes of a pane, and which sends them to the observer.
 //!
-//! It blocks in `poll` only, on its standard input and the socket. It ends when the observer is gone,
-//! when the observer has finished it and has received the rest, or when the pane is gone and the observer
-//! has received everything.
+//! It blocks only in `poll`, on its standard input and the socket. It ends when the observer has ended, when
+//! the observer has finished it and received the rest, or when the pane has ended and the observer has
+//! received everything.
 
 use std::fs::File;
 use std::io::{self, ErrorKind, Read, Write};
@@ -20,23 +20,24 @@ use super::poll::{readable, wait};
 use super::socket;
 use crate::error::{Error, Result};
 
-/// The most bytes read from a pane that prints endlessly, after the observer has finished the drain: more
-/// than sockets hold.
+/// The maximum number of bytes that are read from an endlessly printing pane after the observer has finished
+/// the drain; more than sockets hold.
 const REST_BYTES_MAX: usize = 1 << 20;
 
-/// The bytes of one read from which on the output is a flood: tmux passes on some 4 KiB at a time.
+/// The number of bytes in one read from which the output counts as a flood; tmux passes on about 4 KiB at a
+/// time.
 const FLOOD_BYTES: usize = 2048;
 
-/// The pause between two reads of a flood, so that neither the drain nor tmux, which wakes it, handles
-/// each piece by itself. At its fastest, tmux prints less in that time than the pipe holds.
+/// The pause between two reads of a flood, so that neither the drain nor tmux, which wakes it, handles each
+/// piece separately. Even at its fastest, tmux prints less in that time than the pipe holds.
 const FLOOD_PAUSE: Timespec = Timespec {
     tv_sec: 0,
     tv_nsec: 2_000_000,
 };
 
-/// Runs as the drain of a pane: sends the standard input to the observer, and returns when one of the two
-/// is gone. For programs that are named as a [`DrainProgram`](super::DrainProgram): tmux starts them with
-/// the arguments `drain`, `address` and `token`. The program must print nothing before or afterwards.
+/// Runs as the drain of a pane: sends the standard input to the observer, and returns when either of them has
+/// ended. For programs that are used as a [`DrainProgram`](super::DrainProgram): tmux starts them with the
+/// arguments `drain`, `address` and `token`. The program must print nothing before or after the call.
 ///
 /// # Errors
 /// When the arguments are not those of a drain, or no observer listens at the address.
@@ -50,7 +51,7 @@ pub fn drain(address: &str, token: &str) -> Result<()> {
     })?;
     let _output = silence_stdout()
         .map_err(|cause| Error::other("cannot redirect standard output").because(cause))?;
-    // Names the process in process listings; nothing depends on it.
+    // Names the process for process listings; nothing depends on it.
     #[cfg(target_os = "linux")]
     let _ = rustix::thread::set_name(c"td-drain");
     let input = io::stdin();
@@ -58,7 +59,7 @@ pub fn drain(address: &str, token: &str) -> Result<()> {
         .map_err(|cause| Error::other("cannot drain the pane").because(cause))
 }
 
-/// Keeps standard output open, because tmux takes its end for the drain's, and redirects writes to
+/// Keeps standard output open, because tmux takes its end for the end of the drain, and redirects writes to
 /// `/dev/null`, because tmux would type them into the pane.
 fn silence_stdout() -> io::Result<OwnedFd> {
     let output = rustix::io::fcntl_dupfd_cloexec(io::stdout(), 3)?;
@@ -67,7 +68,7 @@ fn silence_stdout() -> io::Result<OwnedFd> {
     Ok(output)
 }
 
-/// Sends the input to the observer until one of the two is gone.
+/// Sends the input to the observer until either of them has ended.
 fn serve(input: BorrowedFd<'_>, observer: &UnixStream, token: &str) -> io::Result<()> {
     observer.set_nonblocking(true)?;
     let mut drain = DrainProcess {
@@ -83,11 +84,11 @@ fn serve(input: BorrowedFd<'_>, observer: &UnixStream, token: &str) -> io::Resul
 
 struct DrainProcess {
     backlog: Backlog,
-    /// The encoded frame that is being sent, and the number of its bytes that were.
+    /// The encoded frame that is being sent, and the number of its bytes already sent.
     out: Vec<u8>,
     sent: usize,
     input: InputState,
-    /// The number of marks that the observer has requested and not received.
+    /// The number of marks that the observer has requested and not received yet.
     marks: usize,
     has_sent_end: bool,
 }
@@ -156,7 +157,7 @@ impl DrainProcess {
         Ok(())
     }
 
-    /// Returns `POLLOUT` if frames wait to be sent.
+    /// Returns `POLLOUT` if frames are waiting to be sent.
     fn output_flag(&self) -> PollFlags {
         match self.is_done() {
             true => PollFlags::empty(),
@@ -171,7 +172,7 @@ impl DrainProcess {
         wait(&mut [socket], Some(&FLOOD_PAUSE)).map(drop)
     }
 
-    /// Waits until there is something to do. Returns the events of the socket, and whether there is input.
+    /// Waits until there is something to do. Returns the events of the socket, and true if there is input.
     fn wait(&self, input: BorrowedFd<'_>, observer: &UnixStream) -> io::Result<(PollFlags, bool)> {
         let mut flags = self.output_flag();
         if self.input == InputState::Open {
@@ -190,7 +191,7 @@ impl DrainProcess {
         Ok((fds[0].revents(), can_read))
     }
 
-    /// Sends as much as the socket takes. Returns false when the observer is gone.
+    /// Sends as much as the socket accepts. Returns false if the observer has ended.
     fn send(&mut self, mut socket: &UnixStream) -> io::Result<bool> {
         loop {
             if self.sent == self.out.len() {
@@ -219,7 +220,7 @@ impl DrainProcess {
         }
     }
 
-    /// Returns true if nothing waits to be sent, not even the end.
+    /// Returns true if everything has been sent, including the end frame.
     fn is_done(&self) -> bool {
         self.sent == self.out.len()
             && self.backlog.is_empty()
@@ -232,7 +233,7 @@ fn is_empty(input: BorrowedFd<'_>) -> io::Result<bool> {
     wait(&mut [readable(input)], Some(&Timespec::default())).map(|ready| ready == 0)
 }
 
-/// Reads how many marks the observer requests; `None` when it has finished the drain.
+/// Reads the number of marks that the observer requests; `None` if it has finished the drain.
 fn read_orders(mut observer: &UnixStream) -> io::Result<Option<usize>> {
     let mut bytes = [0; 16];
     match observer.read(&mut bytes) {
@@ -302,7 +303,7 @@ mod tests {
         let text = "line\n".repeat(100_000);
         drain.print(b"first ");
         drain.print(&text.as_bytes()[..1000]);
-        // On another thread, because the socket takes less.
+        // On another thread, because the socket holds less.
         let input = drain.input.take().unwrap();
         let rest = text.as_bytes()[1000..].to_vec();
         let writer = crate::thread::spawn("writer", move || {
@@ -328,7 +329,7 @@ mod tests {
     #[test]
     fn an_observer_that_reads_nothing_blocks_no_one_and_the_count_is_exact() {
         let mut drain = start();
-        // More than the backlog and the socket hold: the loop must end all the same.
+        // More than the backlog and the socket hold; the loop must still end.
         let block = "0123456\n".repeat(8 << 10);
         let blocks = 2 * (backlog::BYTES_MAX / block.len());
         for _ in 0..blocks {

@@ -1,9 +1,9 @@
-//! The observer's side: one thread for each session, `td-drains`, reads all of its drains.
+//! The observer's side of the drains: one thread per session, `td-drains`, reads all of them.
 //!
-//! The thread receives [`DrainOrder`]s from the session's poller, woken by a byte on a socket, and sends it
-//! [`DrainMessage`]s over a bounded channel. It blocks in `poll`, and on that channel while the poller is
-//! behind; the drains keep their output then. It reads a little of each drain in turn, so that a flood
-//! does not delay the others. It ends when its [`Drains`] are dropped.
+//! The thread receives [`DrainOrder`]s from the session's poller, which wakes it with a byte on a socket, and
+//! sends it [`DrainMessage`]s over a bounded channel. It blocks in `poll`, and on that channel while the
+//! poller is behind; meanwhile the drains keep their output. It reads a little from each drain in turn, so
+//! that a flood does not delay the others. It ends when its [`Drains`] are dropped.
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::Shutdown;
@@ -26,25 +26,26 @@ use crate::error::{Error, Result};
 use crate::event::PaneId;
 use crate::thread::{self, Handle, Panicked, Stop, StopGuard, is_stopped, stop_pair};
 
-/// The bytes of one read from which on a drain floods: tmux passes on some 4 KiB at a time.
+/// The number of bytes in one read from which a drain counts as flooding; tmux passes on about 4 KiB at a
+/// time.
 const FLOOD_BYTES: usize = 4096;
 
-/// The pause between two reads of a flood, about as long as one frame of a display. Measured: a million
-/// short lines cost 110 ms of CPU time with it, 180 ms with a pause of 1 ms, 270 ms without.
+/// The pause between two reads of a flood, about one frame of a display. Measured for a million short lines:
+/// 110 ms of CPU time with it, 180 ms with a pause of 1 ms, and 270 ms without a pause.
 const FLOOD_PAUSE: Timespec = Timespec {
     tv_sec: 0,
     tv_nsec: 16_000_000,
 };
 
-/// The bound of the messages to the poller: a megabyte at most, which the poller handles in some 20 ms, so
-/// that the line of a quiet pane waits no longer than that.
+/// The bound of the channel to the poller: at most one megabyte, which the poller handles in about 20 ms, so
+/// that a line of a quiet pane waits no longer than that.
 const MESSAGES_MAX: usize = 16;
 
-/// The bound of the orders to the thread, which takes them at once, also while it waits for the poller.
+/// The bound of the orders to the thread, which takes them at once, even while it waits for the poller.
 const ORDERS_MAX: usize = 1024;
 
-/// The most connections without a token. Only processes of the same user can connect, so more are an
-/// error, and are closed.
+/// The maximum number of connections without a token. Only processes of the same user can connect, so more
+/// are an error, and are closed.
 const UNIDENTIFIED_MAX: usize = 1024;
 
 /// The identity of one opened pipe.
@@ -67,9 +68,9 @@ pub(crate) enum DrainOutput {
     Dropped(DroppedBytes),
     /// All bytes up to the call of [`Drains::mark`] have arrived.
     Mark,
-    /// The pane's output has ended, or goes to another pipe; all bytes until then have arrived.
+    /// The pane's output has ended or goes to another pipe; all bytes until then have arrived.
     Ended,
-    /// The drain is gone, and its backlog with it.
+    /// The drain has ended, and its backlog is lost.
     Lost,
 }
 
@@ -78,9 +79,9 @@ enum DrainOrder {
     Expect(PipeToken, DrainSocket),
     /// The pipe was not opened, or its bytes are no longer needed.
     Forget(PipeToken),
-    /// The drain is to send a mark after its present input.
+    /// The drain must send a mark after its present input.
     Mark(PipeToken),
-    /// The drain is to send its present input and to end.
+    /// The drain must send its present input and end.
     Finish(PipeToken),
 }
 
@@ -132,8 +133,8 @@ impl Drains {
         })
     }
 
-    /// Prepares a pipe: returns its token, and the tmux command that opens it. Unless the drain connects,
-    /// the caller must call [`Drains::forget`].
+    /// Prepares a pipe: returns its token and the tmux command that opens it. Unless the drain connects, the
+    /// caller must call [`Drains::forget`].
     ///
     /// # Errors
     /// When no socket can be created for the drain.
@@ -156,7 +157,7 @@ impl Drains {
         self.order(DrainOrder::Mark(token));
     }
 
-    /// Requests the present input of a drain and its end.
+    /// Requests that a drain sends its present input and ends.
     pub fn finish(&self, token: PipeToken) {
         self.order(DrainOrder::Finish(token));
     }
@@ -169,7 +170,7 @@ impl Drains {
     /// Ends the thread and the drains.
     ///
     /// # Errors
-    /// When the thread had panicked.
+    /// When the thread has panicked.
     pub fn shutdown(self) -> Result<(), Panicked> {
         let Self {
             orders,
@@ -186,7 +187,7 @@ impl Drains {
     fn order(&self, order: DrainOrder) {
         // An error means that the thread has ended, which closes the channel of the messages.
         let _ = self.orders.send(order);
-        // If the socket is full, the thread is awake.
+        // If the socket is full, the thread is already awake.
         let _ = (&self.waker).write(&[0]);
     }
 }
@@ -202,7 +203,7 @@ struct Connection {
 }
 
 impl Connection {
-    /// Returns true during a flood of which all available bytes have been read.
+    /// Returns true if the connection is flooding and all its available bytes have been read.
     fn is_flood(&self) -> bool {
         (FLOOD_BYTES..PAYLOAD_BYTES_MAX).contains(&self.read)
     }
@@ -229,7 +230,9 @@ impl DrainReader {
                 Err(cause) => return log::error!("cannot wait for drains: {cause}"),
             };
             self.take_orders();
-            self.connections.iter_mut().for_each(|it| it.read = 0);
+            self.connections
+                .iter_mut()
+                .for_each(|connection| connection.read = 0);
             let mut ended = Vec::new();
             for at in ready {
                 match self.read(at, &mut buffer) {
@@ -247,23 +250,29 @@ impl DrainReader {
         }
     }
 
-    /// Pauses during floods, so that thousands of small pieces are not handled one by one. An order ends
-    /// the pause, and so does the output of another pane.
+    /// Pauses during floods, so that thousands of small pieces are not handled separately. An order or the
+    /// output of another pane ends the pause.
     fn pause(&self) -> io::Result<()> {
         if !self.connections.iter().any(Connection::is_flood) {
             return Ok(());
         }
-        let others = self.connections.iter().filter(|it| !it.is_flood());
-        let others = others.map(|it| readable(it.socket.as_fd()));
+        let others = self
+            .connections
+            .iter()
+            .filter(|connection| !connection.is_flood());
+        let others = others.map(|connection| readable(connection.socket.as_fd()));
         let mut fds: Vec<PollFd<'_>> = others.collect();
         fds.push(readable(self.wakes.as_fd()));
         wait(&mut fds, Some(&FLOOD_PAUSE)).map(drop)
     }
 
-    /// Waits until there is something to do. Returns the indexes of the ready connections, and whether
-    /// there are new ones.
+    /// Waits until there is something to do. Returns the indexes of the ready connections, and true if there
+    /// are new connections.
     fn wait(&self) -> io::Result<(Vec<usize>, bool)> {
-        let connections = self.connections.iter().map(|it| it.socket.as_fd());
+        let connections = self
+            .connections
+            .iter()
+            .map(|connection| connection.socket.as_fd());
         let sockets = self.expected.iter();
         let sockets = sockets.map(|(_, socket)| socket.listener.as_fd());
         let all = connections.chain(sockets).chain([self.wakes.as_fd()]);
@@ -278,7 +287,7 @@ impl DrainReader {
     }
 
     fn take_orders(&mut self) {
-        // One check serves all wakes.
+        // One check serves all pending wakes.
         let mut bytes = [0; 256];
         while matches!((&self.wakes).read(&mut bytes), Ok(read) if read > 0) {}
         while let Ok(order) = self.orders.try_recv() {
@@ -290,7 +299,7 @@ impl DrainReader {
                 }
                 DrainOrder::Mark(token) => {
                     if let Some(mut socket) = self.socket(&token) {
-                        // A drain that is gone, or does not read, is reported as lost.
+                        // A drain that has ended or does not read is reported as lost.
                         let _ = socket.write(&[0]);
                     }
                 }
@@ -301,20 +310,22 @@ impl DrainReader {
 
     fn end(&self, token: &PipeToken, how: Shutdown) {
         if let Some(socket) = self.socket(token) {
-            // An error means that the drain has ended already.
+            // An error means that the drain has already ended.
             let _ = socket.shutdown(how);
         }
     }
 
     fn socket(&self, token: &PipeToken) -> Option<&UnixStream> {
         let mut connections = self.connections.iter();
-        let drain = connections.find(|it| it.token.as_ref() == Some(token))?;
+        let drain = connections.find(|connection| connection.token.as_ref() == Some(token))?;
         Some(&drain.socket)
     }
 
     fn accept(&mut self) {
         let connections = &mut self.connections;
-        let unidentified = connections.iter().filter(|it| it.token.is_none());
+        let unidentified = connections
+            .iter()
+            .filter(|connection| connection.token.is_none());
         let mut unidentified = unidentified.count();
         self.expected.retain(|(_, expected)| {
             loop {
@@ -335,8 +346,8 @@ impl DrainReader {
                     Err(cause) if cause.kind() == ErrorKind::WouldBlock => return true,
                     Err(cause) if cause.kind() == ErrorKind::Interrupted => {}
                     Err(cause) => {
-                        // Most likely no descriptor is left. The drain finds no observer and ends,
-                        // and its pane is polled.
+                        // Most likely no file descriptor is left. The drain finds no observer and ends, and
+                        // its pane is polled.
                         log::warn!("cannot accept the connection of a drain: {cause}");
                         return false;
                     }
@@ -383,7 +394,10 @@ impl DrainReader {
             let output = match (frame, &self.connections[at].token) {
                 (Frame::Hello(token), None) => {
                     let token = PipeToken(token);
-                    let Some(expected) = self.expected.iter().position(|(it, _)| *it == token)
+                    let Some(expected) = self
+                        .expected
+                        .iter()
+                        .position(|(expected, _)| *expected == token)
                     else {
                         return Ok(None);
                     };
@@ -411,7 +425,7 @@ impl DrainReader {
         Ok(None)
     }
 
-    /// Sends a message of an identified drain once the poller has room. The thread takes orders meanwhile,
+    /// Sends a message of an identified drain once the poller has room. Meanwhile, the thread takes orders,
     /// so that neither side waits for the other.
     fn send(&mut self, at: usize, output: DrainOutput) -> Result<(), Stopped> {
         let Some(token) = self.connections[at].token.clone() else {

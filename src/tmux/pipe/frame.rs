@@ -1,27 +1,27 @@
-//! The frames that a drain sends to its observer: a kind, a length, and a payload (pure).
+//! The frames that a drain sends to its observer: a kind, a length and a payload (pure).
 
-/// The bytes of a kind and a length.
+/// The number of bytes of a kind and a length.
 const HEAD_BYTES: usize = 5;
 
-/// The most bytes of a payload: as many as a drain reads and writes at a time.
+/// The maximum size of a payload, which equals the size of a drain's reads and writes.
 pub(super) const PAYLOAD_BYTES_MAX: usize = 64 << 10;
 
 /// A message of a drain.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Frame {
-    /// The token of the drain's command line, which proves that the sender is this drain.
+    /// The token from the drain's command line, which proves that the sender is this drain.
     Hello(String),
     /// Bytes of the pane.
     Bytes(Vec<u8>),
     /// A gap in the bytes of the pane.
     Dropped(DroppedBytes),
-    /// All bytes up to the observer's last request for a mark have been sent.
+    /// All bytes before the observer's last request for a mark have been sent.
     Mark,
     /// The pane's output has ended.
     End,
 }
 
-/// Bytes that the drain had no room for.
+/// Bytes for which the drain had no room.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct DroppedBytes {
     /// The number of bytes.
@@ -58,11 +58,11 @@ impl Frame {
 #[derive(Debug, Default)]
 pub(crate) struct FrameParser {
     bytes: Vec<u8>,
-    /// The number of bytes that have been parsed.
+    /// The number of bytes already parsed.
     at: usize,
 }
 
-/// Bytes that are not frames: their sender is no drain.
+/// The bytes are not frames, so the sender is not a drain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("a process that is not a drain sent bytes to the socket for drains")]
 pub(crate) struct InvalidFrame;

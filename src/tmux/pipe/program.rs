@@ -1,4 +1,4 @@
-//! The program that drains panes: named by the caller, or searched for.
+//! The program that drains panes: given by the caller, or found automatically.
 
 use std::path::{Path, PathBuf};
 
@@ -9,13 +9,13 @@ use crate::error::{Error, Result};
 /// The default program.
 const PROGRAM: &str = "td-observe";
 
-/// The program that drains panes: `td-observe`, or another one that passes its second and third
-/// argument to [`drain`](super::drain) when its first is `drain`.
+/// The program that drains panes: `td-observe`, or another program that passes its second and third argument
+/// to [`drain`](super::drain) if the first one is `drain`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DrainProgram(PathBuf);
 
 impl DrainProgram {
-    /// Returns the program of this process, which must be able to drain panes. On Linux this works also
+    /// Returns the program of this process, which must be able to drain panes. On Linux, this works even
     /// after its file has been replaced or removed.
     ///
     /// # Errors
@@ -31,10 +31,10 @@ impl DrainProgram {
         Ok(Self(path))
     }
 
-    /// Finds `td-observe`: the program of this process, one beside it, or one in `PATH`.
+    /// Finds `td-observe`: the program of this process, one in the same directory, or one in `PATH`.
     ///
     /// # Errors
-    /// When there is none.
+    /// When none is found.
     pub fn find() -> Result<Self> {
         let own = std::env::current_exe().ok();
         let is_named = |path: &PathBuf| path.file_name().is_some_and(|name| name == PROGRAM);
@@ -56,7 +56,7 @@ impl DrainProgram {
         })
     }
 
-    /// Names the program at a path.
+    /// Returns the program at a path.
     pub fn at(path: impl Into<PathBuf>) -> Self {
         Self(path.into())
     }

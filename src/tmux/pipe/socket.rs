@@ -1,7 +1,7 @@
-//! The socket at which a drain finds its observer. It exists only until the drain has connected, so that a
-//! killed observer leaves nothing behind at any other time. In that interval, the drain that finds no
-//! observer removes it. Its directory is locked as long as its observer lives, so that the next observer
-//! removes what one leaves that is killed before it has started a drain.
+//! The socket at which a drain finds its observer. It exists only until the drain has connected, so that an
+//! observer that is killed later leaves nothing behind. If the observer is killed earlier, the drain, which
+//! then finds no observer, removes the socket. If it is killed before it has started a drain, the next
+//! observer does: a lock on the directory shows if its observer still runs.
 
 use std::ffi::OsStr;
 use std::fs::{self, DirBuilder, File};
@@ -26,23 +26,23 @@ const PREFIX: &str = "td-observe-";
 /// The hexadecimal digits after the prefix.
 const NONCE_DIGITS: usize = 16;
 
-/// A younger directory without a socket may not be locked yet.
+/// The age in seconds below which an unlocked directory without a socket may still be in use.
 const ABANDONED_SECONDS: i64 = 10;
 
-/// The file descriptors reserved for the rest of the program: tmux processes, and the history of polled
-/// sessions.
+/// The number of file descriptors reserved for the rest of the program: tmux processes, and the history of
+/// polled sessions.
 const RESERVED_FDS: u64 = 256;
 
 /// The name of the socket in its directory.
 const SOCKET: &str = "drain";
 
-/// The longest path of a socket on all systems: `sockaddr_un` has 104 bytes on macOS, 108 on Linux.
+/// The longest socket path on all systems: `sockaddr_un` has 104 bytes on macOS and 108 on Linux.
 const PATH_BYTES_MAX: usize = 100;
 
-/// The directory to use when the path of the system's temporary directory is too long.
+/// The directory that is used if the path of the system's temporary directory is too long.
 const SHORT_BASE: &str = "/tmp";
 
-/// A listening socket in a directory of its own. Dropping it removes both.
+/// A listening socket in its own directory. Dropping it removes both.
 #[derive(Debug)]
 pub(super) struct DrainSocket {
     directory: PathBuf,
@@ -58,7 +58,7 @@ impl DrainSocket {
     /// When the directory or the socket cannot be created.
     pub fn new() -> Result<Self> {
         Self::below(&base()).or_else(|error| {
-            // `TMPDIR` may name a missing directory, or one of another user.
+            // `TMPDIR` may name a missing directory or one of another user.
             Self::below(Path::new(SHORT_BASE)).map_err(|_| error)
         })
     }
@@ -73,7 +73,7 @@ impl DrainSocket {
             .mode(0o700)
             .create(&directory)
             .map_err(failed)?;
-        // The lock is taken before the socket exists: a socket without one is abandoned.
+        // The lock is taken before the socket exists, because a socket without a lock counts as abandoned.
         let locked = lock(&directory).map_err(io::Error::from);
         let listener = locked.and_then(|lock| {
             let listener = UnixListener::bind(directory.join(SOCKET))?;
@@ -107,16 +107,16 @@ impl Drop for DrainSocket {
     }
 }
 
-/// Removes a socket and, if it is empty then, its directory.
+/// Removes a socket, and its directory if that is then empty.
 pub(super) fn remove(socket: &Path) {
-    // A failure means that it does not exist, or belongs to another user.
+    // An error means that it does not exist or belongs to another user.
     let _ = fs::remove_file(socket);
     if let Some(directory) = socket.parent() {
         let _ = fs::remove_dir(directory);
     }
 }
 
-/// Removes the sockets of observers that were killed between creating them and starting the drain. All
+/// Removes the sockets of observers that were killed between creating the socket and starting the drain. All
 /// users share the directory, so an entry must match in every respect.
 pub(super) fn remove_abandoned(now: Timestamp) {
     let Ok(entries) = fs::read_dir(base()) else {
@@ -153,8 +153,8 @@ fn is_own(directory: &Path) -> bool {
     })
 }
 
-/// Returns true if no observer uses the directory: its socket is locked by none, or it was left without a
-/// socket some time ago.
+/// Returns true if no observer uses the directory: its socket is not locked, or it has been without a socket
+/// for some time.
 fn is_abandoned(directory: &Path, now: Timestamp) -> bool {
     let socket = directory.join(SOCKET);
     if !is_unused(&socket) || lock(directory).is_err() {
@@ -166,11 +166,11 @@ fn is_abandoned(directory: &Path, now: Timestamp) -> bool {
             .is_ok_and(|made| second.saturating_sub(made.mtime()) >= ABANDONED_SECONDS)
 }
 
-/// Returns true if no process listens at the socket, or there is none.
+/// Returns true if no process listens at the socket, or if it does not exist.
 fn is_unused(socket: &Path) -> bool {
     match fs::symlink_metadata(socket) {
         Ok(made) if made.file_type().is_socket() => {
-            // A listening observer drops a connection without a token. The connect does not wait for an
+            // A listening observer drops a connection without a token. Connecting does not wait for an
             // observer that is too busy to accept it.
             matches!(connect_now(socket), Err(Errno::CONNREFUSED))
         }
@@ -185,8 +185,8 @@ fn connect_now(path: &Path) -> rustix::io::Result<()> {
     connect(&socket, &SocketAddrUnix::new(path)?)
 }
 
-/// Returns true if enough descriptors remain above this one, which was the lowest free one. Without any,
-/// sessions could not even be polled.
+/// Returns true if enough descriptors remain above this one, which was the lowest free one. Without free
+/// descriptors, sessions could not even be polled.
 fn leaves_reserve(listener: &UnixListener) -> bool {
     let limit = getrlimit(Resource::Nofile).current;
     let number = u64::try_from(listener.as_raw_fd()).unwrap_or(u64::MAX);

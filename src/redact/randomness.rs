@@ -1,10 +1,10 @@
-//! Looks: whether bytes look random, or decode to something (pure).
+//! Randomness: checks if bytes look random, or decode to a known format (pure).
 
-/// Bytes of a value that are examined: the rest does not change the result, and hostile input is not
-/// scanned again and again.
+/// Bytes of a value that are examined. The rest does not change the result, and the limit prevents hostile
+/// input from being scanned repeatedly.
 pub(super) const CHECKED_BYTES: usize = 128;
 
-/// Returns true for letters of both cases that take turns as no words do.
+/// Returns true if the letters change case more often than in words.
 pub(super) fn has_mixed_case(value: &[u8]) -> bool {
     transitions(value) * 5 >= value.len() * 2
 }
@@ -13,16 +13,16 @@ pub(super) fn has_letter_and_digit(value: &[u8]) -> bool {
     value.iter().any(u8::is_ascii_digit) && value.iter().any(u8::is_ascii_alphabetic)
 }
 
-/// Returns true if few characters repeat, or an example says that it is one.
+/// Returns true if the value has few distinct characters, a long run of one, or the word `example`.
 pub(super) fn is_repeated(value: &[u8]) -> bool {
     let mut seen = [false; 256];
     for byte in value {
         seen[usize::from(*byte)] = true;
     }
     let distinct = seen.iter().filter(|is| **is).count();
-    // A quarter of it: random text has six in a row, too.
+    // A quarter of the value, because random text may also repeat a character six times.
     let longest = value
-        .chunk_by(|one, next| one == next)
+        .chunk_by(|byte, next| byte == next)
         .filter(|run| run[0] != b'A')
         .map(<[u8]>::len)
         .max()
@@ -40,7 +40,7 @@ pub(super) fn class(byte: u8) -> u8 {
     }
 }
 
-/// Returns how often lower case, upper case and digits take turns in the longest part without marks.
+/// Returns the number of changes between lower case, upper case and digits in the longest part without marks.
 pub(super) fn transitions(value: &[u8]) -> usize {
     let part = longest_part(value);
     part.windows(2)
@@ -55,7 +55,7 @@ pub(super) fn longest_part(value: &[u8]) -> &[u8] {
         .unwrap_or_default()
 }
 
-/// Returns true if no words and numbers explain the value.
+/// Returns true if the value cannot be explained by words and numbers.
 pub(super) fn is_random(value: &[u8]) -> bool {
     let part = longest_part(value);
     let digits = part.iter().filter(|b| b.is_ascii_digit()).count();
@@ -73,7 +73,7 @@ pub(super) fn is_random(value: &[u8]) -> bool {
         && !is_repeated(part)
 }
 
-/// Returns true for letters that no language has in this order: both cases mixed, or too few vowels.
+/// Returns true for letters in an order that no language has: mixed case, or too few vowels.
 pub(super) fn has_unusual_letters(value: &[u8]) -> bool {
     let part = longest_part(value);
     if part.len() < 16 || !part.iter().all(u8::is_ascii_alphabetic) {
