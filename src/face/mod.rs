@@ -60,7 +60,6 @@ pub(crate) use asciicast::{AsciicastExport, AsciicastOptions};
 pub(crate) use board_table::{BoardTable, server_names};
 #[cfg(feature = "tui")]
 use board_table::{age_of, row_names, state_in_words};
-pub(crate) use clean::one_line;
 pub(crate) use console::{Console, ConsoleOptions};
 pub(crate) use event_writer::{EventWriter, Renderer, unless_broken_pipe};
 pub(crate) use json::push_line;
