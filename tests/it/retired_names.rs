@@ -7,7 +7,8 @@ use std::collections::BTreeSet;
 use super::layers::house;
 use super::source_text::Source;
 
-/// Names in paragraphs: those that are no identifiers, and those that only name no type.
+/// Names in paragraphs: those that are no identifiers, those that only name no type, and words that are
+/// no part of an identifier.
 const NAMES: &str = include_str!("retired_names/names.txt");
 
 /// Modules at the top level.
@@ -20,13 +21,35 @@ fn names_of(paragraph: usize) -> BTreeSet<&'static str> {
     names.flat_map(str::split_whitespace).collect()
 }
 
+/// Returns the words of an identifier, in lower case: of `looked_at` and of `LookedAt`, `looked` and `at`.
+fn words_of(identifier: &str) -> Vec<String> {
+    let mut words = vec![String::new()];
+    for letter in identifier.chars() {
+        if letter == '_' || letter.is_uppercase() {
+            words.push(String::new());
+        }
+        if letter != '_' {
+            words.last_mut().unwrap().extend(letter.to_lowercase());
+        }
+    }
+    words
+}
+
 /// Lists each use of a retired name: file, line, name.
 fn retired(source: &Source) -> Vec<String> {
     let file = &source.file;
     let module = source.module.first().map(String::as_str);
-    let (identifiers, types) = (names_of(0), names_of(1));
+    let (identifiers, types, parts) = (names_of(0), names_of(1), names_of(2));
+    let has_part = |name: &str| {
+        words_of(name)
+            .iter()
+            .any(|word| parts.contains(word.as_str()))
+    };
     let tokens = source.tokens.iter();
-    let identifiers = tokens.filter(|token| identifiers.contains(token.text.as_str()));
+    let identifiers = tokens.filter(|token| {
+        let name = token.text.as_str();
+        identifiers.contains(name) || has_part(name) || has_part(&name.to_lowercase())
+    });
     let pairs = source.tokens.windows(2);
     let types = pairs.filter_map(|pair| {
         let is_type = matches!(
@@ -57,6 +80,9 @@ fn a_retired_name_is_found() {
         ("src/tmux/a.rs", "fn f(_: Wish) {}", "Wish"),
         ("src/ralph/a.rs", "fn f() {}", "module ralph"),
         ("src/tmux/a.rs", "enum Left {}", "Left"),
+        ("src/tmux/a.rs", "fn f(looked_at: u8) {}", "looked_at"),
+        ("src/tmux/a.rs", "const LAST_LOOK: u8 = 1;", "LAST_LOOK"),
+        ("src/tmux/a.rs", "type A = IsTold;", "IsTold"),
     ] {
         let found = retired(&Source::parse(file, &format!("//! X.\n{code}")));
         assert_eq!(found.len(), 1, "{file}: {found:?}");
@@ -64,7 +90,7 @@ fn a_retired_name_is_found() {
     }
     let kept = Source::parse(
         "src/tmux/a.rs",
-        "//! A leash, a Wish.\nfn view(left: Side::Left) {}",
+        "//! A leash, a Wish.\nfn view(left: Side::Left) { lookup() }",
     );
     assert_eq!(retired(&kept), [""; 0]);
 }
