@@ -1,6 +1,8 @@
 //! The pane observer on scripted captures, without tmux: a model of tmux's grid, a simulated clock,
 //! and the law of pane output on the events.
 
+mod streamed;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
@@ -37,6 +39,21 @@ fn capture(sim: &Sim, pid: u32, at: Duration, depth: usize) -> PaneCapture {
 
 impl Script {
     fn open(sim: Sim, begin: &Begin<'_>, settle: Duration, baseline_lines: usize) -> Self {
+        let options = PaneOptions {
+            begin,
+            baseline_lines,
+            settle,
+            turns: None,
+            states: None,
+            shows_screen: false,
+            streams: false,
+            pipe_after: None,
+        };
+        Self::with_options(sim, options)
+    }
+
+    fn with_options(sim: Sim, options: PaneOptions<'_>) -> Self {
+        let begin = options.begin;
         let (start, pid) = (Instant::now(), 1);
         let mut emissions = Vec::new();
         let mut resume_point = match begin {
@@ -48,16 +65,6 @@ impl Script {
             emissions: &mut emissions,
             resume_point: &mut resume_point,
             now: start,
-        };
-        let options = PaneOptions {
-            begin,
-            baseline_lines,
-            settle,
-            turns: None,
-            states: None,
-            shows_screen: false,
-            streams: false,
-            pipe_after: None,
         };
         let mut first = capture(&sim, pid, Duration::ZERO, usize::MAX);
         let pane = Pane::open(&mut first, options, out);

@@ -52,6 +52,13 @@ const UNIDENTIFIED_MAX: usize = 1024;
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct PipeToken(String);
 
+#[cfg(test)]
+impl PipeToken {
+    pub fn for_tests() -> Self {
+        Self("pipe".into())
+    }
+}
+
 #[derive(Debug)]
 pub(crate) struct DrainMessage {
     pub token: PipeToken,
