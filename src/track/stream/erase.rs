@@ -87,9 +87,9 @@ impl Terminal {
     pub fn align(&mut self) {
         let full = vec![b'E'; self.width()];
         let width = self.width();
-        for line in &mut self.grid.rows {
-            line.set_ascii(0, &full, width);
-            line.inks.clear();
+        for row in &mut self.grid.rows {
+            row.set_ascii(0, &full, width);
+            row.inks.clear();
         }
         self.cursor = Position::default();
         (self.upper, self.lower) = (0, self.height() - 1);

@@ -7,7 +7,7 @@
 use std::collections::VecDeque;
 
 use super::cell::Clusters;
-use super::line::Line;
+use super::grid_row::GridRow;
 use super::scrolled::Scrolled;
 use crate::track::version::TmuxVersion;
 
@@ -15,7 +15,7 @@ use crate::track::version::TmuxVersion;
 #[derive(Clone, Debug)]
 pub(super) struct Grid {
     pub width: usize,
-    pub rows: VecDeque<Line>,
+    pub rows: VecDeque<GridRow>,
     pub clusters: Clusters,
     pub scrolled: Scrolled,
     /// Counts of deleted cells and rows are exact, as in tmux from 3.6 on.
@@ -28,7 +28,7 @@ impl Grid {
     pub fn new(width: usize, height: usize, version: TmuxVersion) -> Self {
         Self {
             width: width.max(1),
-            rows: std::iter::repeat_n(Line::default(), height.max(1)).collect(),
+            rows: std::iter::repeat_n(GridRow::default(), height.max(1)).collect(),
             clusters: Clusters::new(version),
             is_exact: version >= TmuxVersion::new(3, 6),
             scrolled: Scrolled::default(),
@@ -40,12 +40,12 @@ impl Grid {
         self.rows.len()
     }
 
-    /// Ends the line of the row above at that row.
+    /// Clears the wrap of the row above, which ends its line there.
     fn unwrap_above(&mut self, row: usize) {
         match row.checked_sub(1) {
             Some(above) => {
-                if let Some(line) = self.rows.get_mut(above) {
-                    line.wrapped = false;
+                if let Some(row) = self.rows.get_mut(above) {
+                    row.wrapped = false;
                 }
             }
             // When a full-screen program begins or erases its screen, tmux breaks the line of the
@@ -63,8 +63,8 @@ impl Grid {
             return;
         }
         let count = usize::try_from(count).unwrap_or(0);
-        for line in self.rows.iter_mut().skip(from).take(count) {
-            line.reset(room);
+        for row in self.rows.iter_mut().skip(from).take(count) {
+            row.reset(room);
         }
         self.unwrap_above(from);
     }
@@ -76,9 +76,9 @@ impl Grid {
             return;
         }
         self.unwrap_above(to);
-        let empty = Line {
+        let empty = GridRow {
             room,
-            ..Line::default()
+            ..GridRow::default()
         };
         let mut move_one = |row: usize| {
             self.rows[to + row] = std::mem::replace(&mut self.rows[from + row], empty.clone());
@@ -101,18 +101,18 @@ impl Grid {
             return;
         }
         let is_all = upper == 0 && lower + 1 == self.rows.len();
-        let line = match is_all {
+        let row = match is_all {
             true => self.rows.pop_front(),
             false => self.rows.remove(upper),
         };
-        let Some(mut line) = line else {
+        let Some(mut row) = row else {
             return;
         };
-        self.scrolled.push(&line, &self.clusters, self.width);
-        line.reset(room);
+        self.scrolled.push(&row, &self.clusters, self.width);
+        row.reset(room);
         match is_all {
-            true => self.rows.push_back(line),
-            false => self.rows.insert(lower, line),
+            true => self.rows.push_back(row),
+            false => self.rows.insert(lower, row),
         }
     }
 
@@ -154,17 +154,17 @@ impl Grid {
             self.rows.pop_back();
         }
         while self.height() > height {
-            if let Some(line) = self.rows.pop_front() {
-                self.scrolled.push(&line, &self.clusters, self.width);
+            if let Some(row) = self.rows.pop_front() {
+                self.scrolled.push(&row, &self.clusters, self.width);
             }
             *cursor_row -= 1;
         }
-        self.rows.resize_with(height, Line::default);
+        self.rows.resize_with(height, GridRow::default);
     }
 
     /// Erases the screen. On the normal screen, rows up to the last one in use scroll off.
     pub fn clear_screen(&mut self, room: usize) {
-        let used = self.rows.iter().rposition(|line| !line.cells.is_empty());
+        let used = self.rows.iter().rposition(|row| !row.cells.is_empty());
         let used = match used {
             Some(last) if self.keeps_history => last + 1,
             _ => 0,
@@ -180,9 +180,9 @@ impl Grid {
     pub fn clear(&mut self, x: usize, y: usize, cells: usize, room: usize) {
         if x == 0 && cells == self.width {
             self.clear_rows(y, 1, room);
-        } else if let Some(line) = self.rows.get_mut(y) {
-            line.clear(x, cells);
-            line.room = line.room.max(room);
+        } else if let Some(row) = self.rows.get_mut(y) {
+            row.clear(x, cells);
+            row.room = row.room.max(room);
         }
     }
 
@@ -201,7 +201,7 @@ impl Grid {
     }
 
     /// Returns a row of the screen. Cursor and scroll region are always inside.
-    pub fn row(&mut self, y: usize) -> &mut Line {
+    pub fn row(&mut self, y: usize) -> &mut GridRow {
         let last = self.rows.len() - 1;
         &mut self.rows[y.min(last)]
     }

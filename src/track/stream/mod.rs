@@ -8,8 +8,8 @@
 mod widths;
 
 mod cell;
+mod grid_row;
 mod ink;
-mod line;
 mod scrolled;
 mod styled;
 

@@ -4,7 +4,7 @@
 //! goes directly to the lines that have scrolled off, without the grid.
 
 use super::grid::Grid;
-use super::line::Line;
+use super::grid_row::GridRow;
 use super::terminal::Terminal;
 
 /// The most bytes taken at a time, which bounds the text that waits to be reported.
@@ -17,7 +17,7 @@ const BYTES_LEAST: usize = 512;
 const LINE_BYTES_MAX: usize = 4096;
 
 /// The number of bytes that are examined at once.
-const TOGETHER: usize = 64;
+const SCAN_BYTES: usize = 64;
 
 /// Leading plain lines: printable ASCII, each ended by `\n` after one or more `\r`. Programs that print
 /// `\r\n` themselves send `\r\r\n`, because the terminal adds a return.
@@ -79,7 +79,7 @@ fn plain_part(bytes: &[u8]) -> &[u8] {
     // A loop without an early exit can examine many bytes at once.
     let is_other = |others: bool, byte: &u8| others | !is_plain(*byte);
     let whole = bytes
-        .chunks(TOGETHER)
+        .chunks(SCAN_BYTES)
         .take_while(|chunk| !chunk.iter().fold(false, is_other))
         .map(<[u8]>::len)
         .sum();
@@ -104,7 +104,7 @@ impl Terminal {
         let bottom = self.grid.rows.back();
         is_all
             && is_at_the_bottom
-            && bottom.is_some_and(Line::is_new)
+            && bottom.is_some_and(GridRow::is_new)
             && self.wrap
             && !self.insert
             && !self.joins

@@ -95,8 +95,8 @@ impl Terminal {
     pub(super) fn make_room_for_clusters(&mut self) {
         if self.grid.clusters.is_full() {
             let saved = self.saved.iter_mut().flat_map(|saved| &mut saved.rows);
-            let lines = self.grid.rows.iter_mut().chain(saved);
-            let cells = lines.flat_map(|line| &mut line.cells);
+            let rows = self.grid.rows.iter_mut().chain(saved);
+            let cells = rows.flat_map(|row| &mut row.cells);
             self.grid.clusters.keep(cells);
         }
     }
@@ -105,14 +105,14 @@ impl Terminal {
     fn combine(&mut self, mark: char) {
         self.make_room_for_clusters();
         let (y, width) = (self.cursor.y, self.width());
-        let line = self.grid.row(y);
+        let row = self.grid.row(y);
         let Some(x) = (0..self.cursor.x)
             .rev()
-            .find(|&x| line.get(x) != Cell::PADDING)
+            .find(|&x| row.get(x) != Cell::PADDING)
         else {
             return;
         };
-        let cell = line.get(x);
+        let cell = row.get(x);
         if let Some(cell) = self.grid.clusters.combine(cell, mark) {
             self.grid.row(y).set(x, cell, width);
         }
@@ -169,9 +169,9 @@ impl Terminal {
     fn split(&mut self, cells: usize) {
         let Position { x, y } = self.cursor;
         let Grid { rows, clusters, .. } = &mut self.grid;
-        if let Some(line) = rows.get_mut(y) {
+        if let Some(row) = rows.get_mut(y) {
             let keeps_first = self.version < TmuxVersion::new(3, 6);
-            line.split(x, cells, clusters, keeps_first);
+            row.split(x, cells, clusters, keeps_first);
         }
     }
 

@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use crate::track::lines::Logical;
 
-/// A text that was reported more often does not determine a position.
+/// The most lines that may have the same text for that text to determine a position.
 const PLACES_MAX: usize = 64;
 
 /// The number of lines at the top that must have their reported texts to determine the position.
@@ -26,9 +26,9 @@ pub(super) struct ByText {
     pub is_sure: bool,
 }
 
-/// Finds the position at which the most of the first `lines` have their reported texts or, if none of
-/// them has, the most of all lines. Of several positions, it returns the last. No number is less than
-/// `oldest`. If the first line `is_cut`, tmux may have only its end.
+/// Finds the position at which the greatest number of the first `lines` have their reported texts or, if
+/// none of these have, the greatest number of all lines. Of several positions, it returns the last. No
+/// number is less than `oldest`. If the first line `is_cut`, tmux may have only its end.
 pub(super) fn by_text(
     known: &BTreeMap<i64, &str>,
     oldest: i64,

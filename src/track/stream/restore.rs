@@ -2,8 +2,8 @@
 
 use std::collections::VecDeque;
 
+use super::grid_row::GridRow;
 use super::ink::Ink;
-use super::line::Line;
 use super::sync_point::SyncPoint;
 use super::terminal::{Position, Saved, Terminal};
 use crate::event::Cursor;
@@ -22,19 +22,19 @@ impl Terminal {
         terminal.set_modes(&sync_point.modes);
         let height = terminal.height();
         let width = terminal.width();
-        let mut lines = |rows: &[Row]| -> VecDeque<Line> {
+        let mut grid_rows = |rows: &[Row]| -> VecDeque<GridRow> {
             let clusters = &mut terminal.grid.clusters;
-            let lines = rows.iter().map(|row| Line::of(row, width, clusters));
-            lines.collect()
+            let rows = rows.iter().map(|row| GridRow::of(row, width, clusters));
+            rows.collect()
         };
-        let mut rows = lines(&capture.rows[capture.history_rows()..]);
-        rows.resize_with(height, Line::default);
+        let mut rows = grid_rows(&capture.rows[capture.history_rows()..]);
+        rows.resize_with(height, GridRow::default);
         if capture.alternate {
             let saved = capture.saved.as_ref();
             let cursor = saved.map_or(Position::default(), |saved| position_of(saved.cursor));
             // The normal screen keeps the size at which the alternate one was shown.
-            let mut rows = lines(saved.map_or(&[], |saved| &saved.rows));
-            rows.resize_with(rows.len().max(1), Line::default);
+            let mut rows = grid_rows(saved.map_or(&[], |saved| &saved.rows));
+            rows.resize_with(rows.len().max(1), GridRow::default);
             terminal.normal_cursor = saved.map(|_| cursor);
             let ink = Ink::default();
             terminal.saved = Some(Saved { rows, cursor, ink });
@@ -63,9 +63,9 @@ impl Terminal {
         self.rows_of(&self.grid.rows)
     }
 
-    fn rows_of(&self, lines: &VecDeque<Line>) -> Vec<Row> {
-        let row = |line: &Line| line.row(&self.grid.clusters, self.grid.width);
-        lines.iter().map(row).collect()
+    fn rows_of(&self, rows: &VecDeque<GridRow>) -> Vec<Row> {
+        let row = |row: &GridRow| row.row(&self.grid.clusters, self.grid.width);
+        rows.iter().map(row).collect()
     }
 
     /// Returns the rows of the normal screen and the row of its cursor, even if it is hidden.
@@ -95,9 +95,9 @@ impl Terminal {
 
     /// Clears the screens, because their content is unknown.
     pub fn forget(&mut self) {
-        let lines = self.grid.rows.iter_mut();
+        let rows = self.grid.rows.iter_mut();
         let saved = self.saved.iter_mut().flat_map(|saved| &mut saved.rows);
-        lines.chain(saved).for_each(|line| line.reset(0));
+        rows.chain(saved).for_each(|row| row.reset(0));
         if let Some(saved) = &mut self.saved {
             saved.cursor = Position::default();
         }

@@ -1,7 +1,7 @@
 //! Joins the rows that have scrolled off the screen to lines (pure).
 
 use super::cell::Clusters;
-use super::line::{Inked, Line, push_inked};
+use super::grid_row::{GridRow, Inked, push_inked};
 
 /// The length at which a line is cut, because a program may never end it. Lines of child processes
 /// are cut at the same length.
@@ -70,18 +70,18 @@ impl Scrolled {
         self.is_open = true;
     }
 
-    pub fn push(&mut self, line: &Line, clusters: &Clusters, width: usize) {
-        if !line.inks.is_empty() {
+    pub fn push(&mut self, row: &GridRow, clusters: &Clusters, width: usize) {
+        if !row.inks.is_empty() {
             let before = self.text[self.whole..].chars().count();
-            push_inked(line, clusters, (self.rows.len(), before), &mut self.inked);
+            push_inked(row, clusters, (self.rows.len(), before), &mut self.inked);
         }
-        line.show(clusters, width, &mut self.text);
+        row.show(clusters, width, &mut self.text);
         self.count += 1;
         self.total += 1;
         self.history.grow();
         self.open_rows += 1;
         self.is_open = true;
-        if !line.wrapped || self.text.len() - self.whole >= LINE_BYTES_MAX {
+        if !row.wrapped || self.text.len() - self.whole >= LINE_BYTES_MAX {
             self.close();
         }
     }

@@ -83,7 +83,7 @@ fn command(terminal: &Terminal, (row, column): (i64, usize)) -> Option<String> {
     let first = usize::try_from(row - terminal.grid.scrolled.total()).ok()?;
     let Position { x, y } = terminal.cursor;
     let mut text = String::new();
-    for (at, line) in terminal
+    for (at, grid_row) in terminal
         .grid
         .rows
         .iter()
@@ -92,11 +92,11 @@ fn command(terminal: &Terminal, (row, column): (i64, usize)) -> Option<String> {
         .skip(first)
     {
         let from = if at == first { column } else { 0 };
-        let to = if at == y { x } else { line.cells.len() };
-        for x in from..to.min(line.cells.len()) {
-            terminal.grid.clusters.show(line.get(x), &mut text);
+        let to = if at == y { x } else { grid_row.cells.len() };
+        for x in from..to.min(grid_row.cells.len()) {
+            terminal.grid.clusters.show(grid_row.get(x), &mut text);
         }
-        if !line.wrapped {
+        if !grid_row.wrapped {
             text.truncate(text.trim_end_matches(' ').len());
             text.push('\n');
         }

@@ -8,8 +8,8 @@ use std::hash::{Hash, Hasher};
 
 use rustc_hash::FxHasher;
 
+use super::grid_row::{Inked, push_inked};
 use super::ink::Run;
-use super::line::{Inked, push_inked};
 use super::terminal::Terminal;
 use crate::event::{STYLES_MAX, Style, Styles, lines_in};
 use crate::track::lines::Logical;

@@ -18,7 +18,7 @@ pub(super) struct Position {
 /// The normal screen, while the alternate one is shown.
 #[derive(Clone, Debug)]
 pub(super) struct Saved {
-    pub rows: std::collections::VecDeque<super::line::Line>,
+    pub rows: std::collections::VecDeque<super::grid_row::GridRow>,
     pub cursor: Position,
     /// The style that was set on the normal screen.
     pub ink: Ink,

@@ -1,7 +1,7 @@
 //! The width of characters in each version of tmux (pure).
 //!
-//! tmux uses the table of its C library, which is not known here. The tables are those of Debian's builds.
-//! Where another library differs, the comparison of screens finds the difference.
+//! tmux uses the table of its C library, which is not known here. The tables are those of Debian's
+//! builds. Where another library differs, the comparison of screens finds the difference.
 
 use std::sync::OnceLock;
 

@@ -239,6 +239,6 @@ fn a_pane_that_is_dead_at_the_first_capture_is_reported_once() {
         let first = watch.changes.len();
         watch.poll();
         watch.poll();
-        assert_eq!(watch.end()[first..], [], "told: {has_notice}");
+        assert_eq!(watch.end()[first..], [], "notice: {has_notice}");
     }
 }

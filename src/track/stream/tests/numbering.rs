@@ -25,15 +25,15 @@ fn an_empty_row_at_the_top_moves_no_line() {
     let mut pane = Pane::new(4, 2);
     pane.feed(b"one\r\nabcd\nwxyz");
     pane.settle();
-    let mut look = sync_point(4, &["one", "abcd", "", "wxyz"], 2).capture;
-    assert_eq!(pane.stream.difference(&look), None);
-    assert!(!pane.stream.differs_above_screen(&look));
-    pane.stream.confirm(&look);
+    let mut capture = sync_point(4, &["one", "abcd", "", "wxyz"], 2).capture;
+    assert_eq!(pane.stream.difference(&capture), None);
+    assert!(!pane.stream.differs_above_screen(&capture));
+    pane.stream.confirm(&capture);
     pane.feed(b"\x1b[H");
     pane.settle();
-    look.cursor = crate::event::Cursor::default();
-    assert_eq!(pane.stream.difference(&look), None);
-    assert!(!pane.stream.differs_above_screen(&look));
+    capture.cursor = crate::event::Cursor::default();
+    assert_eq!(pane.stream.difference(&capture), None);
+    assert!(!pane.stream.differs_above_screen(&capture));
     assert_eq!(pane.lines(), ["one", "abcd", "wxyz"]);
 }
 

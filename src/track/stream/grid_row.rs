@@ -8,12 +8,12 @@ use super::ink::{Ink, Inks, Run};
 use crate::track::capture::Row;
 use crate::track::tabs::expand_tabs;
 
-/// The number of cells that are compared together.
+/// The number of cells that are converted at once.
 const ASCII_CELLS: usize = 32;
 
 /// One row. Its cells end where the program stopped writing, blanks included.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Line {
+pub(super) struct GridRow {
     pub cells: Vec<Cell>,
     /// The number of cells that tmux has allocated. Erasing a row without any does nothing.
     pub room: usize,
@@ -23,10 +23,10 @@ pub(super) struct Line {
     pub inks: Inks,
 }
 
-impl Line {
+impl GridRow {
     /// Creates a row from one of tmux, in a pane of this width.
     pub fn of(row: &Row, width: usize, clusters: &mut Clusters) -> Self {
-        let mut line = Self {
+        let mut grid_row = Self {
             cells: Vec::new(),
             room: 0,
             wrapped: row.wrapped,
@@ -40,27 +40,30 @@ impl Line {
                 _ => 0,
             };
             after_joiner = character == JOINER;
-            let before = line.cells.iter().rposition(|cell| *cell != Cell::PADDING);
-            if line.cells.len() + columns > width
+            let before = grid_row
+                .cells
+                .iter()
+                .rposition(|cell| *cell != Cell::PADDING);
+            if grid_row.cells.len() + columns > width
                 && let Some(before) = before
             {
                 // The row is longer in tmux than computed here, so the rest goes into the last cell.
                 let rest = &row.text[at..];
-                line.cells[before] = clusters.with(line.cells[before], rest);
+                grid_row.cells[before] = clusters.with(grid_row.cells[before], rest);
                 break;
             }
             match (columns, before) {
                 (0, Some(before)) => {
                     let mut text = [0; 4];
                     let mark = character.encode_utf8(&mut text);
-                    line.cells[before] = clusters.with(line.cells[before], mark);
+                    grid_row.cells[before] = clusters.with(grid_row.cells[before], mark);
                 }
                 (0, None) => {}
-                _ => line.push(Cell::of(character), columns),
+                _ => grid_row.push(Cell::of(character), columns),
             }
         }
-        line.room = line.cells.len();
-        line
+        grid_row.room = grid_row.cells.len();
+        grid_row
     }
 
     fn push(&mut self, cell: Cell, columns: usize) {
@@ -68,14 +71,14 @@ impl Line {
         self.cells.extend((1..columns).map(|_| Cell::PADDING));
     }
 
-    /// Appends its text in a pane of this width.
+    /// Appends the row's text in a pane of this width.
     pub fn show(&self, clusters: &Clusters, width: usize, text: &mut String) {
         let begin = text.len();
         let mut may_have_tabs = false;
         text.reserve(self.cells.len());
         let mut ascii = [0; ASCII_CELLS];
         for cells in self.cells.chunks(ASCII_CELLS) {
-            // Most text is ASCII, which many cells at once are converted to.
+            // Most text is ASCII, so that many cells can be converted at once.
             let mut all = 0;
             for (byte, cell) in ascii.iter_mut().zip(cells) {
                 let code = cell.code();
@@ -271,7 +274,7 @@ pub(super) struct Inked {
 
 /// Appends the runs of a row of a line, which has `before` characters in earlier rows.
 pub(super) fn push_inked(
-    row: &Line,
+    row: &GridRow,
     clusters: &Clusters,
     (line, before): (usize, usize),
     inked: &mut Vec<Inked>,
