@@ -254,10 +254,9 @@ impl PaneProgram {
                         (Some(job), _) => events.push(job),
                     }
                 }
-                PaneJobEvent::Completed { group, end, took } => match &mut self.line {
-                    Some(line) if line.state == LineState::Emitted(Some(group)) => line.end = end,
-                    _ => events.push(CommandEvent::completed(Some(group), None, end, took)),
-                },
+                PaneJobEvent::Completed { group, end, took } => {
+                    events.extend(self.completed(group, end, took));
+                }
             }
         }
         events
@@ -355,15 +354,28 @@ impl PaneProgram {
         })
     }
 
+    /// Returns the end event of a job. That of a marked command line is emitted with the line's end.
+    fn completed(
+        &mut self,
+        group: u32,
+        end: Option<ProcessExit>,
+        took: Duration,
+    ) -> Option<CommandEvent> {
+        match &mut self.line {
+            Some(line) if line.state == LineState::Emitted(Some(group)) => {
+                line.end = end;
+                None
+            }
+            _ => Some(CommandEvent::completed(Some(group), None, end, took)),
+        }
+    }
+
     fn close_jobs(&mut self, now: Instant) -> Vec<CommandEvent> {
         self.note_ends_now();
         let mut events = std::mem::take(&mut self.left_over);
         for event in self.jobs.close(now) {
             if let PaneJobEvent::Completed { group, end, took } = event {
-                match &mut self.line {
-                    Some(line) if line.state == LineState::Emitted(Some(group)) => line.end = end,
-                    _ => events.push(CommandEvent::completed(Some(group), None, end, took)),
-                }
+                events.extend(self.completed(group, end, took));
             }
         }
         events.extend(self.line_ended(None, now));

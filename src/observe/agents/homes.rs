@@ -99,7 +99,10 @@ impl Home {
         let mut checked = 0;
         let mut last = None;
         // Each search checks the next files, and starts again after the last one.
-        let first = below.files.iter().position(|path| *path == self.last_checked);
+        let first = below
+            .files
+            .iter()
+            .position(|path| *path == self.last_checked);
         below.files.rotate_left(first.map_or(0, |at| at + 1));
         for path in below.files {
             let before = ended.remove(&path);

@@ -96,11 +96,6 @@ impl Joined {
             .map_or(StreamFormat::Text, Places::format)
     }
 
-    /// Sets the conversation that the screen's content indicates.
-    pub fn choose(&mut self, path: PathBuf) {
-        self.join(path);
-    }
-
     /// Ends the agent's turn, which another source has found to be over.
     pub fn turn_over(&mut self, wall: Timestamp) -> Vec<AgentEvent> {
         let mut events = Vec::new();
@@ -215,7 +210,8 @@ impl Joined {
         self.hooks.read(session).filter(is_its)
     }
 
-    fn join(&mut self, path: PathBuf) {
+    /// Sets the file of the conversation.
+    pub fn join(&mut self, path: PathBuf) {
         let Some(places) = &self.places else { return };
         if self.path() == Some(&path) {
             return;

@@ -5,12 +5,12 @@
 
 use std::fs;
 use std::io::{BufRead, BufReader, Read};
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
 
 use crate::agent::{KnownAgent, StatusFile, StreamFormat};
+use crate::observe::file_version::FileVersion;
 use crate::process::RunningAgent;
 use crate::timestamp::Timestamp;
 
@@ -289,11 +289,7 @@ fn one_of(mut files: Vec<PathBuf>) -> Located {
 
 /// Returns the time of the last write to a file.
 pub(super) fn modified(file: &Path) -> Option<Timestamp> {
-    let metadata = fs::metadata(file).ok()?;
-    let micros = metadata.mtime().checked_mul(1_000_000)?;
-    Some(Timestamp::from_micros(
-        micros.checked_add(metadata.mtime_nsec() / 1_000)?,
-    ))
+    FileVersion::of(&fs::metadata(file).ok()?).modified()
 }
 
 /// Returns the files of a directory with this extension that were written since `since`.

@@ -389,7 +389,7 @@ impl ObservedPane {
             return;
         };
         if let Some(path) = screens::choose(&candidates, joined.format(), screen) {
-            joined.choose(path);
+            joined.join(path);
         }
     }
 

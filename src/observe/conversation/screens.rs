@@ -4,7 +4,7 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 
 use crate::agent::{AgentEvent, StreamFormat, StreamParser};
-use crate::observe::file_bytes::read_at;
+use crate::observe::file_bytes::{after_partial_line, read_at};
 use crate::timestamp::Timestamp;
 
 /// The bytes of a file's end that are read for its last messages.
@@ -88,8 +88,7 @@ fn tail(file: &Path) -> std::io::Result<Vec<u8>> {
     let start = bytes.saturating_sub(TAIL_BYTES);
     let mut buffer = read_at(&file, start, bytes - start)?;
     if start > 0 {
-        let cut = memchr::memchr(b'\n', &buffer).map_or(buffer.len(), |at| at + 1);
-        buffer.drain(..cut);
+        buffer.drain(..after_partial_line(&buffer));
     }
     Ok(buffer)
 }

@@ -40,10 +40,10 @@ impl Pane {
     /// Closes a pane that is gone, after everything about it has arrived.
     pub fn close(&mut self, out: &mut PaneOutput<'_>) {
         let (gone_at, server_bytes) = self.gone.unwrap_or((out.now, None));
-        let active = self
+        let was_active = self
             .last_news
             .is_some_and(|at| gone_at.saturating_duration_since(at) < JUST_ACTIVE);
-        let (changes, all_came) = match &mut self.follow {
+        let (changes, is_complete) = match &mut self.follow {
             Follow::Captures(tracker) => (tracker.end(), false),
             Follow::Bytes(stream) => (stream.end(out.now), stream.is_complete()),
         };
@@ -52,33 +52,27 @@ impl Pane {
             self.died(self.ended.unwrap_or_default(), out);
         }
         self.finish(out);
-        let next = self.tracker().next_line();
         if self.dead.is_none() {
-            let more = match (self.bytes_after, server_bytes) {
+            let may_lack_output = match (self.bytes_after, server_bytes) {
                 // The drain has read everything that tmux had.
-                _ if self.stream().is_some() => !all_came,
+                _ if self.stream().is_some() => !is_complete,
                 // The server has read nothing since, from any pane.
                 (Some(then), Some(now)) if then == now => false,
                 // It has, perhaps from this pane, unless this one was idle while others printed.
-                (Some(_), Some(_)) => active || !self.others_print,
-                _ => active,
+                (Some(_), Some(_)) => was_active || !self.others_print,
+                _ => was_active,
             };
-            if more {
+            if may_lack_output {
                 // Output after the last capture may be lost.
                 out.emitter.output_gap(
                     &self.id,
-                    next,
+                    self.tracker().next_line(),
                     None,
                     GapReason::Ambiguous,
                     GapEvidence::Possible,
                 );
             }
-            out.complete(
-                &self.id,
-                (next, ""),
-                Styles::default(),
-                Completion::Exit(self.exit_status()),
-            );
+            self.complete(Completion::Exit(self.exit_status()), out);
         }
         out.emitter
             .pane_closed(&self.id, PaneCloseReason::Closed, self.exit_status());
@@ -176,12 +170,12 @@ impl Pane {
     fn died(&mut self, death: ProcessExit, out: &mut PaneOutput<'_>) {
         (self.dead, self.dying) = (Some(death), None);
         self.finish(out);
+        self.complete(Completion::Exit(death.exit_status()), out);
+    }
+
+    /// Emits that the output is complete up to here.
+    pub(super) fn complete(&self, why: Completion, out: &mut PaneOutput<'_>) {
         let next = self.tracker().next_line();
-        out.complete(
-            &self.id,
-            (next, ""),
-            Styles::default(),
-            Completion::Exit(death.exit_status()),
-        );
+        out.complete(&self.id, (next, ""), Styles::default(), why);
     }
 }

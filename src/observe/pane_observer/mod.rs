@@ -244,17 +244,13 @@ impl Pane {
         PaneRequest::Capture(CaptureRequest {
             // A capture that was too short is repeated even if nothing has changed.
             known: self.seen.clone().filter(|_| !self.deeper),
-            margin: self.margin(tracker),
+            margin: match self.requests_all() {
+                true => Margin::All,
+                false => Margin::Rows(tracker.margin()),
+            },
             settles_at: tracker.is_settling().then_some(settles),
             is_resting: self.turns.as_ref().is_some_and(PaneTurns::is_resting),
         })
-    }
-
-    fn margin(&self, tracker: &Tracker) -> Margin {
-        match self.requests_all() {
-            true => Margin::All,
-            false => Margin::Rows(tracker.margin()),
-        }
     }
 
     /// Returns when delayed output is due.
@@ -299,16 +295,10 @@ impl Pane {
             && !self.reads_conversation()
         {
             self.finish(out);
-            let update = (self.tracker().next_line(), "");
-            let styles = self.styles(update.0, update.1);
-            out.complete(&self.id, update, styles, Completion::Inferred);
+            self.complete(Completion::Inferred, out);
             out.turn_completed(&self.id, "", summary, Some(TurnEvidence::Inferred));
         }
-        let state = self
-            .states
-            .as_mut()
-            .and_then(|states| states.handle_timeout(out.now));
-        self.emit_state(state, out);
+        self.emit_due_state(out);
         self.read_due(out);
         self.emit_snapshot(out);
         self.give_up_joining(out);

@@ -129,9 +129,9 @@ impl Work {
                 break SessionEndReason::Detached;
             }
             if !self.has_room() {
-                match self.wait(None, Some(self.retry_at())) {
-                    Woken::Stopped => break SessionEndReason::Detached,
-                    Woken::Reply(_) | Woken::RequestAgain | Woken::CaptureMore => continue,
+                match self.pause() {
+                    Some(reason) => break reason,
+                    None => continue,
                 }
             }
             let requested = self
@@ -162,17 +162,15 @@ impl Work {
                     }
                     when = self.next_reply_time();
                     if when == ReplyTime::Now
-                        && let Woken::Stopped = self.wait(None, Some(self.retry_at()))
+                        && let Some(reason) = self.pause()
                     {
-                        break SessionEndReason::Detached;
+                        break reason;
                     }
                 }
                 Woken::Reply(Err(error)) => {
-                    if let Some(reason) = self.handle_failure(&error) {
+                    let reason = self.handle_failure(&error).or_else(|| self.pause());
+                    if let Some(reason) = reason {
                         break reason;
-                    }
-                    if let Woken::Stopped = self.wait(None, Some(self.retry_at())) {
-                        break SessionEndReason::Detached;
                     }
                 }
             }
@@ -251,8 +249,10 @@ impl Work {
         }
     }
 
-    fn retry_at(&self) -> Instant {
-        self.poller.clock.now() + RETRY
+    /// Waits for [`RETRY`]. Returns a reason if the poller must end.
+    fn pause(&mut self) -> Option<SessionEndReason> {
+        let woken = self.wait(None, Some(self.poller.clock.now() + RETRY));
+        matches!(woken, Woken::Stopped).then_some(SessionEndReason::Detached)
     }
 
     /// Takes the captures that are needed besides the regular poll.

@@ -5,9 +5,8 @@ mod departures;
 mod opening;
 mod programs;
 mod streams;
-mod unopened;
 
-use unopened::UnopenedPane;
+use opening::UnopenedPane;
 
 use std::collections::{HashMap, HashSet};
 use std::time::Instant;
@@ -259,22 +258,13 @@ impl SessionPanes {
         }
         self.arriving.retain(|id, _| present.contains(id));
         self.unwatched.retain(|id| present.contains(id));
-        let uncaptured: Vec<PaneId> = self
-            .unopened
-            .keys()
-            .filter(|id| !present.contains(*id))
-            .cloned()
-            .collect();
-        for id in uncaptured {
+        let is_gone = |id: &&PaneId| !present.contains(*id);
+        let unopened: Vec<_> = self.unopened.keys().filter(is_gone).cloned().collect();
+        for id in unopened {
             self.handle_vanished(&id, departed, context.now);
         }
-        let gone: Vec<PaneId> = self
-            .panes
-            .keys()
-            .filter(|id| !present.contains(*id))
-            .cloned()
-            .collect();
-        for id in gone {
+        let opened: Vec<_> = self.panes.keys().filter(is_gone).cloned().collect();
+        for id in opened {
             self.pane_departed(&id, departed, context.now);
         }
         if context.again {

@@ -1,8 +1,7 @@
 //! Panes that come under observation: from their first line, from a baseline, or resumed.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use super::unopened::UnopenedPane;
 use super::{ReplyContext, SessionPanes};
 use crate::event::PaneId;
 use crate::observe::pane_observer::{Begin, Pane, PaneOptions, settle_time};
@@ -18,6 +17,18 @@ const ARRIVAL_TIMEOUT: Duration = Duration::from_secs(3);
 /// The delay of pipes if all panes are captured first. The sessions of a server start one after
 /// another, and the captures of the later ones would wait for the pipes of the earlier ones.
 const PIPE_DELAY: Duration = Duration::from_millis(300);
+
+/// A pane that the next capture opens.
+pub(super) struct UnopenedPane {
+    /// The depth of that capture.
+    pub margin: Margin,
+    /// The pane's state in the listing.
+    pub state: PaneState,
+    /// The pane is reported from its first line.
+    pub is_fresh: bool,
+    /// The time before which its pipe is not opened.
+    pub pipe_after: Option<Instant>,
+}
 
 impl SessionPanes {
     /// Starts to observe a pane, unless it must be captured again first.
@@ -44,13 +55,18 @@ impl SessionPanes {
                 }
             }
         }
-        let existed = self.unwatched.contains(id) || context.first && !self.config.fresh;
+        let existed = self.existed(id, context);
         let begin = match &known {
             Some(resume_point) => Begin::Resume(resume_point),
             None if existed => Begin::Baseline,
             None => Begin::Fresh,
         };
         self.open(id, captured, &begin, context)
+    }
+
+    /// Returns whether a pane without a resume point existed before its observation.
+    pub(super) fn existed(&self, id: &PaneId, context: ReplyContext<'_>) -> bool {
+        self.unwatched.contains(id) || context.first && !self.config.fresh
     }
 
     /// Continues a pane that moved here from another session.
