@@ -8,8 +8,7 @@ use crate::bus::EventEmitter;
 use crate::event::{CompletionReason, PaneId, Styles, TdEvent, TurnEvidence};
 use crate::observe::resume_point::ResumePoint;
 
-/// The context of warnings about a pane's pipe. They imply no lost output, so faces show them only
-/// with more detail.
+/// The context of warnings about a pane's pipe, which imply no lost output: faces may hide them.
 pub(crate) const PIPE_CONTEXT: &str = "pipe";
 
 /// The emitter of a pane, and the resume point that it updates.

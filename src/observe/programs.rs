@@ -47,8 +47,7 @@ struct PaneProgram {
     commands: HashMap<u32, String>,
     /// The command line that the shell has marked as started, and not as finished.
     line: Option<CommandLine>,
-    /// The last prompt came from within a job, such as a shell behind `ssh`, whose processes are
-    /// unknown.
+    /// The last prompt came from within a job, such as a shell behind `ssh` with unknown processes.
     is_prompt_inner: bool,
     /// The deadline of the wait for the exit, once the pane is gone.
     waits_until: Option<Instant>,
@@ -155,8 +154,7 @@ impl PanePrograms {
         events
     }
 
-    /// Handles ended processes. Returns the ends of programs; [`PanePrograms::handle_timeout`] returns
-    /// those of jobs.
+    /// Handles ended processes, and returns the ends of programs. Those of jobs become due.
     pub fn handle_exits(&mut self, now: Instant) -> Vec<(PaneId, ProcessExit)> {
         let mut ends = Vec::new();
         for (id, running) in &mut self.panes {

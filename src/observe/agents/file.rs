@@ -146,8 +146,7 @@ impl OutputFile {
             .open(&self.path)
     }
 
-    /// Returns the compressed file that has replaced this one, if any: agents' programs compress files
-    /// that were idle for days.
+    /// Returns the compressed file that has replaced this one: agents' programs compress idle files.
     fn compressed(&self) -> Option<PathBuf> {
         ["zst", "gz"].into_iter().find_map(|extension| {
             let mut name = self.path.clone().into_os_string();
@@ -235,8 +234,7 @@ impl OutputFile {
         Ok(version.bytes > 0)
     }
 
-    /// Returns whether this is the deleted output of a task, `tasks/ID.output`. A link whose target is
-    /// missing still exists.
+    /// Returns whether this is the deleted output of a task, `tasks/ID.output`, and not a broken link.
     fn is_deleted_task(&self) -> bool {
         let directory = self.path.parent().and_then(Path::file_name);
         directory.is_some_and(|name| name == "tasks")
@@ -286,7 +284,7 @@ impl OutputFile {
             None
         };
         if let Some((what, words)) = why {
-            let message = format!("{} {words}, and is read anew", self.path.display());
+            let message = format!("{} {words}, and is read again", self.path.display());
             self.warn(what, message, check);
             // Turns of the former content were reported before.
             self.content = Content::new(context.wall);

@@ -175,7 +175,9 @@ impl Joined {
         let hook_claim = hook.as_ref().and_then(|hook| {
             let mut claim = hook.claim()?;
             // The tool that waits for its result describes the question better than a general report.
-            let asks = transcript_claim.as_ref().and_then(|it| it.asks.as_ref());
+            let asks = transcript_claim
+                .as_ref()
+                .and_then(|claim| claim.asks.as_ref());
             if hook.is_general() && asks.is_some() {
                 claim.asks = asks.cloned();
             }
@@ -197,8 +199,7 @@ impl Joined {
         self.agent.program.known() == Some(KnownAgent::Claude)
     }
 
-    /// Returns the last report of hooks about the session that the status file names, else the
-    /// transcript.
+    /// Returns the last report of hooks about the session of the status file, else of the transcript.
     fn hook(&self, session: Option<&str>) -> Option<HookFile> {
         if !self.has_hooks() {
             return None;
@@ -252,8 +253,7 @@ impl Joined {
             StreamStatus::Interrupted => (AgentState::Idle, true),
             StreamStatus::Failed => match self.failure.as_deref().is_some_and(is_limit) {
                 true => (AgentState::Limited, true),
-                // Qwen Code retries a request that failed, and does not record that. Its title shows
-                // whether it still works.
+                // Qwen Code retries a failed request without a record; its title shows that it works.
                 false => (
                     AgentState::Error,
                     self.format() != StreamFormat::QwenSession,

@@ -17,8 +17,7 @@ const MESSAGES: usize = 16;
 const LETTERS: usize = 40;
 const LETTERS_MIN: usize = 4;
 
-/// Returns the file with the lowest message on the screen that no other file has; `None` if the screen
-/// shows none of them.
+/// Returns the file with the lowest message on the screen that no other file has, if there is one.
 pub(super) fn choose(files: &[PathBuf], format: StreamFormat, screen: &str) -> Option<PathBuf> {
     let messages: Vec<Vec<String>> = files
         .iter()
@@ -44,8 +43,7 @@ fn lowest(conversations: &[Vec<String>], screen: &str) -> Option<usize> {
     places.max().map(|(_, at)| at)
 }
 
-/// Returns the position of a message on the screen. Of a long message, only the beginning or the end
-/// may be visible.
+/// Returns the position of a message on the screen, or of the visible end or beginning of a long one.
 fn place(message: &str, screen: &str) -> Option<usize> {
     let count = message.chars().count();
     if count < LETTERS_MIN {
@@ -59,8 +57,7 @@ fn place(message: &str, screen: &str) -> Option<usize> {
     screen.rfind(&end).or_else(|| screen.rfind(&begin))
 }
 
-/// Returns a text without the characters that a screen changes: blanks, line ends, frames and
-/// Markdown.
+/// Returns the letters and digits of a text, which a screen does not change.
 fn letters(text: &str) -> String {
     text.chars().filter(|c| c.is_alphanumeric()).collect()
 }
@@ -109,7 +106,7 @@ mod tests {
         let others: &[&str] = &["something else", "a"];
         let of = |of: &[&[&str]]| lowest(&conversations(of), &screen);
         assert_eq!(of(&[others, shown]), Some(1));
-        assert_eq!(of(&[others]), None, "not shown, or too short to tell");
+        assert_eq!(of(&[others]), None, "not shown, or too short to prove it");
     }
 
     #[test]

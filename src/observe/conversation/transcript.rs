@@ -23,8 +23,7 @@ const BEFORE_BYTES_MAX: u64 = 1024 * 1024;
 /// Distance from the end within which the first reported line is searched.
 const TAIL_BYTES_MAX: u64 = 16 * 1024 * 1024;
 
-/// The time without additions after which the last record counts as complete: agents write the parts
-/// of a message together.
+/// The quiet after which the last record counts as complete: agents write a message's parts together.
 const QUIET_MICROS: i64 = 300_000;
 
 /// A conversation in a file.
@@ -193,8 +192,7 @@ struct Dated<'a> {
     timestamp: Option<&'a str>,
 }
 
-/// Returns the position of the first line whose time is new. A line without a time belongs to the line
-/// before it.
+/// Returns the position of the first new line. Lines without a time belong to their predecessor.
 pub(in crate::observe) fn first_line(text: &[u8], is_new: impl Fn(Timestamp) -> bool) -> usize {
     let mut at = 0;
     while at < text.len() {

@@ -13,9 +13,8 @@ use crate::track::ProcessExit;
 /// last lines right before they end.
 const JUST_ACTIVE: Duration = Duration::from_millis(500);
 
-/// The wait for an exit status. tmux notices the end of a program's terminal before the program's
-/// exit, and reports the exit within a second. A program that closes its terminal and continues has
-/// none.
+/// The wait for an exit status. tmux reports the exit of a program within a second after the end of
+/// its terminal. A program that closes its terminal and continues has no status.
 const STATUS_TIMEOUT: Duration = Duration::from_secs(2);
 
 impl Pane {

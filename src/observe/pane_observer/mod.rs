@@ -43,8 +43,7 @@ use crate::track::{Capture, PaneNumbers, ProcessExit, RevisionThrottle, Tracker}
 /// people notice, and longer than most programs take to rewrite what they have just written.
 const SETTLE: Duration = Duration::from_millis(100);
 
-/// Returns how long a line must be unchanged to settle with this schedule. At a fixed interval, one
-/// tick suffices.
+/// Returns how long a line must be unchanged to settle: one tick at a fixed interval.
 pub(in crate::observe) fn settle_time(schedule: &PollSchedule) -> Duration {
     match schedule {
         PollSchedule::Fixed(_) => Duration::ZERO,
@@ -72,8 +71,7 @@ pub(in crate::observe) struct Pane {
     shape: PaneNumbers,
     /// The digest of the last capture; `None` if changes since then cannot be derived from it.
     seen: Option<CaptureDigest>,
-    /// The time of the last capture, on the captures' clock, and the time for which lines must be
-    /// unchanged.
+    /// The time of the last capture, on the captures' clock, and the period after which lines settle.
     captured_at: Duration,
     settle: Duration,
     /// The last capture was too short.

@@ -214,8 +214,8 @@ impl Pane {
         }
     }
 
-    /// Returns the styles of a streamed pane's lines at the time of the emit. A line that has changed
-    /// since has none.
+    /// Returns the styles that a streamed pane's lines have now; a line that has changed since has
+    /// none.
     pub(super) fn styles(&self, first_line: i64, text: &str) -> Styles {
         match &self.follow {
             Follow::Captures(_) => Styles::default(),

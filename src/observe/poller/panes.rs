@@ -6,8 +6,6 @@ mod opening;
 mod programs;
 mod streams;
 
-use opening::UnopenedPane;
-
 use std::collections::{HashMap, HashSet};
 use std::time::Instant;
 
@@ -27,7 +25,8 @@ use crate::observe::session_outcome::SessionOutcome;
 use crate::observe::watch::Baseline;
 use crate::process::ProcessWatcher;
 use crate::tmux::{
-    DepartedPane, Drains, GatewayHandle, PaneReply, PaneRequest, PollSchedule, SessionId,
+    DepartedPane, Drains, GatewayHandle, Margin, PaneReply, PaneRequest, PaneState, PollSchedule,
+    SessionId,
 };
 
 /// The watched panes of a session.
@@ -82,6 +81,18 @@ pub(in crate::observe) struct PanesConfig {
     pub shows_screens: bool,
     /// Views of panes by attached clients are reported.
     pub reports_views: bool,
+}
+
+/// A pane that the next capture opens.
+struct UnopenedPane {
+    /// The depth of that capture.
+    margin: Margin,
+    /// The pane's state in the listing.
+    state: PaneState,
+    /// The pane is reported from its first line.
+    is_fresh: bool,
+    /// The time before which its pipe is not opened.
+    pipe_after: Option<Instant>,
 }
 
 /// The context of a reply about all panes of a session.
@@ -204,15 +215,12 @@ impl SessionPanes {
     }
 
     /// Returns when delayed output is due, or, while a request is in progress, a check of a stream.
-    pub fn next_due(&self, asks: bool) -> Option<Instant> {
+    pub fn next_due(&self, is_requesting: bool) -> Option<Instant> {
         let leaving = self.leaving.values().map(|(pane, _)| pane);
-        let said = self
-            .panes
-            .values()
-            .chain(leaving)
-            .filter_map(Pane::next_due);
+        let panes = self.panes.values().chain(leaving);
         let checks = self.panes.values().filter_map(Pane::next_check);
-        said.chain(checks.filter(|_| asks))
+        let due = panes.filter_map(Pane::next_due);
+        due.chain(checks.filter(|_| is_requesting))
             .chain(self.programs.deadline())
             .min()
     }

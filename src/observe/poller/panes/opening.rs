@@ -1,8 +1,8 @@
 //! Panes that come under observation: from their first line, from a baseline, or resumed.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use super::{ReplyContext, SessionPanes};
+use super::{ReplyContext, SessionPanes, UnopenedPane};
 use crate::event::PaneId;
 use crate::observe::pane_observer::{Begin, Pane, PaneOptions, settle_time};
 use crate::observe::pane_transfers::{Arrival, Moving};
@@ -17,18 +17,6 @@ const ARRIVAL_TIMEOUT: Duration = Duration::from_secs(3);
 /// The delay of pipes if all panes are captured first. The sessions of a server start one after
 /// another, and the captures of the later ones would wait for the pipes of the earlier ones.
 const PIPE_DELAY: Duration = Duration::from_millis(300);
-
-/// A pane that the next capture opens.
-pub(super) struct UnopenedPane {
-    /// The depth of that capture.
-    pub margin: Margin,
-    /// The pane's state in the listing.
-    pub state: PaneState,
-    /// The pane is reported from its first line.
-    pub is_fresh: bool,
-    /// The time before which its pipe is not opened.
-    pub pipe_after: Option<Instant>,
-}
 
 impl SessionPanes {
     /// Starts to observe a pane, unless it must be captured again first.
@@ -150,8 +138,7 @@ impl SessionPanes {
         Some(Pane::open(captured, options, &mut out))
     }
 
-    /// Adds the program in the pane's foreground to its state, and requests it for a pane that has
-    /// just appeared.
+    /// Adds the pane's foreground program to its state; requests it for a new pane.
     pub(super) fn add_command(&mut self, state: &mut PaneState) {
         let (id, commands) = (state.pane(), &mut self.config.commands);
         if !commands.contains_key(&id)

@@ -5,8 +5,7 @@ use std::time::Instant;
 
 use crossbeam_channel::Receiver;
 
-use super::opening::UnopenedPane;
-use super::{ReplyContext, SessionPanes};
+use super::{ReplyContext, SessionPanes, UnopenedPane};
 use crate::event::PaneId;
 use crate::observe::pane_observer::{Pane, sync_point};
 use crate::observe::poller::pipes::SessionPipes;
