@@ -1,4 +1,4 @@
-//! Reads a part of a file.
+//! Reads parts of files.
 
 use std::fs::File;
 use std::io;
@@ -21,4 +21,10 @@ pub(super) fn read_at(file: &File, offset: u64, bytes: u64) -> io::Result<Vec<u8
     }
     buffer.truncate(read);
     Ok(buffer)
+}
+
+/// Returns the position after the first line end, or the length of a text without one: bytes that were
+/// read from the middle of a file begin with a partial line.
+pub(super) fn after_partial_line(bytes: &[u8]) -> usize {
+    memchr::memchr(b'\n', bytes).map_or(bytes.len(), |end| end + 1)
 }

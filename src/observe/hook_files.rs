@@ -57,8 +57,7 @@ impl HookFiles {
             .max_by_key(HookFile::at)
     }
 
-    /// Returns the last report since `since` of the one session in the directory `cwd`; `None` if
-    /// there are several.
+    /// Returns the last report since `since` of the session in `cwd`; `None` if there are several.
     pub fn find(&self, cwd: &Path, since: Timestamp) -> Option<HookFile> {
         let mut found: Option<HookFile> = None;
         for path in self.files() {

@@ -64,8 +64,7 @@ impl HookFiles {
     }
 }
 
-/// Replaces the file atomically, so that a reader sees the old one or the new one. Only its owner can
-/// read it.
+/// Replaces the file atomically, and makes it readable by its owner only.
 fn write(directory: &Path, file: &HookFile, text: &[u8]) -> io::Result<()> {
     DirBuilder::new()
         .recursive(true)

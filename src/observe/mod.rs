@@ -6,6 +6,7 @@ mod command_job;
 mod conversation;
 mod coordinator;
 mod file_bytes;
+mod file_version;
 mod hook_files;
 #[cfg(feature = "cli")]
 mod hook_report;

@@ -1,5 +1,4 @@
-//! The recordings of a session's panes: bytes with their times, and a screen wherever bytes are
-//! missing.
+//! The recordings of a session's panes: bytes with times, and a screen after each gap.
 
 use std::collections::HashSet;
 

@@ -50,8 +50,7 @@ impl PaneTransfers {
         let mut holders = self.holders();
         match holders.remove(pane) {
             None => Arrival::New,
-            // The poller has restarted after a panic, and resumes its own panes from their resume
-            // points.
+            // After a panic, the poller resumes its own panes from their resume points.
             Some(Holder::Session(holder)) if holder == at => Arrival::New,
             Some(Holder::Released(moving)) => Arrival::Moved(moving),
             Some(held @ Holder::Session(_)) => {

@@ -47,8 +47,7 @@ struct PaneProgram {
     commands: HashMap<u32, String>,
     /// The command line that the shell has marked as started, and not as finished.
     line: Option<CommandLine>,
-    /// The last prompt came from within a job, such as a shell behind `ssh`, whose processes are
-    /// unknown.
+    /// The last prompt came from within a job, such as a shell behind `ssh` with unknown processes.
     is_prompt_inner: bool,
     /// The deadline of the wait for the exit, once the pane is gone.
     waits_until: Option<Instant>,
@@ -155,8 +154,7 @@ impl PanePrograms {
         events
     }
 
-    /// Handles ended processes. Returns the ends of programs; [`PanePrograms::handle_timeout`] returns
-    /// those of jobs.
+    /// Handles ended processes, and returns the ends of programs. Those of jobs become due.
     pub fn handle_exits(&mut self, now: Instant) -> Vec<(PaneId, ProcessExit)> {
         let mut ends = Vec::new();
         for (id, running) in &mut self.panes {
@@ -254,10 +252,9 @@ impl PaneProgram {
                         (Some(job), _) => events.push(job),
                     }
                 }
-                PaneJobEvent::Completed { group, end, took } => match &mut self.line {
-                    Some(line) if line.state == LineState::Emitted(Some(group)) => line.end = end,
-                    _ => events.push(CommandEvent::completed(Some(group), None, end, took)),
-                },
+                PaneJobEvent::Completed { group, end, took } => {
+                    events.extend(self.completed(group, end, took));
+                }
             }
         }
         events
@@ -355,15 +352,28 @@ impl PaneProgram {
         })
     }
 
+    /// Returns the end event of a job. That of a marked command line is emitted with the line's end.
+    fn completed(
+        &mut self,
+        group: u32,
+        end: Option<ProcessExit>,
+        took: Duration,
+    ) -> Option<CommandEvent> {
+        match &mut self.line {
+            Some(line) if line.state == LineState::Emitted(Some(group)) => {
+                line.end = end;
+                None
+            }
+            _ => Some(CommandEvent::completed(Some(group), None, end, took)),
+        }
+    }
+
     fn close_jobs(&mut self, now: Instant) -> Vec<CommandEvent> {
         self.note_ends_now();
         let mut events = std::mem::take(&mut self.left_over);
         for event in self.jobs.close(now) {
             if let PaneJobEvent::Completed { group, end, took } = event {
-                match &mut self.line {
-                    Some(line) if line.state == LineState::Emitted(Some(group)) => line.end = end,
-                    _ => events.push(CommandEvent::completed(Some(group), None, end, took)),
-                }
+                events.extend(self.completed(group, end, took));
             }
         }
         events.extend(self.line_ended(None, now));

@@ -7,8 +7,7 @@ const HUP: i32 = 1;
 
 /// The ends of the programs of a session.
 ///
-/// The session's status is that of its first program that failed; if none did, that of the last to
-/// end.
+/// Its status is that of the first program that failed; if none did, that of the last to end.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct SessionOutcome {
     failed: Option<i32>,

@@ -143,7 +143,10 @@ impl WriterThread {
     }
 
     fn write_all(&mut self) {
-        let due = self.recordings.iter().filter(|(_, it)| it.is_due());
+        let due = self
+            .recordings
+            .iter()
+            .filter(|(_, recording)| recording.is_due());
         let keys: Vec<RecordingKey> = due.map(|(key, _)| key.clone()).collect();
         for key in &keys {
             self.write(key);

@@ -183,8 +183,8 @@ impl Content {
         self.is_main && self.parser.is_sub_agent() == Some(true)
     }
 
-    /// Reads the added part; or the end, if too much was added or nothing was read before. Returns the
-    /// number of bytes read.
+    /// Reads the added part, or the end if the added part is unknown or too large. Returns the bytes
+    /// read.
     pub fn read(&mut self, file: &File, bytes: u64) -> io::Result<u64> {
         let added = bytes - self.offset.min(bytes);
         // Until the format is known, all of its evidence is read together.
@@ -256,8 +256,7 @@ impl Content {
         };
     }
 
-    /// Searches the part before the end for tasks that were started there. Returns the number of bytes
-    /// read.
+    /// Searches the part before the end for tasks that were started there. Returns the bytes read.
     pub fn search(&mut self, file: &File) -> io::Result<u64> {
         let from = self.start.saturating_sub(EARLIER_BYTES_MAX);
         let earlier = read_at(file, from, self.start - from)?;

@@ -1,9 +1,9 @@
 //! The output file of an agent: detects changes, replacement and problems of the file.
 
 use std::collections::BTreeSet;
-use std::fs::{self, File, Metadata, OpenOptions};
+use std::fs::{self, File, OpenOptions};
 use std::io;
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -13,6 +13,7 @@ use super::content::{Content, TurnEnd};
 use super::verdict::{Facts, HOLD, Verdict, judge};
 use crate::agent::StreamStatus;
 use crate::observe::file_bytes::read_at;
+use crate::observe::file_version::FileVersion;
 use crate::timestamp::Timestamp;
 
 /// The size that causes a warning, because some program writes without end.
@@ -45,7 +46,7 @@ pub(super) struct ReadContext {
 #[derive(Debug)]
 pub(super) struct OutputFile {
     path: PathBuf,
-    seen: Option<Seen>,
+    seen: Option<FileVersion>,
     checked_at: Option<Instant>,
     changed_at: Option<Instant>,
     fingerprint: Vec<u8>,
@@ -56,38 +57,6 @@ pub(super) struct OutputFile {
     /// When the file of a task was found missing.
     gone_at: Option<Instant>,
     warned: BTreeSet<&'static str>,
-}
-
-/// The properties that reveal a change of the file.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Seen {
-    device: u64,
-    inode: u64,
-    bytes: u64,
-    modified: (i64, i64),
-}
-
-impl Seen {
-    fn of(metadata: &Metadata) -> Self {
-        Self {
-            device: metadata.dev(),
-            inode: metadata.ino(),
-            bytes: metadata.len(),
-            modified: (metadata.mtime(), metadata.mtime_nsec()),
-        }
-    }
-
-    fn is_same_file(&self, other: &Self) -> bool {
-        (self.device, self.inode) == (other.device, other.inode)
-    }
-
-    /// Returns the time since the last write; `None` if the file's clock is ahead.
-    fn age(&self, wall: Timestamp) -> Option<Duration> {
-        let (seconds, nanos) = self.modified;
-        let modified = seconds.checked_mul(1_000_000)?.checked_add(nanos / 1_000)?;
-        let age = wall.micros().checked_sub(modified)?;
-        u64::try_from(age).ok().map(Duration::from_micros)
-    }
 }
 
 impl OutputFile {
@@ -157,7 +126,7 @@ impl OutputFile {
                 return Ok(());
             }
             let file = self.open()?;
-            if self.seen != Some(Seen::of(&file.metadata()?)) {
+            if self.seen != Some(FileVersion::of(&file.metadata()?)) {
                 // The file has changed since; the next check reads the change.
                 return Ok(());
             }
@@ -177,8 +146,7 @@ impl OutputFile {
             .open(&self.path)
     }
 
-    /// Returns the compressed file that has replaced this one, if any: agents' programs compress files
-    /// that were idle for days.
+    /// Returns the compressed file that has replaced this one: agents' programs compress idle files.
     fn compressed(&self) -> Option<PathBuf> {
         ["zst", "gz"].into_iter().find_map(|extension| {
             let mut name = self.path.clone().into_os_string();
@@ -229,7 +197,7 @@ impl OutputFile {
         if metadata.len() == 0 && self.seen.is_none() {
             return Ok(false);
         }
-        if self.seen == Some(Seen::of(&metadata)) {
+        if self.seen == Some(FileVersion::of(&metadata)) {
             // An emptied file has no content until something is written to it.
             return Ok(metadata.len() > 0);
         }
@@ -242,32 +210,31 @@ impl OutputFile {
         if !metadata.is_file() {
             return Ok(false);
         }
-        let seen = Seen::of(&metadata);
-        self.recognise(&file, seen, context, check)?;
-        if seen.bytes > ENORMOUS_BYTES {
-            let message = format!("{shown} has {} bytes: only its end is read", seen.bytes);
+        let version = FileVersion::of(&metadata);
+        self.recognise(&file, version, context, check)?;
+        if version.bytes > ENORMOUS_BYTES {
+            let message = format!("{shown} has {} bytes: only its end is read", version.bytes);
             self.warn("enormous", message, check);
         }
         if self.is_compressed {
             let message = format!("{shown} is compressed: its content is not read");
             self.warn("compressed", message, check);
         } else {
-            let read = self.content.read(&file, seen.bytes)?;
+            let read = self.content.read(&file, version.bytes)?;
             *bytes_left = bytes_left.saturating_sub(read);
         }
         // A change since the last check is newer than that check, whatever the file's clock shows.
-        let age = seen.age(context.wall).unwrap_or_default();
+        let age = version.age(context.wall).unwrap_or_default();
         let by_file = context.now.checked_sub(age).unwrap_or(context.now);
         self.changed_at = Some(match self.checked_at.filter(|_| self.seen.is_some()) {
             Some(checked_at) => by_file.max(checked_at),
             None => by_file,
         });
-        self.seen = Some(seen);
-        Ok(seen.bytes > 0)
+        self.seen = Some(version);
+        Ok(version.bytes > 0)
     }
 
-    /// Returns whether this is the deleted output of a task, `tasks/ID.output`. A link whose target is
-    /// missing still exists.
+    /// Returns whether this is the deleted output of a task, `tasks/ID.output`, and not a broken link.
     fn is_deleted_task(&self) -> bool {
         let directory = self.path.parent().and_then(Path::file_name);
         directory.is_some_and(|name| name == "tasks")
@@ -303,13 +270,13 @@ impl OutputFile {
     fn recognise(
         &mut self,
         file: &File,
-        seen: Seen,
+        version: FileVersion,
         context: ReadContext,
         check: &mut Check,
     ) -> io::Result<()> {
-        let head = read_at(file, 0, seen.bytes.min(FINGERPRINT_BYTES))?;
-        let known = self.seen.is_none_or(|before| before.is_same_file(&seen));
-        let why = if seen.bytes < self.content.offset() {
+        let head = read_at(file, 0, version.bytes.min(FINGERPRINT_BYTES))?;
+        let known = self.seen.is_none_or(|before| before.is_same_file(&version));
+        let why = if version.bytes < self.content.offset() {
             Some(("truncated", "has become shorter"))
         } else if !known || !head.starts_with(&self.fingerprint) {
             Some(("replaced", "was replaced by another file"))
@@ -317,7 +284,7 @@ impl OutputFile {
             None
         };
         if let Some((what, words)) = why {
-            let message = format!("{} {words}, and is read anew", self.path.display());
+            let message = format!("{} {words}, and is read again", self.path.display());
             self.warn(what, message, check);
             // Turns of the former content were reported before.
             self.content = Content::new(context.wall);

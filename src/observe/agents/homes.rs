@@ -9,12 +9,10 @@ use std::path::PathBuf;
 use super::tree::{Listed, Tree};
 use crate::timestamp::Timestamp;
 
-/// A session that was written to within this time is active. An older one has ended, until it is
-/// written to again.
+/// A session that was written to within this time is active; an older one has ended for now.
 const ACTIVE_MICROS: i64 = 10 * 60 * 1_000_000;
 
-/// The most files of ended sessions that one search checks for new content: 2,000 take some
-/// milliseconds.
+/// The most files of ended sessions that one search checks: 2,000 take some milliseconds.
 const CHECKED_MAX: usize = 2_000;
 
 /// A directory in which an agent keeps its sessions.
@@ -36,8 +34,7 @@ impl Home {
         }
     }
 
-    /// Returns the directories in which agents keep their sessions, according to these environment
-    /// variables.
+    /// Returns the directories in which agents keep their sessions, by these environment variables.
     pub fn all(variable: impl Fn(&str) -> Option<OsString>) -> Vec<Self> {
         let place = |name: &str| {
             let value = variable(name).filter(|value| !value.is_empty());

@@ -328,8 +328,8 @@ impl Shared {
         }
     }
 
-    /// Reports the end of an agent once: the caller holds the lock. The file is checked further if
-    /// `goes_on` returns true.
+    /// Reports the end of an agent once. The caller holds the lock. `goes_on` decides on further
+    /// checks.
     fn settle(
         &self,
         book: &mut Book,

@@ -9,8 +9,7 @@ use std::path::{Path, PathBuf};
 
 use crate::timestamp::Timestamp;
 
-/// The depth of directories: Codex has `YEAR/MONTH/DAY`, Claude Code `PROJECT/SESSION/subagents` and
-/// workflows below that.
+/// The depth of a tree: Codex has `YEAR/MONTH/DAY`, Claude Code up to `PROJECT/SESSION/subagents/*`.
 const DEPTH_MAX: usize = 8;
 
 /// The most directories of a tree: years of sessions have a few thousand.
@@ -159,7 +158,8 @@ impl Listing {
             is_settled: metadata.mtime() < seconds,
             ..Self::default()
         };
-        let counts = only_in.is_none_or(|name| directory.file_name().is_some_and(|it| it == name));
+        let counts =
+            only_in.is_none_or(|name| directory.file_name().is_some_and(|own| own == name));
         for entry in entries.flatten() {
             let Ok(kind) = entry.file_type() else {
                 continue;

@@ -96,11 +96,6 @@ impl Joined {
             .map_or(StreamFormat::Text, Places::format)
     }
 
-    /// Sets the conversation that the screen's content indicates.
-    pub fn choose(&mut self, path: PathBuf) {
-        self.join(path);
-    }
-
     /// Ends the agent's turn, which another source has found to be over.
     pub fn turn_over(&mut self, wall: Timestamp) -> Vec<AgentEvent> {
         let mut events = Vec::new();
@@ -180,7 +175,9 @@ impl Joined {
         let hook_claim = hook.as_ref().and_then(|hook| {
             let mut claim = hook.claim()?;
             // The tool that waits for its result describes the question better than a general report.
-            let asks = transcript_claim.as_ref().and_then(|it| it.asks.as_ref());
+            let asks = transcript_claim
+                .as_ref()
+                .and_then(|claim| claim.asks.as_ref());
             if hook.is_general() && asks.is_some() {
                 claim.asks = asks.cloned();
             }
@@ -202,8 +199,7 @@ impl Joined {
         self.agent.program.known() == Some(KnownAgent::Claude)
     }
 
-    /// Returns the last report of hooks about the session that the status file names, else the
-    /// transcript.
+    /// Returns the last report of hooks about the session of the status file, else of the transcript.
     fn hook(&self, session: Option<&str>) -> Option<HookFile> {
         if !self.has_hooks() {
             return None;
@@ -215,7 +211,8 @@ impl Joined {
         self.hooks.read(session).filter(is_its)
     }
 
-    fn join(&mut self, path: PathBuf) {
+    /// Sets the file of the conversation.
+    pub fn join(&mut self, path: PathBuf) {
         let Some(places) = &self.places else { return };
         if self.path() == Some(&path) {
             return;
@@ -256,8 +253,7 @@ impl Joined {
             StreamStatus::Interrupted => (AgentState::Idle, true),
             StreamStatus::Failed => match self.failure.as_deref().is_some_and(is_limit) {
                 true => (AgentState::Limited, true),
-                // Qwen Code retries a request that failed, and does not record that. Its title shows
-                // whether it still works.
+                // Qwen Code retries a failed request without a record; its title shows that it works.
                 false => (
                     AgentState::Error,
                     self.format() != StreamFormat::QwenSession,

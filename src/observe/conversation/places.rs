@@ -5,12 +5,12 @@
 
 use std::fs;
 use std::io::{BufRead, BufReader, Read};
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
 
 use crate::agent::{KnownAgent, StatusFile, StreamFormat};
+use crate::observe::file_version::FileVersion;
 use crate::process::RunningAgent;
 use crate::timestamp::Timestamp;
 
@@ -212,8 +212,7 @@ struct CodexSession {
 }
 
 impl CodexSession {
-    /// Returns whether the session is a sub-agent's: it has an object here that names its parent, and
-    /// a person's has a word.
+    /// Returns whether the session is a sub-agent's, whose source is an object that names its parent.
     fn is_sub_agent(&self) -> bool {
         self.source.is_object()
     }
@@ -254,8 +253,7 @@ fn copilot_session(sessions: &Path, pids: &[u32]) -> Option<PathBuf> {
     locked.max().map(|(_, directory)| directory)
 }
 
-/// Returns the name that Claude Code and Qwen Code give to a directory: all but letters and digits
-/// become dashes.
+/// Returns the name that Claude Code and Qwen Code give to a directory: dashes for special characters.
 fn dashed(directory: &Path) -> String {
     let text = directory.to_string_lossy();
     let dashed = text
@@ -289,11 +287,7 @@ fn one_of(mut files: Vec<PathBuf>) -> Located {
 
 /// Returns the time of the last write to a file.
 pub(super) fn modified(file: &Path) -> Option<Timestamp> {
-    let metadata = fs::metadata(file).ok()?;
-    let micros = metadata.mtime().checked_mul(1_000_000)?;
-    Some(Timestamp::from_micros(
-        micros.checked_add(metadata.mtime_nsec() / 1_000)?,
-    ))
+    FileVersion::of(&fs::metadata(file).ok()?).modified()
 }
 
 /// Returns the files of a directory with this extension that were written since `since`.
@@ -304,7 +298,7 @@ fn newer_than(directory: &Path, extension: &str, since: Timestamp) -> Vec<PathBu
     };
     let files = entries.take(FILES_MAX).flatten().map(|entry| entry.path());
     files
-        .filter(|file| file.extension().is_some_and(|it| it == extension))
+        .filter(|file| file.extension().is_some_and(|own| own == extension))
         .filter(|file| modified(file).is_some_and(|at| at >= since))
         .collect()
 }

@@ -22,12 +22,10 @@ use crate::timestamp::Timestamp;
 /// The interval of reads of agents' files: an agent's status is known within half a second.
 const TICK: Duration = Duration::from_millis(100);
 
-/// The interval of searches for an agent among the processes of a pane, while the pane shows something
-/// new or an agent runs.
+/// The interval of searches for an agent in a pane that shows something new or has an agent.
 const SEARCH_INTERVAL: Duration = Duration::from_millis(500);
 
-/// The number of searches after output: one at once, and one after a started process may have executed
-/// another program.
+/// The number of searches after output: a started process may soon execute another program.
 const SEARCHES: u8 = 2;
 
 /// The capacity of the request queue: two for each pane of a very busy server. A request that finds no
@@ -140,7 +138,7 @@ impl ConversationReader {
         match self.thread.join_deadline(deadline) {
             Ok(ended) => ended,
             Err(thread) => {
-                log::warn!("{} hangs in a look at a file", thread.name());
+                log::warn!("{} hangs while it reads a file", thread.name());
                 Ok(())
             }
         }
@@ -330,8 +328,7 @@ impl ObservedPane {
         let Some(agent) = found else { return };
         let age = i64::try_from(agent.age().as_micros()).unwrap_or(0);
         let started = Timestamp::from_micros(wall.micros().saturating_sub(age));
-        // Of an agent that ran before the first search, only actions that no earlier observer has
-        // reported are reported.
+        // Of earlier actions of the agent, only those that no observer has reported are reported.
         let since = match is_first_search {
             true => {
                 let reported = self.recipient.reported_until;
@@ -389,7 +386,7 @@ impl ObservedPane {
             return;
         };
         if let Some(path) = screens::choose(&candidates, joined.format(), screen) {
-            joined.choose(path);
+            joined.join(path);
         }
     }
 

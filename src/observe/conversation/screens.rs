@@ -4,7 +4,7 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 
 use crate::agent::{AgentEvent, StreamFormat, StreamParser};
-use crate::observe::file_bytes::read_at;
+use crate::observe::file_bytes::{after_partial_line, read_at};
 use crate::timestamp::Timestamp;
 
 /// The bytes of a file's end that are read for its last messages.
@@ -17,8 +17,7 @@ const MESSAGES: usize = 16;
 const LETTERS: usize = 40;
 const LETTERS_MIN: usize = 4;
 
-/// Returns the file with the lowest message on the screen that no other file has; `None` if the screen
-/// shows none of them.
+/// Returns the file with the lowest message on the screen that no other file has, if there is one.
 pub(super) fn choose(files: &[PathBuf], format: StreamFormat, screen: &str) -> Option<PathBuf> {
     let messages: Vec<Vec<String>> = files
         .iter()
@@ -44,8 +43,7 @@ fn lowest(conversations: &[Vec<String>], screen: &str) -> Option<usize> {
     places.max().map(|(_, at)| at)
 }
 
-/// Returns the position of a message on the screen. Of a long message, only the beginning or the end
-/// may be visible.
+/// Returns the position of a message on the screen, or of the visible end or beginning of a long one.
 fn place(message: &str, screen: &str) -> Option<usize> {
     let count = message.chars().count();
     if count < LETTERS_MIN {
@@ -59,8 +57,7 @@ fn place(message: &str, screen: &str) -> Option<usize> {
     screen.rfind(&end).or_else(|| screen.rfind(&begin))
 }
 
-/// Returns a text without the characters that a screen changes: blanks, line ends, frames and
-/// Markdown.
+/// Returns the letters and digits of a text, which a screen does not change.
 fn letters(text: &str) -> String {
     text.chars().filter(|c| c.is_alphanumeric()).collect()
 }
@@ -88,8 +85,7 @@ fn tail(file: &Path) -> std::io::Result<Vec<u8>> {
     let start = bytes.saturating_sub(TAIL_BYTES);
     let mut buffer = read_at(&file, start, bytes - start)?;
     if start > 0 {
-        let cut = memchr::memchr(b'\n', &buffer).map_or(buffer.len(), |at| at + 1);
-        buffer.drain(..cut);
+        buffer.drain(..after_partial_line(&buffer));
     }
     Ok(buffer)
 }
@@ -110,7 +106,7 @@ mod tests {
         let others: &[&str] = &["something else", "a"];
         let of = |of: &[&[&str]]| lowest(&conversations(of), &screen);
         assert_eq!(of(&[others, shown]), Some(1));
-        assert_eq!(of(&[others]), None, "not shown, or too short to tell");
+        assert_eq!(of(&[others]), None, "not shown, or too short to prove it");
     }
 
     #[test]

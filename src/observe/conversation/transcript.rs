@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use serde::Deserialize;
 
 use crate::agent::{AgentEvent, StreamFormat, StreamParser, StreamStatus};
-use crate::observe::file_bytes::read_at;
+use crate::observe::file_bytes::{after_partial_line, read_at};
 use crate::timestamp::Timestamp;
 
 /// The most bytes of a file that are read at once.
@@ -23,8 +23,7 @@ const BEFORE_BYTES_MAX: u64 = 1024 * 1024;
 /// Distance from the end within which the first reported line is searched.
 const TAIL_BYTES_MAX: u64 = 16 * 1024 * 1024;
 
-/// The time without additions after which the last record counts as complete: agents write the parts
-/// of a message together.
+/// The quiet after which the last record counts as complete: agents write a message's parts together.
 const QUIET_MICROS: i64 = 300_000;
 
 /// A conversation in a file.
@@ -165,20 +164,18 @@ impl Transcript {
     fn begin(&mut self, file: &File, bytes: u64) -> io::Result<()> {
         let start = bytes.saturating_sub(TAIL_BYTES_MAX);
         let tail = read_at(file, start, bytes - start)?;
-        // Skip a partial line.
         let skipped = match start {
             0 => 0,
-            _ => memchr::memchr(b'\n', &tail).map_or(tail.len(), |end| end + 1),
+            _ => after_partial_line(&tail),
         };
         let since = self.since;
         let new = skipped + first_line(&tail[skipped..], |time| time >= since);
         let new = start + new as u64;
         let from = new.saturating_sub(BEFORE_BYTES_MAX).max(start);
         let before = &tail[(from - start) as usize..(new - start) as usize];
-        // Skip a partial line.
         let cut = match from {
             0 => 0,
-            _ => memchr::memchr(b'\n', before).map_or(before.len(), |at| at + 1),
+            _ => after_partial_line(before),
         };
         self.parser
             .push(&before[cut..], self.since, &mut Vec::new());
@@ -195,8 +192,7 @@ struct Dated<'a> {
     timestamp: Option<&'a str>,
 }
 
-/// Returns the position of the first line whose time is new. A line without a time belongs to the line
-/// before it.
+/// Returns the position of the first new line. Lines without a time belong to their predecessor.
 pub(in crate::observe) fn first_line(text: &[u8], is_new: impl Fn(Timestamp) -> bool) -> usize {
     let mut at = 0;
     while at < text.len() {

@@ -27,9 +27,8 @@ impl Pane {
             title.clone_into(&mut self.title);
             if let Some(states) = &mut self.states {
                 states.set_title(title, out.now);
-                let state = states.handle_timeout(out.now);
-                self.emit_state(state, out);
             }
+            self.emit_due_state(out);
         }
     }
 
@@ -107,7 +106,14 @@ impl Pane {
         out.warn(agent, message);
     }
 
-    pub(super) fn emit_state(&mut self, state: Option<ReportedState>, out: &mut PaneOutput<'_>) {
+    /// Emits the agent's state if it has changed.
+    pub(super) fn emit_due_state(&mut self, out: &mut PaneOutput<'_>) {
+        let states = self.states.as_mut();
+        let state = states.and_then(|states| states.handle_timeout(out.now));
+        self.emit_state(state, out);
+    }
+
+    fn emit_state(&mut self, state: Option<ReportedState>, out: &mut PaneOutput<'_>) {
         let Some(ReportedState { agent, report }) = state else {
             return;
         };
@@ -161,9 +167,8 @@ impl Pane {
         if let Some(states) = &mut self.states {
             states.set_program(agent.map(|(program, _)| program));
             states.set_title(&self.title, out.now);
-            let state = states.handle_timeout(out.now);
-            self.emit_state(state, out);
         }
+        self.emit_due_state(out);
         // The screen may not change any more.
         if let Some(capture) = self.shown() {
             self.judge(&capture, out);
@@ -206,8 +211,7 @@ impl Pane {
             for (source, claim) in claims {
                 states.set_claim(source, claim, out.now);
             }
-            let state = states.handle_timeout(out.now);
-            self.emit_state(state, out);
         }
+        self.emit_due_state(out);
     }
 }

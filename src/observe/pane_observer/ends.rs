@@ -13,9 +13,8 @@ use crate::track::ProcessExit;
 /// last lines right before they end.
 const JUST_ACTIVE: Duration = Duration::from_millis(500);
 
-/// The wait for an exit status. tmux notices the end of a program's terminal before the program's
-/// exit, and reports the exit within a second. A program that closes its terminal and continues has
-/// none.
+/// The wait for an exit status. tmux reports the exit of a program within a second after the end of
+/// its terminal. A program that closes its terminal and continues has no status.
 const STATUS_TIMEOUT: Duration = Duration::from_secs(2);
 
 impl Pane {
@@ -45,10 +44,10 @@ impl Pane {
     /// Closes a pane that is gone, after everything about it has arrived.
     pub fn close(&mut self, out: &mut PaneOutput<'_>) {
         let (gone_at, server_bytes) = self.gone.unwrap_or((out.now, None));
-        let active = self
+        let was_active = self
             .last_news
             .is_some_and(|at| gone_at.saturating_duration_since(at) < JUST_ACTIVE);
-        let (changes, all_came) = match &mut self.follow {
+        let (changes, is_complete) = match &mut self.follow {
             Follow::Captures(polled) => (polled.tracker_mut().end(), false),
             Follow::Bytes(stream) => (stream.end(out.now), stream.is_complete()),
         };
@@ -57,34 +56,28 @@ impl Pane {
             self.died(self.ended.unwrap_or_default(), out);
         }
         self.finish(out);
-        let next = self.tracker().next_line();
         if self.dead.is_none() {
-            let more = match (self.bytes_after, server_bytes) {
+            let may_lack_output = match (self.bytes_after, server_bytes) {
                 // The drain has read everything that tmux had.
-                _ if self.stream().is_some() => !all_came,
+                _ if self.stream().is_some() => !is_complete,
                 // The server has read nothing since, from any pane.
                 (Some(then), Some(now)) if then == now => false,
                 // It has, perhaps from this pane, unless this one was idle while others printed.
-                (Some(_), Some(_)) => active || !self.others_print,
-                _ => active,
+                (Some(_), Some(_)) => was_active || !self.others_print,
+                _ => was_active,
             };
-            if more {
+            if may_lack_output {
                 // Output after the last capture may be lost.
                 out.emit(TdEvent::OutputGap {
                     execution_id: out.execution_id.clone(),
                     pane: self.id.clone(),
-                    first_line: next,
+                    first_line: self.tracker().next_line(),
                     lost_lines: None,
                     reason: GapReason::Ambiguous.into(),
                     evidence: GapEvidence::Possible.into(),
                 });
             }
-            out.complete(
-                &self.id,
-                (next, ""),
-                Styles::default(),
-                Completion::Exit(self.exit_status()),
-            );
+            self.complete(Completion::Exit(self.exit_status()), out);
         }
         self.emit_closed(PaneCloseReason::Closed, self.exit_status(), out);
     }
@@ -194,12 +187,12 @@ impl Pane {
     fn died(&mut self, death: ProcessExit, out: &mut PaneOutput<'_>) {
         (self.dead, self.dying) = (Some(death), None);
         self.finish(out);
+        self.complete(Completion::Exit(death.exit_status()), out);
+    }
+
+    /// Emits that the output is complete up to here.
+    pub(super) fn complete(&self, why: Completion, out: &mut PaneOutput<'_>) {
         let next = self.tracker().next_line();
-        out.complete(
-            &self.id,
-            (next, ""),
-            Styles::default(),
-            Completion::Exit(death.exit_status()),
-        );
+        out.complete(&self.id, (next, ""), Styles::default(), why);
     }
 }

@@ -44,8 +44,7 @@ use crate::track::{
 /// people notice, and longer than most programs take to rewrite what they have just written.
 const SETTLE: Duration = Duration::from_millis(100);
 
-/// Returns how long a line must be unchanged to settle with this schedule. At a fixed interval, one
-/// tick suffices.
+/// Returns how long a line must be unchanged to settle: one tick at a fixed interval.
 pub(in crate::observe) fn settle_time(schedule: &PollSchedule) -> Duration {
     match schedule {
         PollSchedule::Fixed(_) => Duration::ZERO,
@@ -247,16 +246,10 @@ impl Pane {
             && !self.reads_conversation()
         {
             self.finish(out);
-            let update = (self.tracker().next_line(), "");
-            let styles = self.styles(update.0, update.1);
-            out.complete(&self.id, update, styles, Completion::Inferred);
+            self.complete(Completion::Inferred, out);
             out.turn_completed(&self.id, "", summary, Some(TurnEvidence::Inferred));
         }
-        let state = self
-            .states
-            .as_mut()
-            .and_then(|states| states.handle_timeout(out.now));
-        self.emit_state(state, out);
+        self.emit_due_state(out);
         self.read_due(out);
         self.emit_snapshot(out);
         self.give_up_joining(out);

@@ -18,8 +18,7 @@ const RETRY_MAX: Duration = Duration::from_secs(60);
 /// The interval of checks for another program's pipe, whose end tmux does not report.
 const RECHECK_INTERVAL: Duration = Duration::from_secs(5);
 
-/// The time after the loss of a drain for which tmux may not have noticed it, so that an open pipe is
-/// still ours.
+/// The time after the loss of a drain for which tmux may still show its pipe as open.
 const NOTICE_PERIOD: Duration = Duration::from_secs(1);
 const LOST_RETRY: Duration = Duration::from_millis(200);
 
@@ -251,7 +250,7 @@ mod tests {
         let (mut piping, now) = (Piping::default(), Instant::now());
         piping.opened();
         piping.ended(true, now);
-        assert_eq!(piping.listed(true, now), None, "the capture tells");
+        assert_eq!(piping.listed(true, now), None, "the capture decides");
         assert_eq!(piping.captured(true, true, now), Some(PipeNews::Replaced));
         assert_eq!(piping.listed(false, now), Some(PipeNews::Free));
     }

@@ -197,8 +197,8 @@ impl Pane {
         out.emit_lines(event, is_logged);
     }
 
-    /// Returns the styles of a streamed pane's lines at the time of the emit. A line that has changed
-    /// since has none.
+    /// Returns the styles that a streamed pane's lines have now; a line that has changed since has
+    /// none.
     pub(super) fn styles(&self, first_line: i64, text: &str) -> Styles {
         match &self.follow {
             Follow::Captures(_) => Styles::default(),

@@ -201,8 +201,7 @@ proptest! {
         let mut number = 0;
         for lines in &polls {
             for line in lines {
-                // No two lines are equal, because the loss of one of two equal lines cannot be
-                // detected.
+                // Lines are unique, because the loss of one of two equal lines cannot be detected.
                 number += 1;
                 script.sim.print(&format!("{number} {line}\n"));
             }

@@ -89,15 +89,14 @@ impl Work {
         }
     }
 
-    /// Receives the bytes that drains still hold, and the exits that the kernel still reports, until
-    /// the deadline. Without a deadline it waits for all of them, or for [`LAST_CAPTURE_TIMEOUT`] once
-    /// the observer is stopped.
+    /// Receives the remaining bytes of drains and exits of programs until the deadline. Without one,
+    /// waits for all of them, or for [`LAST_CAPTURE_TIMEOUT`] once the observer is stopped.
     fn receive_last_bytes(&mut self, until: Option<Instant>) {
         let mut until = until;
         while self.poller.panes.has_pending_bytes() {
             let nothing = never();
             let arrivals = self.poller.panes.arrivals().unwrap_or(&nothing);
-            let over = until.map_or_else(never, |until| self.poller.clock.at(until));
+            let timeout = until.map_or_else(never, |until| self.poller.clock.at(until));
             let due = self.poller.panes.deadline(false);
             let due = due.map_or_else(never, |due| self.poller.clock.at(due));
             let stop = match until {
@@ -106,7 +105,7 @@ impl Work {
             };
             select_biased! {
                 recv(stop) -> _ => until = Some(self.poller.clock.now() + LAST_CAPTURE_TIMEOUT),
-                recv(over) -> _ => return,
+                recv(timeout) -> _ => return,
                 recv(self.poller.panes.exits()) -> _ => {
                     let now = self.poller.clock.now();
                     self.poller.panes.handle_exits(now);

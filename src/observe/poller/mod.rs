@@ -129,15 +129,13 @@ impl Work {
                 break SessionEndReason::Detached;
             }
             if !self.has_room() {
-                match self.wait(None, Some(self.retry_at())) {
-                    Woken::Stopped => break SessionEndReason::Detached,
-                    Woken::Reply(_) | Woken::RequestAgain | Woken::CaptureMore => continue,
+                match self.pause() {
+                    Some(reason) => break reason,
+                    None => continue,
                 }
             }
-            let requested = self
-                .poller
-                .gateway
-                .request_session(self.session_request(when));
+            let request = self.session_request(when);
+            let requested = self.poller.gateway.request_session(request);
             let woken = match requested {
                 Ok(pending) => self.wait(Some(&pending), None),
                 Err(error) => Woken::Reply(Err(error)),
@@ -154,25 +152,22 @@ impl Work {
                     when = self.next_reply_time();
                 }
                 Woken::Reply(Ok(reply)) => {
-                    let reason = self
-                        .handle_reply(reply, false)
-                        .or_else(|| self.capture_more());
+                    let reason = self.handle_reply(reply, false);
+                    let reason = reason.or_else(|| self.capture_more());
                     if let Some(reason) = reason {
                         break reason;
                     }
                     when = self.next_reply_time();
                     if when == ReplyTime::Now
-                        && let Woken::Stopped = self.wait(None, Some(self.retry_at()))
+                        && let Some(reason) = self.pause()
                     {
-                        break SessionEndReason::Detached;
+                        break reason;
                     }
                 }
                 Woken::Reply(Err(error)) => {
-                    if let Some(reason) = self.handle_failure(&error) {
+                    let reason = self.handle_failure(&error).or_else(|| self.pause());
+                    if let Some(reason) = reason {
                         break reason;
-                    }
-                    if let Woken::Stopped = self.wait(None, Some(self.retry_at())) {
-                        break SessionEndReason::Detached;
                     }
                 }
             }
@@ -212,8 +207,7 @@ impl Work {
                     return Woken::Reply(received(reply));
                 }
                 recv(timer) -> _ => return Woken::RequestAgain,
-                // One signal may stand for several exits; `SessionPanes` keeps the sender, so that it
-                // never closes.
+                // `SessionPanes` keeps the sender, so the channel never closes.
                 recv(self.poller.panes.exits()) -> _ => {
                     let now = self.poller.clock.now();
                     self.poller.panes.handle_exits(now);
@@ -251,8 +245,10 @@ impl Work {
         }
     }
 
-    fn retry_at(&self) -> Instant {
-        self.poller.clock.now() + RETRY
+    /// Waits for [`RETRY`]. Returns a reason if the poller must end.
+    fn pause(&mut self) -> Option<SessionEndReason> {
+        let woken = self.wait(None, Some(self.poller.clock.now() + RETRY));
+        matches!(woken, Woken::Stopped).then_some(SessionEndReason::Detached)
     }
 
     /// Takes the captures that are needed besides the regular poll.
@@ -271,12 +267,12 @@ impl Work {
 
     fn capture_more_once(&mut self) -> Option<SessionEndReason> {
         let now = self.poller.clock.now();
-        let session_request = SessionRequest {
+        let request = SessionRequest {
             panes: self.poller.panes.extra_requests(now),
             ..self.session_request(ReplyTime::Now)
         };
         let mut held = Vec::new();
-        let requested = self.poller.gateway.request_session(session_request);
+        let requested = self.poller.gateway.request_session(request);
         let reply = requested.map(|pending| self.wait_for_reply(&pending, &mut held));
         let reason = match reply {
             Ok(None) => Some(SessionEndReason::Detached),
@@ -292,8 +288,7 @@ impl Work {
     }
 
     /// Waits for a reply, which a busy server may delay, and emits the output of streamed panes
-    /// meanwhile. Holds all other messages until the reply is handled, because they may follow from
-    /// it.
+    /// meanwhile. Holds all other messages until the reply is handled.
     fn wait_for_reply(
         &mut self,
         pending: &PendingReply<SessionReply>,
@@ -398,8 +393,7 @@ impl Work {
         None
     }
 
-    /// Handles a failed request. A gone server ends the poller; one that does not respond is reported
-    /// once.
+    /// Handles a failed request, and reports once that the server does not respond.
     fn handle_failure(&mut self, error: &Error) -> Option<SessionEndReason> {
         if error.is_gone() {
             return Some(SessionEndReason::ServerGone);
@@ -419,8 +413,7 @@ impl Work {
         }
     }
 
-    /// Returns whether the log has room. Without room, the poller keeps its position for
-    /// [`ROOM_WAIT`].
+    /// Returns whether the log has room, or has had none for [`ROOM_WAIT`].
     fn has_room(&mut self) -> bool {
         if self.poller.emitter.has_room() {
             self.no_room_since = None;

@@ -5,9 +5,6 @@ mod departures;
 mod opening;
 mod programs;
 mod streams;
-mod unopened;
-
-use unopened::UnopenedPane;
 
 use std::collections::{HashMap, HashSet};
 use std::time::Instant;
@@ -28,7 +25,8 @@ use crate::observe::session_emitter::SessionEmitter;
 use crate::observe::session_outcome::SessionOutcome;
 use crate::process::ProcessWatcher;
 use crate::tmux::{
-    DepartedPane, Drains, GatewayHandle, PaneReply, PaneRequest, PollSchedule, SessionId,
+    DepartedPane, Drains, GatewayHandle, Margin, PaneReply, PaneRequest, PaneState, PollSchedule,
+    SessionId,
 };
 
 /// The watched panes of a session.
@@ -81,6 +79,18 @@ pub(in crate::observe) struct PanesConfig {
     pub shows_screens: bool,
     /// Views of panes by attached clients are reported.
     pub reports_views: bool,
+}
+
+/// A pane that the next capture opens.
+struct UnopenedPane {
+    /// The depth of that capture.
+    margin: Margin,
+    /// The pane's state in the listing.
+    state: PaneState,
+    /// The pane is reported from its first line.
+    is_fresh: bool,
+    /// The time before which its pipe is not opened.
+    pipe_after: Option<Instant>,
 }
 
 /// The context of a reply about all panes of a session.
@@ -252,22 +262,13 @@ impl SessionPanes {
         }
         self.arriving.retain(|id, _| present.contains(id));
         self.unwatched.retain(|id| present.contains(id));
-        let uncaptured: Vec<PaneId> = self
-            .unopened
-            .keys()
-            .filter(|id| !present.contains(*id))
-            .cloned()
-            .collect();
-        for id in uncaptured {
+        let is_gone = |id: &&PaneId| !present.contains(*id);
+        let unopened: Vec<_> = self.unopened.keys().filter(is_gone).cloned().collect();
+        for id in unopened {
             self.handle_vanished(&id, departed, context.now);
         }
-        let gone: Vec<PaneId> = self
-            .panes
-            .keys()
-            .filter(|id| !present.contains(*id))
-            .cloned()
-            .collect();
-        for id in gone {
+        let opened: Vec<_> = self.panes.keys().filter(is_gone).cloned().collect();
+        for id in opened {
             self.pane_departed(&id, departed, context.now);
         }
         if context.again {

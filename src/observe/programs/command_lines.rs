@@ -24,8 +24,7 @@ impl PaneProgram {
         };
         match mark {
             ShellMark::Started { command } => {
-                // A shell that does not mark the end of a command line marks the start of the next
-                // one.
+                // Some shells do not mark the end of a command line.
                 events.extend(self.line_ended(None, now));
                 self.line = Some(CommandLine {
                     command: command.unwrap_or_default(),
@@ -53,9 +52,8 @@ impl PaneProgram {
         events
     }
 
-    /// Handles the end of a command line that the shell has marked. A job of it that continues,
-    /// because it was stopped or the prompt came from behind `ssh`, is reported as the kernel shows
-    /// it.
+    /// Handles the marked end of a command line. A job of it that continues, because it was stopped or
+    /// the prompt came from behind `ssh`, is reported as the kernel shows it.
     pub(super) fn line_ended(&mut self, status: Option<i32>, now: Instant) -> Vec<CommandEvent> {
         let mut events = Vec::new();
         if let Some(LineState::Emitted(Some(_))) = self.line.as_ref().map(|line| line.state) {

@@ -183,12 +183,12 @@ impl SessionPanes {
                 pane.handle_timeout(out)
             });
         }
-        let over = self.leaving.iter().filter(|(id, (pane, departed))| {
+        let complete = self.leaving.iter().filter(|(id, (pane, departed))| {
             let is_moved = departed.is_some_and(|departed| departed.moved);
             !pane.is_streamed() && (is_moved || self.programs.is_end_known(id, now))
         });
-        let over: Vec<PaneId> = over.map(|(id, _)| id.clone()).collect();
-        for id in over {
+        let complete: Vec<PaneId> = complete.map(|(id, _)| id.clone()).collect();
+        for id in complete {
             if let Some((pane, departed)) = self.leaving.remove(&id) {
                 self.finish_departure(&id, pane, departed, now);
             }

@@ -2,8 +2,7 @@
 
 use std::time::Duration;
 
-use super::unopened::UnopenedPane;
-use super::{ReplyContext, SessionPanes};
+use super::{ReplyContext, SessionPanes, UnopenedPane};
 use crate::event::PaneId;
 use crate::observe::pane_observer::{Begin, Pane, PaneOptions, settle_time};
 use crate::observe::pane_output::PaneOutput;
@@ -44,13 +43,18 @@ impl SessionPanes {
                 }
             }
         }
-        let existed = self.unwatched.contains(id) || context.first && !self.config.fresh;
+        let existed = self.existed(id, context);
         let begin = match &known {
             Some(resume_point) => Begin::Resume(resume_point),
             None if existed => Begin::Baseline,
             None => Begin::Fresh,
         };
         self.open(id, captured, &begin, context)
+    }
+
+    /// Returns whether a pane without a resume point existed before its observation.
+    pub(super) fn existed(&self, id: &PaneId, context: ReplyContext<'_>) -> bool {
+        self.unwatched.contains(id) || context.first && !self.config.fresh
     }
 
     /// Continues a pane that moved here from another session.
@@ -131,8 +135,7 @@ impl SessionPanes {
         Some(self.emitter.collect(id, false, context.now, open))
     }
 
-    /// Adds the program in the pane's foreground to its state, and requests it for a pane that has
-    /// just appeared.
+    /// Adds the pane's foreground program to its state; requests it for a new pane.
     pub(super) fn add_command(&mut self, state: &mut PaneState) {
         let (id, commands) = (state.pane(), &mut self.config.commands);
         if !commands.contains_key(&id)

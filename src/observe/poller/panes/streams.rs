@@ -5,8 +5,7 @@ use std::time::Instant;
 
 use crossbeam_channel::Receiver;
 
-use super::unopened::UnopenedPane;
-use super::{ReplyContext, SessionPanes};
+use super::{ReplyContext, SessionPanes, UnopenedPane};
 use crate::event::PaneId;
 use crate::observe::pane_observer::{Pane, sync_point};
 use crate::observe::poller::pipes::SessionPipes;
@@ -79,8 +78,8 @@ impl SessionPanes {
 
     /// Returns whether all watched panes are streamed.
     pub fn is_streamed(&self) -> bool {
-        let shown = self.panes.iter().filter(|(id, _)| self.is_watched(id));
-        self.pipes.is_some() && shown.into_iter().all(|(_, pane)| pane.is_streamed())
+        let mut watched = self.panes.iter().filter(|(id, _)| self.is_watched(id));
+        self.pipes.is_some() && watched.all(|(_, pane)| pane.is_streamed())
     }
 
     /// Returns whether one of these panes must be captured before it is opened.
@@ -108,7 +107,7 @@ impl SessionPanes {
         state: PaneState,
         context: ReplyContext<'_>,
     ) {
-        let existed = self.unwatched.contains(id) || context.first && !self.config.fresh;
+        let existed = self.existed(id, context);
         let is_known = self.emitter.resume_points.contains_key(id);
         let margin = match existed && !is_known {
             true => Margin::Rows(BASELINE_ROWS),
