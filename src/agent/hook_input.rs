@@ -7,6 +7,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::hook::{HookFile, is_session};
+use super::summary::first_bytes;
 use super::{AgentState, is_limit, one_line, tool_question};
 use crate::redact::Rules;
 use crate::timestamp::Timestamp;
@@ -78,7 +79,7 @@ impl<'a> HookInput<'a> {
         if before.and_then(HookFile::at).is_some_and(|at| at > now) {
             return HookChange::Nothing;
         }
-        let redacted = |text: &str| one_line(&rules.text(beginning(text, ARGUMENTS_BYTES_MAX)));
+        let redacted = |text: &str| one_line(&rules.text(first_bytes(text, ARGUMENTS_BYTES_MAX)));
         let mut error = None;
         let (state, asks) = match self.hook_event_name.as_str() {
             "SessionEnd" => return HookChange::Remove,
@@ -147,10 +148,10 @@ impl<'a> HookInput<'a> {
     fn asks_of_tool(&self, rules: &Rules) -> Option<String> {
         let arguments = self.tool_input.map_or("", RawValue::get);
         // Redact before truncating, because no rule recognises half a secret.
-        let arguments = rules.text(beginning(arguments, ARGUMENTS_BYTES_MAX));
+        let arguments = rules.text(first_bytes(arguments, ARGUMENTS_BYTES_MAX));
         let tool = self.tool_name.as_deref().unwrap_or_default();
         tool_question(
-            &rules.text(beginning(tool, ARGUMENTS_BYTES_MAX)),
+            &rules.text(first_bytes(tool, ARGUMENTS_BYTES_MAX)),
             &arguments,
         )
     }
@@ -170,14 +171,6 @@ impl<'a> HookInput<'a> {
             None => None,
         }
     }
-}
-
-fn beginning(text: &str, bytes_max: usize) -> &str {
-    let mut end = text.len().min(bytes_max);
-    while !text.is_char_boundary(end) {
-        end -= 1;
-    }
-    &text[..end]
 }
 
 #[cfg(test)]

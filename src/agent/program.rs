@@ -24,7 +24,7 @@ pub(crate) enum KnownAgent {
 pub(crate) enum AgentProgram {
     /// An agent whose files and screens are known.
     Known(KnownAgent),
-    /// An agent of which only the name is known.
+    /// An agent whose name alone is known.
     Other(String),
 }
 

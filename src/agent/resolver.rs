@@ -32,7 +32,7 @@ const DISAGREEMENT_LOGGED_AFTER: Duration = Duration::from_secs(2);
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct StateClaim {
     pub state: AgentState,
-    /// True if the source states the state; false if the state is inferred.
+    /// True if the source reports the state itself; false if the state is inferred.
     pub is_confirmed: bool,
     /// The question or command that the agent asks about, in one line.
     pub asks: Option<String>,

@@ -47,6 +47,15 @@ pub(super) fn first_chars(text: &str, chars_max: usize) -> &str {
     end.map_or(text, |(end, _)| &text[..end])
 }
 
+/// Returns at most `bytes_max` bytes from the beginning of a text, cut between characters.
+pub(crate) fn first_bytes(text: &str, bytes_max: usize) -> &str {
+    let mut end = text.len().min(bytes_max);
+    while !text.is_char_boundary(end) {
+        end -= 1;
+    }
+    &text[..end]
+}
+
 /// Words with fewer bytes than this may be split, because they contain no secret.
 const SPLIT_WORD_BYTES_MIN: usize = 8;
 
@@ -58,15 +67,10 @@ fn split_word_bytes(kept: &str, rest: &str) -> usize {
     if !rest.as_bytes().first().is_some_and(is_of_key) {
         return 0;
     }
-    let split_word_bytes = kept
-        .bytes()
-        .rev()
-        .take_while(|byte| is_of_key(byte))
-        .count();
-    if split_word_bytes < SPLIT_WORD_BYTES_MIN {
-        0
-    } else {
-        split_word_bytes
+    let bytes = kept.bytes().rev().take_while(is_of_key).count();
+    match bytes < SPLIT_WORD_BYTES_MIN {
+        true => 0,
+        false => bytes,
     }
 }
 
@@ -82,13 +86,8 @@ impl TextPrefix {
     const BYTES_MAX: usize = (RESULT_CHARS_MAX + 2) * 4;
 
     pub fn push(&mut self, piece: &str) {
-        if self.text.len() < Self::BYTES_MAX {
-            let room = Self::BYTES_MAX - self.text.len();
-            let end = (0..=room.min(piece.len()))
-                .rev()
-                .find(|at| piece.is_char_boundary(*at));
-            self.text.push_str(&piece[..end.unwrap_or_default()]);
-        }
+        let room = Self::BYTES_MAX.saturating_sub(self.text.len());
+        self.text.push_str(first_bytes(piece, room));
     }
 
     pub fn as_str(&self) -> &str {

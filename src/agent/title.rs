@@ -1,10 +1,12 @@
 //! Reads an agent's state from its pane's title (pure).
 //!
-//! Measured in November 2026: Gemini CLI 0.61 writes `✦  Working… (DIR)`, `◇  Ready (DIR)` and `✋
-//! Action Required (DIR)`. Codex 0.169 shows a braille spinner before its directory while it works,
-//! and `[ ! ] Action Required | DIR`, alternating with `[ . ]`, while it waits. Qwen Code 0.24
-//! writes `◐` while it works and `✳` while it waits, before `Qwen - DIR`. Claude Code's title does
-//! not change.
+//! Measured in November 2026:
+//!
+//! - Gemini CLI 0.61 writes `✦  Working… (DIR)`, `◇  Ready (DIR)` and `✋  Action Required (DIR)`.
+//! - Codex 0.169 shows a braille spinner before its directory while it works, and
+//!   `[ ! ] Action Required | DIR`, alternating with `[ . ]`, while it waits.
+//! - Qwen Code 0.24 writes `◐` while it works and `✳` while it waits, before `Qwen - DIR`.
+//! - Claude Code's title does not change.
 
 use super::decoration::is_spinner;
 use super::{AgentState, KnownAgent};

@@ -5,6 +5,7 @@ use std::fmt;
 use serde_json::Value;
 
 use super::model::{Cancel, ToolCall, ToolSpec};
+use crate::agent::summary::first_bytes;
 use crate::error::Error;
 use crate::thread::catch_panic;
 
@@ -212,13 +213,11 @@ impl Toolbox {
 }
 
 fn too_large(content: &str, bytes_max: usize) -> String {
-    let end = SHOWN_BYTES.min(bytes_max);
-    let end = (0..=end).rev().find(|at| content.is_char_boundary(*at));
     format!(
         "the result has {} bytes, and at most {bytes_max} are accepted: request a part of it. It \
          begins:\n{}",
         content.len(),
-        &content[..end.unwrap_or_default()]
+        first_bytes(content, SHOWN_BYTES.min(bytes_max))
     )
 }
 

@@ -80,7 +80,7 @@ pub(super) fn letters_before(known: &[char], page: &[char]) -> Option<usize> {
     }
     let shared = |at: usize| {
         let pairs = known[at..].iter().zip(page);
-        pairs.take_while(|(one, two)| one == two).count()
+        pairs.take_while(|(a, b)| a == b).count()
     };
     let starts = (0..known.len()).filter(|at| known[*at] == begin[0]);
     // Known text may end within the beginning of the page.
@@ -101,7 +101,7 @@ pub(super) fn is_redrawn(known: &[ConversationRow], last: usize, page: &[Convers
     known.iter().take(last + 1).any(|row| {
         let from = &known_letters[start..];
         start += row.letters().count();
-        let same = from.iter().zip(&page).take_while(|(one, two)| one == two);
+        let same = from.iter().zip(&page).take_while(|(a, b)| a == b);
         let same = same.count();
         same > 0 && same * 2 >= from.len().min(page.len())
     })

@@ -157,11 +157,9 @@ impl ScreenReader {
 
     /// Returns whether a page begins a conversation that has to be reported.
     fn is_new(&self, page: &ConversationPage) -> bool {
-        page.is_working == Some(true)
-            || page
-                .rows
-                .iter()
-                .any(|row| row.is_head && self.writer.was_typed(&row.text))
+        let is_sent_prompt =
+            |row: &ConversationRow| row.is_head && self.writer.was_typed(&row.text);
+        page.is_working == Some(true) || page.rows.iter().any(is_sent_prompt)
     }
 
     /// Settles rows that have stayed unchanged long enough.
@@ -212,28 +210,25 @@ impl ScreenReader {
             (self.live, self.last) = (page.rows, 0);
             return;
         }
+        let (unplaced, _) = std::mem::take(&mut self.unplaced);
         // Rows that are wrapped at a new width are compared by their letters.
         if is_new_width && self.rewrap(&page.rows, events) {
-            self.unplaced = (0, None);
             return;
         }
         let known: Vec<&ConversationRow> = self.settled.iter().chain(&self.live).collect();
         if let Some(at) = align(&known, self.settled.len(), &page.rows, self.last) {
-            self.unplaced = (0, None);
             return self.advance(at, page.rows, events);
         }
         if !is_new_width && self.rewrap(&page.rows, events) {
-            self.unplaced = (0, None);
             return;
         }
         // Another page of the same program, such as a list of sessions or an older session.
         if page.is_working == Some(false) && !was_working && !is_new_width {
             return self.start_from(page.rows);
         }
-        self.unplaced.0 += 1;
-        match self.unplaced.0 >= UNPLACED_MAX {
+        match unplaced + 1 >= UNPLACED_MAX {
             true => self.take_after_gap(page.rows, events),
-            false => self.unplaced.1 = Some(page),
+            false => self.unplaced = (unplaced + 1, Some(page)),
         }
     }
 
@@ -277,15 +272,16 @@ impl ScreenReader {
     /// Returns the index of the first row after the last settled rows.
     fn anchor(&self, page: &[ConversationRow], from: usize) -> Option<usize> {
         let count = ANCHOR_ROWS.min(self.settled.len());
-        let anchor: Vec<&ConversationRow> = self
-            .settled
-            .iter()
-            .skip(self.settled.len() - count)
-            .collect();
-        let is_there =
-            |rows: &[ConversationRow]| anchor.iter().zip(rows).all(|(one, two)| one.is_same(two));
+        let anchor = self.settled.iter().skip(self.settled.len() - count);
+        let anchor: Vec<&ConversationRow> = anchor.collect();
+        let is_anchor = |rows: &[ConversationRow]| {
+            anchor
+                .iter()
+                .zip(rows)
+                .all(|(known, row)| known.is_same(row))
+        };
         let from = from.saturating_sub(count);
-        let found = page[from..].windows(count.max(1)).rposition(is_there)?;
+        let found = page[from..].windows(count.max(1)).rposition(is_anchor)?;
         Some(from + found + count)
     }
 
@@ -305,22 +301,15 @@ impl ScreenReader {
 
     /// Aligns a page that is wrapped at another width, by its letters.
     fn rewrap(&mut self, page: &[ConversationRow], events: &mut Vec<AgentEvent>) -> bool {
-        let known: Vec<char> = self
-            .settled
-            .iter()
-            .chain(&self.live)
-            .flat_map(ConversationRow::letters)
-            .collect();
+        let known = self.settled.iter().chain(&self.live);
+        let known: Vec<char> = known.flat_map(ConversationRow::letters).collect();
         let shown = letters(page);
         let Some(before) = letters_before(&known, &shown) else {
             return false;
         };
         // Live rows above the page have scrolled off.
-        let mut start = self
-            .settled
-            .iter()
-            .flat_map(ConversationRow::letters)
-            .count();
+        let settled = self.settled.iter();
+        let mut start = settled.flat_map(ConversationRow::letters).count();
         while let Some(row) = self.live.first() {
             let letters = row.letters().count();
             if start + letters > before {

@@ -230,8 +230,8 @@ fn block_end(rows: &[ConversationRow], at: usize) -> usize {
     if rows[at].kind != RowPart::Boxed {
         return at + 1;
     }
-    let goes_on = |row: &&ConversationRow| row.kind == RowPart::Boxed && !row.is_head;
-    at + 1 + rows[at + 1..].iter().take_while(goes_on).count()
+    let continues = |row: &&ConversationRow| row.kind == RowPart::Boxed && !row.is_head;
+    at + 1 + rows[at + 1..].iter().take_while(continues).count()
 }
 
 /// Returns the text and kind of a row outside boxes; `None` for decoration.

@@ -2,8 +2,8 @@
 //!
 //! Measured on 0.86.2, `.aider.chat.history.md`: a line of a prompt begins with `#### `, a line of
 //! aider itself with `> `, and a session with `# aider chat started at …`; all other lines are the
-//! reply. `> Tokens: … sent, … received.` ends a reply, `> litellm.…Error: …` is an error, `> ^C
-//! again to exit` an interruption. `> Retrying in 0.5 seconds...` follows an error that may be
+//! reply. `> Tokens: … sent, … received.` ends a reply, `> litellm.…Error: …` is an error,
+//! `> ^C again to exit` an interruption. `> Retrying in 0.5 seconds...` follows an error that may be
 //! temporary. Lines of aider itself end with two blanks.
 
 use super::event_writer::{EventWriter, TokenUsage};

@@ -13,7 +13,7 @@ struct WakeUp {
     at: Option<Timestamp>,
 }
 
-/// The work because of which an agent is not finished although its turn has ended.
+/// The work that remains after a turn, so that the agent is not finished.
 #[derive(Debug, Default)]
 pub struct PendingWork {
     tasks: Tasks,

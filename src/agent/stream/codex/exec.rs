@@ -149,7 +149,7 @@ impl RecordHandler for CodexExec {
             }
             "item.started" | "item.updated" => {
                 if let Some(item) = record.item.0 {
-                    self.begins(&item, writer);
+                    self.item_started(&item, writer);
                 }
             }
             "item.completed" => {
@@ -179,7 +179,7 @@ impl CodexExec {
         self.error.clear();
     }
 
-    fn begins(&mut self, item: &ExecItem<'_>, writer: &mut EventWriter) {
+    fn item_started(&mut self, item: &ExecItem<'_>, writer: &mut EventWriter) {
         if let Some((name, args)) = item.tool() {
             self.has_tool_calls = true;
             let when = writer.time(None);
@@ -198,7 +198,7 @@ impl CodexExec {
             "error" => writer.warn(format!("codex reports: {}", item.message.as_str())),
             _ => {
                 // Some items are reported only when they complete.
-                self.begins(&item, writer);
+                self.item_started(&item, writer);
                 if item.tool().is_some() {
                     let when = writer.time(None);
                     let id = item.id.as_str();

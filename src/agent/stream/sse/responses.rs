@@ -122,7 +122,7 @@ impl RecordHandler for ResponseStream {
                     self.text.push(&text);
                     writer.token(text);
                 }
-                self.begun(writer);
+                self.mark_working(writer);
             }
             "response.output_item.added" => {
                 if let Some(item) = record.item.0
@@ -130,7 +130,7 @@ impl RecordHandler for ResponseStream {
                 {
                     self.tool(&item, writer);
                 }
-                self.begun(writer);
+                self.mark_working(writer);
             }
             "response.output_item.done" => {
                 if let Some(item) = record.item.0 {
@@ -159,7 +159,7 @@ impl RecordHandler for ResponseStream {
 }
 
 impl ResponseStream {
-    fn begun(&self, writer: &mut EventWriter) {
+    fn mark_working(&self, writer: &mut EventWriter) {
         if writer.status() == StreamStatus::Unknown {
             writer.working("an event");
         }
