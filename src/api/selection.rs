@@ -21,9 +21,10 @@ impl Selection {
     /// Returns true if a name or pattern matches the id or label of an execution.
     fn names(&self, id: &str, label: &str) -> bool {
         self.executions.iter().any(|name| {
-            let texts = [id, label].into_iter().filter(|text| !text.is_empty());
-            let mut texts = texts;
-            texts.any(|text| name == text || is_glob(name) && glob_matches(name, text))
+            let is_match = |text: &str| name == text || is_glob(name) && glob_matches(name, text);
+            [id, label]
+                .into_iter()
+                .any(|text| !text.is_empty() && is_match(text))
         })
     }
 }

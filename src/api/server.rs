@@ -112,11 +112,7 @@ impl Acceptor {
         }
         // Streams end when the hub or the stop channel is closed.
         drop(self.socket.take());
-        for connection in self.connections.drain(..) {
-            if let Err(panicked) = connection.join() {
-                log::error!("{panicked}");
-            }
-        }
+        self.connections.drain(..).for_each(join);
     }
 
     /// Recreates the socket if its file was removed.
@@ -135,14 +131,10 @@ impl Acceptor {
     }
 
     fn join_finished(&mut self) {
-        for ended in self
+        let finished = self
             .connections
-            .extract_if(.., |connection| connection.is_finished())
-        {
-            if let Err(panicked) = ended.join() {
-                log::error!("{panicked}");
-            }
-        }
+            .extract_if(.., |connection| connection.is_finished());
+        finished.for_each(join);
     }
 
     fn serve_in_thread(&mut self, stream: UnixStream) {
@@ -174,6 +166,12 @@ impl Acceptor {
     }
 }
 
+fn join(connection: Handle<()>) {
+    if let Err(panicked) = connection.join() {
+        log::error!("{panicked}");
+    }
+}
+
 /// Sends a problem without reading the request, which the client may still be sending.
 fn refuse(mut stream: &UnixStream, status: u16, why: &str) {
     if let Err(cause) = Response::problem(status, why).write(&mut stream, true) {
@@ -197,6 +195,7 @@ fn read_request(
     stream: &UnixStream,
     clock: &Clock,
 ) -> io::Result<Result<(Request, Vec<u8>), Response>> {
+    let problem = |status, why: &str| Ok(Err(Response::problem(status, why)));
     let deadline = clock.now() + HEAD_TIME;
     let mut bytes = Vec::new();
     let mut chunk = [0; 4096];
@@ -204,46 +203,34 @@ fn read_request(
         match Request::read(&bytes) {
             Head::Complete(request, length) => break (*request, length),
             Head::Partial => {}
-            Head::Invalid(why) => return Ok(Err(Response::problem(400, &why))),
+            Head::Invalid(why) => return problem(400, &why),
             Head::TooLarge => {
                 let why = format!("the head exceeds {HEAD_BYTES_MAX} bytes");
-                return Ok(Err(Response::problem(431, &why)));
+                return problem(431, &why);
             }
         }
         match read_until(stream, &mut chunk, deadline, clock)? {
-            None => {
-                return Ok(Err(Response::problem(
-                    408,
-                    "the head did not arrive in 5 s",
-                )));
-            }
-            Some(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
+            None => return problem(408, "the head did not arrive in 5 s"),
             Some(count) => bytes.extend_from_slice(&chunk[..count]),
         }
     };
     if request.header("transfer-encoding").is_some() {
         let why = "Transfer-Encoding is not supported: send Content-Length";
-        return Ok(Err(Response::problem(501, why)));
+        return problem(501, why);
     }
     let length = match request.header("content-length").map(str::parse) {
         None => 0,
         Some(Ok(length)) if length <= BODY_BYTES_MAX => length,
         Some(Ok(_)) => {
             let why = format!("the body exceeds {BODY_BYTES_MAX} bytes");
-            return Ok(Err(Response::problem(413, &why)));
+            return problem(413, &why);
         }
-        Some(Err(_)) => return Ok(Err(Response::problem(400, "Content-Length is no number"))),
+        Some(Err(_)) => return problem(400, "Content-Length is no number"),
     };
     let mut body = bytes.split_off(head_bytes);
     while body.len() < length {
         match read_until(stream, &mut chunk, deadline, clock)? {
-            None => {
-                return Ok(Err(Response::problem(
-                    408,
-                    "the body did not arrive in 5 s",
-                )));
-            }
-            Some(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
+            None => return problem(408, "the body did not arrive in 5 s"),
             Some(count) => body.extend_from_slice(&chunk[..count]),
         }
     }
@@ -251,7 +238,7 @@ fn read_request(
     Ok(Ok((request, body)))
 }
 
-/// Reads once; `None` at the deadline.
+/// Reads at least one byte; returns `None` at the deadline.
 fn read_until(
     mut stream: &UnixStream,
     chunk: &mut [u8],
@@ -270,6 +257,7 @@ fn read_until(
         }
     };
     match read {
+        Ok(0) => Err(io::ErrorKind::UnexpectedEof.into()),
         Ok(count) => Ok(Some(count)),
         Err(cause)
             if matches!(

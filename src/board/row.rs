@@ -197,12 +197,9 @@ impl Row {
     /// user, and the most recent first among others.
     pub(super) fn rank(&self) -> (Attention, i64, ExecutionId, Option<PaneId>) {
         let attention = self.attention();
-        let recent = self
-            .last_output
-            .map_or(self.since, |output| output.max(self.since));
         let place = match attention {
             Attention::NeedsYou => self.since.micros(),
-            _ => recent.micros().saturating_neg(),
+            _ => self.last_active().micros().saturating_neg(),
         };
         (
             attention,
@@ -210,6 +207,12 @@ impl Row {
             self.execution_id.clone(),
             self.pane.clone(),
         )
+    }
+
+    /// Returns the time of the last output or change of state.
+    fn last_active(&self) -> Timestamp {
+        self.last_output
+            .map_or(self.since, |output| output.max(self.since))
     }
 
     /// Enters a state; returns false if the row is already in that state.
@@ -271,11 +274,9 @@ impl Row {
 
     /// Makes the row quiet if it has printed nothing for five minutes; returns true then.
     pub(super) fn tick(&mut self, now: Timestamp) -> bool {
-        let active = self
-            .last_output
-            .map_or(self.since, |output| output.max(self.since));
         let quiet_micros = i64::try_from(QUIET_AFTER.as_micros()).unwrap_or(i64::MAX);
-        let quiet_at = Timestamp::from_micros(active.micros().saturating_add(quiet_micros));
+        let quiet_at =
+            Timestamp::from_micros(self.last_active().micros().saturating_add(quiet_micros));
         self.state == RowState::Running && now >= quiet_at && self.enter(RowState::Quiet, quiet_at)
     }
 }

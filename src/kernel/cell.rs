@@ -260,23 +260,23 @@ impl CellOutput {
 }
 
 fn plain_text(content: &DisplayContent) -> Option<String> {
-    let mut text = match content.data.get("text/plain")? {
+    let text = match content.data.get("text/plain")? {
         serde_json::Value::String(text) => text.clone(),
         // Notebooks store texts as lists of lines.
         serde_json::Value::Array(lines) => lines.iter().filter_map(|line| line.as_str()).collect(),
         _ => return None,
     };
-    if !text.ends_with('\n') {
-        text.push('\n');
-    }
-    Some(text)
+    Some(with_line_end(text))
 }
 
 fn error_text(error: &ErrorContent) -> String {
-    let mut text = match error.traceback.as_slice() {
+    with_line_end(match error.traceback.as_slice() {
         [] => format!("{}: {}", error.ename, error.evalue),
         lines => lines.join("\n"),
-    };
+    })
+}
+
+fn with_line_end(mut text: String) -> String {
     if !text.ends_with('\n') {
         text.push('\n');
     }

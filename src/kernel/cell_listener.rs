@@ -20,13 +20,21 @@ pub(crate) trait CellListener {
         prompt: &str,
         is_password: bool,
         is_over: &dyn Fn() -> bool,
-    ) -> Option<String>;
+    ) -> Option<String> {
+        let _ = (prompt, is_password, is_over);
+        None
+    }
 
     /// Returns true if the code may ask for input.
-    fn allows_questions(&self) -> bool;
+    fn allows_questions(&self) -> bool {
+        false
+    }
 
     /// Called no later than the time that the previous call returned.
-    fn tick(&mut self, now: Instant) -> Option<Instant>;
+    fn tick(&mut self, now: Instant) -> Option<Instant> {
+        let _ = now;
+        None
+    }
 }
 
 /// A listener that ignores all outputs.
@@ -36,18 +44,6 @@ impl CellListener for DiscardedOutput {
     fn output(&mut self, _: &CellOutput) {}
 
     fn missed(&mut self, _: MissedOutputs) {}
-
-    fn answer(&mut self, _: &str, _: bool, _: &dyn Fn() -> bool) -> Option<String> {
-        None
-    }
-
-    fn allows_questions(&self) -> bool {
-        false
-    }
-
-    fn tick(&mut self, _: Instant) -> Option<Instant> {
-        None
-    }
 }
 
 /// The end of a cell.

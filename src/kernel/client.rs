@@ -1,7 +1,7 @@
 //! The client of a kernel: connects to it or starts it, runs code, interrupts, restarts and ends it.
 
 use std::fmt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -67,11 +67,10 @@ enum ConnectionStage {
 pub struct Kernel {
     link: Link,
     control: KernelControl,
-    clock: Clock,
+    pub(super) clock: Clock,
     /// Closed when the caller must stop.
     stop: Stop,
     spec: Option<KernelSpec>,
-    connection_file: Option<PathBuf>,
     stage: ConnectionStage,
     /// The kernel runs Python. Set once the kernel is ready.
     is_python: bool,
@@ -118,7 +117,6 @@ impl Kernel {
         let mode = spec
             .as_ref()
             .map_or(InterruptMode::Message, |spec| spec.interrupt_mode);
-        let connection_file = start.as_ref().map(|start| start.connection_file.clone());
         let own = start
             .as_ref()
             .map(|start| (start.kill_handle.clone(), start.connection_file.clone()));
@@ -137,7 +135,6 @@ impl Kernel {
             clock,
             stop,
             spec,
-            connection_file,
             stage: ConnectionStage::Connecting,
             is_python: false,
             is_silent: false,
@@ -150,7 +147,8 @@ impl Kernel {
 
     /// Returns the connection file, with which other clients can connect, if this program started the kernel.
     pub fn connection_file(&self) -> Option<&Path> {
-        self.connection_file.as_deref()
+        let own = self.control.own.as_ref();
+        own.map(|(_, connection_file)| connection_file.as_path())
     }
 
     /// Returns a control that interrupts the kernel from another thread.
@@ -428,10 +426,6 @@ impl Kernel {
                 recv(timer) -> _ => return Ok(None),
             }
         }
-    }
-
-    pub(super) fn clock(&self) -> &Clock {
-        &self.clock
     }
 }
 

@@ -66,15 +66,6 @@ struct Waiting {
     missed: MissedOutputs,
 }
 
-impl Waiting {
-    fn add_missed(&mut self) {
-        if !self.missed.is_empty() {
-            let missed = std::mem::take(&mut self.missed);
-            self.reports.push_back(Incoming::Missed(missed));
-        }
-    }
-}
-
 /// Creates the two ends of the queue.
 pub(super) fn feed() -> (FeedSender, FeedReceiver) {
     feed_of(WAITING_BYTES_MAX)
@@ -133,7 +124,10 @@ impl FeedSender {
     }
 
     fn push(&self, mut waiting: MutexGuard<'_, Waiting>, incoming: Incoming) {
-        waiting.add_missed();
+        if !waiting.missed.is_empty() {
+            let missed = std::mem::take(&mut waiting.missed);
+            waiting.reports.push_back(Incoming::Missed(missed));
+        }
         waiting.reports.push_back(incoming);
         drop(waiting);
         // A full channel already has a signal.

@@ -266,7 +266,7 @@ fn listen(
     let mut outputs = OutputEvents::new(emitter, task.lines_max, byte_sink, context);
     let mut began: HashMap<String, (Instant, u32)> = HashMap::new();
     let mut number = 0;
-    loop {
+    let ended = loop {
         let now = context.clock.now();
         let due = outputs.tick(now);
         let is_listening = listening.next(kernel, due, &mut |activity| {
@@ -278,11 +278,11 @@ fn listen(
                     outputs.end_lines(now);
                     emit_started(emitter, code, Some(number));
                 }
-                Activity::Output { output } => outputs.push(&output, now),
-                Activity::Ends { cell, end } => {
+                Activity::Output(output) => outputs.push(&output, now),
+                Activity::Ends { cell, status } => {
                     outputs.end_lines(now);
                     if let Some((at, number)) = began.remove(cell) {
-                        let code = Some(i32::from(!end.status.is_ok()));
+                        let code = Some(i32::from(!status.is_ok()));
                         let duration = now.saturating_duration_since(at);
                         emit_completed(emitter, code, Some(number), duration);
                     }
@@ -303,31 +303,21 @@ fn listen(
                 Activity::Restarted => {
                     emitter.warning("kernel", "the kernel was restarted");
                 }
-                Activity::Nothing => {}
             }
         });
-        match is_listening {
-            // The reader of the passed-on output has gone.
-            Ok(true) if outputs.is_closed() => {
-                let lost_lines = outputs.finish(context.clock.now());
-                return Ok(Some(KernelOutcome {
-                    lost_lines,
-                    ..KernelOutcome::default()
-                }));
-            }
-            Ok(true) => {}
-            ended => {
-                let lost_lines = outputs.finish(context.clock.now());
-                return match ended {
-                    Ok(_) => Ok(Some(KernelOutcome {
-                        lost_lines,
-                        ..KernelOutcome::default()
-                    })),
-                    Err(_) if thread::is_stopped(&context.stop) => Ok(None),
-                    Err(error) => Err(error),
-                };
-            }
+        // Without a reader of the passed-on output, the job ends.
+        if !matches!(is_listening, Ok(true)) || outputs.is_closed() {
+            break is_listening;
         }
+    };
+    let lost_lines = outputs.finish(context.clock.now());
+    match ended {
+        Ok(_) => Ok(Some(KernelOutcome {
+            lost_lines,
+            ..KernelOutcome::default()
+        })),
+        Err(_) if thread::is_stopped(&context.stop) => Ok(None),
+        Err(error) => Err(error),
     }
 }
 

@@ -4,7 +4,6 @@ use std::collections::{HashMap, VecDeque};
 use std::time::Instant;
 
 use super::cell::{Cell, CellOutput, CellStatus, CellStep};
-use super::cell_listener::CellEnd;
 use super::client::Kernel;
 use super::content::ShutdownContent;
 use super::feed::{Incoming, MissedOutputs};
@@ -26,12 +25,10 @@ pub(crate) enum Activity<'a> {
         code: &'a str,
         count: Option<u32>,
     },
-    Output {
-        output: CellOutput,
-    },
+    Output(CellOutput),
     Ends {
         cell: &'a str,
-        end: CellEnd,
+        status: CellStatus,
     },
     Missed(MissedOutputs),
     /// False when the kernel stops answering its heartbeat, true when it answers again.
@@ -40,7 +37,6 @@ pub(crate) enum Activity<'a> {
     Disconnected,
     /// The kernel was restarted.
     Restarted,
-    Nothing,
 }
 
 /// Follows the cells that the clients of a kernel run.
@@ -65,12 +61,10 @@ impl Listening {
         on_activity: &mut dyn FnMut(Activity<'_>),
     ) -> Result<bool> {
         match kernel.receive(deadline)? {
-            None | Some(Incoming::Restarting) => on_activity(Activity::Nothing),
+            None | Some(Incoming::Restarting) => {}
             Some(Incoming::Connected) => {
                 if std::mem::take(&mut self.was_disconnected) {
                     on_activity(Activity::Restarted);
-                } else {
-                    on_activity(Activity::Nothing);
                 }
             }
             Some(Incoming::Message(message)) => return Ok(self.message(&message, on_activity)),
@@ -80,12 +74,9 @@ impl Listening {
                 self.was_disconnected = true;
                 on_activity(Activity::Disconnected);
                 // The kernel will not report the end of these cells.
-                for (id, cell) in self.cells.drain() {
-                    let end = CellEnd {
-                        status: CellStatus::Aborted,
-                        count: cell.count,
-                    };
-                    on_activity(Activity::Ends { cell: &id, end });
+                for (id, _) in self.cells.drain() {
+                    let status = CellStatus::Aborted;
+                    on_activity(Activity::Ends { cell: &id, status });
                 }
             }
             Some(Incoming::Gone(error)) => return Err(error),
@@ -108,7 +99,7 @@ impl Listening {
         }
         if self.ended.iter().any(|ended| ended == id) {
             if let CellStep::Output(output) = Cell::default().take(message) {
-                on_activity(Activity::Output { output });
+                on_activity(Activity::Output(output));
             }
             return true;
         }
@@ -132,21 +123,18 @@ impl Listening {
                         count: None,
                     });
                 }
-                on_activity(Activity::Output { output });
+                on_activity(Activity::Output(output));
             }
             CellStep::Question(_) | CellStep::Nothing => {}
         }
         if cell.is_idle() {
-            let end = CellEnd {
-                status: cell.status().clone(),
-                count: cell.count,
-            };
+            let status = cell.status().clone();
             self.cells.remove(id);
             self.ended.push_back(id.to_owned());
             if self.ended.len() > ENDED_MAX {
                 self.ended.pop_front();
             }
-            on_activity(Activity::Ends { cell: id, end });
+            on_activity(Activity::Ends { cell: id, status });
         }
         true
     }

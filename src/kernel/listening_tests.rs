@@ -17,10 +17,10 @@ fn activity(listening: &mut Listening, messages: &[Message]) -> Vec<String> {
         let is_open = listening.message(message, &mut |activity| {
             words.push(match activity {
                 Activity::Begins { cell, code, .. } => format!("{cell} begins {code}"),
-                Activity::Output { output } => {
+                Activity::Output(output) => {
                     output.text().map_or_else(String::new, |(_, text)| text)
                 }
-                Activity::Ends { cell, end } => format!("{cell} ends {}", end.status.is_ok()),
+                Activity::Ends { cell, status } => format!("{cell} ends {}", status.is_ok()),
                 other => format!("{other:?}"),
             });
         });

@@ -47,11 +47,11 @@ impl Kernel {
         code: &str,
         on_output: impl FnMut(OutputStream, &str),
     ) -> Result<ExecutionResult> {
-        let began = self.clock().now();
+        let began = self.clock.now();
         let mut collector = Collector {
             on_output,
             batcher: TextBatcher::new(self.interval),
-            clock: self.clock().clone(),
+            clock: self.clock.clone(),
             bytes_max: self.collected_bytes,
             result: ExecutionResult::default(),
         };
@@ -109,14 +109,6 @@ impl<F: FnMut(OutputStream, &str)> CellListener for Collector<F> {
 
     fn missed(&mut self, missed: MissedOutputs) {
         self.result.missed.add(missed);
-    }
-
-    fn answer(&mut self, _: &str, _: bool, _: &dyn Fn() -> bool) -> Option<String> {
-        None
-    }
-
-    fn allows_questions(&self) -> bool {
-        false
     }
 
     fn tick(&mut self, now: Instant) -> Option<Instant> {

@@ -111,7 +111,10 @@ impl Sockets {
         let mut is_gone = false;
         loop {
             let end = match is_gone {
-                false => self.serve(),
+                false => {
+                    let Err(end) = self.serve();
+                    end
+                }
                 true => match self.options.orders.recv() {
                     Ok(order) => End::Ordered(order),
                     Err(_) => return,
@@ -146,14 +149,7 @@ impl Sockets {
     }
 
     /// Starts the kernel, if requested, and serves its sockets until an order or an error.
-    fn serve(&mut self) -> End {
-        match self.serve_until_end() {
-            Ok(never) => match never {},
-            Err(end) => end,
-        }
-    }
-
-    fn serve_until_end(&mut self) -> Result<std::convert::Infallible, End> {
+    fn serve(&mut self) -> Result<std::convert::Infallible, End> {
         let now = self.options.clock.now();
         self.state = match &self.options.start {
             Some(start) => {

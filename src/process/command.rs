@@ -170,7 +170,8 @@ impl Command {
     }
 
     /// Limits the number of reported lines. Further lines are read and counted in
-    /// [`CommandOutcome::lost_lines`](super::CommandOutcome::lost_lines), and one warning reports the cut. Defaults to no limit.
+    /// [`CommandOutcome::lost_lines`](super::CommandOutcome::lost_lines), and one warning reports the cut.
+    /// Defaults to no limit.
     pub fn line_limit(mut self, lines: u64) -> Self {
         self.lines_max = Some(lines);
         self
