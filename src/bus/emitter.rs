@@ -142,7 +142,7 @@ impl BlockingEmitter {
     }
 }
 
-/// How events enter the inbox.
+/// Sending events.
 impl Inbox {
     /// Sends an event, or counts it as refused. Never waits.
     pub(super) fn emit(&self, slot: GateSlot, event: TdEvent, live: bool) -> Emitted {

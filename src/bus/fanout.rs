@@ -297,10 +297,8 @@ impl LossySender {
         }
         if let (Some(throttle), Some(now)) = (&mut self.throttle, now) {
             let mut out = Vec::new();
-            for envelope in batch
-                .iter()
-                .filter(|envelope| self.filter.matches(&envelope.event))
-            {
+            let envelopes = batch.iter();
+            for envelope in envelopes.filter(|envelope| self.filter.matches(&envelope.event)) {
                 throttle.push(now, envelope, &mut out);
             }
             if !out.is_empty() {

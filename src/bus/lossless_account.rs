@@ -120,9 +120,8 @@ impl LosslessAccount {
     pub(super) fn change(&self, change: impl FnOnce(&mut Vec<Arc<LaneReader>>)) {
         let mut readers = self.readers();
         change(&mut readers);
-        let read = readers
-            .iter()
-            .map(|reader| reader.read.load(Ordering::SeqCst));
+        let readers = readers.iter();
+        let read = readers.map(|reader| reader.read.load(Ordering::SeqCst));
         self.slowest
             .store(read.min().unwrap_or(NO_READER), Ordering::SeqCst);
     }

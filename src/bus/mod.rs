@@ -130,7 +130,7 @@ pub struct EventBus {
 }
 
 impl EventBus {
-    /// Creates a bus whose subscriptions hold `capacity` events each; 10,000 is usual.
+    /// Creates a bus whose subscriptions hold `capacity` events each, typically 10,000.
     ///
     /// # Panics
     /// When the system cannot start a thread, as [`std::thread::spawn`] does; see

@@ -259,9 +259,7 @@ fn the_end_of_output_is_never_merged() {
         *is_complete = true;
     }
     throttle.push(now, &end, &mut out);
-    assert_eq!(
-        out.iter().map(|envelope| envelope.n).collect::<Vec<_>>(),
-        [1, 2, 1]
-    );
+    let counts = out.iter().map(|envelope| envelope.n);
+    assert_eq!(counts.collect::<Vec<_>>(), [1, 2, 1]);
     assert_eq!(out[2], end);
 }

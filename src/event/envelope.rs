@@ -71,7 +71,7 @@ impl Serialize for TdEvent {
 /// Fields that this version does not know; they are kept and written back.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct UnknownFields {
-    /// Fields beside `seq`, `ts`, `n` and `event`.
+    /// Fields other than `seq`, `ts`, `n` and `event`.
     pub envelope: Map<String, Value>,
     /// Fields inside the event.
     pub event: Map<String, Value>,

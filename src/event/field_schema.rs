@@ -82,7 +82,7 @@ impl FieldSchema for Styles {
     fn schema() -> Value {
         let style = json!({
             "type": "array",
-            "description": "Line, first character, the character after the last one, parameters of SGR.",
+            "description": "Line, first character, character after the last one, SGR parameters.",
             "prefixItems": [u32::schema(), u32::schema(), u32::schema(), String::schema()],
             "minItems": 4,
             "maxItems": 4,

@@ -25,7 +25,7 @@ named_values! {
 
     /// The viewer of a pane, in [`TdEvent::PaneSeen`](super::TdEvent::PaneSeen).
     PaneViewer {
-        /// A client of the tmux server, whose current window has the pane.
+        /// A client of the tmux server, whose current window contains the pane.
         Client = "client",
         /// A face of this program, which showed the pane's output.
         Face = "face",
@@ -55,7 +55,7 @@ named_values! {
         Timeout = "timeout",
         /// The screen or the history was erased, perhaps with lines that were not captured.
         Cleared = "cleared",
-        /// The pane's width has changed, and its text no longer matches what was captured before.
+        /// The pane's width has changed, and its text no longer matches the previous capture.
         Resized = "resized",
         /// The lines exceed the size of one capture.
         Truncated = "truncated",

@@ -31,7 +31,7 @@ macro_rules! define_events {
             )*
         }
     )*) => {
-        /// A description of what happened. Every event belongs to one execution.
+        /// Something that happened during an execution; every event belongs to exactly one.
         ///
         /// An event is serialized as an object with the variant's name as its `type`; fields that are `None`
         /// are omitted. Events of other types are kept as [`TdEvent::Unknown`].
@@ -294,7 +294,7 @@ impl TdEvent {
         let fields = serde_json::to_value(fields)
             .map_err(|cause| invalid("has fields that do not serialize").because(cause))?;
         let Value::Object(fields) = fields else {
-            return Err(invalid("has fields that are no object"));
+            return Err(invalid("has fields that are not an object"));
         };
         if fields.contains_key("type") {
             return Err(invalid("has a field `type` of its own"));

@@ -145,25 +145,20 @@ impl DataDir {
             let entry = entry.map_err(failed)?;
             let is_directory = entry.file_type().is_ok_and(|kind| kind.is_dir());
             if let (true, Some(name)) = (is_directory, entry.file_name().to_str()) {
-                found.extend(self.directory_of(&entry.path(), name));
+                found.extend(self.run_in(name));
             }
         }
         Ok(found)
     }
 
-    /// Returns the run in the directory with this name, if it is one.
-    #[cfg(feature = "cli")]
+    /// Returns the run in the directory with this name, if it is one. A shortened name does not contain the
+    /// id, so the metadata provide it.
     pub(super) fn run_in(&self, name: &str) -> Option<RunDirectory> {
-        self.directory_of(&self.runs_path().join(name), name)
-    }
-
-    /// Returns the run of a directory name. A shortened name does not contain the id, so the metadata provide
-    /// it.
-    fn directory_of(&self, path: &Path, name: &str) -> Option<RunDirectory> {
         if let Some(id) = decode_name(name) {
             return Some(self.run(&id.into()));
         }
-        let metadata = RunMetadata::read_in(&DirHandle::open(path).ok()?).ok()??;
+        let metadata =
+            RunMetadata::read_in(&DirHandle::open(&self.runs_path().join(name)).ok()?).ok()??;
         (encode_name(&metadata.execution_id) == name).then(|| self.run(&metadata.execution_id))
     }
 
@@ -213,7 +208,7 @@ impl RunDirectory {
     /// metadata, or otherwise from the directory's name.
     ///
     /// # Errors
-    /// If the path is no directory, or its metadata are unusable.
+    /// If the path is not a directory, or its metadata are unusable.
     pub fn at(path: &Path) -> Result<Self> {
         let dir = DirHandle::open(path)?;
         let name = path.file_name().unwrap_or_default().to_string_lossy();

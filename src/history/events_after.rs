@@ -10,7 +10,7 @@ use crate::event::{Envelope, LogGapRange};
 use crate::history::dir::RunDirectory;
 use crate::history::dir_handle::EVENTS;
 use crate::history::line::parse_line;
-use crate::history::read::{Follower, LogReader, Query};
+use crate::history::read::{Follower, LogReader, Query, line_end};
 use crate::history::run_files::RunFiles;
 use crate::history::tail::line_start;
 
@@ -115,7 +115,7 @@ fn offset_after(file: &File, seq: u64) -> io::Result<u64> {
         let start = line_start(file, middle)?.max(after);
         match seq_at(file, start)? {
             Some(found) if found > seq => until = start,
-            _ => after = line_end(file, start, until)?,
+            _ => after = line_end(file, start, until)?.unwrap_or(until),
         }
     }
     Ok(after)
@@ -145,22 +145,6 @@ fn first_seq(file: &File) -> io::Result<u64> {
     let mut lines = start[..read].split(|byte| *byte == b'\n');
     let numbers = lines.by_ref().filter_map(seq_of).filter(|seq| *seq > 0);
     Ok(numbers.min().unwrap_or(u64::MAX))
-}
-
-fn line_end(file: &File, start: u64, until: u64) -> io::Result<u64> {
-    let mut chunk = [0; 8192];
-    let mut at = start;
-    while at < until {
-        let read = file.read_at(&mut chunk, at)?;
-        if read == 0 {
-            break;
-        }
-        if let Some(end) = memchr::memchr(b'\n', &chunk[..read]) {
-            return Ok((at + end as u64 + 1).min(until));
-        }
-        at += read as u64;
-    }
-    Ok(until)
 }
 
 fn seq_at(file: &File, offset: u64) -> io::Result<Option<u64>> {

@@ -59,14 +59,6 @@ pub(super) enum FileChange {
     Removed,
 }
 
-/// A failed write.
-#[derive(Debug)]
-struct AppendError {
-    /// The number of bytes that are in the file: whole lines.
-    kept: usize,
-    cause: io::Error,
-}
-
 /// Readable for repairs. Every write goes to the end, whatever other programs do to the file.
 fn flags() -> OFlags {
     OFlags::RDWR | OFlags::APPEND
@@ -165,19 +157,15 @@ impl EventsFile {
         })
     }
 
-    /// Appends whole lines, in a single write if the system accepts them at once. After an error, the file
-    /// still ends with a whole line, or the next write begins a new line.
-    fn append(&mut self, lines: &[u8]) -> Result<(), AppendError> {
+    /// Appends whole lines, in a single write if the system accepts them at once. An error comes with the
+    /// number of bytes in the file, which are whole lines. After it, the file still ends with a whole line,
+    /// or the next write begins a new line.
+    fn append(&mut self, lines: &[u8]) -> Result<(), (usize, io::Error)> {
         let Some(file) = self.file.clone() else {
-            return Err(AppendError {
-                kept: 0,
-                cause: io::ErrorKind::NotFound.into(),
-            });
+            return Err((0, io::ErrorKind::NotFound.into()));
         };
         if self.newline_due {
-            (&*file)
-                .write_all(b"\n")
-                .map_err(|cause| AppendError { kept: 0, cause })?;
+            (&*file).write_all(b"\n").map_err(|cause| (0, cause))?;
             self.len += 1;
             self.newline_due = false;
         }
@@ -205,7 +193,7 @@ impl EventsFile {
                     Err(_) => self.newline_due = true,
                 }
             }
-            return Err(AppendError { kept, cause });
+            return Err((kept, cause));
         }
         Ok(())
     }
@@ -369,7 +357,7 @@ impl PendingLines {
                 self.write_done(writer);
                 (bytes, Ok(()))
             }
-            Err(AppendError { kept, cause }) => {
+            Err((kept, cause)) => {
                 self.write_failed(attempt, kept);
                 (kept, Err(cause))
             }

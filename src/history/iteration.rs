@@ -52,7 +52,7 @@ impl RunDirectory {
     /// Creates the directory of an iteration, `iterations/{n}`. Secrets in its files will be redacted.
     ///
     /// # Errors
-    /// If the directory cannot be created, or something else has its name.
+    /// If the directory cannot be created, or another kind of file has its name.
     pub(crate) fn iteration(&self, iteration: u32, rules: &Rules) -> Result<IterationDirectory> {
         let within = |dir: &DirHandle, name: &str| {
             dir.create_subdir(name)

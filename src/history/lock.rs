@@ -97,7 +97,7 @@ fn lock_file(dir: &DirHandle) -> Result<File> {
         // The file was removed between opening and locking it, so the lock protects nothing.
     }
     Err(failed(io::Error::other(
-        "the lock file is removed again and again",
+        "another program keeps removing the lock file",
     )))
 }
 

@@ -54,7 +54,9 @@ impl RunDirectory {
         {
             // Two ids have the same directory name only in a copied directory or by a deliberate hash
             // collision.
-            return Err(Error::invalid("another execution has the run directory").at(self.path()));
+            return Err(
+                Error::invalid("the run directory belongs to another execution:").at(self.path()),
+            );
         }
         let mut found = EventsFile::open(&dir)
             .map_err(|cause| Error::file("cannot open", &dir.join(EVENTS), cause))?;

@@ -39,7 +39,7 @@ impl RunChanges {
         let reports = imp::Reports::of(&data.runs_path());
         let reports = reports.inspect_err(|cause| {
             log::warn!(
-                "changes in {} are looked for, because they are not reported: {cause}",
+                "polling {} for changes, because the system does not report them: {cause}",
                 data.runs_path().display()
             );
         });

@@ -146,10 +146,9 @@ impl Syncer {
             all_sent &= self.jobs.send_deadline(job, deadline).is_ok();
         }
         drop(self.jobs);
-        let mut problems = Vec::new();
         // The thread never waits for room in this queue, so it can be read after the thread's end.
         let ended = self.thread.join_deadline(deadline);
-        problems.extend(self.problems.try_iter());
+        let problems = self.problems.try_iter().collect();
         // A thread that hangs on a disk that does not respond is abandoned.
         (problems, all_sent && matches!(ended, Ok(Ok(()))))
     }

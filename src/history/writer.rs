@@ -64,7 +64,7 @@ pub struct LogOptions {
 /// assert_eq!(td_observe::history::read_tail(&run.events_path(), 1024)?.len(), 1);
 /// # Ok::<(), td_observe::Error>(())
 /// ```
-#[must_use = "a writer that is not finished loses what waits in it"]
+#[must_use = "a writer that is not finished loses its pending events"]
 pub struct LogWriter {
     runs: FxHashMap<ExecutionId, ActiveRun>,
     context: WriterContext,

@@ -156,7 +156,7 @@ impl Finder {
             }
         }
         if finder.keywords.len() > KEYWORDS_MAX {
-            return Err(Error::invalid("the keywords of the rules are too many"));
+            return Err(Error::invalid("the rules have too many keywords"));
         }
         let is_short = |keyword: &Keyword| keyword.word.len() < LONG && keyword.follow.is_empty();
         if finder.keywords.iter().any(is_short) {

@@ -93,9 +93,7 @@ pub(super) fn is_placeholder(value: &[u8]) -> bool {
     lower.make_ascii_lowercase();
     let end = lower.iter().rposition(|b| !b" .,:;)]>".contains(b));
     let word = &lower[..end.map_or(0, |end| end + 1)];
-    PLACEHOLDERS
-        .iter()
-        .any(|placeholder| placeholder.as_bytes() == word)
+    PLACEHOLDERS.iter().any(|known| known.as_bytes() == word)
         || PARTS.iter().any(|part| {
             // An eighth of the value, because long random text also contains such letters.
             part.len() * 8 >= value.len() && holds_word(value, lower, part)

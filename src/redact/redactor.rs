@@ -102,16 +102,9 @@ impl Redactor {
     /// Returns the number of executions, and the maximum numbers of panes and streams per execution.
     #[cfg(test)]
     pub(super) fn remembered(&self) -> (usize, usize, usize) {
-        let panes = self
-            .executions
-            .iter()
-            .map(|execution| execution.panes.len())
-            .max();
-        let streams = self
-            .executions
-            .iter()
-            .map(|execution| execution.streams.len())
-            .max();
+        let states = self.executions.iter();
+        let panes = states.clone().map(|state| state.panes.len()).max();
+        let streams = states.map(|state| state.streams.len()).max();
         (
             self.executions.len(),
             panes.unwrap_or(0),
@@ -122,11 +115,9 @@ impl Redactor {
     /// Returns the number of remembered lines of an execution's panes.
     #[cfg(test)]
     pub(super) fn remembered_lines(&self, execution_id: &str) -> usize {
-        let of = self
-            .executions
-            .iter()
-            .find(|execution| *execution.id == *execution_id);
-        let panes = of.iter().flat_map(|execution| &execution.panes);
+        let states = self.executions.iter();
+        let states = states.filter(|state| *state.id == *execution_id);
+        let panes = states.flat_map(|state| &state.panes);
         panes.map(|(_, pane)| pane.remembered_lines()).sum()
     }
 
@@ -355,18 +346,12 @@ impl Redactor {
 
     /// Removes half of the executions at once, which is cheaper than finding the oldest one each time.
     fn forget_half(&mut self) {
-        let mut used: Vec<u64> = self
-            .executions
-            .iter()
-            .map(|execution| execution.used)
-            .collect();
+        let mut used: Vec<u64> = self.executions.iter().map(|state| state.used).collect();
         let middle = used.len() / 2;
         let middle = *used.select_nth_unstable(middle).1;
-        self.executions.retain(|execution| execution.used > middle);
+        self.executions.retain(|state| state.used > middle);
         let numbered = self.executions.iter().enumerate();
-        self.numbers = numbered
-            .map(|(at, execution)| (execution.id.clone(), at))
-            .collect();
+        self.numbers = numbered.map(|(at, state)| (state.id.clone(), at)).collect();
     }
 
     fn pane(

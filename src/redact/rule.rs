@@ -148,9 +148,7 @@ impl Rule {
                 NameMatch::NextLine => return LeadMatch::NextLine,
                 NameMatch::Value(value) => {
                     let quote = QUOTES.iter().position(|quote| *quote == value.quote);
-                    let operator = OPERATORS
-                        .iter()
-                        .position(|operator| *operator == value.operator);
+                    let operator = OPERATORS.iter().position(|known| *known == value.operator);
                     let (Some(quote), Some(operator)) = (quote, operator) else {
                         return LeadMatch::No;
                     };
@@ -161,10 +159,7 @@ impl Rule {
             Lead::Value => None,
             Lead::Exact(value) => {
                 let both = value.iter().zip(&text[hit.start..]);
-                let end = hit.start
-                    + both
-                        .take_while(|(found, expected)| found == expected)
-                        .count();
+                let end = hit.start + both.take_while(|(a, b)| a == b).count();
                 // The rest of the secret may follow, after the end of the text or in the next line.
                 let is_complete = end - hit.start == value.len() || end == text.len();
                 (is_complete || is_escaped_end(text, end)).then_some((hit.start, end))

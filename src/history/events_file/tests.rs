@@ -49,8 +49,8 @@ proptest! {
         let (mut pending, mut writer) = (PendingLines::default(), LineWriter::default());
         let (id, mut file, mut seq) = (ExecutionId::from("a"), Vec::new(), 0);
         let mut limits = PendingLimits::NONE;
-        for (what, is_text, size) in steps {
-            match what {
+        for (step, is_text, size) in steps {
+            match step {
                 0..7 => {
                     seq += 1;
                     pending.push(&mut writer, &id, &envelope(seq, is_text, size), limits);

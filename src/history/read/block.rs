@@ -117,7 +117,7 @@ fn complete(file: &File, len: u64, block: &mut Block) -> io::Result<()> {
 }
 
 /// Returns the position after the first line feed in a part of a file.
-fn line_end(file: &File, start: u64, end: u64) -> io::Result<Option<u64>> {
+pub(in crate::history) fn line_end(file: &File, start: u64, end: u64) -> io::Result<Option<u64>> {
     let mut piece = Vec::new();
     let (mut at, mut bytes) = (start, REST_BYTES_MIN);
     while at < end {

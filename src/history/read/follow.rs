@@ -140,7 +140,7 @@ impl Follower {
     /// Returns the next event; `None` if there is none yet.
     ///
     /// # Errors
-    /// If the log cannot be read any more.
+    /// If the log can no longer be read.
     #[allow(clippy::should_implement_trait, reason = "it is not over with a None")]
     pub fn next(&mut self) -> Result<Option<LogRecord>> {
         loop {

@@ -3,7 +3,7 @@
 //!
 //! A line contains a text between quotes, mostly unchanged. The derived expression accounts for characters
 //! that JSON must or may escape. It drops conditions that only parsing can check (the start of a text, words,
-//! lines). Therefore it matches every line whose text matches, and a few more. Numeric escapes (`\u001b`) may
+//! lines). It therefore matches every line whose text matches, and a few more. Numeric escapes (`\u001b`) may
 //! represent any character, so a line that contains one is always a candidate.
 
 use regex_syntax::hir::{

@@ -29,13 +29,15 @@ fn lines() -> Vec<String> {
     lines
 }
 
+fn is_selected(query: &Query, line: &[u8]) -> bool {
+    parse_line(line).is_ok_and(|envelope| query.wants(&envelope) || query.is_context(&envelope))
+}
+
 fn found(query: &Query, block: &str) -> Vec<String> {
     let mut found = Vec::new();
     LineFilter::of(query).each(block.as_bytes(), |at, line| {
         assert_eq!(&block.as_bytes()[at..at + line.len()], line);
-        if parse_line(line)
-            .is_ok_and(|envelope| query.wants(&envelope) || query.is_context(&envelope))
-        {
+        if is_selected(query, line) {
             found.push(String::from_utf8_lossy(line).into_owned());
         }
     });
@@ -44,10 +46,7 @@ fn found(query: &Query, block: &str) -> Vec<String> {
 
 /// Returns the matching lines, found by parsing every line.
 fn expected(query: &Query, block: &str) -> Vec<String> {
-    let wanted = |line: &&str| {
-        parse_line(line.as_bytes())
-            .is_ok_and(|envelope| query.wants(&envelope) || query.is_context(&envelope))
-    };
+    let wanted = |line: &&str| is_selected(query, line.as_bytes());
     block.split('\n').filter(wanted).map(String::from).collect()
 }
 

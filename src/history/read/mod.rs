@@ -4,14 +4,14 @@
 //! query (pure):                    selects events
 //! line_filter, json_regex (pure):  skip lines by their bytes
 //! block:                           whole lines from parts of files and from compressed files
-//! line_bytes (pure):               the bytes of a block, checked or not
+//! line_bytes (pure):               the bytes of a block, as checked text or unchecked
 //! parse (pure):                    a block ─> the selected events
 //! source:                          the files of a log ─> blocks to read
 //! pool (td-read-N):                many blocks at once, if few lines are wanted
 //! ahead (td-ahead):                the next blocks, if all lines are wanted
 //! reader:                          all files of a run as one iterator
 //! merged:                          several logs as one iterator, by time
-//! follow:                          the same, and then what is appended
+//! follow:                          all files of a run, and then appended events
 //! seek:                            the records of a file from any position
 //! place:                           positions by number and time, by bisection
 //! pages:                           a run's records in pages, in both directions
@@ -42,6 +42,8 @@ mod place;
 #[cfg(feature = "tui")]
 mod seek;
 
+#[cfg(feature = "cli")]
+pub(super) use block::line_end;
 pub use follow::Follower;
 pub use merged::{LogSource, Merged, MergedLogs};
 #[cfg(feature = "tui")]

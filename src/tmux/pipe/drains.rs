@@ -237,9 +237,8 @@ impl DrainReader {
                 Err(cause) => return log::error!("cannot wait for drains: {cause}"),
             };
             self.take_orders();
-            self.connections
-                .iter_mut()
-                .for_each(|connection| connection.read = 0);
+            let connections = self.connections.iter_mut();
+            connections.for_each(|connection| connection.read = 0);
             let mut ended = Vec::new();
             for at in ready {
                 match self.read(at, &mut buffer) {
@@ -263,10 +262,8 @@ impl DrainReader {
         if !self.connections.iter().any(Connection::is_flood) {
             return Ok(());
         }
-        let others = self
-            .connections
-            .iter()
-            .filter(|connection| !connection.is_flood());
+        let connections = self.connections.iter();
+        let others = connections.filter(|connection| !connection.is_flood());
         let others = others.map(|connection| readable(connection.socket.as_fd()));
         let mut fds: Vec<PollFd<'_>> = others.collect();
         fds.push(readable(self.wakes.as_fd()));
@@ -276,10 +273,8 @@ impl DrainReader {
     /// Waits until there is something to do. Returns the indexes of the ready connections, and true if there
     /// are new connections.
     fn wait(&self) -> io::Result<(Vec<usize>, bool)> {
-        let connections = self
-            .connections
-            .iter()
-            .map(|connection| connection.socket.as_fd());
+        let connections = self.connections.iter();
+        let connections = connections.map(|connection| connection.socket.as_fd());
         let sockets = self.expected.iter();
         let sockets = sockets.map(|(_, socket)| socket.listener.as_fd());
         let all = connections.chain(sockets).chain([self.wakes.as_fd()]);
@@ -330,10 +325,8 @@ impl DrainReader {
 
     fn accept(&mut self) {
         let connections = &mut self.connections;
-        let unidentified = connections
-            .iter()
-            .filter(|connection| connection.token.is_none());
-        let mut unidentified = unidentified.count();
+        let is_unidentified = |connection: &&Connection| connection.token.is_none();
+        let mut unidentified = connections.iter().filter(is_unidentified).count();
         self.expected.retain(|(_, expected)| {
             loop {
                 match expected.listener.accept() {
@@ -401,14 +394,11 @@ impl DrainReader {
             let output = match (frame, &self.connections[at].token) {
                 (Frame::Hello(token), None) => {
                     let token = PipeToken(token);
-                    let Some(expected) = self
-                        .expected
-                        .iter()
-                        .position(|(expected, _)| *expected == token)
-                    else {
+                    let mut expected = self.expected.iter();
+                    let Some(found) = expected.position(|(known, _)| *known == token) else {
                         return Ok(None);
                     };
-                    self.expected.remove(expected);
+                    self.expected.remove(found);
                     self.connections[at].token = Some(token);
                     DrainOutput::Connected
                 }
