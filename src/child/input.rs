@@ -23,7 +23,7 @@ pub(crate) struct ChildInput<'a> {
 }
 
 impl<'a> ChildInput<'a> {
-    /// An input that this program does not write.
+    /// Returns an input that this program does not write.
     pub(crate) fn none() -> Self {
         Self {
             terminal: None,

@@ -111,7 +111,7 @@ pub(crate) struct Limits<'a> {
 /// The reason for the end of a child.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ExitCause {
-    /// It exited by itself.
+    /// The child exited by itself.
     Exited,
     /// Its deadline passed.
     TimedOut,
@@ -136,10 +136,10 @@ pub(crate) struct Supervisor<'a> {
     limits: Limits<'a>,
     clock: &'a Clock,
     cause: ExitCause,
-    /// When the group is killed, once it is terminating.
+    /// The time of the kill, once the group is terminating.
     kill_at: Option<Instant>,
     killed_at: Option<Instant>,
-    /// When the child's end was noticed.
+    /// The time at which the child's end was detected.
     ended_at: Option<Instant>,
     last_read_at: Instant,
     channels_polled_at: Option<Instant>,
@@ -179,7 +179,7 @@ impl<'a> Supervisor<'a> {
         loop {
             self.input.transfer(input_ready)?;
             // The order matters: everything that an ended child wrote is in the pipes, so one read
-            // after its end was noticed is complete.
+            // after its end was detected is complete.
             let has_ended =
                 self.ended_at.is_some() || (may_have_ended && self.group.has_ended()?);
             let woken_at = self.clock.now();

@@ -11,7 +11,7 @@ const BYTES_MIN: u64 = 192 << 20;
 /// Checks the limit, which shells set with `ulimit -v`.
 ///
 /// # Errors
-/// If it is below [`BYTES_MIN`].
+/// If the limit is below [`BYTES_MIN`].
 pub(super) fn check() -> Result<(), Failure> {
     match getrlimit(Resource::As).current {
         Some(bytes) if bytes < BYTES_MIN => Err(Failure::usage(format!(

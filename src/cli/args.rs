@@ -9,7 +9,6 @@ use clap_complete::engine::{ArgValueCompleter, CompletionCandidate};
 use super::agent_args::{TypedAgents, TypedStates};
 use super::agent_hooks::TypedHooks;
 use super::chapters;
-use super::command_line::visible_subcommands;
 use super::completers::{self, Shell};
 use super::history_args::{TypedExport, TypedLog, TypedReplay, TypedRuns};
 #[cfg(feature = "kernel")]
@@ -59,6 +58,11 @@ pub(super) struct Args {
     pub options: TypedOptions,
     #[command(subcommand)]
     pub command: Command,
+}
+
+/// Returns the subcommands that the help shows.
+pub(super) fn visible_subcommands(command: &clap::Command) -> impl Iterator<Item = &clap::Command> {
+    (command.get_subcommands()).filter(|command| !command.is_hide_set())
 }
 
 /// Offers the chapters of the guide and the commands.

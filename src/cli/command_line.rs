@@ -83,11 +83,6 @@ pub(super) fn command() -> Command {
     command
 }
 
-/// Returns the subcommands that the help shows.
-pub(super) fn visible_subcommands(command: &Command) -> impl Iterator<Item = &Command> {
-    (command.get_subcommands()).filter(|command| !command.is_hide_set())
-}
-
 /// The reason why arguments name no subcommand to run.
 pub(super) enum NotParsed {
     /// The arguments request help or the version, or the usage is wrong.

@@ -12,23 +12,27 @@ const LONGEST: Duration = Duration::from_secs(366 * 24 * 3600);
 /// Minimum size of a file, in bytes. Smaller files would contain little more than their headers.
 const ROTATION_MIN: u64 = 1024;
 
+const TIME_SYNTAX: &str = "write a time as 200ms, 5s, 2m, 1h or 1d";
+const SIZE_SYNTAX: &str = "write a size as 500M, 64MiB or 10G";
+
+/// Splits a text into a number, which may be empty, and its unit.
+fn split_unit(text: &str) -> (&str, &str) {
+    let unit = text.trim_start_matches(|c: char| c.is_ascii_digit());
+    text.split_at(text.len() - unit.len())
+}
+
 /// Parses a duration, which must not be zero.
 pub(super) fn parse_duration(text: &str) -> Result<Duration, String> {
-    let digits = text
-        .find(|c: char| !c.is_ascii_digit())
-        .unwrap_or(text.len());
-    let (number, unit) = text.split_at(digits);
+    let (number, unit) = split_unit(text);
     let factor_ms = match unit {
+        _ if number.is_empty() => return Err(TIME_SYNTAX.to_owned()),
         "ms" => 1,
         "s" => 1_000,
         "m" => 60_000,
         "h" => 3_600_000,
         "d" => 24 * 3_600_000,
-        _ => return Err("write a time as 200ms, 5s, 2m, 1h or 1d".to_owned()),
+        _ => return Err(TIME_SYNTAX.to_owned()),
     };
-    if number.is_empty() {
-        return Err("write a time as 200ms, 5s, 2m, 1h or 1d".to_owned());
-    }
     // A number beyond u64 is too long in any unit.
     let ms = number
         .parse::<u64>()
@@ -43,22 +47,19 @@ pub(super) fn parse_duration(text: &str) -> Result<Duration, String> {
 
 /// Parses a size in bytes, such as `64MiB`, `64M` or `1000`; units are powers of 1024.
 pub(super) fn parse_size(text: &str) -> Result<u64, String> {
-    let digits = text
-        .find(|c: char| !c.is_ascii_digit())
-        .unwrap_or(text.len());
-    let (number, unit) = text.split_at(digits);
+    let (number, unit) = split_unit(text);
     let factor: u64 = match unit.trim_end_matches("iB").trim_end_matches('B') {
         "" => 1,
         "k" | "K" => 1 << 10,
         "M" => 1 << 20,
         "G" => 1 << 30,
         "T" => 1 << 40,
-        _ => return Err("write a size as 500M, 64MiB or 10G".to_owned()),
+        _ => return Err(SIZE_SYNTAX.to_owned()),
     };
     let bytes = number.parse::<u64>().ok();
     bytes
         .and_then(|number| number.checked_mul(factor))
-        .ok_or_else(|| "write a size as 500M, 64MiB or 10G".to_owned())
+        .ok_or_else(|| SIZE_SYNTAX.to_owned())
 }
 
 /// Parses a value, or `none`.
@@ -96,7 +97,7 @@ pub(super) fn parse_age_limit(text: &str) -> Result<Limit<Duration>, String> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Limit<T>(pub Option<T>);
 
-/// A point in a history, as it is typed.
+/// A typed point in time of a history.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum TimePoint {
     /// A time of the wall clock.

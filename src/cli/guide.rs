@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::ffi::OsString;
 use std::process::ExitCode;
 
+use super::args::visible_subcommands;
 use super::chapters::{self, CHAPTERS, Chapter};
 use super::command_line::{self, NotParsed};
 use super::failure::Failure;
@@ -69,7 +70,7 @@ fn help_of(names: &[String]) -> Option<clap::Error> {
 /// Returns a list of the commands and chapters, one line each.
 fn list() -> String {
     let command = command_line::command();
-    let commands = command_line::visible_subcommands(&command).map(|command| {
+    let commands = visible_subcommands(&command).map(|command| {
         let about = command
             .get_about()
             .map(ToString::to_string)
@@ -89,7 +90,7 @@ fn list() -> String {
 
 fn unknown(names: &[String]) -> Failure {
     let command = command_line::command();
-    let commands = command_line::visible_subcommands(&command).map(clap::Command::get_name);
+    let commands = visible_subcommands(&command).map(clap::Command::get_name);
     let known: Vec<&str> = chapters::names()
         .map(|name| name as &str)
         .chain(commands)

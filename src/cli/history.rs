@@ -218,7 +218,7 @@ pub(super) fn report_problems(which: &Which, report: &ReadReport) -> ExitCode {
     // A partial line that is still being written is no problem.
     if report.torn > 0 && !which.is_written() {
         super::output::print_message(
-            "the last line is incomplete, because its writer was interrupted",
+            "the last line is cut off, because its writer was interrupted",
         );
     }
     print_problems(&report.problems)

@@ -87,7 +87,7 @@ fn query(typed: TypedFilter, now: Timestamp) -> Result<Query, Failure> {
             let hint = nearest::suggestion(&kind, names());
             let all: Vec<&str> = names().collect();
             return Err(Failure::usage(format!(
-                "--type: there is no event type {kind:?}{hint} the types are {}",
+                "--type: there is no event type {kind:?}{hint} there are {}",
                 all.join(", ")
             )));
         }

@@ -195,7 +195,7 @@ fn matching(envelope: &Envelope, regex: &Regex) -> Option<Envelope> {
             styles.move_lines(|line| indexes.get(line as usize).copied().flatten());
         }
         TdEvent::ExecutionOutput { text, .. } => {
-            // The omitted end of the text may be an incomplete line, which must not continue this one.
+            // An incomplete last line is closed if lines before it were omitted.
             if !matching.ends_with('\n') && !text.ends_with(matching.as_str()) {
                 matching.push('\n');
             }

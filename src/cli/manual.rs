@@ -8,6 +8,7 @@ use std::process::ExitCode;
 use clap::Command;
 use clap_mangen::Man;
 
+use super::args::visible_subcommands;
 use super::command_line;
 use super::failure::Failure;
 
@@ -38,7 +39,7 @@ fn write(command: &Command, directory: &Path) -> io::Result<()> {
     // clap_mangen puts the text after the options into a section EXTRA.
     let page = String::from_utf8_lossy(&page).replacen("\n.SH EXTRA\n", "\n.SH EXAMPLES\n", 1);
     fs::write(directory.join(man.get_filename()), page)?;
-    let subcommands = command_line::visible_subcommands(command);
+    let subcommands = visible_subcommands(command);
     for subcommand in subcommands.filter(|subcommand| is_ours(command, subcommand)) {
         write(subcommand, directory)?;
     }

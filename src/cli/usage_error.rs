@@ -2,6 +2,7 @@
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 
+use super::args::visible_subcommands;
 use super::command_line;
 use super::failure::Failure;
 
@@ -73,7 +74,7 @@ fn subcommands(error: &clap::Error) -> String {
             None => break,
         }
     }
-    let names = command_line::visible_subcommands(place).map(clap::Command::get_name);
+    let names = visible_subcommands(place).map(clap::Command::get_name);
     names.collect::<Vec<_>>().join(", ")
 }
 

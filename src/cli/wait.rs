@@ -60,7 +60,7 @@ fn states_of(typed: &TypedWait) -> Result<Vec<AgentState>, Failure> {
             let names = AgentState::ALL.map(AgentState::as_str);
             let hint = nearest::suggestion(name, names);
             Failure::usage(format!(
-                "--state: there is no agent state {name:?}{hint} the states are {}",
+                "--state: there is no agent state {name:?}{hint} there are {}",
                 names.join(", ")
             ))
         })

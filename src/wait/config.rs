@@ -166,7 +166,7 @@ pub struct WaitOutcome {
     /// True when lines were lost, or a closed pane may have printed lines that were not captured: they may
     /// have contained a match.
     pub lost_lines: bool,
-    /// The last lines of the pane, oldest first; of several panes, those of the pane that ended the wait.
+    /// The last lines of the pane, oldest first; with several panes, the lines of the pane that ended the wait.
     pub last_lines: Vec<String>,
     /// The lines before them, in which a secret of the last lines may begin.
     pub(crate) lines_before: Vec<String>,

@@ -183,13 +183,11 @@ impl<'a> StartedWait<'a> {
             let end = match self.wake()? {
                 WakeReason::Interrupted => Some(WaitEnd::Interrupted),
                 WakeReason::ChannelDone(result) => Some(self.channel_done(result)?),
-                WakeReason::Other(found) => match found {
-                    Some(found) => Some(WaitEnd::Matched(found)),
-                    None => {
-                        self.wait.other = None;
-                        None
-                    }
-                },
+                WakeReason::Other(Some(found)) => Some(WaitEnd::Matched(found)),
+                WakeReason::Other(None) => {
+                    self.wait.other = None;
+                    None
+                }
                 WakeReason::TimeUp => Some(self.last_capture()?),
                 // Output since the previous capture ends the silence.
                 WakeReason::Idle => self
