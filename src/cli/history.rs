@@ -208,8 +208,8 @@ pub(super) fn until_stopped(
 pub(super) fn report_problems(which: &Which, report: &ReadReport) -> ExitCode {
     if let Some((path, at)) = &report.first_invalid {
         let lines = match report.invalid {
-            1 => "1 line that is not an event, or is too long, was".to_owned(),
-            invalid => format!("{invalid} lines that are not events, or are too long, were"),
+            1 => "1 line is no event or too long, and was".to_owned(),
+            invalid => format!("{invalid} lines are no events or too long, and were"),
         };
         super::output::print_message(&format!(
             "{lines} skipped, the first at byte {at} of {path:?}"
