@@ -1,4 +1,4 @@
-//! Completions, with the shells themselves: their keys are pressed in a pane.
+//! Completions in real shells: keys are pressed in a pane.
 
 use std::path::Path;
 use std::process::Command;
@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use crate::cli::{assert_code, program, run, text};
 use crate::support::{CEILING, TmuxServer, wait_for};
 
-/// Asks as a script for a shell does: the last word is completed.
+/// Requests candidates as a completion script does: for the last word.
 fn asked(words: &[&str], data: &Path) -> Command {
     let mut command = program(&["--", "td-observe"], data);
     command
@@ -17,7 +17,7 @@ fn asked(words: &[&str], data: &Path) -> Command {
     command
 }
 
-/// The candidates, and that no complaint came with them.
+/// Returns the candidates, after checking that standard error is empty.
 #[track_caller]
 fn candidates(mut command: Command) -> Vec<String> {
     let output = command.output().unwrap();
@@ -30,7 +30,7 @@ fn candidates(mut command: Command) -> Vec<String> {
     values.map(str::to_owned).collect()
 }
 
-/// An interactive shell without configuration files, and its way to take the script.
+/// An interactive shell without configuration files, and the command with which it loads the script.
 const SHELLS: [(&str, &str, &str); 3] = [
     (
         "bash",
@@ -118,7 +118,7 @@ fn shells_complete_targets_runs_and_topics() {
                     false => Err(screen),
                 }
             });
-            // The line becomes a comment or an argument: nothing is run.
+            // The line becomes a comment or an argument, so that nothing runs.
             tmux.tmux(&["send-keys", "-t", &pane, "C-a"]);
             tmux.tmux(&["send-keys", "-t", &pane, "-l", ": "]);
             tmux.tmux(&["send-keys", "-t", &pane, "Enter"]);
@@ -157,7 +157,7 @@ fn scripts_exist_for_five_shells_and_call_the_program() {
 }
 
 #[test]
-fn a_dead_server_delays_nothing_and_nothing_is_written() {
+fn completion_waits_for_no_dead_server_and_writes_nothing() {
     let (tmux, place) = (TmuxServer::new(), tempfile::tempdir().unwrap());
     tmux.new_session("build", 80, 24, "exec cat");
     let socket = tmux.socket().display().to_string();

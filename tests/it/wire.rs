@@ -1,5 +1,5 @@
-//! The wire contract, declared a second time: names and fields as the documents give them, so that
-//! no accident in the library's own table changes what is on the wire.
+//! The wire contract, declared a second time with the documented names and fields, so that no accidental
+//! change of the library's own table changes the wire format.
 
 mod reading;
 
@@ -12,7 +12,7 @@ use td_observe::{
     TdEvent, Timestamp,
 };
 
-/// Every event with exactly its fields: the seed's first, then those of schema 1.
+/// Every event with exactly its fields: first those of the seed, then those of schema 1.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(tag = "type", deny_unknown_fields)]
 #[rustfmt::skip]
@@ -67,7 +67,7 @@ enum Wire {
         execution_id: String, pane: String, first_line: i64, chunk: String, is_complete: bool,
         #[serde(skip_serializing_if = "Option::is_none")] reason: Option<String>,
         #[serde(skip_serializing_if = "Option::is_none")] exit_status: Option<i32>,
-        // Line, first character, the one behind the last, parameters of SGR.
+        // Line, first character, end (exclusive), SGR parameters.
         #[serde(default, skip_serializing_if = "Vec::is_empty")] styles: Vec<(u32, u32, u32, String)>,
     },
     OutputRevised {
@@ -82,7 +82,7 @@ enum Wire {
         execution_id: String, pane: String, first_line: i64,
         #[serde(skip_serializing_if = "Option::is_none")] lost_lines: Option<u64>,
         reason: String,
-        // Gaps had none at first.
+        // Early gaps had none.
         #[serde(default)] evidence: String,
     },
     LogGap { execution_id: String, first_seq: u64, last_seq: u64 },
@@ -171,7 +171,7 @@ struct WireLine {
     event: Wire,
 }
 
-/// At least one event of the kind; where it has optional fields, one with and one without.
+/// Returns at least one event of the kind; with optional fields, one with and one without them.
 #[rustfmt::skip]
 fn samples(kind: EventKind) -> Vec<TdEvent> {
     use EventKind as K;
@@ -285,14 +285,14 @@ fn read(line: &str) -> Envelope {
     serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {line}"))
 }
 
-/// Reads and writes; the answer is what was written.
+/// Reads and writes a line; returns the written form.
 #[track_caller]
 fn through(line: &Value) -> Value {
     serde_json::to_value(read(&line.to_string())).unwrap()
 }
 
 #[test]
-fn every_kind_is_declared_twice_alike() {
+fn both_declarations_of_every_kind_agree() {
     for &kind in EventKind::ALL {
         let samples = samples(kind);
         assert!(
@@ -330,7 +330,7 @@ fn the_log_writes_every_event_as_serde_does() {
     let clock = FakeClock::new().clock();
     let mut log = LogWriter::start(LogOptions::default(), clock.clone()).unwrap();
     for (n, event) in all_samples().enumerate() {
-        // A run for each, so that each has a file of its own to look at.
+        // A run for each event, so that each has its own file to compare.
         let data = DataDir::new(temp.path().join(n.to_string()));
         let run = data.run(&event.execution_id().into());
         let info = RunInfo::default();
@@ -346,7 +346,7 @@ fn the_log_writes_every_event_as_serde_does() {
 
 #[test]
 fn no_kind_of_the_contract_is_missing() {
-    // What serde itself lists when it is given a type that there is not.
+    // serde lists all types in its error for an unknown one.
     let error = serde_json::from_value::<Wire>(json!({"type": "?"}))
         .unwrap_err()
         .to_string();

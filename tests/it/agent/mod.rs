@@ -1,7 +1,7 @@
 //! Real recordings of agents: events counted by the parser, and again by hand from their records.
 //!
-//! The recordings lie beside the repository. The second count shares no code with the parser: it
-//! builds whole JSON values.
+//! The recordings are beside the repository. The second count shares no code with the parser: it builds
+//! whole JSON values.
 
 mod counted;
 pub mod labels;

@@ -35,7 +35,7 @@ pub(super) fn check(plan: &Plan, sessions: &[(String, Kind)], data: &Path, summa
         .extend(strange.map(|name| format!("a run of no session: {name}")));
 }
 
-/// Follows one session's lines through its log: each once, in order, or a gap in its place.
+/// Follows one session's lines through its log: each once and in order, or a gap in its place.
 pub(super) fn follow(
     name: &str,
     lines: u64,
@@ -50,19 +50,19 @@ pub(super) fn follow(
                 first_line, chunk, ..
             } => {
                 for (number, line) in (*first_line..).zip(chunk.lines()) {
-                    let said: u64 = line
+                    let printed: u64 = line
                         .strip_prefix(name)
                         .and_then(|rest| rest.trim().parse().ok())
                         .ok_or_else(|| format!("a line that was not printed: {line:?}"))?;
-                    let missing = said
+                    let missing = printed
                         .checked_sub(next)
-                        .ok_or_else(|| format!("line {said} again, or too late, for {next}"))?;
+                        .ok_or_else(|| format!("line {printed} again, or too late, for {next}"))?;
                     match gap.take() {
                         None if missing > 0 => {
-                            return Err(format!("lines {next} to {} silently", said - 1));
+                            return Err(format!("lines {next} to {} silently", printed - 1));
                         }
                         Some(_) if missing == 0 => {
-                            return Err(format!("a gap before {said}, and nothing is missing"));
+                            return Err(format!("a gap before {printed}, and nothing is missing"));
                         }
                         Some(Some(count)) if count != missing => {
                             return Err(format!("a gap of {count} where {missing} are missing"));
@@ -70,18 +70,18 @@ pub(super) fn follow(
                         Some(None) => is_counted = false,
                         _ => {}
                     }
-                    if is_counted && number != said as i64 {
-                        return Err(format!("line {said} has the number {number}"));
+                    if is_counted && number != printed as i64 {
+                        return Err(format!("line {printed} has the number {number}"));
                     }
                     lost += missing;
-                    next = said + 1;
+                    next = printed + 1;
                 }
             }
             TdEvent::OutputGap {
                 lost_lines, reason, ..
             } => {
                 *came.gaps.entry(reason.to_string()).or_default() += 1;
-                // Two in a row are one hole.
+                // Two in a row are one gap.
                 gap = Some(match gap {
                     None => *lost_lines,
                     Some(before) => before.zip(*lost_lines).map(|(one, other)| one + other),

@@ -1,5 +1,4 @@
-//! Followers of a log that another process writes: they get everything once and in order, to the
-//! end.
+//! Followers of a log that another process writes: they get everything once and in order, to the end.
 
 use std::fs::{self, OpenOptions};
 use std::io::Write;
@@ -50,7 +49,7 @@ fn to_the_end(run: &RunDirectory) -> Vec<Envelope> {
     seen
 }
 
-/// Returns the numbers of the events that exist now.
+/// Returns the numbers of the existing events.
 #[track_caller]
 fn there(log: &mut Follower) -> Vec<u64> {
     let mut seqs = Vec::new();
@@ -67,8 +66,8 @@ fn another_process_follows_a_run_to_its_end() {
     let socket = tmux.socket().display().to_string();
     let mut watch = Running::start(program(&on(&socket, &["watch", "job"]), data.path()));
     watch.wait_for("watching");
-    let say = |what: &str| tmux.tmux(&["send-keys", "-t", "=job:", what, "Enter"]);
-    say("the earlier line");
+    let print = |what: &str| tmux.tmux(&["send-keys", "-t", "=job:", what, "Enter"]);
+    print("the earlier line");
     watch.wait_for("the earlier line");
     let (mut first, mut json) = (
         log("job", data.path(), &[]),
@@ -77,7 +76,7 @@ fn another_process_follows_a_run_to_its_end() {
     for follower in [&mut first, &mut json] {
         follower.wait_for("the earlier line");
     }
-    say("the live line");
+    print("the live line");
     for follower in [&mut first, &mut json] {
         follower.wait_for("the live line");
     }
@@ -230,7 +229,7 @@ fn one_signal_ends_a_follower_in_order() {
         let output = follower.end();
         assert_code(&output, 0);
         assert!(output.stderr.is_empty(), "{output:#?}");
-        // A tenth of that on an idle machine.
+        // An idle machine needs a tenth of that.
         assert!(
             began.elapsed() < Duration::from_secs(3),
             "{:?}",
@@ -277,7 +276,7 @@ fn changes_to_the_file_do_not_hang_a_follower() {
     bench.advance(Duration::from_secs(2));
     bench.fill("a", 122..125);
     assert_eq!(there(&mut log), [122, 123, 124]);
-    // The whole run is removed, and so is its end.
+    // The whole run is removed, including its end.
     let away = temp.path().join("away");
     fs::rename(run.path(), &away).unwrap();
     fs::remove_dir_all(&away).unwrap();

@@ -9,7 +9,7 @@ use super::{START, STEP, TYPING, lab, pause};
 use crate::cli::{Running, assert_code, on, program};
 use crate::support::{TmuxServer, within};
 
-/// The dialogues of the two prompts that are typed, in any order.
+/// The dialogues of the two typed prompts, in any order.
 const ASKED: [&str; 3] = [
     "touch made-by-agent.txt && ls",
     "touch par-a.txt",
@@ -87,7 +87,7 @@ pub fn play() {
                 )
             });
         }
-        // What comes too much comes soon.
+        // Surplus events arrive soon.
         pause(4 * TYPING);
         let mut seen = lines(&asked);
         assert_eq!(lines(&turns).len(), 2, "{name}");

@@ -124,16 +124,16 @@ fn a_command_in_time_has_no_timeout() {
 fn another_thread_ends_a_command() {
     for (how, code) in [("asks", 5), ("kills", 137)] {
         let control = CommandControl::new();
-        let (tell, told) = std::sync::mpsc::channel();
+        let (sender, receiver) = std::sync::mpsc::channel();
         let script = "trap 'echo asked; exit 5' USR1; echo $$; while :; do sleep 0.05; done";
         let command = Command::shell(script).grace(CEILING).control(&control);
         // The first line shows that the trap is set.
         let command = command.on_output(move |_, _| {
             // Only the first message is received.
-            let _ = tell.send(());
+            let _ = sender.send(());
         });
         let running = std::thread::spawn(|| command.output().unwrap());
-        told.recv_timeout(CEILING).unwrap();
+        receiver.recv_timeout(CEILING).unwrap();
         match how {
             "asks" => control.end(Signal::USR1.as_raw()),
             _ => control.kill(),

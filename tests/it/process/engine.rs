@@ -1,4 +1,4 @@
-//! Commands of an engine: each has a run of its own, however it ends.
+//! Commands of an engine: each has its own run, however it ends.
 
 use std::path::Path;
 use std::sync::mpsc::channel;
@@ -94,17 +94,17 @@ fn a_command_that_cannot_be_started_has_no_run() {
 fn a_panicking_callback_ends_its_command_and_nothing_else() {
     let data = tempfile::tempdir().unwrap();
     let (mut engine, events) = engine(data.path());
-    let (tell, told) = channel();
-    let hear = move |_, text: &str| {
-        tell.send(text.to_owned()).unwrap();
+    let (sender, receiver) = channel();
+    let on_output = move |_, text: &str| {
+        sender.send(text.to_owned()).unwrap();
         panic!("on purpose");
     };
     let script = "trap '' TERM; echo $$; while :; do sleep 1000; done";
     let broken = engine
-        .execute_as("broken", Command::shell(script).on_output(hear))
+        .execute_as("broken", Command::shell(script).on_output(on_output))
         .unwrap();
     assert!(broken.wait().unwrap_err().is_gone());
-    group_in(&told.recv_timeout(CEILING).unwrap()).until_empty();
+    group_in(&receiver.recv_timeout(CEILING).unwrap()).until_empty();
     let sound = engine.execute_as("sound", Command::new("true")).unwrap();
     assert!(sound.wait().unwrap().is_success());
     let report = engine.shutdown();

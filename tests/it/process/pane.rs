@@ -59,7 +59,7 @@ impl Typed {
         self.server.screen(&self.pane)
     }
 
-    /// Returns what tmux tells of the pane.
+    /// Returns a tmux format, expanded for the pane.
     #[track_caller]
     pub fn format(&self, format: &str) -> String {
         self.server
