@@ -43,7 +43,7 @@ fn main() -> ExitCode {
         life: Duration::from_secs(5),
         lines: 1_000,
     });
-    summary.faults.extend(what_rises(&summary));
+    summary.faults.extend(rising(&summary));
     println!("{summary}");
     if summary.faults.is_empty() {
         ExitCode::SUCCESS
@@ -53,7 +53,7 @@ fn main() -> ExitCode {
 }
 
 /// Lists the values whose last quarter is higher than the first.
-fn what_rises(summary: &Summary) -> Vec<String> {
+fn rising(summary: &Summary) -> Vec<String> {
     let Some((first, last)) = summary.quarters() else {
         return vec!["too short to tell what rises".to_owned()];
     };

@@ -36,7 +36,6 @@ pub fn command(temp: &Path) -> String {
     )
 }
 
-/// Runs the agent.
 pub fn run() {
     let home = PathBuf::from(std::env::var_os("HOME").unwrap());
     let directory = std::env::current_dir().unwrap();

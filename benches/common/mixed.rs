@@ -59,7 +59,6 @@ pub fn write_run(root: &Path, bytes: u64, rotation: Rotation) -> RunDirectory {
     run
 }
 
-/// Generates events.
 struct Mixed {
     id: ExecutionId,
     /// The state of a xorshift generator.

@@ -1,6 +1,5 @@
 //! Medians, percentiles, and rounds that alternate.
 
-/// Returns the median.
 pub fn median(mut values: Vec<f64>) -> f64 {
     values.sort_by(f64::total_cmp);
     values[values.len() / 2]

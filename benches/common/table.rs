@@ -5,7 +5,6 @@
 /// The bar of a figure.
 #[derive(Clone, Copy, Debug)]
 pub enum Bar<'a> {
-    /// No bar.
     None,
     /// Our value divided by theirs must be at most this.
     AtMost(f64),
@@ -15,7 +14,6 @@ pub enum Bar<'a> {
     Stated(&'a str, bool),
 }
 
-/// One comparison.
 #[derive(Debug)]
 pub struct Row<'a> {
     pub what: &'a str,
@@ -62,7 +60,6 @@ impl Table {
         );
     }
 
-    /// Returns the number of missed bars.
     pub fn missed(&self) -> usize {
         self.missed
     }

@@ -58,7 +58,6 @@ pub fn signal(child: &Child, signal: Signal) {
     kill_process(Pid::from_child(child), signal).unwrap();
 }
 
-/// Kills a child and waits for it.
 pub fn kill(mut child: Child) {
     signal(&child, Signal::KILL);
     child.wait().unwrap();

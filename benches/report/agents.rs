@@ -35,7 +35,6 @@ const STEP: Duration = Duration::from_millis(100);
 /// The default poll interval.
 const EVERY_MS: f64 = 5_000.0;
 
-/// Measures the section.
 pub fn run(table: &mut Table) {
     speed_rows(table);
     rest_row(table);

@@ -111,7 +111,7 @@ fn read_until(window: &Window, who: usize, mut next: impl FnMut() -> u64) {
     }
 }
 
-fn one(subscription: &mut Subscription) -> u64 {
+fn receive(subscription: &mut Subscription) -> u64 {
     match subscription.recv().unwrap() {
         Delivery::Event(event) => {
             std::hint::black_box(&event.event);
@@ -127,7 +127,7 @@ fn ours_throughput() -> f64 {
     let readers = (0..SUBSCRIBERS)
         .map(|who| {
             let (mut events, window) = (bus.subscribe(), Arc::clone(&window));
-            thread::spawn(move || read_until(&window, who, || one(&mut events)))
+            thread::spawn(move || read_until(&window, who, || receive(&mut events)))
         })
         .collect();
     let senders = (0..PRODUCERS)
@@ -276,7 +276,6 @@ fn tokio_emit<T: Clone + Send + 'static>(make: fn(TdEvent) -> T, burst: u64) -> 
     cost
 }
 
-/// Measures the section.
 pub fn run(table: &mut Table) {
     throughput_rows(table);
     emit_rows(table);
@@ -352,8 +351,8 @@ fn latency_rows(table: &mut Table) {
         td.push(ours_latency());
         by_tokio.push(tokio_latency());
     }
-    let p50 = |all: &[(f64, f64)]| median(all.iter().map(|one| one.0).collect());
-    let p99 = |all: &[(f64, f64)]| median(all.iter().map(|one| one.1).collect());
+    let p50 = |all: &[(f64, f64)]| median(all.iter().map(|receive| receive.0).collect());
+    let p99 = |all: &[(f64, f64)]| median(all.iter().map(|receive| receive.1).collect());
     for (what, ours, theirs) in [
         (
             "bus, latency p50 at 10,000 events/s",

@@ -16,7 +16,6 @@ use crate::common::table::{Bar, Row, Table};
 
 const HIDDEN: &str = "flood-onto-a-bad-disk";
 
-/// Measures the section.
 pub fn run(table: &mut Table) {
     for (kind, what) in [
         (

@@ -23,11 +23,9 @@ const HIDDEN: &str = "read-a-log";
 
 const BYTES: u64 = 400_000_000;
 const ROUNDS: usize = 5;
-/// Rounds of measurements that take seconds.
 const LONG_ROUNDS: usize = 3;
 const GAP: &str = r#""type":"OutputGap""#;
 
-/// Measures the section.
 pub fn run(table: &mut Table) {
     let temp = tempfile::tempdir().unwrap();
     let write = |name: &str, bytes, rotation| {

@@ -36,7 +36,6 @@ client.execute_interactive(sys.argv[2], output_hook=hook, timeout=600)
 print((time.monotonic() - began) * 1e3, (used() - cpu) * 1e3, len(''.join(texts)))
 ";
 
-/// Measures the section.
 pub fn run(table: &mut Table) {
     let Some(python) = python() else {
         eprintln!(

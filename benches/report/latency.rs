@@ -41,7 +41,6 @@ const CASES: [Case; 2] = [
     },
 ];
 
-/// Measures the section.
 pub fn run(table: &mut Table) {
     for case in CASES {
         let mut all: BTreeMap<usize, Vec<f64>> = BTreeMap::new();

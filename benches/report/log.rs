@@ -27,11 +27,9 @@ use crate::common::table::{Bar, Row, Table};
 
 const ID: &str = "bench@1768989600";
 const TOKEN: &str = "I'll do it\n";
-/// The events of one round.
 const EVENTS: u64 = 200_000;
 const ROUNDS: usize = 5;
 
-/// Measures the section.
 pub fn run(table: &mut Table) {
     for (producers, ours, redacted, channel, direct) in end_to_end() {
         let whom = if producers == 1 {
@@ -296,9 +294,9 @@ fn lengths_from_2(events: u64) -> Vec<u64> {
     all[1..].iter().map(|length| length - all[0]).collect()
 }
 
-fn wait_for(mut is_so: impl FnMut() -> bool) {
+fn wait_for(mut is_met: impl FnMut() -> bool) {
     let began = Instant::now();
-    while !is_so() {
+    while !is_met() {
         assert!(began.elapsed() < Duration::from_secs(60), "it never comes");
         thread::sleep(Duration::from_micros(100));
     }

@@ -16,7 +16,6 @@ use crate::common::paired;
 use crate::common::program::Program;
 use crate::common::table::Table;
 
-/// Measures the section.
 pub fn run(table: &mut Table) {
     for rate in [50, 1000] {
         let pacing = Program::Paced {
@@ -53,7 +52,6 @@ pub fn run(table: &mut Table) {
     }
 }
 
-/// Runs one iteration.
 fn looping(command: &str, directory: &Path) -> LoopEngine {
     let agent = CommandClient::new(Command::shell(command).format(Format::Text));
     LoopEngine::of_command(Spec::of_task("Count").check("true"), agent).directory(directory)

@@ -29,7 +29,6 @@ const FLAT_PART: f64 = 0.03;
 const FILLED_SECONDS_MAX: usize = 45;
 const FLOODED: Duration = Duration::from_secs(10);
 
-/// Measures the section.
 pub fn run(table: &mut Table) {
     bus_row(table);
     program_row(table);

@@ -22,7 +22,6 @@ const ASKED_EVERY: Duration = Duration::from_millis(5);
 /// The additional time that another client may wait because of the observer.
 const BAR_MS: f64 = 10.0;
 
-/// Measures the section.
 pub fn run(table: &mut Table) {
     let server = server(PANES, PANES / 2);
     let pid = server.pid().as_raw_nonzero().get() as u32;

@@ -34,7 +34,6 @@ enum Loop {
     TwoProcesses,
 }
 
-/// Measures the section.
 pub fn run(table: &mut Table) {
     for (what, printing, bar) in [
         ("half of them print a line a second", PANES / 2, 1.0 / 8.0),

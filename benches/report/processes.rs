@@ -25,7 +25,6 @@ use crate::common::table::{Bar, Row, Table};
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_td-observe");
 
-/// Measures the section.
 pub fn run(table: &mut Table) {
     overhead::rows(table);
     lines_rows(table);

@@ -11,7 +11,6 @@ const TIME_MS: u64 = 2_500;
 /// A second try, because another process may have used the machine.
 const TRIES: usize = 2;
 
-/// Measures the section.
 pub fn run(table: &mut Table) {
     let best = highest(Way::Tail);
     for (way, name) in [

@@ -27,7 +27,6 @@ const PARTS: &[Part] = &[
     ("stopped", stopped::run),
 ];
 
-/// Measures the section.
 pub fn run(table: &mut Table) {
     let wanted = std::env::var("TD_BENCH_ROWS").ok();
     let is_wanted = |rows: &str| {

@@ -34,7 +34,6 @@ const REST: Duration = Duration::from_secs(20);
 /// Begins each frame: synchronized output.
 const FRAME: &[u8] = b"\x1b[?2026h";
 
-/// Measures the section.
 pub fn run(table: &mut Table) {
     start_rows(table);
     flood_rows(table);
@@ -168,7 +167,7 @@ impl Ui {
     }
 
     /// Reads output until the screen satisfies the predicate; returns the time.
-    fn until(&mut self, is_so: impl Fn(&str) -> bool) -> Instant {
+    fn until(&mut self, is_met: impl Fn(&str) -> bool) -> Instant {
         let deadline = Instant::now() + CEILING;
         loop {
             let left = deadline.saturating_duration_since(Instant::now());
@@ -177,7 +176,7 @@ impl Ui {
                 Err(error) => panic!("{error}: {}", self.text()),
             };
             self.take(at, &bytes);
-            if is_so(&self.text()) {
+            if is_met(&self.text()) {
                 return at;
             }
         }

@@ -33,7 +33,6 @@ const STAMPS: u64 = 80;
 /// interval, because a wait for text rarely meets continuous output.
 const PERIOD_MS: u64 = 439;
 
-/// Measures the section.
 pub fn run(table: &mut Table) {
     for (what, others) in [
         ("nothing else prints", 0),

@@ -325,7 +325,7 @@ pub fn ends_quietly_unread(mut command: Command) {
 }
 
 #[test]
-fn a_reader_that_leaves_is_a_quiet_end() {
+fn a_closed_pipe_ends_the_program_quietly() {
     let (tmux, data) = (TmuxServer::new(), tempfile::tempdir().unwrap());
     tmux.new_session("job", 80, 24, "while sleep 0.05; do date +%s%N; done");
     let socket = tmux.socket().display().to_string();

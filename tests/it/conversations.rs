@@ -172,7 +172,7 @@ fn messages_written_while_no_observer_ran_are_reported_by_the_next_one_and_none_
     assert_eq!(messages(&observed.seen, &pane), all);
     observed.stop();
     let logs = observed.logs();
-    assert_eq!(logs.len(), 1, "the run goes on");
+    assert_eq!(logs.len(), 1, "the run continues");
     let all = turns(&["first", "second", "third", "fourth"]);
     assert_eq!(messages(logs.values().next().unwrap(), &pane), all);
 }

@@ -266,7 +266,7 @@ fn observed(watch: impl Fn(Watch) -> Watch) -> Vec<(&'static str, Observed, Stri
 }
 
 #[test]
-fn streamed_none_of_them_has_a_gap() {
+fn streamed_situations_have_no_gap() {
     for (name, observed, pane) in observed(|watch| watch.stream(drain())) {
         let gaps = observed.replay(&pane).gaps;
         assert!(
@@ -278,7 +278,7 @@ fn streamed_none_of_them_has_a_gap() {
 }
 
 #[test]
-fn polled_none_of_them_has_a_confirmed_gap() {
+fn polled_situations_have_no_confirmed_gap() {
     for (name, observed, pane) in observed(|watch| watch.poll()) {
         let replay = observed.replay(&pane);
         assert_eq!(

@@ -220,7 +220,7 @@ proptest! {
 }
 
 /// Generates queries for a reader of logs, as `bodies/reader.rs` parses them.
-fn asked() -> impl Strategy<Value = Vec<u8>> {
+fn query() -> impl Strategy<Value = Vec<u8>> {
     let patterns = vec![
         "", "one|x", "^t", r"\x1b", "a\"?", "(?i)LINE", r"\w+\s*$", "ten\\",
     ];
@@ -261,12 +261,12 @@ proptest! {
     #![proptest_config(cases(300))]
 
     #[test]
-    fn reader_on_damaged_files(how in asked(), bytes in damaged(12)) {
+    fn reader_on_damaged_files(how in query(), bytes in damaged(12)) {
         reader::run(&[how, bytes].concat());
     }
 
     #[test]
-    fn reader_on_any_bytes(how in asked(), bytes in any::<Vec<u8>>()) {
+    fn reader_on_any_bytes(how in query(), bytes in any::<Vec<u8>>()) {
         reader::run(&[how, bytes].concat());
     }
 

@@ -75,9 +75,9 @@ fn each_chapter_and_the_help_of_each_command_is_printed() {
     }
     for command in COMMANDS {
         let helped = text(&run(&["help", command], data.path()).stdout);
-        let asked = text(&run(&[command, "--help"], data.path()).stdout);
+        let help_text = text(&run(&[command, "--help"], data.path()).stdout);
         assert!(
-            asked.contains("Examples:") && helped.starts_with(&asked),
+            help_text.contains("Examples:") && helped.starts_with(&help_text),
             "{command}"
         );
     }
@@ -122,9 +122,9 @@ fn help_has_own_options_first_and_fits_eighty_columns() {
     let data = tempfile::tempdir().unwrap();
     for command in COMMANDS {
         for columns in [80, 100] {
-            let mut asked = program(&[command, "--help"], data.path());
-            asked.env("COLUMNS", columns.to_string());
-            let help = text(&asked.output().unwrap().stdout);
+            let mut help_text = program(&[command, "--help"], data.path());
+            help_text.env("COLUMNS", columns.to_string());
+            let help = text(&help_text.output().unwrap().stdout);
             for line in help.lines() {
                 assert!(
                     line.chars().count() <= columns,

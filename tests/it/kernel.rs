@@ -23,7 +23,7 @@ use td_observe::kernel::{CellStatus, Kernel, KernelSpec};
 pub fn python() -> Option<&'static Path> {
     static FOUND: OnceLock<Option<PathBuf>> = OnceLock::new();
     let found = FOUND.get_or_init(|| {
-        let candidates = jupyter().map(|it| it.join("bin/python"));
+        let candidates = jupyter().map(|directory| directory.join("bin/python"));
         let candidates = candidates
             .into_iter()
             .chain([PathBuf::from("/usr/bin/python3")]);

@@ -215,9 +215,9 @@ fn each_line_arrives_once_or_is_covered_by_a_gap() {
             );
             // After a gap, the beginning of a line may be missing.
             let rest = &printed[next..];
-            let whole = rest.iter().position(|one| one == line);
+            let whole = rest.iter().position(|other| other == line);
             piece = whole.is_none();
-            let found = whole.or_else(|| rest.iter().position(|one| one.ends_with(&**line)));
+            let found = whole.or_else(|| rest.iter().position(|other| other.ends_with(&**line)));
             let found = found.unwrap_or_else(|| panic!("seed {seed}: {line:?} twice or made up"));
             next += found + 1;
         }
@@ -287,8 +287,8 @@ fn a_program_that_ends_at_once_is_reported_once() {
                 "source {seed}, {lines} lines: {:?}",
                 replay.gaps
             );
-            let of_it = |e: &&Envelope| e.event.pane().is_some_and(|id| *id == **pane);
-            let last = observed.seen.iter().rfind(of_it);
+            let of_pane = |e: &&Envelope| e.event.pane().is_some_and(|id| *id == **pane);
+            let last = observed.seen.iter().rfind(of_pane);
             assert!(last.is_some_and(is_end), "{last:?}");
         }
     }

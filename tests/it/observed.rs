@@ -46,10 +46,10 @@ impl Observed {
         Self::watching(server, set(Self::watch(server.server())))
     }
 
-    /// Watches all sessions of a server that is accessed through `asked`.
+    /// Watches all sessions of a server that is accessed through `access`.
     #[track_caller]
-    pub fn with(server: &TmuxServer, asked: Server) -> Self {
-        Self::watching(server, Self::watch(asked))
+    pub fn with(server: &TmuxServer, access: Server) -> Self {
+        Self::watching(server, Self::watch(access))
     }
 
     fn watch(server: Server) -> Watch {
@@ -88,7 +88,6 @@ impl Observed {
         }
     }
 
-    /// Watches one session.
     #[track_caller]
     pub fn session(server: &TmuxServer, name: &str) -> Self {
         Self::start(server, |watch| watch.target(Target::parse(name).unwrap()))
@@ -190,7 +189,6 @@ impl Observed {
         report
     }
 
-    /// Returns the pane's replay.
     #[track_caller]
     pub fn replay(&self, pane: &str) -> Replay {
         Replay::of(&self.seen, pane)
@@ -314,7 +312,6 @@ impl Replay {
         replay
     }
 
-    /// Returns the texts of the settled lines.
     pub fn texts(&self) -> Vec<&str> {
         self.settled.iter().map(|(_, text)| text.as_str()).collect()
     }

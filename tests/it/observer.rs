@@ -106,10 +106,10 @@ impl Home {
 
     /// Waits until the row of a session satisfies the predicate.
     #[track_caller]
-    pub fn wait_for_row(&self, name: &str, is_so: impl Fn(&Value) -> bool) -> Value {
+    pub fn wait_for_row(&self, name: &str, is_met: impl Fn(&Value) -> bool) -> Value {
         wait_for(name, CEILING, || {
             let rows = self.rows();
-            let found = rows.iter().find(|row| row["name"] == name && is_so(row));
+            let found = rows.iter().find(|row| row["name"] == name && is_met(row));
             found.cloned().ok_or(rows)
         })
     }
@@ -164,7 +164,6 @@ pub fn reply(socket: &Path, head: &str) -> Reply {
     (status.expect(&answer), json.expect(&answer))
 }
 
-/// Posts a body to a path.
 #[track_caller]
 pub fn post(socket: &Path, path: &str, body: &str) -> Reply {
     let length = body.len();

@@ -8,7 +8,7 @@ use crate::cli::{assert_code, program, run, text};
 use crate::support::{CEILING, TmuxServer, wait_for};
 
 /// Requests candidates as a completion script does: for the last word.
-fn asked(words: &[&str], data: &Path) -> Command {
+fn completion(words: &[&str], data: &Path) -> Command {
     let mut command = program(&["--", "td-observe"], data);
     command
         .args(words)
@@ -163,9 +163,9 @@ fn completion_waits_for_no_dead_server_and_writes_nothing() {
     let socket = tmux.socket().display().to_string();
     let data = place.path().join("data");
     let watch = ["watch", "-S", &socket, "bui"];
-    assert_eq!(candidates(asked(&watch, &data)), ["build"]);
+    assert_eq!(candidates(completion(&watch, &data)), ["build"]);
     assert_eq!(
-        candidates(asked(&["watch", "-S", &socket, "build:"], &data)).len(),
+        candidates(completion(&["watch", "-S", &socket, "build:"], &data)).len(),
         2
     );
 
@@ -173,7 +173,7 @@ fn completion_waits_for_no_dead_server_and_writes_nothing() {
     let pid = tmux.pid();
     rustix::process::kill_process(pid, rustix::process::Signal::STOP).unwrap();
     let began = Instant::now();
-    let found = candidates(asked(&watch, &data));
+    let found = candidates(completion(&watch, &data));
     let took = began.elapsed();
     rustix::process::kill_process(pid, rustix::process::Signal::CONT).unwrap();
     assert_eq!(found, [""; 0]);
@@ -187,16 +187,16 @@ fn completion_waits_for_no_dead_server_and_writes_nothing() {
         &["watch", "-L", "none", "bui"],
         &["log", "ma"],
     ] {
-        let mut command = asked(words, &data);
+        let mut command = completion(words, &data);
         command.env("TMUX_TMPDIR", &empty).env("HOME", &empty);
         assert_eq!(candidates(command), [""; 0]);
-        let mut command = asked(words, Path::new("/dev/null"));
+        let mut command = completion(words, Path::new("/dev/null"));
         command
             .env("PATH", "/nonexistent")
             .env("TMUX_TMPDIR", &empty);
         assert_eq!(candidates(command), [""; 0]);
     }
-    let mut homeless = asked(&["log", "ma"], &data);
+    let mut homeless = completion(&["log", "ma"], &data);
     homeless.env_remove("TD_DATA_DIR").env_remove("HOME");
     assert_eq!(candidates(homeless), [""; 0]);
     assert_eq!(std::fs::read_dir(&empty).unwrap().count(), 0);
@@ -208,7 +208,7 @@ fn names_with_blanks_are_quoted_for_bash() {
     let (tmux, data) = (TmuxServer::new(), tempfile::tempdir().unwrap());
     tmux.new_session("two words", 80, 24, "exec cat");
     let socket = tmux.socket().display().to_string();
-    let mut bash = asked(&["watch", "-S", &socket, "two"], data.path());
+    let mut bash = completion(&["watch", "-S", &socket, "two"], data.path());
     bash.env("TD_OBSERVE_COMPLETE", "bash")
         .env("_CLAP_COMPLETE_INDEX", "4");
     assert_eq!(candidates(bash), ["'two words'"]);

@@ -79,16 +79,16 @@ fn each_state_is_reported_once() {
     let pane = start(&server);
     let mut observed = Observed::start(&server, |watch| watch.states(StateRules::builtin()));
     observed.until_started(1);
-    for (count, (asked, expected)) in (1..).zip([
+    for (count, (state, expected)) in (1..).zip([
         ("", "idle"),
         ("working", "working"),
         ("flicker", "waiting"),
         ("done", "done"),
     ]) {
-        if !asked.is_empty() {
-            set_state(&server, &pane, asked);
+        if !state.is_empty() {
+            set_state(&server, &pane, state);
         }
-        if asked == "flicker" {
+        if state == "flicker" {
             server.wait_for_text(&pane, "(2)");
             set_state(&server, &pane, "waiting");
         }

@@ -183,7 +183,7 @@ fn limited(limit: &str, args: &[&str], data: &Path) -> Command {
 }
 
 #[test]
-fn a_small_address_space_is_reported_and_does_not_abort() {
+fn a_small_address_space_is_an_error_and_no_abort() {
     let temp = tempfile::tempdir().unwrap();
     for kib in [60_000, 100_000, 190_000] {
         let limit = format!("-v {kib}");
@@ -286,7 +286,7 @@ impl Drop for Stranger {
 }
 
 #[test]
-fn another_user_reads_nothing_and_places_nothing() {
+fn another_user_can_neither_read_nor_write() {
     if !is_root() {
         return;
     }

@@ -126,17 +126,17 @@ impl<'a> Played<'a> {
 
     /// Reads all printed bytes.
     fn take(&mut self) {
-        let mut came = Vec::new();
+        let mut bytes = Vec::new();
         wait_for("the bytes", CEILING, || {
-            self.bytes.read_to_end(&mut came).unwrap();
-            match self.taken + came.len() < self.written {
-                true => Err((self.taken, came.len(), self.written)),
+            self.bytes.read_to_end(&mut bytes).unwrap();
+            match self.taken + bytes.len() < self.written {
+                true => Err((self.taken, bytes.len(), self.written)),
                 false => Ok(()),
             }
         });
-        self.taken += came.len();
+        self.taken += bytes.len();
         self.stream.advance_clock(self.now);
-        for piece in came.chunks(97) {
+        for piece in bytes.chunks(97) {
             let mut rest = piece;
             while !rest.is_empty() {
                 rest = &rest[self.stream.feed(rest)..];
@@ -155,14 +155,14 @@ impl<'a> Played<'a> {
     }
 
     /// Lets the pane rest: settles its lines, and compares the screen with tmux's.
-    fn rest(&mut self, known: &ServerIdentity, parted: bool) {
+    fn compare(&mut self, known: &ServerIdentity, parted: bool) {
         self.take();
         self.settle();
         let sync_point = sync_point(self.server, known, &self.pane, None);
         let mut difference = self
             .stream
             .difference(&sync_point.capture)
-            .map(|one| format!("{one:?}"));
+            .map(|difference| format!("{difference:?}"));
         if difference.is_none() && self.stream.differs_above_screen(&sync_point.capture) {
             difference = Some("above the screen".into());
         }
@@ -194,7 +194,7 @@ impl<'a> Played<'a> {
                 let (width, height) = (width.to_string(), height.to_string());
                 let size = ["resize-window", "-t", &pane, "-x", &width, "-y", &height];
                 self.server.tmux(&size);
-                self.rest(known, true);
+                self.compare(known, true);
                 self.whole_from = self.stream.tracker().cursor_line() + 1;
             }
             Step::Reset => {
@@ -205,7 +205,7 @@ impl<'a> Played<'a> {
                 self.take();
                 self.server.tmux(&["clear-history", "-t", &pane]);
                 // The listing shows such a change while the pane rests.
-                self.rest(known, false);
+                self.compare(known, false);
             }
             Step::Alternates(on) => {
                 self.take();
@@ -213,13 +213,13 @@ impl<'a> Played<'a> {
                 self.server
                     .tmux(&["set-option", "-p", "-t", &pane, "alternate-screen", on]);
             }
-            Step::Rest => self.rest(known, false),
+            Step::Rest => self.compare(known, false),
         }
     }
 
     /// Returns the final differences: of the screen, and of the lines that tmux still has.
     fn end(mut self, known: &ServerIdentity) -> (Option<String>, Vec<String>) {
-        self.rest(known, false);
+        self.compare(known, false);
         let last = sync_point(self.server, known, &self.pane, None);
         let joined = ["capture-pane", "-p", "-J", "-S", "-", "-t", &self.pane];
         // From 3.4 on tmux prints invalid UTF-8 unchanged.

@@ -187,12 +187,12 @@ impl<'a> Streamed<'a> {
         terminal.write_all(&mark).unwrap();
         let (mut count, mut last) = (0, Vec::new());
         wait_for("the mark", CEILING, || {
-            let came = self.take();
-            count += came.len();
-            last.extend(came);
-            let has_come = last.windows(mark.len()).any(|some| some == mark);
+            let bytes = self.take();
+            count += bytes.len();
+            last.extend(bytes);
+            let has_arrived = last.windows(mark.len()).any(|some| some == mark);
             last.drain(..last.len().saturating_sub(mark.len()));
-            if has_come { Ok(()) } else { Err(count) }
+            if has_arrived { Ok(()) } else { Err(count) }
         });
         count == mark.len()
     }

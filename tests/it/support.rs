@@ -149,7 +149,6 @@ impl TmuxServer {
         ))
     }
 
-    /// Returns the path of the server's socket.
     pub fn socket(&self) -> PathBuf {
         let uid = rustix::process::getuid().as_raw();
         self.directory
@@ -257,7 +256,6 @@ impl TmuxServer {
         self.tmux(&args)
     }
 
-    /// Returns the server's version.
     #[track_caller]
     pub fn version(&self) -> TmuxVersion {
         TmuxVersion::parse(&self.tmux(&["display-message", "-p", "#{version}"]))
@@ -334,7 +332,6 @@ impl TmuxServer {
         text.trim_end_matches('\n').to_owned()
     }
 
-    /// Waits until a pane's screen shows a text.
     #[track_caller]
     pub fn wait_for_text(&self, pane: &str, text: &str) {
         wait_for(&format!("{text:?} in {pane}"), CEILING, || {
@@ -355,7 +352,6 @@ impl TmuxServer {
         File::from(rustix::fs::open(path, flags, Mode::empty()).unwrap())
     }
 
-    /// Returns the server's process id.
     #[track_caller]
     pub fn pid(&self) -> Pid {
         Pid::from_raw(

@@ -88,10 +88,10 @@ impl Stage {
 
     /// Waits until the screen satisfies the predicate.
     #[track_caller]
-    pub fn until(&self, what: &str, is_so: impl Fn(&str) -> bool) -> String {
+    pub fn until(&self, what: &str, is_met: impl Fn(&str) -> bool) -> String {
         wait_for(what, CEILING, || {
             let screen = self.screen();
-            match is_so(&screen) {
+            match is_met(&screen) {
                 true => Ok(screen),
                 false => Err(Shown(screen)),
             }
@@ -109,13 +109,11 @@ impl Stage {
         self.until(&format!("no {text}"), |screen| !screen.contains(text))
     }
 
-    /// Types letters.
     #[track_caller]
     pub fn types(&self, text: &str) {
         self.host.tmux(&["send-keys", "-t", &self.pane, "-l", text]);
     }
 
-    /// Presses keys, named as in tmux.
     #[track_caller]
     pub fn keys(&self, names: &[&str]) {
         let args = [&["send-keys", "-t", &self.pane], names].concat();

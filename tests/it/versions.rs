@@ -307,7 +307,7 @@ fn a_history_trimmed_by_an_option_loses_no_line() {
 }
 
 #[test]
-fn a_session_named_with_dots_and_colons_is_watched_whole() {
+fn a_session_with_dots_and_colons_in_its_name_is_watched() {
     let server = TmuxServer::new();
     server.new_session("keeper", 20, 5, STAY);
     if !supports(

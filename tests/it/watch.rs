@@ -345,7 +345,7 @@ fn a_restarted_observer_continues_the_same_run() {
 }
 
 #[test]
-fn one_poller_a_session_and_an_immediate_capture_on_request() {
+fn each_session_has_one_poller_and_an_immediate_capture_on_request() {
     let server = TmuxServer::new();
     let pane = server.new_session("poke", 40, 5, "exec cat");
     let mut observed = Observed::start(&server, |watch| watch.interval(Duration::from_secs(3600)));

@@ -13,7 +13,6 @@ use crate::common::table::{Bar, Row, Table};
 /// Rounds of `true`, which takes very little time.
 const NOTHING_ROUNDS: usize = 40;
 
-/// Adds the rows of this file.
 pub(super) fn rows(table: &mut Table) {
     for lines in [5, 100] {
         let script = counting(lines);

@@ -24,7 +24,7 @@ impl Flood {
     }
 
     /// Creates the same pane; it prints the last line on request.
-    pub fn whose_end_waits(lines: u64) -> Self {
+    pub fn with_held_end(lines: u64) -> Self {
         Self::that_ends(lines, "tmux wait-for more;")
     }
 

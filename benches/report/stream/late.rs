@@ -18,7 +18,6 @@ const P99_BAR_MS: f64 = 5.0;
 /// The longest time between a pane's last line and its reported end.
 const LAST: Duration = CEILING;
 
-/// Adds the rows.
 pub fn run(table: &mut Table) {
     let ways = [Way::Stream, Way::Tail, Way::Default];
     let mut all = [const { Vec::new() }; 3];

@@ -41,7 +41,6 @@ const QUIET: Program = Program::Stamps {
 /// The end of each pane's last line, as a terminal prints it.
 const LAST_LINE: &[u8] = b"end\r\n";
 
-/// Adds the rows.
 pub fn run(table: &mut Table) {
     resting(table);
     beside_floods(table);

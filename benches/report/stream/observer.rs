@@ -94,7 +94,6 @@ impl Observer {
         Pid::from_child(self.child.as_ref().unwrap())
     }
 
-    /// Returns all of its processes.
     pub fn all(&self) -> Vec<u32> {
         let child = self.child.as_ref().map(Child::id);
         child.into_iter().chain(self.helpers.clone()).collect()
@@ -118,10 +117,10 @@ impl Observer {
         let has_all = || match self.who {
             Who::Tail => {
                 let file = &self.files[0];
-                ends_so(file.as_ref(), END)
+                ends_with(file.as_ref(), END)
                     && has_read(tail.id(), fs::metadata(file).unwrap().len())
             }
-            _ => ends_so(&self.run().events_path(), END),
+            _ => ends_with(&self.run().events_path(), END),
         };
         until_end("what is kept of the flood", READ_WITHIN, has_all)
     }
@@ -136,7 +135,6 @@ impl Observer {
         }
     }
 
-    /// Returns the only run.
     fn run(&self) -> RunDirectory {
         let mut runs = fs::read_dir(self.data.join("runs")).unwrap();
         RunDirectory::at(&runs.next().unwrap().unwrap().path()).unwrap()
@@ -208,7 +206,7 @@ fn spawn(command: &mut Command) -> Child {
 }
 
 /// Returns true if a text is at the end of a file, or shortly before it.
-fn ends_so(path: &std::path::Path, text: &str) -> bool {
+fn ends_with(path: &std::path::Path, text: &str) -> bool {
     // The file does not exist for a short time when the log rotates.
     let Ok(mut file) = File::open(path) else {
         return false;

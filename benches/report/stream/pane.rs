@@ -39,7 +39,6 @@ struct Ran {
     counted: Counted,
 }
 
-/// Adds the rows.
 pub fn run(table: &mut Table) {
     let all = quiet_rounds();
     let [nobody, stream, tail, poll] = std::array::from_fn(|at| &all[at][..]);

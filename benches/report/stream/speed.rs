@@ -19,7 +19,6 @@ use crate::common::ways::tail_of;
 
 const ROUNDS: usize = 5;
 
-/// Adds the row.
 pub fn run(table: &mut Table) {
     let [ours, theirs] = rounds(ROUNDS, [&streamed, &tailed]);
     let speed = |seconds: f64| format!("{:.2} M lines/s", lines() as f64 / seconds / 1e6);

@@ -29,7 +29,6 @@ struct Ran {
     counted: Counted,
 }
 
-/// Adds the rows.
 pub fn run(table: &mut Table) {
     rows(table, size("TD_BENCH_STOPPED_LINES", LINES), PAIRS, false);
     if size("TD_BENCH_LONG", 0) > 0 {
@@ -93,7 +92,7 @@ fn rows(table: &mut Table, lines: u64, pairs: usize, is_long: bool) {
 }
 
 fn ran(lines: u64, is_observed: bool) -> Ran {
-    let flood = Flood::whose_end_waits(lines);
+    let flood = Flood::with_held_end(lines);
     let who = if is_observed {
         Who::Stream
     } else {

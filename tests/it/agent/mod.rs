@@ -86,7 +86,7 @@ fn counts(events: &[AgentEvent]) -> Counts {
 }
 
 #[test]
-fn recordings_give_what_their_records_count() {
+fn recordings_give_as_many_events_as_their_records() {
     let Some(root) = recordings() else { return };
     let files = files(&root);
     assert!(files.len() > 50, "where are they? {files:?}");

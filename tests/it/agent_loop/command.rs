@@ -10,7 +10,7 @@ use td_observe::agent_loop::{Cancel, CommandClient, LlmClient, Request, StreamCh
 use td_observe::process::Command;
 use td_observe::process::OutputStream;
 
-use super::{Asking, asked, text_of, warnings_of};
+use super::{Asking, streamed, text_of, warnings_of};
 use crate::recordings::recordings;
 use crate::support::{CEILING, wait_for};
 
@@ -133,7 +133,7 @@ fn both_outputs_are_received_and_kept_apart() {
 #[test]
 fn a_failure_has_its_code_the_end_of_standard_error_and_the_partial_answer() {
     let script = "echo half; seq 1 2000 >&2; echo 'no key' >&2; exit 3";
-    let (answer, chunks) = asked(&mut shell(script), &Request::prompt(""));
+    let (answer, chunks) = streamed(&mut shell(script), &Request::prompt(""));
     let error = answer.unwrap_err();
     let text = error.to_string();
     assert!(
@@ -176,7 +176,7 @@ const END: &str =
 fn an_agent_reports_its_own_tools_and_its_text_is_the_answer() {
     for format in [Format::Codex, Format::Auto] {
         let mut client = printing(&[TURN, END, &TURN[5..], END].concat(), format);
-        let (answer, chunks) = asked(&mut client, &Request::prompt(""));
+        let (answer, chunks) = streamed(&mut client, &Request::prompt(""));
         let response = answer.unwrap();
         let text = "Looking.\n\nIt has one file.\n\nLooking.\n\nIt has one file.";
         let expected = match format {
@@ -255,7 +255,7 @@ fn an_agent_that_hangs_after_its_end_still_answers() {
     let command = Command::new("sh").args(["-c", script, &end]);
     let mut client =
         CommandClient::new(command.format(Format::Codex)).exit_timeout(Duration::from_millis(50));
-    let (answer, chunks) = asked(&mut client, &Request::prompt(""));
+    let (answer, chunks) = streamed(&mut client, &Request::prompt(""));
     assert!(answer.unwrap().text.ends_with("one file."));
     let warnings = warnings_of(&chunks);
     assert!(
@@ -331,7 +331,7 @@ fn a_cancel_ends_a_command_at_once() {
 }
 
 #[test]
-fn a_grandchild_that_holds_the_output_is_not_waited_for() {
+fn a_grandchild_that_holds_the_output_is_not_awaited() {
     let began = Instant::now();
     assert_eq!(
         complete(&mut shell("setsid sleep 15 & echo done"), ""),
@@ -365,7 +365,7 @@ fn real_recordings_of_agents_are_read() {
         for file in crate::recordings::files_below(&root.join(directory)) {
             for format in [format, Format::Auto] {
                 let mut client = CommandClient::new(Command::new("cat").arg(&file).format(format));
-                let (answer, chunks) = asked(&mut client, &Request::prompt(""));
+                let (answer, chunks) = streamed(&mut client, &Request::prompt(""));
                 let failed = chunks.iter().rev().find_map(|chunk| match chunk {
                     StreamChunk::Agent(AgentEvent::AgentFailed { .. }) => Some(true),
                     StreamChunk::Agent(AgentEvent::AgentCompleted { .. }) => Some(false),

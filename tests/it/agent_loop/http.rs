@@ -19,7 +19,7 @@ use td_observe::agent_loop::{
 
 use super::recorded::TOOLS;
 use super::server::{CHUNKED, STREAM, Server, status};
-use super::{Asking, asked, text_of, warnings_of};
+use super::{Asking, streamed, text_of, warnings_of};
 use crate::logger::add_hook;
 use crate::recordings::recordings;
 use crate::support::{CEILING, Dice, wait_for};
@@ -109,7 +109,7 @@ fn recorded_streams_are_answered_as_recorded() {
                     connection.chunk(b"");
                 }
             });
-            let (answer, chunks) = asked(&mut client(api, &server), &prompt());
+            let (answer, chunks) = streamed(&mut client(api, &server), &prompt());
             assert_eq!(answer.unwrap(), expected, "{file} in pieces of {piece}");
             assert_eq!(text_of(&chunks), expected.text);
         }
@@ -137,7 +137,7 @@ fn a_cut_answer_is_an_error_with_the_partial_answer() {
                 }
             }
         });
-        let (answer, chunks) = asked(&mut anthropic(&server), &prompt());
+        let (answer, chunks) = streamed(&mut anthropic(&server), &prompt());
         let error = answer.unwrap_err();
         assert!(
             error

@@ -22,7 +22,7 @@ const PROMPT: Duration = Duration::from_millis(1_000);
 
 /// Completes a request; returns the answer and all chunks.
 #[track_caller]
-fn asked(
+fn streamed(
     client: &mut dyn LlmClient,
     request: &Request,
 ) -> (Result<Response, LlmError>, Vec<StreamChunk>) {
@@ -59,13 +59,11 @@ impl Asking {
         }
     }
 
-    /// Receives the next chunk.
     #[track_caller]
     fn next(&self) -> StreamChunk {
         self.chunks.recv_timeout(CEILING).unwrap()
     }
 
-    /// Receives the next text.
     #[track_caller]
     fn text(&self) -> String {
         match self.next() {
@@ -94,7 +92,6 @@ impl Asking {
     }
 }
 
-/// Returns the text of all chunks.
 fn text_of(chunks: &[StreamChunk]) -> String {
     let texts = chunks.iter().filter_map(|chunk| match chunk {
         StreamChunk::TextDelta(text) => Some(text.as_str()),
@@ -103,7 +100,6 @@ fn text_of(chunks: &[StreamChunk]) -> String {
     texts.collect()
 }
 
-/// Returns the warnings.
 fn warnings_of(chunks: &[StreamChunk]) -> Vec<&str> {
     let warnings = chunks.iter().filter_map(|chunk| match chunk {
         StreamChunk::Agent(AgentEvent::Warning { message, .. }) => Some(message.as_str()),

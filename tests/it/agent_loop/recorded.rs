@@ -8,7 +8,7 @@ use td_observe::agent_loop::{
     Cancel, LlmClient, RecordedClient, Request, Response, StopReason, StreamChunk, Usage,
 };
 
-use super::{asked, text_of};
+use super::{streamed, text_of};
 use crate::recordings::recordings;
 use crate::support::Dice;
 
@@ -55,7 +55,7 @@ fn playing(
     let path = directory.path().join("answer");
     fs::write(&path, bytes).unwrap();
     let mut model = RecordedClient::new(Format::Sse, [path]).read_bytes(piece);
-    asked(&mut model, &Request::prompt(""))
+    streamed(&mut model, &Request::prompt(""))
 }
 
 #[test]
@@ -150,7 +150,7 @@ fn real_recordings_are_read() {
         let mut whole = None;
         for piece in [1, 13, 4_096] {
             let mut model = RecordedClient::new(Format::Sse, [&path]).read_bytes(piece);
-            let (answer, chunks) = asked(&mut model, &Request::prompt(""));
+            let (answer, chunks) = streamed(&mut model, &Request::prompt(""));
             let response = answer.unwrap_or_else(|error| panic!("{file}: {error}"));
             assert!(response.text.starts_with(text), "{file}: {response:?}");
             assert!(

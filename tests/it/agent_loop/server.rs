@@ -19,7 +19,6 @@ pub const CHUNKED: &str =
 /// The script of a connection.
 type Act = Box<dyn FnOnce(&mut Connection) + Send>;
 
-/// A received request.
 #[derive(Debug)]
 pub struct Got {
     pub head: String,
@@ -58,7 +57,6 @@ impl Server {
         Self { url, got }
     }
 
-    /// Runs one script.
     pub fn once(act: impl FnOnce(&mut Connection) + Send + 'static) -> Self {
         Self::new(vec![Box::new(act)])
     }
@@ -104,7 +102,6 @@ impl Connection {
         let _ = self.0.write_all(bytes).and_then(|()| self.0.flush());
     }
 
-    /// Sends a chunk.
     pub fn chunk(&mut self, bytes: &[u8]) {
         let mut framed = format!("{:x}\r\n", bytes.len()).into_bytes();
         framed.extend_from_slice(bytes);

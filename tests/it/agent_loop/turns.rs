@@ -22,7 +22,7 @@ use crate::support::CEILING;
 #[derive(Default)]
 struct Scripted {
     answers: VecDeque<Result<Response, LlmError>>,
-    asked: Arc<Mutex<Vec<Request>>>,
+    requests: Arc<Mutex<Vec<Request>>>,
 }
 
 impl Scripted {
@@ -41,7 +41,7 @@ impl LlmClient for Scripted {
         chunks: &Sender<StreamChunk>,
         _: &Cancel,
     ) -> Result<Response, LlmError> {
-        self.asked.lock().unwrap().push(request.clone());
+        self.requests.lock().unwrap().push(request.clone());
         let answer = self.answers.pop_front().expect("an answer");
         let text = match &answer {
             Ok(response) => &response.text,
@@ -149,7 +149,7 @@ fn tools_are_run_and_their_results_go_back() {
         ),
         reply("Done.", &[]),
     ]);
-    let asked = Arc::clone(&client.asked);
+    let requests = Arc::clone(&client.requests);
     let (conversation, events) = converse_observed(&mut client, 10, &Cancel::new());
     assert!(
         matches!(conversation.end, ConversationEnd::Ended),
@@ -189,12 +189,12 @@ fn tools_are_run_and_their_results_go_back() {
         })
         .collect();
     assert_eq!(successes, [true, false]);
-    let asked = asked.lock().unwrap();
-    assert_eq!(asked[0].tools.len(), 1);
-    assert_eq!(asked[1].messages.len(), 3);
-    assert_eq!(asked[1].messages[1].role, Role::Assistant);
+    let requests = requests.lock().unwrap();
+    assert_eq!(requests[0].tools.len(), 1);
+    assert_eq!(requests[1].messages.len(), 3);
+    assert_eq!(requests[1].messages[1].role, Role::Assistant);
     assert!(matches!(
-        &asked[1].messages[2].content[..],
+        &requests[1].messages[2].content[..],
         [
             ContentBlock::ToolResult { id: first, content, is_error: false },
             ContentBlock::ToolResult { id: second, is_error: true, .. },
@@ -335,7 +335,6 @@ fn a_token_is_an_event_before_the_next_one_arrives() {
 
 #[test]
 fn warnings_of_agents_are_warning_events() {
-    /// Warns.
     struct Warns;
     impl LlmClient for Warns {
         fn stream(

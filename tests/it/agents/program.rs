@@ -143,7 +143,7 @@ fn one_signal_stops_cleanly() {
 }
 
 #[test]
-fn wrong_usage_is_2() {
+fn wrong_usage_exits_with_2() {
     let temp = tempfile::tempdir().unwrap();
     for args in [
         &["agents", ""][..],

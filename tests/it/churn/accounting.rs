@@ -14,10 +14,10 @@ pub(super) fn check(plan: &Plan, sessions: &[(String, Kind)], data: &Path, summa
         runs.entry(name).or_default().push(run.path());
     }
     for (name, kind) in sessions {
-        let came = summary.came.entry(*kind).or_default();
-        came.sessions += 1;
+        let results = summary.results.entry(*kind).or_default();
+        results.sessions += 1;
         let story = match runs.get(name).map(Vec::as_slice) {
-            Some([run]) => read_log(run).and_then(|log| follow(name, plan.lines, &log, came)),
+            Some([run]) => read_log(run).and_then(|log| follow(name, plan.lines, &log, results)),
             Some(more) => Err(format!("{} runs", more.len())),
             None => Err("no run".to_owned()),
         };
@@ -40,7 +40,7 @@ pub(super) fn follow(
     name: &str,
     lines: u64,
     log: &[Envelope],
-    came: &mut Came,
+    results: &mut Results,
 ) -> Result<(), String> {
     let (mut next, mut gap) = (1, None);
     let (mut is_counted, mut lost, mut ended) = (true, 0, false);
@@ -80,7 +80,7 @@ pub(super) fn follow(
             TdEvent::OutputGap {
                 lost_lines, reason, ..
             } => {
-                *came.gaps.entry(reason.to_string()).or_default() += 1;
+                *results.gaps.entry(reason.to_string()).or_default() += 1;
                 // Two in a row are one gap.
                 gap = Some(match gap {
                     None => *lost_lines,
@@ -99,12 +99,12 @@ pub(super) fn follow(
         None if missing > 0 => {
             return Err(format!("its last {missing} lines silently, from {next}"));
         }
-        Some(_) if missing == 0 => came.needless_at_end += 1,
+        Some(_) if missing == 0 => results.needless_at_end += 1,
         _ => {}
     }
     lost += missing;
-    came.lost += lost;
-    came.whole += usize::from(lost == 0);
+    results.lost += lost;
+    results.whole += usize::from(lost == 0);
     if !ended {
         return Err("it has no end".to_owned());
     }

@@ -88,7 +88,7 @@ impl Kind {
 
 /// The results of the sessions of one kind.
 #[derive(Clone, Debug, Default)]
-pub struct Came {
+pub struct Results {
     pub sessions: usize,
     /// Sessions whose lines were all reported.
     pub whole: usize,
@@ -103,7 +103,7 @@ pub struct Came {
 /// The results of all sessions.
 #[derive(Debug, Default)]
 pub struct Summary {
-    pub came: BTreeMap<Kind, Came>,
+    pub results: BTreeMap<Kind, Results>,
     /// The program's resources before the first session came and after the last had gone.
     pub before: Held,
     pub after: Held,
@@ -141,12 +141,16 @@ impl Summary {
 
 impl fmt::Display for Summary {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (kind, came) in &self.came {
+        for (kind, results) in &self.results {
             writeln!(
                 f,
                 "{kind:?}: {} sessions, {} whole, {} lines lost and announced, gaps {:?}, of which \
                  needless at the end {}",
-                came.sessions, came.whole, came.lost, came.gaps, came.needless_at_end
+                results.sessions,
+                results.whole,
+                results.lost,
+                results.gaps,
+                results.needless_at_end
             )?;
         }
         writeln!(f, "before {:?}\nafter  {:?}", self.before, self.after)?;
@@ -221,7 +225,7 @@ pub fn churn(plan: &Plan) -> Summary {
         let children = children_of(pid).len();
         if children == 2 { Ok(()) } else { Err(children) }
     });
-    summary.before = rest(&observer);
+    summary.before = held_at_rest(&observer);
 
     let sessions = come_and_go(plan, &server, &observer, &mut summary.samples);
     wait_for("the last session's end", CEILING + plan.life, || {
@@ -256,7 +260,7 @@ pub fn churn(plan: &Plan) -> Summary {
     let stderr = fs::read_to_string(&complaints).unwrap();
     summary
         .faults
-        .extend(stderr.lines().map(|line| format!("it said: {line}")));
+        .extend(stderr.lines().map(|line| format!("stderr: {line}")));
     let socket = server.socket().display().to_string();
     for (pid, line) in processes_with(&socket) {
         summary.faults.push(format!("left behind: {pid} {line}"));
@@ -295,7 +299,7 @@ fn come_and_go(
 
 /// Returns the observer's resources at rest: the least of many samples, once the next samples have the
 /// same least. A running tmux process holds a little more, and a drain may start late.
-fn rest(observer: &Observer) -> Held {
+fn held_at_rest(observer: &Observer) -> Held {
     const SAMPLES: usize = 100;
     let (mut before, mut samples) = (None, Vec::new());
     wait_for("an observer at rest", CEILING, || {
@@ -345,13 +349,13 @@ fn sessions_come_and_go_and_leave_nothing_behind() {
         lines: 1_000,
     });
     assert!(summary.faults.is_empty(), "{summary}");
-    let whole: usize = summary.came.values().map(|came| came.whole).sum();
+    let whole: usize = summary.results.values().map(|results| results.whole).sum();
     assert!(whole > 0, "{summary}");
 }
 
 /// Checks a session's log of three lines with gaps as in the case: a number is a line, otherwise a gap
 /// with or without a count.
-fn followed(case: &[Result<u64, Option<u64>>]) -> Result<Came, String> {
+fn followed(case: &[Result<u64, Option<u64>>]) -> Result<Results, String> {
     let (mut log, mut next) = (Vec::new(), 1);
     let event = |event| Envelope::new(None, Timestamp::from_micros(1), event);
     for step in case {
@@ -386,8 +390,8 @@ fn followed(case: &[Result<u64, Option<u64>>]) -> Result<Came, String> {
         reason: "closed".into(),
         exit_status: None,
     }));
-    let mut came = Came::default();
-    follow("s", 3, &log, &mut came).map(|()| came)
+    let mut results = Results::default();
+    follow("s", 3, &log, &mut results).map(|()| results)
 }
 
 #[test]
@@ -400,8 +404,8 @@ fn lines_lost_without_a_gap_are_found() {
         &[Ok(1), Ok(2), Err(None)],
     ];
     for case in announced {
-        let came = followed(case).unwrap();
-        assert_eq!((came.whole, came.lost), (0, 1), "{case:?}");
+        let results = followed(case).unwrap();
+        assert_eq!((results.whole, results.lost), (0, 1), "{case:?}");
     }
     let needless = followed(&[Ok(1), Ok(2), Ok(3), Err(None)]).unwrap();
     assert_eq!((needless.whole, needless.needless_at_end), (1, 1));

@@ -209,7 +209,7 @@ fn a_job_is_interrupted_stopped_and_continued() {
 }
 
 #[test]
-fn a_shell_within_a_shell_is_not_a_job_and_its_jobs_are() {
+fn a_nested_shell_is_not_a_job_but_its_jobs_are() {
     if !kernel_reports_ends() {
         return;
     }

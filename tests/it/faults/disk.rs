@@ -201,7 +201,7 @@ fn the_writer_waits_for_a_disk_that_becomes_read_only() {
     job.more();
     assert_eq!(job.end(), []);
     let seen = &job.observed.seen;
-    assert_eq!(count_reports(seen, "Error"), 1, "said once");
+    assert_eq!(count_reports(seen, "Error"), 1, "reported once");
     assert_eq!(job.kept(), job.shown(1));
     drop((job.disks, job.server));
 }

@@ -71,17 +71,17 @@ fn nine_silent_seconds_cost_one_process_and_two_warnings_and_a_new_server_is_fou
         NAMES.iter().all(|name| ended(seen, name))
     });
     let took = killed.elapsed();
-    assert!(took < SOON, "the end was said after {took:?}");
+    assert!(took < SOON, "the end was reported after {took:?}");
 
     let again = NAMES.map(|name| Counting::new(&server, &format!("{name} again"), "0.05"));
     for (name, program) in NAMES.iter().zip(&again) {
         server.new_session(name, 60, 10, &program.command());
     }
-    let there = Instant::now();
+    let returned = Instant::now();
     for name in NAMES {
         watch.until_started(name, 2);
     }
-    let took = there.elapsed();
+    let took = returned.elapsed();
     assert!(took < SOON, "the new server was found after {took:?}");
     for (name, program) in NAMES.iter().zip(&again) {
         program.until_more(5);

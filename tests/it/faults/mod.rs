@@ -144,8 +144,8 @@ pub fn number_of(text: &str) -> Option<u64> {
 
 /// Returns the events of one run.
 pub fn of_run(events: &[Envelope], id: &str) -> Vec<Envelope> {
-    let of_it = |envelope: &&Envelope| envelope.event.execution_id() == id;
-    events.iter().filter(of_it).cloned().collect()
+    let is_of_run = |envelope: &&Envelope| envelope.event.execution_id() == id;
+    events.iter().filter(is_of_run).cloned().collect()
 }
 
 /// Returns the runs in which a session was observed, in the order of their start.

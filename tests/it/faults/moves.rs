@@ -182,8 +182,8 @@ fn a_window_linked_from_the_beginning_is_reported_once() {
     });
     assert_eq!(scene.end(&["first", "second"])[1], 0);
     let pane = &scene.pane;
-    let of_it = |envelope: &&Envelope| envelope.event.pane().is_some_and(|of| *of == **pane);
-    let ids = scene.observed.seen.iter().filter(of_it);
+    let of_pane = |envelope: &&Envelope| envelope.event.pane().is_some_and(|of| *of == **pane);
+    let ids = scene.observed.seen.iter().filter(of_pane);
     let ids: Vec<&str> = ids.map(|envelope| envelope.event.execution_id()).collect();
     assert!(ids.iter().all(|id| id.starts_with("first@")), "{ids:?}");
 }

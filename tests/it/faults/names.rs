@@ -93,10 +93,10 @@ fn start_all(server: &TmuxServer) -> BTreeMap<String, String> {
         .into_iter()
         .filter(|name| !are_refused || is_text(name));
     let mut count = 0;
-    for asked in names {
+    for raw_name in names {
         count += 1;
         let mut args: Vec<&OsStr> = shape.iter().map(OsStr::new).collect();
-        args.extend([OsStr::from_bytes(asked), OsStr::new("exec cat")]);
+        args.extend([OsStr::from_bytes(raw_name), OsStr::new("exec cat")]);
         let made = server.tmux_os(&args);
         let (pane, name) = made.split_once(' ').unwrap();
         panes.insert(name.to_owned(), pane.to_owned());
@@ -146,12 +146,12 @@ fn all_are_watched(server: &TmuxServer, mut observed: Observed, panes: &BTreeMap
     for (name, (id, pane)) in &started {
         assert!(id.starts_with(&format!("{name}@")), "{id:?}");
         let log = &logs[&encode_name(id)];
-        let of_it = |line: &str| {
+        let of_pane = |line: &str| {
             log.iter().any(|envelope| {
                 matches!(&envelope.event, TdEvent::OutputUpdate { chunk, .. } if chunk.contains(line))
             })
         };
-        assert!(of_it(&format!("in {pane}\n")), "{name:?}");
+        assert!(of_pane(&format!("in {pane}\n")), "{name:?}");
         assert!(
             log.iter()
                 .all(|envelope| envelope.event.execution_id() == id)
@@ -179,8 +179,8 @@ fn every_name_is_watched_and_logged_in_its_own_directory() {
 fn every_name_is_watched_without_a_locale() {
     let server = TmuxServer::with_env(&[("LC_ALL", "C"), ("LANG", ""), ("LC_CTYPE", "")]);
     let panes = start_all(&server);
-    let asked = server.server().with_env("LC_ALL", "C").with_env("LANG", "");
-    let observed = Observed::with(&server, asked);
+    let access = server.server().with_env("LC_ALL", "C").with_env("LANG", "");
+    let observed = Observed::with(&server, access);
     all_are_watched(&server, observed, &panes);
 }
 

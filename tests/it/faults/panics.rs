@@ -23,7 +23,7 @@ fn until_back(observed: &mut Observed) {
 }
 
 #[test]
-fn panics_over_one_pane_leave_the_output_of_the_others_whole() {
+fn panics_on_one_pane_do_not_affect_other_panes() {
     let server = TmuxServer::new();
     let programs = ["before", "broken", "after"].map(|name| Counting::new(&server, name, "0.02"));
     let first = server.new_session("panics-1", 60, 12, &programs[0].command());

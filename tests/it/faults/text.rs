@@ -79,10 +79,10 @@ fn panes_of_one_column_or_one_row_are_observed_like_others() {
     observed.stop();
     for (pane, program) in &panes {
         // Shown if one of them fails.
-        let of_it = |envelope: &&td_observe::Envelope| {
+        let of_pane = |envelope: &&td_observe::Envelope| {
             envelope.event.pane().is_some_and(|of| **of == **pane)
         };
-        let events: Vec<_> = observed.seen.iter().filter(of_it).cloned().collect();
+        let events: Vec<_> = observed.seen.iter().filter(of_pane).cloned().collect();
         eprintln!("{pane}:\n{}", shown(&events));
         let counted = Counted::of(&observed.replay(pane), &["the end"]);
         assert_eq!(counted.missing, [], "{pane}: {}", shown(&observed.seen));

@@ -170,7 +170,7 @@ fn text_export_equals_the_printed_text() {
     } else {
         let lines = exported
             .iter()
-            .filter(|line| printed.iter().any(|one| one == *line));
+            .filter(|line| printed.iter().any(|other| other == *line));
         assert_eq!(exported.len(), lines.count() + confirmed, "{gaps:?}");
     }
 }

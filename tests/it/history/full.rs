@@ -46,9 +46,9 @@ fn a_full_disk_stops_nothing_and_hides_nothing() {
             .lines
             .recv_timeout(CEILING)
             .unwrap_or_else(|why| panic!("{what}: {why}"));
-        let is_it = done(&line);
+        let is_done = done(&line);
         seen.push(line);
-        if is_it {
+        if is_done {
             break;
         }
     };

@@ -169,9 +169,9 @@ fn events_removed_from_the_log_are_counted_as_missing() {
     let run = DataDir::new(temp.path()).run(&"job".into());
     let files = paths(run.path());
     assert!(files.len() > 4, "{files:?}");
-    let gone = files.len() / 2;
-    std::fs::remove_file(&files[gone]).unwrap();
-    let there = read(&run);
+    let removed = files.len() / 2;
+    std::fs::remove_file(&files[removed]).unwrap();
+    let left = read(&run);
     let second = engine(temp.path(), 16);
     let mut timeline = second.timeline("job", 1);
     emit(&emitter(&second, "job"), 0..1);
@@ -190,7 +190,7 @@ fn events_removed_from_the_log_are_counted_as_missing() {
         }
     }
     assert_eq!(next, 2002);
-    assert_eq!(missing, [2000 - there.len() as u64]);
+    assert_eq!(missing, [2000 - left.len() as u64]);
 }
 
 #[test]

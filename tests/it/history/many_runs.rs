@@ -305,7 +305,7 @@ fn since_finds_recent_events() {
 }
 
 #[test]
-fn memory_is_flat_whatever_the_number_and_the_size_of_runs() {
+fn memory_does_not_grow_with_the_number_and_size_of_runs() {
     let peak_of = |runs: u64, events: u64, is_packed: bool| {
         let data = tempfile::tempdir().unwrap();
         let filler = "x".repeat(200);

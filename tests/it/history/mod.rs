@@ -176,7 +176,6 @@ fn at(millis: i64) -> Timestamp {
 #[cfg(feature = "cli")]
 const START_MICROS: i64 = 1_768_989_600_000_000;
 
-/// Parses an event.
 #[cfg(feature = "cli")]
 #[track_caller]
 fn event(seq: u64, ts: Timestamp, event: &serde_json::Value) -> Envelope {

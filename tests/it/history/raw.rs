@@ -89,7 +89,7 @@ fn full(disk: &Path) -> (RunDirectory, std::path::PathBuf) {
 }
 
 #[test]
-fn a_full_disk_is_warnings_once_and_what_is_missing_has_a_marker() {
+fn a_full_disk_warns_once_and_lost_output_has_a_marker() {
     let temp = tempfile::tempdir().unwrap();
     let mount = temp.path().join("disk");
     let Some(_disk) = SmallDisk::mount(&mount, "size=1m") else {

@@ -198,8 +198,8 @@ fn filters_match_the_printed_text() {
 #[test]
 fn a_missing_run_is_a_one_line_error() {
     let temp = tempfile::tempdir().unwrap();
-    let there = run_with(temp.path(), b"");
-    let path = |name: &str| there.join(name).display().to_string();
+    let directory = run_with(temp.path(), b"");
+    let path = |name: &str| directory.join(name).display().to_string();
     for (name, expected) in [
         ("nobody", "nobody"),
         (&*path("nothing.jsonl"), "nothing.jsonl"),

@@ -56,8 +56,8 @@ fn prune(data: &Path, more: &[&str]) -> Vec<String> {
         .chain(more)
         .copied()
         .collect();
-    let gone = read(&run(&args, data));
-    gone.into_iter().map(|run| run.execution_id).collect()
+    let removed = read(&run(&args, data));
+    removed.into_iter().map(|run| run.execution_id).collect()
 }
 
 /// Creates runs in each state, oldest first. One of them is open as long as the returned value lives.
@@ -293,8 +293,8 @@ fn names_are_shown_unchanged_and_find_their_runs() {
             "{shown:?}"
         );
     }
-    let gone = prune(temp.path(), &["--keep-runs", "0"]);
-    assert_eq!(gone, names);
+    let removed = prune(temp.path(), &["--keep-runs", "0"]);
+    assert_eq!(removed, names);
     assert_eq!(fs::read_dir(temp.path().join("runs")).unwrap().count(), 0);
 }
 
@@ -316,7 +316,7 @@ fn retention_is_applied_when_a_run_begins() {
     let engine = builder.start().unwrap();
     let first = engine.emitter_for("new", RunInfo::default()).unwrap();
     first.token_received(1, "a token");
-    let there = || {
+    let existing = || {
         let now = td_observe::Clock::system().wall();
         let list = DataDir::new(temp.path()).runs(now).unwrap();
         list.runs
@@ -324,7 +324,7 @@ fn retention_is_applied_when_a_run_begins() {
             .map(|run| run.execution_id.to_string())
             .collect::<Vec<_>>()
     };
-    wait_for("the oldest to go", CEILING, || match there() {
+    wait_for("the oldest to go", CEILING, || match existing() {
         runs if runs == ["old-3", "old-4", "new"] => Ok(()),
         runs => Err(runs),
     });

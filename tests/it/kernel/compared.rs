@@ -57,7 +57,7 @@ const CODES: &[&str] = &[
 ];
 
 #[test]
-fn jupyter_s_own_client_collects_the_same() {
+fn jupyters_own_client_collects_the_same_output() {
     let Some(python) = python() else { return };
     if !has(python, "jupyter_client") {
         eprintln!("!!! jupyter_client is not installed: skipped");

@@ -108,7 +108,6 @@ impl Answer<'_> {
         self.status("idle");
     }
 
-    /// Closes all connections.
     pub fn close_all(&self) {
         self.shared.close_all();
     }

@@ -348,7 +348,7 @@ fn a_missing_program_of_a_kernel_is_reported_as_such() {
 }
 
 #[test]
-fn a_reader_that_leaves_is_a_quiet_end() {
+fn a_closed_pipe_ends_the_program_quietly() {
     let Some(python) = python() else { return };
     let home = KernelHome::new(python);
     let code = "import time\nwhile True:\n    print('tick', flush=True)\n    time.sleep(0.05)";

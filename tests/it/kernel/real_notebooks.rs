@@ -125,8 +125,8 @@ fn a_file_that_is_no_notebook_is_refused() {
 fn notebooks_of_nbclient_have_the_same_outputs() {
     let Some(python) = python() else { return };
     let Some(directory) = jupyter()
-        .map(|it| it.join("notebooks"))
-        .filter(|it| it.is_dir())
+        .map(|directory| directory.join("notebooks"))
+        .filter(|directory| directory.is_dir())
     else {
         eprintln!("!!! the notebooks of nbclient are absent (.ci/jupyter fetches them): skipped");
         return;

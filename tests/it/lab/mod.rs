@@ -73,7 +73,7 @@ fn inside() {
         return;
     }
     let wanted = std::env::var("TD_LAB_AGENTS").unwrap_or_default();
-    let is_wanted = |name| wanted.is_empty() || wanted.split(',').any(|it| it == name);
+    let is_wanted = |name| wanted.is_empty() || wanted.split(',').any(|agent| agent == name);
     for agent in AGENTS.iter().filter(|agent| is_wanted(agent.lab)) {
         eprintln!("== {}", agent.lab);
         Session::new(agent).play();
@@ -214,7 +214,7 @@ impl<'a> Session<'a> {
         let begun = self.at;
         self.type_in(scene.text);
         let mut may = Vec::new();
-        let mut asked = Vec::new();
+        let mut answered = Vec::new();
         for step in scene.steps {
             let questions = match step {
                 Step::Asks(question) => std::slice::from_ref(question),
@@ -235,13 +235,13 @@ impl<'a> Session<'a> {
                     let question = self.next_state(scene, &["waiting"], &may);
                     may.clear();
                     let is_right =
-                        questions.contains(&question.as_str()) && !asked.contains(&question);
+                        questions.contains(&question.as_str()) && !answered.contains(&question);
                     let lab = self.agent.lab;
                     assert!(is_right, "{lab} asks {questions:?}: {}", self.events());
                     // The reported question must be on the screen.
                     let shown = self.screen();
                     assert!(shown.contains(&question), "{lab} asks {question}: {shown}");
-                    asked.push(question);
+                    answered.push(question);
                     pause(TYPING);
                     self.key("Enter");
                 }
@@ -356,8 +356,8 @@ impl<'a> Session<'a> {
     }
 
     #[track_caller]
-    fn until(&self, what: &str, is_so: impl Fn(&Self) -> bool) {
-        let shows = || is_so(self).then_some(()).ok_or_else(|| self.screen());
+    fn until(&self, what: &str, is_met: impl Fn(&Self) -> bool) {
+        let shows = || is_met(self).then_some(()).ok_or_else(|| self.screen());
         within(STEP, shows).unwrap_or_else(|screen| panic!("{}: {what}: {screen}", self.agent.lab));
     }
 

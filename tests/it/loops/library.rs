@@ -44,7 +44,6 @@ impl LlmClient for Scripted {
     }
 }
 
-/// Writes a file.
 struct Write(PathBuf);
 
 impl Tool for Write {

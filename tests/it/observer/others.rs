@@ -33,14 +33,14 @@ impl Home {
 
     /// Waits until the row of a run satisfies the predicate; returns it and the time that it took.
     #[track_caller]
-    fn wait_for_run(&self, id: &str, is_so: impl Fn(&Value) -> bool) -> (Value, Duration) {
+    fn wait_for_run(&self, id: &str, is_met: impl Fn(&Value) -> bool) -> (Value, Duration) {
         let began = Instant::now();
         let row = wait_for(id, CEILING, || {
             let rows = self.board();
             let mut found = rows.iter().filter(|row| row["execution_id"] == id);
             let row = found.next().cloned();
             assert!(found.next().is_none(), "{rows:#?}");
-            row.filter(&is_so).ok_or(rows)
+            row.filter(&is_met).ok_or(rows)
         });
         (row, began.elapsed())
     }

@@ -100,11 +100,11 @@ fn a_pane_is_searched_on_all_servers() {
     let here = home
         .server
         .new_session("here", 40, 5, "echo this one; exec cat");
-    let there = other.new_session("there", 40, 5, "echo that one; exec cat");
+    let other_pane = other.new_session("there", 40, 5, "echo that one; exec cat");
     let second = other.new_session("second", 40, 5, "echo the second; exec cat");
-    assert_eq!(here, there);
+    assert_eq!(here, other_pane);
     home.server.wait_for_text(&here, "this one");
-    other.wait_for_text(&there, "that one");
+    other.wait_for_text(&other_pane, "that one");
     other.wait_for_text(&second, "the second");
     let sockets = [home.server.socket(), other.socket()].map(|path| path.display().to_string());
     assert_code(

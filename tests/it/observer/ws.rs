@@ -46,11 +46,11 @@ impl Client {
 
     /// Reads frames up to and including the first that satisfies the predicate.
     #[track_caller]
-    fn until(&mut self, is_so: impl Fn(&Value) -> bool) -> Vec<Value> {
+    fn until(&mut self, is_met: impl Fn(&Value) -> bool) -> Vec<Value> {
         let mut frames = Vec::new();
         loop {
             frames.push(self.next());
-            if is_so(frames.last().unwrap()) {
+            if is_met(frames.last().unwrap()) {
                 return frames;
             }
         }

@@ -103,7 +103,7 @@ fn an_unlimited_grace_period_is_valid() {
 }
 
 #[test]
-fn a_command_with_closed_outputs_is_waited_for() {
+fn a_command_with_closed_outputs_is_awaited() {
     let script = "echo first; exec > /dev/null 2>&1; sleep 0.5; exit 6";
     let (outcome, events) = observed(Command::shell(script));
     assert_eq!(outcome.code(), 6);

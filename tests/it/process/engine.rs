@@ -16,7 +16,7 @@ fn engine(data: &Path) -> (Engine, Subscription) {
 }
 
 /// Returns the remaining events after the engine's end.
-fn rest(mut events: Subscription) -> Vec<Envelope> {
+fn remaining(mut events: Subscription) -> Vec<Envelope> {
     let mut seen = Vec::new();
     while let Ok(delivery) = events.recv() {
         seen.extend(delivery.into_envelope());
@@ -46,7 +46,7 @@ fn each_command_has_a_run_with_its_line_and_its_end() {
             .is_err_and(|why| why.is_disconnected())
     );
     engine.shutdown();
-    let seen = rest(events);
+    let seen = remaining(events);
     assert_eq!(text_of(&seen, "stdout"), "/\nof env\n");
     assert_eq!(end_of(&kept_of(data.path(), "failing")), (Some(3), None));
     let failing = state(data.path(), "failing");
@@ -85,7 +85,7 @@ fn a_command_that_cannot_be_started_has_no_run() {
     let error = engine.execute(nowhere).unwrap().wait().unwrap_err();
     assert!(!error.is_missing_program(), "{error:?}");
     engine.shutdown();
-    assert_eq!(rest(events), []);
+    assert_eq!(remaining(events), []);
     let runs = std::fs::read_dir(data.path().join("runs"));
     assert_eq!(runs.map_or(0, Iterator::count), 0);
 }
@@ -111,7 +111,7 @@ fn a_panicking_callback_ends_its_command_and_nothing_else() {
     assert_eq!(report.panicked.len(), 1, "{report:?}");
     assert!(report.left.is_empty(), "{report:?}");
     let ended = |envelope: &Envelope| matches!(envelope.event, TdEvent::ExecutionCompleted { .. });
-    assert_eq!(rest(events).into_iter().filter(ended).count(), 1);
+    assert_eq!(remaining(events).into_iter().filter(ended).count(), 1);
     assert_eq!(state(data.path(), "sound")["state"], "completed");
     // Its end was not observed.
     assert_eq!(state(data.path(), "broken")["state"], "detached");
@@ -132,6 +132,6 @@ fn a_command_with_a_dropped_handle_runs_to_its_end() {
             .is_err_and(|why| why.is_disconnected())
     );
     engine.shutdown();
-    assert_eq!(text_of(&rest(events), "stdout"), "done\n");
+    assert_eq!(text_of(&remaining(events), "stdout"), "done\n");
     assert_eq!(state(data.path(), "alone")["state"], "completed");
 }

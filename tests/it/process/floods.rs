@@ -99,7 +99,6 @@ fn without_a_reader_the_log_is_complete_and_memory_is_bounded() {
     assert!(peak > 1000 && peak < UNREAD_MEMORY_KB, "{peak} kB");
     let kept = kept(data.path());
     is_long_line(&text_of(&kept, "stdout"), UNREAD);
-    // Missed events are counted.
     let live = events(&stdout);
     let (text, missed) = shown(&live);
     assert!(missed > 0 && text.len() < UNREAD, "{missed}");

@@ -123,7 +123,7 @@ fn a_full_screen_program_gets_the_screen_and_the_keys() {
 }
 
 #[test]
-fn a_pager_works_in_it() {
+fn a_pager_works_in_the_terminal() {
     let mut typed = Typed::new(100, 30);
     let lines: String = (1..=500)
         .map(|number| format!("line {number}.\n"))

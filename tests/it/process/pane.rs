@@ -35,7 +35,6 @@ impl Typed {
         typed
     }
 
-    /// Types a line.
     #[track_caller]
     pub fn line(&self, text: &str) {
         self.server

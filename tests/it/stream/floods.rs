@@ -55,7 +55,7 @@ fn single_lines_and_open_prompts_are_reported() {
             })
         });
         server.tmux(&["send-keys", "-t", &pane, "Enter"]);
-        observed.until("it, and what cat says", |seen| {
+        observed.until("the line and the output of cat", |seen| {
             let text = Replay::of(seen, &pane).text();
             text.lines().filter(|shown| shown.ends_with(line)).count() == 2
         });

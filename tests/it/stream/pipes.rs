@@ -168,7 +168,7 @@ fn the_end_of_a_program_has_all_output_that_tmux_read() {
 }
 
 #[test]
-fn a_kept_dead_pane_is_complete_with_its_status() {
+fn a_remaining_dead_pane_is_complete_with_its_status() {
     let server = TmuxServer::new();
     let pane = server.new_session("kept", 60, 12, "tmux wait-for go; seq 1 5000; exit 3");
     server.script("set-option -g remain-on-exit on");

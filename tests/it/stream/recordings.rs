@@ -92,10 +92,10 @@ fn play(paths: &[PathBuf]) -> Vec<String> {
 }
 
 #[test]
-fn recordings_read_as_in_tmux_by_captures_and_by_bytes() {
+fn recordings_have_the_text_of_tmux_by_captures_and_by_bytes() {
     let Some(root) = recordings() else { return };
     let folders = ["pty-recordings", "asciicast"].map(|folder| root.join(folder));
-    let there = |folder: &&PathBuf| {
+    let exists = |folder: &&PathBuf| {
         let is_there = folder.is_dir();
         if !is_there {
             eprintln!("NOT TESTED: no recordings in {}", folder.display());
@@ -104,7 +104,7 @@ fn recordings_read_as_in_tmux_by_captures_and_by_bytes() {
     };
     let mut paths: Vec<PathBuf> = folders
         .iter()
-        .filter(there)
+        .filter(exists)
         .flat_map(|folder| files_below(folder))
         .collect();
     paths.retain(|path| read(path).is_some());

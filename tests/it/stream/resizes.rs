@@ -44,7 +44,7 @@ fn program(server: &TmuxServer, lines: &[String], at_a_time: usize, pause: &str)
 }
 
 #[test]
-fn under_a_flood() {
+fn resizes_during_a_flood_lose_nothing() {
     let server = TmuxServer::new();
     let lines: Vec<String> = (0..300_000)
         .map(|at| format!("{at}:{}", "x".repeat(at % 150)))
@@ -70,7 +70,7 @@ fn under_a_flood() {
 }
 
 #[test]
-fn at_a_few_lines_a_second() {
+fn resizes_at_a_few_lines_a_second_lose_nothing() {
     let server = TmuxServer::new();
     let lines: Vec<String> = (0..600)
         .map(|at| format!("{at}:{}", "words and words ".repeat(at % 17).trim_end()))

@@ -131,7 +131,7 @@ fn without_enter_nothing_is_run() {
 }
 
 #[test]
-fn the_active_pane_of_a_session_is_typed_into() {
+fn text_is_typed_into_the_active_pane_of_a_session() {
     let server = TmuxServer::new();
     shell(&server, "sh");
     let second = server.tmux(&[
@@ -395,7 +395,7 @@ fn an_answer_shorter_than_a_reported_state_is_found() {
 }
 
 #[test]
-fn wrong_states_and_missing_targets_are_refused() {
+fn invalid_states_and_missing_targets_are_refused() {
     let server = TmuxServer::new();
     shell(&server, "a");
     let wrong = wait(&server, &["a", "--state", "wating"]);

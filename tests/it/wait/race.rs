@@ -360,8 +360,8 @@ impl Role {
             (WaitEnd::Matched(found), Some((number, line))) => {
                 let text = found.text.as_deref().unwrap_or_default();
                 // The line may have been incomplete, and tmux may have dropped its beginning.
-                let is_it = line.starts_with(text) || lost && line.contains(text);
-                if !is_it || !text.contains(&self.token) {
+                let is_same = line.starts_with(text) || lost && line.contains(text);
+                if !is_same || !text.contains(&self.token) {
                     return Err("found in another line");
                 }
                 if !lost && found.line != Some(*number) {

@@ -59,7 +59,7 @@ fn the_last_lines_before_the_observation_are_stored_once() {
 }
 
 #[test]
-fn for_people_each_line_is_shown_once() {
+fn the_console_shows_each_line_once() {
     let server = TmuxServer::new();
     let data = server.directory().join("data");
     let pane = server.new_session("job", 80, 24, "seq 1 9; exec cat");

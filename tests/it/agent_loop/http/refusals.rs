@@ -44,7 +44,7 @@ fn too_many_requests_are_retried_after_the_requested_delay() {
 fn overloaded_servers_are_retried_with_growing_delays() {
     let refusals = [529, 503, 500].map(|code| status(code, "", "overloaded"));
     let server = Server::answering(refusals.into_iter().chain([hello()]));
-    let (answer, chunks) = asked(&mut anthropic(&server), &prompt());
+    let (answer, chunks) = streamed(&mut anthropic(&server), &prompt());
     assert_eq!(answer.unwrap().text, "Hello");
     let warnings = warnings_of(&chunks);
     assert_eq!(warnings.len(), 3, "{warnings:?}");
@@ -57,7 +57,7 @@ fn overloaded_servers_are_retried_with_growing_delays() {
     }
 
     let server = Server::answering((0..9).map(|_| status(429, "", "")));
-    let (answer, chunks) = asked(&mut anthropic(&server).retries(2), &prompt());
+    let (answer, chunks) = streamed(&mut anthropic(&server).retries(2), &prompt());
     let error = answer.unwrap_err();
     assert!(error.is_limited(), "{error:?}");
     assert!(
@@ -68,7 +68,7 @@ fn overloaded_servers_are_retried_with_growing_delays() {
     assert_eq!(server.got.len(), 3);
 
     let server = Server::answering([status(429, "retry-after: 3600\r\n", "")]);
-    let (answer, chunks) = asked(&mut anthropic(&server), &prompt());
+    let (answer, chunks) = streamed(&mut anthropic(&server), &prompt());
     let error = answer.unwrap_err();
     assert!(
         error.is_limited() && error.to_string().contains("3600"),
@@ -102,7 +102,7 @@ fn the_key_does_not_leak_when_the_server_echoes_it() {
     ] {
         let server = Server::answering([answer.clone(), answer]);
         let mut client = anthropic(&server).retries(1);
-        let (answer, chunks) = asked(&mut client, &prompt());
+        let (answer, chunks) = streamed(&mut client, &prompt());
         let shown = match &answer {
             Ok(response) => format!("{response:?}"),
             Err(error) => format!("{error} {error:?} {:?}", error.partial_response()),
@@ -163,7 +163,7 @@ fn other_refusals_are_not_retried() {
         ),
     ] {
         let server = Server::answering([answer, hello()]);
-        let (answer, chunks) = asked(&mut anthropic(&server), &prompt());
+        let (answer, chunks) = streamed(&mut anthropic(&server), &prompt());
         let error = answer.unwrap_err();
         assert!(error.to_string().contains(expected), "{error}");
         assert!(chunks.is_empty(), "{chunks:?}");

@@ -89,7 +89,6 @@ fn a_cancel_in_a_tool_prevents_the_next_tool() {
     assert!(events.is_empty(), "{events:?}");
 }
 
-/// Panics.
 struct Broken;
 
 impl LlmClient for Broken {
