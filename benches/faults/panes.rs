@@ -18,7 +18,7 @@ const FLOOD: &str =
 /// The longest time from the first new line of the log to the fault, in milliseconds.
 const LIFE_MS: u64 = 80;
 
-/// How long an observer is stopped, in milliseconds.
+/// The time that an observer is stopped, in milliseconds.
 const STOPPED_MS: u64 = 400;
 
 fn pause(ms: u64) {

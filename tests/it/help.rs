@@ -122,9 +122,9 @@ fn help_has_own_options_first_and_fits_eighty_columns() {
     let data = tempfile::tempdir().unwrap();
     for command in COMMANDS {
         for columns in [80, 100] {
-            let mut help_text = program(&[command, "--help"], data.path());
-            help_text.env("COLUMNS", columns.to_string());
-            let help = text(&help_text.output().unwrap().stdout);
+            let mut help_command = program(&[command, "--help"], data.path());
+            help_command.env("COLUMNS", columns.to_string());
+            let help = text(&help_command.output().unwrap().stdout);
             for line in help.lines() {
                 assert!(
                     line.chars().count() <= columns,

@@ -11,7 +11,7 @@ use crate::observed::{Replay, logs, shown};
 use crate::resources::processes_with;
 use crate::support::{CEILING, Stopped, TmuxServer, wait_for};
 
-/// How long the server is stopped: the 5 s of one request, and a part of the next.
+/// The time that the server is stopped: the 5 s of one request, and a part of the next.
 const SILENCE: Duration = Duration::from_secs(9);
 
 /// The promised time to notice a server's end and its return.
