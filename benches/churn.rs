@@ -1,14 +1,14 @@
-//! Sessions come and go for as long as one likes: nothing is lost unsaid, and nothing piles up.
+//! Sessions come and go for any length of time: no line is lost silently, and no resource accumulates.
 //!
-//! `cargo bench --bench churn` starts a session each 200 ms on a private tmux server, for
-//! `TD_SECONDS` (defaults to 600). Each prints 1,000 lines and ends after five seconds,
-//! while the program watches and keeps them. At the end each line must be in its session's log once,
-//! or a gap in its place; memory, threads and descriptors must be flat; nobody may be left behind.
-//! What does not hold is said, and the exit code is 1.
+//! `cargo bench --bench churn` starts a session every 200 ms on a private tmux server, for `TD_SECONDS`
+//! (defaults to 600). Each prints 1,000 lines and ends after five seconds, while the program watches and
+//! logs it. At the end each line must be in its session's log once, or a gap in its place; memory,
+//! threads and descriptors must be flat; no process may be left. Violations are printed, and the exit
+//! code is 1.
 
 #![allow(clippy::unwrap_used, clippy::print_stdout, missing_docs)]
 
-// The integration tests have the short form of it, and cases of their own.
+// The integration tests run the short form, and further cases.
 #[allow(dead_code)]
 #[path = "../tests/it/churn/mod.rs"]
 mod churn;
@@ -25,14 +25,14 @@ use std::time::Duration;
 
 use churn::{Plan, Summary};
 
-/// Above the fluctuation of a second: pollers and runs of sessions that come at one moment.
+/// More than the fluctuation within a second: pollers and runs of sessions that start at the same time.
 const THREADS: usize = 5;
 const DESCRIPTORS: usize = 15;
-/// Memory that an allocator may keep, beyond a tenth.
+/// Memory in addition to 10 % that an allocator may keep.
 const RSS_KB: u64 = 1024;
 
 fn main() -> ExitCode {
-    // `cargo bench` and `cargo test --benches` both come here; the latter has the short form.
+    // `cargo bench` and `cargo test --benches` both run this; the latter runs the short form.
     if !std::env::args().any(|arg| arg == "--bench") {
         return ExitCode::SUCCESS;
     }
@@ -43,7 +43,7 @@ fn main() -> ExitCode {
         life: Duration::from_secs(5),
         lines: 1_000,
     });
-    summary.faults.extend(what_rises(&summary));
+    summary.faults.extend(rising(&summary));
     println!("{summary}");
     if summary.faults.is_empty() {
         ExitCode::SUCCESS
@@ -52,8 +52,8 @@ fn main() -> ExitCode {
     }
 }
 
-/// Lists the values of which the last quarter has more than the first.
-fn what_rises(summary: &Summary) -> Vec<String> {
+/// Lists the values whose last quarter is higher than the first.
+fn rising(summary: &Summary) -> Vec<String> {
     let Some((first, last)) = summary.quarters() else {
         return vec!["too short to tell what rises".to_owned()];
     };

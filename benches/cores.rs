@@ -1,8 +1,8 @@
-//! The pure cores, each alone: the trackers, envelopes to lines and back, the bus from hand to hand,
-//! the search for secrets, the streams of agents and their screens, the stream of a pane.
+//! The pure cores in isolation: the trackers, envelopes to lines and back, the bus between threads, the
+//! search for secrets, the streams of agents and their screens, the stream of a pane.
 //!
-//! `cargo bench --bench cores`. The throttle and the reader of captures are not public: the
-//! throttle is measured through a lane that has one.
+//! `cargo bench --bench cores`. The throttle and the reader of captures are not public: the throttle is
+//! measured through a throttled lane.
 
 #![allow(clippy::unwrap_used, missing_docs)]
 
@@ -23,9 +23,9 @@ use streams::Stream;
 
 const HEIGHT: u32 = 24;
 
-/// A pane that has printed so many lines, looked at `depth` rows deep beyond its screen.
+/// Returns a pane that has printed this many lines, captured `depth` rows beyond its screen.
 fn pane(printed: u32, depth: u32) -> Capture {
-    // The cursor stands in an empty row below the last line.
+    // The cursor is in an empty row below the last line.
     let history_size = (printed + 1).saturating_sub(HEIGHT);
     let depth = depth.min(history_size);
     let rows = (history_size - depth..printed.max(HEIGHT - 1)).map(|number| Row {
@@ -78,9 +78,9 @@ fn tracker(c: &mut Criterion) {
     group.finish();
 }
 
-/// Bytes of a pane, 64 KiB at a time, as they come from a drain.
+/// Bytes of a pane in pieces of 64 KiB, as a drain delivers them.
 fn stream(c: &mut Criterion) {
-    /// Bytes of a stream.
+    /// The length of the stream in bytes.
     const BYTES: usize = 8 * 1024 * 1024;
     let mut group = c.benchmark_group("stream");
     let numbers: String = (0..BYTES / 9).map(|n| format!("{n:07}\r\n")).collect();
@@ -98,11 +98,11 @@ fn stream(c: &mut Criterion) {
         group.bench_function(name, |b| {
             b.iter_batched_ref(
                 || {
-                    let seam = SyncPoint {
+                    let sync_point = SyncPoint {
                         capture: pane(0, 0),
                         ..SyncPoint::default()
                     };
-                    StreamTracker::new(Tracker::baseline(&seam.capture), &seam)
+                    StreamTracker::new(Tracker::baseline(&sync_point.capture), &sync_point)
                 },
                 |stream| {
                     for mut piece in bytes.as_bytes().chunks(64 * 1024) {
@@ -173,7 +173,7 @@ fn envelope(c: &mut Criterion) {
     group.finish();
 }
 
-/// Events of a burst, which a lane and the inbox hold.
+/// The events of a burst, for which a lane and the inbox have room.
 const BURST: u64 = 1_000;
 
 fn bus(c: &mut Criterion) {
@@ -305,7 +305,7 @@ fn redact(c: &mut Criterion) {
     group.finish();
 }
 
-/// Streams of agents, as they come from a pipe: 64 KiB at a time.
+/// Streams of agents in pieces of 64 KiB, as a pipe delivers them.
 fn agent(c: &mut Criterion) {
     let mut group = c.benchmark_group("agent");
     for Stream { name, format, text } in streams::all() {
@@ -325,7 +325,7 @@ fn agent(c: &mut Criterion) {
     group.finish();
 }
 
-/// Screens of agents, as the tests have them: `=== NAME = SAID`, then the rows.
+/// Screens of agents, as in the tests: `=== NAME = SAID`, then the rows.
 const SCREENS: &[(&str, &str)] = &[
     (
         "claude",
@@ -353,7 +353,7 @@ const SCREENS: &[(&str, &str)] = &[
     ),
 ];
 
-/// One look at each screen of an agent, in a pane of 50 rows that is full of text above it.
+/// One detection for each screen of an agent, in a pane of 50 rows with text above the screen.
 fn states(c: &mut Criterion) {
     const HEIGHT: usize = 50;
     let filler = format!(

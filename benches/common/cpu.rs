@@ -1,11 +1,11 @@
-//! Processor time: of this process, of its ended children, of another process, and of everybody.
+//! Processor time: of this process, of its ended children, of another process, and of the whole machine.
 
 use std::fs;
 use std::ops::Range;
 
 use rustix::time::{ClockId, clock_gettime};
 
-/// Nanoseconds of a clock tick: what the kernel counts children in.
+/// Nanoseconds of a clock tick, the unit in which the kernel counts children.
 const TICK_NS: f64 = 1e7;
 
 /// Returns the CPU time of this process, ended threads included, in ms; exact.
@@ -19,13 +19,13 @@ pub fn children_ms() -> f64 {
     ticks_ms("self", CHILDREN).unwrap()
 }
 
-/// The same of another process; nothing when it is gone.
+/// Returns the same for another process, or 0 when it is gone.
 pub fn children_of_ms(pid: u32) -> f64 {
     ticks_ms(&pid.to_string(), CHILDREN).unwrap_or(0.0)
 }
 
-/// Returns the CPU time of another process, ended threads and children included, in ms and in steps of 10 ms;
-/// nothing when it is gone.
+/// Returns the CPU time of another process, ended threads and children included, in ms and in steps of 10
+/// ms, or 0 when it is gone.
 pub fn whole_ms(pid: u32) -> f64 {
     ticks_ms(&pid.to_string(), WHOLE).unwrap_or(0.0)
 }
@@ -37,7 +37,7 @@ const CHILDREN: Range<usize> = 16..18;
 
 fn ticks_ms(process: &str, fields: Range<usize>) -> Option<f64> {
     let stat = fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
-    // What stands after the name begins with field 3, behind a blank.
+    // The text after the name begins with a blank and field 3.
     let of: Vec<&str> = stat.rsplit_once(')')?.1.split(' ').collect();
     let ticks = of[fields.start - 2..fields.end - 2].iter();
     let ticks: u64 = ticks.map(|field| field.parse::<u64>().unwrap()).sum();
@@ -82,7 +82,7 @@ pub fn busy_ms() -> f64 {
         .sum()
 }
 
-/// Milliseconds of processor time a second, over a while.
+/// Milliseconds of processor time per second, over some time.
 #[derive(Clone, Copy, Debug)]
 pub struct Spent {
     /// This process and its ended children.

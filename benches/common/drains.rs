@@ -1,4 +1,4 @@
-//! The drains that a tmux server has while its panes are followed by their bytes.
+//! The drains of a tmux server while its panes are streamed.
 
 use std::fs;
 
@@ -9,17 +9,17 @@ use super::support::{CEILING, TmuxServer, wait_for};
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_td-observe");
 
-/// The program, as the drain of an engine in this process.
+/// Returns the program as the drain of an engine in this process.
 pub fn drain() -> DrainProgram {
     DrainProgram::at(PROGRAM)
 }
 
-/// The server's process.
+/// Returns the id of the server's process.
 pub fn pid_of(server: &TmuxServer) -> u32 {
     server.pid().as_raw_nonzero().get().cast_unsigned()
 }
 
-/// The drains of the server with this id.
+/// Returns the drains of the server with this id.
 pub fn drains(server: u32) -> Vec<u32> {
     let is_drain = |pid: &u32| {
         let line = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
@@ -28,7 +28,7 @@ pub fn drains(server: u32) -> Vec<u32> {
     children_of(server).into_iter().filter(is_drain).collect()
 }
 
-/// Waits until so many panes of the server are followed.
+/// Waits until this many panes of the server are streamed.
 pub fn until_followed(server: &TmuxServer, panes: usize) -> Vec<u32> {
     let pid = pid_of(server);
     wait_for("the drains", CEILING, || {

@@ -1,6 +1,6 @@
-//! A program that writes and draws what Claude Code does at work, for ever, without a model.
+//! A program that writes and draws like Claude Code at work, without end and without a model.
 //!
-//! Its executable is a copy of this binary that is called `claude`: by that it is found.
+//! Its executable is a copy of this binary with the name `claude`, by which the observer finds it.
 
 use std::fs::{self, OpenOptions};
 use std::io::{Write, stdout};
@@ -13,14 +13,14 @@ use td_observe::Timestamp;
 
 use super::program::Program;
 
-/// Its screen is drawn so often, as real ones are while they work.
+/// The interval between two frames, as of real agents at work.
 const FRAME: Duration = Duration::from_millis(100);
-/// A record of its transcript is written each so many frames: real ones write one or two a second.
+/// The number of frames between two records of the transcript: real agents write one or two a second.
 const RECORD_FRAMES: u64 = 5;
-/// Its status file is written each so many.
+/// The number of frames between two updates of the status file.
 const STATUS_FRAMES: u64 = 20;
 
-/// The command that starts one, with its home and its directory below this one.
+/// Returns the command that starts an agent with its home and working directory below this one.
 pub fn command(temp: &Path) -> String {
     let claude = temp.join("claude");
     if !claude.exists() {
@@ -36,7 +36,6 @@ pub fn command(temp: &Path) -> String {
     )
 }
 
-/// Is the agent.
 pub fn run() {
     let home = PathBuf::from(std::env::var_os("HOME").unwrap());
     let directory = std::env::current_dir().unwrap();
@@ -88,7 +87,7 @@ fn now() -> Timestamp {
     Timestamp::from_micros(since.as_micros() as i64)
 }
 
-/// The records of one turn that has no end: a prompt, then text, a tool and its result, over and over.
+/// Returns the records of an endless turn: a prompt, then text, a tool and its result, repeatedly.
 fn record(number: u64, session: &str) -> String {
     let now = now();
     let common = format!(r#""sessionId":"{session}","version":"2.1.330","timestamp":"{now}""#);

@@ -1,4 +1,4 @@
-//! A run's history as it comes about: mostly what panes print, some of what models and tools say. Always the same.
+//! A typical history: mostly output of panes, some output of models and tools. Deterministic.
 
 use std::path::Path;
 use std::time::Duration;
@@ -14,16 +14,16 @@ use td_observe::{
 use super::support::wait_for;
 
 const ID: &str = "mixed@1768989600";
-/// One event in so many is a gap: they are rare, and looked for.
+/// One event in this many is a gap: gaps are rare, and people search for them.
 const GAP_EACH: u64 = 20_000;
 const BATCH: usize = 256;
 const PACKED_WITHIN: Duration = Duration::from_secs(120);
 
-/// A pattern that matches one event in the middle, and no other.
-pub const NEEDLE: &str = "needle [0-9]+ is here";
+/// A pattern that matches exactly one event, in the middle.
+pub const MARKER: &str = "needle [0-9]+ is here";
 
-/// Writes a run of about so many bytes in a directory, with the log's own writer; closed files are
-/// compressed when it returns.
+/// Writes a run of about this size with the log's own writer; closed files are compressed when it
+/// returns.
 pub fn write_run(root: &Path, bytes: u64, rotation: Rotation) -> RunDirectory {
     let clock = Clock::system();
     let run = DataDir::new(root).run(&ID.into());
@@ -36,12 +36,12 @@ pub fn write_run(root: &Path, bytes: u64, rotation: Rotation) -> RunDirectory {
     let open = run.open(RunInfo::default(), clock.wall()).unwrap();
     log.attach(open, clock.now());
     let mut events = Mixed::new();
-    let mut is_said = false;
+    let mut has_marker = false;
     while events.bytes < bytes {
         let mut batch: Vec<Envelope> = (0..BATCH).map(|_| events.next()).collect();
-        if !is_said && events.bytes > bytes / 2 {
-            is_said = true;
-            batch.push(events.needle());
+        if !has_marker && events.bytes > bytes / 2 {
+            has_marker = true;
+            batch.push(events.marker());
         }
         log.append(&batch, clock.now());
         log.tick(clock.now());
@@ -59,15 +59,14 @@ pub fn write_run(root: &Path, bytes: u64, rotation: Rotation) -> RunDirectory {
     run
 }
 
-/// Events one after the other.
 struct Mixed {
     id: ExecutionId,
-    /// Of a xorshift generator.
+    /// The state of a xorshift generator.
     state: u64,
     seq: u64,
     micros: i64,
     line: [i64; 4],
-    /// The approximate size of their lines.
+    /// The approximate size of the generated lines.
     bytes: u64,
 }
 
@@ -144,7 +143,7 @@ impl Mixed {
         self.envelope(event)
     }
 
-    fn needle(&mut self) -> Envelope {
+    fn marker(&mut self) -> Envelope {
         let chunk = "hay\nthe needle 4711 is here\nhay\n".to_owned();
         let event = self.update(0, chunk);
         self.envelope(event)
@@ -153,7 +152,7 @@ impl Mixed {
     fn envelope(&mut self, event: TdEvent) -> Envelope {
         self.seq += 1;
         self.micros += 1 + self.below(2_000) as i64;
-        // Braces, names and the time, beside the text.
+        // Braces, names and the time, in addition to the text.
         self.bytes += 178 + text_bytes(&event);
         Envelope::new(Some(self.seq), Timestamp::from_micros(self.micros), event)
     }
@@ -228,7 +227,7 @@ impl Mixed {
                 line: self.words(14),
                 is_stderr: false,
             },
-            // Some programs colour what they print into a pipe: an escape, which JSON writes by number.
+            // Some programs colour output to a pipe: an escape character, which JSON writes as a number.
             97 => TdEvent::ExecutionOutput {
                 execution_id,
                 stream: OutputStream::Stdout.into(),

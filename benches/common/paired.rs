@@ -1,9 +1,8 @@
-//! Pairs of equal work, observed and not: the bound under which the mean overhead lies.
+//! Pairs of equal work, with and without observation: an upper bound of the mean overhead.
 //!
-//! Their order alternates, and what is judged is the bound under which the mean lies with 95 %
-//! (one-sided, Student's t). The same work beside itself shows what the machine makes of equal
-//! things. Where others are busy, more pairs are measured, and those count in which they were least
-//! so, whatever came of them.
+//! The order alternates, and the judged value is the one-sided 95 % bound of the mean (Student's t). The
+//! same work paired with itself shows the noise of the machine. If other processes are busy, more pairs
+//! are measured, and only those with the least other load count, whatever their result.
 
 use std::time::Instant;
 
@@ -12,15 +11,15 @@ use super::stats::percentile;
 use super::table::{Bar, Row, Table};
 
 const PAIRS: usize = 20;
-/// While others are busy there are more, and those count in which they were least so.
+/// The most pairs to measure while other processes are busy; the quietest ones count.
 const PAIRS_MAX: usize = 40;
-/// As much of a processor others may take all the time.
+/// The processor load of other processes, as a fraction of one processor, that still counts as quiet.
 const QUIET: f64 = 0.1;
-/// Student's t for 19 degrees of freedom: 95 % lie below, on one side.
+/// Student's t for 19 degrees of freedom: 95 % are below, one-sided.
 const T_ONE_SIDED: f64 = 1.729;
 const OVERHEAD_BAR: f64 = 0.03;
 
-/// A row of work that is observed beside the same without; each gives how many seconds it took.
+/// Adds rows for observed work beside the same work unobserved; each closure returns its seconds.
 pub fn row(table: &mut Table, what: &str, plain: &dyn Fn() -> f64, observed: &dyn Fn() -> f64) {
     let rounds = quiet_rounds(plain, observed);
     let others: Vec<f64> = rounds.iter().map(|round| round.others).collect();
@@ -46,13 +45,13 @@ pub fn row(table: &mut Table, what: &str, plain: &dyn Fn() -> f64, observed: &dy
         ),
         instead: format!("unobserved: {:.3} s; again: {}", wall.theirs, equal.shown()),
         ratio: Some(wall.mean),
-        bar: Bar::Says("at most +3 %", wall.bound <= 1.0 + OVERHEAD_BAR),
+        bar: Bar::Stated("at most +3 %", wall.bound <= 1.0 + OVERHEAD_BAR),
     });
 }
 
-/// Pairs of runs, the first one by the second one.
+/// The comparison of two sides: the first divided by the second.
 struct Paired {
-    /// The mean of the ratios, and the bound of it.
+    /// The mean of the ratios, and its bound.
     mean: f64,
     bound: f64,
     /// Means, in s.
@@ -85,7 +84,7 @@ impl Paired {
     }
 }
 
-/// One round: of each the seconds on the clock and those of processors, all its processes together.
+/// One round: for each side the elapsed seconds and the processor seconds of all its processes.
 struct Round {
     plain: (f64, f64),
     observed: (f64, f64),
@@ -94,7 +93,7 @@ struct Round {
     others: f64,
 }
 
-/// The rounds in which others did least.
+/// Returns the rounds with the least load of other processes.
 fn quiet_rounds(plain: &dyn Fn() -> f64, observed: &dyn Fn() -> f64) -> Vec<Round> {
     let both = |run: &dyn Fn() -> f64| {
         let before = own_ms() + children_ms();
@@ -104,7 +103,7 @@ fn quiet_rounds(plain: &dyn Fn() -> f64, observed: &dyn Fn() -> f64) -> Vec<Roun
     while quiet < PAIRS && rounds.len() < PAIRS_MAX {
         let (began, busy, used) = (Instant::now(), busy_ms(), own_ms() + children_ms());
         let mut took = [(0.0, 0.0); 3];
-        // Each of them comes first, second and last, and before and behind each other one.
+        // Each side runs first, second and last, and before and after each other one.
         let turn = match rounds.len() % 6 {
             0 => [0, 1, 2],
             1 => [2, 1, 0],

@@ -11,8 +11,8 @@ use super::support::{CEILING, TmuxServer};
 /// The interval of all pollers.
 pub const INTERVAL: Duration = Duration::from_millis(200);
 
-/// A server with so many sessions of one pane each, `s0` and on; the first `printing` of them
-/// print a line a second, the others nothing.
+/// Returns a server with this many sessions of one pane each, `s0` and on; the first `printing` of them
+/// print a line per second, the others nothing.
 pub fn server(panes: usize, printing: usize) -> TmuxServer {
     let server = TmuxServer::new();
     let alive = Program::Alive.command();
@@ -31,7 +31,7 @@ pub fn server(panes: usize, printing: usize) -> TmuxServer {
     server
 }
 
-/// An engine, when it has begun to watch so many sessions, and its events.
+/// Starts an engine and waits until it watches this many sessions; returns it with its events.
 pub fn watched(watch: Watch, sessions: usize) -> (Engine, Subscription) {
     let mut engine = Builder::new().capacity(1_000_000).start().unwrap();
     let mut events = engine.subscribe();

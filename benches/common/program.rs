@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use rustix::time::{ClockId, clock_gettime};
 
-/// Time of the clock that all processes share, in ns.
+/// Returns the time of the clock that all processes share, in ns.
 pub fn monotonic_ns() -> u64 {
     let now = clock_gettime(ClockId::Monotonic);
     now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
@@ -17,20 +17,20 @@ pub fn monotonic_ns() -> u64 {
 /// The output of the program.
 #[derive(Clone, Copy, Debug)]
 pub enum Program {
-    /// A line each so many ms that says when it was written, so many times.
+    /// `count` lines, one every `period_ms`, each with the time of its writing.
     Stamps { period_ms: u64, count: u64 },
-    /// So many lines a second for so many ms, in bursts of 10 ms; then `end`, and what it took.
+    /// `rate` lines per second for `time_ms`, in bursts of 10 ms; then `end` and the elapsed time.
     Paced { rate: u64, time_ms: u64 },
-    /// A line a second for ever, as a job that is alive.
+    /// A line per second without end, as a live job.
     Alive,
-    /// Long lines as fast as they are taken, for ever.
+    /// Long lines as fast as they are read, without end.
     Flood,
-    /// Does for ever what Claude Code does at work: see [`super::fake_agent`].
+    /// The endless output of Claude Code at work: see [`super::fake_agent`].
     Agent,
 }
 
 impl Program {
-    /// The command for a shell, which this program replaces.
+    /// Returns the shell command, whose process becomes this program.
     pub fn command(self) -> String {
         let binary = std::env::current_exe().unwrap();
         let arguments = match self {
@@ -43,7 +43,7 @@ impl Program {
         format!("exec '{}' print-in-a-pane {arguments}", binary.display())
     }
 
-    /// The same, when `tmux wait-for -S go` says so; the pane stays when it is done.
+    /// Returns a command that starts on `tmux wait-for -S go`; the pane stays afterwards.
     pub fn command_on_go(self) -> String {
         let command = self.command();
         let command = command.trim_start_matches("exec ");
@@ -97,7 +97,7 @@ impl Program {
     }
 }
 
-/// Many begin at the same time; they shall not print at the same time.
+/// Programs that start at the same time must not print at the same time.
 fn phase(period_ms: u64) -> Duration {
     Duration::from_millis(u64::from(std::process::id()) * 379 % period_ms)
 }
@@ -120,7 +120,7 @@ fn paced(rate: u64, time_ms: u64) {
     println!("end {printed} {}", began.elapsed().as_millis());
 }
 
-/// Runs the program if this process is one, and returns true then.
+/// Runs the program and returns true if this process was started for it.
 pub fn has_run() -> bool {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let is_asked = arguments

@@ -1,17 +1,17 @@
-//! Streams of agents, made of records as the real ones are.
+//! Streams of agents, built from records like the real ones.
 
 use td_observe::agent::Format;
 
-/// A stream, and what it is.
+/// A stream and its description.
 pub struct Stream {
     pub name: &'static str,
     pub format: Format,
     pub text: String,
 }
 
-/// One of each kind, 8 MiB long.
+/// Returns one stream of each kind, 8 MiB long.
 pub fn all() -> Vec<Stream> {
-    /// Bytes of a stream.
+    /// The length of a stream in bytes.
     const BYTES: usize = 8 * 1024 * 1024;
     const ID: &str = "11111111-1111-4111-8111-111111111111";
     let partial = |event: &str| {

@@ -1,32 +1,30 @@
-//! The table as README has it: printed row by row, as the figures come in.
+//! The table of the README, printed row by row as the figures are measured.
 
 #![allow(clippy::print_stdout)]
 
-/// The value that a figure has to reach.
+/// The bar of a figure.
 #[derive(Clone, Copy, Debug)]
 pub enum Bar<'a> {
-    /// There is none.
     None,
-    /// Ours by theirs is at most this.
+    /// Our value divided by theirs must be at most this.
     AtMost(f64),
-    /// Ours by theirs is at least this.
+    /// Our value divided by theirs must be at least this.
     AtLeast(f64),
-    /// Something else, in words, and whether it is so.
-    Says(&'a str, bool),
+    /// Another condition, in words, and true if it is met.
+    Stated(&'a str, bool),
 }
 
-/// One comparison.
 #[derive(Debug)]
 pub struct Row<'a> {
     pub what: &'a str,
     pub ours: String,
     pub instead: String,
-    /// Ours by theirs.
+    /// Our value divided by theirs.
     pub ratio: Option<f64>,
     pub bar: Bar<'a>,
 }
 
-/// Prints the rows; the head comes with the first.
+/// Prints the rows; the first one prints the header.
 #[derive(Debug, Default)]
 pub struct Table {
     begun: bool,
@@ -45,7 +43,7 @@ impl Table {
             (Bar::AtMost(bar), Some(ratio)) => (format!("≤ {}", shown(bar)), Some(ratio <= bar)),
             (Bar::AtLeast(bar), Some(ratio)) => (format!("≥ {}", shown(bar)), Some(ratio >= bar)),
             (Bar::AtMost(bar) | Bar::AtLeast(bar), None) => (shown(bar), Some(false)),
-            (Bar::Says(bar, met), _) => (bar.to_owned(), Some(met)),
+            (Bar::Stated(bar, met), _) => (bar.to_owned(), Some(met)),
         };
         self.missed += usize::from(met == Some(false));
         println!(
@@ -62,13 +60,12 @@ impl Table {
         );
     }
 
-    /// The number of missed bars.
     pub fn missed(&self) -> usize {
         self.missed
     }
 }
 
-/// A ratio: small ones as a fraction, which is how one says them.
+/// Formats a ratio; small ones as a fraction.
 fn shown(ratio: f64) -> String {
     if ratio > 0.0 && ratio < 0.2 {
         let part = 1.0 / ratio;

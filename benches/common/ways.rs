@@ -1,4 +1,4 @@
-//! Ways to follow what panes print, one like the other: lines and gaps over a channel.
+//! Ways to follow the output of panes with one interface: lines and gaps over a channel.
 
 use std::fs;
 use std::io::{BufRead, BufReader};
@@ -13,29 +13,29 @@ use super::panes::{INTERVAL, watched};
 use super::program::monotonic_ns;
 use super::support::{CEILING, TmuxServer};
 
-/// Pieces that wait for the measurement: more than any round has.
+/// The capacity of the channel: more than any round produces.
 const PIECES: usize = 1 << 18;
 
 /// A way to follow a pane.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Way {
-    /// This library, looking each 200 ms.
+    /// This library, polling every 200 ms.
     Fixed,
-    /// This library, as it is when nothing is said.
+    /// This library with its defaults.
     Default,
-    /// This library, by the panes' bytes.
+    /// This library, streaming the panes.
     Stream,
     /// `pipe-pane 'cat >> file'` and `tail -F`.
     Tail,
 }
 
-/// Looking and not, in the order of the figures.
+/// Polling and `tail`, in the order of the figures.
 pub const WAYS: [Way; 3] = [Way::Fixed, Way::Default, Way::Tail];
 
 /// A report about a pane.
 #[derive(Debug)]
 pub enum Piece {
-    /// Whole lines, and when they came in.
+    /// Whole lines, and the time of their arrival.
     Lines(String, u64),
     /// Lines are missing here.
     Gap,
@@ -50,7 +50,7 @@ pub struct Following {
 }
 
 impl Following {
-    /// Follows the panes of so many sessions. What they print from now on is followed.
+    /// Follows the panes of this many sessions, from their current output on.
     pub fn start(way: Way, server: &TmuxServer, sessions: usize) -> Self {
         let (send, pieces) = sync_channel(PIECES);
         let watch = Watch::new(server.server());
@@ -110,7 +110,7 @@ impl Following {
                 }
             }
         });
-        // Each file begins with a line of ours: when they have come, tail is there.
+        // Each file begins with a line of ours: once all of them have arrived, `tail` is running.
         for _ in 0..files {
             pieces.recv_timeout(CEILING).unwrap();
         }
@@ -136,7 +136,7 @@ impl Drop for Following {
     }
 }
 
-/// Pipes each pane of a server to a file, which begins with a line of ours.
+/// Pipes each pane of a server to a file that begins with a line of ours.
 pub fn pipe_to_files(server: &TmuxServer) -> Vec<String> {
     let panes = server.tmux(&["list-panes", "-a", "-F", "#{pane_id}"]);
     let to_file = |pane: &str| {
@@ -148,7 +148,8 @@ pub fn pipe_to_files(server: &TmuxServer) -> Vec<String> {
     panes.lines().map(to_file).collect()
 }
 
-/// `tail -F` of files that the panes of a server are piped to, what it prints, and how many files.
+/// Starts `tail -F` on files to which the panes of a server are piped; returns it with its output and the
+/// number of files.
 pub fn tail_of(server: &TmuxServer) -> (Child, ChildStdout, usize) {
     let files = pipe_to_files(server);
     let mut tail = Command::new("tail")

@@ -1,4 +1,4 @@
-//! A wall clock that jumps an hour forth and back while events are emitted and the log rotates by age.
+//! A wall clock that jumps back and forth by an hour while events are emitted and the log rotates by age.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ const HOUR_MICROS: i64 = 3_600_000_000;
 /// The lines between two jumps.
 const LINES: u64 = 50;
 
-/// Lets the clock jump in each round, in turn forth and back.
+/// Lets the clock jump in each round, alternately forth and back.
 pub fn jumps(rounds: usize) -> Tally {
     let place = Place::new();
     let fake = FakeClock::new();

@@ -1,4 +1,4 @@
-//! `run` of a command that floods, killed again and again while its log rotates.
+//! `run` of a flooding command, killed repeatedly while its log rotates.
 
 use std::time::Duration;
 
@@ -40,7 +40,7 @@ pub fn killed(rounds: usize) -> Tally {
                 seq => Err(seq),
             },
         );
-        // The moment of the kill is random; nothing is awaited.
+        // The time of the kill is random; no condition depends on it.
         let _ = within(Duration::from_millis(dice.roll(LIFE_MS)), || {
             Err::<(), ()>(())
         });

@@ -7,10 +7,10 @@ use std::time::Duration;
 use crate::program::{PROGRAM, Place};
 use crate::support::within;
 
-/// The time that a process has to notice that its observer is gone.
+/// The time in which a process must notice that its observer is gone.
 const GRACE: Duration = Duration::from_secs(5);
 
-/// Counts of what is left.
+/// Counts of leftovers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Left {
     pub processes: u64,
@@ -19,7 +19,7 @@ pub struct Left {
 }
 
 impl Left {
-    /// Returns what a place still has after the time of grace.
+    /// Returns the leftovers of a place after the grace time.
     pub fn at(place: &Place) -> Self {
         within(GRACE, || match Self::now(place) {
             left if left == Self::default() => Ok(left),

@@ -1,4 +1,5 @@
-//! Small limits of descriptors, address space and processes: the program works or says why, and never aborts.
+//! Small limits of descriptors, address space and processes: the program works or reports the reason, and
+//! never aborts.
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::{PermissionsExt, chown};
@@ -9,7 +10,7 @@ use std::process::{Command, Stdio};
 use crate::program::{PROGRAM, Place};
 use crate::{Left, Tally};
 
-/// A user without processes of its own, for the limit of processes.
+/// A user without other processes, for the limit of processes.
 const OTHER_USER: u32 = 54_322;
 
 const LIMITS: &[(&str, &[u32])] = &[
@@ -44,7 +45,7 @@ fn one(option: &str, value: u32, total: &mut Tally) {
     let mut command = Command::new("bash");
     command.args(["-c", &script, "bash"]);
     if is_for_processes {
-        // The other user reaches neither this program nor its directories.
+        // The other user cannot reach this program or its directories.
         let copy = place.data().with_file_name("td-observe");
         fs::copy(PROGRAM, &copy).unwrap();
         let root = copy.parent().unwrap();
@@ -78,7 +79,7 @@ fn one(option: &str, value: u32, total: &mut Tally) {
         eprintln!("ulimit {option} {value}: {:?}: {stderr}", output.status);
         total.wrong_ends += 1;
     }
-    // What was written is whole.
+    // All written lines are whole.
     for run in runs(&place.data()) {
         let findings = crate::log_check::check(&run, crate::log_check::Witnesses::default());
         total.lost_lines += findings.lost_lines;

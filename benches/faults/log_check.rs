@@ -12,12 +12,12 @@ use crate::program::{Place, RUN};
 /// Enough for the last whole lines of a log.
 const TAIL_BYTES: u64 = 1 << 20;
 
-/// Lines that were complete in the log at some moments: each must be there at the end.
+/// Lines that were complete in the log at some time: each must still be there at the end.
 #[derive(Debug, Default)]
 pub struct Witnesses(HashMap<u64, Timestamp>);
 
 impl Witnesses {
-    /// Remembers the last event that the newest file has now; returns its number.
+    /// Records the last event of the newest file; returns its number.
     pub fn note(&mut self, run: &RunDirectory) -> u64 {
         let tail = read_tail(&run.events_path(), TAIL_BYTES).unwrap_or_default();
         let Some((seq, ts)) = tail.last().and_then(|last| Some((last.seq?, last.ts))) else {
@@ -33,7 +33,7 @@ impl Witnesses {
 pub struct Findings {
     pub lost_lines: u64,
     pub missing_numbers: u64,
-    /// Printed lines that are in the log.
+    /// The printed lines in the log.
     pub lines: u64,
 }
 
@@ -71,7 +71,7 @@ pub fn check(run: &RunDirectory, mut witnesses: Witnesses) -> Findings {
 #[derive(Debug, Default)]
 struct Printed {
     last: Option<u64>,
-    /// The text of a line whose end has not come.
+    /// The text of a line whose end has not arrived.
     open: String,
     lines: u64,
     lost: u64,
@@ -82,7 +82,7 @@ impl Printed {
         match event {
             TdEvent::OutputUpdate { chunk, .. } => self.text(chunk),
             TdEvent::ExecutionOutput { text, .. } => self.text(text),
-            // A command begins anew, and what was lost is reported.
+            // The command starts again; lost lines have been reported.
             TdEvent::ExecutionStarted { .. }
             | TdEvent::OutputGap { .. }
             | TdEvent::LogGap { .. }
@@ -118,8 +118,8 @@ impl Printed {
     }
 }
 
-/// Checks a log with a lost line, a missing number and a vanished event, so that the counts of the
-/// rounds are known to be able to differ from 0.
+/// Checks a log with a lost line, a missing number and a vanished event, to prove that the counts of the
+/// rounds can differ from 0.
 pub fn assert_it_finds_losses() {
     let place = Place::new();
     let run = place.run();

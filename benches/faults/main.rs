@@ -1,4 +1,4 @@
-//! Faults by the hundred, and what they cost: lines, numbers, processes, sockets, files.
+//! Hundreds of faults, and their cost: lines, numbers, processes, sockets, files.
 //!
 //! `cargo bench --bench faults` kills, stops and starves the program while panes and commands flood, and
 //! prints a row for each fault. `-- PART…` names some of `run`, `watch`, `server`, `stopped`, `clock`
@@ -12,7 +12,7 @@
     missing_docs
 )]
 
-// The private tmux server and the resources of processes are those of the tests.
+// The private tmux server and the resources of processes come from the tests.
 #[path = "../../tests/it/support.rs"]
 mod support;
 
@@ -87,7 +87,7 @@ const PARTS: &[Part] = &[
 ];
 
 fn main() -> ExitCode {
-    // `cargo bench` and `cargo test --benches` both come here; only the former has the time.
+    // `cargo bench` and `cargo test --benches` both run this; only the former has enough time.
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     if !arguments.iter().any(|argument| argument == "--bench") {
         return ExitCode::SUCCESS;

@@ -1,4 +1,5 @@
-//! A streaming `watch` of a pane that floods: the observer is killed or stopped, or the tmux server is killed.
+//! A streaming `watch` of a flooding pane: the observer is killed or stopped, or the tmux server is
+//! killed.
 
 use std::process::Child;
 use std::time::Duration;
@@ -10,18 +11,18 @@ use crate::program::{Place, RUN, kill, signal};
 use crate::support::{CEILING, Dice, TmuxServer, wait_for, within};
 use crate::{Left, Tally};
 
-/// Prints numbered lines, some thousands a second, for ever.
+/// Prints thousands of numbered lines per second, without end.
 const FLOOD: &str =
     "i=1; while :; do seq -f 'line %.0f' $i $((i+99)); i=$((i+100)); sleep 0.02; done";
 
 /// The longest time from the first new line of the log to the fault, in milliseconds.
 const LIFE_MS: u64 = 80;
 
-/// The time that a stopped observer is stopped, in milliseconds.
+/// The time that an observer is stopped, in milliseconds.
 const STOPPED_MS: u64 = 400;
 
 fn pause(ms: u64) {
-    // The moment of a fault is random; nothing is awaited.
+    // The time of a fault is random; no condition depends on it.
     let _ = within(Duration::from_millis(ms), || Err::<(), ()>(()));
 }
 
@@ -40,7 +41,7 @@ fn watch(place: &Place, server: &TmuxServer) -> Child {
     place.command(&arguments).spawn().unwrap()
 }
 
-/// Waits until the log has another last event than this number; returns the new number.
+/// Waits until the number of the log's last event differs from this one; returns the new number.
 fn until_written(place: &Place, last: u64) -> u64 {
     wait_for(
         "new events in the log",
@@ -52,7 +53,7 @@ fn until_written(place: &Place, last: u64) -> u64 {
     )
 }
 
-/// Stops the last watch in an orderly way, and counts what all rounds have cost.
+/// Stops the last watch cleanly, and counts the losses of all rounds.
 fn finish(rounds: usize, place: &Place, mut child: Child, witnesses: Witnesses) -> Tally {
     signal(&child, Signal::INT);
     let status = wait_for("the end of the watch", CEILING, || {

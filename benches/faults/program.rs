@@ -1,4 +1,4 @@
-//! The program under test, with a data directory and a directory for sockets of its own.
+//! The program under test, with its own data directory and socket directory.
 
 use std::fs;
 use std::path::PathBuf;
@@ -28,7 +28,7 @@ impl Place {
         self.root.path().join("data")
     }
 
-    /// The `TMPDIR` of the program, where its sockets are.
+    /// Returns the `TMPDIR` of the program, which contains its sockets.
     pub fn sockets(&self) -> PathBuf {
         self.root.path().join("sockets")
     }
@@ -37,7 +37,7 @@ impl Place {
         DataDir::new(self.data()).run(&RUN.into())
     }
 
-    /// The program with these arguments; its output is not read.
+    /// Returns the program with these arguments; its output is not read.
     pub fn command(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(PROGRAM);
         command
@@ -53,12 +53,11 @@ impl Place {
     }
 }
 
-/// Sends a signal to a child, which has not been waited for yet.
+/// Sends a signal to a child that has not been reaped yet.
 pub fn signal(child: &Child, signal: Signal) {
     kill_process(Pid::from_child(child), signal).unwrap();
 }
 
-/// Kills a child and waits for it.
 pub fn kill(mut child: Child) {
     signal(&child, Signal::KILL);
     child.wait().unwrap();

@@ -1,11 +1,11 @@
-//! Agents: how fast what they print is read, and what looking at their files costs.
+//! Agents: the parsing speed of their output, and the cost of polling their files.
 //!
-//! - Streams through the parser, 64 KiB at a time, beside `serde_json::Value` for each of their
-//!   records.
-//! - 200 files at rest, looked at again and again; and the first look at a file of 1 GiB beside that
-//!   at one of 1 MiB. What counts is processor time.
-//! - 20 agents at work in panes: what finding them, and reading their status files and transcripts,
-//!   takes of all that the observer does.
+//! - Streams through the parser, 64 KiB at a time, compared with `serde_json::Value` for each of their
+//! records.
+//! - 200 idle files, polled repeatedly; and the first poll of a file of 1 GiB compared with 1 MiB, in
+//! processor time.
+//! - 20 agents at work in panes: the share of the observer's time for finding them and for reading their
+//! status files and transcripts.
 
 use std::collections::HashSet;
 use std::fs::{self, File};
@@ -27,15 +27,14 @@ use crate::common::table::{Bar, Row, Table};
 const ROUNDS: usize = 7;
 const SPEED_BAR: f64 = 300.0;
 const AGENTS: usize = 200;
-const LOOKS: u32 = 100;
-/// Agents in panes, and how long they are observed.
+const CHECKS: u32 = 100;
+/// The number of agents in panes, and the time of their observation.
 const AT_WORK: usize = 20;
 const AT_WORK_FOR: Duration = Duration::from_secs(20);
 const STEP: Duration = Duration::from_millis(100);
 /// The default poll interval.
 const EVERY_MS: f64 = 5_000.0;
 
-/// The section.
 pub fn run(table: &mut Table) {
     speed_rows(table);
     rest_row(table);
@@ -73,7 +72,7 @@ fn speed_rows(table: &mut Table) {
             ours: format!("{:.0} MB/s", mb / ours),
             instead: format!("`serde_json::Value` a record: {:.0} MB/s", mb / values),
             ratio: Some(values / ours),
-            bar: Bar::Says("≥ 300 MB/s", mb / ours >= SPEED_BAR),
+            bar: Bar::Stated("≥ 300 MB/s", mb / ours >= SPEED_BAR),
         });
     }
 }
@@ -104,30 +103,30 @@ fn rest_row(table: &mut Table) {
         agents.register(&number.to_string(), path).unwrap();
     }
     agents.poll_now();
-    let look = || {
+    let check = || {
         let before = own_ms();
-        for _ in 0..LOOKS {
+        for _ in 0..CHECKS {
             agents.poll_now();
         }
-        (own_ms() - before) / f64::from(LOOKS)
+        (own_ms() - before) / f64::from(CHECKS)
     };
-    let look_ms = median((0..ROUNDS).map(|_| look()).collect());
-    let share = look_ms / EVERY_MS * 100.0;
+    let check_ms = median((0..ROUNDS).map(|_| check()).collect());
+    let share = check_ms / EVERY_MS * 100.0;
     table.row(&Row {
         what: &format!("{AGENTS} agents' files at rest, one look at all of them"),
         ours: format!(
-            "{look_ms:.2} ms CPU: {share:.3} % of a core each 5 s, {:.2} % each second",
-            look_ms / 10.0
+            "{check_ms:.2} ms CPU: {share:.3} % of a core each 5 s, {:.2} % each second",
+            check_ms / 10.0
         ),
         instead: String::new(),
         ratio: None,
-        bar: Bar::Says("< 1 % of a core", share < 1.0),
+        bar: Bar::Stated("< 1 % of a core", share < 1.0),
     });
 }
 
 fn size_row(table: &mut Table) {
     let temp = tempfile::tempdir().unwrap();
-    let first_look = |bytes: u64| {
+    let first_check = |bytes: u64| {
         let path = temp.path().join(format!("{bytes}.jsonl"));
         write_sparse(&path, bytes);
         let bus = EventBus::new(10_000);
@@ -137,7 +136,7 @@ fn size_row(table: &mut Table) {
         agents.poll_now();
         own_ms() - before
     };
-    let [small, large] = rounds(ROUNDS, [&|| first_look(1 << 20), &|| first_look(1 << 30)]);
+    let [small, large] = rounds(ROUNDS, [&|| first_check(1 << 20), &|| first_check(1 << 30)]);
     table.row(&Row {
         what: "the first look at an agent's file of 1 GiB",
         ours: format!("{large:.1} ms CPU"),
@@ -147,7 +146,7 @@ fn size_row(table: &mut Table) {
     });
 }
 
-/// A hole, and 1 MiB of records at its end.
+/// Writes a sparse file with 1 MiB of records at its end.
 fn write_sparse(path: &Path, bytes: u64) {
     let tail = WORKING.repeat((1 << 20) / WORKING.len());
     let mut file = File::create(path).unwrap();
@@ -165,7 +164,7 @@ fn panes_row(table: &mut Table) {
     }
     let watch = Watch::new(server.server()).states(StateRules::builtin());
     let (engine, mut events) = watched(watch, AT_WORK);
-    // As soon as an agent is joined, its tools are reported.
+    // An agent's tools are reported once it is joined.
     let mut joined = HashSet::new();
     let mut results = 0;
     while joined.len() < AT_WORK {
@@ -194,7 +193,7 @@ fn panes_row(table: &mut Table) {
         ours: format!("{:.2} % of a core", percent(reading)),
         instead: format!("all that the observer does: {:.2} %", percent(all)),
         ratio: None,
-        bar: Bar::Says("≤ 1 % of a core", percent(reading) <= 1.0),
+        bar: Bar::Stated("≤ 1 % of a core", percent(reading) <= 1.0),
     });
     engine.shutdown();
 }

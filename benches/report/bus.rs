@@ -1,8 +1,8 @@
-//! The event bus beside `tokio::sync::broadcast`.
+//! The event bus compared with `tokio::sync::broadcast`.
 //!
-//! tokio is measured twice: with events by value, as the seed's design has them (each receiver
-//! clones), and behind an `Arc`. Both sides get the same producers, which wait for room by the
-//! same window, so that nothing is lost. Rounds alternate; the table shows medians.
+//! tokio is measured twice: with events by value, as in the seed's design (each receiver clones), and
+//! behind an `Arc`. Both sides have the same producers, which wait for room in the same window, so that
+//! nothing is lost. Rounds alternate; the table shows medians.
 
 mod latency;
 
@@ -22,9 +22,9 @@ use crate::common::table::{Bar, Row, Table};
 
 const PRODUCERS: u64 = 4;
 const SUBSCRIBERS: usize = 4;
-/// Events that a round of the throughput test sends.
+/// The events sent in a round of the throughput test.
 const EVENTS: u64 = 400_000;
-/// Events that are on their way at most: what the inbox takes as text, and each lane and channel.
+/// The most events in transit: the text capacity of the inbox, and the capacity of each lane and channel.
 const WINDOW: u64 = 4_096;
 const CAPACITY: usize = 16_384;
 const ROUNDS: usize = 5;
@@ -69,7 +69,7 @@ impl Window {
     }
 }
 
-/// Events a second through `send`, read by `readers`, each of which tells how far it is.
+/// Returns the events per second through `send`, read by `readers`, each of which reports its progress.
 fn throughput<S: FnMut() + Send + 'static>(
     window: &Arc<Window>,
     senders: Vec<S>,
@@ -101,17 +101,17 @@ fn total() -> u64 {
 }
 
 fn read_until(window: &Window, who: usize, mut next: impl FnMut() -> u64) {
-    let (mut read, mut told) = (0, 0);
+    let (mut read, mut reported) = (0, 0);
     while read < total() {
         read += next();
-        if read - told >= 64 || read == total() {
+        if read - reported >= 64 || read == total() {
             window.read[who].0.store(read, Ordering::Relaxed);
-            told = read;
+            reported = read;
         }
     }
 }
 
-fn one(subscription: &mut Subscription) -> u64 {
+fn receive(subscription: &mut Subscription) -> u64 {
     match subscription.recv().unwrap() {
         Delivery::Event(event) => {
             std::hint::black_box(&event.event);
@@ -127,7 +127,7 @@ fn ours_throughput() -> f64 {
     let readers = (0..SUBSCRIBERS)
         .map(|who| {
             let (mut events, window) = (bus.subscribe(), Arc::clone(&window));
-            thread::spawn(move || read_until(&window, who, || one(&mut events)))
+            thread::spawn(move || read_until(&window, who, || receive(&mut events)))
         })
         .collect();
     let senders = (0..PRODUCERS)
@@ -141,7 +141,7 @@ fn ours_throughput() -> f64 {
     throughput(&window, senders, readers)
 }
 
-/// Four lossless lanes, and producers that wait for room as the bus offers it.
+/// Four lossless lanes, and producers that wait for room with the bus's own method.
 fn ours_kept_throughput() -> f64 {
     let bus = EventBus::new(CAPACITY);
     let readers: Vec<_> = (0..SUBSCRIBERS)
@@ -220,7 +220,7 @@ fn emit_cost(mut send: impl FnMut(), burst: u64) -> f64 {
         }
         spent += began.elapsed();
         sent += burst;
-        // Lets everybody fall asleep again, as between two ticks of a poller.
+        // Lets all threads block again, as between two ticks of a poller.
         thread::sleep(Duration::from_micros(burst.min(10) * 50));
     }
     spent.as_nanos() as f64 / sent as f64
@@ -276,7 +276,6 @@ fn tokio_emit<T: Clone + Send + 'static>(make: fn(TdEvent) -> T, burst: u64) -> 
     cost
 }
 
-/// The section.
 pub fn run(table: &mut Table) {
     throughput_rows(table);
     emit_rows(table);
@@ -287,7 +286,7 @@ pub fn run(table: &mut Table) {
         ours: format!("{idle:.1} ms"),
         instead: String::new(),
         ratio: None,
-        bar: Bar::Says("≤ 1 ms", idle <= 1.0),
+        bar: Bar::Stated("≤ 1 ms", idle <= 1.0),
     });
 }
 
@@ -352,8 +351,8 @@ fn latency_rows(table: &mut Table) {
         td.push(ours_latency());
         by_tokio.push(tokio_latency());
     }
-    let p50 = |all: &[(f64, f64)]| median(all.iter().map(|one| one.0).collect());
-    let p99 = |all: &[(f64, f64)]| median(all.iter().map(|one| one.1).collect());
+    let p50 = |all: &[(f64, f64)]| median(all.iter().map(|receive| receive.0).collect());
+    let p99 = |all: &[(f64, f64)]| median(all.iter().map(|receive| receive.1).collect());
     for (what, ours, theirs) in [
         (
             "bus, latency p50 at 10,000 events/s",

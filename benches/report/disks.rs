@@ -1,7 +1,7 @@
-//! Memory of the log while a flood meets a disk that is full, or does not answer.
+//! The log's memory during a flood on a disk that is full or does not answer.
 //!
-//! Each flood runs in a process of its own, so that what one left behind is not counted for the
-//! other. Where nothing can be mounted or frozen, its row is missing and it is said why.
+//! Each flood runs in its own process, so that memory left by one does not count for the other. If
+//! nothing can be mounted or frozen, the row is skipped with a reason.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -16,7 +16,6 @@ use crate::common::table::{Bar, Row, Table};
 
 const HIDDEN: &str = "flood-onto-a-bad-disk";
 
-/// The section.
 pub fn run(table: &mut Table) {
     for (kind, what) in [
         (
@@ -46,12 +45,12 @@ pub fn run(table: &mut Table) {
             ours: format!("{early:.0} → {late:.0} MB"),
             instead: String::new(),
             ratio: None,
-            bar: Bar::Says("flat, by a tenth", late <= early * 1.1),
+            bar: Bar::Stated("flat, by a tenth", late <= early * 1.1),
         });
     }
 }
 
-/// Runs the flood if this process is one, and returns true then.
+/// Runs the flood and returns true if this process was started for it.
 pub fn has_run() -> bool {
     let mut arguments = std::env::args().skip(1);
     let is_asked = arguments.next().is_some_and(|one| one == HIDDEN);
@@ -73,14 +72,14 @@ fn resident() -> f64 {
     Held::here().rss_kb as f64 / 1e3
 }
 
-/// A disk that takes nothing, in one way or another; given back when dropped.
+/// A disk that accepts no writes; unmounted when dropped.
 struct BadDisk {
     at: PathBuf,
     is_frozen: bool,
 }
 
 impl BadDisk {
-    /// A file system of one megabyte, which is full at once.
+    /// Mounts a file system of one megabyte, which is full at once.
     fn full(root: &Path) -> Option<Self> {
         let at = root.join("full");
         fs::create_dir(&at).unwrap();
@@ -93,7 +92,7 @@ impl BadDisk {
         })
     }
 
-    /// A file system that can be made to let every write wait, as a disk that does not answer.
+    /// Mounts a file system that can be frozen, so that every write waits as on a hung disk.
     fn stalling(root: &Path) -> Option<Self> {
         let (image, at) = (root.join("image"), root.join("stalled"));
         fs::create_dir(&at).unwrap();
@@ -134,11 +133,11 @@ fn ran(command: &mut Command) -> bool {
         .is_ok_and(|status| status.success())
 }
 
-/// Runs of the flood: together they may hold more than the log does.
+/// The number of flooded runs: together they may hold more than the log's limit.
 const FLOODED_RUNS: usize = 12;
 
-/// Emits lines of a kilobyte into a log on a bad disk, with a subscriber that never reads; how
-/// much memory that took at its highest, after 500 MB and after 2 GB.
+/// Emits lines of a kilobyte into a log on a bad disk, with a subscriber that never reads; returns the
+/// peak memory after 500 MB and after 2 GB.
 fn flood(mut disk: BadDisk, freeze: bool) -> Option<[f64; 2]> {
     let engine = Builder::new().data_dir(&disk.at).start().unwrap();
     let _reads_nothing = engine.subscribe();
@@ -158,7 +157,7 @@ fn flood(mut disk: BadDisk, freeze: bool) -> Option<[f64; 2]> {
         for n in 0..events {
             emitters[n % FLOODED_RUNS].token_received(1, &line);
             if n % 64 == 0 {
-                // Gives the fan-out a turn: else the inbox takes it all.
+                // Lets the fan-out run: otherwise the inbox holds everything.
                 thread::yield_now();
             }
             if n % 1000 == 0 {

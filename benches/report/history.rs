@@ -1,7 +1,7 @@
-//! History beside what one would take instead: `grep` on the same file, plain `serde_json` over the same lines.
+//! History compared with `grep` on the same file, and with plain `serde_json` over the same lines.
 //!
-//! All files are in memory (read once before), so what is measured is the work, not the disk. What
-//! is found is compared, too: both sides must print the same bytes.
+//! All files are in memory (read once before), so that the work is measured and not the disk. The results
+//! are compared, too: both sides must print the same bytes.
 
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader};
@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use td_observe::Envelope;
 use td_observe::history::{LogReader, Query, Rotation, RunDirectory};
 
-use crate::common::mixed::{NEEDLE, write_run};
+use crate::common::mixed::{MARKER, write_run};
 use crate::common::resources::peak_kb;
 use crate::common::stats::rounds;
 use crate::common::table::{Bar, Row, Table};
@@ -23,11 +23,9 @@ const HIDDEN: &str = "read-a-log";
 
 const BYTES: u64 = 400_000_000;
 const ROUNDS: usize = 5;
-/// Of what takes seconds.
 const LONG_ROUNDS: usize = 3;
 const GAP: &str = r#""type":"OutputGap""#;
 
-/// The section.
 pub fn run(table: &mut Table) {
     let temp = tempfile::tempdir().unwrap();
     let write = |name: &str, bytes, rotation| {
@@ -45,7 +43,7 @@ pub fn run(table: &mut Table) {
     compressed(table, &packed);
 }
 
-/// Reads a log if that is all that this process does, and returns true then.
+/// Reads a log and returns true if this process was started for it.
 pub fn has_run() -> bool {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let is_asked = arguments.first().is_some_and(|one| one == HIDDEN);
@@ -62,7 +60,7 @@ pub fn has_run() -> bool {
     is_asked
 }
 
-/// Reads all files once, so that they are in memory.
+/// Reads all files once, so that they are cached.
 fn warm(directory: &Path) {
     for entry in fs::read_dir(directory).unwrap() {
         let path = entry.unwrap().path();
@@ -93,7 +91,7 @@ fn locale() -> String {
         .unwrap_or_else(|| "no locale set".to_owned())
 }
 
-/// The program on a run's log.
+/// Returns the command that reads a run's log.
 fn ours(run: &RunDirectory, more: &[&str]) -> Command {
     let mut command = Command::new(PROGRAM);
     command.arg("log").arg(run.path()).arg("--json").args(more);
@@ -107,8 +105,8 @@ fn theirs(program: &str, arguments: &[&str], files: &[PathBuf]) -> Command {
     command
 }
 
-/// Seconds that a command takes, and what it prints. Into a pipe: `grep` ends at the first line when
-/// it sees that nobody reads.
+/// Returns the seconds that a command takes, and its output. The output is a pipe, because `grep` stops
+/// at the first match when nobody reads.
 fn timed(mut command: Command) -> (f64, Vec<u8>) {
     let began = Instant::now();
     let output = command.stdin(Stdio::null()).output().unwrap();
@@ -121,7 +119,7 @@ fn seconds(command: Command) -> f64 {
     timed(command).0
 }
 
-/// Ours, theirs and `rg`, which is not everywhere.
+/// Returns the times of ours, of theirs, and of `rg` if it is installed.
 fn three(
     count: usize,
     ours: &dyn Fn() -> f64,
@@ -139,7 +137,7 @@ fn three(
 fn filters(table: &mut Table, run: &RunDirectory) {
     let files = [run.events_path()];
     for (what, arguments, pattern) in [
-        ("a regex that one line has", ["--grep", NEEDLE], NEEDLE),
+        ("a regex that one line has", ["--grep", MARKER], MARKER),
         ("events of a rare type", ["--type", "OutputGap"], GAP),
     ] {
         let found = timed(ours(run, &arguments)).1;
@@ -162,7 +160,7 @@ fn filters(table: &mut Table, run: &RunDirectory) {
     }
 }
 
-/// Reads all events; seconds.
+/// Reads all events; returns the seconds.
 fn read_typed(run: &RunDirectory) -> f64 {
     let began = Instant::now();
     let mut log = LogReader::open(run, Query::all()).unwrap();
@@ -172,7 +170,7 @@ fn read_typed(run: &RunDirectory) -> f64 {
     spent
 }
 
-/// One side on one core, where the reader has one thread for it.
+/// Measures one side on one core; the reader has one thread there.
 fn read_on_one_core(side: &str, run: &RunDirectory) -> f64 {
     let mut command = Command::new("taskset");
     command.args(["-c", "0"]);
@@ -188,7 +186,7 @@ fn read_on_one_core(side: &str, run: &RunDirectory) -> f64 {
         .unwrap()
 }
 
-/// Reads lines and has each parsed; seconds.
+/// Reads and parses each line; returns the seconds.
 fn read_plain<T: serde::de::DeserializeOwned>(path: &Path) -> f64 {
     let began = Instant::now();
     let mut lines = BufReader::new(File::open(path).unwrap());
@@ -244,8 +242,7 @@ fn typed(table: &mut Table, run: &RunDirectory) {
     });
 }
 
-/// The most memory that a command ever holds. It is asked again and again, because an ended process
-/// does not say.
+/// Returns the peak memory of a command, polled repeatedly, because an ended process does not report it.
 fn peak(mut command: Command) -> u64 {
     let mut child = command
         .stdin(Stdio::null())
@@ -263,13 +260,13 @@ fn peak(mut command: Command) -> u64 {
 
 fn memory(table: &mut Table, small: &RunDirectory, large: &RunDirectory) {
     for (what, arguments) in [
-        ("`log --grep …`", &["--grep", NEEDLE][..]),
+        ("`log --grep …`", &["--grep", MARKER][..]),
         ("`log --json > /dev/null`", &[]),
     ] {
         let [before, after] = [small, large].map(|run| peak(ours(run, arguments)));
         let theirs = peak(theirs(
             "grep",
-            &["-c", "-E", NEEDLE],
+            &["-c", "-E", MARKER],
             &[large.events_path()],
         ));
         table.row(&Row {
@@ -277,7 +274,7 @@ fn memory(table: &mut Table, small: &RunDirectory, large: &RunDirectory) {
             ours: format!("{:.1} → {:.1} MB", mb(before), mb(after)),
             instead: format!("`grep -E`: {:.1} MB", mb(theirs)),
             ratio: None,
-            bar: Bar::Says(
+            bar: Bar::Stated(
                 "flat, by a tenth and 1 MB",
                 after <= before + before / 10 + 1024,
             ),
@@ -297,14 +294,14 @@ fn compressed(table: &mut Table, run: &RunDirectory) {
         name.starts_with("events.")
     });
     files.sort();
-    let arguments = ["--grep", NEEDLE];
+    let arguments = ["--grep", MARKER];
     let found = timed(ours(run, &arguments)).1;
-    assert!(found == timed(theirs("zgrep", &["-h", "-E", NEEDLE], &files)).1);
+    assert!(found == timed(theirs("zgrep", &["-h", "-E", MARKER], &files)).1);
     let (us, zgrep, rg) = three(
         LONG_ROUNDS,
         &|| seconds(ours(run, &arguments)),
-        &|| seconds(theirs("zgrep", &["-h", "-E", NEEDLE], &files)),
-        &|| seconds(theirs("rg", &["-z", "-N", "-I", NEEDLE], &files)),
+        &|| seconds(theirs("zgrep", &["-h", "-E", MARKER], &files)),
+        &|| seconds(theirs("rg", &["-z", "-N", "-I", MARKER], &files)),
     );
     table.row(&Row {
         what: &format!(

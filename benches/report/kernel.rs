@@ -1,7 +1,7 @@
-//! A Jupyter kernel's output: what its client costs beside `jupyter_client` in Python.
+//! A Jupyter kernel's output: the cost of our client compared with `jupyter_client` in Python.
 //!
-//! One kernel of Python prints for both, in turn. `TD_JUPYTER` names a Python environment with `ipykernel` and
-//! `jupyter_client`; `.ci/jupyter` makes one.
+//! One Python kernel prints for both, in turn. `TD_JUPYTER` names a Python environment with `ipykernel`
+//! and `jupyter_client`; `.ci/jupyter` creates one.
 
 use std::fs;
 use std::path::PathBuf;
@@ -36,7 +36,6 @@ client.execute_interactive(sys.argv[2], output_hook=hook, timeout=600)
 print((time.monotonic() - began) * 1e3, (used() - cpu) * 1e3, len(''.join(texts)))
 ";
 
-/// The section.
 pub fn run(table: &mut Table) {
     let Some(python) = python() else {
         eprintln!(
@@ -108,7 +107,7 @@ pub fn run(table: &mut Table) {
             ours: format!("{ours:.0} ms; {ours_cpu:.0} µs"),
             instead: format!("`jupyter_client` in Python: {theirs:.0} ms; {theirs_cpu:.0} µs"),
             ratio: Some(ours_cpu / theirs_cpu),
-            bar: Bar::Says("less processor time", ours_cpu < theirs_cpu),
+            bar: Bar::Stated("less processor time", ours_cpu < theirs_cpu),
         });
     }
 }

@@ -1,7 +1,8 @@
-//! From a program's write to the subscriber's hands, beside `pipe-pane` to a file and `tail -F`.
+//! The latency from a program's write to the subscriber, compared with `pipe-pane` to a file and `tail
+//! -F`.
 //!
-//! The programs print the time at which they print. One prints all the time; others print a line
-//! after a quiet while, which is when a poller with long intervals is late.
+//! The programs print the time of printing. One prints continuously; others print a line after a quiet
+//! time, when a poller with long intervals is late.
 
 use std::collections::BTreeMap;
 
@@ -13,14 +14,14 @@ use crate::common::ways::{Following, Piece, WAYS, Way};
 
 const ROUNDS: usize = 3;
 
-/// Panes, and what each of them runs.
+/// Panes and their programs.
 struct Case {
     what: &'static str,
     panes: usize,
     program: Program,
 }
 
-/// Periods that are no multiple of the interval, so that each moment between two looks is hit.
+/// Periods that are no multiple of the interval, so that every phase between two captures occurs.
 const CASES: [Case; 2] = [
     Case {
         what: "a line each 37 ms",
@@ -40,7 +41,6 @@ const CASES: [Case; 2] = [
     },
 ];
 
-/// The section.
 pub fn run(table: &mut Table) {
     for case in CASES {
         let mut all: BTreeMap<usize, Vec<f64>> = BTreeMap::new();
@@ -64,7 +64,7 @@ pub fn run(table: &mut Table) {
     }
 }
 
-/// From write to hand, in ms.
+/// Returns the latencies from the write to the subscriber, in ms.
 fn latencies(way: Way, case: &Case) -> Vec<f64> {
     let server = TmuxServer::new();
     let names: Vec<String> = (0..case.panes).map(|pane| format!("s{pane}")).collect();

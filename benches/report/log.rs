@@ -1,6 +1,6 @@
-//! The log beside what a user would take instead: "serialise, write, flush", event by event.
+//! The log compared with the simple alternative: "serialise, write, flush", event by event.
 //!
-//! The yardstick writes the very same lines: derived serde types, `serde_json::to_writer` into a
+//! The reference writes the same lines: derived serde types, `serde_json::to_writer` into a
 //! `BufWriter<File>`, a line feed, a flush.
 
 mod latency;
@@ -27,11 +27,9 @@ use crate::common::table::{Bar, Row, Table};
 
 const ID: &str = "bench@1768989600";
 const TOKEN: &str = "I'll do it\n";
-/// Events of one round.
 const EVENTS: u64 = 200_000;
 const ROUNDS: usize = 5;
 
-/// The section.
 pub fn run(table: &mut Table) {
     for (producers, ours, redacted, channel, direct) in end_to_end() {
         let whom = if producers == 1 {
@@ -79,12 +77,12 @@ pub fn run(table: &mut Table) {
                 direct[0], direct[1], channel[0], channel[1]
             ),
             ratio: None,
-            bar: Bar::Says("p99 ≤ 5 ms", ours[1] <= 5000.0),
+            bar: Bar::Stated("p99 ≤ 5 ms", ours[1] <= 5000.0),
         });
     }
 }
 
-// The yardstick: what the seed of this project does, with the fields that our lines have.
+// The reference: the method of this project's seed, with the fields of our lines.
 
 #[derive(Serialize)]
 struct PlainLine {
@@ -218,7 +216,7 @@ fn our_writer(batch: usize) -> f64 {
     spent.as_nanos() as f64 / EVENTS as f64
 }
 
-/// The plain loop; `batch` events a flush, 1 for the yardstick.
+/// Measures the plain loop; `batch` events per flush, 1 for the reference.
 fn plain_writer(batch: usize) -> f64 {
     let temp = tempfile::tempdir().unwrap();
     let path = temp.path().join("events.jsonl");
@@ -237,8 +235,8 @@ fn plain_writer(batch: usize) -> f64 {
     spent.as_nanos() as f64 / EVENTS as f64
 }
 
-/// For batches of 1, 16 and 256: ours, and the plain loop with as many events a flush; then the
-/// yardstick, which is the plain loop with one.
+/// For batches of 1, 16 and 256: ours, and the plain loop with as many events per flush; then the
+/// reference, which is the plain loop with one.
 fn writer() -> [(usize, f64, f64, f64); 3] {
     [1, 16, 256].map(|batch| {
         let [ours, same, plain] = rounds(
@@ -272,7 +270,7 @@ impl Ours {
             .unwrap();
         let emitter = engine.emitter_for(ID, RunInfo::default()).unwrap();
         let path = DataDir::new(temp.path()).run(&ID.into()).events_path();
-        // One event makes the log's thread look at its orders, and write the header.
+        // One event makes the log's thread read its commands and write the header.
         emitter.iteration_started(1);
         wait_for(|| fs::read_to_string(&path).is_ok_and(|text| text.lines().count() == 2));
         Self {
@@ -290,21 +288,21 @@ impl Ours {
     }
 }
 
-/// Lengths of a file whose first event has the number 2.
+/// Returns the lengths of a file whose first event has the number 2.
 fn lengths_from_2(events: u64) -> Vec<u64> {
     let all = lengths(events + 1);
     all[1..].iter().map(|length| length - all[0]).collect()
 }
 
-fn wait_for(mut is_so: impl FnMut() -> bool) {
+fn wait_for(mut is_met: impl FnMut() -> bool) {
     let began = Instant::now();
-    while !is_so() {
+    while !is_met() {
         assert!(began.elapsed() < Duration::from_secs(60), "it never comes");
         thread::sleep(Duration::from_micros(100));
     }
 }
 
-/// Events a second from the first call of a producer until the file has all of them.
+/// Returns the events per second from the first call of a producer until the file contains all of them.
 fn throughput(path: &Path, expected: u64, producers: Vec<Box<dyn FnOnce() + Send>>) -> f64 {
     let began = Instant::now();
     let producers: Vec<_> = producers.into_iter().map(thread::spawn).collect();
@@ -341,7 +339,7 @@ fn our_throughput(producers: u64, redact: Rules) -> f64 {
     rate
 }
 
-/// A thread behind a channel, as long as ours, that writes event by event.
+/// A thread behind a channel of the same capacity as ours that writes event by event.
 fn channel_throughput(producers: u64) -> f64 {
     let temp = tempfile::tempdir().unwrap();
     let path = temp.path().join("events.jsonl");
@@ -374,7 +372,7 @@ fn plain_thread(path: &Path) -> (PlainSender, thread::JoinHandle<()>) {
     (send, writer)
 }
 
-/// Producers that write for themselves, one after the other.
+/// Producers that write directly, one after the other.
 fn direct_throughput(producers: u64) -> f64 {
     let temp = tempfile::tempdir().unwrap();
     let path = temp.path().join("events.jsonl");
@@ -392,8 +390,8 @@ fn direct_throughput(producers: u64) -> f64 {
     throughput(&path, *lengths(EVENTS).last().unwrap(), make.collect())
 }
 
-/// For 1 and 4 producers: ours, ours that takes secrets out, a thread behind a channel, direct
-/// writing; events a second.
+/// For 1 and 4 producers: ours, ours with redaction, a thread behind a channel, direct writing; events
+/// per second.
 fn end_to_end() -> [(u64, f64, f64, f64, f64); 2] {
     [1, 4].map(|producers| {
         let [ours, redacted, channel, direct] = rounds(

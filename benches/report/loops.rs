@@ -1,7 +1,7 @@
-//! The loop: the cost of observing and recording all of it, which is at most 5 %.
+//! The loop: the cost of observing and recording it, which is at most 5 %.
 //!
-//! An agent prints tokens for a second, and a check runs; the same loop with an engine, its log and a
-//! subscriber beside itself without an emitter.
+//! An agent prints tokens for a second, and a check runs; a loop with an engine, its log and a subscriber
+//! is compared with the same loop without an emitter.
 
 use std::path::Path;
 use std::time::Instant;
@@ -16,7 +16,6 @@ use crate::common::paired;
 use crate::common::program::Program;
 use crate::common::table::Table;
 
-/// The section.
 pub fn run(table: &mut Table) {
     for rate in [50, 1000] {
         let pacing = Program::Paced {
@@ -44,7 +43,7 @@ pub fn run(table: &mut Table) {
             assert!(looping.wait().unwrap().success);
             let took = began.elapsed().as_secs_f64();
             engine.shutdown();
-            // Tokens that come at once are one event.
+            // Tokens that arrive together are one event.
             assert!(events.iter().count() > 10);
             took
         };
@@ -53,7 +52,6 @@ pub fn run(table: &mut Table) {
     }
 }
 
-/// One iteration.
 fn looping(command: &str, directory: &Path) -> LoopEngine {
     let agent = CommandClient::new(Command::shell(command).format(Format::Text));
     LoopEngine::of_command(Spec::of_task("Count").check("true"), agent).directory(directory)

@@ -1,9 +1,9 @@
-//! The table of README: each figure side by side in one run with what one would take instead.
+//! The table of the README: each figure measured side by side with an alternative, in one run.
 //!
-//! `cargo bench --bench report` measures everything in about twelve minutes, more where others are
-//! busy; sections can be named: `cargo bench --bench report -- bus polling`. Rounds of the two sides
-//! alternate and the figures are medians, so that other load on the machine affects both. Progress is
-//! reported on stderr.
+//! `cargo bench --bench report` measures everything in about twelve minutes, or more while other
+//! processes are busy; sections can be named: `cargo bench --bench report -- bus polling`. Rounds of the
+//! two sides alternate and the figures are medians, so that other load on the machine affects both.
+//! Progress is printed on stderr.
 
 #![allow(
     clippy::unwrap_used,
@@ -67,7 +67,7 @@ fn main() -> ExitCode {
     if common::program::has_run() || history::has_run() || memory::has_run() || disks::has_run() {
         return ExitCode::SUCCESS;
     }
-    // `cargo bench` and `cargo test --benches` both come here; the latter only wants a sign of life.
+    // `cargo bench` and `cargo test --benches` both run this; the latter only needs a sign of life.
     if !std::env::args().any(|arg| arg == "--bench") {
         return ExitCode::SUCCESS;
     }

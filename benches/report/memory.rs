@@ -1,7 +1,6 @@
-//! Memory under a flood that nobody reads, and what a hundred watched panes hold.
+//! Memory under a flood that nobody reads, and the memory of a hundred watched panes.
 //!
-//! The bus's flood runs in processes of its own, so that what one left behind is not counted for
-//! the other.
+//! The bus's floods run in their own processes, so that memory left by one does not count for the other.
 
 use std::process::{Child, Command, Stdio};
 use std::thread;
@@ -19,25 +18,24 @@ use crate::common::ways::pipe_to_files;
 const PROGRAM: &str = env!("CARGO_BIN_EXE_td-observe");
 const HIDDEN: &str = "flood-without-a-reader";
 
-/// Events of the bus's flood: the first tenth fills what has a bound.
+/// Events of the bus's flood: the first tenth fills every bounded buffer.
 const EVENTS: u64 = 2_000_000;
 const PANES: usize = 100;
 const FLOODING: usize = 4;
-/// The unread lane fills up to its 64 MiB first, which takes as long as the machine lets it. It has
-/// when memory has hardly risen for so many seconds; waiting for that has an end, too.
-const STANDS_SECONDS: usize = 10;
-const STANDS_PART: f64 = 0.03;
+/// The unread lane first fills up to its 64 MiB, which takes as long as the machine needs. It counts as
+/// full when memory has hardly risen for this number of seconds; the wait has a limit, too.
+const FLAT_SECONDS: usize = 10;
+const FLAT_PART: f64 = 0.03;
 const FILLED_SECONDS_MAX: usize = 45;
 const FLOODED: Duration = Duration::from_secs(10);
 
-/// The section.
 pub fn run(table: &mut Table) {
     bus_row(table);
     program_row(table);
     panes_rows(table);
 }
 
-/// Floods the bus if that is what this process is for, and returns true then.
+/// Floods the bus and returns true if this process was started for it.
 pub fn has_run() -> bool {
     let mut arguments = std::env::args().skip(1);
     let is_asked = arguments.next().is_some_and(|one| one == HIDDEN);
@@ -60,7 +58,7 @@ fn token() -> TdEvent {
     }
 }
 
-/// Memory after a tenth of the events and after all of them.
+/// Returns the memory after a tenth of the events and after all of them.
 fn flood(mut send: impl FnMut()) -> (u64, u64) {
     let mut before = 0;
     for number in 0..EVENTS {
@@ -108,7 +106,7 @@ fn bus_row(table: &mut Table) {
 }
 
 fn flat((before, after): (u64, u64)) -> Bar<'static> {
-    Bar::Says("flat, by a tenth", after <= before + before / 10)
+    Bar::Stated("flat, by a tenth", after <= before + before / 10)
 }
 
 fn mb(kb: u64) -> String {
@@ -118,7 +116,7 @@ fn mb(kb: u64) -> String {
     }
 }
 
-/// The program, when it watches a server, its output held by nobody who reads.
+/// The program watching a server; nobody reads its output.
 struct Observer(Child);
 
 impl Observer {
@@ -139,7 +137,7 @@ impl Observer {
 
 impl Drop for Observer {
     fn drop(&mut self) {
-        // It may wait for a reader of its last words.
+        // At its end it may wait for a reader.
         self.0.kill().unwrap();
         self.0.wait().unwrap();
     }
@@ -153,16 +151,16 @@ fn flooding() -> TmuxServer {
     server
 }
 
-/// Memory when it has stopped rising.
+/// Returns the memory once it has stopped rising.
 fn filled(observer: &Observer) -> u64 {
     let mut samples: Vec<u64> = Vec::new();
     loop {
         thread::sleep(Duration::from_secs(1));
         let now = observer.held().rss_kb;
         samples.push(now);
-        let before = samples.iter().rev().nth(STANDS_SECONDS);
-        let stands = before.is_some_and(|&was| now as f64 <= was as f64 * (1.0 + STANDS_PART));
-        if stands || samples.len() >= FILLED_SECONDS_MAX {
+        let before = samples.iter().rev().nth(FLAT_SECONDS);
+        let is_flat = before.is_some_and(|&was| now as f64 <= was as f64 * (1.0 + FLAT_PART));
+        if is_flat || samples.len() >= FILLED_SECONDS_MAX {
             return now;
         }
     }
@@ -176,8 +174,8 @@ fn program_row(table: &mut Table) {
         thread::sleep(FLOODED);
         (before, observer.held().rss_kb)
     };
-    // The same panes piped to a program that does not read: the server keeps it all. For a short
-    // while, since there is no bound.
+    // The same panes piped to a program that does not read: the server buffers everything. For a short
+    // time, because there is no bound.
     let theirs = {
         let server = flooding();
         let pid = server.pid().as_raw_nonzero().get() as u32;
@@ -205,7 +203,7 @@ fn program_row(table: &mut Table) {
 fn panes_rows(table: &mut Table) {
     let server = server(PANES, PANES / 2);
     let observer = Observer::start(&server, &["-q"]);
-    // All runs are open, and some ticks over.
+    // All runs are open, and some ticks have passed.
     let runs = server.directory().join("runs");
     wait_for("the runs", CEILING, || {
         let open = std::fs::read_dir(&runs).map_or(0, Iterator::count);
@@ -247,7 +245,7 @@ fn panes_rows(table: &mut Table) {
     });
 }
 
-/// The processes that the server's panes are piped to: its children that are no pane's program.
+/// Returns the processes to which the server's panes are piped: its children that are no pane's program.
 fn pipes_of(server: &TmuxServer) -> Vec<u32> {
     let programs = server.tmux(&["list-panes", "-a", "-F", "#{pane_pid}"]);
     let programs: Vec<u32> = programs.lines().map(|pid| pid.parse().unwrap()).collect();

@@ -1,8 +1,7 @@
 //! The cost of 400 watched panes, and its effect on the server's other clients.
 //!
-//! Another client asks the server for a word, again and again, while the panes are watched and
-//! while they are not, in turn. A batch of looks keeps the server from answering: batches are cut so
-//! that it is not for long.
+//! Another client requests a word from the server repeatedly, while the panes are watched and while they
+//! are not, in turn. A batch of captures delays the server's replies, so batches are kept short.
 
 use std::process::{Command, Stdio};
 use std::thread;
@@ -20,10 +19,9 @@ const PANES: usize = 400;
 const ROUNDS: usize = 3;
 const WHILE: Duration = Duration::from_secs(4);
 const ASKED_EVERY: Duration = Duration::from_millis(5);
-/// The additional time that another client may have to wait because of the observer.
+/// The additional time that another client may wait because of the observer.
 const BAR_MS: f64 = 10.0;
 
-/// The section.
 pub fn run(table: &mut Table) {
     let server = server(PANES, PANES / 2);
     let pid = server.pid().as_raw_nonzero().get() as u32;
@@ -71,7 +69,7 @@ pub fn run(table: &mut Table) {
             instead: format!("unwatched: {theirs:.1} ms"),
             ratio: Some(ours / theirs),
             bar: if is_judged {
-                Bar::Says("≤ 10 ms longer", ours - theirs <= BAR_MS)
+                Bar::Stated("≤ 10 ms longer", ours - theirs <= BAR_MS)
             } else {
                 Bar::None
             },
@@ -79,7 +77,7 @@ pub fn run(table: &mut Table) {
     }
 }
 
-/// Returns the time that another client waited for each of its answers, in ms.
+/// Returns the time that another client waited for each reply, in ms.
 fn waits(server: &TmuxServer) -> Vec<f64> {
     let (began, mut waits) = (Instant::now(), Vec::new());
     while began.elapsed() < WHILE {

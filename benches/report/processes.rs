@@ -1,13 +1,12 @@
-//! Child processes: what observing them costs, how fast what they print goes through, and how late
-//! it is.
+//! Child processes: the cost of observation, and the throughput and latency of their output.
 //!
-//! - Commands beside themselves, unobserved: see `overhead`.
-//! - Two million lines through `run`, beside the same lines through `cat`, which does as little as
-//!   any program between the two can; and `tee`, which keeps them as the log does. `seq` prints
-//!   faster than any real program, `awk` like a quick one. No shell stands in either.
-//! - Short commands, beside `std::process::Command::output`: blocks of each in turn.
-//! - From a child's write to the subscriber, beside a thread that reads the pipe line by line. The
-//!   child prints the time at which it prints.
+//! - Commands compared with the same commands unobserved: see `overhead`.
+//! - Two million lines through `run`, compared with the same lines through `cat`, which does as little as
+//! any program in a pipe can; and through `tee`, which stores them like the log. `seq` prints faster than
+//! any real program, `awk` like a fast one. No shell is involved.
+//! - Short commands, compared with `std::process::Command::output`: blocks of each in turn.
+//! - From a child's write to the subscriber, compared with a thread that reads the pipe line by line. The
+//! child prints the time of printing.
 
 mod overhead;
 
@@ -26,7 +25,6 @@ use crate::common::table::{Bar, Row, Table};
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_td-observe");
 
-/// The section.
 pub fn run(table: &mut Table) {
     overhead::rows(table);
     lines_rows(table);
@@ -34,7 +32,7 @@ pub fn run(table: &mut Table) {
     latency_rows(table);
 }
 
-/// `td-observe` with its runs in a directory.
+/// Returns `td-observe` with its data in this directory.
 fn observer(data_dir: &tempfile::TempDir, options: &[&str]) -> Command {
     let mut command = Command::new(PROGRAM);
     command.args(["run", "--data-dir"]).arg(data_dir.path());
@@ -52,8 +50,8 @@ fn direct(words: &[&str]) -> Command {
     with_words(Command::new(words[0]), &words[1..])
 }
 
-/// Seconds until a command has ended, and with it the reader of its output, if it has one. Infinity, when
-/// it fails: the failure is reported, and medians stay as they are.
+/// Returns the seconds until a command and the reader of its output, if any, have ended. Returns infinity
+/// if it fails: the failure is reported, and medians are not affected.
 fn seconds(mut command: Command, reader: Option<Command>) -> f64 {
     let began = Instant::now();
     let to = match reader {
@@ -141,8 +139,8 @@ fn lines_of(table: &mut Table, producer: &str, words: &[&str]) {
     }
 }
 
-/// The most memory that `run` held; in a run of its own, since looking takes time. What it prints is
-/// counted on this occasion.
+/// Returns the peak memory of `run`, in a separate run because polling takes time. Also counts the
+/// output.
 fn peak_mb(options: &[&str], words: &[&str], is_read: bool) -> f64 {
     let temp = tempfile::tempdir().unwrap();
     let mut command = with_words(observer(&temp, options), words);
@@ -175,7 +173,7 @@ fn peak_mb(options: &[&str], words: &[&str], is_read: bool) -> f64 {
     peak as f64 / 1024.0
 }
 
-/// Blocks of short commands: together a thousand.
+/// Blocks of short commands: a thousand in total.
 const BLOCKS: usize = 20;
 const BLOCK: usize = 50;
 
@@ -188,7 +186,7 @@ fn short_rows(table: &mut Table) {
         (0..BLOCK).for_each(|_| run());
         began.elapsed().as_secs_f64() * 1e6 / BLOCK as f64
     };
-    // What cannot be run to its end is counted, and no reason to lose the other figures.
+    // Failed commands are counted, and do not prevent the other figures.
     let failed = [const { Cell::new(0) }; 3];
     let count = |at: usize, outcome: td_observe::Result<process::CommandOutcome>| {
         let is_good = outcome.is_ok_and(|outcome| outcome.is_success());
@@ -233,13 +231,13 @@ fn short_rows(table: &mut Table) {
             ours: format!("{took:.0} µs; {failed} failed"),
             instead: format!("`std::process::Command::output`: {std:.0} µs"),
             ratio: Some(took / std),
-            bar: Bar::Says("none fails", failed == 0),
+            bar: Bar::Stated("none fails", failed == 0),
         });
     }
 }
 
 const LATENCY_ROUNDS: usize = 3;
-/// 100 lines a second, and more than one in the time for which text is put together.
+/// 100 lines per second, and more than one within the time for which text is merged.
 const LATENCY_CASES: [(&str, Program); 2] = [
     (
         "100 lines/s",

@@ -1,17 +1,16 @@
-//! The maximum number of lines per second that a pane may print without loss, beside `tail -F`.
+//! The maximum number of lines per second that a pane can print without loss, compared with `tail -F`.
 
 use crate::common::program::Program;
 use crate::common::support::{CEILING, TmuxServer};
 use crate::common::table::{Bar, Row, Table};
 use crate::common::ways::{Following, Piece, Way};
 
-/// Lines a second; they come in bursts, one each 10 ms.
+/// Lines per second, printed in bursts every 10 ms.
 const RATES: [u64; 6] = [1_000, 2_000, 5_000, 10_000, 20_000, 50_000];
 const TIME_MS: u64 = 2_500;
-/// Another process may have had the machine for a moment.
+/// A second try, because another process may have used the machine.
 const TRIES: usize = 2;
 
-/// The section.
 pub fn run(table: &mut Table) {
     let best = highest(Way::Tail);
     for (way, name) in [
@@ -41,7 +40,7 @@ fn thousands(rate: u64) -> String {
     format!("{},{:03}", rate / 1000, rate % 1000)
 }
 
-/// The last of the rates before the first at which something is lost.
+/// Returns the highest rate below the first at which lines are lost.
 fn highest(way: Way) -> u64 {
     let arrives = |rate: &&u64| (0..TRIES).any(|_| all_arrive(way, **rate));
     RATES
@@ -84,7 +83,7 @@ fn all_arrive(way: Way, rate: u64) -> bool {
                     let took: u64 = words.next().unwrap().parse().unwrap();
                     is_whole &= next == printed.parse::<u64>().unwrap() + 1;
                     if took > TIME_MS * 11 / 10 {
-                        // The machine or tmux did not take them as fast as that.
+                        // The machine or tmux was too slow for this rate.
                         eprintln!("{way:?}: {rate} lines/s took {took} ms instead of {TIME_MS}");
                     }
                     return is_whole;

@@ -1,10 +1,8 @@
-//! Panes that are followed by their bytes, beside unobserved ones and `pipe-pane 'cat >> file'` with
-//! `tail -F`.
+//! Streamed panes, compared with unobserved ones and with `pipe-pane 'cat >> file'` and `tail -F`.
 //!
-//! Smaller and larger, for a look: `TD_BENCH_LINES` (what the pane prints, 1,000,000),
-//! `TD_BENCH_PAIRS` (7), `TD_BENCH_SESSIONS` (at rest, 200), `TD_BENCH_LONG=1` (50,000,000 lines
-//! while the observer is stopped), and `TD_BENCH_ROWS=pane,late,speed,many,stopped` for some of
-//! the rows.
+//! Other sizes: `TD_BENCH_LINES` (the lines of the pane, 1,000,000), `TD_BENCH_PAIRS` (7),
+//! `TD_BENCH_SESSIONS` (at rest, 200), `TD_BENCH_LONG=1` (50,000,000 lines while the observer is
+//! stopped), and `TD_BENCH_ROWS=pane,late,speed,many,stopped` for some of the rows.
 
 mod flood;
 mod late;
@@ -29,7 +27,6 @@ const PARTS: &[Part] = &[
     ("stopped", stopped::run),
 ];
 
-/// The section.
 pub fn run(table: &mut Table) {
     let wanted = std::env::var("TD_BENCH_ROWS").ok();
     let is_wanted = |rows: &str| {
@@ -38,7 +35,7 @@ pub fn run(table: &mut Table) {
     };
     for (name, part) in PARTS {
         if is_wanted(name) {
-            // What others do counts where two cores are all there is.
+            // With only two cores, other load matters.
             let load = fs::read_to_string("/proc/loadavg").unwrap();
             eprintln!("  {name}; load {}", load.trim_end());
             part(table);
@@ -46,7 +43,7 @@ pub fn run(table: &mut Table) {
     }
 }
 
-/// A size that the environment may set.
+/// Returns a size that the environment may override.
 fn size(name: &str, usual: u64) -> u64 {
     std::env::var(name).map_or(usual, |text| text.parse().unwrap())
 }
@@ -61,7 +58,7 @@ fn pairs() -> u64 {
     size("TD_BENCH_PAIRS", 7)
 }
 
-/// A number as one reads it.
+/// Formats a number with separators.
 fn thousands(number: u64) -> String {
     let digits = number.to_string();
     let mut text = String::new();

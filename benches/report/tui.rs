@@ -1,6 +1,6 @@
-//! The terminal UI through a pty: its first frame, a key while panes flood, rest, memory.
+//! The terminal UI through a pty: its first frame, a key while panes flood, its load at rest, memory.
 //!
-//! The screen is what an emulator makes of the bytes, so that a frame counts when a user would see it.
+//! An emulator interprets the bytes, so that a frame counts when a user would see it.
 
 use std::fs;
 use std::io::{Read, Write};
@@ -34,7 +34,6 @@ const REST: Duration = Duration::from_secs(20);
 /// Begins each frame: synchronized output.
 const FRAME: &[u8] = b"\x1b[?2026h";
 
-/// The section.
 pub fn run(table: &mut Table) {
     start_rows(table);
     flood_rows(table);
@@ -109,7 +108,7 @@ impl InTerminal {
     }
 }
 
-/// A program that writes back what is typed, and does nothing else: no other answers earlier.
+/// A program that only echoes the input: no other program answers earlier.
 struct Echo(InTerminal);
 
 impl Echo {
@@ -135,7 +134,7 @@ impl Echo {
     }
 }
 
-/// The UI in a terminal, and what it shows.
+/// The UI in a terminal, and its screen.
 struct Ui {
     terminal: InTerminal,
     screen: avt::Terminal,
@@ -167,8 +166,8 @@ impl Ui {
         self.terminal.pty.write_all(keys).unwrap();
     }
 
-    /// Takes output until the screen is so; returns when it was.
-    fn until(&mut self, is_so: impl Fn(&str) -> bool) -> Instant {
+    /// Reads output until the screen satisfies the predicate; returns the time.
+    fn until(&mut self, is_met: impl Fn(&str) -> bool) -> Instant {
         let deadline = Instant::now() + CEILING;
         loop {
             let left = deadline.saturating_duration_since(Instant::now());
@@ -177,13 +176,13 @@ impl Ui {
                 Err(error) => panic!("{error}: {}", self.text()),
             };
             self.take(at, &bytes);
-            if is_so(&self.text()) {
+            if is_met(&self.text()) {
                 return at;
             }
         }
     }
 
-    /// Takes output for some time.
+    /// Reads output for some time.
     fn pass(&mut self, time: Duration) {
         let deadline = Instant::now() + time;
         loop {
@@ -241,7 +240,7 @@ fn start_rows(table: &mut Table) {
         ours: format!("{first:.0} ms, {board:.0} ms"),
         instead: String::new(),
         ratio: None,
-        bar: Bar::Says("≤ 100 ms", board <= 100.0),
+        bar: Bar::Stated("≤ 100 ms", board <= 100.0),
     });
 }
 
@@ -255,11 +254,11 @@ fn flood_rows(table: &mut Table) {
     ui.until(|text| text.contains("xxxx"));
     ui.pass(Duration::from_secs(2));
     let mut echo = Echo::start();
-    wait_for_no_processor();
+    run_at_real_time_priority();
     let (mut late, mut echoed) = (Vec::new(), Vec::new());
     for key in 0..KEYS {
         ui.pass(KEY_PAUSE);
-        // Help appears, and goes again.
+        // Help opens and closes again.
         let begun = Instant::now();
         let is_help = key % 2 == 0;
         ui.type_keys(b"?");
@@ -284,14 +283,14 @@ fn flood_rows(table: &mut Table) {
         ours: format!("{:.1}, {p99:.1}, {most:.1} ms", median(late)),
         instead,
         ratio: None,
-        bar: Bar::Says("p99 ≤ 33, all ≤ 200 ms", p99 <= 33.0 && most <= 200.0),
+        bar: Bar::Stated("p99 ≤ 33, all ≤ 200 ms", p99 <= 33.0 && most <= 200.0),
     });
     table.row(&Row {
         what: "terminal UI while 10 panes flood: frames in a second, at most; memory",
         ours: format!("{frames}, {} MB", held.rss_kb / 1024),
         instead: String::new(),
         ratio: None,
-        bar: Bar::Says("≤ 30, ≤ 64 MB", frames <= 30 && held.rss_kb <= 64 * 1024),
+        bar: Bar::Stated("≤ 30, ≤ 64 MB", frames <= 30 && held.rss_kb <= 64 * 1024),
     });
 }
 
@@ -299,9 +298,9 @@ fn largest(times: &[f64]) -> f64 {
     times.iter().copied().fold(0.0, f64::max)
 }
 
-/// Gives the threads of this program a processor at once, so that they add nothing to what they measure. The
-/// programs that they have started, or start, are not changed.
-fn wait_for_no_processor() {
+/// Sets the threads of this program to real-time priority, so that they add nothing to the measured
+/// times. The programs that they start are not affected.
+fn run_at_real_time_priority() {
     let mut command = Process::new("chrt");
     command.args(["--reset-on-fork", "--fifo", "--all-tasks", "--pid", "1"]);
     let changed = command.arg(std::process::id().to_string()).status();
@@ -336,6 +335,6 @@ fn rest_row(table: &mut Table) {
         ours: format!("{share:.2} %"),
         instead: String::new(),
         ratio: None,
-        bar: Bar::Says("≤ 1 %", share <= 1.0),
+        bar: Bar::Stated("≤ 1 %", share <= 1.0),
     });
 }

@@ -1,8 +1,8 @@
-//! Waiter: how soon after a text stands on a pane a wait comes back, and what fifty at once cost.
+//! Waiter: the delay between a text on a pane and the return of the wait, and the cost of fifty waits.
 //!
-//! A program in the pane prints the time at which it prints, so that the same clock dates both ends.
-//! What counts as cost is CPU time: of this process, of its children, and of the server beyond what
-//! it takes without a wait. One wait and fifty are measured in turn on the same fifty panes.
+//! A program in the pane prints the time of printing, so that the same clock dates both ends. The cost is
+//! CPU time: of this process, of its children, and of the server beyond its load without a wait. One wait
+//! and fifty are measured in turn on the same fifty panes.
 
 use std::thread;
 use std::time::Duration;
@@ -24,16 +24,15 @@ const WHILE: Duration = Duration::from_secs(5);
 const SETTLE: Duration = Duration::from_millis(700);
 /// The default poll interval of waits.
 const USUAL: Duration = Duration::from_millis(50);
-/// Beyond half the interval, which is what looking now and then costs.
+/// In addition to half the interval, which is the mean delay of polling.
 const SLACK_MS: f64 = 10.0;
 
-/// Lines that are waited for, one after the other, for one figure.
+/// The number of awaited lines for one figure.
 const STAMPS: u64 = 80;
-/// No multiple of an interval, so that each moment between two looks is hit; and no less than the
-/// longest of them, since who waits for a text does not wait for what comes all the time.
+/// No multiple of an interval, so that every phase between two captures occurs; and not below the longest
+/// interval, because a wait for text rarely meets continuous output.
 const PERIOD_MS: u64 = 439;
 
-/// The section.
 pub fn run(table: &mut Table) {
     for (what, others) in [
         ("nothing else prints", 0),
@@ -60,11 +59,11 @@ fn woken(table: &mut Table, what: &str, others: usize, interval_ms: u64) {
         ours: format!("{p50:.1} / {p99:.1} ms"),
         instead: String::new(),
         ratio: None,
-        bar: Bar::Says(&format!("p50 ≤ {bar_ms:.0} ms"), p50 <= bar_ms),
+        bar: Bar::Stated(&format!("p50 ≤ {bar_ms:.0} ms"), p50 <= bar_ms),
     });
 }
 
-/// From the write to the return of the wait for it, in ms.
+/// Returns the times from the write to the return of its wait, in ms.
 fn latencies(others: usize, interval_ms: u64) -> Vec<f64> {
     let server = server(others.max(1), others);
     let program = Program::Stamps {
@@ -92,7 +91,7 @@ fn latency(waiter: &Waiter, interval_ms: u64) -> f64 {
     (back - written) as f64 / 1e6
 }
 
-/// One wait beside fifty, each at its own pane, and all at one.
+/// Compares one wait with fifty, each on its own pane, and all on one.
 fn cost(table: &mut Table, what: &str, printing: usize) {
     let server = server(MANY, printing);
     let own: Vec<usize> = (0..MANY).collect();

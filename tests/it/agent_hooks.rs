@@ -1,4 +1,4 @@
-//! Hooks of agents: the program as the hook that an agent runs, and what becomes of its reports.
+//! Hooks of agents: the program as the hook that an agent runs, and the effects of its reports.
 
 use std::fs;
 use std::io::Write;
@@ -12,7 +12,7 @@ use serde_json::Value;
 use crate::cli::{Running, assert_code, on, program, run, text};
 use crate::support::TmuxServer;
 
-/// A user's directory for the time of the login, and the events of a session that run in a directory.
+/// A home directory for one login, and the observed events of a session in one of its directories.
 struct Login {
     home: tempfile::TempDir,
     work: PathBuf,
@@ -44,7 +44,7 @@ impl Login {
         )
     }
 
-    /// Runs a hook with this input; it never fails, and says nothing.
+    /// Runs a hook with this input; it never fails and prints nothing.
     #[track_caller]
     fn hook(&self, mut command: Command, input: &str) {
         self.env(&mut command);
@@ -57,7 +57,7 @@ impl Login {
         let mut stdin = child.stdin.take().unwrap();
         stdin.write_all(input.as_bytes()).unwrap();
         drop(stdin);
-        says_nothing(&child.wait_with_output().unwrap());
+        prints_nothing(&child.wait_with_output().unwrap());
     }
 
     #[track_caller]
@@ -67,7 +67,7 @@ impl Login {
 }
 
 #[track_caller]
-fn says_nothing(output: &Output) {
+fn prints_nothing(output: &Output) {
     assert_code(output, 0);
     assert!(
         output.stdout.is_empty() && output.stderr.is_empty(),
@@ -126,7 +126,7 @@ fn a_hook_leaves_the_last_event_of_its_session() {
 }
 
 #[test]
-fn a_hook_that_is_given_nothing_ends_all_the_same() {
+fn a_hook_without_input_still_ends() {
     let login = Login::new();
     let mut command = program(&["hooks", "report"], login.home.path());
     login.env(&mut command);
@@ -135,7 +135,7 @@ fn a_hook_that_is_given_nothing_ends_all_the_same() {
         command
     });
     // Its standard input stays open.
-    says_nothing(&running.end());
+    prints_nothing(&running.end());
 }
 
 #[test]
@@ -148,19 +148,22 @@ fn only_hooks_of_claude_are_shown() {
     ] {
         let output = run(args, temp.path());
         assert_code(&output, 2);
-        let said = text(&output.stderr);
-        assert_eq!(said.matches('\n').count(), 1, "{said}");
-        assert!(args.len() < 3 || said.contains("for claude only"), "{said}");
+        let stderr = text(&output.stderr);
+        assert_eq!(stderr.matches('\n').count(), 1, "{stderr}");
+        assert!(
+            args.len() < 3 || stderr.contains("for claude only"),
+            "{stderr}"
+        );
     }
 }
 
 #[test]
-fn an_agent_without_files_is_known_by_its_hooks() {
+fn an_agent_without_files_is_recognized_by_its_hooks() {
     let login = Login::new();
     let home = login.home.path().to_str().unwrap();
     let server = TmuxServer::with_env(&[("HOME", home)]);
     let work = login.work.to_str().unwrap();
-    // The name of a process is what it is called by.
+    // An agent is recognized by its process name.
     let agent = format!("cd {work} && exec bash -c 'exec -a claude cat'");
     let pane = server.new_session("agent", 80, 24, &agent);
     let socket = server.socket();
@@ -169,7 +172,7 @@ fn an_agent_without_files_is_known_by_its_hooks() {
     login.env(&mut command);
     let mut running = Running::start(command);
     running.wait_for("SessionStarted");
-    // A pane that prints is looked through.
+    // A pane that prints is searched for agents.
     server.tmux(&["send-keys", "-t", &pane, "go", "Enter"]);
     login.report(&login.event(r#""UserPromptSubmit","prompt":"go""#));
     let reports = |state: &'static str| {

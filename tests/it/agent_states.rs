@@ -1,7 +1,7 @@
 //! States of agents' screens, compared with a list that was written by reading each screen.
 //!
-//! The captures lie beside the repository. Many are excerpts of a screen without its input box, and
-//! show no state. `TD_BLESS=1` rewrites the list (then read its new lines).
+//! The captures are beside the repository. Many are excerpts of a screen without its input box, and show
+//! no state. `TD_BLESS=1` rewrites the list (then read its new lines).
 
 use std::collections::BTreeMap;
 use std::fs;

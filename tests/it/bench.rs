@@ -1,4 +1,4 @@
-//! A log's writer in this process, with a data directory of its own and time that is moved by hand.
+//! A log's writer in this process, with its own data directory and a clock that is advanced by hand.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -33,7 +33,7 @@ impl Bench {
         Self::rotating_by(root, rotation, FakeClock::new())
     }
 
-    /// With a clock that has advanced for some time.
+    /// Starts a writer whose clock has already advanced for some time.
     pub fn rotating_by(root: &Path, rotation: Rotation, fake: FakeClock) -> Self {
         let options = LogOptions {
             sync: SyncPolicy::Never,
@@ -59,7 +59,7 @@ impl Bench {
         self.data.run(&id.into())
     }
 
-    /// Opens and attaches a run; the answer is its next number.
+    /// Opens and attaches a run; returns its next number.
     #[track_caller]
     pub fn open(&mut self, id: &str) -> u64 {
         let info = RunInfo {
@@ -77,7 +77,7 @@ impl Bench {
         self.log.append(batch, self.now());
     }
 
-    /// Appends so many events of a run, of about 300 bytes each, in batches of ten.
+    /// Appends the events of a run with these numbers, about 300 bytes each, in batches of ten.
     pub fn fill(&mut self, id: &str, numbers: std::ops::Range<u64>) {
         let wall = self.fake.clock().wall();
         let events: Vec<Envelope> = numbers.map(|seq| token(id, seq, wall)).collect();
@@ -97,7 +97,7 @@ impl Bench {
         notices.into_iter().map(|notice| notice.kind).collect()
     }
 
-    /// The end, which loses nothing.
+    /// Ends the writer, which must lose nothing.
     #[track_caller]
     pub fn finish(self) {
         let now = self.now();
@@ -109,7 +109,7 @@ impl Bench {
     }
 }
 
-/// An event of about 300 bytes that no packer makes much smaller.
+/// An event of about 300 bytes that hardly compresses.
 pub fn token(id: &str, seq: u64, ts: Timestamp) -> Envelope {
     let token: String = (0..13)
         .map(|n| format!("{:016x}", scrambled(seq * 13 + n)))
@@ -123,9 +123,9 @@ pub fn token(id: &str, seq: u64, ts: Timestamp) -> Envelope {
     Envelope::new(Some(seq), ts, event)
 }
 
-/// A number that only looks random.
+/// Returns a pseudo-random number.
 pub fn scrambled(number: u64) -> u64 {
-    // The end of splitmix64.
+    // The finalizer of splitmix64.
     let mixed = (number ^ (number >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
     mixed ^ (mixed >> 31)

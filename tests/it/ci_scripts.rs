@@ -1,4 +1,4 @@
-//! The scripts of the guide for CI, run as they stand there.
+//! The scripts of the guide for CI, run unchanged.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -8,7 +8,7 @@ use crate::process::junit::cases;
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_td-observe");
 
-/// The scripts in the sections "In scripts" of a chapter.
+/// Returns the scripts in the sections "In scripts" of a chapter.
 fn scripts(chapter: &str) -> Vec<String> {
     let path = format!("{}/src/guide/{chapter}.md", env!("CARGO_MANIFEST_DIR"));
     let text = std::fs::read_to_string(path).unwrap();
@@ -22,7 +22,7 @@ fn scripts(chapter: &str) -> Vec<String> {
     scripts
 }
 
-/// A user's home, with the program in the path and no tmux server.
+/// A home directory, with the program in the path and no tmux server.
 struct Home(tempfile::TempDir);
 
 impl Home {

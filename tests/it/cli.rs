@@ -1,4 +1,4 @@
-//! The program from outside: what it prints, what it exits with, what it leaves behind.
+//! The program from outside: its output, its exit codes, and the files that it leaves.
 
 use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
@@ -29,7 +29,7 @@ pub fn program(args: &[&str], data: &Path) -> Command {
     command
 }
 
-/// Runs to the end, within the ceiling.
+/// Runs the program to its end, within the ceiling.
 #[track_caller]
 pub fn run(args: &[&str], data: &Path) -> Output {
     Running::start(program(args, data)).end()
@@ -99,7 +99,7 @@ impl Running {
         }
     }
 
-    /// Waits until what was printed is enough.
+    /// Waits until the printed lines satisfy the predicate.
     #[track_caller]
     pub fn until(&mut self, what: &str, is_enough: impl Fn(&[String]) -> bool) {
         while !is_enough(&self.seen) {
@@ -114,13 +114,13 @@ impl Running {
     #[track_caller]
     pub fn wait_for_all(&mut self, texts: &[&str]) {
         let has_all = |line: &String| texts.iter().all(|text| line.contains(text));
-        let mut looked = 0;
-        while !self.seen[looked..].iter().any(has_all) {
-            looked = self.seen.len();
+        let mut checked = 0;
+        while !self.seen[checked..].iter().any(has_all) {
+            checked = self.seen.len();
             match self.lines.recv_timeout(CEILING) {
                 Ok(line) => self.seen.push(line),
                 Err(error) => {
-                    let shown = &self.seen[looked.saturating_sub(50)..];
+                    let shown = &self.seen[checked.saturating_sub(50)..];
                     panic!("no {texts:?} ({error}); the last seen: {shown:#?}")
                 }
             }
@@ -138,7 +138,7 @@ impl Running {
             child.try_wait().unwrap().ok_or("it still runs")
         });
         self.seen.extend(self.lines.iter());
-        // Streams of this version; a log may have been written by others.
+        // Streams of this version; a log may have been written by another version.
         if self
             .seen
             .first()
@@ -160,7 +160,7 @@ impl Running {
     }
 }
 
-/// Returns what follows the first line of a stream in JSON, which names the version.
+/// Returns the stream without its first line, which names the version.
 #[track_caller]
 pub fn after_opening(stdout: &[u8]) -> &[u8] {
     let end = stdout.iter().position(|byte| *byte == b'\n');
@@ -181,16 +181,16 @@ pub fn assert_code(output: &Output, code: i32) {
     assert_eq!(output.status.code(), Some(code), "{output:#?}");
 }
 
-/// The arguments that choose the test's server, and more.
+/// Returns arguments that select the test's server, followed by `more`.
 pub fn on<'a>(socket: &'a str, more: &[&'a str]) -> Vec<&'a str> {
     more.iter().copied().chain(["-S", socket]).collect()
 }
 
-/// A program for a pane: it prints with each line that is typed.
+/// A pane's program that prints each line that is typed.
 pub const ECHO: &str = "stty -echo; echo ready; while read line; do printf '%b\\n' \"$line\"; done";
 
 #[test]
-fn wrong_usage_is_one_line_and_2() {
+fn wrong_usage_is_one_line_and_exit_code_2() {
     let data = tempfile::tempdir().unwrap();
     for args in [
         &["wacth"][..],
@@ -249,7 +249,7 @@ fn a_name_is_exact_and_the_watch_ends_with_it() {
     let mut watch = Running::start(program(&on(&socket, &["watch", "job-1"]), data.path()));
     watch.wait_for("watching");
     tmux.tmux(&["send-keys", "-t", "=job-10:", "of ten", "Enter"]);
-    // A whole line with what terminals take for orders: an escape and, in UTF-8, a C1 control.
+    // A line of terminal commands: an escape sequence and, in UTF-8, a C1 control.
     tmux.tmux(&[
         "send-keys",
         "-t",
@@ -274,7 +274,7 @@ fn a_name_is_exact_and_the_watch_ends_with_it() {
 }
 
 #[test]
-fn one_signal_ends_in_order_with_a_whole_log() {
+fn one_signal_ends_cleanly_with_a_complete_log() {
     let (tmux, data) = (TmuxServer::new(), tempfile::tempdir().unwrap());
     tmux.new_session(
         "job",
@@ -307,7 +307,7 @@ fn one_signal_ends_in_order_with_a_whole_log() {
     assert_eq!(kept.last(), Some(last));
 }
 
-/// Nobody reads what the program prints: it ends, and complains of nothing.
+/// Checks that the program ends silently when nobody reads its output.
 #[track_caller]
 pub fn ends_quietly_unread(mut command: Command) {
     let mut child = command
@@ -325,7 +325,7 @@ pub fn ends_quietly_unread(mut command: Command) {
 }
 
 #[test]
-fn a_reader_that_leaves_is_a_quiet_end() {
+fn a_closed_pipe_ends_the_program_quietly() {
     let (tmux, data) = (TmuxServer::new(), tempfile::tempdir().unwrap());
     tmux.new_session("job", 80, 24, "while sleep 0.05; do date +%s%N; done");
     let socket = tmux.socket().display().to_string();
@@ -333,11 +333,11 @@ fn a_reader_that_leaves_is_a_quiet_end() {
 }
 
 #[test]
-fn it_does_not_watch_its_own_pane() {
+fn the_program_does_not_watch_its_own_pane() {
     let (tmux, data) = (TmuxServer::new(), tempfile::tempdir().unwrap());
     tmux.new_session("job", 80, 24, ECHO);
     let path = data.path().display();
-    // Under another name, so that it is not left out as one that runs td-observe.
+    // Under another name, because a pane that runs td-observe is not watched.
     std::os::unix::fs::symlink(PROGRAM, data.path().join("looker")).unwrap();
     let command = format!("TD_DATA_DIR={path} exec {path}/looker watch --execution-id all");
     let own = tmux.new_session("own", 80, 24, &command);
@@ -399,7 +399,7 @@ fn envelopes(lines: &str) -> Vec<Value> {
 }
 
 #[test]
-fn a_target_that_can_never_come_is_refused_and_one_that_may_is_waited_for() {
+fn an_impossible_target_is_refused_and_a_possible_one_is_awaited() {
     let server = TmuxServer::new();
     server.new_session("a", 40, 5, "exec cat");
     server.new_session("%there", 40, 5, "exec cat");
@@ -407,7 +407,7 @@ fn a_target_that_can_never_come_is_refused_and_one_that_may_is_waited_for() {
     let socket = socket.to_str().unwrap();
     let temp = tempfile::tempdir().unwrap();
     let keeps_dots = server.version() >= TmuxVersion::new(3, 7);
-    for (target, says) in [
+    for (target, expected) in [
         ("%x", "write it as %7"),
         ("=w", "write \"w\""),
         (":1", "session:window"),
@@ -421,15 +421,15 @@ fn a_target_that_can_never_come_is_refused_and_one_that_may_is_waited_for() {
             let args = [&["-S", socket], what, &[target]].concat();
             let output = run(&args, temp.path());
             assert_code(&output, 2);
-            let said = String::from_utf8_lossy(&output.stderr);
-            assert_eq!(said.matches('\n').count(), 1, "{said}");
-            assert!(said.contains(says), "{args:?}: {said}");
+            let stderr = String::from_utf8_lossy(&output.stderr);
+            assert_eq!(stderr.matches('\n').count(), 1, "{stderr}");
+            assert!(stderr.contains(expected), "{args:?}: {stderr}");
             assert!(output.stdout.is_empty(), "{output:?}");
         }
     }
     let made = std::fs::read_dir(temp.path()).unwrap().count();
     assert_eq!(made, 0, "nothing has been started");
-    // A session that has an odd name is found by it, and a window may yet be called `b:c`.
+    // A session with an odd name is found by it, and a window can still be called `b:c`.
     let args = ["-S", socket, "watch", "--json", "a:b:c", "%there"];
     let mut running = Running::start(program(&args, temp.path()));
     running.wait_for("\"session\":\"%there\"");

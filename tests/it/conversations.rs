@@ -1,4 +1,4 @@
-//! The conversation of an agent in a pane: what it writes to its files comes as events of the pane's run.
+//! The conversation of an agent in a pane: text in the agent's files becomes events of the pane's run.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{Seek, SeekFrom, Write};
@@ -15,7 +15,7 @@ use crate::support::TmuxServer;
 
 const SESSION: &str = "00000000-0000-4000-8000-000000000001";
 
-/// A process that is called as Claude Code is, whose files the test writes.
+/// A process with the name of Claude Code, whose files the test writes.
 struct Claude {
     home: tempfile::TempDir,
     server: TmuxServer,
@@ -101,7 +101,7 @@ impl Claude {
         file.write_all(records.as_bytes()).unwrap();
     }
 
-    /// The pane shows something.
+    /// Makes the pane print something.
     fn draws(&self) {
         self.server
             .tmux(&["send-keys", "-t", &self.pane, "go", "Enter"]);
@@ -109,23 +109,23 @@ impl Claude {
 }
 
 /// Returns the conversation: prompts, answers and ends of turns.
-fn said(events: &[Envelope], pane: &str) -> Vec<String> {
-    let mut said = Vec::new();
+fn messages(events: &[Envelope], pane: &str) -> Vec<String> {
+    let mut messages = Vec::new();
     for envelope in events {
         let event = &envelope.event;
         if event.pane().is_none_or(|of| of.as_str() != pane) {
             continue;
         }
         match event {
-            TdEvent::PromptSent { prompt_summary, .. } => said.push(prompt_summary.clone()),
+            TdEvent::PromptSent { prompt_summary, .. } => messages.push(prompt_summary.clone()),
             TdEvent::ResponseCompleted {
                 response_summary, ..
-            } => said.push(response_summary.clone()),
-            TdEvent::TurnCompleted { .. } => said.push("end".to_owned()),
+            } => messages.push(response_summary.clone()),
+            TdEvent::TurnCompleted { .. } => messages.push("end".to_owned()),
             _ => {}
         }
     }
-    said
+    messages
 }
 
 fn turns(texts: &[&str]) -> Vec<String> {
@@ -140,12 +140,12 @@ fn turns(texts: &[&str]) -> Vec<String> {
 }
 
 #[test]
-fn what_was_said_while_no_observer_was_there_is_reported_by_the_next_one_and_nothing_twice() {
+fn messages_written_while_no_observer_ran_are_reported_by_the_next_one_and_none_twice() {
     let mut claude = Claude::new();
     claude.turn("before");
     let mut observed = claude.observed();
     claude.draws();
-    // It is joined before it says more.
+    // The file is joined before it grows.
     observed.until("its state", |seen| {
         seen.iter()
             .any(|envelope| matches!(&envelope.event, TdEvent::AgentState { .. }))
@@ -153,7 +153,7 @@ fn what_was_said_while_no_observer_was_there_is_reported_by_the_next_one_and_not
     claude.turn("first");
     let pane = claude.pane.clone();
     observed.until("the first turn", |seen| {
-        said(seen, &pane).len() == turns(&["first"]).len()
+        messages(seen, &pane).len() == turns(&["first"]).len()
     });
     observed.stop();
     claude.turn("second");
@@ -162,23 +162,23 @@ fn what_was_said_while_no_observer_was_there_is_reported_by_the_next_one_and_not
     let mut observed = claude.observed();
     let both = turns(&["second", "third"]);
     observed.until("what was missed", |seen| {
-        said(seen, &pane).len() == both.len()
+        messages(seen, &pane).len() == both.len()
     });
     claude.turn("fourth");
     let all = turns(&["second", "third", "fourth"]);
     observed.until("the fourth turn", |seen| {
-        said(seen, &pane).len() == all.len()
+        messages(seen, &pane).len() == all.len()
     });
-    assert_eq!(said(&observed.seen, &pane), all);
+    assert_eq!(messages(&observed.seen, &pane), all);
     observed.stop();
     let logs = observed.logs();
-    assert_eq!(logs.len(), 1, "the run goes on");
+    assert_eq!(logs.len(), 1, "the run continues");
     let all = turns(&["first", "second", "third", "fourth"]);
-    assert_eq!(said(logs.values().next().unwrap(), &pane), all);
+    assert_eq!(messages(logs.values().next().unwrap(), &pane), all);
 }
 
 #[test]
-fn of_a_huge_transcript_only_the_end_is_read() {
+fn only_the_end_of_a_huge_transcript_is_read() {
     const BYTES: u64 = 1 << 30;
     let mut claude = Claude::new();
     let mut file = File::create(claude.transcript()).unwrap();

@@ -16,7 +16,7 @@ fn the_documented_example_watches_a_real_pane() {
     std::thread::scope(|scope| {
         let watching =
             scope.spawn(|| example::watch_session(server.server(), "job-1", &data, "two").unwrap());
-        // It has begun when its log has: the session's start stands there after the baseline.
+        // The watch has begun when the log contains the session's start, which follows the baseline.
         crate::support::wait_for("the session's start", crate::support::CEILING, || {
             let log = std::fs::read_dir(data.join("runs"))
                 .ok()
@@ -30,7 +30,7 @@ fn the_documented_example_watches_a_real_pane() {
             }
         });
         server.tmux(&["wait-for", "-S", "go"]);
-        // Each signal wakes all that wait; the second session may have come later.
+        // Each signal wakes all waiting programs; the second session may have come later.
         assert_eq!(watching.join().unwrap(), "one\ntwo\n");
     });
     let logs = logs(&data);

@@ -8,19 +8,19 @@ use crate::observed::{Observed, shown};
 use crate::stream::drain;
 use crate::support::{CEILING, TmuxServer, wait_for};
 
-/// A shell that says when it is ready.
+/// A shell that prints when it is ready.
 const SHELL: &str = "PS1='ready> ' exec bash --norc --noprofile";
 
-/// One thing that happens to a pane.
+/// One step of a situation.
 #[derive(Clone, Copy)]
 enum Step {
-    /// Keys are typed, as `send-keys` takes them.
+    /// Keys to type, as `send-keys` takes them.
     Keys(&'static [&'static str]),
     /// The test continues when the screen shows this.
     Shows(&'static str),
-    /// When the first row of the screen begins so.
+    /// The test continues when the first row of the screen begins with this.
     Top(&'static str),
-    /// When the alternate screen is on, or off.
+    /// The test continues when the alternate screen is on, or off.
     Alternate(bool),
     /// A tmux command, with the pane as its target.
     Tmux(&'static [&'static str]),
@@ -30,7 +30,7 @@ enum Step {
 
 use Step::{Alternate, Keys, Shows, Signal, Tmux, Top};
 
-/// A name, the pane's command, what happens, and whether the pane is left standing.
+/// A name, the pane's command, the steps, and whether the pane still exists afterwards.
 type Situation = (&'static str, &'static str, &'static [Step], bool);
 
 const SITUATIONS: &[Situation] = &[
@@ -229,7 +229,7 @@ fn play(server: &TmuxServer, pane: &str, (name, _, steps, _): &Situation) {
     }
 }
 
-/// Plays all of them, side by side; what the observer saw.
+/// Plays all situations side by side; returns what the observer reported.
 #[track_caller]
 fn observed(watch: impl Fn(Watch) -> Watch) -> Vec<(&'static str, Observed, String)> {
     let rounds = std::env::var("TD_EVERYDAY_ROUNDS");
@@ -266,7 +266,7 @@ fn observed(watch: impl Fn(Watch) -> Watch) -> Vec<(&'static str, Observed, Stri
 }
 
 #[test]
-fn streamed_none_of_them_has_a_gap() {
+fn streamed_situations_have_no_gap() {
     for (name, observed, pane) in observed(|watch| watch.stream(drain())) {
         let gaps = observed.replay(&pane).gaps;
         assert!(
@@ -278,7 +278,7 @@ fn streamed_none_of_them_has_a_gap() {
 }
 
 #[test]
-fn polled_none_of_them_has_a_confirmed_gap() {
+fn polled_situations_have_no_confirmed_gap() {
     for (name, observed, pane) in observed(|watch| watch.poll()) {
         let replay = observed.replay(&pane);
         assert_eq!(

@@ -1,4 +1,5 @@
-//! The fuzz targets' bodies (`tests/fuzz`) on random bytes, and on the corpus, so that they are run by every test.
+//! The bodies of the fuzz targets (`tests/fuzz`) on random bytes and on the corpus, so that every test
+//! run includes them.
 
 use std::fs;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -36,7 +37,7 @@ mod tmux;
 #[path = "../fuzz/bodies/tracker.rs"]
 mod tracker;
 
-/// Lines to begin with: random bytes alone never make JSON.
+/// Initial lines: random bytes alone never form JSON.
 const LINES: &str = r#"{"seq":0,"ts":"2026-01-21T10:00:00.000000Z","event":{"type":"LogOpened","execution_id":"a","schema":1,"version":"0","host":"h","pid":1,"first_seq":1}}
 {"seq":1,"ts":"2026-01-21T10:00:01.000001Z","event":{"type":"OutputUpdate","execution_id":"a","pane":"%1","first_line":-3,"chunk":"one\n\u001b[0mtwo\n","is_complete":false}}
 {"seq":2,"ts":"2026-01-21T10:00:01.5Z","n":2,"event":{"execution_id":"a","type":"OutputGap","pane":"%1","first_line":1,"lost_lines":18446744073709551615,"reason":"cleared"},"more":[1.5,{}]}
@@ -46,7 +47,7 @@ const LINES: &str = r#"{"seq":0,"ts":"2026-01-21T10:00:00.000000Z","event":{"typ
 {"seq":11,"ts":"2026-01-21T10:00:05Z","event":{"type":"IterationCompleted","execution_id":"a","iteration":1,"outcome":{"ValidationFailed":{"exit_code":1}}}}
 "#;
 
-/// Those lines, or some of them, with a few bytes written over, taken out, put in, cut off or doubled.
+/// Some of those lines, with a few bytes overwritten, removed, inserted, cut off or doubled.
 fn damaged(lines_max: usize) -> impl Strategy<Value = Vec<u8>> {
     let lines: Vec<&str> = LINES.split_inclusive('\n').collect();
     let chosen = vec(any::<prop::sample::Index>(), 1..=lines_max);
@@ -79,7 +80,7 @@ fn damaged(lines_max: usize) -> impl Strategy<Value = Vec<u8>> {
     })
 }
 
-/// Failures are printed as the bytes to feed; no files are kept beside the tests.
+/// Prints failures as the bytes to feed, and keeps no files beside the tests.
 fn cases(cases: u32) -> ProptestConfig {
     ProptestConfig {
         cases,
@@ -88,7 +89,7 @@ fn cases(cases: u32) -> ProptestConfig {
     }
 }
 
-/// Something that a program prints: text, control sequences, or any bytes.
+/// Output of a program: text, control sequences, or any bytes.
 fn printed() -> impl Strategy<Value = Vec<u8>> {
     let sequences: Vec<&[u8]> = vec![
         b"\n",
@@ -139,7 +140,7 @@ proptest! {
     #![proptest_config(cases(4000))]
 
     #[test]
-    fn tracker_on_any_looks(bytes in vec(any::<u8>(), 0..500)) {
+    fn tracker_on_any_captures(bytes in vec(any::<u8>(), 0..500)) {
         tracker::run(&bytes);
     }
 
@@ -203,7 +204,7 @@ const CONFIGURATION: &[&str] = &[
 ];
 
 proptest! {
-    // Each case compiles the rules anew.
+    // Each case compiles the rules again.
     #![proptest_config(cases(200))]
 
     #[test]
@@ -219,7 +220,7 @@ proptest! {
 }
 
 /// Generates queries for a reader of logs, as `bodies/reader.rs` parses them.
-fn asked() -> impl Strategy<Value = Vec<u8>> {
+fn query() -> impl Strategy<Value = Vec<u8>> {
     let patterns = vec![
         "", "one|x", "^t", r"\x1b", "a\"?", "(?i)LINE", r"\w+\s*$", "ten\\",
     ];
@@ -234,7 +235,7 @@ fn asked() -> impl Strategy<Value = Vec<u8>> {
     })
 }
 
-/// Text in which something looks like a secret.
+/// Text that contains secret-like parts.
 const SECRETS: &[&str] = &[
     "sk-ant-",
     "sk-",
@@ -260,12 +261,12 @@ proptest! {
     #![proptest_config(cases(300))]
 
     #[test]
-    fn reader_on_damaged_files(how in asked(), bytes in damaged(12)) {
+    fn reader_on_damaged_files(how in query(), bytes in damaged(12)) {
         reader::run(&[how, bytes].concat());
     }
 
     #[test]
-    fn reader_on_any_bytes(how in asked(), bytes in any::<Vec<u8>>()) {
+    fn reader_on_any_bytes(how in query(), bytes in any::<Vec<u8>>()) {
         reader::run(&[how, bytes].concat());
     }
 
@@ -279,7 +280,7 @@ proptest! {
     }
 }
 
-/// Records of agents, and what may stand between them.
+/// Records of agents, and possible text between them.
 const AGENTS: &[&str] = &[
     "{\"type\":\"system\",\"subtype\":\"init\",\"session_id\":\"s\"}\n",
     "{\"type\":\"assistant\",\"message\":{\"id\":\"m\",\"content\":[{\"type\":\"tool_use\",\"id\":\"t\",\"name\":\"n\"}]},\"session_id\":\"s\"}",
@@ -358,7 +359,7 @@ proptest! {
     }
 }
 
-/// Parts of inputs of hooks, and of the files that keep them.
+/// Parts of hook inputs, and of the files that store them.
 const HOOKS: &[&str] = &[
     "{\"session_id\":\"s\",\"hook_event_name\":\"Stop\"}\n",
     "{\"session_id\":\"s\",\"hook_event_name\":\"PermissionRequest\",\"tool_name\":\"Bash\",\"tool_input\":{\"command\":\"a\\nb\"}}\n",
@@ -371,7 +372,7 @@ const HOOKS: &[&str] = &[
     "\n",
 ];
 
-/// Parts of what arrives at the ends of the observer's socket.
+/// Parts of the data that arrives at either end of the observer's socket.
 const API: &[&str] = &[
     "GET /v1/runs/a%2Fb?run=a,b&since=%zz HTTP/1.1\r\nHost: x\r\nLast-Event-ID: 1.2.3.4.5.6\r\n\r\n",
     "HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\n",
@@ -408,7 +409,7 @@ proptest! {
     }
 }
 
-/// Inputs written by hand, and those that once found something.
+/// Inputs written by hand, and inputs that once revealed a fault.
 #[test]
 fn corpus() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fuzz/corpus");

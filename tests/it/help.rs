@@ -1,4 +1,4 @@
-//! The program explains itself: help, the guide, manual pages, and names that were probably meant.
+//! The program explains itself: help, the guide, manual pages, and suggestions for misspelled names.
 
 use std::path::Path;
 use std::process::Command;
@@ -39,7 +39,7 @@ const COMMANDS: [&str; 15] = [
     "help",
 ];
 
-/// One line on standard error, exit code 2, and all of these texts in the line.
+/// Checks for one line on standard error that contains all of these texts, and exit code 2.
 #[track_caller]
 fn assert_refused(args: &[&str], data: &Path, parts: &[&str]) {
     let output = run(args, data);
@@ -75,9 +75,9 @@ fn each_chapter_and_the_help_of_each_command_is_printed() {
     }
     for command in COMMANDS {
         let helped = text(&run(&["help", command], data.path()).stdout);
-        let asked = text(&run(&[command, "--help"], data.path()).stdout);
+        let help_text = text(&run(&[command, "--help"], data.path()).stdout);
         assert!(
-            asked.contains("Examples:") && helped.starts_with(&asked),
+            help_text.contains("Examples:") && helped.starts_with(&help_text),
             "{command}"
         );
     }
@@ -87,7 +87,7 @@ fn each_chapter_and_the_help_of_each_command_is_printed() {
 }
 
 #[test]
-fn a_chapter_that_nobody_reads_is_a_quiet_end() {
+fn a_closed_pipe_ends_a_chapter_quietly() {
     let data = tempfile::tempdir().unwrap();
     ends_quietly_unread(program(&["help", "events"], data.path()));
     ends_quietly_unread(program(&["completions", "zsh"], data.path()));
@@ -100,7 +100,7 @@ fn a_chapter_on_a_terminal_goes_through_the_pager() {
     let help = format!("{} help streaming", env!("CARGO_BIN_EXE_td-observe"));
     for (pager, shown) in [
         ("PAGER='sed -n \"1s/^# /paged: /p\"'", "paged: Streaming"),
-        // Without one, and with one that cannot be started, the text is printed.
+        // Without a pager, or with one that cannot be started, the text is printed.
         ("PAGER=", "## What is found too late"),
         ("PAGER=/nonexistent/pager", "## What is found too late"),
     ] {
@@ -122,9 +122,9 @@ fn help_has_own_options_first_and_fits_eighty_columns() {
     let data = tempfile::tempdir().unwrap();
     for command in COMMANDS {
         for columns in [80, 100] {
-            let mut asked = program(&[command, "--help"], data.path());
-            asked.env("COLUMNS", columns.to_string());
-            let help = text(&asked.output().unwrap().stdout);
+            let mut help_command = program(&[command, "--help"], data.path());
+            help_command.env("COLUMNS", columns.to_string());
+            let help = text(&help_command.output().unwrap().stdout);
             for line in help.lines() {
                 assert!(
                     line.chars().count() <= columns,
@@ -187,7 +187,7 @@ fn options_without_a_meaning_are_left_out_of_the_help_and_refused() {
 }
 
 #[test]
-fn what_was_probably_meant_is_offered_with_what_there_is() {
+fn a_misspelled_name_is_refused_with_suggestions() {
     let (tmux, data) = (TmuxServer::new(), tempfile::tempdir().unwrap());
     tmux.new_session("build", 80, 24, "exec cat");
     tmux.new_session("agent", 80, 24, "exec cat");
@@ -227,7 +227,7 @@ fn what_was_probably_meant_is_offered_with_what_there_is() {
         data.path(),
         &["did you mean \"OutputUpdate\"?", "there are LoopStarted, "],
     );
-    // A target that is not there is waited for, and its likeness is named.
+    // A missing target is awaited, and a similar name is suggested.
     let mut watch = crate::cli::Running::start(program(
         &[
             "watch",
@@ -255,7 +255,7 @@ fn manual_pages_are_shown_without_a_warning() {
     let (data, place) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let pages = place.path().join("man/man1");
     assert_code(&run(&["man", pages.to_str().unwrap()], data.path()), 0);
-    // Where documentation is left out, another program has the name.
+    // Where documentation is excluded, `man` is another program.
     let version = Command::new("man").arg("--version").output();
     let is_installed = version.is_ok_and(|output| text(&output.stdout).starts_with("man "));
     if !is_installed {
@@ -296,7 +296,7 @@ fn manual_pages_are_shown_without_a_warning() {
 }
 
 #[test]
-fn the_readme_is_short_and_its_links_lead_somewhere() {
+fn the_readme_is_short_and_its_links_are_valid() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let readme = std::fs::read_to_string(root.join("README.md")).unwrap();
     assert!(readme.len() <= 12 * 1024, "{} bytes", readme.len());

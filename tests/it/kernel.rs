@@ -18,12 +18,12 @@ use std::sync::OnceLock;
 
 use td_observe::kernel::{CellStatus, Kernel, KernelSpec};
 
-/// The Python of Jupyter: `$TD_JUPYTER`, else what `.ci/jupyter` has fetched, else the system's. `None`, and a
-/// loud line, where none has a kernel.
+/// The Python with Jupyter: `$TD_JUPYTER`, else the one fetched by `.ci/jupyter`, else the system's.
+/// Prints a notice and returns `None` if none has a kernel.
 pub fn python() -> Option<&'static Path> {
     static FOUND: OnceLock<Option<PathBuf>> = OnceLock::new();
     let found = FOUND.get_or_init(|| {
-        let candidates = jupyter().map(|it| it.join("bin/python"));
+        let candidates = jupyter().map(|directory| directory.join("bin/python"));
         let candidates = candidates
             .into_iter()
             .chain([PathBuf::from("/usr/bin/python3")]);
@@ -37,7 +37,7 @@ pub fn python() -> Option<&'static Path> {
     found.as_deref()
 }
 
-/// The directory of `.ci/jupyter`.
+/// Returns the directory of `.ci/jupyter`.
 pub fn jupyter() -> Option<PathBuf> {
     let named = std::env::var_os("TD_JUPYTER").map(PathBuf::from);
     let home = || Some(PathBuf::from(std::env::var_os("HOME")?).join(".cache"));
@@ -53,7 +53,7 @@ pub fn has(python: &Path, module: &str) -> bool {
     command.output().is_ok_and(|output| output.status.success())
 }
 
-/// A home with a specification of the kernel of this Python, in which its connection files are, too.
+/// A home directory with a kernel specification for this Python; its connection files are there, too.
 pub struct KernelHome {
     pub directory: tempfile::TempDir,
     pub spec: String,
@@ -74,7 +74,7 @@ impl KernelHome {
             "-f",
             "{connection_file}",
         ];
-        // Its own history and configuration of IPython: kernels of other tests run at the same time.
+        // Its own IPython history and configuration: kernels of other tests run at the same time.
         let text = serde_json::json!({
             "argv": argv, "language": "python", "display_name": "test",
             "env": {"IPYTHONDIR": directory.path().join("ipython"), "PYDEVD_DISABLE_FILE_VALIDATION": "1"},
@@ -88,7 +88,7 @@ impl KernelHome {
         self.directory.path().join("data")
     }
 
-    /// The directory of connection files.
+    /// Returns the directory of connection files.
     pub fn runtime(&self) -> PathBuf {
         self.directory.path().join("runtime")
     }
@@ -97,7 +97,7 @@ impl KernelHome {
         KernelSpec::find(&self.spec).unwrap()
     }
 
-    /// `td-observe kernel` with these arguments.
+    /// Returns `td-observe kernel` with these arguments.
     pub fn command(&self, args: &[&str]) -> Command {
         let mut all = vec!["kernel"];
         all.extend(args);
@@ -107,26 +107,26 @@ impl KernelHome {
         command
     }
 
-    /// The same on a new kernel.
+    /// Returns the same command on a new kernel.
     pub fn on_new(&self, args: &[&str]) -> Command {
         let mut all = vec!["--kernel", &self.spec];
         all.extend(args);
         self.command(&all)
     }
 
-    /// The connection files that are left.
+    /// Returns the remaining connection files.
     pub fn connections(&self) -> Vec<PathBuf> {
         let entries = fs::read_dir(self.runtime()).into_iter().flatten();
         entries.map(|entry| entry.unwrap().path()).collect()
     }
 
-    /// The kernels that live and have their connection files in this home.
+    /// Returns the running kernels whose connection files are in this home.
     pub fn processes(&self) -> Vec<u32> {
         kernels_with(&self.directory.path().display().to_string())
     }
 }
 
-/// The kernels whose command lines have this text.
+/// Returns the kernels whose command lines contain this text.
 pub fn kernels_with(text: &str) -> Vec<u32> {
     let processes = fs::read_dir("/proc").unwrap().flatten();
     let processes = processes.filter_map(|entry| {
@@ -138,12 +138,12 @@ pub fn kernels_with(text: &str) -> Vec<u32> {
     processes.collect()
 }
 
-/// Interrupts code while it runs: its own sign tells when. Checks that it ends as Ctrl-C ends it.
+/// Interrupts code once it has printed that it runs; checks that it ends as after Ctrl-C.
 pub fn interrupt(kernel: &mut Kernel) {
     let control = kernel.control();
     let code = "import time\nprint('go', flush=True)\ntime.sleep(100)";
     let result = kernel.execute(code, |_, text| {
-        // The traceback has the word, too, and a second interrupt can lose the reply.
+        // The traceback contains the word, too, and a second interrupt can lose the reply.
         if text.starts_with("go") {
             control.interrupt();
         }

@@ -1,4 +1,4 @@
-//! The law of pane output under programs made up at random, on real tmux.
+//! The law of pane output under random programs, on real tmux.
 //!
 //! `TD_LAW_SEEDS=200 cargo test --test it law::` tries more of them; a failure names its seed, and
 //! `TD_LAW_FIRST=` begins there.
@@ -46,7 +46,7 @@ fn seeds(default: u64) -> impl Iterator<Item = u64> {
     first..first + number("TD_LAW_SEEDS", default)
 }
 
-/// By looks on a grid, by looks as the pane prints, or by its bytes.
+/// By captures at a fixed interval, by captures on output, or by bytes.
 fn source(seed: u64, watch: Watch) -> Watch {
     match seed % 3 {
         0 => watch.schedule(PollSchedule::Fixed(Duration::from_millis(50))),
@@ -55,7 +55,7 @@ fn source(seed: u64, watch: Watch) -> Watch {
     }
 }
 
-/// Runs the same way with each seed, some at a time.
+/// Runs the same test with each seed, some in parallel.
 fn each_seed(default: u64, run: fn(u64)) {
     let seeds: Vec<u64> = seeds(default).collect();
     for some in seeds.chunks(4) {
@@ -67,7 +67,7 @@ fn each_seed(default: u64, run: fn(u64)) {
     }
 }
 
-/// Writes the steps of a program, a file each, and what runs them.
+/// Writes the steps of a program, one file each, and the script that runs them.
 fn program(server: &TmuxServer, steps: &[String], pauses: &[u64]) -> String {
     let mut script = String::from("printf 'ready\\n'; tmux wait-for go\n");
     for (at, (step, pause)) in steps.iter().zip(pauses).enumerate() {
@@ -85,8 +85,8 @@ fn any_program_replays_to_what_the_pane_shows() {
         let mut dice = Dice(seed);
         let (width, height) = (20 + dice.roll(60) as u32, 4 + dice.roll(20) as u32);
         let mut steps = Vec::new();
-        // tmux takes rows that scroll out of a region below the top for the beginning of the line at
-        // the top, until a full-screen program comes; bytes do not tell it that they are not.
+        // tmux takes rows that scroll out of a region below the top for the beginning of the line at the
+        // top, until a full-screen program runs; the bytes do not show that they are not.
         let mut is_joined = false;
         for _ in 0..10 + dice.roll(20) {
             let mut step = String::new();
@@ -135,8 +135,8 @@ fn any_program_replays_to_what_the_pane_shows() {
         server.tmux(&["wait-for", "done"]);
         let captured = server.joined(&pane, &["-S", "-"]);
         let shows: Vec<&str> = captured.trim_end().lines().map(str::trim_end).collect();
-        // Below the end there can be text that the cursor never came back to.
-        observed.until_stands(&pane, &shows, &format!("seed {seed}"));
+        // Below the end there can be text to which the cursor never returned.
+        observed.until_replayed(&pane, &shows, &format!("seed {seed}"));
         observed.stop();
         let replay = Replay::of(&observed.seen, &pane);
         assert!(
@@ -152,7 +152,7 @@ fn any_program_replays_to_what_the_pane_shows() {
 }
 
 #[test]
-fn lines_arrive_once_or_a_gap_says_so() {
+fn each_line_arrives_once_or_is_covered_by_a_gap() {
     each_seed(12, |seed| {
         let mut dice = Dice(seed.wrapping_mul(7919));
         let (width, height) = (10 + dice.roll(90) as u32, 2 + dice.roll(40) as u32);
@@ -191,11 +191,11 @@ fn lines_arrive_once_or_a_gap_says_so() {
         let (mut next, mut gaps) = (0, replay.gaps.iter().peekable());
         let mut piece = false;
         for (at, (_, line)) in replay.settled.iter().enumerate() {
-            // Of which line a piece was, only the next one tells.
-            let mut hole = std::mem::take(&mut piece);
+            // Only the next line shows which line a piece belongs to.
+            let mut has_gap = std::mem::take(&mut piece);
             let mut certain = false;
             while let Some((_, _, reason, _)) = gaps.next_if(|gap| gap.3 == at) {
-                (hole, certain) = (true, certain || reason != "ambiguous");
+                (has_gap, certain) = (true, certain || reason != "ambiguous");
             }
             if printed.get(next) == Some(line) {
                 assert!(
@@ -207,17 +207,17 @@ fn lines_arrive_once_or_a_gap_says_so() {
                 continue;
             }
             assert!(
-                hole,
+                has_gap,
                 "seed {seed}, limit {limit}, {width}x{height}: {line:?} at {at} for {:?} after {:?}, gaps {:?}",
                 printed.get(next),
                 &replay.settled[at.saturating_sub(3)..at],
                 replay.gaps
             );
-            // After a hole a line's beginning may be missing.
+            // After a gap, the beginning of a line may be missing.
             let rest = &printed[next..];
-            let whole = rest.iter().position(|one| one == line);
+            let whole = rest.iter().position(|other| other == line);
             piece = whole.is_none();
-            let found = whole.or_else(|| rest.iter().position(|one| one.ends_with(&**line)));
+            let found = whole.or_else(|| rest.iter().position(|other| other.ends_with(&**line)));
             let found = found.unwrap_or_else(|| panic!("seed {seed}: {line:?} twice or made up"));
             next += found + 1;
         }
@@ -230,13 +230,13 @@ fn lines_arrive_once_or_a_gap_says_so() {
     });
 }
 
-/// tmux keeps panes whose programs print more than the history holds and end before a poller has
-/// looked; of such a pane it shows neither how much came nor where the cursor was.
+/// tmux keeps panes whose programs print more than the history holds and end before the first capture.
+/// Such a pane shows neither the number of printed lines nor the cursor position.
 #[test]
-fn a_program_that_ends_at_once_is_said_once() {
+fn a_program_that_ends_at_once_is_reported_once() {
     for seed in [1, 2] {
         let server = TmuxServer::new();
-        // For longer than a pipe may take to open, so that one that was never opened would be missed.
+        // Longer than a pipe may take to open, so that a missing pipe would be noticed.
         let keeper = "tmux wait-for go; sleep 3; echo still here; exec cat";
         server.new_session("ends", 60, 12, keeper);
         server.script("set-option -g remain-on-exit on");
@@ -254,12 +254,12 @@ fn a_program_that_ends_at_once_is_said_once() {
         observed.until("the programs' ends", |seen| {
             seen.iter().filter(|e| is_end(e)).count() == panes.len()
         });
-        // They are looked at once more.
+        // The panes are captured once more.
         observed.until_line("still here");
         observed.stop();
         for (pane, lines) in &panes {
             let replay = observed.replay(pane);
-            // All that tmux has read: of a program's last lines that is not always all.
+            // The lines that tmux has read, which may lack the last ones of a program.
             let shows = server.joined(pane, &["-S", "-"]);
             let shows = shows.split("Pane is dead").next().unwrap_or_default();
             let shows: Vec<&str> = shows.trim_end().lines().map(str::trim_end).collect();
@@ -274,7 +274,7 @@ fn a_program_that_ends_at_once_is_said_once() {
                 .iter()
                 .map_while(|text| text.parse().ok())
                 .collect();
-            // The last may be a piece of one.
+            // The last line may be incomplete.
             let whole = &numbers[..numbers.len().saturating_sub(1)];
             assert!(
                 whole.is_sorted_by(|a, b| a + 1 == *b),
@@ -287,8 +287,8 @@ fn a_program_that_ends_at_once_is_said_once() {
                 "source {seed}, {lines} lines: {:?}",
                 replay.gaps
             );
-            let of_it = |e: &&Envelope| e.event.pane().is_some_and(|id| *id == **pane);
-            let last = observed.seen.iter().rfind(of_it);
+            let of_pane = |e: &&Envelope| e.event.pane().is_some_and(|id| *id == **pane);
+            let last = observed.seen.iter().rfind(of_pane);
             assert!(last.is_some_and(is_end), "{last:?}");
         }
     }

@@ -1,4 +1,4 @@
-//! The tests from outside: what an embedder or a user sees.
+//! Integration tests: the crate as an embedder or a user uses it.
 
 #![allow(
     clippy::unwrap_used,

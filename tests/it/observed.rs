@@ -1,4 +1,4 @@
-//! An engine that watches a test's tmux server, and what it said so far.
+//! An engine that watches a test's tmux server, and its events so far.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -13,7 +13,7 @@ use td_observe::{
 
 use crate::support::{CEILING, TmuxServer};
 
-/// Reads a run, which must be sound.
+/// Reads a run, which must be intact.
 #[track_caller]
 pub fn read(run: &RunDirectory) -> Vec<Envelope> {
     let mut log = LogReader::open(run, Query::all()).unwrap();
@@ -40,16 +40,16 @@ impl Observed {
         Self::start(server, |watch| watch)
     }
 
-    /// Watches what `set` says of it.
+    /// Watches with the options of `set`.
     #[track_caller]
     pub fn start(server: &TmuxServer, set: impl FnOnce(Watch) -> Watch) -> Self {
         Self::watching(server, set(Self::watch(server.server())))
     }
 
-    /// Watches all sessions of a server, asked in a way of its own.
+    /// Watches all sessions of a server that is accessed through `access`.
     #[track_caller]
-    pub fn with(server: &TmuxServer, asked: Server) -> Self {
-        Self::watching(server, Self::watch(asked))
+    pub fn with(server: &TmuxServer, access: Server) -> Self {
+        Self::watching(server, Self::watch(access))
     }
 
     fn watch(server: Server) -> Watch {
@@ -58,8 +58,8 @@ impl Observed {
             .poll()
     }
 
-    /// Watches all sessions of a server by another clock. Waiting is left to the caller, since
-    /// deadlines are the clock's, too.
+    /// Watches all sessions of a server with another clock. The caller must wait, because deadlines
+    /// follow that clock, too.
     #[track_caller]
     pub fn by_clock(server: &TmuxServer, clock: Clock) -> Self {
         Self::built(
@@ -88,7 +88,6 @@ impl Observed {
         }
     }
 
-    /// Watches one session.
     #[track_caller]
     pub fn session(server: &TmuxServer, name: &str) -> Self {
         Self::start(server, |watch| watch.target(Target::parse(name).unwrap()))
@@ -98,7 +97,7 @@ impl Observed {
         self.engine.as_mut().unwrap()
     }
 
-    /// Takes events until what was seen satisfies.
+    /// Receives events until they satisfy the predicate.
     #[track_caller]
     pub fn until(&mut self, what: &str, mut done: impl FnMut(&[Envelope]) -> bool) {
         let deadline = Instant::now() + CEILING;
@@ -111,14 +110,14 @@ impl Observed {
         }
     }
 
-    /// Takes what is there.
+    /// Receives the events that have already arrived.
     pub fn take_ready(&mut self) {
         while let Ok(delivery) = self.events.try_recv() {
             self.seen.extend(delivery.into_envelope());
         }
     }
 
-    /// Waits until the sessions are under observation.
+    /// Waits until this many sessions are observed.
     #[track_caller]
     pub fn until_started(&mut self, sessions: usize) {
         self.until("the sessions' start", |seen| {
@@ -128,13 +127,13 @@ impl Observed {
         });
     }
 
-    /// Waits until a settled line of any pane reads so.
+    /// Waits until any pane has a settled line with this text.
     #[track_caller]
     pub fn until_line(&mut self, line: &str) {
-        // Each event is looked at once: a flood has many.
-        let mut looked = 0;
+        // Each event is checked once, because a flood has many.
+        let mut checked = 0;
         self.until(&format!("the line {line:?}"), |seen| {
-            let new = &seen[std::mem::replace(&mut looked, seen.len())..];
+            let new = &seen[std::mem::replace(&mut checked, seen.len())..];
             new.iter().any(|envelope| match &envelope.event {
                 TdEvent::OutputUpdate { chunk, .. } => chunk.lines().any(|other| other == line),
                 _ => false,
@@ -142,9 +141,9 @@ impl Observed {
         });
     }
 
-    /// Waits until the replay of a pane ends as the pane does.
+    /// Waits until the replay of a pane ends with the rows that the pane shows.
     #[track_caller]
-    pub fn until_stands(&mut self, pane: &str, shows: &[&str], what: &str) {
+    pub fn until_replayed(&mut self, pane: &str, shows: &[&str], what: &str) {
         let same = |seen: &[Envelope]| {
             let text = Replay::of(seen, pane).text();
             let replayed: Vec<&str> = text.lines().collect();
@@ -152,7 +151,7 @@ impl Observed {
             let mut pairs = shows[shows.len() - same..]
                 .iter()
                 .zip(&replayed[replayed.len() - same..]);
-            // Of the oldest line the pane may have lost the beginning.
+            // The pane may have lost the beginning of the oldest line.
             let oldest = pairs
                 .next()
                 .is_some_and(|(shown, replayed)| replayed.ends_with(shown));
@@ -176,7 +175,7 @@ impl Observed {
         }
     }
 
-    /// Stops the engine and takes what is left.
+    /// Stops the engine and receives the remaining events.
     #[track_caller]
     pub fn stop(&mut self) -> Report {
         let report = self.engine.take().unwrap().shutdown();
@@ -190,20 +189,19 @@ impl Observed {
         report
     }
 
-    /// The pane's replay.
     #[track_caller]
     pub fn replay(&self, pane: &str) -> Replay {
         Replay::of(&self.seen, pane)
     }
 
-    /// The events of all runs in the log, by the name of the run's directory.
+    /// Returns the events of all logged runs, by the name of the run's directory.
     #[track_caller]
     pub fn logs(&self) -> BTreeMap<String, Vec<Envelope>> {
         logs(&self.data)
     }
 }
 
-/// The events of all runs in a data directory; the numbers are checked.
+/// Returns the events of all runs in a data directory, after checking their numbers.
 #[track_caller]
 pub fn logs(data: &Path) -> BTreeMap<String, Vec<Envelope>> {
     let named = |run: std::fs::DirEntry| {
@@ -214,7 +212,7 @@ pub fn logs(data: &Path) -> BTreeMap<String, Vec<Envelope>> {
     runs.map(|run| named(run.unwrap())).collect()
 }
 
-/// The events of one run, or what is wrong with its log: its numbers have no hole.
+/// Returns the events of one run, or an error if its numbers are not contiguous.
 pub fn read_log(run: &Path) -> Result<Vec<Envelope>, String> {
     let fault = |what: String| format!("{}: {what}", run.display());
     let text = std::fs::read_to_string(run.join("events.jsonl"))
@@ -250,11 +248,11 @@ pub fn read_log(run: &Path) -> Result<Vec<Envelope>, String> {
 /// The replay of one pane's events.
 #[derive(Debug, Default)]
 pub struct Replay {
-    /// Lines by number, the last state of each.
+    /// The last state of each line, by number.
     pub lines: BTreeMap<i64, String>,
-    /// Settled lines in the order in which they came, with their numbers.
+    /// Settled lines in the order of their reports, with their numbers.
     pub settled: Vec<(i64, String)>,
-    /// Gaps: the number, the count, the reason, and how many lines had settled before.
+    /// Gaps: first line, count, reason, and the number of lines that had settled before.
     pub gaps: Vec<(i64, Option<u64>, String, usize)>,
     /// The number of confirmed gaps.
     pub confirmed: usize,
@@ -314,7 +312,6 @@ impl Replay {
         replay
     }
 
-    /// The settled lines' texts.
     pub fn texts(&self) -> Vec<&str> {
         self.settled.iter().map(|(_, text)| text.as_str()).collect()
     }
@@ -335,7 +332,7 @@ impl Replay {
     }
 }
 
-/// Events for a failure message: the last hundred.
+/// Returns the last hundred events for a failure message.
 pub fn shown(events: &[Envelope]) -> String {
     let from = events.len().saturating_sub(100);
     events[from..]

@@ -1,4 +1,4 @@
-//! The observer in the background: start, stop, status, its API, and what it survives.
+//! The observer in the background: start, stop, status, its API, and its restarts.
 
 mod api;
 mod faces;
@@ -26,7 +26,7 @@ use serde_json::Value;
 use crate::cli::{Running, assert_code, program, text};
 use crate::support::{CEILING, TmuxServer, wait_for};
 
-/// A home for one observer. What runs in it ends with it.
+/// A home directory for one observer. Dropping it ends the observer.
 pub struct Home {
     directory: tempfile::TempDir,
     pub server: TmuxServer,
@@ -104,12 +104,12 @@ impl Home {
             .collect()
     }
 
-    /// Waits until the row of a session is as wanted.
+    /// Waits until the row of a session satisfies the predicate.
     #[track_caller]
-    pub fn wait_for_row(&self, name: &str, is_so: impl Fn(&Value) -> bool) -> Value {
+    pub fn wait_for_row(&self, name: &str, is_met: impl Fn(&Value) -> bool) -> Value {
         wait_for(name, CEILING, || {
             let rows = self.rows();
-            let found = rows.iter().find(|row| row["name"] == name && is_so(row));
+            let found = rows.iter().find(|row| row["name"] == name && is_met(row));
             found.cloned().ok_or(rows)
         })
     }
@@ -125,7 +125,7 @@ impl Drop for Home {
             .as_i64()
             .and_then(|pid| Pid::from_raw(i32::try_from(pid).ok()?));
         if let Some(pid) = pid {
-            // It may have ended.
+            // The process may have ended.
             let _ = kill_process(pid, Signal::KILL);
         }
     }
@@ -136,22 +136,22 @@ pub fn signal(pid: u32, signal: Signal) {
     kill_process(pid, signal).unwrap();
 }
 
-/// Requests a path at a socket: the whole answer.
+/// Requests a path at a socket; returns the whole answer.
 #[track_caller]
 pub fn request(socket: &Path, head: &str) -> String {
     let mut stream = UnixStream::connect(socket).unwrap();
     stream.set_read_timeout(Some(CEILING)).unwrap();
-    // A server that refuses a head, or a client, closes before it has read all of it.
+    // A server that refuses a request closes before it has read all of it.
     let _ = stream.write_all(head.as_bytes());
     let mut answer = Vec::new();
     let _ = stream.read_to_end(&mut answer);
     text(&answer)
 }
 
-/// The status of an answer, and its JSON.
+/// The status of an answer and its JSON.
 pub type Reply = (u16, Value);
 
-/// Requests with a head: the status and the JSON of the answer.
+/// Sends a request; returns the status and the JSON of the answer.
 #[track_caller]
 pub fn reply(socket: &Path, head: &str) -> Reply {
     let answer = request(socket, head);
@@ -164,7 +164,6 @@ pub fn reply(socket: &Path, head: &str) -> Reply {
     (status.expect(&answer), json.expect(&answer))
 }
 
-/// Posts a body to a path.
 #[track_caller]
 pub fn post(socket: &Path, path: &str, body: &str) -> Reply {
     let length = body.len();
@@ -175,12 +174,12 @@ pub fn post(socket: &Path, path: &str, body: &str) -> Reply {
 }
 
 #[test]
-fn it_starts_shows_and_stops() {
+fn the_observer_starts_shows_its_status_and_stops() {
     let home = Home::new();
     home.server.new_session("build", 80, 24, "exec cat");
     home.server.new_session("other", 80, 24, "exec cat");
     home.start();
-    // It is observing when it has started.
+    // `start` returns once the observer observes.
     let rows = home.rows();
     let names: Vec<&str> = rows.iter().filter_map(|row| row["name"].as_str()).collect();
     assert_eq!(rows.len(), 2, "{rows:?}");
@@ -209,7 +208,7 @@ fn it_starts_shows_and_stops() {
     // Its memory stays small.
     assert!(text(&environment).contains("MALLOC_ARENA_MAX="));
 
-    // A second start is content with the first.
+    // A second start succeeds without an effect.
     assert_code(&home.run(&["start"]), 0);
     assert_eq!(home.pid(), pid);
 
@@ -220,7 +219,7 @@ fn it_starts_shows_and_stops() {
     let runs = text(&home.run(&["runs", "--json"]).stdout);
     assert_eq!(runs.lines().count(), 2, "{runs}");
     assert_eq!(runs.matches("\"state\":\"detached\"").count(), 2, "{runs}");
-    // Without it, the history says what it knows.
+    // Without an observer, the status comes from the history.
     let status = home.run(&["status", "--json"]);
     assert_code(&status, 0);
     assert!(
@@ -235,7 +234,7 @@ fn it_starts_shows_and_stops() {
 }
 
 #[test]
-fn one_that_needs_you_comes_first_and_is_checked() {
+fn a_session_that_needs_the_user_is_first_and_sets_the_exit_code() {
     let home = Home::new();
     for name in ["a", "b", "c"] {
         home.server.new_session(name, 80, 24, "exec cat");
@@ -262,7 +261,7 @@ fn changes_are_on_the_board_within_half_a_second() {
     for name in ["one", "two", "three", "four", "five"] {
         home.server.new_session(name, 80, 24, "exec cat");
     }
-    // The server stays when they have ended.
+    // The server must outlive the sessions.
     home.server.new_session("keeper", 80, 24, "exec cat");
     home.start();
     let socket = home.socket();
@@ -281,7 +280,7 @@ fn changes_are_on_the_board_within_half_a_second() {
             began.elapsed()
         })
         .collect();
-    // A ceiling for a busy machine; the usual time is printed.
+    // The ceiling allows for a busy machine; the measured times are printed.
     eprintln!("on the board after {late:?}");
     assert!(
         late.iter().all(|late| *late < Duration::from_secs(5)),

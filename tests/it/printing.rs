@@ -1,4 +1,4 @@
-//! Code that prints or logs inside a program is seen as a child process is.
+//! Code that prints or logs within a program is observed like a child process.
 
 use std::io::Write;
 
@@ -37,7 +37,7 @@ fn texts<'a>(events: &'a [TdEvent]) -> Vec<(&'a str, &'a str)> {
 }
 
 #[test]
-fn it_makes_the_same_events_as_a_child() {
+fn printing_makes_the_same_events_as_a_child() {
     let child = seen(|emitter| {
         let script =
             "echo first; sleep 0.05; echo problem >&2; sleep 0.05; printf 'no newline'; exit 7";
@@ -61,7 +61,7 @@ fn written(write: impl FnOnce(&mut OutputWriter)) -> Vec<TdEvent> {
 }
 
 #[test]
-fn a_line_is_seen_when_it_is_whole_and_an_open_one_when_it_is_flushed() {
+fn a_whole_line_is_reported_at_once_and_an_open_line_on_flush() {
     let events = written(|out| {
         for part in ["Prog", "ress: ", "5%\n6%", "\n7"] {
             out.write_all(part.as_bytes()).unwrap();
@@ -75,7 +75,7 @@ fn a_line_is_seen_when_it_is_whole_and_an_open_one_when_it_is_flushed() {
 }
 
 #[test]
-fn progress_is_no_flood() {
+fn progress_output_is_throttled() {
     let events = written(|out| {
         for percent in 0..=100_000 {
             write!(out, "\r{percent}").unwrap();
@@ -105,7 +105,7 @@ fn work_that_panics_has_failed() {
 }
 
 #[test]
-fn records_are_lines_and_our_own_are_not() {
+fn log_records_become_lines_except_our_own() {
     let events = seen(|emitter| {
         let bridge = LogBridge::new(emitter.clone(), log::LevelFilter::Info);
         for (level, target, message) in [

@@ -1,9 +1,10 @@
-//! The recordings that lie beside the repository: where they are, and what people say of them.
+//! The recordings beside the repository: their location and their labels.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Where they are, or others (`TD_RECORDINGS`); says so when they are nowhere.
+/// Returns the directory of the recordings (`TD_RECORDINGS` overrides it). Prints a notice if it does not
+/// exist.
 pub fn recordings() -> Option<PathBuf> {
     let root = std::env::var_os("TD_RECORDINGS").map_or_else(
         || Path::new(env!("CARGO_MANIFEST_DIR")).join("../shared/data"),
@@ -16,7 +17,7 @@ pub fn recordings() -> Option<PathBuf> {
     Some(root)
 }
 
-/// All files below a directory, in order.
+/// Returns all files below a directory, in order.
 pub fn files_below(directory: &Path) -> Vec<PathBuf> {
     let mut files = Vec::new();
     for entry in fs::read_dir(directory).unwrap() {
@@ -31,7 +32,7 @@ pub fn files_below(directory: &Path) -> Vec<PathBuf> {
     files
 }
 
-/// The files that are there and have a label, each with it.
+/// Returns the existing files with labels, each with its label.
 pub fn labelled(root: &Path) -> Vec<(String, String)> {
     let sources = fs::read_to_string(root.join("SOURCES.tsv")).unwrap();
     let rows = sources.lines().filter_map(|line| {

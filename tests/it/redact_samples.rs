@@ -1,7 +1,7 @@
 //! The matches of the rules in real recordings, compared with a list in which each find is classified.
 //!
-//! The recordings lie beside the repository. `TD_BLESS=1` writes the list anew (then classify what
-//! is new in it).
+//! The recordings are beside the repository. `TD_BLESS=1` rewrites the list (then classify its new
+//! lines).
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -13,7 +13,7 @@ use crate::recordings::{files_below, recordings};
 
 const LIST: &str = include_str!("redact_samples.txt");
 
-/// `file: kind × count`, and what the list says about it.
+/// Maps `file: kind × count` to its classification in the list.
 fn listed() -> BTreeMap<String, String> {
     LIST.lines()
         .filter(|line| !line.starts_with('#') && !line.is_empty())
@@ -25,7 +25,7 @@ fn listed() -> BTreeMap<String, String> {
 }
 
 #[test]
-fn what_is_found_in_recordings_is_known() {
+fn all_finds_in_recordings_are_classified() {
     let Some(root) = recordings() else { return };
     let paths = files_below(&root);
     let rules = Rules::builtin();
@@ -36,7 +36,7 @@ fn what_is_found_in_recordings_is_known() {
         for line in fs::read(path).unwrap().split(|byte| *byte == b'\n') {
             let line = String::from_utf8_lossy(line);
             let masked = rules.text(&line);
-            // What was a marker before is none of ours.
+            // Count only the markers that this run has added.
             let markers = |text: &str| {
                 let mut count: BTreeMap<String, u64> = BTreeMap::new();
                 for part in text.split("[redacted:").skip(1) {

@@ -5,7 +5,7 @@
 use std::fs;
 use std::path::Path;
 
-/// The resources of a process at one moment.
+/// The resources of a process at one time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Held {
     pub rss_kb: u64,
@@ -14,7 +14,7 @@ pub struct Held {
 }
 
 impl Held {
-    /// Returns its resources now; `None` when it is gone.
+    /// Returns the current resources of a process, or `None` if it is gone.
     pub fn by(pid: u32) -> Option<Self> {
         let process = Path::new("/proc").join(pid.to_string());
         let status = fs::read_to_string(process.join("status")).ok()?;
@@ -31,13 +31,13 @@ impl Held {
     }
 }
 
-/// The most memory that a process ever held.
+/// Returns the peak memory of a process.
 pub fn peak_kb(pid: u32) -> Option<u64> {
     let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
     number_after(&status, "VmHWM:")
 }
 
-/// Memory of a process with its part of what it shares with others, so that many can be summed.
+/// Returns the memory of a process with its share of shared pages, so that several can be summed.
 pub fn share_kb(pid: u32) -> Option<u64> {
     let rollup = fs::read_to_string(format!("/proc/{pid}/smaps_rollup")).ok()?;
     number_after(&rollup, "Pss:")
@@ -48,7 +48,7 @@ fn number_after(text: &str, label: &str) -> Option<u64> {
     rest.split_whitespace().next()?.parse().ok()
 }
 
-/// Children of a process, ended ones that nobody waited for included.
+/// Returns the children of a process, including zombies.
 pub fn children_of(pid: u32) -> Vec<u32> {
     let Ok(tasks) = fs::read_dir(format!("/proc/{pid}/task")) else {
         return Vec::new();
@@ -66,8 +66,8 @@ pub fn children_of(pid: u32) -> Vec<u32> {
     children
 }
 
-/// Processes whose command line has this text, by id, with the command line. A path that belongs
-/// to one test finds all that were started for it, whatever their parent is by now.
+/// Returns the processes whose command lines contain this text, by id. A path that belongs to one test
+/// finds all processes that were started for it, whatever their parents are now.
 pub fn processes_with(text: &str) -> Vec<(u32, String)> {
     let mut found = Vec::new();
     for entry in fs::read_dir("/proc").unwrap().flatten() {
@@ -78,7 +78,7 @@ pub fn processes_with(text: &str) -> Vec<(u32, String)> {
         else {
             continue;
         };
-        // It may have ended meanwhile.
+        // The process may have ended meanwhile.
         let Ok(line) = fs::read(entry.path().join("cmdline")) else {
             continue;
         };

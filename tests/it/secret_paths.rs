@@ -1,5 +1,5 @@
-//! Every path on which text leaves the program: commands, panes, waits, hooks, agents, loops and recordings;
-//! none shows a secret, whatever stands around it and within it.
+//! Every path on which text leaves the program (commands, panes, waits, hooks, agents, loops and
+//! recordings): no secret leaks, whatever text surrounds or interrupts it.
 
 use std::fs;
 use std::path::Path;
@@ -49,7 +49,7 @@ fn script() -> (String, Vec<String>) {
     (format!("printf '{}'", text.replace('\'', "'\\''")), secrets)
 }
 
-/// Private keys in the forms in which tools print them, and their lines.
+/// Returns private keys in the forms in which tools print them, and their lines.
 fn private_keys() -> (String, Vec<String>) {
     let kind = ["PRIV", "ATE KEY"].concat();
     let line: Vec<String> = (0..8).map(|n| letters(40 + n, 64)).collect();
@@ -74,7 +74,7 @@ fn private_keys() -> (String, Vec<String>) {
     (text.concat(), line)
 }
 
-/// Panics if the bytes have twelve consecutive bytes of a secret.
+/// Panics if the bytes contain twelve consecutive bytes of a secret.
 #[track_caller]
 fn check(what: &str, secrets: &[String], bytes: &[u8]) {
     for secret in secrets {
@@ -105,7 +105,7 @@ fn check_files(secrets: &[String], directory: &Path) -> usize {
     count
 }
 
-/// Checks the files of a run, what is printed of it, and its exports.
+/// Checks the files of a run, its printed log, and its exports.
 #[track_caller]
 fn check_run(secrets: &[String], data: &Path, id: &str, expected: &str) {
     assert!(check_files(secrets, data) > 1);
@@ -140,7 +140,7 @@ fn the_output_of_commands_is_redacted() {
             check(&format!("stdout {more:?}"), &secrets, &output.stdout);
             check(&format!("stderr {more:?}"), &secrets, &output.stderr);
         } else {
-            // Without a terminal, the command's outputs are passed on as they are.
+            // Without a terminal, the command's outputs are forwarded unchanged.
             let plain = std::process::Command::new("sh").arg(file.path()).output();
             let plain = plain.unwrap();
             let passed = [output.stdout, output.stderr].concat();
@@ -226,7 +226,7 @@ fn waits_and_hooks_are_redacted() {
         &["wait", &session, "--text", "found ", "--timeout", "30s"],
     );
     server.tmux(&["wait-for", "-S", "go"]);
-    // The pane prints the line until the end, so both waits see one whenever they begin.
+    // The pane prints the line until the end, so both waits see it whenever they begin.
     let wait = Running::start(program(&waited, data.path()));
     let other = Running::start(program(&plain, data.path()));
     for output in [wait.end(), other.end()] {
@@ -251,7 +251,7 @@ fn waits_and_hooks_are_redacted() {
     }
 }
 
-/// The text that a script prints.
+/// Returns the output of a script.
 fn printed(script: &str) -> String {
     let output = std::process::Command::new("sh")
         .args(["-c", script])
@@ -263,21 +263,21 @@ fn printed(script: &str) -> String {
 #[test]
 fn the_messages_of_agents_are_redacted() {
     let (script, secrets) = script();
-    let said = printed(&script);
-    let message = |kind: &str, said: &str| {
-        let item = serde_json::json!({"id": "1", "type": kind, "text": said});
+    let shown = printed(&script);
+    let message = |kind: &str, text: &str| {
+        let item = serde_json::json!({"id": "1", "type": kind, "text": text});
         let line = serde_json::json!({"type": "item.completed", "item": item});
         format!("{line}\n")
     };
     let begun = "{\"type\":\"thread.started\"}\n{\"type\":\"turn.started\"}\n";
-    let failed = serde_json::json!({"type": "turn.failed", "error": {"message": said}});
+    let failed = serde_json::json!({"type": "turn.failed", "error": {"message": shown}});
     let done = "{\"type\":\"turn.completed\",\"usage\":{}}\n";
     let temp = tempfile::tempdir().unwrap();
     let (good, bad) = (temp.path().join("a.jsonl"), temp.path().join("b.jsonl"));
-    let thought = message("reasoning", &said);
+    let thought = message("reasoning", &shown);
     fs::write(
         &good,
-        [begun, &thought, &message("agent_message", &said), done].concat(),
+        [begun, &thought, &message("agent_message", &shown), done].concat(),
     )
     .unwrap();
     fs::write(&bad, format!("{begun}{failed}\n")).unwrap();

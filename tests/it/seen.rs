@@ -18,7 +18,7 @@ fn pane(server: &TmuxServer, name: &str) -> (String, std::fs::File) {
     (pane, terminal)
 }
 
-/// `watch` on a terminal of its own: the pane that shows it.
+/// Runs `watch` in its own terminal; returns the pane that shows it.
 fn watch_on_terminal(server: &TmuxServer, data: &Path, columns: u32, more: &str) -> String {
     let (program, data) = (env!("CARGO_BIN_EXE_td-observe"), data.display());
     let command = format!(
@@ -38,7 +38,7 @@ fn until_screen(server: &TmuxServer, pane: &str, what: &str, is: impl Fn(&str) -
     })
 }
 
-fn a_full_screen_program_is_told_once_after_its_command(source: &str) {
+fn a_full_screen_program_is_reported_once_after_its_command(source: &str) {
     let (server, data) = (TmuxServer::new(), tempfile::tempdir().unwrap());
     let (_, mut terminal) = pane(&server, "job");
     let socket = server.socket().display().to_string();
@@ -52,12 +52,12 @@ fn a_full_screen_program_is_told_once_after_its_command(source: &str) {
             write!(terminal, "\x1b[{row};1Hrow {row}").unwrap();
             server.wait_for_text("job", &format!("row {row}"));
         }
-        // It is shown before the program has ended.
-        let told = |seen: &[String]| {
-            let told = seen.iter().filter(|line| line.contains("[full-screen"));
-            told.count() == round
+        // The line is shown before the program has ended.
+        let announced = |seen: &[String]| {
+            let announced = seen.iter().filter(|line| line.contains("[full-screen"));
+            announced.count() == round
         };
-        watch.until("the program", told);
+        watch.until("the program", announced);
         write!(terminal, "\x1b[?1049lback {round}\r\n").unwrap();
         watch.wait_for(&format!("back {round}"));
     }
@@ -82,13 +82,13 @@ fn a_full_screen_program_is_told_once_after_its_command(source: &str) {
 }
 
 #[test]
-fn a_full_screen_program_is_told_once_after_its_command_by_looks() {
-    a_full_screen_program_is_told_once_after_its_command("poll");
+fn a_full_screen_program_is_reported_once_after_its_command_by_captures() {
+    a_full_screen_program_is_reported_once_after_its_command("poll");
 }
 
 #[test]
-fn a_full_screen_program_is_told_once_after_its_command_by_bytes() {
-    a_full_screen_program_is_told_once_after_its_command("stream");
+fn a_full_screen_program_is_reported_once_after_its_command_by_bytes() {
+    a_full_screen_program_is_reported_once_after_its_command("stream");
 }
 
 const ROWS: [&str; 3] = ["a1b2", "c3d4", "e5f6"];
@@ -118,7 +118,7 @@ fn a_progress_display_of_several_lines_is_rewritten_on_a_terminal() {
         let state = format!("e5f6: {percent} %");
         server.wait_for_text(&job, &state);
         let screen = until_screen(&server, &watcher, &state, |screen| screen.contains(&state));
-        // Each row stands there as it is, and not as it was.
+        // Each row shows its current state only.
         for row in ROWS {
             assert_eq!(screen.matches(row).count(), 1, "{screen}");
         }
@@ -158,7 +158,7 @@ fn last_state(label: &str) -> Vec<String> {
 }
 
 #[test]
-fn displays_in_two_panes_at_once_are_rewritten_where_they_stand() {
+fn displays_in_two_panes_at_once_are_rewritten_in_place() {
     let (server, data) = (TmuxServer::new(), tempfile::tempdir().unwrap());
     display(&server, "one");
     display(&server, "two");
@@ -178,14 +178,14 @@ fn displays_in_two_panes_at_once_are_rewritten_where_they_stand() {
         let label = format!("{name} | ");
         let lines = screen.lines().filter(|line| line.starts_with(&label));
         let lines: Vec<&str> = lines.filter(|line| !line.contains('[')).collect();
-        // Enter ended the line that the cursor was in.
+        // Enter ended the line of the cursor.
         assert_eq!(lines, last_state(&label), "{screen}");
     }
     assert!(!screen.contains('~'), "{screen}");
 }
 
 #[test]
-fn a_display_is_shown_elsewhere_once_as_it_reads_at_last() {
+fn without_a_terminal_a_display_is_shown_once_in_its_last_state() {
     let (server, data) = (TmuxServer::new(), tempfile::tempdir().unwrap());
     display(&server, "job");
     let (_, mut other) = pane(&server, "other");
@@ -196,15 +196,15 @@ fn a_display_is_shown_elsewhere_once_as_it_reads_at_last() {
     watch.wait_for("other | [watching");
     begin(&server, "job");
     server.wait_for_text("job", "a7b8: 5 of 20");
-    // It holds up no other pane.
+    // The display delays no other pane.
     write!(other, "hello\r\n").unwrap();
     watch.wait_for("other | hello");
     watch.wait_for("job | done");
     server.tmux(&["kill-session", "-t", "=job"]);
     server.tmux(&["kill-session", "-t", "=other"]);
     let shown = text(&watch.end().stdout);
-    let is_told = |line: &&str| !line.contains('[');
-    let lines: Vec<&str> = shown.lines().filter(is_told).collect();
+    let is_line = |line: &&str| !line.contains('[');
+    let lines: Vec<&str> = shown.lines().filter(is_line).collect();
     let mut wanted = last_state("job | ");
     wanted.insert(0, "other | hello".to_owned());
     assert_eq!(lines, wanted, "{shown}");
@@ -217,16 +217,16 @@ fn a_display_is_shown_elsewhere_once_as_it_reads_at_last() {
         let read = run(args, data.path());
         assert_code(&read, 0);
         let shown = text(&read.stdout);
-        let lines: Vec<&str> = shown.lines().filter(is_told).collect();
+        let lines: Vec<&str> = shown.lines().filter(is_line).collect();
         assert_eq!(lines, last_state(label), "{args:?}\n{shown}");
     }
-    // A search finds what it was on its way.
+    // A search also finds intermediate states.
     let found = run(&["log", "job", "--grep", "c3d4: 0 of"], data.path());
     assert_eq!(text(&found.stdout), "job | c3d4: 0 of 20\n");
 }
 
 #[test]
-fn a_display_whose_first_state_has_stood_comes_again_when_it_has_settled() {
+fn a_display_whose_first_state_was_shown_is_shown_again_when_it_has_settled() {
     let (server, data) = (TmuxServer::new(), tempfile::tempdir().unwrap());
     let (job, mut terminal) = pane(&server, "job");
     let socket = server.socket().display().to_string();
@@ -286,7 +286,7 @@ fn open_lines_below_the_cursor_survive_a_detach() {
 }
 
 #[test]
-fn a_name_follows_what_had_it() {
+fn a_watch_follows_its_session_through_a_rename() {
     let (server, data) = (TmuxServer::new(), tempfile::tempdir().unwrap());
     let (_, mut terminal) = pane(&server, "old");
     pane(&server, "keeper");
@@ -297,7 +297,7 @@ fn a_name_follows_what_had_it() {
     watch.wait_for("[was called old]");
     write!(terminal, "after\r\n").unwrap();
     watch.wait_for("new | after");
-    // Another one that takes the name is watched, too.
+    // Another session that takes the name is watched, too.
     let (_, mut other) = pane(&server, "old");
     watch.wait_for("old | [watching 1 pane]");
     write!(other, "another\r\n").unwrap();

@@ -1,4 +1,4 @@
-//! Completions, with the shells themselves: their keys are pressed in a pane.
+//! Completions in real shells: keys are pressed in a pane.
 
 use std::path::Path;
 use std::process::Command;
@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 use crate::cli::{assert_code, program, run, text};
 use crate::support::{CEILING, TmuxServer, wait_for};
 
-/// Asks as a script for a shell does: the last word is completed.
-fn asked(words: &[&str], data: &Path) -> Command {
+/// Requests candidates as a completion script does: for the last word.
+fn completion(words: &[&str], data: &Path) -> Command {
     let mut command = program(&["--", "td-observe"], data);
     command
         .args(words)
@@ -17,7 +17,7 @@ fn asked(words: &[&str], data: &Path) -> Command {
     command
 }
 
-/// The candidates, and that no complaint came with them.
+/// Returns the candidates, after checking that standard error is empty.
 #[track_caller]
 fn candidates(mut command: Command) -> Vec<String> {
     let output = command.output().unwrap();
@@ -30,7 +30,7 @@ fn candidates(mut command: Command) -> Vec<String> {
     values.map(str::to_owned).collect()
 }
 
-/// An interactive shell without configuration files, and its way to take the script.
+/// An interactive shell without configuration files, and the command with which it loads the script.
 const SHELLS: [(&str, &str, &str); 3] = [
     (
         "bash",
@@ -118,7 +118,7 @@ fn shells_complete_targets_runs_and_topics() {
                     false => Err(screen),
                 }
             });
-            // The line becomes a comment or an argument: nothing is run.
+            // The line becomes a comment or an argument, so that nothing runs.
             tmux.tmux(&["send-keys", "-t", &pane, "C-a"]);
             tmux.tmux(&["send-keys", "-t", &pane, "-l", ": "]);
             tmux.tmux(&["send-keys", "-t", &pane, "Enter"]);
@@ -157,15 +157,15 @@ fn scripts_exist_for_five_shells_and_call_the_program() {
 }
 
 #[test]
-fn a_dead_server_delays_nothing_and_nothing_is_written() {
+fn completion_waits_for_no_dead_server_and_writes_nothing() {
     let (tmux, place) = (TmuxServer::new(), tempfile::tempdir().unwrap());
     tmux.new_session("build", 80, 24, "exec cat");
     let socket = tmux.socket().display().to_string();
     let data = place.path().join("data");
     let watch = ["watch", "-S", &socket, "bui"];
-    assert_eq!(candidates(asked(&watch, &data)), ["build"]);
+    assert_eq!(candidates(completion(&watch, &data)), ["build"]);
     assert_eq!(
-        candidates(asked(&["watch", "-S", &socket, "build:"], &data)).len(),
+        candidates(completion(&["watch", "-S", &socket, "build:"], &data)).len(),
         2
     );
 
@@ -173,7 +173,7 @@ fn a_dead_server_delays_nothing_and_nothing_is_written() {
     let pid = tmux.pid();
     rustix::process::kill_process(pid, rustix::process::Signal::STOP).unwrap();
     let began = Instant::now();
-    let found = candidates(asked(&watch, &data));
+    let found = candidates(completion(&watch, &data));
     let took = began.elapsed();
     rustix::process::kill_process(pid, rustix::process::Signal::CONT).unwrap();
     assert_eq!(found, [""; 0]);
@@ -187,16 +187,16 @@ fn a_dead_server_delays_nothing_and_nothing_is_written() {
         &["watch", "-L", "none", "bui"],
         &["log", "ma"],
     ] {
-        let mut command = asked(words, &data);
+        let mut command = completion(words, &data);
         command.env("TMUX_TMPDIR", &empty).env("HOME", &empty);
         assert_eq!(candidates(command), [""; 0]);
-        let mut command = asked(words, Path::new("/dev/null"));
+        let mut command = completion(words, Path::new("/dev/null"));
         command
             .env("PATH", "/nonexistent")
             .env("TMUX_TMPDIR", &empty);
         assert_eq!(candidates(command), [""; 0]);
     }
-    let mut homeless = asked(&["log", "ma"], &data);
+    let mut homeless = completion(&["log", "ma"], &data);
     homeless.env_remove("TD_DATA_DIR").env_remove("HOME");
     assert_eq!(candidates(homeless), [""; 0]);
     assert_eq!(std::fs::read_dir(&empty).unwrap().count(), 0);
@@ -208,7 +208,7 @@ fn names_with_blanks_are_quoted_for_bash() {
     let (tmux, data) = (TmuxServer::new(), tempfile::tempdir().unwrap());
     tmux.new_session("two words", 80, 24, "exec cat");
     let socket = tmux.socket().display().to_string();
-    let mut bash = asked(&["watch", "-S", &socket, "two"], data.path());
+    let mut bash = completion(&["watch", "-S", &socket, "two"], data.path());
     bash.env("TD_OBSERVE_COMPLETE", "bash")
         .env("_CLAP_COMPLETE_INDEX", "4");
     assert_eq!(candidates(bash), ["'two words'"]);

@@ -1,18 +1,18 @@
-//! Rust source as tokens with their lines, without comments, literals' content and test code: what
-//! the test of the layers reads.
+//! Rust source as tokens with their lines, without comments, literals' content and test code, as the
+//! layer tests read it.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use proc_macro2::{Delimiter, Group, TokenStream, TokenTree};
 
-/// One token; brackets are tokens of their own, `::` is one, literals read `""`.
+/// One token: brackets are separate tokens, `::` is one token, literals become `""`.
 #[derive(Clone, Debug)]
 pub struct Token {
     pub text: String,
     pub line: usize,
 }
 
-/// A file's tokens, less what stands under `#[cfg(test)]`.
+/// A file's tokens without items under `#[cfg(test)]`.
 #[derive(Clone, Debug)]
 pub struct Source {
     /// From the package's root: `src/history/mod.rs`.
@@ -143,7 +143,7 @@ impl Source {
         });
     }
 
-    /// Where the item ends that the test attribute at `at` stands before.
+    /// Returns the end of the item that the test attribute at `at` belongs to.
     fn skip_item(&mut self, trees: &[TokenTree], at: usize, module: &[String]) -> usize {
         let mut end = at;
         // This attribute and those after it.
@@ -176,7 +176,7 @@ impl Source {
         end
     }
 
-    /// All paths of two segments and more, and whatever `use` names.
+    /// Returns all paths of two segments and more, and all names in `use` items.
     pub fn paths(&self) -> Vec<NamedPath> {
         let mut found = Vec::new();
         let mut modules = vec![self.module.clone()];
@@ -234,7 +234,7 @@ impl Source {
         words
     }
 
-    /// Reads one path, or one branch of a `use` tree, and returns where it ends.
+    /// Reads one path, or one branch of a `use` tree, and returns its end.
     fn tree(
         &self,
         mut at: usize,
@@ -290,7 +290,7 @@ impl Source {
         self.tokens.get(at).map_or("", |token| &token.text)
     }
 
-    /// The modules that the file declares, in its order.
+    /// Returns the modules that the file declares, in their order.
     pub fn declared_modules(&self) -> Vec<String> {
         let declared = self
             .tokens
@@ -299,7 +299,7 @@ impl Source {
         declared.map(|w| w[1].text.clone()).collect()
     }
 
-    /// Which room each name comes from that the file names in a `use`; `room::*` gives `*`.
+    /// Maps each name that the file re-exports to its module; `module::*` gives `*`.
     pub fn reexports(&self) -> BTreeMap<String, String> {
         let paths = self.paths().into_iter();
         paths
@@ -352,7 +352,7 @@ impl NamedPath {
         self.segments.join("::")
     }
 
-    /// Returns true if it contains the segments of `part`, side by side.
+    /// Returns true if the path contains the segments of `part`, side by side.
     pub fn contains(&self, part: &str) -> bool {
         let part: Vec<&str> = part.split("::").collect();
         self.segments
@@ -360,7 +360,7 @@ impl NamedPath {
             .any(|window| window == part)
     }
 
-    /// The room of this crate that is named, if it is one of this crate.
+    /// Returns the top-level module of this crate that the path names, if any.
     pub fn room(&self, roots: &BTreeMap<String, String>) -> Option<String> {
         let first = self.segments.first()?;
         let name = if first == "crate" {
@@ -378,7 +378,7 @@ impl NamedPath {
         let is_type = name.starts_with(char::is_uppercase);
         Some(match roots.get(name) {
             Some(room) => room.clone(),
-            // What `pub use event::*` brings.
+            // The names that `pub use event::*` re-exports.
             None if is_type => "event".to_owned(),
             None => name.clone(),
         })
@@ -397,7 +397,7 @@ fn is_word(text: &str) -> bool {
     text.starts_with(|c: char| c.is_alphabetic() || c == '_')
 }
 
-/// `#[cfg(test)]`, `#[cfg(all(test, …))]`, `#[test]`.
+/// Returns true for `#[cfg(test)]`, `#[cfg(all(test, …))]` and `#[test]`.
 fn is_test_attribute(trees: &[TokenTree]) -> bool {
     let [hash, TokenTree::Group(group), ..] = trees else {
         return false;

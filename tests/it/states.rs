@@ -1,5 +1,5 @@
-//! The states of agents in real panes: each change is reported once, when it has lasted for a while,
-//! and a command is run.
+//! The states of agents in real panes: each change is reported once, when it has lasted for some time,
+//! and runs a command.
 
 use td_observe::agent::StateRules;
 use td_observe::{Envelope, TdEvent};
@@ -8,7 +8,7 @@ use crate::cli::{Running, assert_code, program, run, text};
 use crate::observed::Observed;
 use crate::support::{CEILING, TmuxServer, wait_for};
 
-/// Draws the screens of an agent, by a script.
+/// A script that draws the screens of an agent.
 const AGENT: &str = r#"
 stty -echo
 line='────────────────────────────────────────────────────────'
@@ -42,11 +42,11 @@ pub fn start(server: &TmuxServer) -> String {
     pane
 }
 
-pub fn tell(server: &TmuxServer, pane: &str, state: &str) {
+pub fn set_state(server: &TmuxServer, pane: &str, state: &str) {
     server.tmux(&["send-keys", "-t", pane, state, "Enter"]);
 }
 
-/// Returns the reported states, each with its evidence; all of them by the screen alone.
+/// Returns the reported states with their details, after checking that the screen is their only evidence.
 fn states(seen: &[Envelope]) -> Vec<(&str, &str)> {
     seen.iter()
         .filter_map(|envelope| match &envelope.event {
@@ -79,18 +79,18 @@ fn each_state_is_reported_once() {
     let pane = start(&server);
     let mut observed = Observed::start(&server, |watch| watch.states(StateRules::builtin()));
     observed.until_started(1);
-    for (count, (asked, expected)) in (1..).zip([
+    for (count, (state, expected)) in (1..).zip([
         ("", "idle"),
         ("working", "working"),
         ("flicker", "waiting"),
         ("done", "done"),
     ]) {
-        if !asked.is_empty() {
-            tell(&server, &pane, asked);
+        if !state.is_empty() {
+            set_state(&server, &pane, state);
         }
-        if asked == "flicker" {
+        if state == "flicker" {
             server.wait_for_text(&pane, "(2)");
-            tell(&server, &pane, "waiting");
+            set_state(&server, &pane, "waiting");
         }
         let what = format!("the state {expected}");
         observed.until(&what, |seen| states(seen).len() >= count);
@@ -109,9 +109,9 @@ fn each_state_is_reported_once() {
     assert_eq!(states, expected);
 }
 
-/// A script asks, works on, and asks again. What is typed and not yet sent is no answer.
+/// A script asks, continues, and asks again. Text that is typed and not yet sent is no answer.
 #[test]
-fn the_answered_question_of_a_script_is_over() {
+fn a_question_is_over_when_it_is_answered() {
     let server = TmuxServer::new();
     let script = "n=0; while :; do n=$((n+1)); printf 'overwrite %s? [y/N] ' $n; read a; \
                   echo \"got <$a>\"; read; done";
@@ -137,18 +137,18 @@ fn the_answered_question_of_a_script_is_over() {
 }
 
 #[test]
-fn a_command_is_run_when_a_pane_comes_into_a_state() {
+fn a_command_is_run_when_a_pane_enters_a_state() {
     let server = TmuxServer::new();
     let pane = start(&server);
-    let (told, data) = (
+    let (file, data) = (
         server.directory().join("told"),
         server.directory().join("data"),
     );
     let on = |state: &str| {
-        let told = told.display();
+        let file = file.display();
         format!(
-            "{state}=echo \"$TD_STATE $TD_SESSION $TD_PANE $TD_AGENT $TD_EVIDENCE $TD_TITLE\" >> {told}; \
-             cat >> {told}.json"
+            "{state}=echo \"$TD_STATE $TD_SESSION $TD_PANE $TD_AGENT $TD_EVIDENCE $TD_TITLE\" >> {file}; \
+             cat >> {file}.json"
         )
     };
     server.tmux(&["select-pane", "-t", &pane, "-T", "Fixing the test"]);
@@ -168,7 +168,7 @@ fn a_command_is_run_when_a_pane_comes_into_a_state() {
     watch.wait_for("watching");
     let until = |count: usize| {
         wait_for("the commands", CEILING, || {
-            let text = std::fs::read_to_string(&told).unwrap_or_default();
+            let text = std::fs::read_to_string(&file).unwrap_or_default();
             let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
             lines.sort();
             match lines.len() >= count {
@@ -178,13 +178,13 @@ fn a_command_is_run_when_a_pane_comes_into_a_state() {
         })
     };
     until(1);
-    tell(&server, &pane, "waiting");
+    set_state(&server, &pane, "waiting");
     watch.wait_for("[claude waits for you");
     let lines = until(3);
     let waiting = format!("waiting agent {pane} claude inferred Fixing the test");
     let idle = format!("idle agent {pane} claude inferred Fixing the test");
     assert_eq!(lines, [idle, waiting.clone(), waiting]);
-    let events = std::fs::read_to_string(told.with_extension("json")).unwrap();
+    let events = std::fs::read_to_string(file.with_extension("json")).unwrap();
     for line in events.lines() {
         let event = &serde_json::from_str::<serde_json::Value>(line).unwrap()["event"];
         assert_eq!(
@@ -224,7 +224,7 @@ fn user_rules_replace_built_in_ones() {
     assert_eq!(text(&nothing.stdout), "{}\n");
     assert_eq!(text(&states(&["--show", "shell"]).stdout), toml);
     assert!(text(&states(&["--show", "codex"]).stdout).contains("agent = \"codex\""));
-    // One line that says what, where and what to do.
+    // One line with the fault, its place and the remedy.
     std::fs::write(rules.join("other.toml"), "agent = \"x y\"").unwrap();
     for wrong in [
         states(&[]),
@@ -253,7 +253,7 @@ fn states_are_not_reported_when_disabled() {
     ];
     let mut watch = Running::start(program(&args, &data));
     watch.wait_for("SessionStarted");
-    // Another one tells when there would have been something to tell.
+    // A second watch shows when a state would have been reported.
     let mut observed = Observed::start(&server, |watch| watch.states(StateRules::builtin()));
     observed.until("a state", |seen| !states(seen).is_empty());
     server.tmux(&["kill-session", "-t", "agent"]);
@@ -263,7 +263,7 @@ fn states_are_not_reported_when_disabled() {
 }
 
 #[test]
-fn a_shell_works_while_it_runs_something() {
+fn a_shell_is_working_while_it_runs_a_command() {
     let server = TmuxServer::new();
     let pane = server.new_session(
         "shell",

@@ -1,4 +1,5 @@
-//! Other users of the machine: they read nothing, and nothing that they own or can write to is used.
+//! Other users of the machine: they can read nothing, and the program uses no file that they own or can
+//! write to.
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::{PermissionsExt, chown};
@@ -26,7 +27,7 @@ fn set_mode(path: &Path, mode: u32) {
     fs::set_permissions(path, Permissions::from_mode(mode)).unwrap();
 }
 
-/// Checks that the program refuses with one line that holds these texts.
+/// Checks that the program refuses with one line that contains these texts.
 #[track_caller]
 fn assert_refused(output: &Output, texts: &[&str]) {
     let stderr = String::from_utf8_lossy(&output.stderr);
@@ -84,7 +85,7 @@ fn a_run_that_others_can_write_to_is_refused_and_the_others_are_listed() {
             &["other users can write to it", "runs/job"],
         );
     }
-    // A command is run all the same, without a log.
+    // A command is still run, without a log.
     let again = run(&["run", "--execution-id", "job", "--", "true"], &data);
     let stderr = String::from_utf8_lossy(&again.stderr);
     assert!(
@@ -107,7 +108,7 @@ fn a_run_that_others_can_write_to_is_refused_and_the_others_are_listed() {
 }
 
 #[test]
-fn what_another_user_owns_is_refused() {
+fn files_of_another_user_are_refused() {
     if !is_root() {
         return;
     }
@@ -167,7 +168,7 @@ fn devices_and_named_pipes_are_no_logs() {
     }
 }
 
-/// Runs the program under a limit of a shell's `ulimit`.
+/// Returns the program under a limit of the shell's `ulimit`.
 fn limited(limit: &str, args: &[&str], data: &Path) -> Command {
     let program = program(args, data);
     let mut shell = Command::new("bash");
@@ -182,7 +183,7 @@ fn limited(limit: &str, args: &[&str], data: &Path) -> Command {
 }
 
 #[test]
-fn a_small_address_space_is_reported_and_does_not_abort() {
+fn a_small_address_space_is_an_error_and_no_abort() {
     let temp = tempfile::tempdir().unwrap();
     for kib in [60_000, 100_000, 190_000] {
         let limit = format!("-v {kib}");
@@ -228,8 +229,8 @@ fn a_line_beyond_its_limit_fits_into_the_least_address_space() {
     }
 }
 
-/// Another user of the machine, made for a test and removed at its end. Without `useradd`, an id that no
-/// account has.
+/// Another user of the machine, created for a test and removed at its end; without `useradd`, an id that
+/// no account has.
 struct Stranger {
     name: Option<String>,
     uid: u32,
@@ -256,7 +257,7 @@ impl Stranger {
         stranger
     }
 
-    /// Runs a command of a shell as this user.
+    /// Runs a shell command as this user.
     fn run(&self, script: &str, args: &[&Path]) -> Output {
         Command::new("sh")
             .args(["-c", script, "sh"])
@@ -285,7 +286,7 @@ impl Drop for Stranger {
 }
 
 #[test]
-fn another_user_reads_nothing_and_places_nothing() {
+fn another_user_can_neither_read_nor_write() {
     if !is_root() {
         return;
     }
@@ -293,7 +294,7 @@ fn another_user_reads_nothing_and_places_nothing() {
     let server = TmuxServer::new();
     server.new_session("job", 80, 24, "echo shown; exec cat");
     let temp = tempfile::tempdir().unwrap();
-    // The stranger reaches the directories, and nothing in them.
+    // The stranger can reach the directories, and nothing in them.
     set_mode(temp.path(), 0o755);
     let data = temp.path().join("data");
     let mut command = program(&["watch", "job", "--lines", "5", "--raw"], &data);
@@ -305,14 +306,14 @@ fn another_user_reads_nothing_and_places_nothing() {
         .env("TMPDIR", &sockets);
     let mut watch = Running::start(command);
     watch.wait_for("shown");
-    // What can be read, written or entered below the two directories.
+    // The paths below the two directories that can be read, written or entered.
     let found = stranger.run(
         "find \"$@\" -mindepth 1 \\( -readable -o -writable -o -executable \\) 2>/dev/null; \
          ls \"$1\" 2>/dev/null; (: > \"$1/placed\") 2>/dev/null; (mkdir \"$1/runs/x\") 2>/dev/null; true",
         &[&data, &sockets],
     );
     assert_eq!(String::from_utf8_lossy(&found.stdout), "", "{found:?}");
-    // The program itself, and the names that the stranger may guess.
+    // The program itself, and names that the stranger can guess.
     let ours = temp.path().join("td-observe");
     fs::copy(env!("CARGO_BIN_EXE_td-observe"), &ours).unwrap();
     set_mode(&ours, 0o755);

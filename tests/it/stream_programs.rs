@@ -1,9 +1,9 @@
-//! Random programs in panes of real tmux: what a reader of their streams has in the end is what
-//! `capture-pane -J` shows, screen and history.
+//! Random programs in panes of real tmux: the lines of a reader of their streams finally equal
+//! `capture-pane -J`, screen and history.
 //!
-//! A program's bytes go to the pane's terminal, and come back through its pipe. What bytes do not tell
-//! (`send-keys -R`, an option, a cleared history) is found where the pane rests and is compared, as
-//! the source does it; `TD_PROGRAMS` says how many programs, `TD_PROGRAM_FIRST` which is the first.
+//! A program's bytes go to the pane's terminal, and come back through its pipe. Changes that no byte
+//! shows (`send-keys -R`, an option, a cleared history) are found by a comparison when the pane rests, as
+//! in the source; `TD_PROGRAMS` sets the number of programs, `TD_PROGRAM_FIRST` the first one.
 
 mod program;
 
@@ -24,23 +24,23 @@ use unicode_width::UnicodeWidthChar;
 use self::program::{Program, Step};
 use crate::support::{CEILING, TmuxServer, wait_for};
 
-/// So many are played in every run of the tests.
+/// The number of programs in every test run.
 const PROGRAMS: u64 = 40;
 
-/// Programs that differed once, on one version or another.
+/// Programs that once differed, on some version.
 const FOUND: &[u64] = &[
     41, 63, 109, 211, 266, 276, 518, 578, 756, 965, 1077, 1111, 1164, 1165, 1192, 1292, 1363, 1590,
     3059, 3085, 3515, 3648, 20429, 20707, 20779, 20781, 21292,
 ];
 
-/// A rest is longer than anything waits to be said, and all of them together shorter than tmux waits
-/// for the end of a string.
+/// A rest is longer than any delay of a report, and all of them together are shorter than tmux waits for
+/// the end of a string.
 const REST: Duration = Duration::from_millis(250);
 
 /// The pause between two outputs, in which tmux reads the first.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// A program's pane, and what a reader of its stream has.
+/// A program's pane, and the lines of a reader of its stream.
 struct Played<'a> {
     server: &'a TmuxServer,
     pane: String,
@@ -52,13 +52,13 @@ struct Played<'a> {
     stream: StreamTracker,
     now: Duration,
     changes: Vec<Change>,
-    /// The first line that no resize has touched: where tmux makes rows anew, it drops and doubles some.
+    /// The first line that no resize has affected: where tmux rebuilds rows, it drops and repeats some.
     whole_from: i64,
-    /// The differences that were found where the pane rested.
+    /// The differences that were found while the pane rested.
     repaired: Vec<String>,
 }
 
-fn seam(
+fn sync_point(
     server: &TmuxServer,
     known: &ServerIdentity,
     pane: &str,
@@ -74,12 +74,12 @@ fn seam(
     let Some(CaptureResult::Captured(view)) = shown.into_iter().next() else {
         panic!("no look at {pane}")
     };
-    let seam = view.resync.unwrap();
+    let sync_point = view.resync.unwrap();
     SyncPoint {
         capture: view.capture,
-        modes: seam.modes,
-        pending: seam.pending,
-        version: seam.version,
+        modes: sync_point.modes,
+        pending: sync_point.pending,
+        version: sync_point.version,
     }
 }
 
@@ -99,9 +99,9 @@ impl<'a> Played<'a> {
         let bytes = File::create(&path).unwrap();
         drop(bytes);
         let open = format!("pipe-pane -O -t {pane} \"exec cat >> {}\"", path.display());
-        let seam = seam(server, known, &pane, Some(open));
-        let (tracker, changes) = Tracker::fresh(&seam.capture);
-        let mut stream = StreamTracker::new(tracker, &seam);
+        let sync_point = sync_point(server, known, &pane, Some(open));
+        let (tracker, changes) = Tracker::fresh(&sync_point.capture);
+        let mut stream = StreamTracker::new(tracker, &sync_point);
         stream.set_settle_period(Duration::ZERO);
         Self {
             server,
@@ -124,19 +124,19 @@ impl<'a> Played<'a> {
         self.written += bytes.len();
     }
 
-    /// Takes all that was printed.
+    /// Reads all printed bytes.
     fn take(&mut self) {
-        let mut came = Vec::new();
+        let mut bytes = Vec::new();
         wait_for("the bytes", CEILING, || {
-            self.bytes.read_to_end(&mut came).unwrap();
-            match self.taken + came.len() < self.written {
-                true => Err((self.taken, came.len(), self.written)),
+            self.bytes.read_to_end(&mut bytes).unwrap();
+            match self.taken + bytes.len() < self.written {
+                true => Err((self.taken, bytes.len(), self.written)),
                 false => Ok(()),
             }
         });
-        self.taken += came.len();
+        self.taken += bytes.len();
         self.stream.advance_clock(self.now);
-        for piece in came.chunks(97) {
+        for piece in bytes.chunks(97) {
             let mut rest = piece;
             while !rest.is_empty() {
                 rest = &rest[self.stream.feed(rest)..];
@@ -154,26 +154,27 @@ impl<'a> Played<'a> {
         }
     }
 
-    /// The pane rests: what has settled is said, and tmux's screen compared.
-    fn rest(&mut self, known: &ServerIdentity, parted: bool) {
+    /// Lets the pane rest: settles its lines, and compares the screen with tmux's.
+    fn compare(&mut self, known: &ServerIdentity, parted: bool) {
         self.take();
         self.settle();
-        let seam = seam(self.server, known, &self.pane, None);
+        let sync_point = sync_point(self.server, known, &self.pane, None);
         let mut difference = self
             .stream
-            .difference(&seam.capture)
-            .map(|one| format!("{one:?}"));
-        if difference.is_none() && self.stream.differs_above_screen(&seam.capture) {
+            .difference(&sync_point.capture)
+            .map(|difference| format!("{difference:?}"));
+        if difference.is_none() && self.stream.differs_above_screen(&sync_point.capture) {
             difference = Some("above the screen".into());
         }
         if parted || difference.is_some() {
             if let Some(difference) = difference.filter(|_| !parted) {
                 self.repaired.push(difference);
             }
-            self.changes.extend(self.stream.resync(&seam, self.now));
+            self.changes
+                .extend(self.stream.resync(&sync_point, self.now));
             self.settle();
         } else {
-            self.stream.confirm(&seam.capture);
+            self.stream.confirm(&sync_point.capture);
         }
     }
 
@@ -182,7 +183,7 @@ impl<'a> Played<'a> {
         self.now += PAUSE;
         match step {
             Step::Print(bytes) => {
-                // No longer than a terminal takes at once while nobody reads.
+                // At most as much as a terminal accepts while nobody reads.
                 for piece in bytes.chunks(2048) {
                     self.print(piece);
                     self.take();
@@ -193,7 +194,7 @@ impl<'a> Played<'a> {
                 let (width, height) = (width.to_string(), height.to_string());
                 let size = ["resize-window", "-t", &pane, "-x", &width, "-y", &height];
                 self.server.tmux(&size);
-                self.rest(known, true);
+                self.compare(known, true);
                 self.whole_from = self.stream.tracker().cursor_line() + 1;
             }
             Step::Reset => {
@@ -203,8 +204,8 @@ impl<'a> Played<'a> {
             Step::ClearHistory => {
                 self.take();
                 self.server.tmux(&["clear-history", "-t", &pane]);
-                // The listing shows that of a pane at rest.
-                self.rest(known, false);
+                // The listing shows such a change while the pane rests.
+                self.compare(known, false);
             }
             Step::Alternates(on) => {
                 self.take();
@@ -212,16 +213,16 @@ impl<'a> Played<'a> {
                 self.server
                     .tmux(&["set-option", "-p", "-t", &pane, "alternate-screen", on]);
             }
-            Step::Rest => self.rest(known, false),
+            Step::Rest => self.compare(known, false),
         }
     }
 
     /// Returns the final differences: of the screen, and of the lines that tmux still has.
     fn end(mut self, known: &ServerIdentity) -> (Option<String>, Vec<String>) {
-        self.rest(known, false);
-        let last = seam(self.server, known, &self.pane, None);
+        self.compare(known, false);
+        let last = sync_point(self.server, known, &self.pane, None);
         let joined = ["capture-pane", "-p", "-J", "-S", "-", "-t", &self.pane];
-        // From 3.4 on tmux shows bytes that are no text as they are.
+        // From 3.4 on tmux prints invalid UTF-8 unchanged.
         let joined = self.server.try_tmux(&joined.map(OsStr::new), "").stdout;
         let joined = String::from_utf8_lossy(&joined);
         let difference = match self.stream.difference(&last.capture) {
@@ -234,7 +235,7 @@ impl<'a> Played<'a> {
     }
 }
 
-/// Where the last lines that a reader has are not those that tmux shows.
+/// Returns the first difference between the reader's last lines and those of tmux.
 fn lines_differ(changes: &[Change], whole_from: i64, joined: &str, width: u32) -> Option<String> {
     let mut shown: Vec<String> = joined.lines().map(str::to_owned).collect();
     let (replayed, since) = replay(changes);
@@ -254,8 +255,8 @@ fn lines_differ(changes: &[Change], whole_from: i64, joined: &str, width: u32) -
             }
             break;
         };
-        // Where a full-screen program begins, tmux ends a line that reaches into the screen, at the
-        // end of a row.
+        // When a full-screen program begins, tmux ends a line that reaches into the screen, at the end of
+        // a row.
         if let Some(above) = shown.last()
             && !last.trim_end_matches(' ').is_empty()
             && !reads(line, &last)
@@ -265,7 +266,7 @@ fn lines_differ(changes: &[Change], whole_from: i64, joined: &str, width: u32) -
             last.insert_str(0, above);
             shown.pop();
         }
-        // Where the history was cleared, tmux may have the end of a line only.
+        // After a cleared history, tmux may have only the end of a line.
         let is_cut = shown.is_empty() && ends(line, &last);
         if !reads(line, &last) && !is_cut {
             write!(text, "{} lines above: {line:?} for {last:?}; ", shown.len()).unwrap();
@@ -274,8 +275,8 @@ fn lines_differ(changes: &[Change], whole_from: i64, joined: &str, width: u32) -
     (!text.is_empty()).then_some(text)
 }
 
-/// Returns true if a line has the text that tmux shows, except for blanks at its end. From 3.7 on tmux shows tabs,
-/// whose blanks depend on where they stood; the rows of the screen are compared to the blank.
+/// Returns true if a line has the text that tmux shows, except for trailing blanks. From 3.7 on tmux
+/// keeps tabs, whose width depends on their column; the rows of the screen are compared exactly.
 fn reads(line: &str, shown: &str) -> bool {
     let shown = shown.trim_end_matches([' ', '\t']);
     match shown.contains('\t') {
@@ -284,7 +285,8 @@ fn reads(line: &str, shown: &str) -> bool {
     }
 }
 
-/// Returns true if a line ends as tmux shows it, in the same way: tabs stand in the end of a line, too (1192).
+/// Returns true if a line ends with the text that tmux shows, compared in the same way: tabs also occur
+/// at the end of a line (1192).
 fn ends(line: &str, shown: &str) -> bool {
     let shown = shown.trim_end_matches([' ', '\t']);
     match shown.contains('\t') {
@@ -300,11 +302,11 @@ fn letters(text: &str) -> String {
 /// Returns true if a text ends where a row does, or a column before, where a wide character did not fit.
 fn fills_rows(text: &str, width: usize) -> bool {
     let columns: usize = text.chars().filter_map(UnicodeWidthChar::width).sum();
-    // How far a tab went is not shown.
+    // The width of a tab is not shown.
     text.contains('\t') || columns > 0 && columns >= columns.div_ceil(width) * (width - 1)
 }
 
-/// The lines that a reader has, and how many of them stand before the last gap of what was cleared.
+/// Returns the lines of a reader, and how many of them precede the last `cleared` gap.
 fn replay(changes: &[Change]) -> (Vec<String>, usize) {
     let mut lines = BTreeMap::new();
     let mut since = 0;
@@ -363,7 +365,7 @@ fn play_program(
 }
 
 #[test]
-fn random_programs_look_as_in_tmux() {
+fn random_programs_are_shown_as_in_tmux() {
     let number = |name, or| {
         let text = std::env::var(name).ok();
         text.and_then(|text| text.parse().ok()).unwrap_or(or)

@@ -1,5 +1,5 @@
-//! Recordings played in a pane of real tmux: the stream's terminal shows what tmux shows, and its
-//! lines read what tmux has.
+//! Recordings played in a pane of real tmux: the stream's terminal shows the same screen as tmux, and has
+//! the same lines.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -60,7 +60,7 @@ pub fn read(path: &Path) -> Option<Played> {
     ))
 }
 
-fn look(server: &TmuxServer, pane: &str, depth: u32) -> Capture {
+fn capture_of(server: &TmuxServer, pane: &str, depth: u32) -> Capture {
     let shot = CaptureSpec {
         pane: pane.into(),
         depth,
@@ -75,7 +75,7 @@ fn look(server: &TmuxServer, pane: &str, depth: u32) -> Capture {
     }
 }
 
-/// Plays a recording; where stream and tmux differ in the end.
+/// Plays a recording; returns the final difference between the stream and tmux, if any.
 fn play(server: &TmuxServer, number: usize, (width, height, bytes): Played) -> Option<String> {
     let directory = server.directory();
     fs::write(directory.join("recording"), &bytes).unwrap();
@@ -86,10 +86,10 @@ fn play(server: &TmuxServer, number: usize, (width, height, bytes): Played) -> O
     );
     let pane = server.new_session(&format!("play{number}"), width, height, &command);
     server.wait_for_text(&pane, "$");
-    // The program waits, so that what the commands of a seam say holds for all of them.
+    // The program waits, so that the replies of all commands of the sync point describe the same state.
     let file = directory.join(format!("bytes{number}"));
-    let seam = SyncPoint {
-        capture: look(server, &pane, 100),
+    let sync_point = SyncPoint {
+        capture: capture_of(server, &pane, 100),
         modes: TerminalModes::read(&server.tmux(&[
             "display-message",
             "-p",
@@ -117,12 +117,12 @@ fn play(server: &TmuxServer, number: usize, (width, height, bytes): Played) -> O
             Err(streamed.len())
         }
     });
-    let last = look(server, &pane, 100_000);
+    let last = capture_of(server, &pane, 100_000);
     let joined = server.joined(&pane, &["-S", "-"]);
     server.tmux(&["kill-session", "-t", &format!("=play{number}")]);
 
-    let (tracker, mut changes) = Tracker::fresh(&seam.capture);
-    let mut stream = StreamTracker::new(tracker, &seam);
+    let (tracker, mut changes) = Tracker::fresh(&sync_point.capture);
+    let mut stream = StreamTracker::new(tracker, &sync_point);
     let mut now = Duration::ZERO;
     for piece in streamed.chunks(1009) {
         let mut rest = piece;
@@ -143,7 +143,7 @@ fn play(server: &TmuxServer, number: usize, (width, height, bytes): Played) -> O
     if last.alternate || bytes.windows(4).any(|some| some == b"\x1b[3J") {
         return None;
     }
-    // The lines that tmux still has are the last of those that were said.
+    // The lines that tmux still has are the last reported ones.
     let replayed = replay(&changes);
     let shown: Vec<&str> = joined.trim_end().lines().map(str::trim_end).collect();
     let replayed = &replayed[replayed.len().saturating_sub(shown.len())..];
@@ -154,7 +154,7 @@ fn play(server: &TmuxServer, number: usize, (width, height, bytes): Played) -> O
     other.map(|at| format!("line {at}: {:?} for {:?}", replayed[at], shown[at]))
 }
 
-/// The lines that a reader of the changes has.
+/// Returns the lines of a reader of the changes.
 fn replay(changes: &[Change]) -> Vec<String> {
     let mut lines = BTreeMap::new();
     for change in changes {
@@ -181,7 +181,7 @@ fn replay(changes: &[Change]) -> Vec<String> {
 }
 
 #[test]
-fn recordings_look_as_in_tmux() {
+fn recordings_are_shown_as_in_tmux() {
     let Some(root) = recordings() else { return };
     let server = TmuxServer::new();
     server.new_session("keeper", 80, 24, "exec cat");

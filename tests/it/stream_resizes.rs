@@ -1,12 +1,12 @@
-//! A pane that is streamed and resized, on real tmux: each line that was printed arrives once.
+//! A pane that is streamed and resized, on real tmux: each printed line arrives once.
 //!
-//! The tests do what the source does: a seam and the pipe in one command list, bytes as they come,
-//! and where the pane has another size, a look while nothing comes. tmux damages text when it makes
-//! rows anew: it drops lines, doubles them, breaks them. Since each printed line has its own number in
-//! its text, damage is distinguished from mistakes without a second pane: text in tmux that was never
-//! printed is damage, and printed text must have been reported, whatever became of it in tmux.
+//! The tests do what the source does: they take a sync point and open the pipe in one command list, read
+//! bytes as they arrive, and capture the pane after a resize while nothing arrives. tmux damages text
+//! when it rebuilds rows: it drops, repeats and breaks lines. Since each printed line contains its own
+//! number, the tests tell damage from mistakes without a second pane: text in tmux that was never printed
+//! is damage, and printed text must have been reported, whatever tmux did with it.
 //!
-//! `TD_RESIZE_FIRST` and `TD_RESIZE_SEEDS` choose the random numbers; a failure names its seed.
+//! `TD_RESIZE_FIRST` and `TD_RESIZE_SEEDS` select the random numbers; a failure names its seed.
 
 mod observed;
 
@@ -38,7 +38,7 @@ fn seeds(default: u64) -> impl Iterator<Item = u64> {
     first..first + number("TD_RESIZE_SEEDS", default)
 }
 
-/// A pane whose bytes are taken.
+/// A pane whose bytes are read.
 struct Streamed<'a> {
     server: &'a TmuxServer,
     pane: String,
@@ -48,11 +48,11 @@ struct Streamed<'a> {
     changes: Vec<Change>,
     /// The screen of the pane when the stream began.
     first: Capture,
-    /// Marks that were written.
+    /// The number of written marks.
     marks: usize,
-    /// Looks that seemed to be later than the last byte.
+    /// The number of captures that seemed to be later than the last byte.
     false_alarms: usize,
-    /// Looks that were taken in, for failures.
+    /// The captures used for a resync, for failure messages.
     story: Vec<String>,
 }
 
@@ -60,8 +60,8 @@ struct Streamed<'a> {
 const STATE: &str = "#{pane_width} #{pane_height} #{history_size} #{history_limit} #{cursor_x} \
     #{cursor_y} #{alternate_on} #{alternate_saved_x} #{alternate_saved_y} #{pane_pid}";
 
-/// Takes a seam, and in the same command list does something more.
-fn seam(server: &TmuxServer, pane: &str, depth: u32, more: &str) -> SyncPoint {
+/// Takes a sync point, and runs further commands in the same command list.
+fn sync_point(server: &TmuxServer, pane: &str, depth: u32, more: &str) -> SyncPoint {
     // No program of these tests prints this.
     let mark = "=:seam:=";
     let end = format!("display-message -p '{mark}'");
@@ -85,12 +85,12 @@ fn seam(server: &TmuxServer, pane: &str, depth: u32, more: &str) -> SyncPoint {
         .map(|word| word.parse().unwrap_or(0))
         .collect();
     let alternate = numbers[6] == 1;
-    // tmux writes a number without a meaning where no cursor was saved.
+    // tmux prints a number without a meaning if no cursor was saved.
     let saved_cursor = Cursor {
         x: numbers[7],
         y: numbers[8],
     };
-    let look = Capture {
+    let capture = Capture {
         numbers: PaneNumbers {
             width: numbers[0],
             height: numbers[1],
@@ -112,14 +112,14 @@ fn seam(server: &TmuxServer, pane: &str, depth: u32, more: &str) -> SyncPoint {
         ..Capture::default()
     };
     SyncPoint {
-        capture: look,
+        capture,
         modes: TerminalModes::read(modes),
         pending: unescape(pending),
         version: server.version(),
     }
 }
 
-/// Returns the rows, and which of them continue in the next.
+/// Returns the rows, with a flag for those that continue in the next.
 fn rows_of(rows: &str, joined: &str) -> Vec<Row> {
     let mut lines = joined.lines();
     let mut rest = "";
@@ -140,28 +140,28 @@ fn rows_of(rows: &str, joined: &str) -> Vec<Row> {
 }
 
 impl<'a> Streamed<'a> {
-    /// Opens the pipe at a seam.
+    /// Opens the pipe at a sync point.
     fn open(server: &'a TmuxServer, pane: &str) -> Self {
         let file = server.directory().join("bytes");
         File::create(&file).unwrap();
         let pipe = format!("; pipe-pane -O -t '{pane}' \"cat >> '{}'\"", file.display());
-        let seam = seam(server, pane, 300, &pipe);
-        let tracker = Tracker::baseline(&seam.capture);
+        let sync_point = sync_point(server, pane, 300, &pipe);
+        let tracker = Tracker::baseline(&sync_point.capture);
         Self {
             server,
             pane: pane.to_owned(),
             bytes: File::open(&file).unwrap(),
-            stream: StreamTracker::new(tracker, &seam),
+            stream: StreamTracker::new(tracker, &sync_point),
             began: Instant::now(),
             changes: Vec::new(),
-            first: seam.capture,
+            first: sync_point.capture,
             marks: 0,
             false_alarms: 0,
             story: Vec::new(),
         }
     }
 
-    /// Takes what has come.
+    /// Reads the bytes that have arrived.
     fn take(&mut self) -> Vec<u8> {
         let mut some = vec![0; 256 * 1024];
         let count = self.bytes.read(&mut some).unwrap();
@@ -177,9 +177,9 @@ impl<'a> Streamed<'a> {
         some
     }
 
-    /// Returns true if nothing arrives except a mark that is written to the pane's terminal now: then all that was
-    /// printed before had been taken. The source cannot write there and waits for a while instead, so
-    /// that it depends on how busy the machine is; this does not.
+    /// Returns true if nothing arrives except a mark that is written to the pane's terminal now: then all
+    /// earlier output has been read. The source cannot write there and waits for some time instead, which
+    /// depends on the load of the machine; this does not.
     fn is_quiet(&mut self) -> bool {
         self.marks += 1;
         let mark = format!("\x1b]2;mark {}\x07", self.marks).into_bytes();
@@ -187,12 +187,12 @@ impl<'a> Streamed<'a> {
         terminal.write_all(&mark).unwrap();
         let (mut count, mut last) = (0, Vec::new());
         wait_for("the mark", CEILING, || {
-            let came = self.take();
-            count += came.len();
-            last.extend(came);
-            let has_come = last.windows(mark.len()).any(|some| some == mark);
+            let bytes = self.take();
+            count += bytes.len();
+            last.extend(bytes);
+            let has_arrived = last.windows(mark.len()).any(|some| some == mark);
             last.drain(..last.len().saturating_sub(mark.len()));
-            if has_come { Ok(()) } else { Err(count) }
+            if has_arrived { Ok(()) } else { Err(count) }
         });
         count == mark.len()
     }
@@ -214,30 +214,30 @@ impl<'a> Streamed<'a> {
     fn resync(&mut self) -> bool {
         self.take();
         let depth = self.stream.tracker().margin() + 100;
-        let seam = seam(self.server, &self.pane, depth, "");
+        let sync_point = sync_point(self.server, &self.pane, depth, "");
         if !self.is_quiet() {
             return false;
         }
         let now = self.began.elapsed();
         let cursor_line = self.stream.tracker().cursor_line();
-        let alarm = self.stream.is_behind(&seam.capture);
+        let alarm = self.stream.is_behind(&sync_point.capture);
         self.false_alarms += usize::from(alarm);
-        let changes = self.stream.resync(&seam, now);
-        let look = &seam.capture;
+        let changes = self.stream.resync(&sync_point, now);
+        let capture = &sync_point.capture;
         self.story.push(format!(
             "{}x{} cursor {:?} history {}: line {cursor_line} is {} now, {alarm}: {}",
-            look.width,
-            look.height,
-            look.cursor,
-            look.history_size,
+            capture.width,
+            capture.height,
+            capture.cursor,
+            capture.history_size,
             self.stream.tracker().cursor_line(),
             brief(&changes)
         ));
         assert_eq!(
-            self.stream.difference(&seam.capture),
+            self.stream.difference(&sync_point.capture),
             None,
             "{}",
-            self.told()
+            self.describe()
         );
         self.changes.extend(changes);
         true
@@ -248,7 +248,7 @@ impl<'a> Streamed<'a> {
         let began = Instant::now();
         let _ = within(time, || {
             self.take();
-            // The listing hears of it some time later; sometimes only of the next size.
+            // The listing notices a resize later; sometimes only the next one.
             if began.elapsed() > time / 3 && self.size_of_stream() != self.size() {
                 self.resync();
             }
@@ -257,8 +257,8 @@ impl<'a> Streamed<'a> {
     }
 
     fn size_of_stream(&self) -> (u32, u32) {
-        let look = self.stream.capture();
-        (look.width, look.height)
+        let capture = self.stream.capture();
+        (capture.width, capture.height)
     }
 
     fn resize(&self, (width, height): (u32, u32)) {
@@ -274,7 +274,7 @@ impl<'a> Streamed<'a> {
         ]);
     }
 
-    /// Takes bytes until the program says that it is done, and looks once more.
+    /// Reads bytes until the program prints its end, and resyncs once more.
     fn finish(&mut self) {
         let done = || self.server.tmux(&["show-options", "-gqv", "@done"]) == "1";
         wait_for("the program", 3 * CEILING, || {
@@ -294,50 +294,55 @@ impl<'a> Streamed<'a> {
         self.changes.extend(self.stream.end(self.began.elapsed()));
     }
 
-    fn told(&self) -> String {
+    fn describe(&self) -> String {
         self.story.join("\n")
     }
 
-    /// Each printed line was said once, in order, and every line that was said had been printed; from
-    /// the line of the cursor when it began. Gaps.
+    /// Checks that each line printed from the initial cursor line on was reported once, in order, and
+    /// that every reported line had been printed. Returns the number of gaps.
     #[track_caller]
     fn check_lines(&self, seed: u64, printed: &[String]) -> usize {
         let top = self.first.rows.len() - self.first.height as usize;
         let at_cursor = &self.first.rows[..top + self.first.cursor.y as usize];
         let before = at_cursor.iter().filter(|row| !row.wrapped).count();
         let shown: Vec<&str> = at_cursor.iter().map(|row| &*row.text).collect();
-        let mut said = Vec::new();
+        let mut lines = Vec::new();
         let mut gaps = 0;
         for change in &self.changes {
             match change {
-                Change::Lines { chunk, .. } => said.extend(chunk.lines()),
+                Change::Lines { chunk, .. } => lines.extend(chunk.lines()),
                 Change::Gap { reason, .. } => {
-                    assert_eq!(*reason, GapReason::Resized, "seed {seed}\n{}", self.told());
+                    assert_eq!(
+                        *reason,
+                        GapReason::Resized,
+                        "seed {seed}\n{}",
+                        self.describe()
+                    );
                     gaps += 1;
                 }
                 Change::Revised { .. } | Change::Screen { .. } => {}
             }
         }
-        let first = said.first().copied().unwrap_or_default();
+        let first = lines.first().copied().unwrap_or_default();
         let start = printed.iter().position(|line| line == first);
         let start = start.unwrap_or_else(|| {
             panic!("seed {seed}: {first:?} was not printed, {before} before: {shown:#?}")
         });
         let mut expected = printed[start..].iter();
-        for (at, line) in said.iter().enumerate() {
+        for (at, line) in lines.iter().enumerate() {
             let wanted = expected.next();
             if wanted.is_some_and(|wanted| wanted.trim_end() == line.trim_end()) {
                 continue;
             }
             panic!(
                 "seed {seed}: line {at} of {}: {line:?} for {wanted:?}, after {:?}, before {:?}, {gaps} gaps\n{}",
-                said.len(),
-                &said[at.saturating_sub(3)..at],
-                &said[at + 1..said.len().min(at + 4)],
-                self.told()
+                lines.len(),
+                &lines[at.saturating_sub(3)..at],
+                &lines[at + 1..lines.len().min(at + 4)],
+                self.describe()
             );
         }
-        assert_eq!(expected.next(), None, "seed {seed}\n{}", self.told());
+        assert_eq!(expected.next(), None, "seed {seed}\n{}", self.describe());
         gaps
     }
 
@@ -364,12 +369,12 @@ impl<'a> Streamed<'a> {
             assert!(
                 printed.contains(text) || shown.contains(text),
                 "seed {seed}: {text:?} was neither printed nor is it shown\n{}",
-                self.told()
+                self.describe()
             );
         }
         let damaged = shown.iter().filter(|text| !printed.contains(*text)).count();
         for text in &printed {
-            // What stood there before the stream began is no part of it.
+            // Lines that existed before the stream began do not count.
             let was_there = self
                 .first
                 .rows
@@ -378,7 +383,7 @@ impl<'a> Streamed<'a> {
             assert!(
                 !shown.contains(text) || replayed.contains(text) || was_there,
                 "seed {seed}: {text:?} is shown and was not said\n{}",
-                self.told()
+                self.describe()
             );
         }
         damaged

@@ -1,6 +1,6 @@
-//! Code that tests share: a tmux server of their own, and waiting with a ceiling.
+//! Shared code of the tests: a tmux server for each test, and waiting with a ceiling.
 
-// Each test room uses its part of this.
+// Each test module uses a part of this.
 #![allow(dead_code)]
 
 use std::ffi::{OsStr, OsString};
@@ -22,32 +22,32 @@ use td_observe::tmux::{
 };
 use td_observe::track::TmuxVersion;
 
-/// The time that a test waits for anything before it fails.
+/// The longest time that a test waits for anything before it fails.
 pub const CEILING: Duration = Duration::from_secs(20);
 
-/// Calls `look` until it gives a value; what it says instead is shown when the ceiling is reached.
+/// Calls `attempt` until it returns a value; at the ceiling, panics with its last error.
 #[track_caller]
 pub fn wait_for<T, E: Debug>(
     what: &str,
     ceiling: Duration,
-    look: impl FnMut() -> Result<T, E>,
+    attempt: impl FnMut() -> Result<T, E>,
 ) -> T {
-    within(ceiling, look)
+    within(ceiling, attempt)
         .unwrap_or_else(|instead| panic!("waited {ceiling:?} for {what}; last seen: {instead:#?}"))
 }
 
-/// The same for what may fail: what `look` said last, when the ceiling is reached.
-pub fn within<T, E>(ceiling: Duration, mut look: impl FnMut() -> Result<T, E>) -> Result<T, E> {
+/// Like `wait_for`, but returns the last error of `attempt` at the ceiling.
+pub fn within<T, E>(ceiling: Duration, mut attempt: impl FnMut() -> Result<T, E>) -> Result<T, E> {
     let began = Instant::now();
     loop {
-        match look() {
+        match attempt() {
             Err(_) if began.elapsed() < ceiling => thread::sleep(Duration::from_millis(5)),
             done => return done,
         }
     }
 }
 
-/// Numbers that only look random.
+/// Pseudo-random numbers.
 pub struct Dice(pub u64);
 
 impl Dice {
@@ -61,26 +61,26 @@ impl Dice {
     }
 }
 
-/// A tmux server that belongs to one test: its own name, its sockets in a directory of its own,
-/// no configuration. It ends with the test, which fails when it did so before, unless it ended in
-/// order: by `kill-server`, by SIGTERM or with its last session. A test that kills it in another
-/// way says so with [`TmuxServer::will_be_killed`].
+/// A tmux server for one test: its own name, its sockets in its own directory, no configuration. It ends
+/// with the test. The test fails if the server ended earlier, unless it ended cleanly: by `kill-server`,
+/// by SIGTERM or with its last session. A test that kills it in another way calls
+/// [`TmuxServer::will_be_killed`].
 pub struct TmuxServer {
     directory: tempfile::TempDir,
     name: String,
     env: Vec<(OsString, OsString)>,
-    /// The process of the first server that answered.
+    /// The process of the first server that replied.
     started: OnceLock<Pid>,
     will_be_killed: AtomicBool,
 }
 
 impl TmuxServer {
-    /// The server starts with its first session.
+    /// Prepares a server, which starts with its first session.
     pub fn new() -> Self {
         Self::with_env(&[])
     }
 
-    /// The same with more variables in its environment.
+    /// Like `new`, with more variables in its environment.
     pub fn with_env(more: &[(&str, &str)]) -> Self {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         let number = COUNT.fetch_add(1, Ordering::Relaxed);
@@ -100,17 +100,17 @@ impl TmuxServer {
         }
     }
 
-    /// The test ends the server's process, in a way that leaves tmux no time for a last word.
+    /// Allows the test to kill the server's process.
     pub fn will_be_killed(&self) {
         self.will_be_killed.store(true, Ordering::Relaxed);
     }
 
-    /// A file that tmux writes when it ends in order, and does not when it crashes.
+    /// Returns the file that tmux writes when it ends cleanly, and not when it crashes.
     fn last_word(&self) -> PathBuf {
         self.directory.path().join("ended-in-order")
     }
 
-    /// Notes which process the server is, the first time that it answers.
+    /// Stores the server's process id at its first reply.
     fn note_start(&self) {
         if self.started.get().is_some() {
             return;
@@ -123,12 +123,12 @@ impl TmuxServer {
         let answer = self.run(&question, "");
         let pid = String::from_utf8_lossy(&answer.stdout).trim().parse();
         if let Some(pid) = pid.ok().and_then(Pid::from_raw) {
-            // Several threads may ask at once; all get the same answer.
+            // Several threads may run this at once; all of them get the same id.
             let _ = self.started.set(pid);
         }
     }
 
-    /// Checks that its process is the one that was started, or ended in order; otherwise returns its state.
+    /// Checks that the original process still runs or has ended cleanly; otherwise returns its state.
     fn is_as_started(&self) -> Result<(), String> {
         let Some(started) = self.started.get() else {
             return Ok(());
@@ -138,7 +138,7 @@ impl TmuxServer {
         }
         let answer = self.run(&["display-message", "-p", "#{pid}"].map(OsStr::new), "");
         let pid = String::from_utf8_lossy(&answer.stdout).trim().to_owned();
-        // It may have ended in order just now.
+        // It may have ended cleanly just now.
         if pid == started.as_raw_nonzero().to_string() || self.last_word().exists() {
             return Ok(());
         }
@@ -149,7 +149,6 @@ impl TmuxServer {
         ))
     }
 
-    /// Its socket.
     pub fn socket(&self) -> PathBuf {
         let uid = rustix::process::getuid().as_raw();
         self.directory
@@ -158,24 +157,24 @@ impl TmuxServer {
             .join(&self.name)
     }
 
-    /// A directory that is there as long as the server.
+    /// Returns a directory that exists as long as the server.
     pub fn directory(&self) -> &Path {
         self.directory.path()
     }
 
-    /// The server, as the library knows it.
+    /// Returns the server as a value of the library.
     pub fn server(&self) -> Server {
         Server::socket(self.socket())
     }
 
-    /// Runs one tmux command; what it prints, without the last line end.
+    /// Runs one tmux command; returns its output without the last line end.
     #[track_caller]
     pub fn tmux(&self, args: &[&str]) -> String {
         let args: Vec<&OsStr> = args.iter().map(OsStr::new).collect();
         self.tmux_os(&args)
     }
 
-    /// The same with arguments that are no text.
+    /// Like `tmux`, with arguments that need not be UTF-8.
     #[track_caller]
     pub fn tmux_os(&self, args: &[&OsStr]) -> String {
         let finished = self.try_tmux(args, "");
@@ -191,13 +190,13 @@ impl TmuxServer {
             .to_owned()
     }
 
-    /// Runs tmux commands, one a line.
+    /// Runs tmux commands, one per line.
     #[track_caller]
     pub fn script(&self, lines: &str) {
         self.answer(lines);
     }
 
-    /// The same; all that they print.
+    /// Like `script`, but returns the output.
     #[track_caller]
     pub fn answer(&self, lines: &str) -> String {
         let finished = self.try_tmux(&["source-file", "-"].map(OsStr::new), lines);
@@ -210,11 +209,11 @@ impl TmuxServer {
         String::from_utf8(finished.stdout).unwrap()
     }
 
-    /// The same, however it ends and whatever it prints.
+    /// Like `tmux_os`, but ignores failures.
     pub fn try_tmux(&self, args: &[&OsStr], stdin: &str) -> ChildOutput {
         let args: Vec<OsString> = args
             .iter()
-            // A semicolon at the end of an argument would begin another command.
+            // A semicolon at the end of an argument would separate commands.
             .map(|arg| match arg.as_bytes().strip_suffix(b";") {
                 Some(start) => OsString::from_vec([start, b"\\;"].concat()),
                 None => OsString::from(arg),
@@ -228,7 +227,7 @@ impl TmuxServer {
         finished
     }
 
-    /// Runs tmux with arguments as they are.
+    /// Runs tmux with unchanged arguments.
     fn run(&self, args: &[&OsStr], stdin: &str) -> ChildOutput {
         let mut all: Vec<OsString> = ["-u", "-L", &self.name, "-f", "/dev/null"]
             .map(OsString::from)
@@ -246,7 +245,7 @@ impl TmuxServer {
         child::run(&invocation, &Clock::system()).unwrap()
     }
 
-    /// Starts a session; the id of its pane. `command` is for the shell.
+    /// Starts a session; returns the id of its pane. `command` is for the shell.
     #[track_caller]
     pub fn new_session(&self, name: &str, width: u32, height: u32, command: &str) -> String {
         let (width, height) = (width.to_string(), height.to_string());
@@ -257,13 +256,12 @@ impl TmuxServer {
         self.tmux(&args)
     }
 
-    /// Its version.
     #[track_caller]
     pub fn version(&self) -> TmuxVersion {
         TmuxVersion::parse(&self.tmux(&["display-message", "-p", "#{version}"]))
     }
 
-    /// Returns the arguments that capture rows as they were printed, with the blanks at their ends and no others.
+    /// Returns the arguments that capture rows as printed, with the blanks at their ends and no others.
     #[track_caller]
     pub fn capture_rows(&self) -> &'static str {
         if self.version() >= TmuxVersion::new(3, 4) {
@@ -273,13 +271,13 @@ impl TmuxServer {
         }
     }
 
-    /// Everything that the server holds now.
+    /// Returns the current listing of the server.
     #[track_caller]
     pub fn listing(&self) -> Listing {
         Listing::fetch(&self.server(), &Clock::system()).unwrap()
     }
 
-    /// A pane's state now.
+    /// Returns the current state of a pane.
     #[track_caller]
     pub fn pane(&self, pane: &str) -> PaneState {
         let listing = self.listing();
@@ -295,8 +293,8 @@ impl TmuxServer {
         self.tmux(&["capture-pane", "-p", "-t", pane])
     }
 
-    /// Returns the output of `capture-pane -p -J` with further arguments, with tabs as the blanks that they
-    /// look like: tmux 3.6 and newer keeps tabs.
+    /// Returns the output of `capture-pane -p -J` with further arguments. Tabs become blanks, because
+    /// tmux 3.6 and newer keeps tabs.
     #[track_caller]
     pub fn joined(&self, pane: &str, more: &[&str]) -> String {
         let mut args = vec!["capture-pane", "-p", "-J", "-t", pane];
@@ -334,7 +332,6 @@ impl TmuxServer {
         text.trim_end_matches('\n').to_owned()
     }
 
-    /// Waits until a pane's screen shows a text.
     #[track_caller]
     pub fn wait_for_text(&self, pane: &str, text: &str) {
         wait_for(&format!("{text:?} in {pane}"), CEILING, || {
@@ -347,7 +344,7 @@ impl TmuxServer {
         });
     }
 
-    /// The terminal of a pane: what is written to it the pane shows as printed by its program.
+    /// Opens the terminal of a pane: the pane shows the written bytes like output of its program.
     #[track_caller]
     pub fn terminal(&self, pane: &str) -> File {
         let path = self.tmux(&["display-message", "-p", "-t", pane, "#{pane_tty}"]);
@@ -355,7 +352,6 @@ impl TmuxServer {
         File::from(rustix::fs::open(path, flags, Mode::empty()).unwrap())
     }
 
-    /// The server's process.
     #[track_caller]
     pub fn pid(&self) -> Pid {
         Pid::from_raw(
@@ -384,7 +380,7 @@ impl TmuxServer {
 impl Drop for TmuxServer {
     fn drop(&mut self) {
         let as_started = self.is_as_started();
-        // Often there is none any more.
+        // Often no server is left.
         let _ = self.run(&[OsStr::new("kill-server")], "");
         if let Err(instead) = as_started
             && !thread::panicking()
@@ -394,7 +390,7 @@ impl Drop for TmuxServer {
     }
 }
 
-/// A process that is stopped until this is dropped.
+/// A process that is stopped until this value is dropped.
 pub struct Stopped(Pid);
 
 impl Stopped {

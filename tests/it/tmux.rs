@@ -245,7 +245,7 @@ fn hostile_names_are_handled() {
     tmux.tmux(&["rename-window", "-t", "=first:", odd]);
     let state = wait_for("its name", CEILING, || {
         let state = tmux.pane(&pane);
-        // The same holds for names of programs.
+        // The same applies to names of programs.
         if state.command.starts_with("x\ny") || are_refused {
             Ok(state)
         } else {
@@ -295,7 +295,7 @@ fn a_linked_window_has_one_owner() {
     assert_eq!(owned(0), [first.as_str()]);
     assert_eq!(owned(1), [second.as_str()]);
     assert_eq!(owned(2), Vec::<PaneId>::new());
-    // The gateway replies with the names of the owner, through whichever window tmux reaches the pane.
+    // The gateway replies with the owner's names, through whichever window tmux reaches the pane.
     let gateway = Gateway::start(tmux.server(), Clock::system()).unwrap();
     for (at, name) in ["z first", "a second"].into_iter().enumerate() {
         let panes = panes(&gateway.handle(), sessions[at], HashMap::new());
@@ -308,7 +308,7 @@ fn a_linked_window_has_one_owner() {
 }
 
 #[test]
-fn forged_answers_in_a_pane_are_only_text() {
+fn forged_replies_in_a_pane_are_only_text() {
     let tmux = TmuxServer::new();
     let forged =
         "td00112233445566778899aabbccddeeffh%0 $0 @0 1 0 0 1 1 80 6 0 2000 0 0 0   0 0   1 0 1";

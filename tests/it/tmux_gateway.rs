@@ -166,7 +166,7 @@ fn a_gone_server_is_an_error_and_a_new_one_is_another() {
 
 #[test]
 fn a_server_that_ends_during_a_query_is_gone() {
-    // The client of tmux may then end silently.
+    // The tmux client may then end silently.
     for _ in 0..25 {
         let tmux = TmuxServer::new();
         tmux.new_session("one", 20, 5, STAY);
@@ -306,7 +306,7 @@ fn an_idle_server_is_left_alone_and_changes_are_seen_at_once() {
     .into_iter()
     .enumerate()
     {
-        // Once for a while nobody had to gateway.
+        // Some time after the last request.
         wait_for("a server that is left alone", CEILING, || {
             list();
             let now = gateway.processes();

@@ -16,7 +16,8 @@ use crate::cli::{PROGRAM, text};
 use crate::observer::Home;
 use crate::support::{CEILING, TmuxServer, wait_for};
 
-/// Starts the UI and tells of the terminal before and after. `td-observe` gets the script's arguments.
+/// Starts the UI and prints the terminal's state before and after. `td-observe` gets the script's
+/// arguments.
 const SCRIPT: &str = r#"
 cd "$HOME"
 echo before
@@ -28,10 +29,10 @@ echo over
 exec cat
 "#;
 
-/// A session that asks and waits.
+/// A session that asks a question and waits.
 pub const ASKS: &str = r#"printf "Continue? [y/N] "; read a; echo "got $a"; exec cat"#;
 
-/// A pane for the UI, and what it observes: each on a tmux server of its own.
+/// A pane for the UI, and the observed server: each has its own tmux server.
 pub struct Stage {
     pub home: Home,
     pub host: TmuxServer,
@@ -39,7 +40,7 @@ pub struct Stage {
 }
 
 impl Stage {
-    /// Prepares the place; nothing is shown yet.
+    /// Prepares the servers; shows nothing yet.
     pub fn new() -> Self {
         let home = Home::new();
         let directory = home.directory().display().to_string();
@@ -73,7 +74,7 @@ impl Stage {
         self.pane = self.host.new_session("host", columns, rows, &command);
     }
 
-    /// Starts the UI with more options, for the server that is observed.
+    /// Starts the UI with more options, for the observed server.
     #[track_caller]
     pub fn start(&mut self, size: (u32, u32), options: &str) {
         let socket = self.home.server.socket();
@@ -85,12 +86,12 @@ impl Stage {
         self.host.screen(&self.pane)
     }
 
-    /// Waits until the screen is as wanted.
+    /// Waits until the screen satisfies the predicate.
     #[track_caller]
-    pub fn until(&self, what: &str, is_so: impl Fn(&str) -> bool) -> String {
+    pub fn until(&self, what: &str, is_met: impl Fn(&str) -> bool) -> String {
         wait_for(what, CEILING, || {
             let screen = self.screen();
-            match is_so(&screen) {
+            match is_met(&screen) {
                 true => Ok(screen),
                 false => Err(Shown(screen)),
             }
@@ -102,19 +103,17 @@ impl Stage {
         self.until(text, |screen| screen.contains(text))
     }
 
-    /// Waits until none of the screen's lines has the text.
+    /// Waits until no line of the screen contains the text.
     #[track_caller]
     pub fn shows_no(&self, text: &str) -> String {
         self.until(&format!("no {text}"), |screen| !screen.contains(text))
     }
 
-    /// Types letters.
     #[track_caller]
     pub fn types(&self, text: &str) {
         self.host.tmux(&["send-keys", "-t", &self.pane, "-l", text]);
     }
 
-    /// Presses keys, named as in tmux.
     #[track_caller]
     pub fn keys(&self, names: &[&str]) {
         let args = [&["send-keys", "-t", &self.pane], names].concat();
@@ -129,7 +128,7 @@ impl Stage {
         kill_process(pid, signal).unwrap();
     }
 
-    /// Waits for the end, and checks that the terminal is as it was.
+    /// Waits for the end, and checks that the terminal is restored.
     #[track_caller]
     pub fn ended(&self, code: i32) {
         let screen = self.shows("over");
@@ -195,7 +194,7 @@ impl Stage {
     }
 }
 
-/// A screen in the message of a failed test, as it looks.
+/// A screen in a failure message, shown as drawn.
 struct Shown(String);
 
 impl std::fmt::Debug for Shown {
@@ -204,7 +203,7 @@ impl std::fmt::Debug for Shown {
     }
 }
 
-/// Returns the view's part of a wide screen: what stands right of the board.
+/// Returns the view's part of a wide screen: the columns to the right of the board.
 pub fn view_of(screen: &str) -> String {
     let right = |line: &str| line.split_once('│').map(|(_, right)| format!("{right}\n"));
     screen.lines().filter_map(right).collect()

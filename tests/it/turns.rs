@@ -1,5 +1,5 @@
-//! AI mode on real panes: each turn is reported once, whatever is typed, redrawn or resized, and
-//! the pane rests after it.
+//! AI mode on real panes: each turn is reported once, whatever is typed, redrawn or resized, and the pane
+//! rests afterwards.
 
 use std::time::Duration;
 
@@ -215,7 +215,7 @@ while printf '> '; do
 done"#;
     let mut agent = Agent::new(script, ai);
     for count in 1..=6 {
-        // The screen scrolls from the third one on.
+        // The screen scrolls from the third question on.
         agent.types("a [Output Complete] question");
         agent.until_turns(count);
     }
@@ -305,18 +305,18 @@ fn commands_are_run_at_the_ends_of_turns_and_sessions_once_each() {
         echo \"about $asked\"; echo '[Output Complete]'; done";
     let pane = server.new_session("agent", 60, 12, script);
     server.wait_for_text(&pane, ">");
-    let (told, data) = (
+    let (file, data) = (
         server.directory().join("told"),
         server.directory().join("data"),
     );
-    let tell = |what: &str| {
+    let append = |what: &str| {
         format!(
             "read -r event; echo \"{what} $TD_EVENT $TD_SESSION $TD_SUMMARY $event\" >> {}; echo seen",
-            told.display()
+            file.display()
         )
     };
     let socket = server.socket();
-    let (on_turn, on_end) = (tell("turn"), tell("end"));
+    let (on_turn, on_end) = (append("turn"), append("end"));
     let args = [
         "-S",
         socket.to_str().unwrap(),
@@ -332,7 +332,7 @@ fn commands_are_run_at_the_ends_of_turns_and_sessions_once_each() {
     let mut watch = Running::start(program(&args, &data));
     watch.wait_for("watching");
     let lines = || {
-        let text = std::fs::read_to_string(&told).unwrap_or_default();
+        let text = std::fs::read_to_string(&file).unwrap_or_default();
         text.lines().map(str::to_owned).collect::<Vec<_>>()
     };
     for (count, question) in (1..).zip(["one", "two"]) {
@@ -370,8 +370,8 @@ fn a_pane_rests_after_its_turn_until_a_change_or_a_request() {
         .tmux(&["set-hook", "-g", "after-capture-pane", count]);
     agent.types("a question");
     agent.until_turns(1);
-    // Beside it, in the same window, much is printed: of a pane that does not rest nothing would be
-    // certain without a capture.
+    // A pane in the same window prints a lot. Its output must not wake the resting pane, of which nothing
+    // would be certain without a capture.
     let ticks = "while :; do echo tick; sleep 0.05; done";
     let split = ["split-window", "-d", "-t", &agent.pane, ticks];
     agent.server.tmux(&split);

@@ -1,6 +1,7 @@
 //! The differences between tmux 3.3 and 3.8, tested on the version that comes first in PATH.
 //!
-//! A test of something that only some versions do reports, past the harness, that it is skipped on others.
+//! A test of a feature that only some versions have prints on others that it is skipped, bypassing the
+//! harness.
 
 use std::collections::HashMap;
 use std::io::Write as _;
@@ -16,7 +17,7 @@ use crate::support::{CEILING, TmuxServer, wait_for};
 use crate::tmux::STAY;
 use crate::tmux_gateway::panes;
 
-/// Returns true if the version of the server does what a test is about, and reports a skip otherwise.
+/// Returns true if the server's version supports the tested feature, and prints a skip otherwise.
 fn supports(server: &TmuxServer, first: TmuxVersion, what: &str) -> bool {
     let version = server.version();
     if version < first {
@@ -306,7 +307,7 @@ fn a_history_trimmed_by_an_option_loses_no_line() {
 }
 
 #[test]
-fn a_session_named_with_dots_and_colons_is_watched_whole() {
+fn a_session_with_dots_and_colons_in_its_name_is_watched() {
     let server = TmuxServer::new();
     server.new_session("keeper", 20, 5, STAY);
     if !supports(

@@ -1,4 +1,4 @@
-//! The law of pane output on real tmux: each line once, in order, or a gap in its place.
+//! The law of pane output on real tmux: each line once and in order, or a gap in its place.
 
 #[cfg(feature = "cli")]
 mod baseline;
@@ -11,7 +11,7 @@ use td_observe::{TdEvent, Watch};
 use crate::observed::{Observed, Replay, shown};
 use crate::support::{CEILING, Stopped, TmuxServer, wait_for};
 
-/// A pane's program that waits for [`go`] and stays when it is done.
+/// A pane's program that waits for [`go`] and stays after its end.
 fn waiting(program: &str) -> String {
     format!("printf 'ready\\n'; tmux wait-for go; {program}; tmux wait-for -S done; exec cat")
 }
@@ -23,7 +23,7 @@ fn go(server: &TmuxServer) {
     server.tmux(&["wait-for", "done"]);
 }
 
-/// `capture-pane -J` of all that tmux has of a pane, without trailing blanks.
+/// Returns `capture-pane -J` of the whole pane, without trailing blanks.
 #[track_caller]
 fn captured(server: &TmuxServer, pane: &str) -> String {
     let text = server.joined(pane, &["-S", "-"]);
@@ -31,7 +31,7 @@ fn captured(server: &TmuxServer, pane: &str) -> String {
     lines.join("\n").trim_end().to_owned()
 }
 
-/// Waits until the replay of a pane ends as the pane does, and says what it is.
+/// Waits until the replay of a pane ends as the pane does; returns the replay.
 #[track_caller]
 fn until_replayed(observed: &mut Observed, server: &TmuxServer, pane: &str) -> Replay {
     let want = captured(server, pane);
@@ -53,7 +53,7 @@ fn bursts_of_lines_and_their_twins_arrive_once() {
     observed.until_started(1);
     go(&server);
     observed.until_line("line 3000");
-    // The cursor stands right below the last line: once more unchanged, and it has settled.
+    // The cursor is right below the last line, which settles once it is captured unchanged again.
     observed.until("the last twin", |seen| {
         Replay::of(seen, &pane).settled.len() >= 6000
     });
@@ -64,14 +64,14 @@ fn bursts_of_lines_and_their_twins_arrive_once() {
         .flat_map(|n| [format!("line {n}"), format!("line {n}")])
         .collect();
     assert_eq!(replay.texts(), want);
-    // The log has the same.
+    // The log has the same lines.
     let logs = observed.logs();
     let log = logs.values().next().unwrap();
     assert_eq!(Replay::of(log, &pane).texts(), want);
 }
 
 #[test]
-fn a_flood_beyond_the_history_has_its_holes_announced() {
+fn the_gaps_of_a_flood_beyond_the_history_are_announced() {
     let server = TmuxServer::new();
     server.new_session("keeper", 40, 5, "exec cat");
     server.script("set-option -g history-limit 300");
@@ -122,7 +122,7 @@ fn progress_wrapping_repainting_and_a_prompt_replay_to_the_screen() {
     go(&server);
     let replay = until_replayed(&mut observed, &server, &pane);
     assert_eq!(replay.gaps, [], "{}", shown(&observed.seen));
-    // Ten states of the bar, a line rewritten, a prompt: about two revisions a change at most.
+    // Ten states of the bar, a rewritten line, a prompt: at most about two revisions for each change.
     assert!(replay.revisions <= 26, "{} revisions", replay.revisions);
     observed.stop();
     let settled: Vec<_> = observed.replay(&pane).settled;
@@ -132,7 +132,7 @@ fn progress_wrapping_repainting_and_a_prompt_replay_to_the_screen() {
 }
 
 #[test]
-fn a_full_screen_program_comes_and_goes() {
+fn a_full_screen_program_starts_and_ends() {
     let server = TmuxServer::new();
     let program = "echo before; printf '\\033[?1049h\\033[Hfull\\033[5;5Hscreen'; sleep 0.5; \
         printf '\\033[?1049l'; echo after";
@@ -159,7 +159,7 @@ fn a_full_screen_program_comes_and_goes() {
 }
 
 #[test]
-fn clearing_goes_on_counting_and_says_so() {
+fn clearing_continues_the_line_numbers_and_is_reported() {
     let server = TmuxServer::new();
     let program = "seq 1 40; sleep 0.4; clear; sleep 0.3; seq 41 60; sleep 0.3; \
         printf '\\033[2J\\033[H'; seq 61 70; sleep 0.3; tmux clear-history; seq 71 80";
@@ -190,7 +190,7 @@ fn clearing_goes_on_counting_and_says_so() {
 }
 
 #[test]
-fn resizing_under_output_loses_and_doubles_nothing_silently() {
+fn resizing_during_output_loses_and_repeats_nothing_silently() {
     let server = TmuxServer::new();
     let program =
         "i=0; while [ $i -lt 300 ]; do i=$((i+1)); echo \"line $i of some text\"; sleep 0.01; done";
@@ -233,7 +233,7 @@ fn resizing_under_output_loses_and_doubles_nothing_silently() {
 }
 
 #[test]
-fn a_session_is_followed_from_its_start_through_its_name_to_its_end() {
+fn a_session_is_followed_from_its_start_through_a_rename_to_its_end() {
     let server = TmuxServer::new();
     server.new_session("keeper", 40, 5, "exec cat");
     let mut observed = Observed::all(&server);
@@ -262,7 +262,7 @@ fn a_session_is_followed_from_its_start_through_its_name_to_its_end() {
     let replay = observed.replay(&pane);
     assert_eq!(replay.texts(), ["first", "last"]);
     assert!(replay.complete);
-    // The end of the pane stands before the end of the session, all in one run.
+    // The pane ends before the session, all in one run.
     let mut log = observed.seen.iter().rev();
     let last = log
         .find(|e| e.event.execution_id().starts_with("young@"))
@@ -272,7 +272,7 @@ fn a_session_is_followed_from_its_start_through_its_name_to_its_end() {
 }
 
 #[test]
-fn an_exit_status_is_told_and_a_respawned_pane_goes_on_counting() {
+fn an_exit_status_is_reported_and_a_respawned_pane_continues_its_line_numbers() {
     let server = TmuxServer::new();
     server.new_session("other", 40, 8, "exec cat");
     server.script("set-option -g remain-on-exit on");
@@ -310,7 +310,7 @@ fn an_exit_status_is_told_and_a_respawned_pane_goes_on_counting() {
 }
 
 #[test]
-fn an_observer_that_comes_back_goes_on_in_the_same_run() {
+fn a_restarted_observer_continues_the_same_run() {
     let server = TmuxServer::new();
     let program = "seq 1 30; tmux wait-for -S half; tmux wait-for more; seq 31 60; tmux wait-for -S most; \
         tmux wait-for rest; seq 61 90; exec cat";
@@ -345,7 +345,7 @@ fn an_observer_that_comes_back_goes_on_in_the_same_run() {
 }
 
 #[test]
-fn one_poller_a_session_and_an_immediate_look_on_request() {
+fn each_session_has_one_poller_and_an_immediate_capture_on_request() {
     let server = TmuxServer::new();
     let pane = server.new_session("poke", 40, 5, "exec cat");
     let mut observed = Observed::start(&server, |watch| watch.interval(Duration::from_secs(3600)));

@@ -1,5 +1,5 @@
-//! The wire contract, declared a second time: names and fields as the documents give them, so that
-//! no accident in the library's own table changes what is on the wire.
+//! The wire contract, declared a second time with the documented names and fields, so that no accidental
+//! change of the library's own table changes the wire format.
 
 mod reading;
 
@@ -12,7 +12,7 @@ use td_observe::{
     TdEvent, Timestamp,
 };
 
-/// Every event with exactly its fields: the seed's first, then those of schema 1.
+/// Every event with exactly its fields: first those of the seed, then those of schema 1.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(tag = "type", deny_unknown_fields)]
 #[rustfmt::skip]
@@ -67,7 +67,7 @@ enum Wire {
         execution_id: String, pane: String, first_line: i64, chunk: String, is_complete: bool,
         #[serde(skip_serializing_if = "Option::is_none")] reason: Option<String>,
         #[serde(skip_serializing_if = "Option::is_none")] exit_status: Option<i32>,
-        // Line, first character, the one behind the last, parameters of SGR.
+        // Line, first character, end (exclusive), SGR parameters.
         #[serde(default, skip_serializing_if = "Vec::is_empty")] styles: Vec<(u32, u32, u32, String)>,
     },
     OutputRevised {
@@ -82,7 +82,7 @@ enum Wire {
         execution_id: String, pane: String, first_line: i64,
         #[serde(skip_serializing_if = "Option::is_none")] lost_lines: Option<u64>,
         reason: String,
-        // Gaps had none at first.
+        // Early gaps had none.
         #[serde(default)] evidence: String,
     },
     LogGap { execution_id: String, first_seq: u64, last_seq: u64 },
@@ -171,7 +171,7 @@ struct WireLine {
     event: Wire,
 }
 
-/// At least one event of the kind; where it has optional fields, one with and one without.
+/// Returns at least one event of the kind; with optional fields, one with and one without them.
 #[rustfmt::skip]
 fn samples(kind: EventKind) -> Vec<TdEvent> {
     use EventKind as K;
@@ -180,16 +180,16 @@ fn samples(kind: EventKind) -> Vec<TdEvent> {
     let pane = td_observe::PaneId::from("%7");
     let iteration = u32::MAX;
     let s = str::to_owned;
-    let one = |event| vec![event];
+    let single = |event| vec![event];
     let style = |line, to: u32, sgr| td_observe::Style { line, from: 0, to, sgr: s(sgr) };
     let styles = |has: bool| match has {
         true => Styles::new(vec![style(0, 3, "1;31"), style(1, u32::MAX, "38;5;208")]),
         false => Styles::default(),
     };
     match kind {
-        K::LoopStarted => one(E::LoopStarted { execution_id, loop_type: s("Phase"), task_description: s("Add auth") }),
-        K::PhaseStarted => one(E::PhaseStarted { execution_id, phase_index: 0, phase_name: s("p"), total_phases: usize::MAX }),
-        K::IterationStarted => one(E::IterationStarted { execution_id, iteration }),
+        K::LoopStarted => single(E::LoopStarted { execution_id, loop_type: s("Phase"), task_description: s("Add auth") }),
+        K::PhaseStarted => single(E::PhaseStarted { execution_id, phase_index: 0, phase_name: s("p"), total_phases: usize::MAX }),
+        K::IterationStarted => single(E::IterationStarted { execution_id, iteration }),
         K::IterationCompleted => [
             IterationOutcome::ValidationPassed,
             IterationOutcome::ValidationFailed { exit_code: i32::MIN },
@@ -199,30 +199,30 @@ fn samples(kind: EventKind) -> Vec<TdEvent> {
         ]
         .map(|outcome| E::IterationCompleted { execution_id: execution_id.clone(), iteration, outcome })
         .into(),
-        K::LoopCompleted => one(E::LoopCompleted { execution_id, success: true, total_iterations: 3 }),
-        K::PromptSent => one(E::PromptSent { execution_id, iteration, prompt_summary: s("Implement…"), token_count: u64::MAX, pane: Some(pane) }),
-        K::TokenReceived => one(E::TokenReceived { execution_id, iteration, token: s(" implement"), pane: Some(pane) }),
-        K::ResponseCompleted => one(E::ResponseCompleted {
+        K::LoopCompleted => single(E::LoopCompleted { execution_id, success: true, total_iterations: 3 }),
+        K::PromptSent => single(E::PromptSent { execution_id, iteration, prompt_summary: s("Implement…"), token_count: u64::MAX, pane: Some(pane) }),
+        K::TokenReceived => single(E::TokenReceived { execution_id, iteration, token: s(" implement"), pane: Some(pane) }),
+        K::ResponseCompleted => single(E::ResponseCompleted {
             execution_id, iteration, response_summary: s("r"), input_tokens: u64::MAX, output_tokens: 0, has_tool_calls: false, pane: Some(pane) }),
-        K::ToolCallStarted => one(E::ToolCallStarted { execution_id, iteration, tool_name: s("t"), tool_args_summary: s("a"), pane: Some(pane) }),
-        K::ToolCallCompleted => one(E::ToolCallCompleted {
+        K::ToolCallStarted => single(E::ToolCallStarted { execution_id, iteration, tool_name: s("t"), tool_args_summary: s("a"), pane: Some(pane) }),
+        K::ToolCallCompleted => single(E::ToolCallCompleted {
             execution_id, iteration, tool_name: s("t"), success: false, result_summary: s("r"), duration_ms: u64::MAX, pane: Some(pane) }),
-        K::ValidationStarted => one(E::ValidationStarted { execution_id, iteration, command: s("cargo test") }),
-        K::ValidationOutput => one(E::ValidationOutput { execution_id, iteration, line: s("ok"), is_stderr: true }),
-        K::ValidationCompleted => one(E::ValidationCompleted { execution_id, iteration, exit_code: -1, duration_ms: 0 }),
-        K::Error => one(E::Error { execution_id, context: s("c"), message: s("m") }),
-        K::Warning => one(E::Warning { execution_id, context: s("c"), message: s("m") }),
-        K::SessionStarted => one(E::SessionStarted { execution_id, session: s("build"), panes: vec![pane, "%8".into()] }),
-        K::SessionRenamed => one(E::SessionRenamed { execution_id, from: s("a"), to: s("b") }),
+        K::ValidationStarted => single(E::ValidationStarted { execution_id, iteration, command: s("cargo test") }),
+        K::ValidationOutput => single(E::ValidationOutput { execution_id, iteration, line: s("ok"), is_stderr: true }),
+        K::ValidationCompleted => single(E::ValidationCompleted { execution_id, iteration, exit_code: -1, duration_ms: 0 }),
+        K::Error => single(E::Error { execution_id, context: s("c"), message: s("m") }),
+        K::Warning => single(E::Warning { execution_id, context: s("c"), message: s("m") }),
+        K::SessionStarted => single(E::SessionStarted { execution_id, session: s("build"), panes: vec![pane, "%8".into()] }),
+        K::SessionRenamed => single(E::SessionRenamed { execution_id, from: s("a"), to: s("b") }),
         K::SessionEnded => [None, Some(0)].map(|exit_status| E::SessionEnded {
             execution_id: execution_id.clone(), session: s("build"), reason: "closed".into(), exit_status,
         }).into(),
-        K::PaneOpened => one(E::PaneOpened { execution_id, pane, width: 80, height: 24, command: s("sh") }),
-        K::PaneResized => one(E::PaneResized { execution_id, pane, width: 80, height: u32::MAX }),
+        K::PaneOpened => single(E::PaneOpened { execution_id, pane, width: 80, height: 24, command: s("sh") }),
+        K::PaneResized => single(E::PaneResized { execution_id, pane, width: 80, height: u32::MAX }),
         K::PaneClosed => [None, Some(143)].map(|exit_status| E::PaneClosed {
             execution_id: execution_id.clone(), pane: pane.clone(), reason: "exited".into(), exit_status,
         }).into(),
-        K::PaneSeen => one(E::PaneSeen { execution_id, pane, by: "client".into() }),
+        K::PaneSeen => single(E::PaneSeen { execution_id, pane, by: "client".into() }),
         K::OutputUpdate => [(i64::MIN, None, None), (i64::MAX, Some("exit"), Some(i32::MIN)), (-3, Some("turn"), None)]
             .map(|(first_line, reason, exit_status)| E::OutputUpdate {
                 execution_id: execution_id.clone(), pane: pane.clone(), first_line, chunk: s("one\ntwo\n"),
@@ -232,23 +232,23 @@ fn samples(kind: EventKind) -> Vec<TdEvent> {
         K::OutputRevised => [false, true].map(|styled| E::OutputRevised {
             execution_id: execution_id.clone(), pane: pane.clone(), line: -7, text: s("two"), styles: styles(styled),
         }).into(),
-        K::ScreenUpdate => one(E::ScreenUpdate {
+        K::ScreenUpdate => single(E::ScreenUpdate {
             execution_id, pane, width: 80, height: 24, cursor: Cursor { x: 1, y: 2 },
             rows: vec![ScreenRow { row: 0, text: s("top") }],
         }),
-        K::ScreenSnapshot => one(E::ScreenSnapshot {
+        K::ScreenSnapshot => single(E::ScreenSnapshot {
             execution_id, pane, width: 80, height: 24, rows: vec![ScreenRow { row: 3, text: s("row") }],
         }),
         K::OutputGap => [None, Some(u64::MAX)].map(|lost_lines| E::OutputGap {
             execution_id: execution_id.clone(), pane: pane.clone(), first_line: -1, lost_lines, reason: "ambiguous".into(),
             evidence: lost_lines.map_or(GapEvidence::Possible, |_| GapEvidence::Confirmed).into(),
         }).into(),
-        K::LogGap => one(E::LogGap { execution_id, first_seq: 1, last_seq: u64::MAX }),
+        K::LogGap => single(E::LogGap { execution_id, first_seq: 1, last_seq: u64::MAX }),
         K::ExecutionStarted => [None, Some(pane)].map(|pane| E::ExecutionStarted {
             execution_id: execution_id.clone(), command: s("make"), cwd: s("/tmp"),
             pid: pane.is_some().then_some(4_000_000), cell: pane.is_none().then_some(3), pane,
         }).into(),
-        K::ExecutionOutput => one(E::ExecutionOutput { execution_id, stream: "stdout".into(), text: s("x\n") }),
+        K::ExecutionOutput => single(E::ExecutionOutput { execution_id, stream: "stdout".into(), text: s("x\n") }),
         K::ExecutionCompleted => [(None, Some(9)), (Some(0), None)].map(|(exit_code, signal)| E::ExecutionCompleted {
             execution_id: execution_id.clone(), exit_code, signal, duration_ms: 5,
             pane: signal.map(|_| pane.clone()), pid: signal.map(|_| 7), cell: exit_code.map(|_| 3),
@@ -256,15 +256,15 @@ fn samples(kind: EventKind) -> Vec<TdEvent> {
         K::TurnCompleted => [(None, None), (Some(pane), Some("inferred".into()))].map(|(pane, evidence)| E::TurnCompleted {
             execution_id: execution_id.clone(), marker: s("DONE"), summary: s("s"), agent_id: pane.is_none().then(|| Box::new(s("a1"))), pane, evidence,
         }).into(),
-        K::AgentRegistered => one(E::AgentRegistered { execution_id, agent_id: s("a1"), output_file: s("/tmp/o"), pane: Some(pane) }),
-        K::AgentCompleted => one(E::AgentCompleted { execution_id, agent_id: s("a1"), result: s("r"), evidence: "e".into(), pane: Some(pane) }),
-        K::AgentFailed => one(E::AgentFailed { execution_id, agent_id: s("a1"), error: s("r"), evidence: "e".into(), pane: Some(pane) }),
+        K::AgentRegistered => single(E::AgentRegistered { execution_id, agent_id: s("a1"), output_file: s("/tmp/o"), pane: Some(pane) }),
+        K::AgentCompleted => single(E::AgentCompleted { execution_id, agent_id: s("a1"), result: s("r"), evidence: "e".into(), pane: Some(pane) }),
+        K::AgentFailed => single(E::AgentFailed { execution_id, agent_id: s("a1"), error: s("r"), evidence: "e".into(), pane: Some(pane) }),
         K::AgentState => [(None, Some(pane)), (Some(s("a1")), None)].map(|(agent_id, pane)| E::AgentState {
             execution_id: execution_id.clone(), agent_id, pane, state: "working".into(), evidence: "e".into(), agent: Some(Box::new(s("claude"))), source: Some("title".into()),
             asks: Some(Box::new(s("go on?"))), detail: None,
         }).into(),
-        K::PollerRestarted => one(E::PollerRestarted { execution_id, source: s("pane:build"), cause: s("panicked") }),
-        K::LogOpened => one(E::LogOpened {
+        K::PollerRestarted => single(E::PollerRestarted { execution_id, source: s("pane:build"), cause: s("panicked") }),
+        K::LogOpened => single(E::LogOpened {
             execution_id, schema: 1, version: s("0.1.0"), host: s("h"), pid: 1, first_seq: 1,
         }),
         _ => Vec::new(),
@@ -285,14 +285,14 @@ fn read(line: &str) -> Envelope {
     serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {line}"))
 }
 
-/// Reads and writes; the answer is what was written.
+/// Reads and writes a line; returns the written form.
 #[track_caller]
 fn through(line: &Value) -> Value {
     serde_json::to_value(read(&line.to_string())).unwrap()
 }
 
 #[test]
-fn every_kind_is_declared_twice_alike() {
+fn both_declarations_of_every_kind_agree() {
     for &kind in EventKind::ALL {
         let samples = samples(kind);
         assert!(
@@ -330,7 +330,7 @@ fn the_log_writes_every_event_as_serde_does() {
     let clock = FakeClock::new().clock();
     let mut log = LogWriter::start(LogOptions::default(), clock.clone()).unwrap();
     for (n, event) in all_samples().enumerate() {
-        // A run for each, so that each has a file of its own to look at.
+        // A run for each event, so that each has its own file to compare.
         let data = DataDir::new(temp.path().join(n.to_string()));
         let run = data.run(&event.execution_id().into());
         let info = RunInfo::default();
@@ -346,7 +346,7 @@ fn the_log_writes_every_event_as_serde_does() {
 
 #[test]
 fn no_kind_of_the_contract_is_missing() {
-    // What serde itself lists when it is given a type that there is not.
+    // serde lists all types in its error for an unknown one.
     let error = serde_json::from_value::<Wire>(json!({"type": "?"}))
         .unwrap_err()
         .to_string();

@@ -20,7 +20,7 @@ use td_observe::{Envelope, ExecutionId, FakeClock, TdEvent, Timestamp};
 use crate::bench::Bench;
 
 /// The interval at which the writer checks the file that it writes to.
-const LOOK: Duration = Duration::from_millis(1);
+const CHECK_INTERVAL: Duration = Duration::from_millis(1);
 
 /// Returns a directory in memory if possible: some tests create hundreds of runs, and each waits
 /// for the disk when its metadata are written.

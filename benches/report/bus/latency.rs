@@ -1,9 +1,9 @@
-//! Latency and idle cost of the bus beside those of a broadcast channel.
+//! Latency and idle cost of the bus compared with a broadcast channel.
 
 use super::*;
 
-/// Latency from before the emit to the reader's hands, µs: p50 and p99 over 4 readers, at 10,000
-/// events a second for two seconds. The event carries its time.
+/// The latency from before the emit to the reader, in µs: p50 and p99 over 4 readers, at 10,000 events
+/// per second for two seconds. The event carries its time.
 fn latency(
     mut send: impl FnMut(u64),
     readers: Vec<thread::JoinHandle<Vec<u64>>>,
@@ -18,7 +18,7 @@ fn latency(
                 break;
             }
             let left = due - now;
-            // The kernel's timer adds about 60 µs: sleep the most of it, and wait for the rest.
+            // The kernel's timer adds about 60 µs: sleep for most of the time, and spin for the rest.
             if left > Duration::from_micros(80) {
                 thread::sleep(left - Duration::from_micros(70));
             } else {
@@ -100,7 +100,7 @@ pub(super) fn tokio_latency() -> (f64, f64) {
     latency(|nanos| drop(tx.send(stamped(nanos))), readers, began)
 }
 
-/// Processor time over ten seconds with four subscribers, a lossless lane, and no events.
+/// Returns the processor time over ten seconds with four subscribers, a lossless lane, and no events.
 pub(super) fn idle() -> f64 {
     let bus = EventBus::new(CAPACITY);
     let mut kept = bus.subscribe_lossless().unwrap();

@@ -1,9 +1,9 @@
-//! Latency of the history from emit to the file.
+//! The latency of the history from emit to file.
 
 use super::*;
 
-/// Watches a file grow, as another program would: woken by inotify, it looks at the length and the
-/// clock. So each latency has the watcher's own waking in it, on all sides alike.
+/// Watches a file grow, like another program: woken by inotify, it reads the length and the clock. The
+/// watcher's own wake-up time is part of each latency, on all sides alike.
 fn watch_growth(path: &Path, ends: Vec<u64>) -> thread::JoinHandle<Vec<Instant>> {
     let path = path.to_owned();
     let (ready, is_ready) = crossbeam_channel::bounded(1);
@@ -29,7 +29,8 @@ fn watch_growth(path: &Path, ends: Vec<u64>) -> thread::JoinHandle<Vec<Instant>>
     watcher
 }
 
-/// Sends at a steady rate for two seconds; p50 and p99 from before the call to the watcher's look.
+/// Sends at a steady rate for two seconds; returns p50 and p99 from before the call to the watcher's
+/// check.
 fn latency(path: &Path, rate: u32, ends: Vec<u64>, mut send: impl FnMut()) -> [f64; 2] {
     let watcher = watch_growth(path, ends);
     let began = Instant::now();
@@ -42,7 +43,7 @@ fn latency(path: &Path, rate: u32, ends: Vec<u64>, mut send: impl FnMut()) -> [f
             if left.is_zero() {
                 break;
             }
-            // The kernel's timer adds about 60 µs: sleep the most of it, and wait for the rest.
+            // The kernel's timer adds about 60 µs: sleep for most of the time, and spin for the rest.
             if left > Duration::from_micros(80) {
                 thread::sleep(left - Duration::from_micros(70));
             } else {
@@ -61,7 +62,7 @@ fn latency(path: &Path, rate: u32, ends: Vec<u64>, mut send: impl FnMut()) -> [f
 }
 
 fn our_latency(rate: u32) -> [f64; 2] {
-    // As it is when nothing is said.
+    // With the defaults.
     let ours = Ours::start(Rules::builtin());
     let ends = lengths_from_2(u64::from(2 * rate));
     let ends = ends.iter().map(|end| ours.header + end).collect();
@@ -93,7 +94,7 @@ fn direct_latency(rate: u32) -> [f64; 2] {
     })
 }
 
-/// For 1,000 and 10,000 events a second, p50 and p99: ours, a thread behind a channel, direct.
+/// Returns p50 and p99 for 1,000 and 10,000 events per second: ours, a thread behind a channel, direct.
 pub(super) fn latencies() -> [(u32, [[f64; 2]; 3]); 2] {
     [1_000, 10_000].map(|rate| {
         let mut all: [Vec<[f64; 2]>; 3] = Default::default();

@@ -1,8 +1,8 @@
-//! The cost of observing a command: each beside itself, started directly.
+//! The cost of observing a command, compared with the same command started directly.
 //!
-//! - A command that computes and prints now and then, and one that waits and prints: that is what
-//!   `run` must not be noticed by. Pairs are compared.
-//! - What is paid once, at the beginning and at the end, shows with a command that does nothing.
+//! - A command that computes and prints now and then, and one that waits and prints: `run` should not
+//! slow them down. Pairs are compared.
+//! - The fixed cost at the beginning and at the end, measured with a command that does nothing.
 
 use super::{direct, observer, seconds, with_words};
 use crate::common::paired;
@@ -10,10 +10,9 @@ use crate::common::program::Program;
 use crate::common::stats::rounds;
 use crate::common::table::{Bar, Row, Table};
 
-/// Of `true`, which takes a moment only.
+/// Rounds of `true`, which takes very little time.
 const NOTHING_ROUNDS: usize = 40;
 
-/// These rows.
 pub(super) fn rows(table: &mut Table) {
     for lines in [5, 100] {
         let script = counting(lines);
@@ -29,7 +28,7 @@ pub(super) fn rows(table: &mut Table) {
     nothing_rows(table);
 }
 
-/// A script that counts for about a second on one core, and prints so many lines meanwhile.
+/// Returns a script that counts for about a second on one core, and prints this many lines meanwhile.
 fn counting(lines: u64) -> String {
     let script = |count: u64| {
         format!(
@@ -38,7 +37,7 @@ fn counting(lines: u64) -> String {
         )
     };
     let mut count = 400_000 / lines;
-    // Twice: what is short says little on a machine that others use.
+    // Twice: short work gives noisy results on a shared machine.
     for _ in 0..2 {
         let took = (0..3)
             .map(|_| seconds(direct(&["sh", "-c", &script(count)]), None))

@@ -1,4 +1,4 @@
-//! A pane that prints numbered lines as fast as they are taken, and what became of them.
+//! A pane that prints numbered lines as fast as they are read, and an account of the reports.
 
 use std::fs;
 use std::path::PathBuf;
@@ -8,7 +8,7 @@ use td_observe::{Envelope, TdEvent};
 
 use crate::common::support::{TmuxServer, wait_for, within};
 
-/// The last line; its command does not have it as one word.
+/// The last line; the pane's command does not contain it as one word.
 pub const END: &str = "the end";
 
 /// A pane of its own server that prints a number of lines on request.
@@ -23,8 +23,8 @@ impl Flood {
         Self::that_ends(lines, "")
     }
 
-    /// The same, with the last line printed on request.
-    pub fn whose_end_waits(lines: u64) -> Self {
+    /// Creates the same pane; it prints the last line on request.
+    pub fn with_held_end(lines: u64) -> Self {
         Self::that_ends(lines, "tmux wait-for more;")
     }
 
@@ -50,19 +50,19 @@ impl Flood {
         }
     }
 
-    /// Tells it to begin.
+    /// Starts the flood.
     pub fn go(&self) {
         self.server.tmux(&["wait-for", "-S", "go"]);
     }
 
-    /// Tells it to print the last line, too.
+    /// Lets the pane print the last line.
     pub fn more(&self) {
         self.server.tmux(&["wait-for", "-S", "more"]);
     }
 
-    /// Seconds that the pane's program took, when it has come to its end.
+    /// Returns the seconds that the pane's program took, once it has ended.
     pub fn took(&self) -> f64 {
-        // Slow machines take three million lines a second, and this one may be busy.
+        // Slow machines print three million lines per second, and this one may be busy.
         let ceiling = Duration::from_secs(30 + self.lines / 200_000);
         let text = wait_for("the end of the flood", ceiling, || {
             fs::read_to_string(&self.took)
@@ -71,10 +71,10 @@ impl Flood {
     }
 }
 
-/// Waits until what `look` gives ends the flood; whether it came to that.
-pub fn until_end(what: &str, ceiling: Duration, mut look: impl FnMut() -> bool) -> bool {
+/// Waits until `check` returns true at the end of the flood; returns false if it never did.
+pub fn until_end(what: &str, ceiling: Duration, mut check: impl FnMut() -> bool) -> bool {
     let began = Instant::now();
-    let came = within(ceiling, || if look() { Ok(()) } else { Err(()) });
+    let came = within(ceiling, || if check() { Ok(()) } else { Err(()) });
     if came.is_err() {
         eprintln!("FAILED: {what} has no end after {:?}", began.elapsed());
     }
@@ -84,19 +84,19 @@ pub fn until_end(what: &str, ceiling: Duration, mut look: impl FnMut() -> bool) 
 /// The reports about a pane that prints `seq 1 N`.
 #[derive(Clone, Debug, Default)]
 pub struct Counted {
-    pub said: u64,
-    /// In gaps that know how many.
+    pub settled: u64,
+    /// Lines in gaps with a count.
     pub lost: u64,
-    /// Gaps that do not.
+    /// Gaps without a count.
     pub unknown: u64,
-    /// Lines that are not the next one, and lines that were said and changed.
+    /// Lines out of order, and settled lines that were revised.
     pub wrong: u64,
     pub has_ended: bool,
-    /// The number that was said last, gaps counted.
+    /// The number of the last line, including gaps.
     last: u64,
-    /// A gap may be as wide as it likes.
+    /// True after a gap without a count, which may be of any size.
     is_open: bool,
-    /// The tracker's number of the line that comes next.
+    /// The tracker's number of the next line.
     next_line: i64,
 }
 
@@ -129,7 +129,7 @@ impl Counted {
     pub fn line(&mut self, line: &str) {
         match line.parse::<u64>() {
             Ok(number) => {
-                self.said += 1;
+                self.settled += 1;
                 let is_next = number == self.last + 1 || self.is_open && number > self.last;
                 self.wrong += u64::from(!is_next);
                 self.last = number;
@@ -141,18 +141,18 @@ impl Counted {
         }
     }
 
-    /// All lines once, in order, and none is missing.
+    /// Returns true if every line arrived once, in order.
     pub fn is_whole(&self, lines: u64) -> bool {
-        self.said == lines && self.lost == 0 && self.is_counted(lines)
+        self.settled == lines && self.lost == 0 && self.is_counted(lines)
     }
 
-    /// Each line once, in order, or counted as lost.
+    /// Returns true if every line arrived once, in order, or was counted as lost.
     pub fn is_counted(&self, lines: u64) -> bool {
-        self.said + self.lost == lines && self.wrong == 0 && self.unknown == 0 && self.has_ended
+        self.settled + self.lost == lines && self.wrong == 0 && self.unknown == 0 && self.has_ended
     }
 
     pub fn shown(&self) -> String {
-        let mut text = format!("{} said", super::thousands(self.said));
+        let mut text = format!("{} said", super::thousands(self.settled));
         for (count, what) in [
             (self.lost, "said to be lost"),
             (self.unknown, "gaps without a number"),

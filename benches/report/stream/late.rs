@@ -1,4 +1,4 @@
-//! From a program's write to the subscriber's hands, at 100 lines a second for 3 s.
+//! The latency from a program's write to the subscriber, at 100 lines per second for 3 s.
 
 use std::time::Duration;
 
@@ -15,10 +15,9 @@ const PROGRAM: Program = Program::Stamps {
 };
 const P50_BAR_MS: f64 = 1.0;
 const P99_BAR_MS: f64 = 5.0;
-/// Between a pane's last line and the end that was said to be there.
+/// The longest time between a pane's last line and its reported end.
 const LAST: Duration = CEILING;
 
-/// The rows.
 pub fn run(table: &mut Table) {
     let ways = [Way::Stream, Way::Tail, Way::Default];
     let mut all = [const { Vec::new() }; 3];
@@ -39,7 +38,7 @@ pub fn run(table: &mut Table) {
             shown(poll)
         ),
         ratio: Some(stream[0] / tail[0]),
-        bar: Bar::Says(
+        bar: Bar::Stated(
             "p50 ≤ 1 ms, p99 ≤ 5 ms",
             stream[0] <= P50_BAR_MS && stream[1] <= P99_BAR_MS && lines[0] == ROUNDS * 300,
         ),
@@ -53,7 +52,7 @@ fn shown(ms: [f64; 3]) -> String {
     }
 }
 
-/// From write to hand, of each line, in ms.
+/// Returns the latency of each line from its write to the subscriber, in ms.
 fn ages_ms(way: Way) -> Vec<f64> {
     let server = TmuxServer::new();
     let pane = server.new_session("s0", 80, 24, &PROGRAM.command_on_go());

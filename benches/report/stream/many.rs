@@ -1,4 +1,4 @@
-//! Many sessions: what they cost while they rest, and quiet ones beside some that flood.
+//! Many sessions: their cost at rest, and the latency of quiet ones beside floods.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -26,7 +26,7 @@ use crate::common::ways::tail_of;
 const RESTS: Duration = Duration::from_secs(10);
 /// Half a percent of a processor.
 const REST_BAR_MS: f64 = 50.0;
-/// Behind the beginning of so many.
+/// The pause after the start of this many sessions.
 const SETTLE: Duration = Duration::from_secs(12);
 
 const SESSIONS: usize = 50;
@@ -38,16 +38,15 @@ const QUIET: Program = Program::Stamps {
     count: 50,
 };
 
-/// The end of each pane's last line, behind a terminal.
+/// The end of each pane's last line, as a terminal prints it.
 const LAST_LINE: &[u8] = b"end\r\n";
 
-/// The rows.
 pub fn run(table: &mut Table) {
     resting(table);
     beside_floods(table);
 }
 
-/// Processor time in ms: of the observer's processes, and of the server.
+/// Returns the processor time in ms: of the observer's processes, and of the server.
 fn rested(server: &TmuxServer, processes: &[u32]) -> (f64, f64) {
     let server = pid_of(server);
     let now = || {
@@ -107,12 +106,12 @@ fn resting(table: &mut Table) {
             extra(theirs)
         ),
         ratio: None,
-        bar: Bar::Says("≤ 50 ms", all <= REST_BAR_MS),
+        bar: Bar::Stated("≤ 50 ms", all <= REST_BAR_MS),
     });
 }
 
-/// A server whose first panes flood on the word `flood`, while the others print now and then from
-/// the word `go` on.
+/// Starts a server whose first panes flood on the signal `flood`, while the others print now and then
+/// from the signal `go` on.
 fn mixed() -> TmuxServer {
     let server = TmuxServer::new();
     let flood = format!(
@@ -144,11 +143,11 @@ fn mixed() -> TmuxServer {
 }
 
 /// The result of one round.
-struct Heard {
-    /// Of the quiet panes' lines that were written while the others flooded, in ms.
+struct Round {
+    /// The latencies of the quiet panes' lines that were written during the floods, in ms.
     ages: Vec<f64>,
     missing: u64,
-    /// From the word to begin to the last line of a flood, s.
+    /// From the signal to the last line of a flood, in s.
     took: f64,
     failure: String,
 }
@@ -167,15 +166,15 @@ fn beside_floods(table: &mut Table) {
         ours.push(streamed());
         theirs.push(tailed());
     }
-    let figures = |heard: &[Heard]| {
-        let ages: Vec<f64> = heard.iter().flat_map(|heard| heard.ages.clone()).collect();
+    let figures = |round: &[Round]| {
+        let ages: Vec<f64> = round.iter().flat_map(|round| round.ages.clone()).collect();
         let ages = [0.5, 0.99, 1.0].map(|part| percentile(&ages, part));
-        let took: Vec<String> = heard
+        let took: Vec<String> = round
             .iter()
-            .map(|heard| format!("{:.2}", heard.took))
+            .map(|round| format!("{:.2}", round.took))
             .collect();
         eprintln!("  floods took, s: {}", took.join(" "));
-        let missing: u64 = heard.iter().map(|heard| heard.missing).sum();
+        let missing: u64 = round.iter().map(|round| round.missing).sum();
         (
             format!("{:.2} / {:.1} / {:.0} ms", ages[0], ages[1], ages[2]),
             missing,
@@ -184,7 +183,7 @@ fn beside_floods(table: &mut Table) {
     };
     let (ours_ms, missing, ours_p50) = figures(&ours);
     let (theirs_ms, theirs_missing, theirs_p50) = figures(&theirs);
-    let failures: String = ours.iter().map(|heard| heard.failure.as_str()).collect();
+    let failures: String = ours.iter().map(|round| round.failure.as_str()).collect();
     let floods = format!(
         "{SESSIONS} sessions, {FLOODING} of which print {} lines at once",
         thousands(FLOOD_LINES)
@@ -197,7 +196,7 @@ fn beside_floods(table: &mut Table) {
             thousands(theirs_missing)
         ),
         ratio: None,
-        bar: Bar::Says("0", missing == 0 && failures.is_empty()),
+        bar: Bar::Stated("0", missing == 0 && failures.is_empty()),
     });
     table.row(&Row {
         what: &format!(
@@ -210,7 +209,7 @@ fn beside_floods(table: &mut Table) {
     });
 }
 
-fn streamed() -> Heard {
+fn streamed() -> Round {
     let server = mixed();
     let mut engine = Builder::new().capacity(1_000_000).start().unwrap();
     let mut events = engine.subscribe();
@@ -225,7 +224,7 @@ fn streamed() -> Heard {
             Ok(Delivery::Event(envelope)) => {
                 let now = monotonic_ns();
                 if let TdEvent::OutputUpdate { chunk, .. } = &envelope.event {
-                    // Both kinds of panes say so at their end, which nothing follows.
+                    // Both kinds of panes end with this text, which nothing follows.
                     ended += usize::from(chunk.ends_with("end\n"));
                 }
                 came.push((now, envelope));
@@ -267,23 +266,23 @@ fn streamed() -> Heard {
     for counted in floods.values().filter(|one| !one.is_whole(FLOOD_LINES)) {
         failure += &format!("; {}", counted.shown());
     }
-    let said: u64 = floods.values().map(|counted| counted.said).sum();
-    heard(said, &stamps, (began, last), failure)
+    let lines: u64 = floods.values().map(|counted| counted.settled).sum();
+    round(lines, &stamps, (began, last), failure)
 }
 
-fn tailed() -> Heard {
+fn tailed() -> Round {
     let server = mixed();
     let (mut tail, mut from, _) = tail_of(&server);
     let (send, ended) = channel();
-    // It reads in blocks, and what they say is looked at later.
+    // The thread reads in blocks, which are parsed later.
     let reader = thread::spawn(move || {
         let (mut text, mut blocks, mut buffer) = (Vec::new(), Vec::new(), vec![0; 1 << 16]);
         while let Ok(read @ 1..) = from.read(&mut buffer) {
-            let looked = text.len().saturating_sub(LAST_LINE.len() - 1);
+            let searched = text.len().saturating_sub(LAST_LINE.len() - 1);
             text.extend_from_slice(&buffer[..read]);
             blocks.push((text.len(), monotonic_ns()));
-            for _ in memchr::memmem::find_iter(&text[looked..], LAST_LINE) {
-                // When nobody waits any more.
+            for _ in memchr::memmem::find_iter(&text[searched..], LAST_LINE) {
+                // The receiver may be gone.
                 let _ = send.send(());
             }
         }
@@ -298,21 +297,21 @@ fn tailed() -> Heard {
     tail.kill().unwrap();
     tail.wait().unwrap();
     let (text, blocks) = reader.join().unwrap();
-    let (mut said, mut stamps, mut last, mut from) = (0, Vec::new(), began, 0);
+    let (mut lines, mut stamps, mut last, mut from) = (0, Vec::new(), began, 0);
     let mut blocks = blocks.into_iter().peekable();
     for line in text.split_inclusive(|byte| *byte == b'\n') {
         from += line.len();
-        // Which block has its end.
+        // Find the block that contains the line's end.
         while blocks.next_if(|(end, _)| *end < from).is_some() {}
         let came = blocks.peek().map_or(began, |(_, came)| *came);
         let line = String::from_utf8_lossy(line.trim_ascii_end());
         match written(&line) {
             Some(written) => stamps.push((written, came)),
             None if line == END => last = came,
-            None => said += u64::from(line.parse::<u64>().is_ok()),
+            None => lines += u64::from(line.parse::<u64>().is_ok()),
         }
     }
-    heard(said, &stamps, (began, last), failure)
+    round(lines, &stamps, (began, last), failure)
 }
 
 fn written(line: &str) -> Option<u64> {
@@ -320,17 +319,17 @@ fn written(line: &str) -> Option<u64> {
     written.parse().ok()
 }
 
-fn heard(said: u64, stamps: &[(u64, u64)], (began, last): (u64, u64), failure: String) -> Heard {
+fn round(lines: u64, stamps: &[(u64, u64)], (began, last): (u64, u64), failure: String) -> Round {
     let meanwhile = stamps
         .iter()
         .filter(|(written, _)| (began..last).contains(written));
     let stamps_expected = (SESSIONS - FLOODING) as u64 * 50;
     let flood_expected = FLOODING as u64 * FLOOD_LINES;
-    Heard {
+    Round {
         ages: meanwhile
             .map(|(written, came)| (came - written) as f64 / 1e6)
             .collect(),
-        missing: flood_expected.abs_diff(said) + stamps_expected.abs_diff(stamps.len() as u64),
+        missing: flood_expected.abs_diff(lines) + stamps_expected.abs_diff(stamps.len() as u64),
         took: (last - began) as f64 / 1e9,
         failure,
     }

@@ -1,4 +1,4 @@
-//! The observers of a flood: the program as it is built, `cat` and `tail`, or none.
+//! The observers of a flood: the built program, `cat` and `tail`, or none.
 
 use std::fs::{self, File};
 use std::io::{Read, Seek, SeekFrom};
@@ -18,12 +18,12 @@ use crate::common::support::{CEILING, TmuxServer, wait_for, within};
 use crate::common::ways::pipe_to_files;
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_td-observe");
-/// As much of a log's end is looked at: more than what comes behind the last line.
+/// The length of a log's tail to search: more than the text that follows the last line.
 const TAIL_BYTES: u64 = 1 << 16;
-/// When everything is read that was printed, at the latest.
+/// The longest time until all printed lines have been read.
 const READ_WITHIN: Duration = Duration::from_secs(120);
-/// A log to which nothing is added for so long has it all.
-const STANDS: Duration = Duration::from_secs(1);
+/// A log that has not grown for this time is complete.
+const UNCHANGED: Duration = Duration::from_secs(1);
 
 /// The kind of an observer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,14 +41,14 @@ pub enum Who {
 pub struct Observer {
     who: Who,
     child: Option<Child>,
-    /// Other processes of his.
+    /// Its other processes.
     helpers: Vec<u32>,
     data: PathBuf,
     files: Vec<String>,
 }
 
 impl Observer {
-    /// Begins to watch the panes of so many sessions; they are watched when this returns.
+    /// Starts to watch the panes of this many sessions; returns once all of them are watched.
     pub fn start(who: Who, server: &TmuxServer, sessions: usize) -> Self {
         let data = server.directory().join("data");
         let (mut child, mut helpers, mut files) = (None, Vec::new(), Vec::new());
@@ -94,23 +94,22 @@ impl Observer {
         Pid::from_child(self.child.as_ref().unwrap())
     }
 
-    /// All of his processes.
     pub fn all(&self) -> Vec<u32> {
         let child = self.child.as_ref().map(Child::id);
         child.into_iter().chain(self.helpers.clone()).collect()
     }
 
-    /// The processor time of all of them, in ms.
+    /// Returns the processor time of all of its processes, in ms.
     pub fn cpu_ms(&self) -> f64 {
         self.all().into_iter().map(whole_ms).sum()
     }
 
-    /// The most memory that they ever held, one by one.
+    /// Returns the peak memory of each process.
     pub fn peaks_kb(&self) -> Vec<u64> {
         self.all().into_iter().filter_map(peak_kb).collect()
     }
 
-    /// Waits until a flood's last line has come to where it is kept; whether it did.
+    /// Waits until the flood's last line is stored; returns false if it never is.
     pub fn until_end(&self) -> bool {
         let Some(tail) = &self.child else {
             return true;
@@ -118,31 +117,30 @@ impl Observer {
         let has_all = || match self.who {
             Who::Tail => {
                 let file = &self.files[0];
-                ends_so(file.as_ref(), END)
+                ends_with(file.as_ref(), END)
                     && has_read(tail.id(), fs::metadata(file).unwrap().len())
             }
-            _ => ends_so(&self.run().events_path(), END),
+            _ => ends_with(&self.run().events_path(), END),
         };
         until_end("what is kept of the flood", READ_WITHIN, has_all)
     }
 
-    /// Waits until nothing more is added to the log.
-    pub fn until_stands(&self) {
+    /// Waits until the log no longer grows.
+    pub fn until_unchanged(&self) {
         let len = || fs::metadata(self.run().events_path()).map_or(0, |file| file.len());
         let mut last = None;
         while self.child.is_some() && last != Some(len()) {
             last = Some(len());
-            thread::sleep(STANDS);
+            thread::sleep(UNCHANGED);
         }
     }
 
-    /// The only run.
     fn run(&self) -> RunDirectory {
         let mut runs = fs::read_dir(self.data.join("runs")).unwrap();
         RunDirectory::at(&runs.next().unwrap().unwrap().path()).unwrap()
     }
 
-    /// Ends it in order, and counts what is kept of a flood.
+    /// Stops the observer cleanly, and counts the stored lines of a flood.
     pub fn stop_and_count(mut self) -> Counted {
         self.stop();
         let mut counted = Counted::default();
@@ -150,7 +148,7 @@ impl Observer {
             Who::Nobody => {}
             Who::Tail => {
                 let kept = fs::read_to_string(&self.files[0]).unwrap();
-                // It begins with a line of ours.
+                // The file begins with a line of ours.
                 kept.lines().skip(1).for_each(|line| counted.line(line));
             }
             Who::Stream | Who::Poll => {
@@ -175,7 +173,7 @@ impl Observer {
             child.wait().unwrap();
             return;
         }
-        // It may have ended by itself, which is a failure, too.
+        // The process may have ended by itself, which is a failure, too.
         let _ = kill_process(Pid::from_child(&child), Signal::INT);
         let ended = within(CEILING, || child.try_wait().unwrap().ok_or(()));
         if !ended.is_ok_and(|status| status.success()) {
@@ -208,8 +206,8 @@ fn spawn(command: &mut Command) -> Child {
 }
 
 /// Returns true if a text is at the end of a file, or shortly before it.
-fn ends_so(path: &std::path::Path, text: &str) -> bool {
-    // It does not exist for a moment when the log rotates.
+fn ends_with(path: &std::path::Path, text: &str) -> bool {
+    // The file does not exist for a short time when the log rotates.
     let Ok(mut file) = File::open(path) else {
         return false;
     };

@@ -1,8 +1,8 @@
-//! A pane that prints a million lines: how long that takes it, what of it is in the log, and what it
-//! costs the observer and the tmux server.
+//! A pane that prints a million lines: its time, its lines in the log, and the cost for the observer and
+//! the tmux server.
 //!
-//! Each time on a server of its own, in turn unobserved, streamed, piped to a file, and polled. Where
-//! others are busy, those rounds count in which they were least so, whatever came of them.
+//! Each round has its own server: in turn unobserved, streamed, piped to a file, and polled. If other
+//! processes are busy, the rounds with the least other load count, whatever their result.
 
 use std::thread;
 use std::time::{Duration, Instant};
@@ -23,9 +23,9 @@ const SETTLE: Duration = Duration::from_millis(300);
 
 const TURN: [Who; 4] = [Who::Nobody, Who::Stream, Who::Tail, Who::Poll];
 
-/// While others are busy there are more rounds, and those count in which they were least so.
+/// Factor for additional rounds while other processes are busy; the quietest ones count.
 const ROUNDS_FACTOR: u64 = 3;
-/// As much of a processor others may take all the time.
+/// The processor load of other processes, as a fraction of one processor, that still counts as quiet.
 const QUIET: f64 = 0.1;
 
 /// One flood.
@@ -39,7 +39,6 @@ struct Ran {
     counted: Counted,
 }
 
-/// The rows.
 pub fn run(table: &mut Table) {
     let all = quiet_rounds();
     let [nobody, stream, tail, poll] = std::array::from_fn(|at| &all[at][..]);
@@ -89,13 +88,13 @@ pub fn run(table: &mut Table) {
     }
 }
 
-/// The rounds in which others did least, of each way.
+/// Returns the rounds with the least load of other processes, for each way.
 fn quiet_rounds() -> [Vec<Ran>; 4] {
     let (mut rounds, mut quiet) = (Vec::new(), 0);
     while quiet < pairs() && (rounds.len() as u64) < pairs() * ROUNDS_FACTOR {
         let mut round = [const { None }; 4];
         for at in 0..TURN.len() {
-            // Each of them comes first, second and last.
+            // Each way runs first, second and last.
             let at = (at + rounds.len()) % TURN.len();
             round[at] = Some(ran(TURN[at]));
         }
@@ -135,7 +134,7 @@ fn kept_row(table: &mut Table, stream: &[Ran], tail: &[Ran], poll: &[Ran]) {
         .map_or(String::new(), |ran| format!(": {}", ran.counted.shown()));
     let missed = poll
         .iter()
-        .map(|ran| (lines() - ran.counted.said.min(lines())) as f64);
+        .map(|ran| (lines() - ran.counted.settled.min(lines())) as f64);
     let missed = median(missed.collect()) as u64;
     table.row(&Row {
         what: &format!(
@@ -152,7 +151,7 @@ fn kept_row(table: &mut Table, stream: &[Ran], tail: &[Ran], poll: &[Ran]) {
             thousands(missed)
         ),
         ratio: None,
-        bar: Bar::Says("all", whole(stream) == stream.len()),
+        bar: Bar::Stated("all", whole(stream) == stream.len()),
     });
 }
 
@@ -172,7 +171,7 @@ fn peak_row(table: &mut Table, stream: &[Ran], tail: &[Ran]) {
         ours: format!("{} ({})", mb(sum), each.join(", ")),
         instead: format!("`cat` and `tail`: {}", mb(theirs.iter().sum())),
         ratio: None,
-        bar: Bar::Says("< 150 MB", sum < PEAK_BAR_KB && ours.len() == 2),
+        bar: Bar::Stated("< 150 MB", sum < PEAK_BAR_KB && ours.len() == 2),
     });
 }
 
@@ -181,7 +180,7 @@ fn ran(who: Who) -> Ran {
     let observer = Observer::start(who, &flood.server, 1);
     thread::sleep(SETTLE);
     let server = pid_of(&flood.server);
-    // Its pane's program counts what it has waited for; drains are the observer's.
+    // The pane's program counts the children that it has reaped; drains belong to the observer.
     let panes = children_of(server);
     let panes: Vec<u32> = panes
         .into_iter()
@@ -197,7 +196,7 @@ fn ran(who: Who) -> Ran {
     flood.go();
     let pane_s = flood.took();
     observer.until_end();
-    // What is unobserved has no end that could be waited for; the pane's screen is there at once.
+    // An unobserved flood has no end to wait for; the pane's screen is complete soon.
     thread::sleep(Duration::from_millis(20));
     let after = now();
     Ran {

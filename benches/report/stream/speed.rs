@@ -1,5 +1,5 @@
-//! The speed of a flood on its way to a subscriber in this process, its log kept, beside a thread that
-//! reads what `tail -F` prints of the file that `cat` writes.
+//! The speed of a flood to a subscriber in this process, with its log, compared with a thread that reads
+//! the output of `tail -F` on the file that `cat` writes.
 
 use std::io::{Read, Write};
 
@@ -19,7 +19,6 @@ use crate::common::ways::tail_of;
 
 const ROUNDS: usize = 5;
 
-/// The row.
 pub fn run(table: &mut Table) {
     let [ours, theirs] = rounds(ROUNDS, [&streamed, &tailed]);
     let speed = |seconds: f64| format!("{:.2} M lines/s", lines() as f64 / seconds / 1e6);
@@ -38,8 +37,8 @@ pub fn run(table: &mut Table) {
     });
 }
 
-/// Seconds from the word to begin until the last line is in a subscriber's hands; for ever when
-/// some are missing.
+/// Returns the seconds from the signal until the subscriber has the last line; infinity if lines are
+/// missing.
 fn streamed() -> f64 {
     let flood = Flood::new(lines());
     let data = flood.server.directory().join("data");
@@ -63,7 +62,7 @@ fn streamed() -> f64 {
                     &envelope.event,
                     TdEvent::OutputUpdate { chunk, .. } if chunk.trim_end().ends_with(END)
                 );
-                // Looked at later, so that this counts for nothing here.
+                // Parsed later, so that parsing is not measured.
                 deliveries.push(envelope);
                 if is_last {
                     break began.elapsed().as_secs_f64();

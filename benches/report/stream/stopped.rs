@@ -1,5 +1,5 @@
-//! An observer that is stopped (SIGSTOP) while a pane floods: the pane and the server do not notice,
-//! and what was printed follows, or is counted.
+//! An observer that is stopped (SIGSTOP) while a pane floods: the pane and the server are not affected,
+//! and the printed lines follow later, or are counted.
 
 use std::thread;
 use std::time::Duration;
@@ -15,7 +15,7 @@ use crate::common::table::{Bar, Row, Table};
 
 const LINES: u64 = 2_000_000;
 const PAIRS: usize = 3;
-/// More than the drain keeps.
+/// More than the drain's buffer.
 const LONG_LINES: u64 = 50_000_000;
 const SERVER_BAR_KB: u64 = 50 * 1024;
 const SETTLE: Duration = Duration::from_millis(300);
@@ -24,12 +24,11 @@ const SETTLE: Duration = Duration::from_millis(300);
 struct Ran {
     pane_s: f64,
     server_kb: u64,
-    /// The observer and its drain.
+    /// The peaks of the observer and its drain.
     peaks_kb: Vec<u64>,
     counted: Counted,
 }
 
-/// The rows.
 pub fn run(table: &mut Table) {
     rows(table, size("TD_BENCH_STOPPED_LINES", LINES), PAIRS, false);
     if size("TD_BENCH_LONG", 0) > 0 {
@@ -67,7 +66,7 @@ fn rows(table: &mut Table, lines: u64, pairs: usize, is_long: bool) {
         ours: format!("{} (observer, drain: {})", mb(held), each.join(", ")),
         instead: format!("unobserved: {}", mb(server(&plain))),
         ratio: None,
-        bar: Bar::Says("< 50 MB", held < SERVER_BAR_KB),
+        bar: Bar::Stated("< 50 MB", held < SERVER_BAR_KB),
     });
     let is_good = |counted: &Counted| match is_long {
         true => counted.is_counted(lines),
@@ -81,7 +80,7 @@ fn rows(table: &mut Table, lines: u64, pairs: usize, is_long: bool) {
         ours: format!("{good} of {pairs} times right: {shown}"),
         instead: String::new(),
         ratio: None,
-        bar: Bar::Says(
+        bar: Bar::Stated(
             if is_long {
                 "all said or counted"
             } else {
@@ -93,7 +92,7 @@ fn rows(table: &mut Table, lines: u64, pairs: usize, is_long: bool) {
 }
 
 fn ran(lines: u64, is_observed: bool) -> Ran {
-    let flood = Flood::whose_end_waits(lines);
+    let flood = Flood::with_held_end(lines);
     let who = if is_observed {
         Who::Stream
     } else {
@@ -105,8 +104,8 @@ fn ran(lines: u64, is_observed: bool) -> Ran {
     flood.go();
     let pane_s = flood.took();
     drop(stopped);
-    // What comes while the drain still has no room is counted only, an end, too.
-    observer.until_stands();
+    // While the drain has no room, output is only counted, including the end.
+    observer.until_unchanged();
     flood.more();
     observer.until_end();
     Ran {

@@ -152,8 +152,8 @@ enum Step {
 }
 
 fn step(value: &Value) -> Option<Step> {
-    let said = match &value["message"]["content"] {
-        Value::String(said) => said.as_str(),
+    let content = match &value["message"]["content"] {
+        Value::String(content) => content.as_str(),
         Value::Array(blocks) => blocks.first().map_or("", |block| text(block, "/text")),
         _ => "",
     };
@@ -165,7 +165,9 @@ fn step(value: &Value) -> Option<Step> {
         ("system", "turn_duration" | "stop_hook_summary") => Some(Step::Confirmation),
         ("user", _) if blocks.contains(&"tool_result") => Some(Step::Work),
         ("user", _) if value["isMeta"] == true || value["isCompactSummary"] == true => None,
-        ("user", _) if said.starts_with("[Request interrupted by user") => Some(Step::Interruption),
+        ("user", _) if content.starts_with("[Request interrupted by user") => {
+            Some(Step::Interruption)
+        }
         ("user", _) => {
             let skipped = [
                 "<command-name>",
@@ -173,7 +175,7 @@ fn step(value: &Value) -> Option<Step> {
                 "<bash-",
                 "<task-notification>",
             ];
-            (!skipped.iter().any(|begin| said.starts_with(begin))).then_some(Step::Prompt)
+            (!skipped.iter().any(|begin| content.starts_with(begin))).then_some(Step::Prompt)
         }
         ("assistant", _) if value["isApiErrorMessage"] == true => Some(Step::ApiError),
         ("assistant", _) if text(value, "/message/model") == "<synthetic>" => None,
@@ -343,7 +345,7 @@ fn gemini_stream(values: &[Value]) -> Counts {
 }
 
 fn gemini_session(values: &[Value]) -> Counts {
-    // The last record of an id holds.
+    // The last record of an id counts.
     let mut messages: Vec<&Value> = Vec::new();
     for value in values.iter().filter(|value| !text(value, "/id").is_empty()) {
         messages.retain(|other| text(other, "/id") != text(value, "/id"));

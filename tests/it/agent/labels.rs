@@ -7,7 +7,7 @@ const MAYBE: &[StreamStatus] = &[StreamStatus::MaybeDone];
 const WORKING: &[StreamStatus] = &[StreamStatus::Working];
 const FAILED: &[StreamStatus] = &[StreamStatus::Failed];
 const INTERRUPTED: &[StreamStatus] = &[StreamStatus::Interrupted];
-/// A version without stop reasons, or a format without an end, gives no certainty.
+/// A version without stop reasons, or a format without an end marker, gives no certainty.
 const COMPLETED: &[StreamStatus] = &[StreamStatus::Done, StreamStatus::MaybeDone];
 
 /// Returns the statuses that a label allows, if it names one.

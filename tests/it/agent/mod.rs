@@ -1,7 +1,7 @@
 //! Real recordings of agents: events counted by the parser, and again by hand from their records.
 //!
-//! The recordings lie beside the repository. The second count shares no code with the parser: it
-//! builds whole JSON values.
+//! The recordings are beside the repository. The second count shares no code with the parser: it builds
+//! whole JSON values.
 
 mod counted;
 pub mod labels;
@@ -86,7 +86,7 @@ fn counts(events: &[AgentEvent]) -> Counts {
 }
 
 #[test]
-fn recordings_give_what_their_records_count() {
+fn recordings_give_as_many_events_as_their_records() {
     let Some(root) = recordings() else { return };
     let files = files(&root);
     assert!(files.len() > 50, "where are they? {files:?}");

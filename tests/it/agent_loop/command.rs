@@ -1,4 +1,4 @@
-//! Models that are commands: what they are given, what is made of what they print, how they end.
+//! Models that are commands: their input, the interpretation of their output, their ends.
 
 use std::fs;
 use std::sync::{Arc, Mutex};
@@ -10,7 +10,7 @@ use td_observe::agent_loop::{Cancel, CommandClient, LlmClient, Request, StreamCh
 use td_observe::process::Command;
 use td_observe::process::OutputStream;
 
-use super::{Asking, asked, text_of, warnings_of};
+use super::{Asking, streamed, text_of, warnings_of};
 use crate::recordings::recordings;
 use crate::support::{CEILING, wait_for};
 
@@ -24,7 +24,7 @@ fn complete(client: &mut CommandClient, prompt: &str) -> String {
     response.unwrap().text
 }
 
-/// Prints a text, whatever is in it.
+/// Prints a text verbatim.
 fn printing(output: &str, format: Format) -> CommandClient {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("output");
@@ -34,7 +34,7 @@ fn printing(output: &str, format: Format) -> CommandClient {
 }
 
 #[test]
-fn the_prompt_is_on_its_input_and_in_its_environment() {
+fn the_prompt_is_passed_as_input_and_in_the_environment() {
     let line = "cat; printf %s \"|$TD_PROMPT|$MORE|${TD_PROMPT_FILE-none}\"";
     let command = Command::shell(line).format(Format::Text);
     let mut client = CommandClient::new(command.env("MORE", "x"));
@@ -49,7 +49,7 @@ fn the_prompt_is_on_its_input_and_in_its_environment() {
 }
 
 #[test]
-fn a_prompt_that_no_variable_holds_is_on_its_input_alone() {
+fn a_prompt_too_long_for_a_variable_is_passed_as_input_only() {
     for (prompt, is_there) in [
         ("x".repeat(127 * 1024), true),
         ("x".repeat(127 * 1024 + 1), false),
@@ -57,8 +57,8 @@ fn a_prompt_that_no_variable_holds_is_on_its_input_alone() {
         ("a\0b".to_owned(), false),
     ] {
         let mut client = shell("wc -c; printf %s \"${TD_PROMPT-none}\" | wc -c");
-        let said = complete(&mut client, &prompt);
-        let counts: Vec<usize> = said
+        let answer = complete(&mut client, &prompt);
+        let counts: Vec<usize> = answer
             .split_whitespace()
             .map(|n| n.parse().unwrap())
             .collect();
@@ -68,9 +68,10 @@ fn a_prompt_that_no_variable_holds_is_on_its_input_alone() {
 }
 
 #[test]
-fn ten_megabytes_for_a_command_that_does_not_read_them() {
+fn a_command_may_leave_ten_megabytes_of_input_unread() {
     let prompt = "line of a prompt\n".repeat(10 * 1024 * 1024 / 17);
-    // At all, to its end, or beyond the first line; and one that closes it and continues.
+    // A command that reads nothing, reads everything, reads more than one line, or closes its input and
+    // continues.
     assert_eq!(complete(&mut shell("echo done"), &prompt), "done\n");
     assert_eq!(
         complete(&mut shell("read -r line; echo $line"), &prompt),
@@ -83,14 +84,14 @@ fn ten_megabytes_for_a_command_that_does_not_read_them() {
         ),
         "one\ntwo\n"
     );
-    // And for one that reads while it prints.
+    // A command that reads while it prints.
     let all = complete(&mut shell("exec cat"), &prompt);
     assert!(all == prompt, "{} bytes came back", all.len());
 }
 
 #[test]
-fn text_is_handed_on_as_it_comes_and_cut_characters_wait() {
-    // The second half of a character follows when the first piece has been seen.
+fn text_is_forwarded_as_it_arrives_and_cut_characters_wait() {
+    // The second half of a character follows once the first piece has arrived.
     let directory = tempfile::tempdir().unwrap();
     let go = directory.path().join("go");
     let script = format!(
@@ -110,12 +111,12 @@ fn text_is_handed_on_as_it_comes_and_cut_characters_wait() {
 }
 
 #[test]
-fn both_outputs_are_heard_and_kept_apart() {
-    let heard: Arc<Mutex<[Vec<u8>; 2]>> = Arc::default();
-    let ear = Arc::clone(&heard);
+fn both_outputs_are_received_and_kept_apart() {
+    let received: Arc<Mutex<[Vec<u8>; 2]>> = Arc::default();
+    let sink = Arc::clone(&received);
     let mut client = shell("echo out; echo err >&2").on_output(move |stream, bytes| {
-        let mut heard = ear.lock().unwrap();
-        heard[usize::from(stream == OutputStream::Stderr)].extend_from_slice(bytes);
+        let mut received = sink.lock().unwrap();
+        received[usize::from(stream == OutputStream::Stderr)].extend_from_slice(bytes);
     });
     assert_eq!(complete(&mut client, ""), "out\n");
     assert_eq!(
@@ -124,15 +125,15 @@ fn both_outputs_are_heard_and_kept_apart() {
         "it answers a second request"
     );
     assert_eq!(
-        *heard.lock().unwrap(),
+        *received.lock().unwrap(),
         [b"out\nout\n".to_vec(), b"err\nerr\n".to_vec()]
     );
 }
 
 #[test]
-fn a_failure_has_its_code_the_end_of_standard_error_and_what_had_come() {
+fn a_failure_has_its_code_the_end_of_standard_error_and_the_partial_answer() {
     let script = "echo half; seq 1 2000 >&2; echo 'no key' >&2; exit 3";
-    let (answer, chunks) = asked(&mut shell(script), &Request::prompt(""));
+    let (answer, chunks) = streamed(&mut shell(script), &Request::prompt(""));
     let error = answer.unwrap_err();
     let text = error.to_string();
     assert!(
@@ -149,7 +150,7 @@ fn a_failure_has_its_code_the_end_of_standard_error_and_what_had_come() {
     let error = CommandClient::new(Command::new("td-no-such-agent"))
         .complete(&Request::prompt(""), &Cancel::new());
     assert!(error.unwrap_err().is_missing_program());
-    // Of an agent's records what stands beside them may say why there are none.
+    // Text beside an agent's records may explain why there are none.
     let command = Command::shell("echo 'Claude usage limit reached|1749924000'; exit 1");
     let error = CommandClient::new(command.format(Format::Claude))
         .complete(&Request::prompt(""), &Cancel::new());
@@ -175,13 +176,13 @@ const END: &str =
 fn an_agent_reports_its_own_tools_and_its_text_is_the_answer() {
     for format in [Format::Codex, Format::Auto] {
         let mut client = printing(&[TURN, END, &TURN[5..], END].concat(), format);
-        let (answer, chunks) = asked(&mut client, &Request::prompt(""));
+        let (answer, chunks) = streamed(&mut client, &Request::prompt(""));
         let response = answer.unwrap();
-        let told = "Looking.\n\nIt has one file.\n\nLooking.\n\nIt has one file.";
+        let text = "Looking.\n\nIt has one file.\n\nLooking.\n\nIt has one file.";
         let expected = match format {
-            // Nothing says yet that it is no plain text.
-            Format::Auto => format!("note\n{told}"),
-            _ => told.to_owned(),
+            // Nothing shows yet that it is not plain text.
+            Format::Auto => format!("note\n{text}"),
+            _ => text.to_owned(),
         };
         assert_eq!(response.text, expected);
         let used = Usage {
@@ -254,7 +255,7 @@ fn an_agent_that_hangs_after_its_end_still_answers() {
     let command = Command::new("sh").args(["-c", script, &end]);
     let mut client =
         CommandClient::new(command.format(Format::Codex)).exit_timeout(Duration::from_millis(50));
-    let (answer, chunks) = asked(&mut client, &Request::prompt(""));
+    let (answer, chunks) = streamed(&mut client, &Request::prompt(""));
     assert!(answer.unwrap().text.ends_with("one file."));
     let warnings = warnings_of(&chunks);
     assert!(
@@ -303,9 +304,9 @@ fn a_timeout_ends_the_whole_process_group() {
 }
 
 #[test]
-fn a_cancel_ends_it_at_once_whatever_it_does() {
-    // It waits; it ignores TERM, with a child; it prints without end and nobody takes it; a
-    // grandchild of another session holds its output.
+fn a_cancel_ends_a_command_at_once() {
+    // The command waits; ignores TERM and has a child; prints without end while nobody reads; has a
+    // grandchild in another session that holds its output.
     for script in [
         "echo $$; exec sleep 1000",
         "trap '' TERM; sleep 1000 & echo $!; wait; sleep 1000",
@@ -330,7 +331,7 @@ fn a_cancel_ends_it_at_once_whatever_it_does() {
 }
 
 #[test]
-fn a_grandchild_that_holds_the_output_is_not_waited_for() {
+fn a_grandchild_that_holds_the_output_is_not_awaited() {
     let began = Instant::now();
     assert_eq!(
         complete(&mut shell("setsid sleep 15 & echo done"), ""),
@@ -340,12 +341,12 @@ fn a_grandchild_that_holds_the_output_is_not_waited_for() {
 }
 
 #[test]
-fn who_does_not_take_the_chunks_holds_it_up_no_longer_than_its_time() {
+fn a_caller_that_reads_no_chunks_delays_a_command_until_its_timeout_only() {
     let (full, _kept) = crossbeam_channel::bounded(0);
     let command = Command::shell("echo one; echo two").format(Format::Text);
     let mut client = CommandClient::new(command.timeout(Duration::from_millis(200)));
     let answer = client.stream(&Request::prompt(""), &full, &Cancel::new());
-    // It ended in time by itself or not: what it said is there.
+    // Its text has arrived, whether it ended by itself in time or not.
     let text = answer.map_or_else(|error| error.partial().to_owned(), |response| response.text);
     assert_eq!(text, "one\ntwo\n");
 }
@@ -364,7 +365,7 @@ fn real_recordings_of_agents_are_read() {
         for file in crate::recordings::files_below(&root.join(directory)) {
             for format in [format, Format::Auto] {
                 let mut client = CommandClient::new(Command::new("cat").arg(&file).format(format));
-                let (answer, chunks) = asked(&mut client, &Request::prompt(""));
+                let (answer, chunks) = streamed(&mut client, &Request::prompt(""));
                 let failed = chunks.iter().rev().find_map(|chunk| match chunk {
                     StreamChunk::Agent(AgentEvent::AgentFailed { .. }) => Some(true),
                     StreamChunk::Agent(AgentEvent::AgentCompleted { .. }) => Some(false),

@@ -19,7 +19,7 @@ use td_observe::agent_loop::{
 
 use super::recorded::TOOLS;
 use super::server::{CHUNKED, STREAM, Server, status};
-use super::{Asking, asked, text_of, warnings_of};
+use super::{Asking, streamed, text_of, warnings_of};
 use crate::logger::add_hook;
 use crate::recordings::recordings;
 use crate::support::{CEILING, Dice, wait_for};
@@ -98,18 +98,18 @@ fn recorded_streams_are_answered_as_recorded() {
         ] {
             let bytes = bytes.clone();
             let server = Server::once(move |connection| {
-                connection.say(if is_chunked { CHUNKED } else { STREAM }.as_bytes());
+                connection.send(if is_chunked { CHUNKED } else { STREAM }.as_bytes());
                 for piece in bytes.chunks(piece) {
                     match is_chunked {
                         true => connection.chunk(piece),
-                        false => connection.say(piece),
+                        false => connection.send(piece),
                     }
                 }
                 if is_chunked {
                     connection.chunk(b"");
                 }
             });
-            let (answer, chunks) = asked(&mut client(api, &server), &prompt());
+            let (answer, chunks) = streamed(&mut client(api, &server), &prompt());
             assert_eq!(answer.unwrap(), expected, "{file} in pieces of {piece}");
             assert_eq!(text_of(&chunks), expected.text);
         }
@@ -117,27 +117,27 @@ fn recorded_streams_are_answered_as_recorded() {
 }
 
 #[test]
-fn cut_anywhere_it_is_an_error_with_what_had_come() {
+fn a_cut_answer_is_an_error_with_the_partial_answer() {
     let mut dice = Dice(11);
     let end = TOOLS.len() - "data: {\"type\":\"message_stop\"   }\n\n".len();
     for round in 0..40 {
         let at = usize::try_from(dice.roll(end as u64)).unwrap();
         let server = Server::once(move |connection| {
-            // Closed without a word, in a chunk, or with an end that is a lie.
+            // Closed without an end, within a chunk, or with a premature end marker.
             match round % 3 {
-                0 => connection.say(format!("{STREAM}{}", &TOOLS[..at]).as_bytes()),
+                0 => connection.send(format!("{STREAM}{}", &TOOLS[..at]).as_bytes()),
                 1 => {
-                    connection.say(CHUNKED.as_bytes());
-                    connection.say(format!("ffff\r\n{}", &TOOLS[..at]).as_bytes());
+                    connection.send(CHUNKED.as_bytes());
+                    connection.send(format!("ffff\r\n{}", &TOOLS[..at]).as_bytes());
                 }
                 _ => {
-                    connection.say(CHUNKED.as_bytes());
+                    connection.send(CHUNKED.as_bytes());
                     connection.chunk(&TOOLS.as_bytes()[..at]);
                     connection.chunk(b"");
                 }
             }
         });
-        let (answer, chunks) = asked(&mut anthropic(&server), &prompt());
+        let (answer, chunks) = streamed(&mut anthropic(&server), &prompt());
         let error = answer.unwrap_err();
         assert!(
             error
@@ -152,7 +152,7 @@ fn cut_anywhere_it_is_an_error_with_what_had_come() {
             at >= text_at,
             "{at}: {error:?}"
         );
-        // A call that is not complete is not to be run.
+        // An incomplete call must not be run.
         let calls = error.partial_response().tool_calls.len();
         assert!(
             calls <= TOOLS[..at].matches("content_block_stop").count(),
@@ -165,12 +165,12 @@ fn cut_anywhere_it_is_an_error_with_what_had_come() {
 fn tokens_arrive_one_by_one() {
     let (go, gone) = bounded::<()>(0);
     let server = Server::once(move |connection| {
-        connection.say(CHUNKED.as_bytes());
+        connection.send(CHUNKED.as_bytes());
         let mut rest = HELLO;
         while let Some(at) = rest.find("\n\n") {
             connection.chunk(&rest.as_bytes()[..at + 2]);
             rest = &rest[at + 2..];
-            // The next one only when the test has seen this one.
+            // Send the next token only after the test has received this one.
             if gone.recv_timeout(CEILING).is_err() {
                 return;
             }
@@ -204,7 +204,7 @@ fn the_request_contains_all_messages_and_the_key_once() {
             format!("authorization: Bearer {KEY}"),
         ),
     ] {
-        let server = Server::saying([hello()]);
+        let server = Server::answering([hello()]);
         let _ = client(api, &server).complete(&request, &Cancel::new());
         let got = server.got.recv_timeout(CEILING).unwrap();
         assert!(
@@ -223,8 +223,8 @@ fn the_request_contains_all_messages_and_the_key_once() {
         );
         assert_eq!(body["tools"].as_array().unwrap().len(), 1);
     }
-    // Long texts go in several writes.
-    let server = Server::saying([hello()]);
+    // Long texts are sent in several writes.
+    let server = Server::answering([hello()]);
     let long = "POST é ".repeat(100_000);
     let answer = anthropic(&server).complete(&Request::prompt(&long), &Cancel::new());
     assert_eq!(answer.unwrap().text, "Hello");
@@ -235,12 +235,12 @@ fn the_request_contains_all_messages_and_the_key_once() {
 }
 
 #[test]
-fn what_is_too_much_is_not_read() {
+fn an_oversized_answer_is_not_read_to_its_end() {
     let server = Server::once(|connection| {
-        connection.say(b"HTTP/1.1 400 X\r\n\r\n");
-        // Without end: until the client has had enough.
+        connection.send(b"HTTP/1.1 400 X\r\n\r\n");
+        // The body has no end; the client stops reading.
         for _ in 0..100_000 {
-            connection.say(&[b'x'; 4096]);
+            connection.send(&[b'x'; 4096]);
         }
     });
     let began = Instant::now();
@@ -255,7 +255,7 @@ fn what_is_too_much_is_not_read() {
     assert!(began.elapsed() < CEILING);
 
     let long = format!("{STREAM}{}{HELLO}", ": ping\n".repeat(1_000));
-    let server = Server::saying([long]);
+    let server = Server::answering([long]);
     let error = anthropic(&server)
         .response_bytes_max(4_000)
         .complete(&prompt(), &Cancel::new());
@@ -291,7 +291,7 @@ fn a_conversation_over_http_with_a_tool() {
         }
     }
 
-    let server = Server::saying([format!("{STREAM}{TOOLS}"), hello()]);
+    let server = Server::answering([format!("{STREAM}{TOOLS}"), hello()]);
     let conversation = converse(
         &mut anthropic(&server),
         &mut Toolbox::new().with(Read),
@@ -312,7 +312,7 @@ fn a_conversation_over_http_with_a_tool() {
     let results = &bodies[1]["messages"][2]["content"];
     assert_eq!(results[0]["content"], "\"a.rs\" is empty");
     assert_eq!(results[1]["is_error"], true);
-    // A broken input goes back as an object.
+    // A broken input is sent back as an object.
     assert_eq!(bodies[1]["messages"][1]["content"][2]["input"], json!({}));
     let _: Response = Response::default();
 }

@@ -1,4 +1,4 @@
-//! Models and tools of the loop, from outside: commands, recordings, and a server of our own.
+//! Models and tools of the loop, from outside: commands, recordings, and a local server.
 
 mod command;
 #[cfg(feature = "http")]
@@ -17,12 +17,12 @@ use td_observe::agent_loop::{Cancel, LlmClient, LlmError, Request, Response, Str
 
 use crate::support::CEILING;
 
-/// The maximum time of a cancel: the promise is 200 ms, the rest allows for a busy machine.
+/// The longest time that a cancel may take: the promise is 200 ms, the rest allows for a busy machine.
 const PROMPT: Duration = Duration::from_millis(1_000);
 
-/// Asks with everything listening: what came, piece by piece, and how it ended.
+/// Completes a request; returns the answer and all chunks.
 #[track_caller]
-fn asked(
+fn streamed(
     client: &mut dyn LlmClient,
     request: &Request,
 ) -> (Result<Response, LlmError>, Vec<StreamChunk>) {
@@ -35,7 +35,7 @@ fn asked(
     })
 }
 
-/// Asks in another thread, for those who do something meanwhile.
+/// A request that another thread completes, so that the test can act meanwhile.
 struct Asking {
     chunks: Receiver<StreamChunk>,
     answer: Receiver<(Result<Response, LlmError>, Instant)>,
@@ -59,13 +59,11 @@ impl Asking {
         }
     }
 
-    /// The next chunk.
     #[track_caller]
     fn next(&self) -> StreamChunk {
         self.chunks.recv_timeout(CEILING).unwrap()
     }
 
-    /// The next text.
     #[track_caller]
     fn text(&self) -> String {
         match self.next() {
@@ -79,7 +77,7 @@ impl Asking {
         self.answer.recv_timeout(CEILING).unwrap().0
     }
 
-    /// Cancels it: with what it ended, and that it was in time.
+    /// Cancels the request; returns its error, and checks that it ended in time.
     #[track_caller]
     fn cancelled(&self) -> LlmError {
         let began = Instant::now();
@@ -94,7 +92,6 @@ impl Asking {
     }
 }
 
-/// The text of all pieces.
 fn text_of(chunks: &[StreamChunk]) -> String {
     let texts = chunks.iter().filter_map(|chunk| match chunk {
         StreamChunk::TextDelta(text) => Some(text.as_str()),
@@ -103,7 +100,6 @@ fn text_of(chunks: &[StreamChunk]) -> String {
     texts.collect()
 }
 
-/// Returns the warnings.
 fn warnings_of(chunks: &[StreamChunk]) -> Vec<&str> {
     let warnings = chunks.iter().filter_map(|chunk| match chunk {
         StreamChunk::Agent(AgentEvent::Warning { message, .. }) => Some(message.as_str()),

@@ -1,4 +1,4 @@
-//! Recorded answers, played through the same reader as live ones, whole and cut anywhere.
+//! Recorded answers, parsed by the reader of live ones, whole and cut anywhere.
 
 use std::fs;
 
@@ -8,11 +8,11 @@ use td_observe::agent_loop::{
     Cancel, LlmClient, RecordedClient, Request, Response, StopReason, StreamChunk, Usage,
 };
 
-use super::{asked, text_of};
+use super::{streamed, text_of};
 use crate::recordings::recordings;
 use crate::support::Dice;
 
-/// A message of Anthropic's with text and two tools, of which one has a broken input.
+/// A message of Anthropic's API with text and two tools, one of which has a broken input.
 pub const TOOLS: &str = concat!(
     "event: message_start\ndata: {\"type\":\"message_start\",\"message\":{\"usage\":{\"input_tokens\":9,\"output_tokens\":1}}}\n\n",
     "data: {\"type\":\"content_block_start\",\"index\":0,\"content_block\":{\"type\":\"text\",\"text\":\"\"}}\n\n",
@@ -31,7 +31,7 @@ pub const TOOLS: &str = concat!(
     "data: {\"type\":\"message_stop\"   }\n\n",
 );
 
-/// The same of OpenAI's.
+/// The same message of OpenAI's API.
 const CHAT_TOOLS: &str = concat!(
     ": OPENROUTER PROCESSING\n\n",
     "data: {\"choices\":[{\"index\":0,\"delta\":{\"role\":\"assistant\",\"content\":\"I'll \"}}]}\n\n",
@@ -55,11 +55,11 @@ fn playing(
     let path = directory.path().join("answer");
     fs::write(&path, bytes).unwrap();
     let mut model = RecordedClient::new(Format::Sse, [path]).read_bytes(piece);
-    asked(&mut model, &Request::prompt(""))
+    streamed(&mut model, &Request::prompt(""))
 }
 
 #[test]
-fn tools_come_whole_whoever_speaks_and_however_it_is_cut() {
+fn tool_calls_arrive_whole_from_every_provider_at_every_split() {
     for stream in [TOOLS, CHAT_TOOLS] {
         for piece in [1, 2, 3, 7, 100, 4_096] {
             let (answer, chunks) = playing(stream.as_bytes(), piece);
@@ -100,7 +100,7 @@ fn tools_come_whole_whoever_speaks_and_however_it_is_cut() {
 }
 
 #[test]
-fn cut_anywhere_it_is_an_error_with_the_beginning_of_the_text() {
+fn a_cut_recording_is_an_error_with_the_beginning_of_the_text() {
     for stream in [TOOLS, CHAT_TOOLS] {
         let end = stream.len() - "data: [DONE]\n\n".len();
         let mut dice = Dice(7);
@@ -150,7 +150,7 @@ fn real_recordings_are_read() {
         let mut whole = None;
         for piece in [1, 13, 4_096] {
             let mut model = RecordedClient::new(Format::Sse, [&path]).read_bytes(piece);
-            let (answer, chunks) = asked(&mut model, &Request::prompt(""));
+            let (answer, chunks) = streamed(&mut model, &Request::prompt(""));
             let response = answer.unwrap_or_else(|error| panic!("{file}: {error}"));
             assert!(response.text.starts_with(text), "{file}: {response:?}");
             assert!(

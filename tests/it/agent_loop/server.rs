@@ -1,4 +1,4 @@
-//! A server on this machine that does what a test tells it to, one connection after the other.
+//! A local HTTP server that acts as a test has scripted it, one connection after the other.
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -19,14 +19,13 @@ pub const CHUNKED: &str =
 /// The script of a connection.
 type Act = Box<dyn FnOnce(&mut Connection) + Send>;
 
-/// A request that came.
 #[derive(Debug)]
 pub struct Got {
     pub head: String,
     pub body: String,
 }
 
-/// The server; its address and what it got.
+/// The server: its address and the requests that it received.
 pub struct Server {
     pub url: String,
     pub got: Receiver<Got>,
@@ -36,14 +35,14 @@ pub struct Server {
 pub struct Connection(TcpStream);
 
 impl Server {
-    /// Does these, one a connection; further connections are refused.
+    /// Runs these scripts, one for each connection; further connections are refused.
     pub fn new(acts: Vec<Act>) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
         let (give, got) = bounded(100);
         thread::spawn(move || {
             for act in acts {
-                // A test that asks less often is none of the server's business: it ends with it.
+                // A test may connect less often: the thread ends with the test.
                 let Ok((stream, _)) = listener.accept() else {
                     return;
                 };
@@ -58,16 +57,15 @@ impl Server {
         Self { url, got }
     }
 
-    /// Does one thing.
     pub fn once(act: impl FnOnce(&mut Connection) + Send + 'static) -> Self {
         Self::new(vec![Box::new(act)])
     }
 
-    /// Answers with these bytes, one answer a connection.
-    pub fn saying<T: Into<Vec<u8>>>(answers: impl IntoIterator<Item = T>) -> Self {
+    /// Answers with these bytes, one answer for each connection.
+    pub fn answering<T: Into<Vec<u8>>>(answers: impl IntoIterator<Item = T>) -> Self {
         let acts = answers.into_iter().map(|answer| {
             let answer: Vec<u8> = answer.into();
-            let act: Act = Box::new(move |connection| connection.say(&answer));
+            let act: Act = Box::new(move |connection| connection.send(&answer));
             act
         });
         Self::new(acts.collect())
@@ -87,7 +85,7 @@ impl Connection {
                 });
                 if body.len() >= length.unwrap_or(0_usize) {
                     let (head, body) = (head.to_owned(), body.to_owned());
-                    // Not every test looks.
+                    // Not every test reads the requests.
                     let _ = give.try_send(Got { head, body });
                     return true;
                 }
@@ -99,20 +97,19 @@ impl Connection {
         }
     }
 
-    /// Sends bytes; a client that is gone has its reasons.
-    pub fn say(&mut self, bytes: &[u8]) {
+    /// Sends bytes; ignores errors, because the client may be gone.
+    pub fn send(&mut self, bytes: &[u8]) {
         let _ = self.0.write_all(bytes).and_then(|()| self.0.flush());
     }
 
-    /// Sends a chunk.
     pub fn chunk(&mut self, bytes: &[u8]) {
         let mut framed = format!("{:x}\r\n", bytes.len()).into_bytes();
         framed.extend_from_slice(bytes);
         framed.extend_from_slice(b"\r\n");
-        self.say(&framed);
+        self.send(&framed);
     }
 
-    /// Says nothing until the client is gone.
+    /// Sends nothing until the client is gone.
     pub fn hold(&mut self) {
         while matches!(self.0.read(&mut [0; 1024]), Ok(1..)) {}
     }

@@ -1,4 +1,4 @@
-//! An iteration's turns: answers, tools, results, their events, and the iteration's end.
+//! Turns of an iteration: answers, tools, results, their events, and the end of the iteration.
 
 mod faults;
 
@@ -18,11 +18,11 @@ use td_observe::{Envelope, EventBus, IterationOutcome, TdEvent};
 
 use crate::support::CEILING;
 
-/// Gives scripted answers, and remembers the requests.
+/// Gives scripted answers, and records the requests.
 #[derive(Default)]
 struct Scripted {
     answers: VecDeque<Result<Response, LlmError>>,
-    asked: Arc<Mutex<Vec<Request>>>,
+    requests: Arc<Mutex<Vec<Request>>>,
 }
 
 impl Scripted {
@@ -41,7 +41,7 @@ impl LlmClient for Scripted {
         chunks: &Sender<StreamChunk>,
         _: &Cancel,
     ) -> Result<Response, LlmError> {
-        self.asked.lock().unwrap().push(request.clone());
+        self.requests.lock().unwrap().push(request.clone());
         let answer = self.answers.pop_front().expect("an answer");
         let text = match &answer {
             Ok(response) => &response.text,
@@ -56,7 +56,7 @@ impl LlmClient for Scripted {
     }
 }
 
-fn says(text: &str, calls: &[(&str, Value)]) -> Result<Response, LlmError> {
+fn reply(text: &str, calls: &[(&str, Value)]) -> Result<Response, LlmError> {
     let mut response = Response::text(text);
     response.tool_calls = calls
         .iter()
@@ -74,7 +74,7 @@ fn says(text: &str, calls: &[(&str, Value)]) -> Result<Response, LlmError> {
     Ok(response)
 }
 
-/// Does what its input says.
+/// Does what its input requests.
 struct Obedient(Arc<Mutex<Vec<String>>>);
 
 impl Tool for Obedient {
@@ -105,7 +105,7 @@ impl Tool for Obedient {
 }
 
 /// Converses with events; returns the result and the events.
-fn told(
+fn converse_observed(
     client: &mut dyn LlmClient,
     max_turns: u32,
     cancel: &Cancel,
@@ -135,7 +135,7 @@ fn told(
 
 fn names(events: &[TdEvent]) -> Vec<&str> {
     let mut names: Vec<&str> = events.iter().map(TdEvent::type_name).collect();
-    // Tokens may be merged on their way.
+    // Tokens may be merged on the way.
     names.dedup_by(|one, other| one == other && *one == "TokenReceived");
     names
 }
@@ -143,14 +143,14 @@ fn names(events: &[TdEvent]) -> Vec<&str> {
 #[test]
 fn tools_are_run_and_their_results_go_back() {
     let mut client = Scripted::new([
-        says(
+        reply(
             "Let me see.",
             &[("obey", json!({"text": "one"})), ("other", json!({}))],
         ),
-        says("Done.", &[]),
+        reply("Done.", &[]),
     ]);
-    let asked = Arc::clone(&client.asked);
-    let (conversation, events) = told(&mut client, 10, &Cancel::new());
+    let requests = Arc::clone(&client.requests);
+    let (conversation, events) = converse_observed(&mut client, 10, &Cancel::new());
     assert!(
         matches!(conversation.end, ConversationEnd::Ended),
         "{conversation:?}"
@@ -189,12 +189,12 @@ fn tools_are_run_and_their_results_go_back() {
         })
         .collect();
     assert_eq!(successes, [true, false]);
-    let asked = asked.lock().unwrap();
-    assert_eq!(asked[0].tools.len(), 1);
-    assert_eq!(asked[1].messages.len(), 3);
-    assert_eq!(asked[1].messages[1].role, Role::Assistant);
+    let requests = requests.lock().unwrap();
+    assert_eq!(requests[0].tools.len(), 1);
+    assert_eq!(requests[1].messages.len(), 3);
+    assert_eq!(requests[1].messages[1].role, Role::Assistant);
     assert!(matches!(
-        &asked[1].messages[2].content[..],
+        &requests[1].messages[2].content[..],
         [
             ContentBlock::ToolResult { id: first, content, is_error: false },
             ContentBlock::ToolResult { id: second, is_error: true, .. },
@@ -204,18 +204,18 @@ fn tools_are_run_and_their_results_go_back() {
 }
 
 #[test]
-fn without_an_emitter_nothing_is_different_and_every_part_is_heard_in_full() {
+fn without_an_emitter_the_result_is_the_same_and_every_part_is_received_in_full() {
     let long = "x".repeat(10_000);
     let answers = || {
         [
-            says("Let me see.", &[("obey", json!({"text": long}))]),
-            says("Done.", &[]),
+            reply("Let me see.", &[("obey", json!({"text": long}))]),
+            reply("Done.", &[]),
         ]
     };
-    let (with, _) = told(&mut Scripted::new(answers()), 10, &Cancel::new());
-    let mut heard = Vec::new();
+    let (with, _) = converse_observed(&mut Scripted::new(answers()), 10, &Cancel::new());
+    let mut parts = Vec::new();
     let mut on_part = |part: ConversationPart<'_>| {
-        heard.push(match part {
+        parts.push(match part {
             ConversationPart::Prompt { turn, text } => format!("prompt {turn} {}", text.len()),
             ConversationPart::Text(text) => format!("text {text}"),
             ConversationPart::Response(response) => format!("response {}", response.text),
@@ -237,7 +237,7 @@ fn without_an_emitter_nothing_is_different_and_every_part_is_heard_in_full() {
     assert_eq!(without.messages, with.messages);
     assert_eq!((without.turns, without.usage), (with.turns, with.usage));
     assert_eq!(
-        heard,
+        parts,
         [
             "prompt 1 17",
             "text Let ",
@@ -254,7 +254,7 @@ fn without_an_emitter_nothing_is_different_and_every_part_is_heard_in_full() {
 }
 
 #[test]
-fn an_agent_of_its_own_tells_its_messages_itself_and_once() {
+fn an_agent_program_reports_its_own_messages_once() {
     let output = concat!(
         "{\"type\":\"thread.started\"}\n{\"type\":\"turn.started\"}\n",
         "{\"type\":\"item.started\",\"item\":{\"id\":\"i\",\"type\":\"command_execution\",\"command\":\"ls\",\"status\":\"in_progress\"}}\n",
@@ -264,7 +264,7 @@ fn an_agent_of_its_own_tells_its_messages_itself_and_once() {
     );
     let command = Command::new("printf").args(["%s", output]);
     let mut client = CommandClient::new(command.format(Format::Codex));
-    let (conversation, events) = told(&mut client, 5, &Cancel::new());
+    let (conversation, events) = converse_observed(&mut client, 5, &Cancel::new());
     assert!(
         matches!(conversation.end, ConversationEnd::Ended),
         "{conversation:?}"
@@ -286,7 +286,7 @@ fn an_agent_of_its_own_tells_its_messages_itself_and_once() {
 }
 
 #[test]
-fn a_token_is_an_event_before_the_next_one_is_said() {
+fn a_token_is_an_event_before_the_next_one_arrives() {
     /// Emits a word for each message.
     struct Slow(crossbeam_channel::Receiver<&'static str>);
     impl LlmClient for Slow {
@@ -306,7 +306,7 @@ fn a_token_is_an_event_before_the_next_one_is_said() {
             Ok(Response::text(text))
         }
     }
-    let (say, words) = bounded(0);
+    let (sender, words) = bounded(0);
     let bus = EventBus::new(1_000);
     let mut events = bus.subscribe();
     let emitter = bus.emitter_for("loop");
@@ -320,7 +320,7 @@ fn a_token_is_an_event_before_the_next_one_is_said() {
         )
     });
     for word in ["one ", "two ", "three"] {
-        say.send(word).unwrap();
+        sender.send(word).unwrap();
         loop {
             let event = events.recv_timeout(CEILING).unwrap().into_envelope();
             if matches!(event, Some(Envelope { event: TdEvent::TokenReceived { token, .. }, .. }) if token == word)
@@ -329,13 +329,12 @@ fn a_token_is_an_event_before_the_next_one_is_said() {
             }
         }
     }
-    drop(say);
+    drop(sender);
     assert_eq!(talk.join().unwrap().text, "one two three");
 }
 
 #[test]
-fn agents_warnings_are_warnings() {
-    /// Warns.
+fn warnings_of_agents_are_warning_events() {
     struct Warns;
     impl LlmClient for Warns {
         fn stream(
@@ -352,7 +351,7 @@ fn agents_warnings_are_warnings() {
             Ok(Response::text("x"))
         }
     }
-    let (_, events) = told(&mut Warns, 1, &Cancel::new());
+    let (_, events) = converse_observed(&mut Warns, 1, &Cancel::new());
     assert_eq!(
         names(&events),
         ["PromptSent", "Warning", "ResponseCompleted"]

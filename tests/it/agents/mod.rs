@@ -1,4 +1,4 @@
-//! Background agents' files: whether they are judged as people judged them, and at what cost.
+//! Files of background agents: their ends are detected as people labelled them, at a bounded cost.
 
 #[cfg(feature = "cli")]
 mod program;
@@ -15,7 +15,7 @@ use crate::agent::labels;
 use crate::recordings::{labelled, recordings};
 use crate::support::CEILING;
 
-/// A registry whose time is moved by hand.
+/// A registry whose clock is advanced by hand.
 struct Agents {
     clock: FakeClock,
     registry: AgentRegistry,
@@ -43,22 +43,22 @@ impl Agents {
 
     /// Returns the events since the last call; they are complete.
     #[track_caller]
-    fn told(&mut self) -> Vec<TdEvent> {
+    fn take_events(&mut self) -> Vec<TdEvent> {
         self.bus.emitter_for("it").error("mark", "");
-        let mut told = Vec::new();
+        let mut events = Vec::new();
         loop {
             let delivery = self.events.recv_timeout(CEILING).unwrap();
             let Some(envelope) = delivery.into_envelope() else {
                 panic!("events were missed");
             };
             match envelope.event {
-                TdEvent::Error { context, .. } if context == "mark" => return told,
-                event => told.push(event),
+                TdEvent::Error { context, .. } if context == "mark" => return events,
+                event => events.push(event),
             }
         }
     }
 
-    /// A tick after so many seconds.
+    /// Ticks after this many seconds.
     fn tick(&self, seconds: u64) {
         self.clock.advance(Duration::from_secs(seconds));
         self.registry.poll_now();
@@ -66,7 +66,7 @@ impl Agents {
 }
 
 #[test]
-fn each_end_is_told_once() {
+fn each_end_is_reported_once() {
     let temp = tempfile::tempdir().unwrap();
     let path = |name: &str| temp.path().join(name);
     let mut agents = Agents::new();
@@ -90,14 +90,14 @@ fn each_end_is_told_once() {
     );
     assert_eq!(agents.registry.status("absent"), Some(AgentStatus::Running));
     assert_eq!(agents.registry.status("forgotten"), None);
-    let told = agents.told();
-    let kinds: Vec<_> = told.iter().map(TdEvent::type_name).collect();
+    let events = agents.take_events();
+    let kinds: Vec<_> = events.iter().map(TdEvent::type_name).collect();
     assert_eq!(kinds[..4], ["AgentRegistered"; 4]);
-    assert_eq!(kinds[4..], ["AgentCompleted"; 2], "{told:#?}");
+    assert_eq!(kinds[4..], ["AgentCompleted"; 2], "{events:#?}");
 }
 
 #[test]
-fn a_session_goes_on_after_its_first_end() {
+fn a_session_continues_after_its_first_end() {
     let temp = tempfile::tempdir().unwrap();
     let path = temp.path().join("session.jsonl");
     let append = |name: &str, text: &str| {
@@ -135,8 +135,8 @@ fn a_session_goes_on_after_its_first_end() {
             agents.tick(5);
         }
     }
-    let told: Vec<String> = agents
-        .told()
+    let events: Vec<String> = agents
+        .take_events()
         .into_iter()
         .map(|event| match event {
             TdEvent::TurnCompleted {
@@ -151,7 +151,7 @@ fn a_session_goes_on_after_its_first_end() {
         })
         .collect();
     assert_eq!(
-        told,
+        events,
         [
             "AgentRegistered",
             "turn session First. inferred",
@@ -185,7 +185,7 @@ fn one_ticker_serves_all_and_stops() {
     });
     agents.registry.stop_polling();
     agents.registry.stop_polling();
-    assert_eq!(agents.told().len(), 2);
+    assert_eq!(agents.take_events().len(), 2);
 }
 
 /// Returns the end of an agent with this file, which never grows again.
@@ -195,8 +195,8 @@ fn end_of(path: &Path) -> Option<TdEvent> {
     for _ in 0..5 {
         agents.tick(5);
     }
-    let told = agents.told();
-    told.into_iter().find(|event| {
+    let events = agents.take_events();
+    events.into_iter().find(|event| {
         matches!(
             event,
             TdEvent::AgentCompleted { .. } | TdEvent::AgentFailed { .. }
@@ -205,7 +205,7 @@ fn end_of(path: &Path) -> Option<TdEvent> {
 }
 
 #[test]
-fn transcripts_are_judged_as_they_are_labelled() {
+fn transcripts_are_classified_as_labelled() {
     let Some(root) = recordings() else { return };
     let mut judged = 0;
     let mut wrong = Vec::new();
@@ -237,7 +237,7 @@ fn cpu() -> Duration {
 }
 
 #[test]
-fn two_hundred_agents_that_do_nothing_cost_nothing() {
+fn two_hundred_idle_agents_cost_almost_nothing() {
     let temp = tempfile::tempdir().unwrap();
     let mut agents = Agents::new();
     let record = "{\"type\":\"thread.started\"}\n{\"type\":\"turn.started\"}\n";
@@ -256,11 +256,11 @@ fn two_hundred_agents_that_do_nothing_cost_nothing() {
     // One per cent of the 5 s between two ticks.
     assert!(tick < Duration::from_millis(50), "{tick:?}");
     assert_eq!(agents.registry.count(AgentStatus::Running), 200);
-    assert_eq!(agents.told().len(), 200);
+    assert_eq!(agents.take_events().len(), 200);
 }
 
 #[test]
-fn a_gigabyte_costs_no_more_than_its_end() {
+fn only_the_end_of_a_gigabyte_is_read() {
     let temp = tempfile::tempdir().unwrap();
     let record = "{\"type\":\"thread.started\"}\n{\"type\":\"turn.started\"}\n";
     let of_size = |bytes: u64| {

@@ -1,4 +1,4 @@
-//! `td-observe agents`: what it prints, and what it exits with.
+//! `td-observe agents`: its output and its exit codes.
 
 use std::fs;
 use std::path::Path;
@@ -25,7 +25,7 @@ fn ended(args: &[&str], data: &Path) -> Output {
 }
 
 #[test]
-fn completions_are_printed_once_and_the_code_says_how() {
+fn completions_are_printed_once_and_the_exit_code_gives_the_result() {
     let temp = tempfile::tempdir().unwrap();
     let (tasks, data) = (temp.path().join("tasks"), temp.path().join("data"));
     fs::create_dir(&tasks).unwrap();
@@ -58,7 +58,7 @@ fn completions_are_printed_once_and_the_code_says_how() {
 }
 
 #[test]
-fn new_files_are_found_and_absent_ones_waited_for() {
+fn new_files_are_found_and_absent_ones_are_awaited() {
     let temp = tempfile::tempdir().unwrap();
     let path = |name: &str| temp.path().join(name).to_str().unwrap().to_owned();
     fs::create_dir(path("tasks")).unwrap();
@@ -74,7 +74,7 @@ fn new_files_are_found_and_absent_ones_waited_for() {
 }
 
 #[test]
-fn without_arguments_sessions_that_live_are_watched() {
+fn without_arguments_live_sessions_are_watched() {
     let temp = tempfile::tempdir().unwrap();
     let at = |name: &str| temp.path().join(name);
     let write = |name: &str, text: &str| {
@@ -124,13 +124,13 @@ fn without_arguments_sessions_that_live_are_watched() {
     let shown = text(&output.stdout);
     assert_eq!(shown.matches("[agent] ").count(), 6, "{shown}");
     assert!(!shown.contains("logs"), "{shown}");
-    let said = text(&output.stderr);
-    assert!(said.contains(".codex/sessions"), "{said}");
-    assert!(!said.contains(".qwen"), "{said}");
+    let stderr = text(&output.stderr);
+    assert!(stderr.contains(".codex/sessions"), "{stderr}");
+    assert!(!stderr.contains(".qwen"), "{stderr}");
 }
 
 #[test]
-fn one_signal_stops_in_order() {
+fn one_signal_stops_cleanly() {
     let temp = tempfile::tempdir().unwrap();
     let path = temp.path().join("a.jsonl");
     fs::write(&path, WORKS).unwrap();
@@ -143,7 +143,7 @@ fn one_signal_stops_in_order() {
 }
 
 #[test]
-fn wrong_usage_is_2() {
+fn wrong_usage_exits_with_2() {
     let temp = tempfile::tempdir().unwrap();
     for args in [
         &["agents", ""][..],
@@ -159,13 +159,13 @@ fn wrong_usage_is_2() {
 }
 
 #[test]
-fn places_that_come_later_and_what_is_no_file() {
+fn paths_that_appear_later_and_paths_that_are_no_files() {
     let temp = tempfile::tempdir().unwrap();
     let path = |name: &str| temp.path().join(name).to_str().unwrap().to_owned();
     let nowhere = path("*.none");
     let mut running = started(&[&path("tasks"), &nowhere, "--no-log"], temp.path());
     running.wait_for("[agent] tasks: /");
-    // Made whole before it comes.
+    // Complete before it is moved into place.
     fs::create_dir(path("made")).unwrap();
     std::os::unix::fs::symlink("nowhere", path("made/link.output")).unwrap();
     fs::write(path("made/a.jsonl"), [WORKS, DONE].concat()).unwrap();
@@ -173,15 +173,15 @@ fn places_that_come_later_and_what_is_no_file() {
     running.wait_for("[agent] a COMPLETED");
     let output = running.end();
     assert_code(&output, 0);
-    let said = text(&output.stderr);
-    assert!(said.contains("tasks is not there yet"), "{said}");
-    assert!(said.contains("no file in"), "{said}");
+    let stderr = text(&output.stderr);
+    assert!(stderr.contains("tasks is not there yet"), "{stderr}");
+    assert!(stderr.contains("no file in"), "{stderr}");
     let shown = text(&output.stdout);
     assert_eq!(shown.matches("passed over").count(), 1, "{shown}");
 }
 
 #[test]
-fn what_agents_write_reaches_no_terminal_as_it_is() {
+fn text_of_agents_is_sanitized_for_terminals() {
     let temp = tempfile::tempdir().unwrap();
     let evil = "e\u{1b}]52;c;eA==\u{7}\u{1b}[2J";
     let path = temp.path().join(format!("{evil}.jsonl"));

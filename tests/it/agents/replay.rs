@@ -1,4 +1,4 @@
-//! Transcripts that grow again as they grew when they were recorded, under the eyes of a registry.
+//! Transcripts that grow as they grew when they were recorded, watched by a registry.
 
 use std::fs::{self, File};
 use std::io::Write;
@@ -11,7 +11,7 @@ use td_observe::{TdEvent, Timestamp};
 use super::Agents;
 use crate::recordings::recordings;
 
-/// When the transcript had which size, in microseconds since its first byte.
+/// Returns the transcript's sizes and their times, in microseconds since its first byte.
 fn growth(log: &str, session: &str, bytes: usize) -> Vec<(i64, usize)> {
     let mut sizes: Vec<(i64, usize)> = Vec::new();
     for line in log.lines() {
@@ -32,7 +32,7 @@ fn growth(log: &str, session: &str, bytes: usize) -> Vec<(i64, usize)> {
     sizes
 }
 
-/// Behind which byte the first turn is over, as its records say in words of their own.
+/// Returns the offset at which the first turn is over, according to the agent's own records.
 fn first_end(text: &str) -> usize {
     let mut end = 0;
     let mut tasks = 0;
@@ -66,7 +66,8 @@ fn first_end(text: &str) -> usize {
     end
 }
 
-/// The transcript's own session, which it names, or the first: others are those of sub-agents.
+/// Returns the transcript's own session: the one that it names, or the first. Others belong to
+/// sub-agents.
 fn session_of(log: &str, text: &str) -> String {
     let ids = log.lines().filter_map(|line| {
         let event: Value = serde_json::from_str(line).ok()?;
@@ -79,7 +80,7 @@ fn session_of(log: &str, text: &str) -> String {
 }
 
 #[test]
-fn nothing_is_completed_early_and_all_in_the_end() {
+fn no_turn_is_completed_early_and_every_turn_in_the_end() {
     let Some(root) = recordings() else { return };
     let mut replayed = 0;
     for directory in ["claude-code-transcripts", "codex-rollouts"] {
@@ -114,7 +115,7 @@ fn replay(log: &Path, transcript: &Path) {
     let began = agents.clock.clock().wall().micros();
     let (mut written, mut completed_at, mut turns) = (0, None, 0);
     let mut sizes = sizes.into_iter().peekable();
-    // A tick a second: more chances to be too early than with the five of the program.
+    // One tick per second: more chances to be too early than with the program's 5 s.
     for second in 0..(last_at / 1_000_000 + 60) {
         while let Some((at, size)) = sizes.next_if(|(at, _)| *at <= second * 1_000_000) {
             file.write_all(&text.as_bytes()[written..size]).unwrap();
@@ -125,7 +126,7 @@ fn replay(log: &Path, transcript: &Path) {
         }
         agents.registry.poll_now();
         agents.clock.advance(Duration::from_secs(1));
-        for event in agents.told() {
+        for event in agents.take_events() {
             match event {
                 TdEvent::AgentCompleted { .. } | TdEvent::AgentFailed { .. } => {
                     assert_eq!(completed_at, None, "{shown}: twice");

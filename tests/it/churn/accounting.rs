@@ -14,10 +14,10 @@ pub(super) fn check(plan: &Plan, sessions: &[(String, Kind)], data: &Path, summa
         runs.entry(name).or_default().push(run.path());
     }
     for (name, kind) in sessions {
-        let came = summary.came.entry(*kind).or_default();
-        came.sessions += 1;
+        let results = summary.results.entry(*kind).or_default();
+        results.sessions += 1;
         let story = match runs.get(name).map(Vec::as_slice) {
-            Some([run]) => read_log(run).and_then(|log| follow(name, plan.lines, &log, came)),
+            Some([run]) => read_log(run).and_then(|log| follow(name, plan.lines, &log, results)),
             Some(more) => Err(format!("{} runs", more.len())),
             None => Err("no run".to_owned()),
         };
@@ -35,12 +35,12 @@ pub(super) fn check(plan: &Plan, sessions: &[(String, Kind)], data: &Path, summa
         .extend(strange.map(|name| format!("a run of no session: {name}")));
 }
 
-/// Follows one session's lines through its log: each once, in order, or a gap in its place.
+/// Follows one session's lines through its log: each once and in order, or a gap in its place.
 pub(super) fn follow(
     name: &str,
     lines: u64,
     log: &[Envelope],
-    came: &mut Came,
+    results: &mut Results,
 ) -> Result<(), String> {
     let (mut next, mut gap) = (1, None);
     let (mut is_counted, mut lost, mut ended) = (true, 0, false);
@@ -50,19 +50,19 @@ pub(super) fn follow(
                 first_line, chunk, ..
             } => {
                 for (number, line) in (*first_line..).zip(chunk.lines()) {
-                    let said: u64 = line
+                    let printed: u64 = line
                         .strip_prefix(name)
                         .and_then(|rest| rest.trim().parse().ok())
                         .ok_or_else(|| format!("a line that was not printed: {line:?}"))?;
-                    let missing = said
+                    let missing = printed
                         .checked_sub(next)
-                        .ok_or_else(|| format!("line {said} again, or too late, for {next}"))?;
+                        .ok_or_else(|| format!("line {printed} again, or too late, for {next}"))?;
                     match gap.take() {
                         None if missing > 0 => {
-                            return Err(format!("lines {next} to {} silently", said - 1));
+                            return Err(format!("lines {next} to {} silently", printed - 1));
                         }
                         Some(_) if missing == 0 => {
-                            return Err(format!("a gap before {said}, and nothing is missing"));
+                            return Err(format!("a gap before {printed}, and nothing is missing"));
                         }
                         Some(Some(count)) if count != missing => {
                             return Err(format!("a gap of {count} where {missing} are missing"));
@@ -70,18 +70,18 @@ pub(super) fn follow(
                         Some(None) => is_counted = false,
                         _ => {}
                     }
-                    if is_counted && number != said as i64 {
-                        return Err(format!("line {said} has the number {number}"));
+                    if is_counted && number != printed as i64 {
+                        return Err(format!("line {printed} has the number {number}"));
                     }
                     lost += missing;
-                    next = said + 1;
+                    next = printed + 1;
                 }
             }
             TdEvent::OutputGap {
                 lost_lines, reason, ..
             } => {
-                *came.gaps.entry(reason.to_string()).or_default() += 1;
-                // Two in a row are one hole.
+                *results.gaps.entry(reason.to_string()).or_default() += 1;
+                // Two in a row are one gap.
                 gap = Some(match gap {
                     None => *lost_lines,
                     Some(before) => before.zip(*lost_lines).map(|(one, other)| one + other),
@@ -99,12 +99,12 @@ pub(super) fn follow(
         None if missing > 0 => {
             return Err(format!("its last {missing} lines silently, from {next}"));
         }
-        Some(_) if missing == 0 => came.needless_at_end += 1,
+        Some(_) if missing == 0 => results.needless_at_end += 1,
         _ => {}
     }
     lost += missing;
-    came.lost += lost;
-    came.whole += usize::from(lost == 0);
+    results.lost += lost;
+    results.whole += usize::from(lost == 0);
     if !ended {
         return Err("it has no end".to_owned());
     }

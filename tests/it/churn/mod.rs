@@ -1,6 +1,7 @@
-//! Sessions come and go while the program watches: nothing is missing unannounced, nothing piles up.
+//! Sessions come and go while the program watches: no line is missing without a gap, and no resource
+//! accumulates.
 //!
-//! Here for some seconds; `cargo bench --bench churn` does the same for as long as one likes.
+//! The test takes some seconds; `cargo bench --bench churn` runs the same for any length of time.
 
 mod accounting;
 
@@ -23,7 +24,7 @@ use crate::support::{CEILING, TmuxServer, wait_for, within};
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_td-observe");
 
-/// Pieces that a session prints its lines in.
+/// The number of bursts in which a session prints its lines.
 const BURSTS: u64 = 5;
 
 /// Maximum number of faults that are reported; the first ones show the problem.
@@ -37,9 +38,9 @@ const MEMORY_SHOWN: usize = 20;
 pub struct Plan {
     /// The time during which sessions are started.
     pub time: Duration,
-    /// One each.
+    /// The time between two starts.
     pub every: Duration,
-    /// The life of each.
+    /// The life of each session.
     pub life: Duration,
     /// The number of lines that each prints.
     pub lines: u64,
@@ -65,7 +66,7 @@ impl Kind {
         }
     }
 
-    /// For a shell.
+    /// Returns the program of a session, for a shell.
     fn program(self, name: &str, plan: &Plan) -> String {
         let step = plan.life.as_secs_f64() / BURSTS as f64;
         let burst = plan.lines / BURSTS;
@@ -87,22 +88,22 @@ impl Kind {
 
 /// The results of the sessions of one kind.
 #[derive(Clone, Debug, Default)]
-pub struct Came {
+pub struct Results {
     pub sessions: usize,
-    /// Those of which each line was said.
+    /// Sessions whose lines were all reported.
     pub whole: usize,
     /// Lines that are missing, with a gap in their place.
     pub lost: u64,
     /// Gaps, by reason.
     pub gaps: BTreeMap<String, usize>,
-    /// Gaps at the end of a pane of which nothing is missing: README's Limits have them.
+    /// Gaps at the end of a pane that lost nothing (see Limits in the README).
     pub needless_at_end: usize,
 }
 
 /// The results of all sessions.
 #[derive(Debug, Default)]
 pub struct Summary {
-    pub came: BTreeMap<Kind, Came>,
+    pub results: BTreeMap<Kind, Results>,
     /// The program's resources before the first session came and after the last had gone.
     pub before: Held,
     pub after: Held,
@@ -140,12 +141,16 @@ impl Summary {
 
 impl fmt::Display for Summary {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (kind, came) in &self.came {
+        for (kind, results) in &self.results {
             writeln!(
                 f,
                 "{kind:?}: {} sessions, {} whole, {} lines lost and announced, gaps {:?}, of which \
                  needless at the end {}",
-                came.sessions, came.whole, came.lost, came.gaps, came.needless_at_end
+                results.sessions,
+                results.whole,
+                results.lost,
+                results.gaps,
+                results.needless_at_end
             )?;
         }
         writeln!(f, "before {:?}\nafter  {:?}", self.before, self.after)?;
@@ -163,10 +168,10 @@ impl fmt::Display for Summary {
     }
 }
 
-/// The program as it watches all of a server, its JSON read to its end.
+/// The program watching a whole server; its JSON is read to the end.
 struct Observer {
     child: Child,
-    /// The number of lines that it printed, and of those that report missed events.
+    /// Returns the number of printed lines, and of those that report missed events.
     reader: JoinHandle<(u64, u64)>,
 }
 
@@ -198,7 +203,7 @@ impl Observer {
     }
 }
 
-/// Lets sessions come and go, and says what was seen of them.
+/// Lets sessions come and go; returns what was observed of them.
 pub fn churn(plan: &Plan) -> Summary {
     let mut summary = Summary::default();
     let server = TmuxServer::new();
@@ -206,7 +211,7 @@ pub fn churn(plan: &Plan) -> Summary {
     let complaints = server.directory().join("stderr");
     server.new_session("keeper", 80, 24, "exec cat");
     let mut observer = Observer::start(&server, &data, &complaints);
-    // Until the log has its first event, its file may still have to be opened.
+    // Before its first event, the log may still have to be opened.
     wait_for("the first run's first event", CEILING, || {
         let runs = fs::read_dir(data.join("runs")).into_iter().flatten();
         let run = runs.flatten().next().ok_or("no run")?.path();
@@ -220,14 +225,14 @@ pub fn churn(plan: &Plan) -> Summary {
         let children = children_of(pid).len();
         if children == 2 { Ok(()) } else { Err(children) }
     });
-    summary.before = rest(&observer);
+    summary.before = held_at_rest(&observer);
 
     let sessions = come_and_go(plan, &server, &observer, &mut summary.samples);
     wait_for("the last session's end", CEILING + plan.life, || {
         let left = server.tmux(&["list-sessions", "-F", "#{session_name}"]);
         if left == "keeper" { Ok(()) } else { Err(left) }
     });
-    // A tmux process that is just being asked takes a few descriptors: looked at between two.
+    // A running tmux process holds a few descriptors: sample between two of them.
     let before = summary.before;
     let after = within(CEILING, || {
         let held = observer.held().unwrap();
@@ -252,10 +257,10 @@ pub fn churn(plan: &Plan) -> Summary {
         let fault = format!("{status}; of {printed} lines {lagged} say that events were missed");
         summary.faults.push(fault);
     }
-    let said = fs::read_to_string(&complaints).unwrap();
+    let stderr = fs::read_to_string(&complaints).unwrap();
     summary
         .faults
-        .extend(said.lines().map(|line| format!("it said: {line}")));
+        .extend(stderr.lines().map(|line| format!("stderr: {line}")));
     let socket = server.socket().display().to_string();
     for (pid, line) in processes_with(&socket) {
         summary.faults.push(format!("left behind: {pid} {line}"));
@@ -264,8 +269,8 @@ pub fn churn(plan: &Plan) -> Summary {
     summary
 }
 
-/// Starts sessions for a while; their names. Samples are taken each second, from when as many
-/// sessions end as begin.
+/// Starts sessions for some time; returns their names. Samples are taken each second, from the time when
+/// as many sessions end as begin.
 fn come_and_go(
     plan: &Plan,
     server: &TmuxServer,
@@ -292,17 +297,17 @@ fn come_and_go(
     sessions
 }
 
-/// Returns the observer's resources at rest: the least of many samples, once the samples after them have the same
-/// least. While a tmux process is being asked it holds a little more, and a drain comes when it can.
-fn rest(observer: &Observer) -> Held {
-    const LOOKS: usize = 100;
-    let (mut before, mut looks) = (None, Vec::new());
+/// Returns the observer's resources at rest: the least of many samples, once the next samples have the
+/// same least. A running tmux process holds a little more, and a drain may start late.
+fn held_at_rest(observer: &Observer) -> Held {
+    const SAMPLES: usize = 100;
+    let (mut before, mut samples) = (None, Vec::new());
     wait_for("an observer at rest", CEILING, || {
-        looks.push(observer.held().unwrap());
-        if looks.len() < LOOKS {
-            return Err(looks.last().copied());
+        samples.push(observer.held().unwrap());
+        if samples.len() < SAMPLES {
+            return Err(samples.last().copied());
         }
-        let least = looks
+        let least = samples
             .drain(..)
             .min_by_key(|held| (held.threads, held.descriptors));
         let least = least.unwrap();
@@ -316,7 +321,7 @@ fn rest(observer: &Observer) -> Held {
     })
 }
 
-/// Children that have ended and that nobody waits for.
+/// Returns the ended children that nobody has reaped.
 fn zombies_of(pid: u32) -> Vec<u32> {
     let is_zombie = |pid: &u32| {
         let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
@@ -336,7 +341,7 @@ fn zombies_of(pid: u32) -> Vec<u32> {
 }
 
 #[test]
-fn sessions_come_and_go_and_nothing_is_left() {
+fn sessions_come_and_go_and_leave_nothing_behind() {
     let summary = churn(&Plan {
         time: Duration::from_secs(6),
         every: Duration::from_millis(200),
@@ -344,22 +349,22 @@ fn sessions_come_and_go_and_nothing_is_left() {
         lines: 1_000,
     });
     assert!(summary.faults.is_empty(), "{summary}");
-    let whole: usize = summary.came.values().map(|came| came.whole).sum();
+    let whole: usize = summary.results.values().map(|results| results.whole).sum();
     assert!(whole > 0, "{summary}");
 }
 
-/// A session's log of three lines, with holes and gaps as the case has them: a number is a line, a
-/// gap is its count, or none.
-fn told(case: &[Result<u64, Option<u64>>]) -> Result<Came, String> {
+/// Checks a session's log of three lines with gaps as in the case: a number is a line, otherwise a gap
+/// with or without a count.
+fn followed(case: &[Result<u64, Option<u64>>]) -> Result<Results, String> {
     let (mut log, mut next) = (Vec::new(), 1);
     let event = |event| Envelope::new(None, Timestamp::from_micros(1), event);
     for step in case {
         log.push(event(match *step {
-            Ok(said) => TdEvent::OutputUpdate {
+            Ok(stderr) => TdEvent::OutputUpdate {
                 execution_id: "s".into(),
                 pane: "%1".into(),
                 first_line: next,
-                chunk: format!("s {said}\n"),
+                chunk: format!("s {stderr}\n"),
                 is_complete: false,
                 reason: None,
                 exit_status: None,
@@ -385,13 +390,13 @@ fn told(case: &[Result<u64, Option<u64>>]) -> Result<Came, String> {
         reason: "closed".into(),
         exit_status: None,
     }));
-    let mut came = Came::default();
-    follow("s", 3, &log, &mut came).map(|()| came)
+    let mut results = Results::default();
+    follow("s", 3, &log, &mut results).map(|()| results)
 }
 
 #[test]
-fn what_is_lost_unsaid_is_found() {
-    let whole = told(&[Ok(1), Ok(2), Ok(3)]).unwrap();
+fn lines_lost_without_a_gap_are_found() {
+    let whole = followed(&[Ok(1), Ok(2), Ok(3)]).unwrap();
     assert_eq!((whole.whole, whole.lost), (1, 0));
     let announced = [
         &[Ok(1), Err(Some(1)), Ok(3)][..],
@@ -399,10 +404,10 @@ fn what_is_lost_unsaid_is_found() {
         &[Ok(1), Ok(2), Err(None)],
     ];
     for case in announced {
-        let came = told(case).unwrap();
-        assert_eq!((came.whole, came.lost), (0, 1), "{case:?}");
+        let results = followed(case).unwrap();
+        assert_eq!((results.whole, results.lost), (0, 1), "{case:?}");
     }
-    let needless = told(&[Ok(1), Ok(2), Ok(3), Err(None)]).unwrap();
+    let needless = followed(&[Ok(1), Ok(2), Ok(3), Err(None)]).unwrap();
     assert_eq!((needless.whole, needless.needless_at_end), (1, 1));
     let faults = [
         (&[Ok(1), Ok(3)][..], "silently"),
@@ -413,7 +418,7 @@ fn what_is_lost_unsaid_is_found() {
         (&[Err(Some(1)), Ok(2), Ok(1)], "again"),
     ];
     for (case, fault) in faults {
-        let found = told(case).unwrap_err();
+        let found = followed(case).unwrap_err();
         assert!(found.contains(fault), "{case:?}: {found}");
     }
 }

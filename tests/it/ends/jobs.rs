@@ -1,11 +1,11 @@
-//! Jobs of shells in panes, on real tmux: each job is reported once, with the status that the shell has.
+//! Jobs of shells in panes, on real tmux: each job is reported once, with the shell's status.
 
 use std::fs;
 use std::path::Path;
 
 use td_observe::{Envelope, TdEvent};
 
-use super::{SOURCES, Source, kernel_tells};
+use super::{SOURCES, Source, kernel_reports_ends};
 use crate::observed::{Observed, shown};
 use crate::support::{CEILING, TmuxServer, wait_for};
 
@@ -102,7 +102,7 @@ const SH: &str = "exec sh";
 
 #[test]
 fn jobs_of_any_shell_are_reported_with_their_status() {
-    if !kernel_tells() {
+    if !kernel_reports_ends() {
         return;
     }
     for source in SOURCES {
@@ -162,7 +162,7 @@ fn jobs_of_any_shell_are_reported_with_their_status() {
 
 #[test]
 fn a_job_is_interrupted_stopped_and_continued() {
-    if !kernel_tells() {
+    if !kernel_reports_ends() {
         return;
     }
     for source in SOURCES {
@@ -209,8 +209,8 @@ fn a_job_is_interrupted_stopped_and_continued() {
 }
 
 #[test]
-fn a_shell_within_a_shell_is_not_a_job_and_its_jobs_are() {
-    if !kernel_tells() {
+fn a_nested_shell_is_not_a_job_but_its_jobs_are() {
+    if !kernel_reports_ends() {
         return;
     }
     let mut shell = Shell::new(Source::Polled, BASH);
@@ -233,7 +233,7 @@ fn a_shell_within_a_shell_is_not_a_job_and_its_jobs_are() {
 
 #[test]
 fn an_earlier_job_is_reported_and_a_job_ends_with_its_pane() {
-    if !kernel_tells() {
+    if !kernel_reports_ends() {
         return;
     }
     for source in SOURCES {
@@ -261,7 +261,7 @@ fn an_earlier_job_is_reported_and_a_job_ends_with_its_pane() {
 
 #[test]
 fn a_shell_that_marks_its_commands_has_the_same_jobs() {
-    if !kernel_tells() {
+    if !kernel_reports_ends() {
         return;
     }
     let server = TmuxServer::new();
@@ -301,7 +301,7 @@ fn a_shell_that_marks_its_commands_has_the_same_jobs() {
     });
     shell.key("C-c");
     shell.runs(&mut reports, "", &[completed(130)]);
-    // Marks from within a job, as of a shell behind ssh, whose processes are not on this machine.
+    // Marks from within a job, as printed by a shell behind ssh, whose processes are not on this machine.
     let inner = "sleep 0.9; printf '\\033]133;A\\007$ \\033]133;B\\007ls\\n\\033]133;C\\007'; sleep 0.8\n\
                  printf '\\033]133;D;7\\007\\033]133;A\\007'; sleep 0.1\n";
     fs::write(shell.server.directory().join("inner"), inner).unwrap();

@@ -32,7 +32,7 @@ impl Source {
 
 /// Returns true when the kernel reports how other programs' children ended. Without that, statuses depend on
 /// timing, and their tests are skipped.
-pub fn kernel_tells() -> bool {
+pub fn kernel_reports_ends() -> bool {
     let release = rustix::system::uname()
         .release()
         .to_string_lossy()
@@ -85,7 +85,7 @@ fn until_ended(observed: &mut Observed, names: &[String]) {
 
 #[test]
 fn twenty_failed_jobs_are_reported_as_failed() {
-    if !kernel_tells() {
+    if !kernel_reports_ends() {
         return;
     }
     for source in SOURCES {
@@ -163,12 +163,12 @@ fn twenty_failed_jobs_are_reported_as_failed() {
     }
 }
 
-/// A session, how it ends, what its status is then, and the state of its run.
+/// A session, how it ends, its expected status, and the state of its run.
 type Case<'a> = (&'a str, &'a str, &'a [&'a str], i32, &'a str);
 
 #[test]
-fn exits_of_shells_and_killed_panes_are_known_and_are_not_failures() {
-    if !kernel_tells() {
+fn exits_of_shells_and_killed_panes_have_a_status_and_are_no_failures() {
+    if !kernel_reports_ends() {
         return;
     }
     let cases: &[Case<'_>] = &[
@@ -317,7 +317,7 @@ fn a_remaining_pane_keeps_its_status_until_it_is_killed() {
 
 #[test]
 fn one_failed_pane_of_several_counts() {
-    if !kernel_tells() {
+    if !kernel_reports_ends() {
         return;
     }
     for source in SOURCES {

@@ -1,4 +1,4 @@
-//! A wall clock that jumps while panes print: lines are not lost, and numbers order them.
+//! A wall clock that jumps while panes print: no line is lost, and numbers order the lines.
 
 use std::time::{Duration, Instant};
 
@@ -10,7 +10,7 @@ use crate::support::{CEILING, TmuxServer, wait_for};
 
 const HOUR_MICROS: i64 = 3_600_000_000;
 
-/// A watch whose wall clock is set by hand, and whose time passes as it does.
+/// A watch whose wall clock is set by hand and whose monotonic clock follows real time.
 struct Timed {
     observed: Observed,
     fake: FakeClock,
@@ -28,7 +28,7 @@ impl Timed {
         }
     }
 
-    /// Lets time pass until what was seen satisfies.
+    /// Lets time pass until the received events satisfy the predicate.
     #[track_caller]
     fn until(&mut self, what: &str, done: impl Fn(&[Envelope]) -> bool) {
         wait_for(what, CEILING, || {
@@ -48,13 +48,13 @@ impl Timed {
         self.observed.take_ready();
     }
 
-    /// Sets the wall clock so far from the true time.
+    /// Sets the wall clock to the true time plus this offset.
     fn jump(&self, micros: i64) {
         let wall = Clock::system().wall().micros();
         self.fake.set_wall(Timestamp::from_micros(wall + micros));
     }
 
-    /// The end, with time passing.
+    /// Stops the watch while time passes.
     #[track_caller]
     fn stop(&mut self) {
         let fake = self.fake.clone();
@@ -80,7 +80,7 @@ fn has_line(seen: &[Envelope], line: &str) -> bool {
 }
 
 #[test]
-fn lines_are_all_there_in_the_order_of_their_numbers_whatever_the_clock_says() {
+fn no_line_is_lost_or_reordered_when_the_clock_jumps() {
     let server = TmuxServer::new();
     let program = Counting::new(&server, "program", "0.01");
     let pane = server.new_session("job", 60, 12, &program.command());
@@ -106,8 +106,8 @@ fn lines_are_all_there_in_the_order_of_their_numbers_whatever_the_clock_says() {
     let seen = &timed.observed.seen;
     let run = of_run(seen, &runs_of(seen, "job")[0]);
     let counted = Counted::of(&Replay::of(&run, &pane), &["the end"]);
-    assert_eq!(counted.holes, [], "{}", shown(&run));
-    assert_eq!(counted.said.end, program.printed() + 1);
+    assert_eq!(counted.missing, [], "{}", shown(&run));
+    assert_eq!(counted.settled.end, program.printed() + 1);
     let back = run
         .windows(2)
         .filter(|pair| pair[1].ts < pair[0].ts)
@@ -120,7 +120,7 @@ fn lines_are_all_there_in_the_order_of_their_numbers_whatever_the_clock_says() {
 #[test]
 fn a_line_that_is_rewritten_in_place_is_followed_through_every_jump() {
     let server = TmuxServer::new();
-    // Nothing of it changes but the text: neither the cursor nor the history.
+    // Only the text changes: neither the cursor nor the history.
     let program = "stty -echo; echo ready; while read x; do printf '\\r%s' \"$x\"; done";
     let pane = server.new_session("bar", 60, 12, program);
     server.wait_for_text(&pane, "ready");
@@ -131,7 +131,7 @@ fn a_line_that_is_rewritten_in_place_is_followed_through_every_jump() {
         .enumerate()
     {
         timed.jump(jump);
-        // Several within a second, the unit in which tmux tells of activity.
+        // Several changes within a second, the resolution of tmux's activity time.
         for step in 1..=8 {
             let text = format!("step {round}-{step}");
             server.tmux(&["send-keys", "-t", &pane, &text, "Enter"]);

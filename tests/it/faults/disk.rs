@@ -1,4 +1,4 @@
-//! Disks that are full, read-only or emptied by another program, with a watch running on top.
+//! Disks that are full, read-only or emptied by another program while a watch runs.
 
 use std::fs::{self, OpenOptions};
 use std::path::{Path, PathBuf};
@@ -11,19 +11,19 @@ use crate::observed::{Observed, Replay, shown};
 use crate::support::TmuxServer;
 use crate::writer::SmallDisk;
 
-/// A counting pane that is watched with a log on a disk of its own, where that can be had.
+/// A counting pane that is watched with a log on its own disk, if one can be mounted.
 struct Job {
     observed: Observed,
     program: Counting,
     pane: String,
     data: PathBuf,
     disks: Vec<SmallDisk>,
-    // Last, so that disks in its directory are unmounted before.
+    // The last field: disks in its directory are unmounted before it is removed.
     server: TmuxServer,
 }
 
 impl Job {
-    /// With these options for the mount; `None`, and said so, where nothing can be mounted.
+    /// Mounts a disk with these options. Returns `None` and prints a notice where nothing can be mounted.
     fn on_a_disk(options: &str) -> Option<Self> {
         let server = TmuxServer::new();
         let disk = SmallDisk::mount(&server.directory().join("data"), options)?;
@@ -47,7 +47,7 @@ impl Job {
         }
     }
 
-    /// Lets some lines be printed and waits until they were said.
+    /// Lets the program print some lines and waits until they are reported.
     #[track_caller]
     fn more(&mut self) {
         let printed = self.program.until_more(15);
@@ -56,30 +56,30 @@ impl Job {
 
     /// Waits for an event about the log.
     #[track_caller]
-    fn until_told(&mut self, kind: &str, times: usize) {
+    fn until_reported(&mut self, kind: &str, times: usize) {
         self.observed
             .until(&format!("{times} of {kind} about the log"), |seen| {
-                told(seen, kind) >= times
+                count_reports(seen, kind) >= times
             });
     }
 
-    /// Ends the program and the watch; the viewers have everything. Gives what the log says of
-    /// lost events at its end.
+    /// Ends the program and the watch, checks that viewers received everything, and returns the losses
+    /// that the log reports at its end.
     #[track_caller]
     fn end(&mut self) -> Vec<(u64, u64)> {
         self.program.end();
         self.observed.until_line("the end");
         let report = self.observed.stop();
         let counted = Counted::of(&self.observed.replay(&self.pane), &["the end"]);
-        assert_eq!(counted.holes, [], "{}", shown(&self.observed.seen));
-        assert_eq!(counted.said.end, self.program.printed() + 1);
+        assert_eq!(counted.missing, [], "{}", shown(&self.observed.seen));
+        assert_eq!(counted.settled.end, self.program.printed() + 1);
         let lost = report.log.unwrap().lost;
         lost.iter()
             .map(|lost| (lost.first_seq, lost.last_seq))
             .collect()
     }
 
-    /// Everything with a number that viewers got, from one on.
+    /// Returns all numbered events that viewers received, from this number on.
     fn shown(&self, from: u64) -> Vec<Envelope> {
         let numbered = |envelope: &&Envelope| envelope.seq.is_some_and(|seq| seq >= from);
         self.observed
@@ -90,20 +90,20 @@ impl Job {
             .collect()
     }
 
-    /// The directory of the one run.
+    /// Returns the directory of the only run.
     fn run(&self) -> PathBuf {
         let mut runs = fs::read_dir(self.data.join("runs")).unwrap();
         runs.next().unwrap().unwrap().path()
     }
 
-    /// The envelopes of the one run's file, without headers.
+    /// Returns the envelopes of the only run's file, without headers.
     #[track_caller]
     fn kept(&self) -> Vec<Envelope> {
         envelopes(&self.run().join("events.jsonl"))
     }
 }
 
-fn told(seen: &[Envelope], kind: &str) -> usize {
+fn count_reports(seen: &[Envelope], kind: &str) -> usize {
     let about_log = |envelope: &&Envelope| match &envelope.event {
         TdEvent::Error { context, .. } | TdEvent::Warning { context, .. } => {
             context == "log" && envelope.event.type_name() == kind
@@ -124,7 +124,7 @@ fn envelopes(file: &Path) -> Vec<Envelope> {
         .collect()
 }
 
-/// Fills a disk to its last byte; give the file's path to make room again.
+/// Fills a disk to its last byte; removing the returned file makes room again.
 fn fill(disk: &Path) -> PathBuf {
     let path = disk.join("filler");
     let mut filler = OpenOptions::new()
@@ -139,39 +139,39 @@ fn fill(disk: &Path) -> PathBuf {
 }
 
 #[test]
-fn a_full_disk_holds_nobody_up_and_has_everything_when_there_is_room_again() {
+fn a_full_disk_blocks_nothing_and_the_log_is_complete_when_there_is_room_again() {
     let Some(mut job) = Job::on_a_disk("size=1m") else {
         return;
     };
     job.more();
     let filler = fill(&job.data);
-    job.until_told("Error", 1);
+    job.until_reported("Error", 1);
     for _ in 0..4 {
         job.more();
     }
     fs::remove_file(filler).unwrap();
-    job.until_told("Warning", 1);
+    job.until_reported("Warning", 1);
     job.more();
     assert_eq!(job.end(), []);
     let seen = &job.observed.seen;
     assert_eq!(
-        (told(seen, "Error"), told(seen, "Warning")),
+        (count_reports(seen, "Error"), count_reports(seen, "Warning")),
         (1, 1),
         "said once"
     );
-    // It was little that waited: nothing of it had to go.
+    // Few events were pending: none was dropped.
     assert_eq!(job.kept(), job.shown(1));
     drop((job.disks, job.server));
 }
 
 #[test]
-fn a_disk_that_stays_full_is_reported_with_what_it_did_not_take() {
+fn a_disk_that_stays_full_is_reported_with_the_number_of_lost_events() {
     let Some(mut job) = Job::on_a_disk("size=1m") else {
         return;
     };
     job.more();
     fill(&job.data);
-    job.until_told("Error", 1);
+    job.until_reported("Error", 1);
     job.more();
     let lost = job.end();
     let kept = job.kept();
@@ -183,31 +183,31 @@ fn a_disk_that_stays_full_is_reported_with_what_it_did_not_take() {
 }
 
 #[test]
-fn a_disk_that_becomes_read_only_is_waited_for() {
+fn the_writer_waits_for_a_disk_that_becomes_read_only() {
     let Some(mut job) = Job::on_a_disk("size=4m") else {
         return;
     };
     job.more();
-    // What stands there now cannot be written; the open file is behind it, out of sight.
+    // The new file cannot be written; the open file is hidden behind the mount.
     let Some(in_front) = SmallDisk::mount(&job.data, "size=4m,ro") else {
         return;
     };
-    job.until_told("Error", 1);
+    job.until_reported("Error", 1);
     for _ in 0..4 {
         job.more();
     }
     drop(in_front);
-    job.until_told("Warning", 1);
+    job.until_reported("Warning", 1);
     job.more();
     assert_eq!(job.end(), []);
     let seen = &job.observed.seen;
-    assert_eq!(told(seen, "Error"), 1, "said once");
+    assert_eq!(count_reports(seen, "Error"), 1, "reported once");
     assert_eq!(job.kept(), job.shown(1));
     drop((job.disks, job.server));
 }
 
 #[test]
-fn a_session_that_appears_while_the_disk_is_read_only_is_seen_without_a_log_and_that_is_said() {
+fn a_session_that_appears_on_a_read_only_disk_is_observed_without_a_log_and_with_a_warning() {
     let Some(mut job) = Job::on_a_disk("size=4m") else {
         return;
     };
@@ -224,16 +224,16 @@ fn a_session_that_appears_while_the_disk_is_read_only_is_seen_without_a_log_and_
         Replay::of(seen, &pane).texts().contains(&"the end")
     });
     let run = runs_of(&job.observed.seen, "late").remove(0);
-    let said = of_run(&job.observed.seen, &run);
-    let without_log = said.iter().filter(|envelope| {
+    let events = of_run(&job.observed.seen, &run);
+    let without_log = events.iter().filter(|envelope| {
         matches!(&envelope.event, TdEvent::Warning { message, .. } if message.contains("without a log"))
     });
-    assert_eq!(without_log.count(), 1, "{}", shown(&said));
+    assert_eq!(without_log.count(), 1, "{}", shown(&events));
     drop(in_front);
     job.end();
     let counted = Counted::of(&job.observed.replay(&pane), &["the end"]);
     assert_eq!(
-        (counted.said.end, counted.holes),
+        (counted.settled.end, counted.missing),
         (late.printed() + 1, vec![])
     );
     assert_eq!(job.observed.logs().len(), 1, "the first one's");
@@ -264,34 +264,34 @@ fn a_data_directory_that_was_read_only_from_the_start_is_refused_with_its_path()
 }
 
 #[test]
-fn a_directory_that_is_removed_is_made_again_and_the_watch_goes_on() {
+fn a_removed_directory_is_created_again_and_the_watch_continues() {
     let server = TmuxServer::new();
     let mut job = Job::start(server, Vec::new());
     job.more();
-    // Out of the way first: what is removed is not written to meanwhile.
+    // Moved away first, so that nothing writes to it while it is removed.
     let removed = job.data.with_extension("removed");
     fs::rename(&job.data, &removed).unwrap();
     fs::remove_dir_all(&removed).unwrap();
-    job.until_told("Warning", 1);
+    job.until_reported("Warning", 1);
     job.more();
-    // Moved away, the open file goes along: until the place is looked at again, lines go there.
+    // A moved file stays open: until the writer checks the path, it writes there.
     let away = job.data.with_extension("away");
     fs::rename(&job.data, &away).unwrap();
-    job.until_told("Warning", 2);
+    job.until_reported("Warning", 2);
     job.more();
     assert_eq!(job.end(), []);
-    assert_eq!(told(&job.observed.seen, "Error"), 0);
+    assert_eq!(count_reports(&job.observed.seen, "Error"), 0);
     let name = job.run().file_name().unwrap().to_owned();
     let middle = envelopes(&away.join("runs").join(name).join("events.jsonl"));
     let last = job.kept();
     let first = middle[0].seq.unwrap();
-    // What was removed is gone; from there on all is in the one or the other.
+    // The removed lines are lost; all later ones are in one file or the other.
     let both: Vec<Envelope> = middle.into_iter().chain(last).collect();
     assert_eq!(both, job.shown(first));
 }
 
 #[test]
-fn a_log_that_somebody_cuts_goes_on_behind_the_cut() {
+fn a_log_that_is_truncated_continues_behind_the_cut() {
     let server = TmuxServer::new();
     let mut job = Job::start(server, Vec::new());
     job.more();
@@ -301,16 +301,16 @@ fn a_log_that_somebody_cuts_goes_on_behind_the_cut() {
         file.set_len(len).unwrap();
     };
     cut(0);
-    job.until_told("Warning", 1);
+    job.until_reported("Warning", 1);
     job.more();
     cut(0);
-    job.until_told("Warning", 2);
+    job.until_reported("Warning", 2);
     job.more();
     assert_eq!(job.end(), []);
     let kept = job.kept();
     assert_eq!(kept, job.shown(kept[0].seq.unwrap()));
-    // A header tells that the lines begin anew. A line that was cut while it was written is
-    // before it.
+    // A header marks the new beginning of the lines. A line that was cut while it was written precedes
+    // it.
     let text = fs::read_to_string(&path).unwrap();
     let mut headers = text.lines().filter(|line| line.contains("\"LogOpened\""));
     let header: Envelope = serde_json::from_str(headers.next().unwrap()).unwrap();
@@ -318,6 +318,6 @@ fn a_log_that_somebody_cuts_goes_on_behind_the_cut() {
         panic!("{header:?}")
     };
     assert!(kept.iter().any(|envelope| envelope.seq == Some(first_seq)));
-    // And another observer finds its way in what is left.
+    // Another observer can continue from the remaining lines.
     assert!(!Replay::of(&kept, &job.pane).settled.is_empty());
 }

@@ -1,4 +1,4 @@
-//! A tmux server that hangs for longer than a question may take, dies, and comes back.
+//! A tmux server that hangs for longer than a request may take, dies, and comes back.
 
 use std::time::{Duration, Instant};
 
@@ -11,7 +11,7 @@ use crate::observed::{Replay, logs, shown};
 use crate::resources::processes_with;
 use crate::support::{CEILING, Stopped, TmuxServer, wait_for};
 
-/// The time for which the server is stopped: the five seconds of one request, and some of the next.
+/// The time that the server is stopped: the 5 s of one request, and a part of the next.
 const SILENCE: Duration = Duration::from_secs(9);
 
 /// The promised time to notice a server's end and its return.
@@ -71,17 +71,17 @@ fn nine_silent_seconds_cost_one_process_and_two_warnings_and_a_new_server_is_fou
         NAMES.iter().all(|name| ended(seen, name))
     });
     let took = killed.elapsed();
-    assert!(took < SOON, "the end was said after {took:?}");
+    assert!(took < SOON, "the end was reported after {took:?}");
 
     let again = NAMES.map(|name| Counting::new(&server, &format!("{name} again"), "0.05"));
     for (name, program) in NAMES.iter().zip(&again) {
         server.new_session(name, 60, 10, &program.command());
     }
-    let there = Instant::now();
+    let returned = Instant::now();
     for name in NAMES {
         watch.until_started(name, 2);
     }
-    let took = there.elapsed();
+    let took = returned.elapsed();
     assert!(took < SOON, "the new server was found after {took:?}");
     for (name, program) in NAMES.iter().zip(&again) {
         program.until_more(5);
@@ -98,16 +98,16 @@ fn nine_silent_seconds_cost_one_process_and_two_warnings_and_a_new_server_is_fou
         assert_eq!(end_of(&first), "server_gone");
         assert_eq!(warnings(&first), 2, "{}", shown(&first));
         let counted = Counted::of(&Replay::of(&first, pane), &[]);
-        assert_eq!(counted.holes, [], "{}", shown(&first));
+        assert_eq!(counted.missing, [], "{}", shown(&first));
         let second = of_run(&seen, &runs[1]);
         assert_eq!(warnings(&second), 0, "{}", shown(&second));
         let counted = Counted::of(&Replay::of(&second, pane), &["the end"]);
         assert_eq!(
-            (counted.said, counted.holes),
+            (counted.settled, counted.missing),
             (1..program.printed() + 1, vec![])
         );
     }
-    // What was shown was kept, each run in its directory.
+    // Every shown line is in the log, each run in its directory.
     let kept = logs(data.path());
     assert_eq!(kept.len(), 4, "{:?}", kept.keys());
     for (_, log) in kept {
@@ -121,12 +121,12 @@ fn nine_silent_seconds_cost_one_process_and_two_warnings_and_a_new_server_is_fou
 }
 
 #[test]
-fn interrupted_before_a_hung_server_has_said_anything_it_ends_in_order_and_leaves_nobody() {
+fn an_interrupt_before_a_hung_server_has_replied_ends_it_cleanly_without_leftover_processes() {
     let (server, data) = (TmuxServer::new(), tempfile::tempdir().unwrap());
     server.new_session("silent", 60, 10, "exec cat");
     let _stopped = Stopped::new(server.pid());
     let watch = Watcher::start(&server, data.path(), &[]);
-    // Its very first question.
+    // The first request.
     watch.until_child();
     watch.stop();
     let socket = server.socket().display().to_string();

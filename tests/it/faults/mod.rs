@@ -1,4 +1,5 @@
-//! Faults on real parts: whatever happens around an observer, a line is said once or announced as missing.
+//! Faults on real parts: whatever happens around an observer, each line is reported once or covered by a
+//! gap.
 
 use std::fs;
 use std::ops::Range;
@@ -27,8 +28,8 @@ mod unread;
 #[cfg(feature = "cli")]
 pub mod watcher;
 
-/// A pane's program that prints `line 1.`, `line 2.` and so on until a file ends it, and writes to
-/// a file the number of its last line. It continues while its server or its observer is stopped.
+/// A pane's program that prints `line 1.`, `line 2.` and so on until a file ends it, and writes the
+/// number of its last line to a file. It continues while its server or its observer is stopped.
 pub struct Counting {
     printed: PathBuf,
     end: PathBuf,
@@ -36,7 +37,7 @@ pub struct Counting {
 }
 
 impl Counting {
-    /// With so many seconds between two lines.
+    /// Creates a program with this pause between two lines, in seconds.
     pub fn new(server: &TmuxServer, name: &str, pause: &'static str) -> Self {
         let at = |ending| server.directory().join(format!("{name}.{ending}"));
         Self {
@@ -61,14 +62,14 @@ impl Counting {
         )
     }
 
-    /// Returns a lower bound of the number of its lines.
+    /// Returns a lower bound of the number of printed lines.
     pub fn printed(&self) -> u64 {
-        // The file is not there yet, or is being written.
+        // The file may not exist yet, or is being written.
         let text = fs::read_to_string(&self.printed).unwrap_or_default();
         text.trim().parse().unwrap_or(0)
     }
 
-    /// Waits until it has printed so many more.
+    /// Waits until the program has printed this many more lines.
     #[track_caller]
     pub fn until_more(&self, lines: u64) -> u64 {
         let from = wait_for("a first line", CEILING, || {
@@ -84,26 +85,26 @@ impl Counting {
         })
     }
 
-    /// Has it print `the end`.
+    /// Makes the program print `the end`.
     pub fn end(&self) {
         fs::write(&self.end, "").unwrap();
     }
 }
 
-/// The replay of a [`Counting`] program.
+/// A checked replay of a [`Counting`] program.
 #[derive(Debug, Default)]
 pub struct Counted {
-    /// The number of the first line that was said, and of the one after the last.
-    pub said: Range<u64>,
-    /// Lines that are missing and were announced.
-    pub holes: Vec<Range<u64>>,
-    /// Gaps behind the last line.
+    /// From the number of the first settled line to the number after the last.
+    pub settled: Range<u64>,
+    /// The ranges of lines that are missing and covered by a gap.
+    pub missing: Vec<Range<u64>>,
+    /// True if gaps follow the last line.
     pub open_end: bool,
 }
 
 impl Counted {
-    /// Checks that each line is there once and in order, or that a gap stands where it is missing.
-    /// Beside numbered lines only `others` may be there.
+    /// Checks that each line occurs once and in order, or that a gap covers it. Apart from numbered lines
+    /// only `others` are allowed.
     #[track_caller]
     pub fn of(replay: &Replay, others: &[&str]) -> Self {
         let mut counted = Self::default();
@@ -125,29 +126,29 @@ impl Counted {
             if number > next {
                 let gaps = &replay.gaps;
                 assert!(announced, "missing silently: {:?}, gaps {gaps:?}", texts());
-                counted.holes.push(next..number);
+                counted.missing.push(next..number);
             }
             announced = false;
             next = number + 1;
         }
-        counted.said = first.unwrap_or(0)..next;
+        counted.settled = first.unwrap_or(0)..next;
         counted.open_end = replay.gaps.iter().any(|gap| gap.3 == replay.settled.len());
         counted
     }
 }
 
-/// The number of a [`Counting`] program's line.
+/// Returns the number in a line of a [`Counting`] program.
 pub fn number_of(text: &str) -> Option<u64> {
     text.strip_prefix("line ")?.strip_suffix('.')?.parse().ok()
 }
 
-/// The events of one run.
+/// Returns the events of one run.
 pub fn of_run(events: &[Envelope], id: &str) -> Vec<Envelope> {
-    let of_it = |envelope: &&Envelope| envelope.event.execution_id() == id;
-    events.iter().filter(of_it).cloned().collect()
+    let is_of_run = |envelope: &&Envelope| envelope.event.execution_id() == id;
+    events.iter().filter(is_of_run).cloned().collect()
 }
 
-/// The runs in which a session was observed, in the order of their start.
+/// Returns the runs in which a session was observed, in the order of their start.
 pub fn runs_of(events: &[Envelope], name: &str) -> Vec<String> {
     let started = events.iter().filter_map(|envelope| match &envelope.event {
         TdEvent::SessionStarted {
@@ -165,7 +166,7 @@ pub fn warnings(events: &[Envelope]) -> usize {
     events.iter().filter(warns).count()
 }
 
-/// Why a session ended, by what its run says.
+/// Returns the reason of a session's end, from its run.
 #[track_caller]
 pub fn end_of(run: &[Envelope]) -> String {
     let ends: Vec<String> = run

@@ -1,4 +1,5 @@
-//! Panes that change their window or session, and windows that are in two sessions: one owner at a time.
+//! Panes that change their window or session, and windows in two sessions: each pane has one owner at a
+//! time.
 
 use td_observe::{Envelope, TdEvent};
 
@@ -6,8 +7,8 @@ use super::{Counted, Counting, of_run, runs_of};
 use crate::observed::{Observed, Replay, shown};
 use crate::support::TmuxServer;
 
-/// Checks that a program's lines stand once in the runs of these sessions taken one after the
-/// other, or that a gap says where some are missing; gives how many are in each run.
+/// Checks that a program's lines occur once in the runs of these sessions taken one after the other, or
+/// that gaps cover the missing ones. Returns the number of lines in each run.
 #[track_caller]
 fn once_over(observed: &Observed, names: &[&str], pane: &str, program: &Counting) -> Vec<u64> {
     let (mut counts, mut next) = (Vec::new(), None);
@@ -16,27 +17,27 @@ fn once_over(observed: &Observed, names: &[&str], pane: &str, program: &Counting
         assert_eq!(runs.len(), 1, "{name}: {runs:?}");
         let run = of_run(&observed.seen, &runs[0]);
         let replay = Replay::of(&run, pane);
-        let Counted { said, .. } = Counted::of(&replay, &["the end"]);
-        counts.push(said.end - said.start);
-        if said.is_empty() {
+        let Counted { settled, .. } = Counted::of(&replay, &["the end"]);
+        counts.push(settled.end - settled.start);
+        if settled.is_empty() {
             continue;
         }
         if let Some(expected) = next {
             assert!(
-                said.start >= expected,
+                settled.start >= expected,
                 "twice from {} on: {}",
-                said.start,
+                settled.start,
                 shown(&run)
             );
             let first = replay.gaps.first().is_some_and(|gap| gap.3 == 0);
             assert!(
-                said.start == expected || first,
+                settled.start == expected || first,
                 "{expected}..{} are missing silently: {}",
-                said.start,
+                settled.start,
                 shown(&run)
             );
         }
-        next = Some(said.end);
+        next = Some(settled.end);
     }
     assert_eq!(
         next,
@@ -47,7 +48,7 @@ fn once_over(observed: &Observed, names: &[&str], pane: &str, program: &Counting
     counts
 }
 
-/// A pane that prints numbered lines, in a server of its own, and what is seen of it.
+/// A pane that prints numbered lines in its own server, and its observed events.
 struct Scene {
     observed: Observed,
     program: Counting,
@@ -56,8 +57,8 @@ struct Scene {
 }
 
 impl Scene {
-    /// Sessions in this order, observed once `prepare` has done what it does to the pane. The
-    /// program is in the one of the name `home`.
+    /// Creates sessions in this order and observes them once `prepare` has changed the pane. The program
+    /// is in the session `home`.
     #[track_caller]
     fn new(names: &[&str], home: &str, prepare: impl FnOnce(&TmuxServer, &str)) -> Self {
         let server = TmuxServer::new();
@@ -83,21 +84,21 @@ impl Scene {
         scene
     }
 
-    /// Lets the program print some lines and waits until they were said.
+    /// Lets the program print some lines and waits until they are reported.
     #[track_caller]
     fn more(&mut self) {
         let printed = self.program.until_more(15);
         self.observed.until_line(&format!("line {printed}."));
     }
 
-    /// Does something to the pane, and waits for more lines.
+    /// Runs a tmux command on the pane, and waits for more lines.
     #[track_caller]
     fn then(&mut self, args: &[&str]) {
         self.server.tmux(args);
         self.more();
     }
 
-    /// Ends the program; how many lines stand in the runs of these sessions, taken one after the
+    /// Ends the program; returns the number of lines in the run of each session, taken one after the
     /// other.
     #[track_caller]
     fn end(&mut self, names: &[&str]) -> Vec<u64> {
@@ -109,7 +110,7 @@ impl Scene {
 }
 
 #[test]
-fn moved_between_windows_of_its_session_it_is_the_same_pane() {
+fn a_pane_moved_between_windows_of_its_session_is_the_same_pane() {
     let mut scene = Scene::new(&["home"], "home", |server, _| {
         server.tmux(&["new-window", "-d", "-t", "=home:9", "exec cat"]);
     });
@@ -120,7 +121,7 @@ fn moved_between_windows_of_its_session_it_is_the_same_pane() {
     scene.then(&["swap-pane", "-d", "-U", "-t", &pane]);
     scene.end(&["home"]);
     let replay = scene.observed.replay(&pane);
-    assert_eq!(Counted::of(&replay, &["the end"]).holes, []);
+    assert_eq!(Counted::of(&replay, &["the end"]).missing, []);
     let seen = &scene.observed.seen;
     let opened = seen.iter().filter(
         |envelope| matches!(&envelope.event, TdEvent::PaneOpened { pane: of, .. } if *of == *pane),
@@ -129,7 +130,7 @@ fn moved_between_windows_of_its_session_it_is_the_same_pane() {
 }
 
 #[test]
-fn moved_to_another_session_it_is_said_there_from_where_it_was() {
+fn a_pane_moved_to_another_session_continues_there_at_the_same_line() {
     let mut scene = Scene::new(&["from", "to"], "from", |server, pane| {
         server.tmux(&["split-window", "-d", "-t", pane, "exec cat"]);
     });
@@ -140,12 +141,12 @@ fn moved_to_another_session_it_is_said_there_from_where_it_was() {
 }
 
 #[test]
-fn moved_to_and_fro_at_any_moment_it_is_said_once() {
+fn a_pane_moved_back_and_forth_at_any_time_is_reported_once() {
     let mut scene = Scene::new(&["one", "two"], "one", |server, pane| {
         server.tmux(&["split-window", "-d", "-t", pane, "exec cat"]);
     });
     let pane = scene.pane.clone();
-    // The moves come between a listing and a look, too: some with more lines between, some not.
+    // The moves also happen between a listing and a capture, with more or fewer lines in between.
     for round in 0..12 {
         let to = ["=two:", "=one:"][round % 2];
         scene
@@ -157,14 +158,14 @@ fn moved_to_and_fro_at_any_moment_it_is_said_once() {
     scene.program.end();
     scene.observed.until_line("the end");
     scene.observed.stop();
-    // In the order in which it was said, whichever session had the pane.
+    // All sessions together, in the order of the reports.
     let counted = Counted::of(&Replay::of(&scene.observed.seen, &pane), &["the end"]);
-    assert_eq!(counted.holes, [], "{}", shown(&scene.observed.seen));
-    assert_eq!(counted.said.end, scene.program.printed() + 1);
+    assert_eq!(counted.missing, [], "{}", shown(&scene.observed.seen));
+    assert_eq!(counted.settled.end, scene.program.printed() + 1);
 }
 
 #[test]
-fn linked_into_a_later_session_it_stays_with_the_first() {
+fn a_window_linked_into_a_later_session_stays_with_the_first() {
     let mut scene = Scene::new(&["first", "second"], "first", |_, _| {});
     scene.then(&["link-window", "-d", "-s", "=first:0", "-t", "=second:7"]);
     scene.then(&["unlink-window", "-t", "=second:7"]);
@@ -173,29 +174,29 @@ fn linked_into_a_later_session_it_stays_with_the_first() {
 }
 
 #[test]
-fn linked_from_the_beginning_it_is_said_once() {
+fn a_window_linked_from_the_beginning_is_reported_once() {
     let mut scene = Scene::new(&["first", "second"], "first", |server, _| {
         server.tmux(&["link-window", "-d", "-s", "=first:0", "-t", "=second:7"]);
-        // A session of the same group shows the same windows, too.
+        // A session of the same group shows the same windows.
         server.tmux(&["new-session", "-d", "-s", "third", "-t", "=first"]);
     });
     assert_eq!(scene.end(&["first", "second"])[1], 0);
     let pane = &scene.pane;
-    let of_it = |envelope: &&Envelope| envelope.event.pane().is_some_and(|of| *of == **pane);
-    let said = scene.observed.seen.iter().filter(of_it);
-    let said: Vec<&str> = said.map(|envelope| envelope.event.execution_id()).collect();
-    assert!(said.iter().all(|id| id.starts_with("first@")), "{said:?}");
+    let of_pane = |envelope: &&Envelope| envelope.event.pane().is_some_and(|of| *of == **pane);
+    let ids = scene.observed.seen.iter().filter(of_pane);
+    let ids: Vec<&str> = ids.map(|envelope| envelope.event.execution_id()).collect();
+    assert!(ids.iter().all(|id| id.starts_with("first@")), "{ids:?}");
 }
 
 #[test]
-fn linked_into_an_earlier_session_it_goes_on_there() {
+fn a_window_linked_into_an_earlier_session_continues_there() {
     let mut scene = Scene::new(&["first", "second"], "second", |_, _| {});
     scene.then(&["link-window", "-d", "-s", "=second:0", "-t", "=first:7"]);
     scene.end(&["second", "first"]);
 }
 
 #[test]
-fn it_outlives_its_owner_in_the_session_that_it_is_linked_into() {
+fn a_linked_window_continues_in_the_other_session_when_its_owner_ends() {
     let mut scene = Scene::new(&["first", "second"], "first", |server, _| {
         server.tmux(&["link-window", "-d", "-s", "=first:0", "-t", "=second:7"]);
     });

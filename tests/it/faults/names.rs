@@ -1,4 +1,4 @@
-//! Sessions with difficult names: each is watched, kept in its place, and found by name.
+//! Sessions with difficult names: each is watched, logged in its own directory, and found by name.
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
@@ -14,7 +14,7 @@ use crate::observed::{Observed, logs};
 use crate::support::TmuxServer;
 
 /// Names that users may choose. tmux replaces some characters: colons, dots, controls. From 3.7 on it
-/// keeps colons and dots, and refuses what is no text.
+/// keeps colons and dots, and refuses invalid UTF-8.
 const NAMES: [&[u8]; 38] = [
     b"two words",
     b" before",
@@ -52,24 +52,24 @@ const NAMES: [&[u8]; 38] = [
     b"esc\x1b[31m",
     b"bad \xff\xfe utf",
     b"cut \xe6\xbc",
-    // A sign is written twice where tmux would expand it.
+    // `##` stands for one `#` where tmux would expand it.
     b"##{pid} ##S ##(touch x)",
     b"%%d %%H",
 ];
 
-/// Returns true if tmux refuses names that are no text.
+/// Returns true if tmux refuses names that are not valid text.
 fn are_names_text(server: &TmuxServer) -> bool {
     server.version() >= TmuxVersion::new(3, 7)
 }
 
-/// Starts the server with a session that no test asks for.
+/// Starts the server with a session that no test uses.
 fn first_session_goes(server: &TmuxServer) {
     server.new_session("first", 20, 5, "exec cat");
     server.tmux(&["set-option", "-s", "exit-empty", "off"]);
     server.tmux(&["kill-session", "-t", "=first"]);
 }
 
-/// Starts a session of each name; their names as tmux has them, with their panes.
+/// Starts a session of each name; returns their names in tmux with their panes.
 fn start_all(server: &TmuxServer) -> BTreeMap<String, String> {
     let format = "#{pane_id} #{session_name}";
     let shape = [
@@ -93,10 +93,10 @@ fn start_all(server: &TmuxServer) -> BTreeMap<String, String> {
         .into_iter()
         .filter(|name| !are_refused || is_text(name));
     let mut count = 0;
-    for asked in names {
+    for raw_name in names {
         count += 1;
         let mut args: Vec<&OsStr> = shape.iter().map(OsStr::new).collect();
-        args.extend([OsStr::from_bytes(asked), OsStr::new("exec cat")]);
+        args.extend([OsStr::from_bytes(raw_name), OsStr::new("exec cat")]);
         let made = server.tmux_os(&args);
         let (pane, name) = made.split_once(' ').unwrap();
         panes.insert(name.to_owned(), pane.to_owned());
@@ -109,7 +109,7 @@ fn start_all(server: &TmuxServer) -> BTreeMap<String, String> {
     panes
 }
 
-/// Watches sessions of all names; each has its run where it belongs.
+/// Checks that sessions of all names are watched and that each run is in its own directory.
 fn all_are_watched(server: &TmuxServer, mut observed: Observed, panes: &BTreeMap<String, String>) {
     observed.until_started(panes.len());
     for pane in panes.values() {
@@ -146,18 +146,18 @@ fn all_are_watched(server: &TmuxServer, mut observed: Observed, panes: &BTreeMap
     for (name, (id, pane)) in &started {
         assert!(id.starts_with(&format!("{name}@")), "{id:?}");
         let log = &logs[&encode_name(id)];
-        let of_it = |line: &str| {
+        let of_pane = |line: &str| {
             log.iter().any(|envelope| {
                 matches!(&envelope.event, TdEvent::OutputUpdate { chunk, .. } if chunk.contains(line))
             })
         };
-        assert!(of_it(&format!("in {pane}\n")), "{name:?}");
+        assert!(of_pane(&format!("in {pane}\n")), "{name:?}");
         assert!(
             log.iter()
                 .all(|envelope| envelope.event.execution_id() == id)
         );
     }
-    // Nothing was made anywhere else.
+    // Nothing was created anywhere else.
     let made = fs::read_dir(&data).unwrap().flatten();
     let made: Vec<_> = made.map(|entry| entry.file_name()).collect();
     assert_eq!(made, ["runs"]);
@@ -168,7 +168,7 @@ fn all_are_watched(server: &TmuxServer, mut observed: Observed, panes: &BTreeMap
 }
 
 #[test]
-fn every_name_is_watched_and_kept_in_its_place() {
+fn every_name_is_watched_and_logged_in_its_own_directory() {
     let server = TmuxServer::new();
     let panes = start_all(&server);
     let observed = Observed::all(&server);
@@ -179,13 +179,13 @@ fn every_name_is_watched_and_kept_in_its_place() {
 fn every_name_is_watched_without_a_locale() {
     let server = TmuxServer::with_env(&[("LC_ALL", "C"), ("LANG", ""), ("LC_CTYPE", "")]);
     let panes = start_all(&server);
-    let asked = server.server().with_env("LC_ALL", "C").with_env("LANG", "");
-    let observed = Observed::with(&server, asked);
+    let access = server.server().with_env("LC_ALL", "C").with_env("LANG", "");
+    let observed = Observed::with(&server, access);
     all_are_watched(&server, observed, &panes);
 }
 
 #[test]
-fn every_name_means_its_session_where_it_can() {
+fn every_name_that_is_no_id_finds_its_session() {
     let server = TmuxServer::new();
     let panes = start_all(&server);
     let listing = server.listing();
@@ -197,7 +197,7 @@ fn every_name_means_its_session_where_it_can() {
             .map(|state| state.pane().to_string())
             .collect();
         match name.as_str() {
-            // These are ids, in tmux too: the session of such a name is found by its own id.
+            // These are ids for tmux, too: such a session is found only by its own id.
             "$7" | "%1" | "@3" => assert_ne!(meant, [pane.as_str()], "{name:?}"),
             _ => assert_eq!(meant, [pane.as_str()], "{name:?}"),
         }
@@ -205,7 +205,7 @@ fn every_name_means_its_session_where_it_can() {
 }
 
 #[test]
-fn a_watch_of_one_hard_name_shows_that_session_only() {
+fn a_watch_of_one_difficult_name_shows_that_session_only() {
     let server = TmuxServer::new();
     let panes = start_all(&server);
     for part in ["job-1", " before", "semicolon;", "#{pid}", "utf", "*"] {

@@ -10,7 +10,7 @@ use super::{Counted, Counting, of_run, runs_of};
 use crate::observed::{Replay, logs, shown};
 use crate::support::{CEILING, Stopped, TmuxServer, wait_for};
 
-/// The one run of a session, as it was shown and as it was kept.
+/// Returns the only run of a session, after checking that the log equals the shown events.
 #[track_caller]
 fn run(seen: &[Envelope], data: &Path, name: &str) -> Vec<Envelope> {
     let runs = runs_of(seen, name);
@@ -22,7 +22,7 @@ fn run(seen: &[Envelope], data: &Path, name: &str) -> Vec<Envelope> {
     shown
 }
 
-/// Ends a session's program and checks that every line of it is there, once.
+/// Ends a session's program and checks that every line is reported once.
 #[track_caller]
 fn ends_whole(mut watch: Watcher, program: &Counting, data: &Path, (name, pane): (&str, &str)) {
     program.end();
@@ -30,12 +30,12 @@ fn ends_whole(mut watch: Watcher, program: &Counting, data: &Path, (name, pane):
     let seen = watch.stop();
     let run = run(&seen, data, name);
     let counted = Counted::of(&Replay::of(&run, pane), &["the end"]);
-    assert_eq!(counted.holes, [], "{}", shown(&run));
-    assert_eq!(counted.said.end, program.printed() + 1);
+    assert_eq!(counted.missing, [], "{}", shown(&run));
+    assert_eq!(counted.settled.end, program.printed() + 1);
 }
 
 #[test]
-fn stopped_and_continued_again_and_again_it_loses_nothing_of_a_moderate_pane() {
+fn an_observer_that_is_stopped_repeatedly_loses_nothing_of_a_moderate_pane() {
     let (server, data) = (TmuxServer::new(), tempfile::tempdir().unwrap());
     let program = Counting::new(&server, "program", "0.01");
     let pane = server.new_session("moderate", 60, 12, &program.command());
@@ -53,9 +53,9 @@ fn stopped_and_continued_again_and_again_it_loses_nothing_of_a_moderate_pane() {
 }
 
 #[test]
-fn stopped_under_a_flood_it_announces_what_it_could_not_see() {
+fn an_observer_stopped_during_a_flood_reports_a_gap() {
     let (server, data) = (TmuxServer::new(), tempfile::tempdir().unwrap());
-    // A flood of which a part comes before, most while it is stopped, and a part afterwards.
+    // Part of the flood comes before the stop, most of it during the stop, and a part afterwards.
     let program = "tmux wait-for go; seq -f 'line %g.' 1 3000; tmux wait-for -S some; tmux wait-for more; \
          seq -f 'line %g.' 3001 90000; tmux wait-for -S most; tmux wait-for rest; \
          seq -f 'line %g.' 90001 95000; echo the end; exec cat";
@@ -79,21 +79,21 @@ fn stopped_under_a_flood_it_announces_what_it_could_not_see() {
     let seen = watch.stop();
     let run = run(&seen, data.path(), "flood");
     let counted = Counted::of(&Replay::of(&run, &pane), &["the end"]);
-    assert_eq!(counted.said.end, 95_001);
+    assert_eq!(counted.settled.end, 95_001);
     assert!(
-        !counted.holes.is_empty(),
+        !counted.missing.is_empty(),
         "2000 lines are all that tmux keeps"
     );
-    // The text on the screen when it continued is reported.
+    // The text on the screen at the time of the continuation is reported.
     assert!(
-        counted.holes.iter().all(|hole| hole.end <= 94_000),
+        counted.missing.iter().all(|missing| missing.end <= 94_000),
         "{:?}",
-        counted.holes
+        counted.missing
     );
 }
 
 #[test]
-fn stopped_in_the_middle_of_a_question_it_goes_on_with_the_answer() {
+fn an_observer_stopped_during_a_request_continues_with_the_reply() {
     let (server, data) = (TmuxServer::new(), tempfile::tempdir().unwrap());
     let program = Counting::new(&server, "program", "0.01");
     let pane = server.new_session("asked", 60, 12, &program.command());
@@ -102,10 +102,9 @@ fn stopped_in_the_middle_of_a_question_it_goes_on_with_the_answer() {
     let printed = program.until_more(1);
     watch.until_line("asked", &format!("line {printed}."));
     {
-        // The server does not answer, so that a question is on its way for sure.
+        // The server does not reply, so a request is certainly pending.
         let hung = Stopped::new(server.pid());
-        // A child whose answer came just before the server was stopped may end meanwhile: then the
-        // next one is asked for.
+        // A child that had its reply before the server stopped may end meanwhile: then take the next one.
         let _stopped = loop {
             watch.until_child();
             let stopped = Stopped::new(watch.pid());
@@ -115,14 +114,14 @@ fn stopped_in_the_middle_of_a_question_it_goes_on_with_the_answer() {
         };
         drop(hung);
         program.until_more(20);
-        // Its answer has come long ago, and nobody has taken it.
+        // The reply arrived long ago, and nobody has read it.
         assert_eq!(watch.children().len(), 1);
     }
     ends_whole(watch, &program, data.path(), ("asked", &pane));
 }
 
 #[test]
-fn a_question_that_somebody_kills_is_asked_again() {
+fn a_request_whose_process_is_killed_is_repeated() {
     let (server, data) = (TmuxServer::new(), tempfile::tempdir().unwrap());
     let program = Counting::new(&server, "program", "0.01");
     let pane = server.new_session("killed", 60, 12, &program.command());
@@ -131,7 +130,7 @@ fn a_question_that_somebody_kills_is_asked_again() {
     for _ in 0..5 {
         {
             let _hung = Stopped::new(server.pid());
-            // One that had its answer right before may be gone when it is to be killed.
+            // A child that just received its reply may end before it is killed.
             wait_for("a question that can be killed", CEILING, || {
                 kill_process(watch.until_child(), Signal::KILL)
             });

@@ -10,7 +10,7 @@ use crate::observed::{Observed, Replay, shown};
 use crate::support::{CEILING, TmuxServer, wait_for};
 
 #[test]
-fn renamed_again_and_again_while_printing_it_stays_one_run_and_loses_nothing() {
+fn a_session_renamed_repeatedly_while_printing_stays_one_run_and_loses_nothing() {
     let server = TmuxServer::new();
     let program = Counting::new(&server, "program", "0.01");
     let pane = server.new_session("name-0", 60, 10, &program.command());
@@ -27,7 +27,7 @@ fn renamed_again_and_again_while_printing_it_stays_one_run_and_loses_nothing() {
     let runs = runs_of(&observed.seen, "name-0");
     assert_eq!(runs.len(), 1);
     assert_eq!(observed.logs().len(), 1);
-    // Names between two looks may pass unseen, but each is taken up where the last one ended.
+    // Names between two captures may be missed, but each reported rename continues from the previous one.
     let mut name = "name-0".to_owned();
     for envelope in &observed.seen {
         if let TdEvent::SessionRenamed { from, to, .. } = &envelope.event {
@@ -39,16 +39,16 @@ fn renamed_again_and_again_while_printing_it_stays_one_run_and_loses_nothing() {
     whole(&observed, &pane, &program);
 }
 
-/// Checks that all that a program printed was said, from somewhere on.
+/// Checks that every line of a program was reported, from some line on.
 #[track_caller]
 fn whole(observed: &Observed, pane: &str, program: &Counting) {
     let counted = Counted::of(&observed.replay(pane), &["the end"]);
-    assert_eq!(counted.holes, [], "{}", shown(&observed.seen));
-    assert_eq!(counted.said.end, program.printed() + 1);
+    assert_eq!(counted.missing, [], "{}", shown(&observed.seen));
+    assert_eq!(counted.settled.end, program.printed() + 1);
 }
 
 #[test]
-fn killed_while_printing_it_ends_with_what_was_seen_and_says_that_there_was_more() {
+fn a_pane_killed_while_printing_ends_with_the_captured_lines_and_a_gap() {
     let server = TmuxServer::new();
     server.new_session("keeper", 40, 5, "exec cat");
     let program = Counting::new(&server, "program", "0.01");
@@ -66,16 +66,16 @@ fn killed_while_printing_it_ends_with_what_was_seen_and_says_that_there_was_more
     assert_eq!(end_of(&observed.seen), "closed");
     let replay = observed.replay(&pane);
     let counted = Counted::of(&replay, &[]);
-    assert_eq!(counted.holes, []);
-    let all = counted.said.end > program.printed();
+    assert_eq!(counted.missing, []);
+    let all = counted.settled.end > program.printed();
     assert!(all || counted.open_end, "{replay:?}");
     assert!(replay.complete);
 }
 
 #[test]
-fn respawned_while_printing_it_goes_on_counting_and_announces_what_was_wiped_away() {
+fn a_pane_respawned_while_printing_continues_its_numbers_and_reports_wiped_lines() {
     let server = TmuxServer::new();
-    // High enough that what is printed between two looks does not scroll through all of it.
+    // Taller than the output between two captures, so that it does not scroll off the screen.
     let first = Counting::new(&server, "first", "0.02");
     let pane = server.new_session("again", 60, 60, &first.command());
     let mut observed = Observed::session(&server, "again");
@@ -93,14 +93,17 @@ fn respawned_while_printing_it_goes_on_counting_and_announces_what_was_wiped_awa
     let at = replay.texts().iter().position(|text| *text == "respawned");
     let at = at.unwrap_or_else(|| panic!("{}", shown(&observed.seen)));
     let before = Counted::of(&part(&replay, 0..at), &[]);
-    let all = before.said.end > first.printed();
+    let all = before.settled.end > first.printed();
     let announced = replay.gaps.iter().any(|gap| gap.3 <= at);
     assert!(all || announced, "{} printed: {replay:?}", first.printed());
     let after = Counted::of(&part(&replay, at + 1..replay.settled.len()), &["the end"]);
-    assert_eq!((after.said, after.holes), (1..second.printed() + 1, vec![]));
+    assert_eq!(
+        (after.settled, after.missing),
+        (1..second.printed() + 1, vec![])
+    );
 }
 
-/// A part of a replay, by the place of its settled lines.
+/// Returns the part of a replay with these settled lines.
 fn part(replay: &Replay, range: std::ops::Range<usize>) -> Replay {
     let gaps = replay.gaps.iter().filter(|gap| range.contains(&gap.3));
     let moved = |gap: &(i64, Option<u64>, String, usize)| {
@@ -115,7 +118,7 @@ fn part(replay: &Replay, range: std::ops::Range<usize>) -> Replay {
 }
 
 #[test]
-fn another_width_ten_times_a_second_doubles_nothing_and_hides_nothing() {
+fn resizing_ten_times_a_second_neither_repeats_nor_hides_lines() {
     let server = TmuxServer::new();
     let program = Counting::new(&server, "program", "0.01");
     let pane = server.new_session("width", 80, 24, &program.command());
@@ -147,7 +150,7 @@ fn another_width_ten_times_a_second_doubles_nothing_and_hides_nothing() {
     observed.stop();
     let replay = observed.replay(&pane);
     let counted = Counted::of(&replay, &["the end"]);
-    assert_eq!(counted.said.end, program.printed() + 1);
+    assert_eq!(counted.settled.end, program.printed() + 1);
     let resized = observed
         .seen
         .iter()
@@ -156,6 +159,6 @@ fn another_width_ten_times_a_second_doubles_nothing_and_hides_nothing() {
     assert!(resized >= 10, "{resized} widths were seen");
     eprintln!(
         "{resized} widths, holes {:?}, gaps {:?}",
-        counted.holes, replay.gaps
+        counted.missing, replay.gaps
     );
 }

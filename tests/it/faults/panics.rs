@@ -1,4 +1,4 @@
-//! Pollers that panic while panes print: they come back, and nothing is said twice.
+//! Pollers that panic while panes print: they restart, and nothing is reported twice.
 
 use td_observe::tmux::Target;
 use td_observe::{Envelope, TdEvent};
@@ -8,10 +8,10 @@ use crate::logger::panic_at_opening;
 use crate::observed::{Observed, Replay, shown};
 use crate::support::TmuxServer;
 
-/// The number of panics of a poller in a row.
+/// The number of consecutive panics of a poller.
 const PANICS: usize = 3;
 
-/// Waits until the poller has come back from its last panic.
+/// Waits until the poller has restarted after its last panic.
 #[track_caller]
 fn until_back(observed: &mut Observed) {
     observed.until("the poller's last return", |seen| {
@@ -23,7 +23,7 @@ fn until_back(observed: &mut Observed) {
 }
 
 #[test]
-fn panics_over_one_pane_leave_the_output_of_the_others_whole() {
+fn panics_on_one_pane_do_not_affect_other_panes() {
     let server = TmuxServer::new();
     let programs = ["before", "broken", "after"].map(|name| Counting::new(&server, name, "0.02"));
     let first = server.new_session("panics-1", 60, 12, &programs[0].command());
@@ -54,7 +54,7 @@ fn panics_over_one_pane_leave_the_output_of_the_others_whole() {
         let printed = program.until_more(5);
         observed.until_line(&format!("line {printed}."));
     }
-    // Now the one between them is wanted, too.
+    // Now the pane between them must be observed, too.
     server.tmux(&["rename-window", "-t", &second, "broken"]);
     until_back(&mut observed);
     observed.until("a line of it", |seen| {
@@ -73,13 +73,13 @@ fn panics_over_one_pane_leave_the_output_of_the_others_whole() {
     observed.stop();
     for (pane, program) in panes.into_iter().zip(&programs) {
         let counted = Counted::of(&observed.replay(pane), &["the end"]);
-        assert_eq!(counted.holes, [], "{pane}: {}", shown(&observed.seen));
-        assert_eq!(counted.said.end, program.printed() + 1);
+        assert_eq!(counted.missing, [], "{pane}: {}", shown(&observed.seen));
+        assert_eq!(counted.settled.end, program.printed() + 1);
     }
 }
 
 #[test]
-fn panics_in_the_middle_of_a_panes_output_end_where_it_was() {
+fn after_panics_in_the_middle_of_output_reporting_resumes_at_the_same_line() {
     let server = TmuxServer::new();
     let program = Counting::new(&server, "program", "0.02");
     let pane = server.new_session("panics-2", 60, 12, &program.command());
@@ -88,7 +88,7 @@ fn panics_in_the_middle_of_a_panes_output_end_where_it_was() {
     let printed = program.until_more(20);
     observed.until_line(&format!("line {printed}."));
     observed.stop();
-    // Lines were said of the pane, and more of them are printed all the time.
+    // Lines of the pane were reported, and it continues to print.
     panic_at_opening("panics-2", &pane, PANICS);
     let mut again = Observed::all(&server);
     until_back(&mut again);
@@ -100,7 +100,7 @@ fn panics_in_the_middle_of_a_panes_output_end_where_it_was() {
     assert_eq!(logs.len(), 1);
     let log = logs.values().next().unwrap();
     let counted = Counted::of(&Replay::of(log, &pane), &["the end"]);
-    assert_eq!(counted.holes, [], "{}", shown(log));
-    assert_eq!(counted.said.end, program.printed() + 1);
-    assert!(counted.said.start <= printed);
+    assert_eq!(counted.missing, [], "{}", shown(log));
+    assert_eq!(counted.settled.end, program.printed() + 1);
+    assert!(counted.settled.start <= printed);
 }

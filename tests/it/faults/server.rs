@@ -1,4 +1,4 @@
-//! A server that is back before the observer noticed its end.
+//! A server that is replaced before the observer has noticed its end.
 
 use std::os::unix::net::UnixStream;
 
@@ -9,8 +9,8 @@ use super::{Counted, Counting, end_of, of_run, runs_of};
 use crate::observed::{Observed, Replay};
 use crate::support::{CEILING, TmuxServer, wait_for};
 
-/// Kills a server under a counting pane and starts another in its place before the next look; why
-/// the first one's session ended, by what was said.
+/// Kills a server under a counting pane and starts another in its place before the next capture. Returns
+/// the reported reason for the end of the first session.
 fn replaced() -> String {
     let server = TmuxServer::new();
     let program = Counting::new(&server, "program", "0.01");
@@ -32,30 +32,30 @@ fn replaced() -> String {
     observed.until_line("the end");
     observed.stop();
     let runs = runs_of(&observed.seen, "job");
-    // Often made in the same second: then the names are equal but for a number.
+    // Often created in the same second: then the names differ by a number only.
     assert_ne!(runs[0], runs[1]);
     assert_eq!(observed.logs().len(), 2);
     let first = of_run(&observed.seen, &runs[0]);
     let last = &first.last().unwrap().event;
     assert!(matches!(last, TdEvent::SessionEnded { .. }), "{last:?}");
-    assert_eq!(Counted::of(&Replay::of(&first, &pane), &[]).holes, []);
+    assert_eq!(Counted::of(&Replay::of(&first, &pane), &[]).missing, []);
     let second = Replay::of(&of_run(&observed.seen, &runs[1]), &pane);
     let counted = Counted::of(&second, &["the end"]);
     assert_eq!(
-        (counted.said, counted.holes),
+        (counted.settled, counted.missing),
         (1..again.printed() + 1, vec![])
     );
     end_of(&first)
 }
 
 #[test]
-fn a_server_that_is_replaced_between_two_looks_has_another_run() {
-    // `server_gone` where a look came between.
+fn a_server_that_is_replaced_between_two_captures_has_another_run() {
+    // `server_gone` if a capture happened in between.
     let reason = replaced();
     assert!(["server_gone", "closed"].contains(&&*reason), "{reason}");
 }
 
 #[test]
-fn a_server_that_is_replaced_between_two_looks_is_said_to_be_gone() {
+fn a_server_that_is_replaced_between_two_captures_is_reported_as_gone() {
     assert_eq!(replaced(), "server_gone");
 }

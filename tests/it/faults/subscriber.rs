@@ -1,4 +1,4 @@
-//! A subscriber that never reads while panes flood: it costs nobody anything but itself some events.
+//! A subscriber that never reads while panes flood: it loses events, and nobody else does.
 
 use std::time::{Duration, Instant};
 
@@ -10,7 +10,7 @@ use crate::support::{CEILING, TmuxServer};
 /// Events that the sleeper's lane holds.
 const ROOM: usize = 8;
 
-/// A program that prints in bursts, so that there are many events.
+/// A program that prints in bursts, to cause many events.
 fn bursts(bursts: u32) -> String {
     format!(
         "tmux wait-for go-$TMUX_PANE; i=0; while [ $i -lt {bursts} ]; do \
@@ -20,10 +20,10 @@ fn bursts(bursts: u32) -> String {
 }
 
 #[test]
-fn who_sleeps_misses_exactly_what_it_is_told_and_others_see_all() {
+fn a_sleeping_subscriber_misses_exactly_the_reported_count_and_others_miss_nothing() {
     let server = TmuxServer::new();
     server.new_session("keeper", 60, 12, "exec cat");
-    // So much that looks lose nothing on a machine that lets them wait.
+    // A history in which captures lose nothing even on a busy machine.
     server.script("set-option -g history-limit 10000");
     let panes = ["a", "b", "c"].map(|name| server.new_session(name, 60, 12, &bursts(60)));
     let data = server.directory().join("data");
@@ -90,13 +90,13 @@ fn who_sleeps_misses_exactly_what_it_is_told_and_others_see_all() {
             Delivery::Lagged { missed: more } => missed += more,
         }
     }
-    let stands_for: u64 = received.iter().map(|envelope| envelope.n).sum();
-    assert_eq!(stands_for + missed, seen.len() as u64);
+    let represented: u64 = received.iter().map(|envelope| envelope.n).sum();
+    assert_eq!(represented + missed, seen.len() as u64);
     assert!(
         missed > 0 && received.len() <= ROOM,
         "{missed} missed, {} kept",
         received.len()
     );
-    // The oldest went, the newest stayed.
+    // The oldest events were dropped, the newest kept.
     assert_eq!(received, seen[seen.len() - received.len()..]);
 }

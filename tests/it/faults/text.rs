@@ -1,4 +1,4 @@
-//! Panes of odd shapes, and text that is noise, or that looks like tmux's answers to us.
+//! Panes of odd shapes, and text that is noise or resembles tmux's replies to us.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -18,7 +18,7 @@ fn printing(server: &TmuxServer, text: &str) -> String {
 }
 
 #[test]
-fn without_a_history_lines_are_said_once_or_announced() {
+fn without_a_history_lines_are_reported_once_or_announced_as_lost() {
     let server = TmuxServer::new();
     server.new_session("keeper", 40, 5, "exec cat");
     server.script("set-option -g history-limit 0");
@@ -31,7 +31,7 @@ fn without_a_history_lines_are_said_once_or_announced() {
     observed.until_line("the end");
     observed.stop();
     let counted = Counted::of(&observed.replay(&pane), &["the end"]);
-    assert_eq!(counted.said.end, program.printed() + 1);
+    assert_eq!(counted.settled.end, program.printed() + 1);
     let burst = server.new_session(
         "burst",
         60,
@@ -44,11 +44,11 @@ fn without_a_history_lines_are_said_once_or_announced() {
     observed.until_line("line 500.");
     observed.stop();
     let counted = Counted::of(&observed.replay(&burst), &[]);
-    assert_eq!(counted.said.end, 501);
+    assert_eq!(counted.settled.end, 501);
 }
 
 #[test]
-fn panes_of_one_column_or_one_row_are_read_like_others() {
+fn panes_of_one_column_or_one_row_are_observed_like_others() {
     let server = TmuxServer::new();
     let shapes = [(1, 24), (1, 1), (80, 1), (2, 2)];
     let panes: Vec<_> = shapes
@@ -78,15 +78,15 @@ fn panes_of_one_column_or_one_row_are_read_like_others() {
     });
     observed.stop();
     for (pane, program) in &panes {
-        // Seen where one of them fails.
-        let of_it = |envelope: &&td_observe::Envelope| {
+        // Shown if one of them fails.
+        let of_pane = |envelope: &&td_observe::Envelope| {
             envelope.event.pane().is_some_and(|of| **of == **pane)
         };
-        let events: Vec<_> = observed.seen.iter().filter(of_it).cloned().collect();
+        let events: Vec<_> = observed.seen.iter().filter(of_pane).cloned().collect();
         eprintln!("{pane}:\n{}", shown(&events));
         let counted = Counted::of(&observed.replay(pane), &["the end"]);
-        assert_eq!(counted.holes, [], "{pane}: {}", shown(&observed.seen));
-        assert_eq!(counted.said.end, program.printed() + 1);
+        assert_eq!(counted.missing, [], "{pane}: {}", shown(&observed.seen));
+        assert_eq!(counted.settled.end, program.printed() + 1);
     }
 }
 
@@ -96,7 +96,7 @@ fn lines_longer_than_the_pane_stay_whole() {
     let mut lines: Vec<String> = (1..=60)
         .map(|n| format!("{n} {}", "0123456789".repeat(60))[..500].to_owned())
         .collect();
-    // As long as the pane is wide, and a column more or less.
+    // As wide as the pane, and one column more or less.
     for width in [80, 160, 500] {
         for length in width - 1..=width + 1 {
             lines.push("x".repeat(length));
@@ -130,10 +130,10 @@ fn lines_longer_than_the_pane_stay_whole() {
 }
 
 #[test]
-fn a_pane_that_printed_noise_is_alive_afterwards() {
+fn a_pane_that_printed_noise_still_works() {
     let server = TmuxServer::new();
-    // What tmux answers to the noise must neither come back as output nor act as keys do. At the end: of any
-    // string, a reset, the normal screen, plain letters, the whole screen, and a clear one.
+    // tmux's replies to the noise must neither come back as output nor act as keys. At the end: the end
+    // of any string, a reset, the normal screen, plain letters, the full screen, and a clear one.
     let program = "stty -echo -isig -ixon; echo ready; tmux wait-for go; \
         i=0; while [ $i -lt 20 ]; do i=$((i+1)); head -c 20000 /dev/urandom; sleep 0.03; done; \
         printf '\\033\\\\\\033c\\033[?1049l\\033(B\\017\\033[r\\033[H\\033[2J'; sleep 0.3; \
@@ -145,7 +145,7 @@ fn a_pane_that_printed_noise_is_alive_afterwards() {
     observed.until_started(2);
     server.tmux(&["wait-for", "-S", "go"]);
     observed.until_line("the end");
-    // Its neighbour is watched as before.
+    // The other pane is still watched.
     server.tmux(&["send-keys", "-t", &quiet, "still here", "Enter"]);
     observed.until_line("still here");
     observed.stop();
@@ -162,7 +162,7 @@ fn a_pane_that_printed_noise_is_alive_afterwards() {
         "{:?}",
         replay.gaps
     );
-    // Every line of the log reads as JSON, and there was no trouble.
+    // Every line of the log is valid JSON, and there was no warning.
     assert_eq!(observed.logs().len(), 2);
     assert_eq!(
         super::warnings(&observed.seen),
@@ -180,10 +180,10 @@ const NUMBERS: &str = "#{pane_id} #{session_id} #{window_id} #{session_created} 
     #{pane_dead_signal} #{pane_pid} #{pane_pipe} #{window_activity} #{window_active_clients}";
 
 #[test]
-fn text_that_imitates_our_answers_stays_text() {
+fn text_that_imitates_replies_of_tmux_stays_text() {
     let server = TmuxServer::new();
     let victim = server.new_session("victim", 70, 10, "exec cat");
-    // A mark like ours, but of course not the one of the next batch.
+    // A mark like ours, but not the mark of the next batch.
     let mark = format!("td{:016x}{:016x}", 0x0123_4567_89ab_cdef_u64, u64::MAX);
     let true_answer = server.tmux(&["display-message", "-p", "-t", &victim, NUMBERS]);
     let pid = server.pid().as_raw_nonzero();
@@ -227,10 +227,10 @@ fn text_that_imitates_our_answers_stays_text() {
     let want: Vec<&str> = text.lines().collect();
     assert_eq!(replay.texts(), want);
     assert_eq!(replay.gaps, []);
-    let said = observed.replay(&victim);
+    let replay = observed.replay(&victim);
     assert!(
-        said.texts().iter().all(|text| *text == "of the victim"),
-        "{said:?}"
+        replay.texts().iter().all(|text| *text == "of the victim"),
+        "{replay:?}"
     );
     assert_eq!(
         super::warnings(&observed.seen),

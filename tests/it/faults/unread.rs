@@ -12,15 +12,15 @@ use crate::observed::{Replay, logs};
 use crate::resources::peak_kb;
 use crate::support::{CEILING, TmuxServer, wait_for};
 
-/// The number of lines of 490 bytes in a flood: they all wait in the program in the end.
+/// The number of lines of 490 bytes in a flood; in the end all of them wait in the program.
 const LINES: u32 = 25_000;
 
-/// The memory that the program may take: the 64 MiB that wait for its reader, as much on their way to the
-/// log, and some to work with.
+/// The memory that the program may use: the 64 MiB that wait for its reader, as much on their way to the
+/// log, and a working set.
 const MEMORY_KB: u64 = 160 * 1024;
 
 #[test]
-fn a_program_whose_output_nobody_reads_keeps_everything_and_stays_small() {
+fn a_program_with_unread_output_keeps_everything_in_bounded_memory() {
     let (server, data) = (TmuxServer::new(), tempfile::tempdir().unwrap());
     server.new_session("keeper", 40, 5, "exec cat");
     server.script("set-option -g history-limit 50000");
@@ -49,7 +49,7 @@ fn a_program_whose_output_nobody_reads_keeps_everything_and_stays_small() {
     let peak = peak_kb(child.id()).unwrap();
     assert!(peak < MEMORY_KB, "{peak} kB");
 
-    // Read at last, it has everything, but for what was dropped and is counted.
+    // Read at last, the output is complete except for dropped events, which are counted.
     let (mut received, mut missed) = (0, 0);
     let pid = Pid::from_child(&child);
     for line in BufReader::new(child.stdout.take().unwrap()).lines() {
@@ -63,7 +63,7 @@ fn a_program_whose_output_nobody_reads_keeps_everything_and_stays_small() {
                 received += 1;
                 kill_process(pid, Signal::INT).unwrap();
             }
-            // Without a number: shown only, and not kept.
+            // Events without a number are shown only, not logged.
             _ => received += u64::from(envelope.seq.is_some()),
         }
     }

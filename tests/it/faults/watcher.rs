@@ -1,4 +1,4 @@
-//! The program as a process that watches a test's server and says its events in JSON.
+//! The program as a process that watches a test's server and prints its events as JSON.
 
 use std::path::Path;
 use std::process::Command;
@@ -12,7 +12,7 @@ use crate::observed::shown;
 use crate::resources::children_of;
 use crate::support::{CEILING, TmuxServer, wait_for};
 
-/// `td-observe watch --json`, and what it printed so far.
+/// `td-observe watch --json`, and its output so far.
 pub struct Watcher {
     pub running: Running,
     pub seen: Vec<Envelope>,
@@ -26,7 +26,7 @@ impl Watcher {
         Self::of(program(&on(&socket, &args), data))
     }
 
-    /// Starts this, which watches something with `--json`.
+    /// Starts a command that watches with `--json`.
     pub fn of(command: Command) -> Self {
         Self {
             running: Running::start(command),
@@ -34,13 +34,13 @@ impl Watcher {
         }
     }
 
-    /// Kills it and returns its output.
+    /// Kills the program and returns its output.
     #[track_caller]
     pub fn killed(self) -> Vec<Envelope> {
         let Self { running, mut seen } = self;
         let output = running.end();
         let text = String::from_utf8_lossy(&output.stdout);
-        // The last line may be torn.
+        // The last line may be incomplete.
         seen.extend(
             text.lines()
                 .filter_map(|line| serde_json::from_str(line).ok()),
@@ -52,7 +52,7 @@ impl Watcher {
         Pid::from_child(&self.running.child)
     }
 
-    /// Takes events until what was seen satisfies.
+    /// Receives events until they satisfy the predicate.
     #[track_caller]
     pub fn until(&mut self, what: &str, mut done: impl FnMut(&[Envelope]) -> bool) {
         let deadline = Instant::now() + CEILING;
@@ -65,7 +65,7 @@ impl Watcher {
         }
     }
 
-    /// Waits until sessions of this name were found so often.
+    /// Waits until this many sessions of this name have started.
     #[track_caller]
     pub fn until_started(&mut self, name: &str, times: usize) {
         self.until(&format!("the start of {name}"), |seen| {
@@ -76,10 +76,10 @@ impl Watcher {
     /// Waits until the last run of a session has this line.
     #[track_caller]
     pub fn until_line(&mut self, name: &str, line: &str) {
-        // Each event is looked at once: a flood has many.
-        let (mut looked, mut run) = (0, None);
+        // Each event is checked once, because a flood has many.
+        let (mut checked, mut run) = (0, None);
         self.until(&format!("the line {line:?} of {name}"), |seen| {
-            let new = &seen[std::mem::replace(&mut looked, seen.len())..];
+            let new = &seen[std::mem::replace(&mut checked, seen.len())..];
             run = super::runs_of(new, name).pop().or_else(|| run.take());
             new.iter().any(|envelope| match &envelope.event {
                 TdEvent::OutputUpdate {
@@ -95,7 +95,7 @@ impl Watcher {
         });
     }
 
-    /// Processes that it has started and that are still there, ended and unreaped ones included.
+    /// Returns the children that still exist, unreaped ones included.
     pub fn children(&self) -> Vec<Pid> {
         let children = children_of(self.running.child.id()).into_iter();
         children
@@ -103,7 +103,7 @@ impl Watcher {
             .collect()
     }
 
-    /// Waits until it has started a process.
+    /// Waits until the program has started a child process.
     #[track_caller]
     pub fn until_child(&self) -> Pid {
         wait_for("a process of the observer", CEILING, || {
@@ -111,7 +111,7 @@ impl Watcher {
         })
     }
 
-    /// Ends it in order; what it printed is in `seen`.
+    /// Stops the program with a signal; returns its output.
     #[track_caller]
     pub fn stop(self) -> Vec<Envelope> {
         let Self { running, mut seen } = self;

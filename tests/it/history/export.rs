@@ -88,7 +88,7 @@ fn a_played_recording_ends_with_the_real_screen() {
     let joined = server.joined(&pane, &["-S", "-"]);
     let joined = trimmed(&joined);
     let shows: Vec<&str> = joined.iter().map(String::as_str).collect();
-    observed.until_stands(&pane, &shows, "the scene");
+    observed.until_replayed(&pane, &shows, "the scene");
     let screen = trimmed(&server.tmux(&["capture-pane", "-p", "-t", &pane]));
     let screen_joined = trimmed(&server.joined(&pane, &[]));
     observed.stop();
@@ -119,7 +119,7 @@ fn a_played_recording_ends_with_the_real_screen() {
     // A part of its first line may have scrolled off.
     assert_eq!(end[1..], screen_joined[1..]);
 
-    // The first line was there before observation began.
+    // The first line existed before the observation began.
     let exported = run(&["export", "rec", "--format", "text"], &data);
     assert_code(&exported, 0);
     assert_eq!(trimmed(&text(&exported.stdout)), joined[1..]);
@@ -164,13 +164,13 @@ fn text_export_equals_the_printed_text() {
     printed.push("the end".to_owned());
     let exported = text(&exported.stdout);
     let exported: Vec<&str> = exported.lines().collect();
-    // The session keeps 2000 rows: a gap represents what is certainly lost.
+    // The session keeps 2000 rows: a gap represents the lines that are certainly lost.
     if gaps.is_empty() {
         assert_eq!(exported, printed);
     } else {
         let lines = exported
             .iter()
-            .filter(|line| printed.iter().any(|one| one == *line));
+            .filter(|line| printed.iter().any(|other| other == *line));
         assert_eq!(exported.len(), lines.count() + confirmed, "{gaps:?}");
     }
 }
@@ -179,7 +179,7 @@ fn text_export_equals_the_printed_text() {
 fn wrong_usage_is_a_one_line_error() {
     let temp = tempfile::tempdir().unwrap();
     record(temp.path(), "job", &[(0, "a"), (1000, "b")]);
-    for (args, says) in [
+    for (args, expected) in [
         (&["export", "nobody", "--format", "text"][..], "nobody"),
         (&["export", "job"], "--format"),
         (&["export", "job", "--format", "gif"], "gif"),
@@ -189,7 +189,7 @@ fn wrong_usage_is_a_one_line_error() {
             "/nowhere",
         ),
     ] {
-        assert_wrong_usage(&run(args, temp.path()), says);
+        assert_wrong_usage(&run(args, temp.path()), expected);
     }
     let output = run(&["export", "job", "--format", "text"], temp.path());
     assert_eq!(text(&output.stdout), "a\nb\n");

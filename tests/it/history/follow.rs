@@ -1,5 +1,4 @@
-//! Followers of a log that another process writes: they get everything once and in order, to the
-//! end.
+//! Followers of a log that another process writes: they get everything once and in order, to the end.
 
 use std::fs::{self, OpenOptions};
 use std::io::Write;
@@ -50,9 +49,9 @@ fn to_the_end(run: &RunDirectory) -> Vec<Envelope> {
     seen
 }
 
-/// Returns the numbers of the events that exist now.
+/// Returns the numbers of the existing events.
 #[track_caller]
-fn there(log: &mut Follower) -> Vec<u64> {
+fn existing(log: &mut Follower) -> Vec<u64> {
     let mut seqs = Vec::new();
     while let Some(record) = log.next().unwrap() {
         seqs.push(record.envelope.seq.unwrap());
@@ -67,8 +66,8 @@ fn another_process_follows_a_run_to_its_end() {
     let socket = tmux.socket().display().to_string();
     let mut watch = Running::start(program(&on(&socket, &["watch", "job"]), data.path()));
     watch.wait_for("watching");
-    let say = |what: &str| tmux.tmux(&["send-keys", "-t", "=job:", what, "Enter"]);
-    say("the earlier line");
+    let print = |what: &str| tmux.tmux(&["send-keys", "-t", "=job:", what, "Enter"]);
+    print("the earlier line");
     watch.wait_for("the earlier line");
     let (mut first, mut json) = (
         log("job", data.path(), &[]),
@@ -77,7 +76,7 @@ fn another_process_follows_a_run_to_its_end() {
     for follower in [&mut first, &mut json] {
         follower.wait_for("the earlier line");
     }
-    say("the live line");
+    print("the live line");
     for follower in [&mut first, &mut json] {
         follower.wait_for("the live line");
     }
@@ -177,7 +176,7 @@ fn a_follower_in_this_process_gets_every_number_once() {
     let mut seen = Vec::new();
     for from in (1..4001).step_by(500) {
         bench.fill("a", from..from + 500);
-        seen.extend(there(&mut lazy));
+        seen.extend(existing(&mut lazy));
     }
     assert_eq!(seen, (1..4001).collect::<Vec<u64>>());
     bench.finish();
@@ -187,14 +186,14 @@ fn a_follower_in_this_process_gets_every_number_once() {
 }
 
 #[test]
-fn an_incomplete_line_is_waited_for() {
+fn a_follower_waits_for_an_incomplete_line() {
     let temp = tempfile::tempdir().unwrap();
     let mut bench = Bench::rotating(temp.path(), Rotation::NEVER);
     bench.open("a");
     let run = bench.run("a");
     let mut log = Follower::open(&run, Query::all()).unwrap();
     bench.fill("a", 1..3);
-    assert_eq!(there(&mut log), [1, 2]);
+    assert_eq!(existing(&mut log), [1, 2]);
     let mut file = OpenOptions::new()
         .append(true)
         .open(run.events_path())
@@ -203,21 +202,21 @@ fn an_incomplete_line_is_waited_for() {
     line.push(b'\n');
     for byte in &line[..line.len() - 1] {
         file.write_all(&[*byte]).unwrap();
-        assert_eq!(there(&mut log), [0; 0]);
+        assert_eq!(existing(&mut log), [0; 0]);
     }
     // A new follower does not read it as a line either.
     let mut late = Follower::open(&run, Query::all()).unwrap();
-    assert_eq!(there(&mut late), [1, 2]);
+    assert_eq!(existing(&mut late), [1, 2]);
     file.write_all(b"\n").unwrap();
     for log in [&mut log, &mut late] {
-        assert_eq!(there(log), [3]);
+        assert_eq!(existing(log), [3]);
         assert_eq!((log.report().invalid, log.report().torn), (0, 0));
     }
     bench.finish();
 }
 
 #[test]
-fn one_signal_ends_a_follower_in_order() {
+fn one_signal_ends_a_follower_cleanly() {
     let temp = tempfile::tempdir().unwrap();
     let mut bench = Bench::rotating(temp.path(), Rotation::NEVER);
     bench.open("a");
@@ -230,7 +229,7 @@ fn one_signal_ends_a_follower_in_order() {
         let output = follower.end();
         assert_code(&output, 0);
         assert!(output.stderr.is_empty(), "{output:#?}");
-        // A tenth of that on an idle machine.
+        // An idle machine needs a tenth of that.
         assert!(
             began.elapsed() < Duration::from_secs(3),
             "{:?}",
@@ -250,38 +249,38 @@ fn changes_to_the_file_do_not_hang_a_follower() {
     let mut process = self::log("a", temp.path(), &["--json"]);
     bench.fill("a", 1..101);
     process.wait_for("\"seq\":100,");
-    assert_eq!(there(&mut log).len(), 100);
+    assert_eq!(existing(&mut log).len(), 100);
     // Removed, and created again by its writer.
     fs::remove_file(run.events_path()).unwrap();
-    assert_eq!(there(&mut log), [0; 0]);
+    assert_eq!(existing(&mut log), [0; 0]);
     bench.advance(Duration::from_secs(2));
     bench.fill("a", 101..111);
-    assert_eq!(there(&mut log), (101..111).collect::<Vec<u64>>());
+    assert_eq!(existing(&mut log), (101..111).collect::<Vec<u64>>());
     // Truncated to nothing.
     let file = OpenOptions::new()
         .write(true)
         .open(run.events_path())
         .unwrap();
     file.set_len(0).unwrap();
-    assert_eq!(there(&mut log), [0; 0]);
+    assert_eq!(existing(&mut log), [0; 0]);
     bench.advance(Duration::from_secs(2));
     bench.fill("a", 111..121);
-    assert_eq!(there(&mut log), (111..121).collect::<Vec<u64>>());
+    assert_eq!(existing(&mut log), (111..121).collect::<Vec<u64>>());
     // Replaced by another file.
     let other = run.path().join("other");
     let mut line = serde_json::to_vec(&token("a", 121, super::at(0))).unwrap();
     line.push(b'\n');
     fs::write(&other, &line).unwrap();
     fs::rename(&other, run.events_path()).unwrap();
-    assert_eq!(there(&mut log), [121]);
+    assert_eq!(existing(&mut log), [121]);
     bench.advance(Duration::from_secs(2));
     bench.fill("a", 122..125);
-    assert_eq!(there(&mut log), [122, 123, 124]);
-    // The whole run is removed, and so is its end.
+    assert_eq!(existing(&mut log), [122, 123, 124]);
+    // The whole run is removed, including its end.
     let away = temp.path().join("away");
     fs::rename(run.path(), &away).unwrap();
     fs::remove_dir_all(&away).unwrap();
-    assert_eq!(there(&mut log), [0; 0]);
+    assert_eq!(existing(&mut log), [0; 0]);
     assert!(!log.is_written().unwrap());
     let output = process.end();
     assert!(output.status.code().is_some(), "{output:#?}");

@@ -46,9 +46,9 @@ fn a_full_disk_stops_nothing_and_hides_nothing() {
             .lines
             .recv_timeout(CEILING)
             .unwrap_or_else(|why| panic!("{what}: {why}"));
-        let is_it = done(&line);
+        let is_done = done(&line);
         seen.push(line);
-        if is_it {
+        if is_done {
             break;
         }
     };
@@ -75,11 +75,11 @@ fn a_full_disk_stops_nothing_and_hides_nothing() {
     watch.signal(Signal::INT);
     let output = watch.end();
     assert_code(&output, 0);
-    let said = text(&output.stderr);
-    assert_eq!(said.matches("No space left").count(), 1, "{said}");
-    assert_eq!(said.matches("is written again").count(), 1, "{said}");
+    let stderr = text(&output.stderr);
+    assert_eq!(stderr.matches("No space left").count(), 1, "{stderr}");
+    assert_eq!(stderr.matches("is written again").count(), 1, "{stderr}");
 
-    // A live subscriber has all of it.
+    // A live subscriber gets all lines.
     let shown: Vec<u64> = seen
         .iter()
         .map(String::as_str)
@@ -88,7 +88,7 @@ fn a_full_disk_stops_nothing_and_hides_nothing() {
         .filter_map(|line| line["seq"].as_u64())
         .collect();
     assert_eq!(shown, (1..=shown.len() as u64).collect::<Vec<_>>());
-    // The log has the same, except for the losses that it reports.
+    // The log has the same lines, except for the losses that it reports.
     let run_directory = DataDir::new(&data).run(&"full".into());
     let kept = events_of(&files(run_directory.path()));
     let next = accounted(kept.iter().map(|(event, _)| event), 1);
@@ -112,7 +112,7 @@ fn a_full_disk_stops_nothing_and_hides_nothing() {
     );
     // The report of the loss contains the number.
     let counted = format!("is written again; {} events are missing", lost.len());
-    assert!(said.contains(&counted), "{counted}: {said}");
+    assert!(stderr.contains(&counted), "{counted}: {stderr}");
     let printed = run(&["log", "full", "--json"], &data);
     assert_eq!(values(&printed.stdout).len(), kept.len());
 }

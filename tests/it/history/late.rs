@@ -31,7 +31,7 @@ fn emit(emitter: &EventEmitter, tokens: std::ops::Range<u32>) {
     }
 }
 
-/// Returns all events to the end; none may be missing.
+/// Returns all events to the end, none of which may be missing.
 #[track_caller]
 fn all(timeline: &mut Timeline) -> Vec<Envelope> {
     let take = |delivery: Delivery| match delivery {
@@ -57,7 +57,7 @@ fn seqs(deliveries: &[Delivery]) -> Vec<u64> {
     deliveries.iter().map(seq).collect()
 }
 
-/// Returns its number; of a gap, which a full bus may leave even here, the first.
+/// Returns the number of an event; of a gap, which even here a full bus may leave, the first.
 fn first_number(envelope: &Envelope) -> u64 {
     match envelope.event {
         TdEvent::LogGap { first_seq, .. } => first_seq,
@@ -127,7 +127,7 @@ fn a_slow_reader_gets_dropped_events_from_the_log() {
     }
     assert_eq!(seen, (1..=1000).collect::<Vec<u64>>());
     engine.shutdown();
-    // The rest arrives after the end, too.
+    // The rest still arrives after the end.
     let rest = all(&mut timeline);
     assert_eq!(accounted(&rest, 1001), 5001);
     assert_eq!(timeline.recv().unwrap_err(), RecvError);
@@ -139,7 +139,7 @@ fn without_a_log_missing_events_are_counted() {
     let job = emitter(&engine, "job");
     let mut early = engine.timeline("job", 1);
     emit(&job, 0..1000);
-    // The bus has ended: everything has arrived.
+    // The bus has ended, so every event has arrived.
     let mut late = engine.timeline("job", 1);
     emit(&job, 1000..1010);
     engine.shutdown();
@@ -162,16 +162,16 @@ fn events_removed_from_the_log_are_counted_as_missing() {
     let job = emitter(&first, "job");
     for round in 0..20 {
         emit(&job, round * 100..round * 100 + 100);
-        // Everything is written before more arrives, so that there are several writes.
+        // All events are written before more arrive, so that there are several writes.
         some(&mut first.timeline("job", u64::from(round) * 100 + 1), 100);
     }
     first.shutdown();
     let run = DataDir::new(temp.path()).run(&"job".into());
     let files = paths(run.path());
     assert!(files.len() > 4, "{files:?}");
-    let gone = files.len() / 2;
-    std::fs::remove_file(&files[gone]).unwrap();
-    let there = read(&run);
+    let removed = files.len() / 2;
+    std::fs::remove_file(&files[removed]).unwrap();
+    let left = read(&run);
     let second = engine(temp.path(), 16);
     let mut timeline = second.timeline("job", 1);
     emit(&emitter(&second, "job"), 0..1);
@@ -190,7 +190,7 @@ fn events_removed_from_the_log_are_counted_as_missing() {
         }
     }
     assert_eq!(next, 2002);
-    assert_eq!(missing, [2000 - there.len() as u64]);
+    assert_eq!(missing, [2000 - left.len() as u64]);
 }
 
 #[test]

@@ -15,7 +15,7 @@ use crate::cli::{Running, after_opening, assert_code, program, run, text};
 use crate::resources::peak_kb;
 use crate::support::{CEILING, wait_for};
 
-/// The time of the samples, so many milliseconds after it.
+/// Returns the samples' time plus this many milliseconds.
 fn at(millis: u64) -> String {
     let (s, ms) = (millis / 1000, millis % 1000);
     format!(
@@ -26,7 +26,7 @@ fn at(millis: u64) -> String {
     )
 }
 
-/// A run of a command with these lines, each at its time.
+/// Writes a run of a command with these lines, each with its time.
 fn write_run(data: &Path, id: &str, label: &str, lines: &[(u64, &str)]) {
     let directory = data.join("runs").join(id);
     fs::create_dir_all(&directory).unwrap();
@@ -77,7 +77,7 @@ fn log(data: &Path, args: &[&str]) -> Output {
     run(&[&["log"], args].concat(), data)
 }
 
-/// The lines that were printed, each after its label.
+/// Returns the printed lines, each after its label.
 fn shown(output: &Output) -> Vec<String> {
     let lines = text(&output.stdout);
     lines
@@ -111,7 +111,7 @@ fn several_runs_are_merged_by_time_and_labelled() {
     let agents = ["one a", "two a", "one b", "two b", "two error", "one c"];
     assert_eq!(shown(&log(data.path(), &["agent-*"])), agents);
     assert_eq!(shown(&log(data.path(), &["agent-?@*"])), agents);
-    // Each once, however often it is named.
+    // Each run once, however often it is named.
     assert_eq!(
         shown(&log(data.path(), &["agent-1", "agent-*", "agent-2@2"])),
         agents
@@ -197,7 +197,7 @@ fn lines_around_a_match_are_shown() {
         .map(|(at, text)| (*at, text.as_str()))
         .collect();
     write_run(data.path(), "a@1", "a", &lines);
-    // Many lines in one event are lines, too.
+    // Each line of a multi-line event counts.
     let chunk: Vec<String> = (1..=9).map(|n| format!("text {n}")).collect();
     write_run(data.path(), "b@2", "b", &[(50, &chunk.join("\n"))]);
     let around = |args: &[&str]| shown(&log(data.path(), args));
@@ -254,7 +254,7 @@ fn times_are_local() {
         listed.contains("LAST-EVENT") && listed.contains("2026-01-21T15:30:06.000"),
         "{listed}"
     );
-    // What is printed can be given.
+    // A printed time is accepted as an argument.
     for since in [
         "2026-01-21 15:30:05",
         "2026-01-21T15:30:05",
@@ -278,7 +278,7 @@ fn times_are_local() {
 }
 
 #[test]
-fn since_finds_what_has_just_happened() {
+fn since_finds_recent_events() {
     let data = tempfile::tempdir().unwrap();
     assert_code(&run(&["run", "-q", "echo", "fresh"], data.path()), 0);
     for since in ["10m", "yesterday", "today"] {
@@ -305,7 +305,7 @@ fn since_finds_what_has_just_happened() {
 }
 
 #[test]
-fn memory_is_flat_whatever_the_number_and_the_size_of_runs() {
+fn memory_does_not_grow_with_the_number_and_size_of_runs() {
     let peak_of = |runs: u64, events: u64, is_packed: bool| {
         let data = tempfile::tempdir().unwrap();
         let filler = "x".repeat(200);
@@ -370,7 +370,7 @@ fn runs_with_odd_names_are_found() {
 }
 
 #[test]
-fn several_runs_are_followed_with_those_that_begin_later() {
+fn several_runs_are_followed_including_later_ones() {
     let data = tempfile::tempdir().unwrap();
     let go = data.path().join("go");
     let script = format!(
@@ -439,7 +439,7 @@ fn several_runs_are_followed_with_those_that_begin_later() {
 }
 
 #[test]
-fn a_closed_pipe_ends_it_quietly() {
+fn a_closed_pipe_ends_the_log_quietly() {
     let data = tempfile::tempdir().unwrap();
     for id in ["a@1", "b@1"] {
         let lines: Vec<(u64, &str)> = (0..20_000).map(|n| (n, "a line of text")).collect();

@@ -1,4 +1,4 @@
-//! History from outside: logs on real disks, written by real writers and read by the program.
+//! History from outside: logs on real disks, created by real writers and read by the program.
 
 use std::fs::{self, File};
 use std::io::Read;
@@ -176,7 +176,6 @@ fn at(millis: i64) -> Timestamp {
 #[cfg(feature = "cli")]
 const START_MICROS: i64 = 1_768_989_600_000_000;
 
-/// Parses an event.
 #[cfg(feature = "cli")]
 #[track_caller]
 fn event(seq: u64, ts: Timestamp, event: &serde_json::Value) -> Envelope {
@@ -230,10 +229,10 @@ fn values(bytes: &[u8]) -> Vec<serde_json::Value> {
 /// Checks that the program failed with wrong usage, in one line, and printed nothing.
 #[cfg(feature = "cli")]
 #[track_caller]
-fn assert_wrong_usage(output: &std::process::Output, says: &str) {
+fn assert_wrong_usage(output: &std::process::Output, expected: &str) {
     crate::cli::assert_code(output, 2);
-    let said = String::from_utf8_lossy(&output.stderr);
+    let stderr = String::from_utf8_lossy(&output.stderr);
     assert!(output.stdout.is_empty(), "{output:#?}");
-    assert_eq!(said.matches('\n').count(), 1, "{output:#?}");
-    assert!(said.contains(says), "{said}");
+    assert_eq!(stderr.matches('\n').count(), 1, "{output:#?}");
+    assert!(stderr.contains(expected), "{stderr}");
 }

@@ -89,7 +89,7 @@ fn full(disk: &Path) -> (RunDirectory, std::path::PathBuf) {
 }
 
 #[test]
-fn a_full_disk_is_warnings_once_and_what_is_missing_has_a_marker() {
+fn a_full_disk_warns_once_and_lost_output_has_a_marker() {
     let temp = tempfile::tempdir().unwrap();
     let mount = temp.path().join("disk");
     let Some(_disk) = SmallDisk::mount(&mount, "size=1m") else {
@@ -188,14 +188,14 @@ fn keys_in_pieces_do_not_reach_the_disk() {
     let recorder = writer.record(&directory, "").unwrap();
     let key = format!("gh{}_{}", "p", "aB3dE6gH9jK2mN5pQ8sT1vW4yZ7bC0eF3hJ6");
     let (mut now, pane) = (0, PaneId::from("%1"));
-    let mut say = |pieces: &[&str]| {
+    let mut print = |pieces: &[&str]| {
         for piece in pieces {
             now += 100;
             recorder.bytes(&pane, piece.as_bytes(), at(now));
         }
     };
-    say(&["in two writes: ", &key[..13], &key[13..], "\r\n"]);
-    say(&[
+    print(&["in two writes: ", &key[..13], &key[13..], "\r\n"]);
+    print(&[
         "with colours: \x1b[1m",
         &key[..20],
         "\x1b[32m",
@@ -204,9 +204,9 @@ fn keys_in_pieces_do_not_reach_the_disk() {
     ]);
     let bytes: Vec<String> = key.chars().map(String::from).collect();
     let bytes: Vec<&str> = bytes.iter().map(String::as_str).collect();
-    say(&["typed: "]);
-    say(&bytes);
-    say(&["\r\nthe end\r\n"]);
+    print(&["typed: "]);
+    print(&bytes);
+    print(&["\r\nthe end\r\n"]);
     recorder.begin(
         &pane,
         (80, 24),
@@ -232,7 +232,7 @@ fn keys_in_pieces_do_not_reach_the_disk() {
     assert!(shown.contains("\r\nthe end\r\n"), "{shown}");
 }
 
-/// Records a pane twice, as two observers do one after the other.
+/// Records a pane twice, as by two consecutive observers.
 fn record_twice(directory: &RunDirectory, pane: &str, write: impl Fn(&RunRecorder, &PaneId, i64)) {
     for begin in [0, 60_000] {
         let (writer, _warnings) = writer(Rules::none());
@@ -268,8 +268,11 @@ fn an_export_uses_the_raw_recordings_if_there_are_any() {
         recorder.resized(pane, (71, 21), at(begin + 2000));
         recorder.ended(pane, Some(7), at(begin + 3000));
     });
-    let (from_bytes, says) = with(&[]);
-    assert!(says.contains("raw recording of %1 (2 files)"), "{says}");
+    let (from_bytes, message) = with(&[]);
+    assert!(
+        message.contains("raw recording of %1 (2 files)"),
+        "{message}"
+    );
     let header: serde_json::Value =
         serde_json::from_str(from_bytes.lines().next().unwrap()).unwrap();
     assert_eq!(header["term"], serde_json::json!({"cols": 70, "rows": 20}));
@@ -301,9 +304,9 @@ fn an_export_uses_the_raw_recordings_if_there_are_any() {
     record_twice(&directory, "%2", |recorder, pane, begin| {
         recorder.bytes(pane, b"other", at(begin));
     });
-    let (of_both, says) = with(&[]);
+    let (of_both, message) = with(&[]);
     assert_eq!(of_both, of_log);
-    assert!(says.contains("--pane %1, --pane %2"), "{says}");
+    assert!(message.contains("--pane %1, --pane %2"), "{message}");
     assert_eq!(output(&events(&with(&["--pane", "%2"]).0)), "otherother");
     let output = run(&[cast, &["--pane", "%7"]].concat(), temp.path());
     assert_code(&output, 2);
@@ -312,10 +315,10 @@ fn an_export_uses_the_raw_recordings_if_there_are_any() {
 #[test]
 fn raw_needs_streamed_panes_and_a_log() {
     let temp = tempfile::tempdir().unwrap();
-    for (args, says) in [
+    for (args, message) in [
         (&["watch", "--raw", "--source", "poll"][..], "--source poll"),
         (&["watch", "--raw", "--no-log"], "--no-log"),
     ] {
-        assert_wrong_usage(&run(args, temp.path()), says);
+        assert_wrong_usage(&run(args, temp.path()), message);
     }
 }

@@ -51,16 +51,19 @@ fn invalid_lines_are_skipped_counted_and_located() {
         let output = run(&["log", of.to_str().unwrap(), "--json"], temp.path());
         assert_eq!(text(&output.stdout), format!("{one}\n{two}\n{three}\n"));
         assert_code(&output, 0);
-        let said = text(&output.stderr);
-        assert!(said.contains("5 lines are no events"), "{said}");
-        assert!(said.contains(&format!("byte {first_broken} ")), "{said}");
+        let stderr = text(&output.stderr);
+        assert!(stderr.contains("5 lines are no events"), "{stderr}");
         assert!(
-            said.contains("events.jsonl") && said.contains("cut off"),
-            "{said}"
+            stderr.contains(&format!("byte {first_broken} ")),
+            "{stderr}"
         );
-        assert_eq!(said.lines().count(), 2, "{said}");
+        assert!(
+            stderr.contains("events.jsonl") && stderr.contains("cut off"),
+            "{stderr}"
+        );
+        assert_eq!(stderr.lines().count(), 2, "{stderr}");
     }
-    // The same compressed.
+    // The same data, compressed.
     let packed = temp.path().join("packed.gz");
     let mut encoder = flate2::write::GzEncoder::new(
         fs::File::create(&packed).unwrap(),
@@ -74,7 +77,7 @@ fn invalid_lines_are_skipped_counted_and_located() {
         text(&output.stderr).contains("5 lines are no events"),
         "{output:#?}"
     );
-    // The same cut within the compressed data: the events before the cut are read, and an error
+    // The same data, cut within the compressed part: the events before the cut are read, and an error
     // reports the rest.
     let half = fs::read(&packed).unwrap();
     fs::write(&packed, &half[..half.len() - 10]).unwrap();
@@ -106,14 +109,14 @@ fn unknown_data_pass_unchanged() {
     // A name that this version does not know is a mistake more often than a later version's.
     let refused = log(temp.path(), &["--json", "--type", "Warning,FromTheFuture"]);
     assert_code(&refused, 2);
-    let said = text(&refused.stderr);
+    let stderr = text(&refused.stderr);
     for name in [
         "\"FromTheFuture\"",
         "LoopStarted",
         "OutputUpdate",
         "LogOpened",
     ] {
-        assert!(said.contains(name), "{name}: {said}");
+        assert!(stderr.contains(name), "{name}: {stderr}");
     }
 }
 
@@ -179,7 +182,7 @@ fn filters_match_the_printed_text() {
         let seq = |line: &serde_json::Value| line["seq"].as_u64().unwrap();
         let found: Vec<u64> = values(&found.stdout).iter().map(seq).collect();
         assert_eq!(found, expected, "{more:?}");
-        // The output for people has as many events.
+        // The console output has as many events.
         let shown = log(temp.path(), more);
         assert_code(&shown, code);
         assert_eq!(
@@ -195,16 +198,16 @@ fn filters_match_the_printed_text() {
 #[test]
 fn a_missing_run_is_a_one_line_error() {
     let temp = tempfile::tempdir().unwrap();
-    let there = run_with(temp.path(), b"");
-    let path = |name: &str| there.join(name).display().to_string();
-    for (name, says) in [
+    let directory = run_with(temp.path(), b"");
+    let path = |name: &str| directory.join(name).display().to_string();
+    for (name, expected) in [
         ("nobody", "nobody"),
         (&*path("nothing.jsonl"), "nothing.jsonl"),
         ("/nowhere/at/all", "/nowhere"),
         // A directory that is no run.
         ("./", "no run"),
     ] {
-        assert_wrong_usage(&run(&["log", name, "--json"], temp.path()), says);
+        assert_wrong_usage(&run(&["log", name, "--json"], temp.path()), expected);
     }
     let file = path("events.jsonl");
     assert_wrong_usage(&run(&["log", &file, "--follow"], temp.path()), "--follow");
@@ -264,10 +267,10 @@ fn a_named_pipe_does_not_block() {
                 code == 1 || code == 2 || args == ["runs"],
                 "{kind} {args:?}: {output:#?}"
             );
-            let said = text(&output.stderr);
+            let stderr = text(&output.stderr);
             assert!(
-                said.contains("job") && said.lines().count() == 1,
-                "{kind} {args:?}: {said}"
+                stderr.contains("job") && stderr.lines().count() == 1,
+                "{kind} {args:?}: {stderr}"
             );
             assert!(!text(&output.stdout).contains("not of this run"));
         }

@@ -1,4 +1,4 @@
-//! Replaying a run: the same lines as its log, at the original or another pace.
+//! Replaying a run: the same lines as its log, at the original or another speed.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -117,18 +117,18 @@ fn a_signal_ends_a_replay_and_wrong_usage_is_a_one_line_error() {
         &[(0, "the first"), (3_600_000, "an hour later")],
     );
     let mut replay = Running::start(program(&["replay", "slow"], temp.path()));
-    // It waits, and has printed what is due.
+    // The replay waits, and has printed the lines that are due.
     replay.wait_for("the first");
     replay.signal(Signal::INT);
     let output = replay.end();
     assert_code(&output, 0);
     assert!(!text(&output.stdout).contains("an hour later"));
-    for (args, says) in [
+    for (args, expected) in [
         (&["replay", "nobody"][..], "nobody"),
         (&["replay", "slow", "--speed", "0"], "speed"),
         (&["replay", "slow", "--from", "tomorrow"], "--from"),
         (&["replay", "./nothing.jsonl"], "nothing.jsonl"),
     ] {
-        assert_wrong_usage(&run(args, temp.path()), says);
+        assert_wrong_usage(&run(args, temp.path()), expected);
     }
 }

@@ -35,7 +35,7 @@ fn every_number_exists_once_across_files_and_reopening() {
         for id in ["a", "b"] {
             assert_eq!(bench.open(id), next, "round {round}");
         }
-        // Both at once, so that each rotates between writes of the other.
+        // Both runs at once, so that each rotates between writes of the other.
         for from in (next..next + 600).step_by(50) {
             bench.fill("a", from..from + 50);
             bench.fill("b", from..from + 50);
@@ -169,7 +169,7 @@ fn a_crash_after_compression_loses_no_number() {
     until_packed(&bench, "a");
     let newest = fs::read(run.events_path()).unwrap();
     drop(bench);
-    // Only the header is left, as if nothing else was written yet; then a part of the header.
+    // Only the header is left, as before any other write; then a part of the header.
     let header = newest.iter().position(|&byte| byte == b'\n').unwrap() + 1;
     let newest_file = files(run.path()).pop().unwrap();
     let (first, _) = &events_of(&[newest_file])[0];
@@ -234,7 +234,7 @@ fn a_failed_rotation_is_reported_once_and_the_file_grows() {
     bench.fill("a", 1000..1300);
     until_packed(&bench, "a");
     assert!(bench.notices().is_empty());
-    // Reported again when it begins again.
+    // Reported again when rotation fails again.
     fs::create_dir(&last).unwrap();
     bench.fill("a", 1300..1800);
     let kinds = bench.notices();

@@ -14,7 +14,7 @@ use crate::bench::{Bench, token};
 use crate::cli::{assert_code, run, text};
 use crate::support::{CEILING, wait_for};
 
-/// A line of `runs --json`, declared again: the contract with programs.
+/// A line of `runs --json`, declared again: the contract with other programs.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Listed {
@@ -56,11 +56,11 @@ fn prune(data: &Path, more: &[&str]) -> Vec<String> {
         .chain(more)
         .copied()
         .collect();
-    let gone = read(&run(&args, data));
-    gone.into_iter().map(|run| run.execution_id).collect()
+    let removed = read(&run(&args, data));
+    removed.into_iter().map(|run| run.execution_id).collect()
 }
 
-/// Creates runs in each state, oldest first. One is open as long as the returned value lives.
+/// Creates runs in each state, oldest first. One of them is open as long as the returned value lives.
 #[track_caller]
 fn in_each_state(data: &Path) -> Bench {
     let mut bench = Bench::rotating(data, Rotation::NEVER);
@@ -215,12 +215,12 @@ fn pruning_removes_the_oldest_and_never_an_open_run() {
     fs::create_dir(&outside).unwrap();
     fs::write(outside.join("kept"), "").unwrap();
     symlink(&outside, data.join("runs/left/iterations")).unwrap();
-    let said = run(&["runs", "prune", "--keep-age", "1ms"], data);
-    assert_code(&said, 0);
+    let pruned = run(&["runs", "prune", "--keep-age", "1ms"], data);
+    assert_code(&pruned, 0);
     assert!(
-        text(&said.stdout).ends_with("2 runs removed, 0B\n")
-            || text(&said.stdout).contains("2 runs removed"),
-        "{said:#?}"
+        text(&pruned.stdout).ends_with("2 runs removed, 0B\n")
+            || text(&pruned.stdout).contains("2 runs removed"),
+        "{pruned:#?}"
     );
     assert!(outside.join("kept").exists());
     assert_eq!(ids(&listed(data)), ["live"]);
@@ -293,8 +293,8 @@ fn names_are_shown_unchanged_and_find_their_runs() {
             "{shown:?}"
         );
     }
-    let gone = prune(temp.path(), &["--keep-runs", "0"]);
-    assert_eq!(gone, names);
+    let removed = prune(temp.path(), &["--keep-runs", "0"]);
+    assert_eq!(removed, names);
     assert_eq!(fs::read_dir(temp.path().join("runs")).unwrap().count(), 0);
 }
 
@@ -316,7 +316,7 @@ fn retention_is_applied_when_a_run_begins() {
     let engine = builder.start().unwrap();
     let first = engine.emitter_for("new", RunInfo::default()).unwrap();
     first.token_received(1, "a token");
-    let there = || {
+    let existing = || {
         let now = td_observe::Clock::system().wall();
         let list = DataDir::new(temp.path()).runs(now).unwrap();
         list.runs
@@ -324,7 +324,7 @@ fn retention_is_applied_when_a_run_begins() {
             .map(|run| run.execution_id.to_string())
             .collect::<Vec<_>>()
     };
-    wait_for("the oldest to go", CEILING, || match there() {
+    wait_for("the oldest to go", CEILING, || match existing() {
         runs if runs == ["old-3", "old-4", "new"] => Ok(()),
         runs => Err(runs),
     });
@@ -334,12 +334,12 @@ fn retention_is_applied_when_a_run_begins() {
 #[test]
 fn unknown_arguments_of_runs_are_a_one_line_error() {
     let temp = tempfile::tempdir().unwrap();
-    for (args, says) in [
+    for (args, expected) in [
         (&["runs", "build"][..], "\"build\" is not known here"),
         (&["runs", "--json", "pune"], "runs prune"),
         (&["runs", "-L", "work"], "leave them out"),
         (&["-S", "/tmp/socket", "runs", "prune"], "leave them out"),
     ] {
-        assert_wrong_usage(&run(args, temp.path()), says);
+        assert_wrong_usage(&run(args, temp.path()), expected);
     }
 }

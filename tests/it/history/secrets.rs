@@ -1,5 +1,4 @@
-//! Keys that a watched program prints: nothing that is stored or printed contains twelve bytes of
-//! one.
+//! Keys that an observed program prints: no stored or printed output contains twelve bytes of a key.
 
 use std::collections::HashSet;
 use std::fs;
@@ -66,7 +65,7 @@ impl Hidden {
         Self(windows.map(<[u8]>::to_vec).collect())
     }
 
-    /// Returns what these bytes leak.
+    /// Returns the secrets that these bytes leak.
     fn found_in(&self, bytes: &[u8]) -> Vec<String> {
         let found = bytes
             .windows(GIVEN_AWAY)
@@ -206,7 +205,7 @@ fn assert_redacted(width: u32) {
     hidden.check("stderr", &output.stderr);
     let files = hidden.check_all(data.path());
     assert!(files > 5, "it was to rotate: {files}");
-    // The output was complete, and contains the kinds of secrets.
+    // The output was complete and contains all kinds of secrets.
     let printed = text(&output.stdout);
     let kinds = keys().into_iter().map(|(kind, _)| kind);
     for kind in kinds.chain(["password", "authorization", "private-key"]) {

@@ -1,4 +1,4 @@
-//! The same code through Jupyter's own client and through ours: the same texts, the same ends.
+//! The same code with Jupyter's own client and with ours gives the same texts and the same ends.
 
 use std::path::Path;
 use std::process::Command;
@@ -57,7 +57,7 @@ const CODES: &[&str] = &[
 ];
 
 #[test]
-fn jupyter_s_own_client_collects_the_same() {
+fn jupyters_own_client_collects_the_same_output() {
     let Some(python) = python() else { return };
     if !has(python, "jupyter_client") {
         eprintln!("!!! jupyter_client is not installed: skipped");
@@ -100,11 +100,11 @@ fn reference(home: &KernelHome, python: &Path) -> Vec<[Value; 3]> {
         .env("JUPYTER_RUNTIME_DIR", home.runtime())
         .output()
         .unwrap();
-    let (lines, said) = (
+    let (lines, stderr) = (
         String::from_utf8_lossy(&output.stdout),
         String::from_utf8_lossy(&output.stderr),
     );
-    assert!(output.status.success(), "{said}");
+    assert!(output.status.success(), "{stderr}");
     let lines = lines.lines();
     lines
         .map(|line| serde_json::from_str(line).unwrap())

@@ -1,4 +1,4 @@
-//! A kernel of the tests, which speaks just enough of ZMTP 3.0 and of Jupyter's messages to be hostile.
+//! A fake kernel that speaks just enough of ZMTP 3.0 and of Jupyter's messages to be hostile.
 
 use std::io;
 use std::net::{TcpListener, TcpStream};
@@ -22,20 +22,20 @@ pub const KEY: &[u8] = b"the key of the tests";
 
 type Execute = dyn Fn(&Answer<'_>) + Send + Sync;
 
-/// The bytes with which a connection of a channel begins instead of the handshake.
+/// Returns the bytes with which a connection of a channel begins instead of the handshake.
 type Begin = dyn Fn(&str) -> Option<Vec<u8>> + Send + Sync;
 
 /// The behaviour of a kernel.
 pub struct Manners {
     pub begin: Box<Begin>,
-    /// Called for each request for execution.
+    /// Called for each execution request.
     pub execute: Box<Execute>,
-    /// Heartbeats wait for their answer while it is false.
+    /// While false, heartbeats are not answered.
     pub beats: Arc<AtomicBool>,
     pub is_ipc: bool,
-    /// The key that signs; the connection file has [`KEY`].
+    /// The signing key; the connection file contains [`KEY`].
     pub key: &'static [u8],
-    /// It answers no request.
+    /// True if the kernel answers no request.
     pub is_deaf: bool,
 }
 
@@ -64,7 +64,7 @@ impl Answer<'_> {
         message(self.shared.manners.key, msg_type, self.parent, content)
     }
 
-    /// Sends bytes on iopub, as they are.
+    /// Sends bytes unchanged on iopub.
     pub fn raw(&self, bytes: &[u8]) {
         for stream in self.shared.subscribers.lock().unwrap().iter_mut() {
             // The client may have given up.
@@ -76,7 +76,7 @@ impl Answer<'_> {
         self.raw(&frames(&self.frames(msg_type, content)));
     }
 
-    /// Publishes a message after a change of its frames.
+    /// Publishes a message whose frames `change` has modified.
     pub fn publish_changed(&self, change: impl FnOnce(&mut Vec<Vec<u8>>)) {
         let mut message = self.frames("stream", &json!({ "name": "stdout", "text": "x" }));
         change(&mut message);
@@ -99,7 +99,7 @@ impl Answer<'_> {
             .send(&frames(&self.frames(msg_type, content)));
     }
 
-    /// Replies and says that it is idle.
+    /// Sends the reply and the status `idle`.
     pub fn end(&self) {
         self.reply(
             "execute_reply",
@@ -108,7 +108,6 @@ impl Answer<'_> {
         self.status("idle");
     }
 
-    /// Closes all connections.
     pub fn close_all(&self) {
         self.shared.close_all();
     }
@@ -187,10 +186,10 @@ impl Shared {
     }
 }
 
-/// The kernel; dropped, it ends and its threads are joined.
+/// The running kernel; dropping it stops it and joins its threads.
 pub struct Fake {
     pub info: ConnectionInfo,
-    /// The connection file, and sockets of ipc.
+    /// The directory of the connection file and of ipc sockets.
     pub directory: tempfile::TempDir,
     shared: Arc<Shared>,
     listeners: Vec<(Arc<Listener>, JoinHandle<()>)>,
@@ -305,7 +304,7 @@ impl Drop for Fake {
     fn drop(&mut self) {
         self.shared.is_over.store(true, Ordering::SeqCst);
         for (listener, thread) in self.listeners.drain(..) {
-            // A connection wakes the thread that accepts.
+            // A connection wakes the accepting thread.
             match &*listener {
                 Listener::Tcp(listener) => drop(TcpStream::connect(listener.local_addr().unwrap())),
                 Listener::Unix(listener) => {

@@ -1,4 +1,4 @@
-//! ZMTP and signed messages, as the kernel of the tests writes and reads them.
+//! ZMTP and signed messages, as the fake kernel writes and reads them.
 
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
@@ -22,7 +22,7 @@ impl Stream {
     }
 
     pub fn close(&self) {
-        // It may be closed already.
+        // The connection may already be closed.
         let _ = match self {
             Self::Tcp(stream) => stream.shutdown(Shutdown::Both),
             Self::Unix(stream) => stream.shutdown(Shutdown::Both),
@@ -49,7 +49,7 @@ impl Stream {
         }
     }
 
-    /// Reads the frames of a message; commands are left out.
+    /// Reads the frames of a message; skips commands.
     pub fn message(&mut self) -> io::Result<Vec<Vec<u8>>> {
         let mut frames = Vec::new();
         loop {
@@ -97,7 +97,7 @@ pub fn frame(flags: u8, body: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// A greeting of this version with this mechanism.
+/// Returns a greeting of this version with this mechanism.
 pub fn greeting(version: u8, mechanism: &str) -> Vec<u8> {
     let mut greeting = vec![0; 64];
     (greeting[0], greeting[9], greeting[10]) = (0xff, 0x7f, version);
@@ -116,7 +116,7 @@ pub fn ready(socket_type: &str) -> Vec<u8> {
     frame(4, &body)
 }
 
-/// The frames of a signed message: delimiter, signature, header, parent, metadata, content.
+/// Returns the frames of a signed message: delimiter, signature, header, parent, metadata, content.
 pub fn message(key: &[u8], msg_type: &str, parent: &Value, content: &Value) -> Vec<Vec<u8>> {
     let header = json!({ "msg_id": "k", "msg_type": msg_type, "version": "5.3" });
     let parts = [&header, parent, &json!({}), content].map(|part| part.to_string().into_bytes());

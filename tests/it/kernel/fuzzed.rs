@@ -1,4 +1,4 @@
-//! The body of the fuzz target `kernel` on random bytes, and on its corpus.
+//! The body of the fuzz target `kernel` on random bytes and on its corpus.
 
 use std::fs;
 use std::path::Path;

@@ -22,7 +22,7 @@ pub fn run(fake: &Fake) -> Result<ExecutionResult> {
     Kernel::connect(&fake.info)?.execute("code", |_, _| {})
 }
 
-/// The text of an error with its cause, which is one line without control characters.
+/// Returns the text of an error with its cause, which is one line without control characters.
 #[track_caller]
 pub fn text_of(error: &Error) -> String {
     let text = format!("{error:?}");
@@ -30,7 +30,7 @@ pub fn text_of(error: &Error) -> String {
     text
 }
 
-/// Begins with these bytes on one channel, and in order on the others.
+/// Begins with these bytes on one channel and correctly on the others.
 fn beginning(channel: &'static str, bytes: Vec<u8>) -> Manners {
     Manners {
         begin: Box::new(move |other| (other == channel).then(|| bytes.clone())),
@@ -39,7 +39,7 @@ fn beginning(channel: &'static str, bytes: Vec<u8>) -> Manners {
 }
 
 #[test]
-fn what_is_no_kernel_says_so() {
+fn a_server_that_is_no_kernel_is_reported_as_such() {
     let cut = frame(4, b"\x05READY\x0bSocket-Type\0\0\0\x09ROUTER");
     let greeted = |rest: &[u8]| [&greeting(3, "NULL")[..], rest].concat();
     let readied = |rest: &[u8]| greeted(&[&ready("ROUTER")[..], rest].concat());
@@ -78,9 +78,9 @@ fn what_is_no_kernel_says_so() {
 }
 
 #[test]
-fn nothing_listens() {
+fn a_port_without_a_listener() {
     let mut info = Fake::start(Manners::default()).info.clone();
-    // Held and dropped: a port that was free a moment ago.
+    // Bound and dropped, so the port is probably free.
     let port = TcpListener::bind("127.0.0.1:0")
         .unwrap()
         .local_addr()
@@ -96,7 +96,7 @@ fn nothing_listens() {
     assert!(text.starts_with(&expected), "{text}");
 }
 
-/// A listener that accepts, and says nothing.
+/// A listener that accepts and sends nothing.
 #[test]
 fn silence() {
     let fake = Fake::start(Manners::default());
@@ -142,7 +142,7 @@ fn a_kernel_with_another_key() {
 fn a_kernel_without_a_heartbeat() {
     let manners = Manners {
         beats: Arc::new(AtomicBool::new(false)),
-        // It never ends.
+        // The code never ends.
         execute: Box::new(|answer| answer.print("x")),
         ..Manners::default()
     };
@@ -204,7 +204,7 @@ fn connection_files() {
     refused("encrypted with CURVE");
     write(json!({ "signature_scheme": "hmac-sha1" }));
     refused("hmac-sha1");
-    // The good one works, over Unix sockets.
+    // The correct file works, over Unix sockets.
     assert!(run(&fake).unwrap().status.is_ok());
     let mut missing = fake.info.clone();
     missing.hb_port = 77;
@@ -215,7 +215,7 @@ fn connection_files() {
     );
 }
 
-/// Set in the process that runs this test alone, so that all threads are its own.
+/// Set in a process that runs only this test, so that all of its threads belong to the test.
 const ALONE: &str = "TD_TEST_KERNEL_ALONE";
 
 #[test]
@@ -240,7 +240,7 @@ fn no_thread_is_left() {
         let names = tasks.filter_map(|task| fs::read_to_string(task.path().join("comm")).ok());
         names.filter(|name| name.trim() == "td-kernel").count()
     };
-    // A thread that was joined may be listed for a moment.
+    // A joined thread may still be listed for a short time.
     let none_is_left = |threads: &dyn Fn() -> usize| {
         wait_for("the end of the threads", CEILING, || match threads() {
             0 => Ok(()),

@@ -25,7 +25,7 @@ fn broken_messages() {
             answer.publish_changed(|frames| frames[index] = b"{\"\x1b".to_vec())
         })
     };
-    // The signature is of what is sent: an empty key signs nothing.
+    // The signature covers the sent frames: an empty key signs nothing.
     for index in 1..6 {
         let text = text_of(&run(&part(index)).unwrap_err());
         assert!(text.contains("iopub socket at 127.0.0.1"), "{text}");
@@ -85,9 +85,9 @@ fn a_kernel_that_closes_in_the_middle_of_a_cell() {
         text.contains("closed its connections while the code ran"),
         "{text}"
     );
-    // It is there again.
+    // The kernel accepts connections again.
     assert!(kernel.execute("code", |_, _| {}).unwrap().status.is_ok());
-    // The same between two cells. The next one may begin before that is noticed.
+    // The same between two cells. The next cell may begin before the client notices.
     fake.close_all();
     if let Err(error) = kernel.execute("code", |_, _| {}) {
         assert!(
@@ -96,9 +96,9 @@ fn a_kernel_that_closes_in_the_middle_of_a_cell() {
         );
     }
     assert!(kernel.execute("code", |_, _| {}).unwrap().status.is_ok());
-    // A kernel that is gone is so at once, again and again.
+    // A kernel that is gone is reported at once, every time.
     drop(fake);
-    // The first code may be on its way when the kernel closes; the second waits whether it restarts.
+    // The first code may be in transit when the kernel closes; the second waits for a restart.
     for _ in 0..2 {
         let error = kernel.execute("code", |_, _| {}).unwrap_err();
         assert!(error.is_gone(), "{error:?}");
@@ -112,7 +112,7 @@ fn a_kernel_that_closes_in_the_middle_of_a_cell() {
 }
 
 #[test]
-fn a_silent_kernel_is_so_until_it_answers_again() {
+fn a_silent_kernel_is_reported_until_it_answers_again() {
     let beats = Arc::new(AtomicBool::new(false));
     let answers = beats.clone();
     let fake = Fake::start(Manners {
@@ -138,7 +138,7 @@ fn a_silent_kernel_is_so_until_it_answers_again() {
 }
 
 #[test]
-fn a_reply_and_never_idle() {
+fn a_reply_without_idle() {
     let fake = executing(|answer| {
         answer.print("x");
         let error =
@@ -165,9 +165,9 @@ fn a_reply_and_never_idle() {
     );
 }
 
-/// Python's kernel does so when an interrupt arrives between the code and the reply.
+/// Python's kernel does this when an interrupt arrives between the code and the reply.
 #[test]
-fn idle_and_never_a_reply() {
+fn idle_without_a_reply() {
     let fake = executing(|answer| {
         answer.print("x");
         answer.status("idle");
@@ -179,9 +179,9 @@ fn idle_and_never_a_reply() {
     );
 }
 
-/// The reply overtakes the outputs, and the callback takes longer than the wait for the last one.
+/// The reply precedes the outputs, and the callback takes longer than the wait for the last output.
 #[test]
-fn a_slow_callback_gets_what_follows_the_reply() {
+fn a_slow_callback_gets_outputs_after_the_reply() {
     let fake = executing(|answer| {
         answer.reply("execute_reply", &json!({ "status": "ok" }));
         for number in 0..20 {
@@ -205,7 +205,7 @@ fn a_slow_callback_gets_what_follows_the_reply() {
 }
 
 #[test]
-fn what_is_missed_is_counted_exactly() {
+fn missed_outputs_are_counted_exactly() {
     const SENT: u64 = 1_900;
     const BYTES: usize = 64 * 1024;
     let (sent, is_sent) = mpsc::channel();
@@ -251,7 +251,7 @@ fn a_hundred_thousand_states() {
     assert!(result.missed.is_empty());
 }
 
-/// Contents of other forms than the protocol's are nothing, not an error.
+/// Contents that differ from the protocol are ignored, not an error.
 #[test]
 fn contents_of_other_forms() {
     let fake = executing(|answer| {

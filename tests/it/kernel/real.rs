@@ -35,7 +35,7 @@ impl Foreign {
             .stderr(std::process::Stdio::null())
             .spawn()
             .unwrap();
-        // The file is there before the kernel listens.
+        // The file exists before the kernel listens.
         wait_for("the kernel", CEILING, || {
             let info = ConnectionInfo::read(&file).map_err(|error| error.to_string())?;
             std::net::TcpStream::connect(("127.0.0.1", info.hb_port))
@@ -56,7 +56,7 @@ impl Drop for Foreign {
     }
 }
 
-/// Each line is there before the next one is printed: the code waits for the reader's sign.
+/// Each line arrives before the next one is printed: the code waits for the reader.
 #[test]
 fn lines_are_shown_while_the_code_runs() {
     let Some(python) = python() else { return };
@@ -115,7 +115,7 @@ display({'application/vnd.td-observe.log+json': {'level': 'info', 'message': 'fi
         .find(|event| event["type"] == "Warning")
         .unwrap();
     assert_eq!(warning["message"], "careful");
-    // Without a terminal the outputs are passed on, and the history has the run.
+    // Without a terminal the outputs are forwarded, and the history has the run.
     let failed = Running::start(home.on_new(&["-c", "print('x' * 3)\n1/0"])).end();
     assert_code(&failed, 1);
     assert_eq!(text(&failed.stdout), "xxx\n");
@@ -136,9 +136,9 @@ display({'application/vnd.td-observe.log+json': {'level': 'info', 'message': 'fi
     );
 }
 
-/// The law: what the callback got, together, is the result, and both are what was printed.
+/// The outputs of the callback, joined, equal the result, and both equal the printed text.
 #[test]
-fn of_many_lines_none_is_lost_or_doubled() {
+fn no_line_of_many_is_lost_or_repeated() {
     let Some(python) = python() else { return };
     let home = KernelHome::new(python);
     let mut kernel = start(&home);
@@ -162,7 +162,7 @@ fn of_many_lines_none_is_lost_or_doubled() {
             expected.len()
         );
     }
-    // Both streams in their order, batched.
+    // Both streams in their order, in batches.
     kernel.batch_outputs(Duration::from_millis(100));
     let code = "import sys\nfor i in range(50):\n    print(i, flush=True)\n    print(-i, file=sys.stderr, flush=True)";
     let (mut out, mut err) = (String::new(), String::new());
@@ -175,7 +175,7 @@ fn of_many_lines_none_is_lost_or_doubled() {
 }
 
 fn start(home: &KernelHome) -> Kernel {
-    // The library has no variables of its own: the runtime directory is Jupyter's.
+    // The library has no variables of its own: it uses Jupyter's runtime directory.
     Kernel::start(&home.find()).unwrap()
 }
 
@@ -187,12 +187,12 @@ fn a_kernel_is_interrupted_restarted_and_ended() {
     let file = kernel.connection_file().unwrap().to_owned();
     kernel.execute("x = 1", |_, _| {}).unwrap();
     interrupt(&mut kernel);
-    // It is usable, and knows what it knew.
+    // The kernel still works and has kept its variables.
     assert_eq!(kernel.execute("print(x)", |_, _| {}).unwrap().stdout, "1\n");
     kernel.restart().unwrap();
     let gone = kernel.execute("print(x)", |_, _| {}).unwrap();
     assert!(matches!(gone.status, CellStatus::Error { ref name, .. } if name == "NameError"));
-    // It dies, and comes back.
+    // The kernel dies and is restarted.
     let died = kernel
         .execute("import os; os._exit(3)", |_, _| {})
         .unwrap_err();
@@ -238,7 +238,7 @@ fn a_dead_kernel_of_another_program_is_reported() {
             "{error}"
         );
         let took = since.unwrap().elapsed();
-        // The load of other tests counts as well.
+        // Allow for the load of other tests.
         assert!(took < DEAD + Duration::from_secs(3), "{took:?}");
         if signal == Signal::STOP {
             kill_process(pid, Signal::CONT).unwrap();
@@ -249,12 +249,12 @@ fn a_dead_kernel_of_another_program_is_reported() {
 }
 
 #[test]
-fn whatever_ends_the_program_its_kernel_ends_too() {
+fn however_the_program_ends_its_kernel_ends_too() {
     let Some(python) = python() else { return };
     let home = KernelHome::new(python);
     for signal in [Signal::KILL, Signal::TERM, Signal::HUP, Signal::INT] {
         let code = "import time\nprint('go', flush=True)\ntime.sleep(100)";
-        // Only a process that is killed leaves its connection file.
+        // Only a killed process leaves its connection file behind.
         let before = home.connections();
         let mut running = Running::start(home.on_new(&["--json", "-c", code]));
         running.wait_for("\"text\":\"go");
@@ -273,7 +273,7 @@ fn whatever_ends_the_program_its_kernel_ends_too() {
     }
 }
 
-/// The code counts the interrupts: more than one could end the kernel itself.
+/// The code counts the interrupts: a second one could end the kernel itself.
 #[test]
 fn a_reader_that_leaves_interrupts_a_foreign_kernel_once() {
     let Some(python) = python() else { return };
@@ -301,7 +301,7 @@ fn a_reader_that_leaves_interrupts_a_foreign_kernel_once() {
     );
 }
 
-/// An interrupt while the kernel starts, or just after the request, is one of the code.
+/// An interrupt during the kernel's start, or just after the request, interrupts the code.
 #[test]
 fn an_early_interrupt_is_not_lost() {
     let Some(python) = python() else { return };
@@ -325,9 +325,9 @@ fn an_early_interrupt_is_not_lost() {
     }
 }
 
-/// A byte that is no UTF-8 is printed by Python as itself.
+/// Python prints a byte that is not UTF-8 unchanged.
 #[test]
-fn bytes_that_are_no_text_are_replaced() {
+fn bytes_that_are_not_utf_8_are_replaced() {
     let Some(python) = python() else { return };
     let home = KernelHome::new(python);
     let output = Running::start(home.on_new(&["-c", "print('a\\udc80b')"])).end();
@@ -340,15 +340,15 @@ fn a_missing_program_of_a_kernel_is_reported_as_such() {
     let home = KernelHome::new(std::path::Path::new("/no/such/python"));
     let output = Running::start(home.on_new(&["-c", "1"])).end();
     assert_code(&output, 127);
-    let said = text(&output.stderr);
+    let stderr = text(&output.stderr);
     assert!(
-        said.contains("/no/such/python") && said.lines().count() == 1,
-        "{said}"
+        stderr.contains("/no/such/python") && stderr.lines().count() == 1,
+        "{stderr}"
     );
 }
 
 #[test]
-fn a_reader_that_leaves_is_a_quiet_end() {
+fn a_closed_pipe_ends_the_program_quietly() {
     let Some(python) = python() else { return };
     let home = KernelHome::new(python);
     let code = "import time\nwhile True:\n    print('tick', flush=True)\n    time.sleep(0.05)";
@@ -358,7 +358,7 @@ fn a_reader_that_leaves_is_a_quiet_end() {
 }
 
 #[test]
-fn what_cannot_be_used_is_one_clear_line() {
+fn an_unusable_kernel_is_one_clear_line() {
     let home = KernelHome::new(std::path::Path::new("/no/such/python"));
     for (args, code, words) in [
         (
@@ -382,17 +382,17 @@ fn what_cannot_be_used_is_one_clear_line() {
     ] {
         let output = Running::start(home.command(&args)).end();
         assert_code(&output, code);
-        let said = text(&output.stderr);
+        let stderr = text(&output.stderr);
         assert!(
-            said.contains(words) && said.lines().count() == 1,
-            "{args:?}: {said}"
+            stderr.contains(words) && stderr.lines().count() == 1,
+            "{args:?}: {stderr}"
         );
     }
     let output = Running::start(home.on_new(&["-c", "1"])).end();
-    let said = text(&output.stderr);
+    let stderr = text(&output.stderr);
     assert!(
-        said.contains("/no/such/python") && said.lines().count() == 1,
-        "{said}"
+        stderr.contains("/no/such/python") && stderr.lines().count() == 1,
+        "{stderr}"
     );
     assert_eq!(home.connections(), Vec::<std::path::PathBuf>::new());
 }

@@ -98,7 +98,7 @@ fn cells_are_executions_and_a_copy_gets_their_outputs() {
 }
 
 #[test]
-fn what_is_no_notebook_is_refused() {
+fn a_file_that_is_no_notebook_is_refused() {
     let home = KernelHome::new(Path::new("/no/such/python"));
     for (text_of, words) in [
         ("{", "it is no notebook"),
@@ -109,21 +109,24 @@ fn what_is_no_notebook_is_refused() {
         fs::write(home.directory.path().join("bad.ipynb"), text_of).unwrap();
         let output = Running::start(home.on_new(&["bad.ipynb"])).end();
         assert_code(&output, 2);
-        let said = text(&output.stderr);
-        assert!(said.contains(words) && said.lines().count() == 1, "{said}");
+        let stderr = text(&output.stderr);
+        assert!(
+            stderr.contains(words) && stderr.lines().count() == 1,
+            "{stderr}"
+        );
     }
     fs::write(home.directory.path().join("own.ipynb"), notebook(&[])).unwrap();
     let output = Running::start(home.on_new(&["own.ipynb", "--save", "own.ipynb"])).end();
     assert_code(&output, 2);
 }
 
-/// The notebooks that nbclient is tested with have the outputs that nbclient stores.
+/// The notebooks of nbclient's own tests have the outputs that nbclient stores.
 #[test]
 fn notebooks_of_nbclient_have_the_same_outputs() {
     let Some(python) = python() else { return };
     let Some(directory) = jupyter()
-        .map(|it| it.join("notebooks"))
-        .filter(|it| it.is_dir())
+        .map(|directory| directory.join("notebooks"))
+        .filter(|directory| directory.is_dir())
     else {
         eprintln!("!!! the notebooks of nbclient are absent (.ci/jupyter fetches them): skipped");
         return;
@@ -180,7 +183,7 @@ fn notebooks_of_nbclient_have_the_same_outputs() {
     assert!(compared >= 10, "{compared} notebooks");
 }
 
-/// The outputs without what differs by its form: texts as one string, tracebacks without colours.
+/// Returns the outputs in one form: texts as one string, tracebacks without colours.
 fn outputs_of(cell: &Value) -> Value {
     let mut outputs = cell["outputs"].clone();
     for output in outputs.as_array_mut().unwrap() {

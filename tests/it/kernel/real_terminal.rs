@@ -7,7 +7,7 @@ use super::{KernelHome, has, python};
 use crate::cli::PROGRAM;
 use crate::support::{CEILING, TmuxServer, wait_for};
 
-/// Begins the program in a pane, and returns the pane.
+/// Starts the program in a pane; returns the pane.
 fn in_a_pane(server: &TmuxServer, home: &KernelHome, args: &str) -> String {
     let directory = home.directory.path().display();
     let command = format!(
@@ -74,7 +74,7 @@ print(len(getpass.getpass('secret? ')))
         .find(|line| line.contains("ZeroDivisionError"))
         .unwrap();
     assert!(error.contains("\u{1b}[31m"), "{error:?}");
-    // No password is kept.
+    // Passwords are not stored.
     let log = crate::cli::run(&["log"], &home.data());
     let log = crate::cli::text(&log.stdout);
     assert!(
@@ -84,7 +84,7 @@ print(len(getpass.getpass('secret? ')))
 }
 
 #[test]
-fn a_bar_of_tqdm_is_rewritten_in_place() {
+fn a_tqdm_bar_is_rewritten_in_place() {
     let Some(python) = python() else { return };
     if !has(python, "tqdm") {
         eprintln!("!!! tqdm is not installed: skipped");
@@ -146,7 +146,7 @@ fn ctrl_c_interrupts_the_cell_and_leaves_the_kernel_usable() {
     wait_for("the kernel", CEILING, || {
         foreign.child.try_wait().unwrap().map_or(Ok(()), Err)
     });
-    // One that ends while it asks is reported without an answer.
+    // A kernel that ends during a question is reported without an answer.
     let pane = in_another(&server, &home, &foreign, "second");
     server.wait_for_text(&pane, " ?   really?");
     foreign.child.kill().unwrap();

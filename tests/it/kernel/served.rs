@@ -1,5 +1,5 @@
-//! Kernels of others: started by Jupyter's own client, used by two clients, or in a network of their own
-//! behind mapped ports.
+//! Kernels of other programs: started by Jupyter's own client, used by two clients, or in their own
+//! network behind mapped ports.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
@@ -72,7 +72,7 @@ impl JupyterClient {
 
 impl Drop for JupyterClient {
     fn drop(&mut self) {
-        // The end of its input ends it, and its kernel.
+        // The end of its input ends the client and its kernel.
         drop(self.child.stdin.take());
         let child = &mut self.child;
         wait_for("the end of Jupyter's client", CEILING, || {
@@ -82,7 +82,7 @@ impl Drop for JupyterClient {
 }
 
 #[test]
-fn what_another_client_runs_is_shown() {
+fn code_of_another_client_is_shown() {
     let Some(python) = python() else { return };
     if !has(python, "jupyter_client") {
         eprintln!("!!! jupyter_client is not installed: skipped");
@@ -93,8 +93,8 @@ fn what_another_client_runs_is_shown() {
     let connection = client.connection.clone();
     let mut listening = Running::start(home.command(&["--json", "--connection", &connection]));
     listening.wait_for("StreamOpened");
-    // A subscription takes effect a moment later.
-    let seen = wait_until_heard(&mut client, &mut listening);
+    // A subscription takes effect with a delay.
+    let seen = wait_until_received(&mut client, &mut listening);
     assert!(seen > 0);
     client.runs("print('from the other client'); x = 41");
     listening.wait_for("from the other client");
@@ -106,32 +106,32 @@ fn what_another_client_runs_is_shown() {
     assert_code(&ran, 0);
     assert_eq!(text(&ran.stdout), "42\n");
     listening.wait_for("\"text\":\"42");
-    // Before it did, it made the kernel pass on at once what code prints.
+    // Before that, the program made the kernel flush its output at once.
     client.runs("import sys; print('passed on after', sys.stdout.flush_interval)");
     listening.wait_for("passed on after 0.02");
-    // The kernel is restarted by its owner, and listened to again.
+    // The owner restarts the kernel, and the listener continues.
     client.runs("restart");
     listening.wait_for("the kernel was restarted");
-    wait_until_heard(&mut client, &mut listening);
-    // Ctrl-C ends the listening alone.
+    wait_until_received(&mut client, &mut listening);
+    // Ctrl-C ends only the listener.
     listening.signal(Signal::INT);
     assert_code(&listening.end(), 0);
     client.runs("print('alive')");
 }
 
-/// Runs code until the listener shows it; returns how often.
-fn wait_until_heard(client: &mut JupyterClient, listening: &mut Running) -> u32 {
+/// Runs code until the listener shows it; returns the number of tries.
+fn wait_until_received(client: &mut JupyterClient, listening: &mut Running) -> u32 {
     static NEXT: std::sync::atomic::AtomicU32 = std::sync::atomic::AtomicU32::new(0);
     for tries in 1..100 {
         let number = NEXT.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
         let mark = format!("heard {number} times");
         client.runs(&format!("print('{mark}')"));
-        let is_heard = || {
+        let next_line = || {
             listening
                 .lines
                 .recv_timeout(std::time::Duration::from_secs(1))
         };
-        while let Ok(line) = is_heard() {
+        while let Ok(line) = next_line() {
             if line.contains("\"text\"") && line.contains(&mark) {
                 return tries;
             }
@@ -142,7 +142,7 @@ fn wait_until_heard(client: &mut JupyterClient, listening: &mut Running) -> u32 
 
 /// A listener reports the end of its kernel, and the run has an end.
 #[test]
-fn the_end_of_a_kernel_that_is_listened_to() {
+fn the_end_of_an_observed_kernel_ends_the_run() {
     let Some(python) = python() else { return };
     let home = KernelHome::new(python);
     let mut foreign = Foreign::start(&home, python);
@@ -158,9 +158,10 @@ fn the_end_of_a_kernel_that_is_listened_to() {
     assert_code(&listening.end(), 1);
 }
 
-/// The kernel has a network of its own, as in a container, and its ports are mapped to others of this host.
+/// The kernel has its own network, as in a container, and its ports are mapped to other ports of this
+/// host.
 #[test]
-fn a_kernel_in_a_network_of_its_own() {
+fn a_kernel_in_its_own_network() {
     let Some(python) = python() else { return };
     let namespace = format!("td-{}", std::process::id());
     let Some(network) = Network::create(&namespace) else {
@@ -201,7 +202,7 @@ fn a_kernel_in_a_network_of_its_own() {
     wait_for("the kernel", CEILING, || {
         TcpStream::connect((network.inside.as_str(), ports[4]))
     });
-    // Nothing of it is on this host itself.
+    // No port of the kernel is open on this host itself.
     assert!(TcpStream::connect(("127.0.0.1", ports[4])).is_err());
     file["ip"] = "127.0.0.1".into();
     for (name, port) in names.iter().zip(&ports) {
@@ -237,7 +238,7 @@ for i in range(3):
     child.wait().unwrap();
 }
 
-/// Maps a free port of this host to one inside, for as long as the test runs.
+/// Maps a free port of this host to a port inside, as long as the test runs.
 fn mapped(host: &str, port: u16) -> u16 {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let outside = listener.local_addr().unwrap().port();
@@ -299,14 +300,14 @@ impl Network {
 
 impl Drop for Network {
     fn drop(&mut self) {
-        // The link goes with the namespace.
+        // The link is removed together with the namespace.
         let _ = Command::new("ip")
             .args(["netns", "delete", &self.namespace])
             .output();
     }
 }
 
-/// The listener's own events have the numbers of the cells that the kernel gives.
+/// The listener's own events have the cell numbers that the kernel assigns.
 #[test]
 fn cells_have_the_numbers_of_the_kernel() {
     let Some(python) = python() else { return };
@@ -328,7 +329,7 @@ fn cells_have_the_numbers_of_the_kernel() {
             .map(|line| serde_json::from_str::<Value>(line).unwrap())
             .find(|line| line["event"]["type"] == "ExecutionStarted")
             .unwrap();
-        // Code of one's own is cell 1, whatever the kernel has counted.
+        // The program's own code is cell 1, whatever the kernel has counted.
         assert_eq!(started["event"]["cell"], 1, "run {number}");
     }
 }

@@ -9,7 +9,7 @@ use super::{START, STEP, TYPING, lab, pause};
 use crate::cli::{Running, assert_code, on, program};
 use crate::support::{TmuxServer, within};
 
-/// The dialogues of the two prompts that are typed, in any order.
+/// The dialogues of the two typed prompts, in any order.
 const ASKED: [&str; 3] = [
     "touch made-by-agent.txt && ls",
     "touch par-a.txt",
@@ -26,10 +26,14 @@ pub fn play() {
             screen if screen.contains(text) => Ok(()),
             screen => Err(screen),
         };
-        within(START, || shows(agent.ready)).unwrap_or_else(|it| panic!("{name} starts: {it}"));
-        let asked = server.directory().join("asked");
+        within(START, || shows(agent.ready))
+            .unwrap_or_else(|error| panic!("{name} starts: {error}"));
+        let questions = server.directory().join("asked");
         let turns = server.directory().join("turns");
-        let on_state = format!("waiting=printf '%s\\n' \"$TD_ASKS\" >>{}", asked.display());
+        let on_state = format!(
+            "waiting=printf '%s\\n' \"$TD_ASKS\" >>{}",
+            questions.display()
+        );
         let on_turn = format!("echo turn >>{}", turns.display());
         let socket = server.socket().display().to_string();
         let more = [
@@ -66,11 +70,15 @@ pub fn play() {
                 .filter(|step| matches!(step, Step::Asks(_)));
             for _ in dialogues {
                 expected += 1;
-                let is_asked = || (lines(&asked).len() >= expected).then_some(()).ok_or(());
+                let is_asked = || {
+                    (lines(&questions).len() >= expected)
+                        .then_some(())
+                        .ok_or(())
+                };
                 within(STEP, is_asked).unwrap_or_else(|()| {
                     panic!(
                         "{name} {text}: {:?}\n{}",
-                        lines(&asked),
+                        lines(&questions),
                         server.screen(&pane)
                     )
                 });
@@ -87,9 +95,9 @@ pub fn play() {
                 )
             });
         }
-        // What comes too much comes soon.
+        // Surplus events arrive soon.
         pause(4 * TYPING);
-        let mut seen = lines(&asked);
+        let mut seen = lines(&questions);
         assert_eq!(lines(&turns).len(), 2, "{name}");
         seen.sort();
         assert_eq!(seen, ASKED, "{name}");

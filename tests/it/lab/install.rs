@@ -7,12 +7,12 @@ pub(super) fn lab() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../shared/agents-lab/lab")
 }
 
-/// The lab's directory; a relative path where the variable is not set, which has no agents.
+/// Returns the lab's directory; a relative path without agents if the variable is not set.
 pub(super) fn lab_directory() -> PathBuf {
     PathBuf::from(std::env::var_os("TD_LAB").unwrap_or_default())
 }
 
-/// The installed agents with homes that nothing has used: what a run leaves, the next one must not meet.
+/// Copies the installed agents with unused homes, so that no run sees files of a previous one.
 pub(super) fn fresh_lab() -> tempfile::TempDir {
     let fresh = tempfile::tempdir().unwrap();
     for part in ["node_modules", "venv"] {

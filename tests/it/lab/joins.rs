@@ -1,5 +1,5 @@
-//! Several agents at once, in one directory, below wrappers, and before the observer: each is joined to
-//! its own conversation.
+//! Several agents at once, in one directory, below wrappers, and started before the observer: each is
+//! joined to its own conversation.
 
 use std::collections::BTreeMap;
 
@@ -12,12 +12,12 @@ use crate::observed::Observed;
 use crate::stream::drain;
 use crate::support::{TmuxServer, within};
 
-/// An agent in a pane: its session, what is started, and what shows that it is ready.
+/// An agent in a pane: its session, its command, and the text that shows that it is ready.
 struct Pane {
     name: &'static str,
     command: String,
     ready: &'static str,
-    /// It runs before it is observed.
+    /// True if the agent starts before the observer.
     is_early: bool,
 }
 
@@ -31,13 +31,13 @@ pub fn play() {
     };
     let claude = format!("exec {lab} agent claude");
     let codex = format!("exec {lab} agent codex");
-    // A shell that has more to do stays above the agent.
+    // A shell with further commands stays above the agent.
     let below_bash = format!("bash -c '{lab} agent gemini; true'");
-    // The package runner starts the agent that the lab would become.
+    // The package runner starts the agent that the lab would exec.
     let below_npx = format!(
         "bash -c 'exec() {{ command npx --no-install \"$@\"; }}; set -- agent qwen; . {lab}' {lab}"
     );
-    // A terminal of its own, as ssh gives one.
+    // Its own terminal, as under ssh.
     let below_script = format!("script -qc '{lab} agent claude-inline' /dev/null");
     let panes = [
         pane(
@@ -81,7 +81,7 @@ pub fn play() {
         .for_each(&mut start);
     pause(6 * TYPING);
 
-    // All at once, so that files are begun side by side.
+    // All at once, so that files are created side by side.
     for turn in ["SCN:text", "SCN:short"] {
         for (name, id) in &ids {
             server.tmux(&["send-keys", "-t", id, "-l", &format!("{turn} {name}")]);
@@ -111,7 +111,7 @@ pub fn play() {
     observed.stop();
     let conversations = conversations(&observed);
     for (name, id) in &ids {
-        let said: Vec<&str> = conversations[id].iter().map(String::as_str).collect();
+        let messages: Vec<&str> = conversations[id].iter().map(String::as_str).collect();
         let prompts = [format!("> SCN:text {name}"), format!("> SCN:short {name}")];
         let expected = [
             prompts[0].as_str(),
@@ -119,11 +119,11 @@ pub fn play() {
             prompts[1].as_str(),
             "Done, that was short.",
         ];
-        assert_eq!(said, expected, "{name}");
+        assert_eq!(messages, expected, "{name}");
     }
 }
 
-/// Returns true if this prompt of a pane was reported, and an answer after it.
+/// Returns true if this prompt of a pane and an answer after it were reported.
 fn has_turn(observed: &Observed, pane: &str, prompt: &str) -> bool {
     let mut events = observed.seen.iter().map(|envelope| &envelope.event);
     events.any(|event| {
@@ -136,7 +136,7 @@ fn has_turn(observed: &Observed, pane: &str, prompt: &str) -> bool {
 
 /// Returns the conversation of each pane: prompts, and the beginnings of answers.
 fn conversations(observed: &Observed) -> BTreeMap<String, Vec<String>> {
-    let mut said: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    let mut messages: BTreeMap<String, Vec<String>> = BTreeMap::new();
     for envelope in &observed.seen {
         let (pane, text) = match &envelope.event {
             TdEvent::PromptSent {
@@ -154,7 +154,10 @@ fn conversations(observed: &Observed) -> BTreeMap<String, Vec<String>> {
             }
             _ => continue,
         };
-        said.entry(pane.as_str().to_owned()).or_default().push(text);
+        messages
+            .entry(pane.as_str().to_owned())
+            .or_default()
+            .push(text);
     }
-    said
+    messages
 }

@@ -1,9 +1,10 @@
 //! Real agents in panes, against a stand-in for their APIs: states, questions and conversations.
 //!
 //! Runs where `$TD_LAB` names the directory in which the lab of the shared material is installed
-//! (`../shared/agents-lab/lab install`), as root, in a network namespace of its own; elsewhere it says
-//! loudly that it is skipped. Real agents need the machine for themselves: `.ci/run` tests them last.
-//! `TD_LAB_AGENTS` names the agents to try, `joins` for several at once, `hooks`; all by default. `TD_LAB_EVENTS` prints what was reported.
+//! (`../shared/agents-lab/lab install`), as root, in its own network namespace; elsewhere it prints a
+//! notice that it is skipped. Real agents need a machine without other load: `.ci/run` tests them last.
+//! `TD_LAB_AGENTS` selects the agents (`joins` for several at once, `hooks`); defaults to all.
+//! `TD_LAB_EVENTS` prints the reported events.
 
 mod counts;
 mod hooks;
@@ -29,7 +30,7 @@ use scenes::{AGENTS, ANSWER, Agent, Counts, Scene, Step};
 use screens::ScreenRecorder;
 use status::StatusRecorder;
 
-/// Set inside of the namespace.
+/// Set inside the namespace.
 const INSIDE: &str = "TD_LAB_INSIDE";
 
 /// The time that an agent has to start, and for one step: real programs on a busy machine.
@@ -40,7 +41,7 @@ const STEP: Duration = Duration::from_secs(90);
 const TYPING: Duration = Duration::from_millis(700);
 
 #[test]
-fn real_agents_are_read_as_what_they_are() {
+fn real_agents_are_classified_correctly() {
     let is_installed = lab().is_file() && lab_directory().join("node_modules").is_dir();
     if !is_installed || !rustix::process::geteuid().is_root() {
         eprintln!(
@@ -68,11 +69,11 @@ fn real_agents_are_read_as_what_they_are() {
 #[test]
 fn inside() {
     if std::env::var_os(INSIDE).is_none() {
-        // It is the other test's to start.
+        // The other test starts this one.
         return;
     }
     let wanted = std::env::var("TD_LAB_AGENTS").unwrap_or_default();
-    let is_wanted = |name| wanted.is_empty() || wanted.split(',').any(|it| it == name);
+    let is_wanted = |name| wanted.is_empty() || wanted.split(',').any(|agent| agent == name);
     for agent in AGENTS.iter().filter(|agent| is_wanted(agent.lab)) {
         eprintln!("== {}", agent.lab);
         Session::new(agent).play();
@@ -92,11 +93,11 @@ struct Session<'a> {
     server: TmuxServer,
     observed: Observed,
     pane: String,
-    /// Events that were taken into account.
+    /// The number of events already checked.
     at: usize,
     status: StatusRecorder,
     screens: ScreenRecorder,
-    /// When keys were typed, in microseconds since 1970.
+    /// The times of typed keys, in microseconds since 1970.
     keys: RefCell<Vec<i64>>,
 }
 
@@ -112,7 +113,7 @@ impl<'a> Session<'a> {
         let status = StatusRecorder::start(home.join(".claude/sessions"));
         let command = format!("exec {} agent {}", lab().display(), agent.lab);
         let pane = server.new_session("agent", 110, 36, &command);
-        // One that ends shows why.
+        // An agent that ends leaves its reason on the screen.
         server.tmux(&["set-option", "-g", "remain-on-exit", "on"]);
         let screens = ScreenRecorder::start(server.socket(), pane.clone());
         let session = Self {
@@ -129,7 +130,7 @@ impl<'a> Session<'a> {
         session
     }
 
-    /// Waits until it is ready; a question at its first start is answered.
+    /// Waits until the agent is ready; answers a question at its first start.
     fn start(&self) {
         let shows = || match self.screen() {
             screen if screen.contains(self.agent.ready) => Ok(screen),
@@ -142,7 +143,7 @@ impl<'a> Session<'a> {
         };
         let screen = within(START, shows)
             .unwrap_or_else(|screen| panic!("{} starts: {screen}", self.agent.lab));
-        // It is asked once it is ready, if it is.
+        // Some agents ask a question once they are ready.
         let asks = || match self.screen().contains("(Y)es/(N)o") {
             true => Ok(()),
             false => Err(()),
@@ -163,7 +164,7 @@ impl<'a> Session<'a> {
         self.observed.stop();
         self.check();
         if std::env::var_os("TD_LAB_EVENTS").is_some() {
-            eprintln!("{}", self.told());
+            eprintln!("{}", self.events());
         }
         let seen = &self.observed.seen[begun..];
         let keys = self.keys.borrow();
@@ -172,12 +173,12 @@ impl<'a> Session<'a> {
         status::check(self.agent.lab, &changes, &self.observed.seen, &self.pane);
     }
 
-    /// Ignores the screens of its start, which are no scene.
+    /// Skips the states during the start, which are no scene.
     fn settle(&mut self) {
         let observed = &mut self.observed;
         let mut rests_since = None;
-        // Codex turns its spinner while it starts, and takes no prompt then: the agent has to have
-        // been idle for a while.
+        // Codex turns its spinner while it starts, and accepts no prompt then: the agent must have been
+        // idle for some time.
         let idle = within(START, || {
             observed.take_ready();
             let mut states = observed
@@ -205,7 +206,7 @@ impl<'a> Session<'a> {
                 }
             }
         });
-        assert!(idle.is_ok(), "{}: {}", self.agent.lab, self.told());
+        assert!(idle.is_ok(), "{}: {}", self.agent.lab, self.events());
         self.at = self.observed.seen.len();
     }
 
@@ -213,7 +214,7 @@ impl<'a> Session<'a> {
         let begun = self.at;
         self.type_in(scene.text);
         let mut may = Vec::new();
-        let mut asked = Vec::new();
+        let mut answered = Vec::new();
         for step in scene.steps {
             let questions = match step {
                 Step::Asks(question) => std::slice::from_ref(question),
@@ -234,13 +235,13 @@ impl<'a> Session<'a> {
                     let question = self.next_state(scene, &["waiting"], &may);
                     may.clear();
                     let is_right =
-                        questions.contains(&question.as_str()) && !asked.contains(&question);
+                        questions.contains(&question.as_str()) && !answered.contains(&question);
                     let lab = self.agent.lab;
-                    assert!(is_right, "{lab} asks {questions:?}: {}", self.told());
-                    // What it is reported to ask is what it asks the user.
+                    assert!(is_right, "{lab} asks {questions:?}: {}", self.events());
+                    // The reported question must be on the screen.
                     let shown = self.screen();
                     assert!(shown.contains(&question), "{lab} asks {question}: {shown}");
-                    asked.push(question);
+                    answered.push(question);
                     pause(TYPING);
                     self.key("Enter");
                 }
@@ -248,18 +249,18 @@ impl<'a> Session<'a> {
                     self.until(text, |session| session.screen().contains(text));
                 }
                 Step::Key(key) => {
-                    // Two that come at once are another key.
+                    // Two keys in quick succession are parsed as a different key.
                     pause(TYPING);
                     self.key(key);
                 }
             }
         }
         self.until_counted(scene, begun, &may);
-        // An agent that was stopped gives the prompt back, to be mended.
+        // An interrupted agent puts the prompt back into its input box.
         self.key("C-u");
     }
 
-    /// Waits until as much was reported as there is in the scene, and no more than that.
+    /// Waits until exactly the events of the scene are reported.
     fn until_counted(&mut self, scene: &Scene, begun: usize, may: &[&str]) {
         let mut counted = Counts::default();
         let observed = &mut self.observed;
@@ -275,20 +276,26 @@ impl<'a> Session<'a> {
             self.agent.lab,
             scene.text,
             scene.counts,
-            self.told()
+            self.events()
         );
-        // What comes too much comes soon.
+        // Surplus events arrive soon.
         pause(2 * TYPING);
         self.observed.take_ready();
         let seen = &self.observed.seen[begun..];
         let counted = count(seen);
         let is_right = scene.counts.is_none_or(|counts| counts == counted);
-        assert!(is_right, "{counted:?}: {}", self.told());
+        assert!(is_right, "{counted:?}: {}", self.events());
         let prompts = seen.iter().filter(|envelope| {
             matches!(&envelope.event, TdEvent::PromptSent { prompt_summary, .. } if prompt_summary == scene.text)
         });
         let expected = usize::from(scene.text.starts_with("SCN:"));
-        assert_eq!(prompts.count(), expected, "{}: {}", scene.text, self.told());
+        assert_eq!(
+            prompts.count(),
+            expected,
+            "{}: {}",
+            scene.text,
+            self.events()
+        );
         let later = self.observed.seen[self.at..].iter();
         let states = later.filter_map(|envelope| match &envelope.event {
             TdEvent::AgentState { state, .. } => Some(state.as_str()),
@@ -300,13 +307,13 @@ impl<'a> Session<'a> {
                 "{} {}: {state}: {}",
                 self.agent.lab,
                 scene.text,
-                self.told()
+                self.events()
             );
         }
         self.at = self.observed.seen.len();
     }
 
-    /// Every event is of this agent in this pane, and no row of its screen is among them.
+    /// Checks that every event is of this agent in this pane, and that none contains a row of its screen.
     fn check(&self) {
         let lab = self.agent.lab;
         for envelope in &self.observed.seen {
@@ -334,7 +341,7 @@ impl<'a> Session<'a> {
         self.until("the text in its input", |session| {
             session.screen().contains(last)
         });
-        // Agents take what comes faster than a person types for a paste, in which Enter is a line end.
+        // Agents take fast input for a paste, in which Enter is a line end.
         pause(TYPING);
         self.key("Enter");
     }
@@ -349,12 +356,13 @@ impl<'a> Session<'a> {
     }
 
     #[track_caller]
-    fn until(&self, what: &str, is_so: impl Fn(&Self) -> bool) {
-        let shows = || is_so(self).then_some(()).ok_or_else(|| self.screen());
+    fn until(&self, what: &str, is_met: impl Fn(&Self) -> bool) {
+        let shows = || is_met(self).then_some(()).ok_or_else(|| self.screen());
         within(STEP, shows).unwrap_or_else(|screen| panic!("{}: {what}: {screen}", self.agent.lab));
     }
 
-    /// Waits for the agent's next state, which is one of these, or may be one of others before; what it asks.
+    /// Waits for the agent's next state, which must be one of `expected`; states in `may` are skipped.
+    /// Returns its question.
     #[track_caller]
     fn next_state(&mut self, scene: &Scene, expected: &[&str], may: &[&str]) -> String {
         let (lab, text) = (self.agent.lab, scene.text);
@@ -374,8 +382,8 @@ impl<'a> Session<'a> {
                 next.ok_or(())
             });
             let Ok((at, state, asks)) = next else {
-                let (told, screen) = (self.told(), self.screen());
-                panic!("{lab} {text}: waited for {expected:?}: {told}\n{screen}");
+                let (events, screen) = (self.events(), self.screen());
+                panic!("{lab} {text}: waited for {expected:?}: {events}\n{screen}");
             };
             self.at = at + 1;
             if expected.contains(&state.as_str()) {
@@ -384,13 +392,13 @@ impl<'a> Session<'a> {
             assert!(
                 may.contains(&state.as_str()),
                 "{lab} {text}: {state} {asks}, not {expected:?}: {}\n{}",
-                self.told(),
+                self.events(),
                 self.screen()
             );
         }
     }
 
-    fn told(&self) -> String {
+    fn events(&self) -> String {
         let events = self
             .observed
             .seen

@@ -1,27 +1,27 @@
-//! The scenes of each agent of the lab, and the reports that they must lead to.
+//! The scenes of each agent of the lab, and the expected reports.
 
 /// The model's answer to a prompt with `SCN:text`.
 pub const ANSWER: &str = "I will now describe what I have found";
 
-/// An agent, and what it is put through.
+/// An agent and its scenes.
 pub struct Agent {
     /// Its name in the lab.
     pub lab: &'static str,
     /// Its name in events.
     pub name: &'static str,
-    /// It is ready when its screen shows this.
+    /// The text on the screen when the agent is ready.
     pub ready: &'static str,
     /// The scenes, in order.
     pub scenes: &'static [Scene],
 }
 
-/// A prompt, and what follows.
+/// A prompt and the expected steps.
 pub struct Scene {
     /// The text to type.
     pub text: &'static str,
     pub steps: &'static [Step],
-    /// Answers that begin with [`ANSWER`], tools that are called, turns that end, sub-agents.
-    /// `None` where that differs from run to run.
+    /// Answers that begin with [`ANSWER`], tool calls, completed turns, sub-agents. `None` if they differ
+    /// from run to run.
     pub counts: Option<Counts>,
 }
 
@@ -42,9 +42,9 @@ pub enum Step {
     May(&'static str),
     /// The next state is one of these.
     Ends(&'static [&'static str]),
-    /// The next state is that it waits, and asks this; it is given the Enter key.
+    /// The next state is `waiting` with this question, which is answered with Enter.
     Asks(&'static str),
-    /// The same with one of these that was not asked yet, whichever the agent asks first.
+    /// The same with one of these questions that has not been asked yet, in any order.
     AsksOneOf(&'static [&'static str]),
     /// The screen shows this.
     Shows(&'static str),
@@ -66,7 +66,7 @@ const ANSWERED: Counts = Counts {
     ..NONE
 };
 
-/// Counts of an answer after so many tools.
+/// Returns the counts of an answer after this many tools.
 const fn after(tools: usize) -> Counts {
     Counts { tools, ..ANSWERED }
 }
@@ -107,7 +107,7 @@ const PAR: Scene = Scene {
     counts: Some(after(2)),
 };
 
-/// The same of an agent that starts both at once: the one that comes first asks first.
+/// The same for an agent that starts both at once, in any order.
 const PAR_AT_ONCE: Scene = Scene {
     steps: &[
         Is("working"),
@@ -122,7 +122,7 @@ const PAR_AT_ONCE: Scene = Scene {
 
 const BOTH: &[&str] = &["touch par-a.txt", "touch par-b.txt; date > par-c.txt"];
 
-/// The same where the screen alone tells: a state that it shows for less than a second is none.
+/// The same if only the screen shows the state: a state shown for less than a second does not count.
 const PAR_ON_SCREEN: Scene = Scene {
     steps: &[
         May("working"),
@@ -145,7 +145,7 @@ const THREE: Scene = Scene {
     }),
 };
 
-/// The same of an agent that asks before each.
+/// The same for an agent that asks before each tool.
 const THREE_ASKED: Scene = Scene {
     steps: &[
         Is("working"),
@@ -191,7 +191,7 @@ const ASK: Scene = Scene {
 
 const TASK: Scene = Scene {
     text: "SCN:task now",
-    // Where its status says idle between two turns, the first has ended.
+    // If the status is idle between two turns, the first has ended.
     steps: &[Is("working"), May("done"), May("working"), Is("done")],
     counts: Some(Counts {
         tools: 1,
@@ -252,14 +252,14 @@ const E429_STOPPED: Scene = Scene {
     ..LIMIT_STOPPED
 };
 
-/// Some begin the answer anew before they give up.
+/// Some agents start the answer again before they give up.
 const CUT: Scene = Scene {
     text: "SCN:cut it",
     steps: &[Is("working"), Is("error")],
     counts: None,
 };
 
-/// Claude may ask for the whole answer once more, which the stand-in gives.
+/// Claude may request the whole answer once more, which the stand-in gives.
 const CUT_TWICE: Scene = Scene {
     steps: &[Is("working"), Ends(&["done", "error"])],
     ..CUT
@@ -308,7 +308,7 @@ pub const AGENTS: &[Agent] = &[
         lab: "gemini",
         name: "gemini",
         ready: "Type your message",
-        // It repeats what a limit refuses for minutes, and shows only that it works.
+        // The agent retries for minutes after a limit, and only shows that it works.
         scenes: &[TEXT, BASH, PAR, THREE_ASKED, LONG, E401, CUT, CLEAR, AGAIN],
     },
     Agent {
@@ -325,7 +325,7 @@ pub const AGENTS: &[Agent] = &[
             LIMIT_STOPPED,
             E429_STOPPED,
             CUT,
-            // Its title says for a moment that it works; the failure before it is over then.
+            // The title briefly shows that the agent works; the previous failure is over then.
             Scene {
                 steps: &[May("working"), Is("idle")],
                 ..CLEAR
@@ -348,7 +348,7 @@ pub const AGENTS: &[Agent] = &[
                 steps: &[May("working"), Is("limited"), Key("C-c"), Is("idle")],
                 ..E429
             },
-            // It tries again until it is stopped.
+            // The agent retries until it is stopped.
             Scene {
                 steps: &[Is("working"), Shows("Retrying in"), Key("C-c"), Is("idle")],
                 ..CUT
@@ -363,7 +363,7 @@ pub const AGENTS: &[Agent] = &[
         ready: "Ask anything",
         scenes: &[
             TEXT,
-            // Its screen must stand for a second to be a state.
+            // The screen must be unchanged for a second to count as a state.
             Scene {
                 steps: &[
                     May("working"),
@@ -375,7 +375,7 @@ pub const AGENTS: &[Agent] = &[
             },
             PAR_ON_SCREEN,
             THREE_ON_SCREEN,
-            // It is stopped by the key twice.
+            // The key must be pressed twice to stop the agent.
             Scene {
                 steps: &[
                     Is("working"),
@@ -388,7 +388,7 @@ pub const AGENTS: &[Agent] = &[
                 ..LONG
             },
             E401,
-            // It tries again until it is stopped.
+            // The agent retries until it is stopped.
             Scene {
                 steps: &[
                     May("working"),

@@ -11,13 +11,13 @@ use td_observe::{Envelope, TdEvent};
 /// The time after a change of the screen in which the state must be reported.
 const WITHIN_MICROS: i64 = 1_500_000;
 
-/// The most time that an agent has from an answer until it shows the next dialogue.
+/// The longest time from an answer until the agent shows the next dialogue.
 const NEXT_DIALOGUE_MICROS: i64 = 1_000_000;
 
 /// The poll interval of the screen.
 const INTERVAL: Duration = Duration::from_millis(100);
 
-/// A screen, and the time since when it is shown, in microseconds since 1970.
+/// A screen and the time when it appeared, in microseconds since 1970.
 struct Screen {
     at: i64,
     text: String,
@@ -52,7 +52,7 @@ impl ScreenRecorder {
         Self { stop, thread }
     }
 
-    /// Checks that each state was reported soon after the screen had changed to what shows it; prints how soon.
+    /// Checks that each state was reported soon after the screen showed it; prints the delays.
     ///
     /// The screen of an agent that works changes all the time, so the state `working` is due after the
     /// first change that follows the state before.
@@ -79,9 +79,9 @@ impl ScreenRecorder {
             let answered = typed.copied().unwrap_or(0) + NEXT_DIALOGUE_MICROS;
             let drawn = changed.unwrap_or(0).min(answered);
             let since = match state {
-                // The dialogue was drawn when what it asks stood on the screen first, without a break, or
-                // by the last change after the answer to the dialogue before, during which its command may
-                // be shown.
+                // The dialogue was drawn when its question first appeared on the screen without
+                // interruption, or by the last change after the answer to the previous dialogue, while
+                // its command may be shown.
                 "waiting" => {
                     let shown = before.take_while(|screen| screen.text.contains(&asks));
                     shown.last().map(|screen| screen.at.max(drawn))

@@ -11,9 +11,9 @@ use td_observe::{Envelope, TdEvent};
 const WITHIN_MICROS: i64 = 500_000;
 
 /// The poll interval of the files.
-const LOOKS: Duration = Duration::from_millis(20);
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
-/// A change: when, in milliseconds since 1970, and what the status is since.
+/// A change: its time in milliseconds since 1970, and the new status.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Change {
     at_ms: i64,
@@ -31,7 +31,7 @@ impl StatusRecorder {
         let (stop, stopped) = bounded::<()>(0);
         let thread = std::thread::spawn(move || {
             let mut changes: Vec<Change> = Vec::new();
-            while stopped.recv_timeout(LOOKS) == Err(RecvTimeoutError::Timeout) {
+            while stopped.recv_timeout(POLL_INTERVAL) == Err(RecvTimeoutError::Timeout) {
                 let files = std::fs::read_dir(&directory)
                     .into_iter()
                     .flatten()
@@ -55,15 +55,15 @@ impl StatusRecorder {
         Self { stop, thread }
     }
 
-    /// The changes that were seen.
+    /// Returns the observed changes.
     pub fn stop(self) -> Vec<Change> {
         drop(self.stop);
         self.thread.join().unwrap()
     }
 }
 
-/// Half a second after each change that stands for so long, the state that was reported last is that of
-/// the file.
+/// Checks the last reported state half a second after each change that lasts at least that long: it must
+/// equal that of the file.
 pub fn check(lab: &str, changes: &[Change], seen: &[Envelope], pane: &str) {
     for (at, change) in changes.iter().enumerate() {
         let due = change.at_ms * 1000 + WITHIN_MICROS;
@@ -75,7 +75,7 @@ pub fn check(lab: &str, changes: &[Change], seen: &[Envelope], pane: &str) {
             } if of.as_ref().is_some_and(|of| of.as_str() == pane) => Some(state.as_str()),
             _ => None,
         });
-        // Before its first state, it starts.
+        // Before the first state, the agent is starting.
         let Some(state) = last.filter(|_| !is_short) else {
             continue;
         };

@@ -1,4 +1,4 @@
-//! The ends of loops: passed, never passed, out of time, interrupted, wrong from the beginning.
+//! The ends of loops: passed, never passed, out of time, interrupted, wrong usage.
 
 use rustix::process::{Signal, test_kill_process};
 use td_observe::IterationOutcome;
@@ -26,7 +26,7 @@ fn the_third_attempt_passes() {
     assert_eq!(ended(&events), (true, 3));
     let passed = IterationOutcome::ValidationPassed;
     assert_eq!(outcomes(&events), [failed(1), failed(1), passed]);
-    // One iteration, all of it. Its errors come on their own way.
+    // One complete iteration. Its errors arrive on a different path.
     let mut kinds = kinds(&events);
     kinds.retain(|kind| *kind != "ExecutionOutput");
     let iteration = [
@@ -45,7 +45,7 @@ fn the_third_attempt_passes() {
     );
     assert_eq!(kinds.len(), 2 + 3 * iteration.len() + 1);
     assert_kept(&events, &place.directory());
-    // Its files: the second prompt tells how the first attempt failed.
+    // Its files: the second prompt explains how the first attempt failed.
     assert_eq!(
         files_in(&place.directory().path().join("iterations")),
         ["1", "2", "3"]
@@ -80,14 +80,14 @@ fn a_check_that_never_passes_ends_the_loop_with_1() {
     assert_eq!(ended(&events), (false, 3));
     assert_eq!(outcomes(&events), [failed(7), failed(7), failed(7)]);
     assert_eq!(place.metadata().state, RunState::Failed);
-    // An agent that does nothing gets a warning, and so does the log.
+    // An agent that changes nothing causes a warning, also in the log.
     let warnings = |envelope: &&Envelope| {
         matches!(&envelope.event, TdEvent::Warning { message, .. }
             if message.contains("changed no file"))
     };
     assert_eq!(events.iter().filter(warnings).count(), 3);
     assert!(place.file(2, "prompt.txt").contains("changed no file"));
-    // For people: the reason why it continues.
+    // For people: the reason why the loop continues.
     let shown = text(
         &Place::new()
             .run(&args("true", "exit 7", &["--max-iterations", "2"]))
@@ -106,7 +106,7 @@ fn a_check_that_never_passes_ends_the_loop_with_1() {
 }
 
 #[test]
-fn an_agent_that_fails_is_an_outcome_and_the_check_is_not_asked() {
+fn a_failing_agent_is_an_outcome_and_the_check_is_not_run() {
     let place = Place::new();
     let (output, events) = place.events(&args(
         "echo half; echo no network >&2; exit 3",
@@ -130,7 +130,7 @@ fn an_agent_that_fails_is_an_outcome_and_the_check_is_not_asked() {
 }
 
 #[test]
-fn the_time_is_up_in_the_middle_of_an_answer_and_of_a_check() {
+fn a_timeout_ends_an_answer_and_a_check() {
     for (agent, check) in [("sleep 1000", "true"), ("true", "sleep 1000")] {
         let place = Place::new();
         let (output, events) = place.events(&args(agent, check, &["--timeout", "300ms"]));
@@ -147,7 +147,7 @@ fn the_time_is_up_in_the_middle_of_an_answer_and_of_a_check() {
 }
 
 #[test]
-fn one_interrupt_ends_it_in_order_and_leaves_nothing() {
+fn one_interrupt_ends_a_loop_cleanly_without_leftovers() {
     for (agent, check) in [
         ("echo $$ > pid; exec sleep 1000", "true"),
         (
@@ -189,7 +189,7 @@ fn one_interrupt_ends_it_in_order_and_leaves_nothing() {
 }
 
 #[test]
-fn wrong_usage_is_said_in_one_line_before_anything_is_run() {
+fn wrong_usage_is_reported_in_one_line_before_anything_is_run() {
     let place = Place::new();
     let spec = place.write("spec.md", "no heading");
     let unchecked = place.write("unchecked.toml", "task = 'a'\n[[phase]]\nname = 'b'");
@@ -219,7 +219,7 @@ fn wrong_usage_is_said_in_one_line_before_anything_is_run() {
     assert!(!place.directory().exists());
 }
 
-/// An agent that works by itself and would never end, as its records tell.
+/// An agent with its own loop that would never end, as its records show.
 #[test]
 fn an_agent_that_uses_up_its_turns_is_ended_and_the_check_decides() {
     let place = Place::new();
@@ -255,7 +255,7 @@ fn an_agent_that_uses_up_its_turns_is_ended_and_the_check_decides() {
     assert!(kinds(&events).contains(&"ValidationCompleted"));
     let (output, _) = ask("true")(&Place::new());
     assert_code(&output, 0);
-    // What Claude Code says of its own bound.
+    // The record of Claude Code about its own limit.
     let result =
         r#"{"type":"result","subtype":"error_max_turns","is_error":true,"session_id":"s"}"#;
     let path = place.write("result", &format!("{init}\n{}\n{result}\n", record(1)));
@@ -269,7 +269,7 @@ fn an_agent_that_uses_up_its_turns_is_ended_and_the_check_decides() {
 }
 
 #[test]
-fn a_check_that_ends_in_order_when_it_is_told_to_has_not_passed() {
+fn a_check_that_exits_cleanly_after_a_signal_has_not_passed() {
     let check = "trap 'exit 0' TERM INT; echo $$ > pid; while :; do sleep 0.05; done";
     let place = Place::new();
     let args = ["--json", "--task", "x", "--agent", "true", "--check", check];
@@ -293,7 +293,7 @@ fn a_check_that_ends_in_order_when_it_is_told_to_has_not_passed() {
 }
 
 #[test]
-fn an_agent_has_time_to_write_down_where_it_was() {
+fn an_agent_has_time_to_save_its_state() {
     let place = Place::new();
     let agent =
         "trap 'sleep 0.3; touch saved; exit' TERM; touch begun; while :; do sleep 0.05; done";

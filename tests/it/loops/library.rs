@@ -13,7 +13,7 @@ use td_observe::{Builder, EventBus};
 
 use super::*;
 
-/// Calls the tool `write` with what it counts, and says what came of it.
+/// Calls the tool `write` with its counter, and answers with the result.
 struct Scripted {
     calls: u32,
 }
@@ -44,7 +44,6 @@ impl LlmClient for Scripted {
     }
 }
 
-/// Writes a file.
 struct Write(PathBuf);
 
 impl Tool for Write {
@@ -75,7 +74,7 @@ fn scripted(place: &Place, wanted: u32) -> LoopEngine {
 }
 
 #[test]
-fn tools_of_a_streamed_model_are_run_and_seen() {
+fn tools_of_a_streamed_model_are_run_and_reported() {
     let place = Place::new();
     let bus = EventBus::new(10_000);
     let mut seen = bus.subscribe();
@@ -103,7 +102,7 @@ fn tools_of_a_streamed_model_are_run_and_seen() {
 }
 
 #[test]
-fn nothing_changes_without_an_emitter() {
+fn a_loop_without_an_emitter_has_the_same_result() {
     let (with, without) = (Place::new(), Place::new());
     let bus = EventBus::new(10_000);
     let observed = scripted(&with, 3).run(Some(&bus.emitter_for("loop-1")));
@@ -116,7 +115,7 @@ fn nothing_changes_without_an_emitter() {
 }
 
 #[test]
-fn several_loops_run_at_once_with_ids_and_files_of_their_own() {
+fn several_loops_run_at_once_with_their_own_ids_and_files() {
     const LOOPS: usize = 5;
     let place = Place::new();
     let mut engine = Builder::new().data_dir(place.data()).start().unwrap();
@@ -124,7 +123,7 @@ fn several_loops_run_at_once_with_ids_and_files_of_their_own() {
     for number in 0..LOOPS {
         let work = place.work().join(number.to_string());
         fs::create_dir(&work).unwrap();
-        // Each waits for all others to have begun.
+        // Each loop waits until all others have begun.
         let agent = format!(
             "touch ../begun-{number}; while test $(ls .. | grep -c begun) -lt {LOOPS}; \
              do sleep 0.01; done; echo I am {number}"
@@ -140,19 +139,19 @@ fn several_loops_run_at_once_with_ids_and_files_of_their_own() {
     engine.shutdown();
     let runs = files_in(&place.data().join("runs"));
     assert_eq!(runs.len(), LOOPS, "{runs:?}");
-    let mut said = BTreeSet::new();
+    let mut responses = BTreeSet::new();
     for run in runs {
         let run = DataDir::new(place.data()).run(&run.as_str().into());
         assert_eq!(ended(&read(&run)), (true, 1));
         let response = run.iteration_path(1).join("response.txt");
-        said.insert(fs::read_to_string(response).unwrap().trim().to_owned());
+        responses.insert(fs::read_to_string(response).unwrap().trim().to_owned());
     }
     let expected: BTreeSet<String> = (0..LOOPS).map(|n| format!("I am {n}")).collect();
-    assert_eq!(said, expected);
+    assert_eq!(responses, expected);
 }
 
 #[test]
-fn the_end_of_the_engine_is_the_end_of_its_loops() {
+fn an_engine_that_stops_ends_its_loops() {
     let place = Place::new();
     let mut engine = Builder::new().data_dir(place.data()).start().unwrap();
     let mut events = engine.subscribe();

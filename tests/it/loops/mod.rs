@@ -1,4 +1,4 @@
-//! The agentic loop from outside: what happens, what is kept, how it ends.
+//! The agentic loop from outside: its events, its files, its ends.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -19,11 +19,11 @@ mod resumed;
 #[cfg(feature = "cli")]
 mod watched;
 
-/// Counts its runs in a file `n`, and says so.
+/// Counts its runs in a file `n`, and prints the count.
 const COUNTING: &str = "cat > prompt-$$; n=$(($(cat n 2>/dev/null || echo 0) + 1)); echo $n > n; \
     echo \"attempt $n\"; echo \"trouble $n\" >&2";
 
-/// A directory to work in, and one to keep runs in.
+/// A working directory and a data directory.
 struct Place {
     temp: tempfile::TempDir,
 }
@@ -64,7 +64,7 @@ impl Place {
         Running::start(self.command(args)).end()
     }
 
-    /// With `--json`: how it ended, and its events.
+    /// Runs the command with `--json`; returns its output and its events.
     #[track_caller]
     fn events(&self, args: &[&str]) -> (Output, Vec<Envelope>) {
         let output = self.run(&[&["--json"], args].concat());
@@ -87,7 +87,7 @@ impl Place {
     }
 }
 
-/// The arguments of a loop whose task does not matter, and more.
+/// Returns the arguments of a loop with an arbitrary task, followed by `more`.
 fn args<'a>(agent: &'a str, check: &'a str, more: &[&'a str]) -> Vec<&'a str> {
     let usual = ["--task", "x", "--agent", agent, "--check", check];
     [&usual[..], more].concat()
@@ -108,7 +108,7 @@ fn outcomes(events: &[Envelope]) -> Vec<IterationOutcome> {
     events.iter().filter_map(outcome).collect()
 }
 
-/// The last event says how the loop ended.
+/// Returns success and iterations from the last event.
 #[track_caller]
 fn ended(events: &[Envelope]) -> (bool, u32) {
     match events.last().map(|envelope| &envelope.event) {
@@ -121,7 +121,7 @@ fn ended(events: &[Envelope]) -> (bool, u32) {
     }
 }
 
-/// Numbers without a hole, and what is kept is what was shown.
+/// Checks that the numbers are contiguous and that the log equals the shown events.
 #[track_caller]
 fn assert_kept(events: &[Envelope], run: &RunDirectory) {
     let kept = read(run);

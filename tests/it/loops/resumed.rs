@@ -1,4 +1,4 @@
-//! Loops that broke off, and are resumed.
+//! Loops that were cut off and are resumed.
 
 use rustix::process::{Pid, Signal, kill_process};
 
@@ -32,13 +32,13 @@ fn cut_off(place: &Place) {
     });
     running.signal(Signal::KILL);
     running.end();
-    // Nobody has ended it.
+    // Nothing has ended the agent.
     let agent = Pid::from_raw(pid).unwrap();
     let _ = kill_process(agent, Signal::KILL);
 }
 
 #[test]
-fn a_loop_that_was_killed_goes_on_with_the_next_iteration() {
+fn a_killed_loop_resumes_with_the_next_iteration() {
     let place = Place::new();
     cut_off(&place);
     let listed = text(&run(&["runs"], &place.data()).stdout);
@@ -72,7 +72,7 @@ fn a_loop_that_was_killed_goes_on_with_the_next_iteration() {
 }
 
 #[test]
-fn a_loop_that_used_up_its_iterations_gets_more() {
+fn a_loop_that_used_up_its_iterations_can_be_resumed_with_more() {
     let place = Place::new();
     let output = place.run(&[
         "--task",
@@ -97,7 +97,7 @@ fn a_loop_that_used_up_its_iterations_gets_more() {
 }
 
 #[test]
-fn a_secret_in_a_command_is_not_kept_and_asked_for_again() {
+fn a_secret_in_a_command_is_not_stored_and_is_required_again() {
     let place = Place::new();
     let agent = format!("true {}{}", "ghp_", "a1B2".repeat(9));
     let output = place.run(&args(&agent, "false", &["--max-iterations", "1"]));
@@ -111,7 +111,7 @@ fn a_secret_in_a_command_is_not_kept_and_asked_for_again() {
 }
 
 #[test]
-fn a_secret_in_a_task_is_asked_for_again() {
+fn a_secret_in_a_task_is_required_again() {
     let place = Place::new();
     let task = format!("log in with {}{}", "ghp_", "a1B2".repeat(9));
     let args = ["--task", &task, "--agent", "cat > got", "--check", "false"];
@@ -125,7 +125,7 @@ fn a_secret_in_a_task_is_asked_for_again() {
 }
 
 #[test]
-fn what_is_no_loop_is_not_gone_on_with() {
+fn a_run_that_is_no_loop_cannot_be_resumed() {
     let place = Place::new();
     let ran = run(&["run", "--execution-id", "it", "true"], &place.data());
     assert_code(&ran, 0);

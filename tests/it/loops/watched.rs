@@ -4,7 +4,7 @@ use super::*;
 use crate::recordings::recordings;
 
 #[test]
-fn a_task_is_seen_to_become_phases() {
+fn a_task_is_divided_into_phases() {
     let place = Place::new();
     let spec = place.write(
         "spec.md",
@@ -31,9 +31,10 @@ fn a_task_is_seen_to_become_phases() {
     assert!(place.file(1, "prompt.txt").contains("The storage."));
 }
 
-/// Each piece is seen before the agent continues: it waits for a file that is written when it was.
+/// Each piece is reported before the agent continues, because the agent waits for a file that the test
+/// then writes.
 #[test]
-fn tokens_and_lines_of_the_check_are_seen_as_they_come() {
+fn tokens_and_lines_of_the_check_are_reported_as_they_arrive() {
     let place = Place::new();
     let wait = "while ! test -e $1; do sleep 0.01; done";
     let step = place.write("step.sh", wait);
@@ -51,7 +52,7 @@ fn tokens_and_lines_of_the_check_are_seen_as_they_come() {
 }
 
 #[test]
-fn the_tools_of_an_agent_are_seen_with_their_iteration() {
+fn tools_of_an_agent_are_reported_with_their_iteration() {
     let Some(data) = recordings() else { return };
     let name = "claude-stream-json";
     let recorded = crate::recordings::files_below(&data.join(name));
@@ -103,7 +104,7 @@ fn the_prompt_is_in_the_environment_and_in_a_file() {
         place.file(1, "prompt.txt"),
         fs::read_to_string(place.work().join("a")).unwrap()
     );
-    // Standard input is the task where that is wanted.
+    // The task is also passed as standard input on request.
     let place = Place::new();
     let mut command = place.command(&[
         "--task",
@@ -118,9 +119,9 @@ fn the_prompt_is_in_the_environment_and_in_a_file() {
     assert_code(&Running::start(command).end(), 0);
 }
 
-/// Output of an unknown format is shown and kept as it was printed.
+/// Output of an unknown format is shown and stored as printed.
 #[test]
-fn records_of_nobody_are_the_answer() {
+fn records_of_an_unknown_format_are_the_answer() {
     let place = Place::new();
     let line = r#"{"type":"text","part":{"text":"I fixed it"}}"#;
     let path = place.write("line", &format!("{line}\n"));
@@ -138,7 +139,7 @@ fn records_of_nobody_are_the_answer() {
 }
 
 #[test]
-fn the_one_phase_of_a_spec_is_told() {
+fn the_only_phase_of_a_spec_is_reported() {
     let place = Place::new();
     let spec = place.write(
         "spec.md",
@@ -150,6 +151,6 @@ fn the_one_phase_of_a_spec_is_told() {
         prompt.contains("# Phase 1 of 1: Login\n\nThe LOGIN page."),
         "{prompt}"
     );
-    // Its name is taken now.
+    // The name is now taken.
     assert_usage(&place.run(&["--spec", &spec, "--agent", "true"]), "already");
 }

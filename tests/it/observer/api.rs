@@ -1,4 +1,4 @@
-//! The API: answers, streams that continue exactly, and clients that mean harm.
+//! The API: answers, streams that continue exactly, and malicious clients.
 
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
@@ -16,7 +16,7 @@ fn get(path: &str) -> String {
 }
 
 #[test]
-fn it_answers_as_promised() {
+fn answers_are_as_documented() {
     let home = Home::new();
     let program = r"read go; printf 'one\ntwo\nthree\n'; exec cat";
     home.server.new_session("build", 80, 24, program);
@@ -117,7 +117,7 @@ fn it_answers_as_promised() {
     assert_code(&home.run(&["stop"]), 0);
 }
 
-/// A client that reads the stream, is cut off, and comes back with the last id that it has read.
+/// A client that reads the stream, is cut off, and reconnects with the last id that it has read.
 struct Reader {
     socket: std::path::PathBuf,
     path: String,
@@ -126,7 +126,7 @@ struct Reader {
 }
 
 impl Reader {
-    /// Reads at most so many bytes for at most so long; a frame that is cut is forgotten.
+    /// Reads at most this many bytes for at most this time; discards an incomplete frame.
     fn read(&mut self, bytes: usize, time: Duration) {
         let began = std::time::Instant::now();
         let mut stream = UnixStream::connect(&self.socket).unwrap();
@@ -172,7 +172,7 @@ impl Reader {
     }
 }
 
-/// Removes the frames of chunks, as far as the text goes.
+/// Removes the chunk framing, as far as the text reaches.
 fn unchunked(raw: &[u8]) -> String {
     let Some(end) = raw.windows(4).position(|four| four == b"\r\n\r\n") else {
         return String::new();
@@ -193,7 +193,7 @@ fn unchunked(raw: &[u8]) -> String {
 }
 
 #[test]
-fn a_reader_that_is_cut_off_has_every_event_once() {
+fn a_reader_that_reconnects_gets_every_event_once() {
     let home = Home::new();
     let flood =
         "sleep 1; for i in 1 2 3 4 5 6 7 8; do seq 1 20000; sleep 0.2; done; echo over; exec cat";
@@ -213,13 +213,13 @@ fn a_reader_that_is_cut_off_has_every_event_once() {
         reader.read(200 + dice.roll(400_000) as usize, time);
     }
     home.wait_for_row("flood", |row| row["last_line"] == "over");
-    // The rest, with time enough.
+    // Read the rest, with enough time.
     for _ in 0..3 {
         reader.read(100_000_000, Duration::from_secs(2));
     }
     assert_code(&home.run(&["stop"]), 0);
 
-    // What was read of each run is without gaps and repetitions, and what the log has.
+    // The events of each run have no gaps and no repetitions, and equal the log.
     let mut numbers: BTreeMap<&str, Vec<u64>> = BTreeMap::new();
     for (execution, seq) in &reader.seen {
         numbers.entry(execution).or_default().push(*seq);
@@ -233,7 +233,7 @@ fn a_reader_that_is_cut_off_has_every_event_once() {
 }
 
 #[test]
-fn the_id_of_the_opening_is_where_the_stream_begins() {
+fn the_id_of_the_first_frame_is_the_beginning_of_the_stream() {
     let home = Home::new();
     home.server
         .new_session("build", 80, 24, "read go; seq 1 30; exec cat");
@@ -246,7 +246,7 @@ fn the_id_of_the_opening_is_where_the_stream_begins() {
         last_id: None,
         seen: Vec::new(),
     };
-    // Cut off behind the first frame.
+    // Cut off after the first frame.
     let mut bytes = 100;
     while reader.last_id.is_none() {
         reader.read(bytes, CEILING);
@@ -254,7 +254,7 @@ fn the_id_of_the_opening_is_where_the_stream_begins() {
         assert!(bytes < 5_000);
     }
     assert_eq!(reader.seen, []);
-    // The time of the first request counts, not that of the second one.
+    // `since` counts from the first request, not from the second.
     reader.path = "/api/v1/events?since=0s".to_owned();
     reader.read(1_000_000, Duration::from_secs(1));
     let numbers: Vec<u64> = reader.seen.iter().map(|(_, seq)| *seq).collect();
@@ -264,7 +264,7 @@ fn the_id_of_the_opening_is_where_the_stream_begins() {
 }
 
 #[test]
-fn a_stream_takes_labels_and_patterns_as_log_does() {
+fn a_stream_accepts_the_labels_and_patterns_of_log() {
     let home = Home::new();
     for name in ["build", "builder", "other"] {
         home.server.new_session(name, 80, 24, "exec cat");
@@ -305,12 +305,12 @@ fn a_stream_takes_labels_and_patterns_as_log_does() {
 }
 
 #[test]
-fn clients_that_mean_harm_do_none() {
+fn malicious_clients_do_no_harm() {
     let home = Home::new();
     home.server.new_session("build", 80, 24, "exec cat");
     home.start();
     let socket = home.socket();
-    // Half-open ones, slow ones that never read, and more than there is room for.
+    // Half-open clients, slow clients that never read, and more clients than the limit.
     let mut clients = Vec::new();
     for number in 0..100 {
         let Ok(mut client) = UnixStream::connect(&socket) else {
@@ -324,7 +324,7 @@ fn clients_that_mean_harm_do_none() {
         let _ = client.write_all(head.as_bytes());
         clients.push(client);
     }
-    // The half-open ones are dropped after their time, and there is room again.
+    // Half-open clients are dropped after a timeout, which makes room again.
     wait_for("room", CEILING, || {
         let answer = request(&socket, &get("/healthz"));
         answer
@@ -340,12 +340,12 @@ fn clients_that_mean_harm_do_none() {
 }
 
 #[test]
-fn a_socket_that_is_removed_is_made_again() {
+fn a_removed_socket_is_created_again() {
     let home = Home::new();
     home.server.new_session("build", 80, 24, "exec cat");
     home.start();
     let socket = home.socket();
-    // With its directory, as a logout may remove it.
+    // Together with its directory, as a logout may remove it.
     std::fs::remove_dir_all(socket.parent().unwrap()).unwrap();
     wait_for("the socket", CEILING, || {
         match UnixStream::connect(&socket) {

@@ -1,4 +1,4 @@
-//! Faces beside an observer, and when it ends: `status`, `log`, `watch`, `service`.
+//! Faces beside an observer, also when it ends: `status`, `log`, `watch`, `service`.
 
 use std::io::{BufRead, BufReader};
 use std::os::unix::fs::PermissionsExt;
@@ -11,7 +11,7 @@ use crate::cli::{Running, assert_code, text};
 use crate::support::{CEILING, TmuxServer, wait_for};
 
 #[test]
-fn it_ends_when_its_data_directory_is_gone() {
+fn the_observer_ends_when_its_data_directory_is_removed() {
     for is_replaced in [false, true] {
         let home = Home::new();
         home.server.new_session("build", 80, 24, "exec cat");
@@ -29,16 +29,16 @@ fn it_ends_when_its_data_directory_is_gone() {
         }
         let ended = observer.end();
         assert_code(&ended, 1);
-        let said = text(&ended.stderr);
-        let lines = said
+        let stderr = text(&ended.stderr);
+        let lines = stderr
             .lines()
             .filter(|line| line.contains("removed or replaced"));
-        assert_eq!(lines.count(), 1, "{said}");
+        assert_eq!(lines.count(), 1, "{stderr}");
         assert_eq!(home.data().join("observer.json").exists(), is_replaced);
         if is_replaced {
             std::fs::remove_file(home.data().join("observer.json")).unwrap();
         }
-        // The next one observes.
+        // The next observer works.
         home.start();
         home.wait_for_row("build", |row| row["state"] == "running");
         assert_code(&home.run(&["stop"]), 0);
@@ -46,7 +46,7 @@ fn it_ends_when_its_data_directory_is_gone() {
 }
 
 #[test]
-fn a_board_that_is_watched_ends_with_its_reader() {
+fn a_watched_board_ends_with_its_reader() {
     let home = Home::new();
     home.server.new_session("build", 80, 24, "exec cat");
     for is_observed in [true, false] {
@@ -74,7 +74,7 @@ fn a_board_that_is_watched_ends_with_its_reader() {
 }
 
 #[test]
-fn panes_of_several_servers_show_their_servers() {
+fn panes_of_several_servers_are_shown_with_their_servers() {
     let (home, other) = (Home::new(), TmuxServer::new());
     home.server.new_session("build", 80, 24, "exec cat");
     other.new_session("build", 80, 24, "exec cat");
@@ -98,7 +98,7 @@ fn panes_of_several_servers_show_their_servers() {
         let table = text(&home.run(&["status"]).stdout);
         for socket in &sockets {
             let name = socket.rsplit('/').next().unwrap();
-            // The column is of a bounded width.
+            // The width of the column is limited.
             let shown: String = format!("{name}:build %0").chars().take(20).collect();
             assert!(table.contains(&shown), "{shown}: {table}");
             let target = format!("{name}:build");
@@ -127,14 +127,14 @@ fn a_log_is_followed_across_observers() {
         .tmux(&["send-keys", "-t", "build", "before", "Enter"]);
     build.wait_for("before");
     assert_code(&home.run(&["stop"]), 0);
-    // One that ends while no observer is there is not continued.
+    // A session that ends while no observer runs is not continued.
     home.server.tmux(&["kill-session", "-t", "short"]);
     home.start();
     assert_code(&short.end(), 0);
     home.server
         .tmux(&["send-keys", "-t", "build", "after", "Enter"]);
     build.wait_for("after");
-    // Nor does a kill end it, but its session does.
+    // A kill of the observer does not end the follower, but the session's end does.
     super::signal(home.pid(), Signal::KILL);
     super::lives::wait_for_end(&home);
     home.start();
@@ -146,7 +146,7 @@ fn a_log_is_followed_across_observers() {
     assert_code(&output, 0);
     let shown = text(&output.stdout);
     for line in ["before", "after"] {
-        // Its echo, and what the program prints.
+        // The echo and the program's output.
         assert_eq!(shown.matches(line).count(), 2, "{shown}");
     }
     assert_code(&home.run(&["stop"]), 0);
@@ -173,7 +173,7 @@ fn a_run_is_found_by_the_new_name_of_its_session() {
     }
     assert_code(&home.run(&["stop"]), 0);
     assert_code(&home.run(&["log", "new"]), 0);
-    // A new session of the old name is another run.
+    // A new session with the old name is another run.
     home.server.new_session("old", 80, 24, "exec cat");
     home.start();
     home.wait_for_row("old", |row| row["state"] == "running");
@@ -194,11 +194,11 @@ fn options_that_have_no_effect_beside_an_observer_are_named() {
     watch.signal(Signal::INT);
     let output = watch.end();
     assert_code(&output, 0);
-    let said = text(&output.stderr);
-    assert_eq!(said.lines().count(), 1, "{said}");
+    let stderr = text(&output.stderr);
+    assert_eq!(stderr.lines().count(), 1, "{stderr}");
     assert!(
-        said.contains("--no-log") && said.contains(&home.pid().to_string()),
-        "{said}"
+        stderr.contains("--no-log") && stderr.contains(&home.pid().to_string()),
+        "{stderr}"
     );
     assert_code(&home.run(&["stop"]), 0);
     let unit = text(
@@ -221,7 +221,7 @@ fn status_reads_a_directory_that_it_cannot_write() {
     let set_mode = |directory: u32, file: u32| {
         for name in ["observer.lock", "observer.json"] {
             let mode = PermissionsExt::from_mode(file);
-            // The announcement is there while an observer runs.
+            // The announcement exists while an observer runs.
             let _ = std::fs::set_permissions(data.join(name), mode);
         }
         std::fs::set_permissions(&data, PermissionsExt::from_mode(directory)).unwrap();
@@ -229,7 +229,7 @@ fn status_reads_a_directory_that_it_cannot_write() {
     for is_observed in [true, false] {
         set_mode(0o500, 0o400);
         let status = home.command(&["status", "--json"]);
-        // The superuser writes everywhere, unless that is taken from it.
+        // The superuser can write everywhere unless the capability is dropped.
         let mut limited = Command::new("setpriv");
         limited.args(["--bounding-set=-dac_override", "--inh-caps=-dac_override"]);
         let mut status = match rustix::process::geteuid().is_root() {

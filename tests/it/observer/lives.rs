@@ -1,4 +1,4 @@
-//! Ends and beginnings of the observer: signals, kills, two at once, and the faces that outlive it.
+//! Starts and ends of the observer: signals, kills, two starts at once, and faces that outlive it.
 
 use rustix::process::Signal;
 
@@ -26,7 +26,7 @@ fn states_of_runs(home: &Home) -> Vec<String> {
 }
 
 #[test]
-fn each_signal_ends_it_in_order() {
+fn each_signal_ends_the_observer_cleanly() {
     for signals in [
         &[Signal::TERM][..],
         &[Signal::INT],
@@ -51,7 +51,7 @@ fn each_signal_ends_it_in_order() {
 }
 
 #[test]
-fn it_survives_the_terminal_that_started_it() {
+fn the_observer_outlives_the_terminal_that_started_it() {
     let home = Home::new();
     home.server.new_session("build", 80, 24, "exec cat");
     let others = TmuxServer::new();
@@ -88,7 +88,7 @@ fn it_survives_the_terminal_that_started_it() {
 }
 
 #[test]
-fn relative_paths_are_those_of_the_directory_in_which_it_starts() {
+fn relative_paths_are_relative_to_the_directory_of_the_start() {
     let home = Home::new();
     home.server.new_session("build", 80, 24, "exec cat");
     let socket = home.server.socket();
@@ -104,11 +104,11 @@ fn relative_paths_are_those_of_the_directory_in_which_it_starts() {
 }
 
 #[test]
-fn it_observes_where_its_terminal_is_gone_before_it_is_ready() {
+fn the_observer_runs_although_its_terminal_closes_during_the_start() {
     let home = Home::new();
     home.server.new_session("build", 80, 24, "exec cat");
     let socket = home.server.socket().display().to_string();
-    // Writing to it fails, as to a terminal that has been closed.
+    // Writing to it fails, as to a closed terminal.
     let (reader, writer) = std::io::pipe().unwrap();
     drop(reader);
     let mut command = home.command(&["start", "--foreground", "-S", &socket]);
@@ -118,7 +118,7 @@ fn it_observes_where_its_terminal_is_gone_before_it_is_ready() {
     home.server
         .tmux(&["send-keys", "-t", "build", "after", "Enter"]);
     home.wait_for_row("build", |row| row["last_line"] == "after");
-    // Not HUP, which is ignored where the tests run under nohup.
+    // Not HUP, which is ignored if the tests run under nohup.
     signal(observer.id(), Signal::TERM);
     let status = wait_for("the end of the observer", CEILING, || {
         observer.try_wait().unwrap().ok_or(())
@@ -128,7 +128,7 @@ fn it_observes_where_its_terminal_is_gone_before_it_is_ready() {
 }
 
 #[test]
-fn one_of_two_that_start_at_once_observes() {
+fn only_one_of_two_simultaneous_starts_observes() {
     let home = Home::new();
     home.server.new_session("build", 80, 24, "exec cat");
     let socket = home.server.socket().display().to_string();
@@ -154,9 +154,9 @@ fn one_of_two_that_start_at_once_observes() {
 }
 
 #[test]
-fn after_a_kill_the_next_one_continues_and_faces_come_back() {
+fn after_a_kill_the_next_observer_continues_and_faces_reconnect() {
     let home = Home::new();
-    // It ends by itself, so that a watch that misses what it waits for ends, too.
+    // Ends by itself, so that a watch that misses its text ends, too.
     let counts = "i=0; while [ $i -lt 1000 ]; do i=$((i+1)); echo line-$i; sleep 0.02; done";
     home.server.new_session("count", 80, 24, counts);
     let pid = home.start();
@@ -167,7 +167,7 @@ fn after_a_kill_the_next_one_continues_and_faces_come_back() {
     wait_for_end(&home);
     assert_ne!(home.start(), pid);
     home.wait_for_row("count", |row| row["state"] == "running");
-    // What is printed from now on reaches the watch that was there before.
+    // Later output reaches the watch that was started before.
     home.server
         .new_session("later", 80, 24, "read go; echo after-the-kill; exec cat");
     home.wait_for_row("later", |row| row["state"] == "running");
@@ -177,7 +177,7 @@ fn after_a_kill_the_next_one_continues_and_faces_come_back() {
     let output = watch.end();
     assert_code(&output, 0);
 
-    // Each line once, in order, but for what a gap reports.
+    // Each line once and in order, except where a gap is reported.
     let mut last = 0;
     let mut gaps = 0;
     for line in text(&output.stdout).lines() {
@@ -214,12 +214,12 @@ fn watch_shows_the_events_of_the_observer() {
     home.server
         .tmux(&["send-keys", "-t", "build", "but this", "Enter"]);
     watch.wait_for("but this");
-    // It ends with its target.
+    // The watch ends with its target.
     home.server.tmux(&["kill-session", "-t", "build"]);
     let output = watch.end();
     assert_code(&output, 0);
     assert!(!text(&output.stdout).contains("not this"), "{output:?}");
-    // There is one writer, and it is the observer.
+    // There is one writer, the observer.
     wait_for("the end of the run", CEILING, || {
         let runs = states_of_runs(&home);
         let running = runs.iter().filter(|state| *state == "running").count();
@@ -243,7 +243,7 @@ fn watch_beside_the_observer_takes_windows_and_follows_a_rename() {
     };
     let mut window = watch("build:7");
     let mut session = watch("build");
-    // A window that is not there yet is waited for.
+    // A window that does not exist yet is awaited.
     let mut later = Running::start(home.command(&["watch", "-S", &socket, "build:9"]));
     home.server
         .tmux(&["send-keys", "-t", "=build:0", "not this", "Enter"]);
@@ -260,7 +260,7 @@ fn watch_beside_the_observer_takes_windows_and_follows_a_rename() {
     home.server
         .tmux(&["send-keys", "-t", "=made:0", "after the rename", "Enter"]);
     session.wait_for("after the rename");
-    // Each ends with its target.
+    // Each watch ends with its target.
     for (ending, watch) in [("=made:7", window), ("=made:9", later)] {
         home.server.tmux(&["kill-window", "-t", ending]);
         let output = watch.end();
@@ -277,11 +277,11 @@ fn watch_beside_the_observer_takes_windows_and_follows_a_rename() {
 }
 
 #[test]
-fn it_takes_over_the_runs_of_an_observer_that_ends() {
+fn a_watch_takes_over_the_runs_of_an_observer_that_ends() {
     let home = Home::new();
     home.server.new_session("build", 80, 24, "exec cat");
     let socket = home.server.socket().display().to_string();
-    // Hooks make a watch observe for itself.
+    // With hooks, a watch observes by itself.
     let mut watch = Running::start(home.command(&["watch", "-S", &socket, "--on-end", "true"]));
     watch.wait_for("build");
     home.start();
@@ -315,6 +315,6 @@ fn it_takes_over_the_runs_of_an_observer_that_ends() {
     home.wait_for_row("build", |row| row["last_line"] == "kept now");
     assert_code(&home.run(&["stop"]), 0);
     let log = text(&home.run(&["log", "build"]).stdout);
-    // Its echo, and what the program prints.
+    // The echo and the program's output.
     assert_eq!(log.matches("kept now").count(), 2, "{log}");
 }

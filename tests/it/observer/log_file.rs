@@ -1,4 +1,4 @@
-//! The observer's diagnostics: they stay bounded.
+//! The size of the observer's diagnostics is limited.
 
 use std::fs;
 use std::io::Write;
@@ -32,7 +32,7 @@ fn diagnostics_are_rotated() {
         let lines = line.repeat(usize::try_from(room).unwrap() / line.len());
         file.write_all(lines.as_bytes()).unwrap();
         wait_for("the rotation", CEILING, || {
-            // Each is a client that is gone before it is answered, which is logged.
+            // Each client closes before it is answered, which is logged.
             let mut client = std::os::unix::net::UnixStream::connect(home.socket()).unwrap();
             client.write_all(b"GET /heal").unwrap();
             drop(client);
@@ -40,7 +40,7 @@ fn diagnostics_are_rotated() {
             let text = fs::read_to_string(&older).unwrap_or_default();
             text.contains(round).then_some(()).ok_or(text.len())
         });
-        // The line that made the file too long is written after the files have changed places.
+        // The line that exceeded the limit is written after the rotation.
         wait_for("the line after the rotation", CEILING, || {
             let text = fs::read_to_string(&log).unwrap_or_default();
             let is_new = !text.contains(round) && text.contains("is gone");

@@ -11,7 +11,7 @@ use super::{Home, request};
 use crate::cli::{Running, assert_code, text};
 use crate::support::{CEILING, wait_for};
 
-/// The time in which a change is on the board on a busy machine; the usual time is printed.
+/// The longest time until a change is on the board, on a busy machine; the measured time is printed.
 const SOON: Duration = Duration::from_secs(5);
 
 impl Home {
@@ -24,30 +24,30 @@ impl Home {
         (running, input)
     }
 
-    /// Returns the rows of the observer, without a process in between.
+    /// Returns the rows of the observer, read directly from its socket.
     fn board(&self) -> Vec<Value> {
         let answer = request(&self.socket(), "GET /api/v1/board HTTP/1.1\r\n\r\n");
         let (_, body) = answer.split_once("\r\n\r\n").unwrap();
         serde_json::from_str(body).unwrap()
     }
 
-    /// Waits until the row of a run is as wanted; returns it, and the time that it took.
+    /// Waits until the row of a run satisfies the predicate; returns it and the time that it took.
     #[track_caller]
-    fn wait_for_run(&self, id: &str, is_so: impl Fn(&Value) -> bool) -> (Value, Duration) {
+    fn wait_for_run(&self, id: &str, is_met: impl Fn(&Value) -> bool) -> (Value, Duration) {
         let began = Instant::now();
         let row = wait_for(id, CEILING, || {
             let rows = self.board();
             let mut found = rows.iter().filter(|row| row["execution_id"] == id);
             let row = found.next().cloned();
             assert!(found.next().is_none(), "{rows:#?}");
-            row.filter(&is_so).ok_or(rows)
+            row.filter(&is_met).ok_or(rows)
         });
         (row, began.elapsed())
     }
 }
 
 #[test]
-fn commands_of_other_processes_come_change_and_end() {
+fn commands_of_other_processes_appear_change_and_end() {
     let home = Home::new();
     home.start();
     let mut late = Vec::new();
@@ -84,10 +84,10 @@ fn commands_of_other_processes_come_change_and_end() {
     }
     eprintln!("on the board after {late:?}");
     assert!(late.iter().all(|late| *late < SOON), "{late:?}");
-    // One that is over before anything looks.
+    // A command that ends before the observer polls.
     assert_code(&home.run(&["run", "--execution-id", "short", "true"]), 0);
     home.wait_for_run("short", |row| row["exit_status"] == 0);
-    // A command that is run again under its name continues its row.
+    // A command that runs again under its name continues its row.
     let again = [
         "run",
         "--execution-id",
@@ -101,7 +101,7 @@ fn commands_of_other_processes_come_change_and_end() {
     home.wait_for_run("bad", |row| {
         row["exit_status"] == 3 && row["last_line"] == "again"
     });
-    // The observer writes nothing of it, and its next life shows the same.
+    // The observer writes none of these events, and a restarted one shows the same rows.
     assert_code(&home.run(&["stop"]), 0);
     home.start();
     home.wait_for_run("bad", |row| row["exit_status"] == 3);
@@ -109,7 +109,7 @@ fn commands_of_other_processes_come_change_and_end() {
 }
 
 #[test]
-fn a_killed_command_ends_and_one_that_was_there_before_goes_on() {
+fn a_killed_command_ends_and_an_earlier_one_continues() {
     let home = Home::new();
     let script = "echo begun; while read line; do echo got $line; done";
     let args = [
@@ -152,7 +152,7 @@ fn each_event_of_another_process_is_streamed_once() {
     let script = "i=0; while [ $i -lt 3000 ]; do i=$((i+1)); echo line-$i; done";
     let args = ["run", "--execution-id", "flood", "--", "sh", "-c", script];
     let run = Running::start(home.command(&args));
-    // A stream that begins in the middle, in the history.
+    // A stream that begins in the middle of the history.
     home.wait_for_run("flood", |_| true);
     let head = "GET /api/v1/events?since=1h&execution=flood HTTP/1.1\r\n\r\n".to_owned();
     let socket = home.socket();
@@ -224,11 +224,11 @@ fn loops_and_agents_of_other_processes_are_on_the_board() {
 }
 
 #[test]
-fn sessions_that_the_observer_observes_are_its_own() {
+fn sessions_under_observation_belong_to_the_observer() {
     let home = Home::new();
     home.server.new_session("build", 80, 24, "exec cat");
     let socket = home.server.socket().display().to_string();
-    // Hooks make a watch observe for itself, and it has the lock.
+    // With hooks, a watch observes by itself and holds the lock.
     let mut watch = Running::start(home.command(&["watch", "-S", &socket, "--on-end", "true"]));
     watch.wait_for("build");
     home.start();

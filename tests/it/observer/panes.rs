@@ -1,4 +1,4 @@
-//! The panes behind the API: their screens as they are now, and input where it is allowed.
+//! Panes in the API: their current screens, and input if it is allowed.
 
 use serde_json::{Value, json};
 
@@ -27,7 +27,7 @@ fn rows(screen: &Value) -> Vec<&str> {
 #[test]
 fn a_screen_has_its_colours_and_no_secret() {
     let home = Home::new();
-    // Assembled here, so that this file contains no key. It is broken over two rows of 50 columns.
+    // Assembled here, so that this file contains no key. It wraps over two rows of 50 columns.
     let key = ["gh", "p_", "R7kQ2mZx9LpW4vTn8YcB3dFs6HjG1aUe5oKi"].concat();
     let program = format!(
         "printf '\\033]2;my title\\033\\\\one \\033[1;31mred\\033[0m two\\n\\033[44mbar  \\033[0m\\n{}{key} after\\nready '; exec cat",
@@ -94,17 +94,17 @@ fn a_screen_has_its_colours_and_no_secret() {
 }
 
 #[test]
-fn a_pane_is_looked_for_at_all_servers() {
+fn a_pane_is_searched_on_all_servers() {
     let home = Home::new();
     let other = TmuxServer::new();
     let here = home
         .server
         .new_session("here", 40, 5, "echo this one; exec cat");
-    let there = other.new_session("there", 40, 5, "echo that one; exec cat");
+    let other_pane = other.new_session("there", 40, 5, "echo that one; exec cat");
     let second = other.new_session("second", 40, 5, "echo the second; exec cat");
-    assert_eq!(here, there);
+    assert_eq!(here, other_pane);
     home.server.wait_for_text(&here, "this one");
-    other.wait_for_text(&there, "that one");
+    other.wait_for_text(&other_pane, "that one");
     other.wait_for_text(&second, "the second");
     let sockets = [home.server.socket(), other.socket()].map(|path| path.display().to_string());
     assert_code(
@@ -130,7 +130,7 @@ fn a_pane_is_looked_for_at_all_servers() {
         "GET /api/v1/panes/here/screen?socket=/nowhere HTTP/1.1\r\n\r\n",
     );
     assert_eq!(none.0, 404);
-    // One that has ended is no obstacle.
+    // A server that has ended is skipped.
     other.tmux(&["kill-server"]);
     assert_eq!(rows(&screen(&home, &here).1)[0], "this one");
 }
@@ -155,7 +155,7 @@ fn input_is_refused_unless_it_is_allowed() {
         );
     }
     assert!(!home.server.screen(&pane).contains("echo"));
-    // A start that wants more than the running one allows says so.
+    // A start that requires more than the running observer allows is refused with a reason.
     let refused = home.run(&["start", "--allow-input"]);
     assert_code(&refused, 1);
     assert!(

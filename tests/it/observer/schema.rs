@@ -1,4 +1,4 @@
-//! The rows of a real board and the events behind them: the schema describes them all.
+//! The schema describes the rows of a real board and the events behind them.
 
 use std::path::Path;
 
@@ -23,12 +23,12 @@ pub fn real_rows(data: &Path) -> Vec<Value> {
 }
 
 #[test]
-fn the_schema_describes_a_real_board_and_its_events() {
+fn the_schema_covers_a_real_board_and_its_events() {
     let home = Home::new();
     let agent = states::start(&home.server);
     home.server.new_session("ends", 80, 24, "exec sh");
     home.start();
-    states::tell(&home.server, &agent, "waiting");
+    states::set_state(&home.server, &agent, "waiting");
     home.server
         .tmux(&["send-keys", "-t", "ends", "exit 3", "Enter"]);
     home.wait_for_row("agent", |row| row["state"] == "waiting");

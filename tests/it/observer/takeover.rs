@@ -12,14 +12,13 @@ fn events(home: &Home) -> Vec<Value> {
     let runs = home.data().join("runs").read_dir().unwrap();
     let run = runs.map(|run| run.unwrap().path()).next().unwrap();
     let text = std::fs::read_to_string(run.join("events.jsonl")).unwrap();
-    // The last line may be being written.
+    // The last line may be incomplete.
     let whole = text.rsplit_once('\n').map_or("", |(whole, _)| whole);
     let lines = whole.lines().map(serde_json::from_str);
     lines.collect::<Result<_, _>>().unwrap()
 }
 
-/// Returns the numbers from the first to the last, each once: those of events, and those that a gap stands
-/// for.
+/// Checks that each number occurs once from the first to the last, as an event or in a gap.
 #[track_caller]
 fn assert_contiguous(events: &[Value]) {
     let mut next = 1;
@@ -45,12 +44,12 @@ fn taken_over(lines_before: u32) {
     let program = "i=0; while :; do i=$((i+1)); echo line $i; sleep 0.05; done";
     home.server.new_session("build", 80, 24, program);
     let socket = home.server.socket().display().to_string();
-    // Hooks make a watch observe for itself.
+    // With hooks, a watch observes by itself.
     let mut watch = Running::start(home.command(&["watch", "-S", &socket, "--on-end", "true"]));
     watch.wait_for(&format!("line {lines_before}"));
     home.start();
     let pid = u64::from(home.pid());
-    // What the observer sees meanwhile is in the log of the other one.
+    // Events that the observer sees meanwhile are in the log of the other process.
     for _ in 0..5 {
         let before = home.rows();
         wait_for("a line that the observer sees", CEILING, || {

@@ -1,4 +1,4 @@
-//! Panes that are looked at through attached clients: what has finished there asks for no attention.
+//! Panes that are viewed through attached clients: a finished pane needs no attention there.
 
 use serde_json::Value;
 
@@ -65,7 +65,7 @@ fn views(home: &Home, session: &str) -> Vec<Value> {
 }
 
 #[test]
-fn what_a_client_shows_is_quiet_when_it_has_finished() {
+fn a_pane_shown_by_a_client_needs_no_attention_when_it_has_finished() {
     let home = Home::new();
     let server = &home.server;
     let agent = states::start(server);
@@ -78,14 +78,14 @@ fn what_a_client_shows_is_quiet_when_it_has_finished() {
         })
     };
     let finish = |attention: &str| {
-        states::tell(server, &agent, "working");
+        states::set_state(server, &agent, "working");
         row_is("working", "working");
-        states::tell(server, &agent, "done");
+        states::set_state(server, &agent, "done");
         row_is("done", attention)
     };
     finish("finished");
 
-    // Another session is looked at.
+    // Another session is viewed.
     let client = Client::attach(server, "other");
     wait_for("a view of the other session", CEILING, || {
         let views = views(&home, "other");
@@ -102,7 +102,7 @@ fn what_a_client_shows_is_quiet_when_it_has_finished() {
             "pane": agent, "by": "client"})
         ]
     );
-    // What finishes before the user's eyes is seen at once; other news within a minute.
+    // Work that ends in view of the user counts as seen at once; other news within a minute.
     finish("quiet");
     assert_eq!(views(&home, "agent").len(), 2);
 
@@ -113,21 +113,21 @@ fn what_a_client_shows_is_quiet_when_it_has_finished() {
     row_is("done", "quiet");
     assert_eq!(views(&home, "agent").len(), 3);
 
-    // The history knows it still.
+    // The history still contains the views.
     assert_code(&home.run(&["stop"]), 0);
     row_is("done", "quiet");
 }
 
 #[test]
-fn a_face_that_shows_a_pane_has_seen_it() {
+fn a_pane_shown_by_a_face_counts_as_seen() {
     let home = Home::new();
     let server = &home.server;
     let agent = states::start(server);
     home.start();
     let finish = || {
-        states::tell(server, &agent, "working");
+        states::set_state(server, &agent, "working");
         home.wait_for_row("agent", |row| row["state"] == "working");
-        states::tell(server, &agent, "done");
+        states::set_state(server, &agent, "done");
         home.wait_for_row("agent", |row| {
             row["state"] == "done" && row["attention"] == "finished"
         });
@@ -146,16 +146,16 @@ fn a_face_that_shows_a_pane_has_seen_it() {
     let expected = serde_json::json!({"type": "PaneSeen", "execution_id": row["execution_id"],
         "pane": agent, "by": "face"});
     assert_eq!(views(&home, "agent"), [expected]);
-    // It shows the same still.
+    // The screen is still the same.
     screen("GET");
     assert_eq!(views(&home, "agent").len(), 1);
-    // What has finished since is seen at once.
+    // Work that has ended since counts as seen at once.
     finish();
     screen("GET");
     home.wait_for_row("agent", |row| row["attention"] == "quiet");
     assert_eq!(views(&home, "agent").len(), 2);
 
-    // No process of an agent is there: its screen alone is kept all the same.
+    // Without an agent's process, the screen is still recorded.
     let log = home.run(&["log", "--type", "ScreenSnapshot", "--json"]);
     assert_code(&log, 0);
     let snapshots = text(&log.stdout);

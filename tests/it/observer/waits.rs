@@ -1,4 +1,4 @@
-//! Waits through the observer: over its API, and those of the command line beside it.
+//! Waits through the observer: over its API, and from the command line beside it.
 
 use std::fs;
 use std::io::Write;
@@ -38,12 +38,12 @@ fn wait_for_thread(pid: u32, name: &str, is_there: bool) {
 }
 
 #[test]
-fn text_is_waited_for_until_it_comes_or_the_time_is_up() {
+fn a_wait_ends_with_its_text_or_its_timeout() {
     let home = Home::new();
     let pane = home.server.new_session("sh", 60, 10, "PS1='$ ' exec sh");
     home.server.wait_for_text(&pane, "$");
     home.start_with(&["--allow-input"]);
-    // What is typed after the wait has begun is never too fast.
+    // Text typed after the wait has begun is never missed.
     for number in 0..5 {
         let wanted = format!("answer-{}", number + 10);
         let line = format!("echo answer-$(({number} + 10))");
@@ -88,7 +88,7 @@ fn text_is_waited_for_until_it_comes_or_the_time_is_up() {
     assert_eq!(wait(&home, &stopped).1["outcome"], "stopped");
     let idle = json!({"target": "sh", "idle_ms": 200});
     assert_eq!(wait(&home, &idle).1["condition"], "idle");
-    // A secret is hidden in the line that is found, and in the last lines.
+    // A secret is redacted in the found line and in the last lines.
     let key = ["gh", "p_", "R7kQ2mZx9LpW4vTn8YcB3dFs6HjG1aUe5oKi"].concat();
     let secret =
         json!({"target": "sh", "send": format!("echo is {key} now"), "regex": "^is .* now"});
@@ -105,7 +105,7 @@ fn text_is_waited_for_until_it_comes_or_the_time_is_up() {
 }
 
 #[test]
-fn wrong_waits_are_refused_with_one_line() {
+fn invalid_waits_are_refused_with_one_line() {
     let home = Home::new();
     home.server.new_session("build", 40, 5, "exec cat");
     home.start();
@@ -141,14 +141,14 @@ fn wrong_waits_are_refused_with_one_line() {
 }
 
 #[test]
-fn states_come_from_the_observer() {
+fn states_are_reported_by_the_observer() {
     let home = Home::new();
     let pane = crate::states::start(&home.server);
     home.server.new_session("other", 40, 5, "exec cat");
     home.start_with(&["--allow-input"]);
     home.wait_for_row("agent", |row| row["state"] == "idle");
     let state = |states: Value| json!({"target": "agent", "state": states, "timeout_ms": 30_000});
-    // The state that it has counts.
+    // The current state of the agent counts.
     let (_, idle) = wait(&home, &state(json!(["idle"])));
     assert_eq!(
         (
@@ -165,21 +165,21 @@ fn states_come_from_the_observer() {
         ),
         "{idle}"
     );
-    // And one that it enters later, but not that of another pane.
+    // A later state counts, too, but not that of another pane.
     let api = home.socket();
     let body = state(json!(["waiting", "error"])).to_string();
     let waiting = thread::spawn(move || post(&api, "/api/v1/wait", &body));
     wait_for_thread(home.pid(), "td-api-wait", true);
     let other = json!({"target": "other", "state": ["idle", "waiting"], "timeout_ms": 1500});
     assert_eq!(wait(&home, &other).1["outcome"], "timed_out");
-    crate::states::tell(&home.server, &pane, "waiting");
+    crate::states::set_state(&home.server, &pane, "waiting");
     let (_, asks) = waiting.join().unwrap();
     assert_eq!(asks["state"], "waiting", "{asks}");
     assert!(
         asks["text"].as_str().unwrap().contains("rm -rf build"),
         "{asks}"
     );
-    // After a text, only what follows counts.
+    // After sending a text, only later states count.
     let mut sends = state(json!(["waiting", "done"]));
     sends["send"] = json!("done");
     assert_eq!(wait(&home, &sends).1["state"], "done");
@@ -209,7 +209,7 @@ fn a_wait_ends_with_its_client_and_with_the_observer() {
     assert!(!log.contains("holds its connection"), "{log}");
 }
 
-/// Returns what was printed, without the times.
+/// Returns the output without the times.
 fn printed(output: &Output) -> (Option<i32>, String, String) {
     let lines = text(&output.stdout);
     let lines = lines
@@ -229,7 +229,7 @@ fn printed(output: &Output) -> (Option<i32>, String, String) {
 fn wait_prints_the_same_with_and_without_an_observer() {
     let home = Home::new();
     let pane = crate::states::start(&home.server);
-    crate::states::tell(&home.server, &pane, "waiting");
+    crate::states::set_state(&home.server, &pane, "waiting");
     let socket = home.server.socket().display().to_string();
     let run = |args: &[&str]| home.run(&[&["wait", "-S", &socket], args].concat());
     let waits: [&[&str]; 8] = [
@@ -253,7 +253,7 @@ fn wait_prints_the_same_with_and_without_an_observer() {
 }
 
 #[test]
-fn wait_asks_the_observer_and_outlives_it() {
+fn wait_uses_the_observer_and_outlives_it() {
     let home = Home::new();
     let pane = crate::states::start(&home.server);
     let observer = home.start();
@@ -265,7 +265,7 @@ fn wait_asks_the_observer_and_outlives_it() {
         wait_for_thread(running.child.id(), "td-wait-ask", true);
         running
     };
-    // It watches nothing itself, and Ctrl-C ends it.
+    // The wait observes nothing itself, and Ctrl-C ends it.
     let interrupted = start();
     wait_for_thread(observer, "td-api-wait", true);
     assert!(!threads(interrupted.child.id()).contains(&"td-coordinator".to_owned()));
@@ -278,7 +278,7 @@ fn wait_asks_the_observer_and_outlives_it() {
     wait_for_thread(observer, "td-api-wait", true);
     signal(observer, Signal::KILL);
     wait_for_thread(orphan.child.id(), "td-coordinator", true);
-    crate::states::tell(&home.server, &pane, "done");
+    crate::states::set_state(&home.server, &pane, "done");
     let output = orphan.end();
     assert_code(&output, 0);
     assert_eq!(text(&output.stdout), "done\n", "{output:?}");

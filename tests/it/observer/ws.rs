@@ -1,4 +1,4 @@
-//! The WebSocket of the API: events, subscriptions, resuming, and clients that mean harm.
+//! The WebSocket of the API: events, subscriptions, resuming, and malicious clients.
 
 use std::io::{Read, Write};
 use std::net::Shutdown;
@@ -25,7 +25,7 @@ impl Client {
         Self(tungstenite::client(url, stream).unwrap().0)
     }
 
-    /// Connects, and takes the first frame.
+    /// Connects, and reads the first frame.
     #[track_caller]
     fn open(socket: &Path, query: &str) -> Self {
         let mut client = Self::connect(socket, query);
@@ -44,13 +44,13 @@ impl Client {
         }
     }
 
-    /// Reads frames up to one that is as wanted, which is the last.
+    /// Reads frames up to and including the first that satisfies the predicate.
     #[track_caller]
-    fn until(&mut self, is_so: impl Fn(&Value) -> bool) -> Vec<Value> {
+    fn until(&mut self, is_met: impl Fn(&Value) -> bool) -> Vec<Value> {
         let mut frames = Vec::new();
         loop {
             frames.push(self.next());
-            if is_so(frames.last().unwrap()) {
+            if is_met(frames.last().unwrap()) {
                 return frames;
             }
         }
@@ -61,14 +61,14 @@ impl Client {
         self.0.send(Message::text(message.to_string())).unwrap();
     }
 
-    /// Sends a change, and reads up to its answer.
+    /// Sends a change, and reads up to its reply.
     #[track_caller]
     fn change(&mut self, message: &Value) {
         self.send(message);
         self.until(|frame| frame["event"]["type"] == "StreamOpened");
     }
 
-    /// Sends what is refused; returns the answer.
+    /// Sends a message that is refused; returns the reply.
     #[track_caller]
     fn refused(&mut self, message: &Value) -> String {
         self.send(message);
@@ -95,7 +95,7 @@ fn prints(text: &str) -> impl Fn(&Value) -> bool {
     }
 }
 
-/// Returns what identifies an event that is recorded.
+/// Returns the identity of a recorded event.
 fn identity(frame: &Value) -> (String, u64) {
     let id = frame["event"]["execution_id"].as_str().unwrap();
     (id.to_owned(), frame["seq"].as_u64().unwrap())
@@ -108,7 +108,7 @@ fn execution(home: &Home, session: &str) -> String {
 }
 
 #[test]
-fn events_arrive_and_a_client_that_comes_back_gets_the_rest() {
+fn events_arrive_and_a_client_that_reconnects_gets_the_rest() {
     let home = Home::new();
     let lines = "while read -r line; do echo \"got $line\"; done";
     home.server.new_session("a", 80, 24, lines);
@@ -120,7 +120,7 @@ fn events_arrive_and_a_client_that_comes_back_gets_the_rest() {
     let mut frames = client.until(prints("got one"));
     home.server.tmux(&["send-keys", "-t", "b", "two", "Enter"]);
     frames.extend(client.until(prints("got two")));
-    // The events of the logs, each once, and each with its place.
+    // The events of the logs, each once and with its position.
     for session in ["a", "b"] {
         let id = execution(&home, session);
         let seqs: Vec<u64> = frames
@@ -137,7 +137,7 @@ fn events_arrive_and_a_client_that_comes_back_gets_the_rest() {
         assert!(id.is_some_and(|id| id.is_string()), "{frame}");
         crate::schema::check(&envelope).unwrap();
     }
-    // From each place, exactly the rest follows.
+    // From each position, exactly the rest follows.
     for (at, frame) in frames.iter().enumerate() {
         let query = format!("?cursor={}", frame["id"].as_str().unwrap());
         let mut again = Client::open(&socket, &query);
@@ -158,7 +158,7 @@ fn events_arrive_and_a_client_that_comes_back_gets_the_rest() {
 }
 
 #[test]
-fn a_client_changes_what_it_subscribes_to() {
+fn a_client_changes_its_subscription() {
     let home = Home::new();
     let lines = "while read -r line; do echo \"got $line\"; done";
     for session in ["a", "b"] {
@@ -183,7 +183,7 @@ fn a_client_changes_what_it_subscribes_to() {
     };
     let seen = chunks(client.until(prints("got yes-1")));
     assert!(!seen.contains("no-1"), "{seen}");
-    // From now on, the other one, too: what it printed before does not come.
+    // From now on also the other session: its earlier output is not sent.
     client.change(&json!({"subscribe": {"executions": [b]}}));
     print("b", "yes-2");
     let seen = chunks(client.until(prints("got yes-2")));
@@ -193,12 +193,12 @@ fn a_client_changes_what_it_subscribes_to() {
     print("b", "yes-3");
     let seen = chunks(client.until(prints("got yes-3")));
     assert!(!seen.contains("no-3"), "{seen}");
-    // From a time on: its history, then what is new.
+    // From a time on: first the history, then new events.
     client.change(&json!({"subscribe": {"since": "1h", "types": ["PaneOpened"]}}));
     let frames = client.until(prints("got yes-3"));
     assert_eq!(frames[0]["event"]["type"], "PaneOpened");
     assert_eq!(chunks(frames).matches("got ").count(), 3);
-    // What is refused changes nothing, and the connection continues.
+    // A refused change has no effect, and the connection continues.
     for (message, why) in [
         (
             json!({"subscribe": {"executions": [a], "colour": 1}}),
@@ -232,7 +232,7 @@ fn a_client_that_does_not_read_is_dropped() {
     let idle = Client::open(&home.socket(), "");
     home.server.tmux(&["send-keys", "-t", "a", "Enter"]);
     home.wait_for_row("a", |row| row["last_line"] == "100000");
-    // Its buffers are full; the server waits for ten seconds.
+    // Its buffers are full; the server waits for 10 s.
     let mut fds = [PollFd::new(idle.0.get_ref(), PollFlags::RDHUP)];
     let most = Timespec {
         tv_sec: 60,
@@ -245,7 +245,7 @@ fn a_client_that_does_not_read_is_dropped() {
 }
 
 #[test]
-fn clients_that_mean_harm_end_alone() {
+fn malicious_clients_are_dropped_without_effect_on_others() {
     let home = Home::new();
     let lines = "while read -r line; do echo \"got $line\"; done";
     home.server.new_session("a", 80, 24, lines);
@@ -262,7 +262,8 @@ fn clients_that_mean_harm_end_alone() {
     let _ = large.0.send(Message::text("x".repeat(65 * 1024)));
     assert_eq!(large.close_code(), CloseCode::Size);
     for (bytes, code) in [
-        // A text without a mask, reserved bits, an unknown kind, a fragment of nothing, a long ping.
+        // A text without a mask, reserved bits, an unknown opcode, a fragment without a start, a long
+        // ping.
         (&b"\x81\x02hi"[..], CloseCode::Protocol),
         (b"\xf1\x80\0\0\0\0", CloseCode::Protocol),
         (b"\x83\x80\0\0\0\0", CloseCode::Protocol),
@@ -276,7 +277,7 @@ fn clients_that_mean_harm_end_alone() {
     ] {
         let mut client = Client::open(&socket, "");
         let mut padded = bytes.to_vec();
-        // A frame whose length has been announced is read to its end.
+        // A frame with a valid header is read to its end.
         if bytes[0] == 0x89 {
             padded.extend([0; 256]);
         }
@@ -284,7 +285,7 @@ fn clients_that_mean_harm_end_alone() {
         assert_eq!(client.close_code(), code, "{bytes:?}");
     }
 
-    // One that stops within a frame still gets events, and its pings are answered later.
+    // A client that stops within a frame still gets events, and its pings are answered later.
     let mut stalled = Client::open(&socket, "?type=OutputUpdate");
     stalled.0.get_mut().write_all(b"\x89").unwrap();
     home.server.tmux(&["send-keys", "-t", "a", "x", "Enter"]);
@@ -292,7 +293,7 @@ fn clients_that_mean_harm_end_alone() {
     stalled.0.get_mut().write_all(b"\x80\0\0\0\0").unwrap();
     assert!(matches!(stalled.0.read().unwrap(), Message::Pong(_)));
 
-    // Connections that are half open are closed, and make room for others.
+    // Half-open connections are closed, which makes room for others.
     for _ in 0..70 {
         let half = wait_for("room for a connection", CEILING, || {
             let stream = UnixStream::connect(&socket).unwrap();
@@ -307,10 +308,10 @@ fn clients_that_mean_harm_end_alone() {
         let mut stream = half.get_ref();
         stream.read_to_end(&mut rest).unwrap();
     }
-    // A flood of messages delays no one else.
+    // A flood of messages delays no other client.
     let mut flood = Client::open(&socket, "");
     for _ in 0..500 {
-        // It does not read, and may be dropped.
+        // The client does not read, and may be dropped.
         let message = json!({"subscribe": {}}).to_string();
         let _ = flood.0.send(Message::text(message));
     }

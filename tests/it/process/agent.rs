@@ -58,11 +58,11 @@ fn records_become_events_and_other_lines_stay_text() {
 #[test]
 fn a_stream_that_breaks_off_is_reported_as_cut() {
     let (_, events) = observed(printing(TURN).format(Format::Codex));
-    let said = events.iter().find_map(|envelope| match &envelope.event {
+    let error = events.iter().find_map(|envelope| match &envelope.event {
         TdEvent::AgentFailed { error, .. } => Some(error.as_str()),
         _ => None,
     });
-    assert_eq!(said, Some("the run was cut off before its end"));
+    assert_eq!(error, Some("the run was cut off before its end"));
 }
 
 #[test]
@@ -135,7 +135,7 @@ fn every_recording_can_be_run() {
         let family = ["claude", "codex", "gemini", "sse"]
             .into_iter()
             .find(|family| path.rsplit('/').nth(1).unwrap().starts_with(family));
-        // Half of them with their format, half with `auto`, as those without a family.
+        // Half of them with their format, half with `auto`, like those without a family.
         let format = family.filter(|_| number % 2 == 0).unwrap_or("auto");
         let args = ["--json", "--no-log", "--as", format, "--", "cat", path];
         let output = Running::start(command(&args, data.path())).end();
@@ -146,15 +146,15 @@ fn every_recording_can_be_run() {
         let names = names(&events);
         assert_eq!(names.first(), Some(&"ExecutionStarted"), "{path}");
         assert_eq!(names.last(), Some(&"ExecutionCompleted"), "{path}");
-        let says = ["TokenReceived", "ToolCallStarted", "AgentFailed"];
+        let expected = ["TokenReceived", "ToolCallStarted", "AgentFailed"];
         assert!(
-            says.iter().any(|name| names.contains(name)),
+            expected.iter().any(|name| names.contains(name)),
             "{path} as {format}: {names:?}"
         );
         let raw = text_of(&events, "stdout");
         let records = raw.lines().filter(|line| line.starts_with("{\"")).count();
         assert_eq!(records, 0, "{path} as {format}: {raw:.300}");
-        // Each one as it is, without a terminal; and as a user of a terminal sees it, too.
+        // Both without a terminal and as shown on a terminal.
         let kept = tempfile::tempdir().unwrap();
         let args = ["--execution-id", "it", "--as", format, "--", "cat", path];
         let passed = command(&args, kept.path()).output().unwrap();

@@ -47,18 +47,18 @@ fn nul_bytes_and_control_sequences_are_kept() {
 
 #[test]
 fn collected_output_is_exact_and_the_callback_gets_text() {
-    let (tell, told) = std::sync::mpsc::channel();
+    let (sender, receiver) = std::sync::mpsc::channel();
     let output =
         Command::shell(r"printf 'a\377\000\303'; sleep 0.15; printf '\274\r\n'; echo e >&2")
-            .on_output(move |stream, text| drop(tell.send((stream, text.to_owned()))))
+            .on_output(move |stream, text| drop(sender.send((stream, text.to_owned()))))
             .output()
             .unwrap();
     assert_eq!(output.stdout, b"a\xff\0\xc3\xbc\r\n");
     assert_eq!(output.stderr, b"e\n");
     assert_eq!(output.lost_bytes, 0);
-    let heard: Vec<_> = told.iter().collect();
+    let received: Vec<_> = receiver.iter().collect();
     let of = |of| {
-        let texts = heard.iter().filter(|(stream, _)| *stream == of);
+        let texts = received.iter().filter(|(stream, _)| *stream == of);
         texts.map(|(_, text)| text.as_str()).collect::<String>()
     };
     assert_eq!(of(OutputStream::Stdout), "a\u{fffd}\0ü\r\n");

@@ -53,9 +53,9 @@ fn a_command_that_cannot_be_started_prints_one_line_and_leaves_no_run() {
                 false => &output.stdout,
             };
             assert!(printed.is_empty(), "{output:#?}");
-            let said = text(&output.stderr);
-            assert_eq!(said.matches('\n').count(), 1, "{said}");
-            assert!(said.contains(program), "{said}");
+            let stderr = text(&output.stderr);
+            assert_eq!(stderr.matches('\n').count(), 1, "{stderr}");
+            assert!(stderr.contains(program), "{stderr}");
             let runs = fs::read_dir(data.path().join("runs"));
             assert_eq!(runs.map_or(0, Iterator::count), 0, "{args:?}");
         }
@@ -90,13 +90,15 @@ fn wrong_usage_exits_with_2_and_runs_nothing() {
 /// A command inherits the same as from a shell, and nothing of the program.
 #[test]
 fn a_command_inherits_no_blocked_signals_and_no_files() {
-    let look = "grep SigBlk /proc/self/status; ls /proc/self/fd | tr '\\n' ' '";
-    // Everything that this test has inherited is inherited further.
-    let plain = std::process::Command::new("sh").args(["-c", look]).output();
+    let script = "grep SigBlk /proc/self/status; ls /proc/self/fd | tr '\\n' ' '";
+    // Descriptors and signals that this test has inherited are inherited by the command, too.
+    let plain = std::process::Command::new("sh")
+        .args(["-c", script])
+        .output();
     let plain = text(&plain.unwrap().stdout);
     for options in [&[][..], &["--pty"]] {
         let data = tempfile::tempdir().unwrap();
-        let (output, events) = events_of(options, look, data.path());
+        let (output, events) = events_of(options, script, data.path());
         assert_code(&output, 0);
         let shown = super::text_of(&events, "stdout");
         assert!(shown.contains("SigBlk:\t0000000000000000\n"), "{shown}");

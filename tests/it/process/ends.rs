@@ -103,7 +103,7 @@ fn an_unlimited_grace_period_is_valid() {
 }
 
 #[test]
-fn a_command_with_closed_outputs_is_waited_for() {
+fn a_command_with_closed_outputs_is_awaited() {
     let script = "echo first; exec > /dev/null 2>&1; sleep 0.5; exit 6";
     let (outcome, events) = observed(Command::shell(script));
     assert_eq!(outcome.code(), 6);
@@ -124,16 +124,16 @@ fn a_command_in_time_has_no_timeout() {
 fn another_thread_ends_a_command() {
     for (how, code) in [("asks", 5), ("kills", 137)] {
         let control = CommandControl::new();
-        let (tell, told) = std::sync::mpsc::channel();
+        let (sender, receiver) = std::sync::mpsc::channel();
         let script = "trap 'echo asked; exit 5' USR1; echo $$; while :; do sleep 0.05; done";
         let command = Command::shell(script).grace(CEILING).control(&control);
         // The first line shows that the trap is set.
         let command = command.on_output(move |_, _| {
             // Only the first message is received.
-            let _ = tell.send(());
+            let _ = sender.send(());
         });
         let running = std::thread::spawn(|| command.output().unwrap());
-        told.recv_timeout(CEILING).unwrap();
+        receiver.recv_timeout(CEILING).unwrap();
         match how {
             "asks" => control.end(Signal::USR1.as_raw()),
             _ => control.kill(),

@@ -1,4 +1,4 @@
-//! Commands of an engine: each has a run of its own, however it ends.
+//! Commands of an engine: each has its own run, however it ends.
 
 use std::path::Path;
 use std::sync::mpsc::channel;
@@ -16,7 +16,7 @@ fn engine(data: &Path) -> (Engine, Subscription) {
 }
 
 /// Returns the remaining events after the engine's end.
-fn rest(mut events: Subscription) -> Vec<Envelope> {
+fn remaining(mut events: Subscription) -> Vec<Envelope> {
     let mut seen = Vec::new();
     while let Ok(delivery) = events.recv() {
         seen.extend(delivery.into_envelope());
@@ -46,7 +46,7 @@ fn each_command_has_a_run_with_its_line_and_its_end() {
             .is_err_and(|why| why.is_disconnected())
     );
     engine.shutdown();
-    let seen = rest(events);
+    let seen = remaining(events);
     assert_eq!(text_of(&seen, "stdout"), "/\nof env\n");
     assert_eq!(end_of(&kept_of(data.path(), "failing")), (Some(3), None));
     let failing = state(data.path(), "failing");
@@ -85,7 +85,7 @@ fn a_command_that_cannot_be_started_has_no_run() {
     let error = engine.execute(nowhere).unwrap().wait().unwrap_err();
     assert!(!error.is_missing_program(), "{error:?}");
     engine.shutdown();
-    assert_eq!(rest(events), []);
+    assert_eq!(remaining(events), []);
     let runs = std::fs::read_dir(data.path().join("runs"));
     assert_eq!(runs.map_or(0, Iterator::count), 0);
 }
@@ -94,24 +94,24 @@ fn a_command_that_cannot_be_started_has_no_run() {
 fn a_panicking_callback_ends_its_command_and_nothing_else() {
     let data = tempfile::tempdir().unwrap();
     let (mut engine, events) = engine(data.path());
-    let (tell, told) = channel();
-    let hear = move |_, text: &str| {
-        tell.send(text.to_owned()).unwrap();
+    let (sender, receiver) = channel();
+    let on_output = move |_, text: &str| {
+        sender.send(text.to_owned()).unwrap();
         panic!("on purpose");
     };
     let script = "trap '' TERM; echo $$; while :; do sleep 1000; done";
     let broken = engine
-        .execute_as("broken", Command::shell(script).on_output(hear))
+        .execute_as("broken", Command::shell(script).on_output(on_output))
         .unwrap();
     assert!(broken.wait().unwrap_err().is_gone());
-    group_in(&told.recv_timeout(CEILING).unwrap()).until_empty();
+    group_in(&receiver.recv_timeout(CEILING).unwrap()).until_empty();
     let sound = engine.execute_as("sound", Command::new("true")).unwrap();
     assert!(sound.wait().unwrap().is_success());
     let report = engine.shutdown();
     assert_eq!(report.panicked.len(), 1, "{report:?}");
     assert!(report.left.is_empty(), "{report:?}");
     let ended = |envelope: &Envelope| matches!(envelope.event, TdEvent::ExecutionCompleted { .. });
-    assert_eq!(rest(events).into_iter().filter(ended).count(), 1);
+    assert_eq!(remaining(events).into_iter().filter(ended).count(), 1);
     assert_eq!(state(data.path(), "sound")["state"], "completed");
     // Its end was not observed.
     assert_eq!(state(data.path(), "broken")["state"], "detached");
@@ -132,6 +132,6 @@ fn a_command_with_a_dropped_handle_runs_to_its_end() {
             .is_err_and(|why| why.is_disconnected())
     );
     engine.shutdown();
-    assert_eq!(text_of(&rest(events), "stdout"), "done\n");
+    assert_eq!(text_of(&remaining(events), "stdout"), "done\n");
     assert_eq!(state(data.path(), "alone")["state"], "completed");
 }

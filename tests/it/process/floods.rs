@@ -21,8 +21,8 @@ const LONG: usize = 100_000_000;
 /// The length of a line that nobody reads.
 const UNREAD: usize = 200_000_000;
 
-/// The most memory meanwhile: 64 MiB wait for the reader, 32 MiB for the log (then the program stops reading),
-/// and the program itself has 24.
+/// The memory limit without a reader: 64 MiB wait for the reader, 32 MiB for the log (then the program
+/// stops reading), and 24 MiB for the program itself.
 const UNREAD_MEMORY_KB: u64 = (64 + 32 + 24) * 1024;
 
 fn flood(data: &Path, script: &str) -> Child {
@@ -99,7 +99,6 @@ fn without_a_reader_the_log_is_complete_and_memory_is_bounded() {
     assert!(peak > 1000 && peak < UNREAD_MEMORY_KB, "{peak} kB");
     let kept = kept(data.path());
     is_long_line(&text_of(&kept, "stdout"), UNREAD);
-    // Missed events are counted.
     let live = events(&stdout);
     let (text, missed) = shown(&live);
     assert!(missed > 0 && text.len() < UNREAD, "{missed}");
@@ -172,10 +171,10 @@ fn alternating_streams_stay_in_order() {
         "for i in 1 2 3 4 5; do echo out $i; sleep 0.05; echo err $i >&2; sleep 0.05; done";
     let (output, events) = events_of(&[], script, data.path());
     assert_code(&output, 0);
-    let said = events.iter().filter_map(|envelope| match &envelope.event {
+    let texts = events.iter().filter_map(|envelope| match &envelope.event {
         TdEvent::ExecutionOutput { text, .. } => Some(text.as_str()),
         _ => None,
     });
     let expected: String = (1..=5).map(|i| format!("out {i}\nerr {i}\n")).collect();
-    assert_eq!(said.collect::<String>(), expected);
+    assert_eq!(texts.collect::<String>(), expected);
 }

@@ -14,7 +14,7 @@ fn the_default_input_is_empty() {
         let mut program = command(&[options, &["--", "cat"]].concat(), data.path());
         program.stdin(Stdio::piped());
         let mut running = Arriving::start(program);
-        // Held open: reading it would block.
+        // Kept open: reading it would block.
         let held = running.running.child.stdin.take();
         let (output, _) = running.end();
         drop(held);

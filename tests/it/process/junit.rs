@@ -1,4 +1,4 @@
-//! `--junit`: files that an independent parser of XML accepts, with one case for each thing that was run.
+//! `--junit`: files that an independent XML parser accepts, with one case for each command or check.
 
 use std::path::Path;
 use std::process::Command;

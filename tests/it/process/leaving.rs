@@ -12,8 +12,8 @@ use super::{Group, end_of, group_in, kept, text_of};
 use crate::cli::{assert_code, run, text};
 use crate::support::{CEILING, wait_for, within};
 
-/// Starts a script that prints the number of its group first, and reads lines until one contains the
-/// text.
+/// Starts a script that first prints the number of its process group, and reads lines until one contains
+/// the text.
 #[track_caller]
 fn started(
     options: &[&str],
@@ -23,7 +23,7 @@ fn started(
 ) -> (Arriving, Group) {
     let args = [&["--json"], options, &["--", "sh", "-c", script]].concat();
     let mut running = Arriving::start(command(&args, data));
-    // The first event contains the script, and so every text in it.
+    // The first event contains the script, and therefore every text in it.
     running.until("ExecutionStarted");
     let line = running.until("ExecutionOutput");
     let group = group_in(&text_of(&[event(&line)], "stdout"));
@@ -60,7 +60,7 @@ fn a_closed_output_ends_the_command_quietly() {
     assert_eq!(end_of(&kept(data.path())), (None, Some(13)));
 }
 
-/// A program that ignores the signal of a closed pipe gets the error, and decides itself.
+/// A program that ignores the signal of a closed pipe gets the error instead.
 #[test]
 fn a_command_that_ignores_sigpipe_sees_the_closed_output() {
     let data = tempfile::tempdir().unwrap();
@@ -77,7 +77,7 @@ fn a_command_that_ignores_sigpipe_sees_the_closed_output() {
     assert_eq!(first, "more\n");
     let output = child.wait_with_output().unwrap();
     assert_code(&output, 7);
-    // The other output is passed on as before.
+    // The other output is still forwarded.
     assert!(text(&output.stderr).ends_with("gone\n"), "{output:?}");
     assert_eq!(end_of(&kept(data.path())), (Some(7), None));
 }
@@ -147,7 +147,7 @@ fn the_second_signal_ends_everything_at_once() {
                 Err(members)
             }
         });
-        // One that comes at once has the same cause as the first.
+        // A signal that comes at once counts as the same as the first.
         let _ = within(Duration::from_millis(350), || Err::<(), ()>(()));
         running.running.signal(Signal::INT);
         let (output, _) = running.end();

@@ -18,7 +18,7 @@ fn warns_of_held_output(events: &[Envelope]) -> bool {
 }
 
 #[test]
-fn a_grandchild_is_neither_waited_for_nor_killed() {
+fn a_grandchild_is_neither_awaited_nor_killed() {
     let (outcome, events) = observed(Command::shell(
         "sleep 1000 & echo $$; echo $!; echo done; exit 3",
     ));
@@ -38,7 +38,7 @@ fn a_grandchild_is_neither_waited_for_nor_killed() {
 }
 
 #[test]
-fn a_grandchild_that_keeps_printing_is_not_waited_for() {
+fn a_grandchild_that_keeps_printing_is_not_awaited() {
     for script in [
         "echo $$; yes & exit 3",
         "echo $$; while sleep 0.02; do echo more; done & exit 3",

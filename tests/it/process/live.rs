@@ -25,7 +25,7 @@ fn events_are_emitted_while_the_command_prints() {
             .unwrap()
             .0
     };
-    // The first event contains the command line, and so all of its text.
+    // The first event contains the command line, and therefore all of its text.
     let apart = arrived(r#""text":"problem"#) - arrived(r#""text":"first"#);
     assert!(apart.as_secs_f64() > 1.0, "{apart:?}: {lines:#?}");
 

@@ -11,10 +11,10 @@ use crate::support::{CEILING, wait_for};
 
 const COMMANDS: usize = 1000;
 
-/// The most memory that all of them together leave: their runs and the reserve of the allocator.
+/// The memory growth allowed for all commands together: their runs and the reserve of the allocator.
 const LEFT_KB: u64 = 32 * 1024;
 
-/// Runs the test of this name in a process of its own, because simultaneous tests in this one have children,
+/// Runs the test of this name in its own process, because simultaneous tests in this one have children,
 /// threads and files, too. Returns true in that process.
 fn is_alone(test: &str) -> bool {
     const ALONE: &str = "TD_TEST_ALONE";
@@ -48,8 +48,8 @@ fn until_holds(before: Held) {
     assert!(grown < LEFT_KB, "{grown} kB");
 }
 
-/// A short command of at most 200 a second: a run's log is closed one second after its end, and at most 236
-/// are open at once.
+/// A short command, at most 200 per second: a run's log is closed one second after its end, and at most
+/// 236 are open at once.
 fn echo(number: usize) -> Command {
     Command::shell(format!("echo begin; sleep 0.005; echo {number}"))
 }

@@ -84,11 +84,11 @@ fn lines_of(text: &str) -> Vec<&str> {
 
 /// Returns the messages of warnings.
 fn warnings(events: &[Envelope]) -> Vec<&str> {
-    let said = events.iter().filter_map(|envelope| match &envelope.event {
+    let messages = events.iter().filter_map(|envelope| match &envelope.event {
         TdEvent::Warning { message, .. } => Some(message.as_str()),
         _ => None,
     });
-    said.collect()
+    messages.collect()
 }
 
 /// Returns the exit code and the signal of the last execution.

@@ -1,4 +1,4 @@
-//! A terminal of the command's own (`--pty`): size, colours, line ends, and keys for full-screen programs.
+//! The command's own terminal (`--pty`): size, colours, line ends, and keys for full-screen programs.
 
 use std::fs;
 
@@ -10,9 +10,9 @@ use crate::cli::assert_code;
 #[test]
 fn the_terminal_has_colours_and_plain_line_ends() {
     let data = tempfile::tempdir().unwrap();
-    let look = r"test -t 1 && test -t 2 && echo is one; test -t 0 || echo input is none
+    let script = r"test -t 1 && test -t 2 && echo is one; test -t 0 || echo input is none
         printf '\033[31mred\033[m\n'; echo problem >&2; printf 'no end'; exit 3";
-    let (output, events) = events_of(&["--pty"], look, data.path());
+    let (output, events) = events_of(&["--pty"], script, data.path());
     assert_code(&output, 3);
     let text = "is one\ninput is none\n\u{1b}[31mred\u{1b}[m\nproblem\nno end";
     assert_eq!(text_of(&events, "stdout"), text);
@@ -56,7 +56,7 @@ fn the_size_defaults_to_80_by_24() {
     let data = tempfile::tempdir().unwrap();
     let size = ["--json", "--pty", "--", "sh", "-c", "stty size < /dev/tty"];
     let inner = command(&size, data.path());
-    // In a session of its own the program has no terminal.
+    // In its own session, the program has no terminal.
     let mut program = std::process::Command::new("setsid");
     program
         .arg("-w")
@@ -123,7 +123,7 @@ fn a_full_screen_program_gets_the_screen_and_the_keys() {
 }
 
 #[test]
-fn a_pager_works_in_it() {
+fn a_pager_works_in_the_terminal() {
     let mut typed = Typed::new(100, 30);
     let lines: String = (1..=500)
         .map(|number| format!("line {number}.\n"))

@@ -35,7 +35,6 @@ impl Typed {
         typed
     }
 
-    /// Types a line.
     #[track_caller]
     pub fn line(&self, text: &str) {
         self.server
@@ -59,7 +58,7 @@ impl Typed {
         self.server.screen(&self.pane)
     }
 
-    /// Returns what tmux tells of the pane.
+    /// Returns a tmux format, expanded for the pane.
     #[track_caller]
     pub fn format(&self, format: &str) -> String {
         self.server

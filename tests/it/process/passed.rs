@@ -1,4 +1,5 @@
-//! Outputs that are passed on because standard output is no terminal: byte for byte, unmixed, as they come.
+//! Outputs that are forwarded because standard output is no terminal: byte for byte, unmixed, without
+//! delay.
 
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader, Read, Write};
@@ -49,7 +50,7 @@ fn the_outputs_are_those_of_the_command() {
 }
 
 #[test]
-fn bytes_that_are_no_text_are_passed_and_the_history_has_none_of_them() {
+fn invalid_utf_8_is_forwarded_and_not_stored() {
     let data = tempfile::tempdir().unwrap();
     let random = data.path().join("random");
     let mut bytes = vec![0; 3_000_000];
@@ -71,7 +72,7 @@ fn bytes_that_are_no_text_are_passed_and_the_history_has_none_of_them() {
 }
 
 #[test]
-fn secrets_are_passed_and_not_kept() {
+fn secrets_are_forwarded_and_not_stored() {
     let data = tempfile::tempdir().unwrap();
     let secret = ["ghp_", "abcdefghijklmnopqrst", "uvwxyz0123456789AB"].concat();
     let output = same(
@@ -195,7 +196,7 @@ fn the_end_of_an_ended_command_waits_for_its_reader_until_a_signal() {
 }
 
 #[test]
-fn a_full_disk_is_no_success() {
+fn a_full_disk_causes_a_failure() {
     let data = tempfile::tempdir().unwrap();
     let full = File::options().write(true).open("/dev/full").unwrap();
     let output = command(&["--", "echo", "lost"], data.path())
@@ -213,7 +214,7 @@ fn a_full_disk_is_no_success() {
 }
 
 #[test]
-fn what_there_is_to_report_goes_to_standard_error() {
+fn notices_go_to_standard_error() {
     let data = tempfile::tempdir().unwrap();
     let output = script(
         &["--timeout", "300ms"],
@@ -261,7 +262,7 @@ fn each_line_begins_with_the_local_time() {
 }
 
 #[test]
-fn a_terminal_of_its_own_is_passed_on_too() {
+fn output_of_an_own_terminal_is_forwarded_too() {
     let data = tempfile::tempdir().unwrap();
     let output = script(
         &["--pty"],
@@ -291,7 +292,7 @@ fn on_a_terminal_the_frame_is_shown_with_the_times() {
 }
 
 #[test]
-fn an_inherited_input_is_passed_too() {
+fn an_inherited_input_is_forwarded_too() {
     let data = tempfile::tempdir().unwrap();
     let mut child = command(&["--stdin", "--", "tr", "a-z", "A-Z"], data.path())
         .stdin(Stdio::piped())

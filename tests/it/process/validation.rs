@@ -9,9 +9,9 @@ use td_observe::{Envelope, EventBus, TdEvent};
 use super::warnings;
 use crate::support::CEILING;
 
-/// Runs a validation; returns its result and one line per event.
+/// Runs a validation; returns its result and its events.
 #[track_caller]
-fn said(
+fn observed(
     check: impl FnOnce(&td_observe::EventEmitter) -> ValidationResult,
 ) -> (ValidationResult, Vec<Envelope>) {
     let bus = EventBus::new(100_000);
@@ -46,7 +46,7 @@ fn a_validation_is_reported_from_its_start_to_its_result() {
     let script = "ls; sleep 0.1; echo problem >&2; sleep 0.1; printf 'cut'; exit 3";
     let run =
         |emitter: Option<&_>| run_validation(script, place.path(), CEILING, emitter, 7).unwrap();
-    let (result, events) = said(|emitter| run(Some(emitter)));
+    let (result, events) = observed(|emitter| run(Some(emitter)));
     assert_eq!(result.exit_code, 3);
     assert_eq!(
         (result.stdout.as_str(), result.stderr.as_str()),
@@ -120,8 +120,9 @@ fn lines_are_emitted_while_the_validation_runs() {
 fn a_validation_that_times_out_has_a_result() {
     let timeout = Duration::from_millis(400);
     let script = "echo $$; echo begun; while :; do sleep 1000; done";
-    let (result, events) =
-        said(|emitter| run_validation(script, Path::new("/"), timeout, Some(emitter), 1).unwrap());
+    let (result, events) = observed(|emitter| {
+        run_validation(script, Path::new("/"), timeout, Some(emitter), 1).unwrap()
+    });
     assert!(result.timed_out && result.exit_code == 124, "{result:?}");
     assert!(result.stdout.ends_with("\nbegun\n"), "{result:?}");
     super::group_in(&result.stdout).until_empty();
@@ -133,7 +134,8 @@ fn a_validation_that_times_out_has_a_result() {
 #[test]
 fn lines_beyond_the_limit_are_counted() {
     let command = Command::shell("seq 1 100; echo e >&2; exit 3").line_limit(10);
-    let (result, events) = said(|emitter| validate(command, "counting", Some(emitter), 1).unwrap());
+    let (result, events) =
+        observed(|emitter| validate(command, "counting", Some(emitter), 1).unwrap());
     assert_eq!((result.exit_code, result.lost_lines), (3, 91));
     // The limit applies to events.
     assert_eq!(result.stdout.lines().count(), 100);
@@ -149,8 +151,9 @@ fn lines_beyond_the_limit_are_counted() {
 #[test]
 fn lines_are_complete_and_in_their_final_state() {
     let script = r"printf 'in '; sleep 0.3; printf 'pieces\n1%%\r50%%\r'; sleep 0.2; printf '100%%\nwindows\r\n\n'";
-    let (_, events) =
-        said(|emitter| run_validation(script, Path::new("/"), CEILING, Some(emitter), 1).unwrap());
+    let (_, events) = observed(|emitter| {
+        run_validation(script, Path::new("/"), CEILING, Some(emitter), 1).unwrap()
+    });
     let expected = ["in pieces", "100%", "windows", ""].map(|line| (line, false));
     assert_eq!(lines(&events), expected);
 }

@@ -1,4 +1,4 @@
-//! The JSON Schema: it describes every event that is recorded, and no other; an independent validator agrees.
+//! The JSON Schema describes every recorded event and no other; an independent validator agrees.
 
 mod structure;
 
@@ -15,7 +15,7 @@ use crate::recordings::files_below;
 use crate::wire::{all_samples, line_of};
 use structure::Structure;
 
-/// Checks a line of a stream or of a log against the schema, strictly: what it has must be in the table.
+/// Checks a line of a stream or of a log against the schema, strictly: every field must be in the table.
 pub fn check(line: &Value) -> Result<(), String> {
     static STRICT: OnceLock<Structure> = OnceLock::new();
     STRICT.get_or_init(Structure::strict).check(line)
@@ -31,7 +31,7 @@ pub fn check_board(rows: &Value) -> Result<(), String> {
     Structure::strict().check_as("Board", rows)
 }
 
-/// Rows as no version prints them.
+/// Rows that no version prints.
 fn wrong_rows(row: &Value) -> Vec<Value> {
     let with = |name: &str, value: Value| {
         let mut row = row.clone();
@@ -81,7 +81,7 @@ fn wire_lines() -> Vec<Value> {
     lines
 }
 
-/// Lines that no version writes, each with what is wrong.
+/// Lines that no version writes, each with its fault.
 fn wrong_lines() -> Vec<(&'static str, Value)> {
     let started = json!({"seq": 1, "ts": "2026-01-21T10:00:01.123456Z",
         "event": {"type": "IterationStarted", "execution_id": "x", "iteration": 1}});
@@ -152,7 +152,7 @@ fn the_schema_describes_each_event_of_the_wire_contract() {
 }
 
 #[test]
-fn the_examples_of_the_documentation_are_described() {
+fn the_schema_describes_the_examples_of_the_documentation() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let mut examples = 0;
     let chapters = files_below(&root.join("src/guide"));
@@ -198,7 +198,7 @@ fn the_guide_has_the_events_of_the_table_with_their_fields() {
                     false => format!("{field}?"),
                 })
                 .collect();
-            // Logs that are older than this field lack it; this version always writes it.
+            // Older logs lack this field; this version always writes it.
             if name == "OutputGap" {
                 expected.remove("evidence?");
                 expected.insert("evidence".to_owned());
@@ -224,8 +224,8 @@ fn the_guide_has_the_events_of_the_table_with_their_fields() {
     assert_eq!(documented, defined);
 }
 
-/// Validates lines from standard input with the package `jsonschema`, as rows of the board where they are no
-/// envelopes: prints the number of each line that is refused.
+/// Validates lines from standard input with the package `jsonschema`, as rows of the board if they are no
+/// envelopes. Prints the number of each refused line.
 const VALIDATOR: &str = r##"
 import json, sys, jsonschema
 schema = json.load(open(sys.argv[1]))
@@ -240,7 +240,7 @@ for number, line in enumerate(sys.stdin):
         print(number)
 "##;
 
-/// A Python with the package `jsonschema`: `$TD_TEST_PYTHON`, or `python3`.
+/// Returns a Python with the package `jsonschema`: `$TD_TEST_PYTHON`, or `python3`.
 fn python() -> Option<String> {
     let named = std::env::var("TD_TEST_PYTHON").ok();
     let has_package = |python: &String| {
@@ -304,7 +304,7 @@ fn an_independent_validator_agrees() {
     );
 }
 
-/// The streams of all commands that print envelopes, from real panes, commands, loops and agents.
+/// Returns the streams of all commands that print envelopes, from real panes, commands, loops and agents.
 #[cfg(feature = "cli")]
 fn streams(data: &Path) -> Vec<Value> {
     use crate::cli::{Running, after_opening, on, program, run};

@@ -1,12 +1,12 @@
-//! A validator of the part of JSON Schema that our schema uses. A keyword that it does not know fails, so that
-//! none goes unchecked.
+//! A validator of the part of JSON Schema that our schema uses. It fails on unknown keywords, so that
+//! none is ignored.
 
 use serde_json::{Map, Value};
 
 /// Validates instances.
 pub struct Structure {
     schema: Value,
-    /// Refuses what later versions may add: unknown fields, types and names.
+    /// True if additions of later versions are refused: unknown fields, types and names.
     is_strict: bool,
 }
 
@@ -121,7 +121,7 @@ impl Structure {
             }
             "anyOf" => {
                 let schemas = expected.as_array().unwrap();
-                // The last one stands for names of later versions.
+                // The last alternative represents names of later versions.
                 let is_open = |schema: &Value| {
                     self.is_strict
                         && schema["type"] == "string"
@@ -132,7 +132,7 @@ impl Structure {
             }
             "oneOf" => {
                 let schemas = expected.as_array().unwrap().iter();
-                // An event's type selects its definition, whose complaint says what is wrong.
+                // The type of an event selects its definition, whose error names the fault.
                 let name = value["type"].as_str().unwrap_or_default();
                 let own = format!("#/$defs/{name}");
                 let (own, others): (Vec<_>, Vec<_>) =
@@ -170,7 +170,7 @@ fn is_of(name: &str, value: &Value) -> bool {
     }
 }
 
-/// Numbers as 128 bits, which have room for signed and unsigned ones. Bounds hold for numbers only.
+/// Parses a number as 128 bits, which hold signed and unsigned ones. Bounds apply to numbers only.
 fn number(value: &Value) -> Option<i128> {
     let unsigned = value.as_u64().map(i128::from);
     unsigned.or_else(|| value.as_i64().map(i128::from))

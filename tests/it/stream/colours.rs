@@ -1,4 +1,4 @@
-//! The programs' own colours: in the events and the log beside the text, and on terminals that have colours.
+//! Colours of programs: in the events and the log beside the text, and on terminals with colours.
 
 use std::io::Write;
 
@@ -10,7 +10,7 @@ use crate::support::TmuxServer;
 
 const QUIET: &str = "stty raw -echo; exec cat >/dev/null";
 
-/// The colours of the lines that were said: text of the run, parameters.
+/// Returns the colours of the settled lines: the coloured text and the SGR parameters.
 fn colours(events: &[Envelope]) -> Vec<(String, String)> {
     let mut colours = Vec::new();
     for envelope in events {
@@ -40,7 +40,7 @@ fn events_and_the_history_have_the_colours_of_lines() {
     let link = "\x1b]8;;http://x\x1b\\\x1b[1;38;5;208mlink\x1b[m\x1b]8;;\x1b\\";
     write!(terminal, "\x1b[31mred\x1b[0m plain\r\nnone\r\n{link}\r\n").unwrap();
     observed.until_line("link");
-    // A line with a secret has no colours: they would be those of another text.
+    // A line with a secret has no colours, because the positions would not match the redacted text.
     write!(
         terminal,
         "\x1b[32mtoken={key}\x1b[m\r\n\x1b[33mend\x1b[m\r\n"
@@ -53,7 +53,7 @@ fn events_and_the_history_have_the_colours_of_lines() {
         let colours: Vec<(&str, &str)> =
             colours.iter().map(|(run, sgr)| (&**run, &**sgr)).collect();
         assert!(colours.starts_with(&expected), "{colours:?}");
-        // The line behind it may have come in the same event, or not.
+        // The next line may or may not have arrived in the same event.
         assert!(!colours.iter().any(|(_, sgr)| *sgr == "32"), "{colours:?}");
     };
     holds(colours(&observed.seen));

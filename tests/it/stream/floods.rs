@@ -1,4 +1,4 @@
-//! However fast it comes: every line once, in order.
+//! At any speed, every line arrives once, in order.
 
 use std::collections::BTreeMap;
 
@@ -55,14 +55,14 @@ fn single_lines_and_open_prompts_are_reported() {
             })
         });
         server.tmux(&["send-keys", "-t", &pane, "Enter"]);
-        observed.until("it, and what cat says", |seen| {
+        observed.until("the line and the output of cat", |seen| {
             let text = Replay::of(seen, &pane).text();
-            text.lines().filter(|said| said.ends_with(line)).count() == 2
+            text.lines().filter(|shown| shown.ends_with(line)).count() == 2
         });
     }
     let captured = server.joined(&pane, &[]);
     let shows: Vec<&str> = captured.trim_end().lines().collect();
-    observed.until_stands(&pane, &shows, "what was typed");
+    observed.until_replayed(&pane, &shows, "what was typed");
     observed.stop();
 }
 
@@ -129,7 +129,7 @@ fn many_sessions_lose_nothing_while_some_of_them_flood() {
     let mut observed = streamed(&server);
     observed.until_started(21);
     wait_until_streamed(&server, 21);
-    // A channel wakes all that wait for it.
+    // A signal on a channel wakes all waiting programs.
     server.tmux(&["wait-for", "-S", "go"]);
     for pane in panes.keys() {
         observed.until("the ends", |seen| {

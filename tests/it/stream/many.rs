@@ -1,15 +1,15 @@
 //! A server with many panes: all of them are captured before their pipes are opened, and no line is lost
-//! between the two.
+//! in between.
 
 use super::{streamed, wait_until_drains_are_gone, wait_until_streamed};
 use crate::faults::{Counted, Counting};
 use crate::observed::{Observed, Replay, shown};
 use crate::support::TmuxServer;
 
-/// More panes than have their pipes opened at once.
+/// More panes than the number of pipes that are opened at once.
 const PANES: usize = 24;
 
-/// Waits until each pane has lines that were printed after now.
+/// Waits until each pane has lines that were printed after this call.
 #[track_caller]
 fn more(observed: &mut Observed, programs: &[(Counting, String)]) {
     for (program, pane) in programs {
@@ -53,8 +53,8 @@ fn no_line_is_lost_between_the_captures_and_the_pipes() {
     observed.stop();
     for (program, pane) in &programs {
         let counted = Counted::of(&observed.replay(pane), &["the end"]);
-        assert_eq!(counted.holes, [], "{pane}: {}", shown(&observed.seen));
-        assert_eq!(counted.said.end, program.printed() + 1, "{pane}");
+        assert_eq!(counted.missing, [], "{pane}: {}", shown(&observed.seen));
+        assert_eq!(counted.settled.end, program.printed() + 1, "{pane}");
     }
     wait_until_drains_are_gone(&server);
 }

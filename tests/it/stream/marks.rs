@@ -10,7 +10,7 @@ use crate::support::TmuxServer;
 #[test]
 fn the_commands_of_a_shell_are_reported_with_their_ends() {
     let server = TmuxServer::new();
-    // As a shell with integration prints it: prompt, command, output, end.
+    // The output of a shell with integration: prompt, command, output, end.
     let first = "\x1b]133;A\x1b\\$ \x1b]133;B\x1b\\make test\r\n\x1b]133;C\x1b\\compiling\r\n";
     let second = "\x1b]133;D;2\x1b\\\x1b]133;A\x07$ \x1b]133;B\x07ls\r\n\x1b]133;C\x07files\r\n\
                   \x1b]133;D;0\x07\x1b]133;A\x07$ \x1b]133;B\x07";
@@ -26,7 +26,7 @@ fn the_commands_of_a_shell_are_reported_with_their_ends() {
     server.tmux(&["wait-for", "-S", "go"]);
     observed.until_line("files");
     observed.stop();
-    let told: Vec<String> = observed
+    let reports: Vec<String> = observed
         .seen
         .iter()
         .filter_map(|envelope| match &envelope.event {
@@ -55,14 +55,14 @@ fn the_commands_of_a_shell_are_reported_with_their_ends() {
             _ => None,
         })
         .collect();
-    // What is over within half a second is no execution.
+    // A command that ends within half a second is no execution.
     let order = ["started make test", "completed Some(2)"];
-    let events: Vec<&str> = told
+    let events: Vec<&str> = reports
         .iter()
         .map(String::as_str)
-        .filter(|told| !told.starts_with("said"))
+        .filter(|reports| !reports.starts_with("said"))
         .collect();
-    assert_eq!(events, order, "{told:#?}");
+    assert_eq!(events, order, "{reports:#?}");
     let replay = observed.replay(&pane);
     assert_eq!(replay.text(), "$ make test\ncompiling\n$ ls\nfiles\n$");
 }

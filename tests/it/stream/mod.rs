@@ -1,4 +1,4 @@
-//! Panes that are followed by their bytes, on real tmux: nothing lost at any speed, and no harm.
+//! Panes that are streamed, on real tmux: nothing is lost at any speed, and nothing is harmed.
 
 mod colours;
 mod floods;
@@ -21,12 +21,12 @@ use crate::observed::Observed;
 use crate::resources::children_of;
 use crate::support::{CEILING, TmuxServer, wait_for};
 
-/// The program that is tested, as the drain of an engine in this process.
+/// Returns the tested program as the drain of an engine in this process.
 pub fn drain() -> DrainProgram {
     DrainProgram::at(env!("CARGO_BIN_EXE_td-observe"))
 }
 
-/// An engine that follows all panes of a server by their bytes.
+/// Returns an engine that streams all panes of a server.
 #[track_caller]
 fn streamed(server: &TmuxServer) -> Observed {
     Observed::start(server, by_bytes)
@@ -36,7 +36,7 @@ pub fn by_bytes(watch: Watch) -> Watch {
     watch.stream(drain())
 }
 
-/// The drains of a server, in the order in which they were started.
+/// Returns the drains of a server, in the order of their start.
 fn drains(server: &TmuxServer) -> Vec<Pid> {
     let pid = server.pid().as_raw_nonzero().get().cast_unsigned();
     let is_drain = |pid: &u32| {
@@ -50,7 +50,7 @@ fn drains(server: &TmuxServer) -> Vec<Pid> {
         .collect()
 }
 
-/// Waits until the server has no drain and no pane of it is piped.
+/// Waits until the server has no drain and none of its panes is piped.
 #[track_caller]
 fn wait_until_drains_are_gone(server: &TmuxServer) {
     wait_for("the end of the drains and their pipes", CEILING, || {
@@ -68,7 +68,7 @@ fn piped(server: &TmuxServer) -> String {
     server.tmux(&["list-panes", "-a", "-F", "#{pane_pipe}"])
 }
 
-/// Waits until so many panes of the server are followed.
+/// Waits until this many panes of the server are streamed.
 #[track_caller]
 fn wait_until_streamed(server: &TmuxServer, panes: usize) -> Vec<Pid> {
     wait_for("drains", CEILING, || {

@@ -1,4 +1,5 @@
-//! Pipes that other programs hold, take or break: events report it, observation continues, and nothing remains.
+//! Pipes that other programs hold, take or break: events report it, observation continues, and nothing is
+//! left behind.
 
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
@@ -21,14 +22,14 @@ fn counting(server: &TmuxServer) -> (Counting, String) {
     (program, pane)
 }
 
-/// Waits until what the program has printed by now has been said, and some more.
+/// Waits until the lines printed so far are reported, and some more.
 #[track_caller]
 fn more(observed: &mut Observed, program: &Counting) {
     let printed = program.until_more(20);
     observed.until_line(&format!("line {printed}."));
 }
 
-/// Ends the program; its lines are there once, but for holes that are announced.
+/// Ends the program and checks that each of its lines is reported once or covered by a gap.
 #[track_caller]
 fn whole(observed: &mut Observed, program: &Counting, pane: &str) -> Counted {
     program.end();
@@ -36,7 +37,7 @@ fn whole(observed: &mut Observed, program: &Counting, pane: &str) -> Counted {
     observed.stop();
     let counted = Counted::of(&observed.replay(pane), &["the end"]);
     assert_eq!(
-        counted.said.end,
+        counted.settled.end,
         program.printed() + 1,
         "{}",
         shown(&observed.seen)
@@ -65,7 +66,7 @@ fn a_killed_drain_is_replaced_without_losing_the_position() {
         more(&mut observed, &program);
     }
     let counted = whole(&mut observed, &program, &pane);
-    assert_eq!(counted.holes, [], "2000 lines of history had all of it");
+    assert_eq!(counted.missing, [], "2000 lines of history had all of it");
     assert_eq!(warnings(&observed.seen), 5);
     wait_until_drains_are_gone(&server);
 }
@@ -83,7 +84,7 @@ fn the_pipe_of_another_program_is_never_touched() {
     assert!(drains(&server).is_empty());
     assert_eq!(piped(&server), "1");
     assert_eq!(warnings(&observed.seen), 1, "{}", shown(&observed.seen));
-    // Theirs has ended, and comes again.
+    // The other program's pipe ends, and is opened again.
     server.tmux(&["pipe-pane", "-t", &pane]);
     more(&mut observed, &program);
     assert_eq!(piped(&server), "0", "it is left alone");
@@ -92,14 +93,14 @@ fn the_pipe_of_another_program_is_never_touched() {
     more(&mut observed, &program);
     assert!(drains(&server).is_empty());
     whole(&mut observed, &program, &pane);
-    // At the end, too.
+    // It is still open at the end.
     assert_eq!(piped(&server), "1");
     wait_for("lines of theirs", CEILING, || {
         let now = fs::metadata(&theirs).unwrap().len();
         if now > before { Ok(()) } else { Err(now) }
     });
     let counted = Counted::of(&observed.replay(&pane), &["the end"]);
-    assert_eq!(counted.holes, [], "a slow pane: looks have all of it");
+    assert_eq!(counted.missing, [], "a slow pane: looks have all of it");
 }
 
 #[test]
@@ -115,7 +116,7 @@ fn a_respawned_pane_continues() {
         server.tmux(&["respawn-pane", "-k", "-t", &pane, &command]);
         observed.until_line(&format!("round {round}"));
         server.wait_for_text(&pane, &format!("round {round}"));
-        // It is noticed before the next one.
+        // Wait for the gap before the next respawn.
         observed.until("the gap of the erased screen", |seen| {
             Replay::of(seen, &pane).gaps.len() > round
         });
@@ -153,14 +154,13 @@ fn the_end_of_a_program_has_all_output_that_tmux_read() {
         });
         observed.stop();
         let replay = observed.replay(&pane);
-        let said = replay.settled.len();
-        // tmux does not always read what a program has printed right before its end: then the last line
-        // may be cut.
+        let settled = replay.settled.len();
+        // tmux does not always read the output just before a program's end: the last line may be cut.
         let is_printed = |(number, text): (usize, &str)| {
             let printed = number.to_string();
-            text == printed || number == said && said < 30_000 && printed.starts_with(text)
+            text == printed || number == settled && settled < 30_000 && printed.starts_with(text)
         };
-        assert!((1..).zip(replay.texts()).all(is_printed), "{said}");
+        assert!((1..).zip(replay.texts()).all(is_printed), "{settled}");
         assert_eq!(replay.gaps, [], "the drain read all that tmux had");
         assert!(replay.complete);
     }
@@ -168,7 +168,7 @@ fn the_end_of_a_program_has_all_output_that_tmux_read() {
 }
 
 #[test]
-fn a_kept_dead_pane_is_complete_with_its_status() {
+fn a_remaining_dead_pane_is_complete_with_its_status() {
     let server = TmuxServer::new();
     let pane = server.new_session("kept", 60, 12, "tmux wait-for go; seq 1 5000; exit 3");
     server.script("set-option -g remain-on-exit on");
@@ -187,7 +187,7 @@ fn a_kept_dead_pane_is_complete_with_its_status() {
             )
         })
     });
-    // tmux does not always read what a program has printed right before its end.
+    // tmux does not always read the output just before a program's end.
     let screen = server.screen(&pane);
     let numbers = screen
         .lines()
@@ -202,7 +202,7 @@ fn a_kept_dead_pane_is_complete_with_its_status() {
         .iter()
         .filter(|text| text.parse::<u32>().is_ok())
         .count();
-    // The last of them may stand behind what tmux writes there itself.
+    // The last line may follow text that tmux itself writes there.
     assert!((read..=5000).contains(&all), "{all} of {read}");
     let shows = server.joined(&pane, &[]);
     assert!(
@@ -268,13 +268,13 @@ fn a_killed_observer_leaves_nothing_and_the_next_one_finds_its_position() {
         let left: Vec<_> = fs::read_dir(places.path()).unwrap().collect();
         assert!(left.is_empty(), "{left:?}");
     }
-    // The log of all four has each line once, or says that some are missing.
+    // The logs of all four observers together have each line once, or gaps in their place.
     let log = crate::observed::logs(data.path())
         .into_values()
         .next()
         .unwrap();
     let counted = Counted::of(&Replay::of(&log, &pane), &["the end"]);
-    assert_eq!(counted.said.end, program.printed() + 1);
+    assert_eq!(counted.settled.end, program.printed() + 1);
     wait_until_drains_are_gone(&server);
 }
 
@@ -297,7 +297,7 @@ fn a_drain_starts_from_any_path() {
     observed.until_started(1);
     wait_until_streamed(&server, 1);
     more(&mut observed, &program);
-    assert_eq!(whole(&mut observed, &program, &pane).holes, []);
+    assert_eq!(whole(&mut observed, &program, &pane).missing, []);
 }
 
 #[test]
@@ -308,7 +308,7 @@ fn without_a_drain_a_pane_is_polled() {
     let mut observed = Observed::start(&server, |watch| watch.stream(nowhere));
     observed.until_started(1);
     more(&mut observed, &program);
-    assert_eq!(whole(&mut observed, &program, &pane).holes, []);
+    assert_eq!(whole(&mut observed, &program, &pane).missing, []);
     assert!(warnings(&observed.seen) >= 1, "{}", shown(&observed.seen));
     wait_until_drains_are_gone(&server);
 }

@@ -1,5 +1,5 @@
-//! Recordings of real programs, played in panes that are followed by looks and by bytes at once: what
-//! both say reads as what tmux shows at the end.
+//! Recordings of real programs, played in panes that are observed by captures and by bytes at the same
+//! time: both replays equal the final screen of tmux.
 
 use std::fs;
 use std::path::PathBuf;
@@ -11,10 +11,10 @@ use crate::stream_recordings::read;
 use crate::support::CEILING;
 use crate::support::{TmuxServer, within};
 
-/// Recordings whose replay differs, by which source, and why.
+/// Recordings with a different replay: source, file, and reason.
 const DIFFER: &[(&str, &str, &str)] = &[];
 
-/// The last lines of a replay and of what tmux shows, where they differ.
+/// Returns the last lines of a replay and of tmux's screen, if they differ.
 fn difference(replay: &Replay, shows: &[&str]) -> Option<String> {
     let text = replay.text();
     let replayed: Vec<&str> = text.lines().collect();
@@ -27,7 +27,7 @@ fn difference(replay: &Replay, shows: &[&str]) -> Option<String> {
         .iter()
         .zip(replayed)
         .rposition(|(shown, line)| shown != line)?;
-    // Of the oldest line the pane may have lost the beginning.
+    // The pane may have lost the beginning of the oldest line.
     let is_rest = other == 0 && replayed[0].ends_with(shows[0]);
     (!is_rest).then(|| {
         format!(
@@ -37,14 +37,14 @@ fn difference(replay: &Replay, shows: &[&str]) -> Option<String> {
     })
 }
 
-/// Plays some recordings; those that differ.
+/// Plays some recordings; returns those that differ.
 fn play(paths: &[PathBuf]) -> Vec<String> {
     let server = TmuxServer::new();
     server.new_session("keeper", 80, 24, "exec cat");
     server.script("set-option -g history-limit 100000");
-    let mut looks = Observed::all(&server);
+    let mut polled = Observed::all(&server);
     let mut bytes = Observed::start(&server, by_bytes);
-    looks.until_started(1);
+    polled.until_started(1);
     bytes.until_started(1);
     let mut differ = Vec::new();
     for (at, path) in paths.iter().enumerate() {
@@ -59,19 +59,19 @@ fn play(paths: &[PathBuf]) -> Vec<String> {
             directory.display()
         );
         let pane = server.new_session(&format!("play{at}"), width, height, &program);
-        looks.until_started(at + 2);
+        polled.until_started(at + 2);
         bytes.until_started(at + 2);
         server.tmux(&["wait-for", "-S", &format!("go{at}")]);
         server.tmux(&["wait-for", &format!("done{at}")]);
         let is_alternate = server.tmux(&["display-message", "-p", "-t", &pane, "#{alternate_on}"]);
         let captured = match &*is_alternate {
-            // The lines are those behind a full-screen program.
+            // A full-screen program hides the lines.
             "1" => server.joined(&pane, &["-a"]),
             _ => server.joined(&pane, &["-S", "-"]),
         };
         let shows: Vec<&str> = captured.trim_end().lines().map(str::trim_end).collect();
         let name = path.file_name().unwrap().to_string_lossy().into_owned();
-        for (source, observed) in [("looks", &mut looks), ("bytes", &mut bytes)] {
+        for (source, observed) in [("looks", &mut polled), ("bytes", &mut bytes)] {
             let same = within(CEILING / 4, || {
                 observed.take_ready();
                 difference(&observed.replay(&pane), &shows).map_or(Ok(()), Err)
@@ -86,16 +86,16 @@ fn play(paths: &[PathBuf]) -> Vec<String> {
         }
         server.tmux(&["kill-session", "-t", &format!("=play{at}")]);
     }
-    looks.stop();
+    polled.stop();
     bytes.stop();
     differ
 }
 
 #[test]
-fn recordings_read_as_in_tmux_by_captures_and_by_bytes() {
+fn recordings_have_the_text_of_tmux_by_captures_and_by_bytes() {
     let Some(root) = recordings() else { return };
     let folders = ["pty-recordings", "asciicast"].map(|folder| root.join(folder));
-    let there = |folder: &&PathBuf| {
+    let exists = |folder: &&PathBuf| {
         let is_there = folder.is_dir();
         if !is_there {
             eprintln!("NOT TESTED: no recordings in {}", folder.display());
@@ -104,7 +104,7 @@ fn recordings_read_as_in_tmux_by_captures_and_by_bytes() {
     };
     let mut paths: Vec<PathBuf> = folders
         .iter()
-        .filter(there)
+        .filter(exists)
         .flat_map(|folder| files_below(folder))
         .collect();
     paths.retain(|path| read(path).is_some());

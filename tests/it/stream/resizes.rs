@@ -1,4 +1,4 @@
-//! A window that is resized sixty times: no line is lost or twice, whatever tmux does to its screen.
+//! A window that is resized sixty times: no line is lost or repeated, whatever tmux does to its screen.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -9,7 +9,7 @@ use super::streamed;
 use crate::observed::{Observed, shown};
 use crate::support::{CEILING, Dice, TmuxServer, wait_for};
 
-/// Resizes the window sixty times, each time after something more was printed.
+/// Resizes the window sixty times, each time after further output.
 #[track_caller]
 fn resize(server: &TmuxServer, observed: &mut Observed, dice: &mut Dice) {
     for _ in 0..60 {
@@ -29,8 +29,8 @@ fn resize(server: &TmuxServer, observed: &mut Observed, dice: &mut Dice) {
     }
 }
 
-/// Writes a program that prints these lines once it may, so many at a time, and says when it is
-/// over.
+/// Writes a program that waits for a signal, prints these lines in groups of `at_a_time`, and signals its
+/// end.
 fn program(server: &TmuxServer, lines: &[String], at_a_time: usize, pause: &str) -> String {
     let mut script = String::from("tmux wait-for go\n");
     for (at, part) in lines.chunks(at_a_time).enumerate() {
@@ -44,7 +44,7 @@ fn program(server: &TmuxServer, lines: &[String], at_a_time: usize, pause: &str)
 }
 
 #[test]
-fn under_a_flood() {
+fn resizes_during_a_flood_lose_nothing() {
     let server = TmuxServer::new();
     let lines: Vec<String> = (0..300_000)
         .map(|at| format!("{at}:{}", "x".repeat(at % 150)))
@@ -59,18 +59,18 @@ fn under_a_flood() {
     observed.stop();
     let replay = observed.replay(&pane);
     assert_eq!(replay.gaps, []);
-    let said = replay.texts();
-    let (end, said) = said.split_last().unwrap();
-    assert_eq!((*end, said.len()), ("the end", lines.len()));
-    let other = said
+    let texts = replay.texts();
+    let (end, texts) = texts.split_last().unwrap();
+    assert_eq!((*end, texts.len()), ("the end", lines.len()));
+    let other = texts
         .iter()
         .zip(&lines)
-        .position(|(said, line)| said != line);
-    assert_eq!(other.map(|at| (said[at], &lines[at])), None);
+        .position(|(texts, line)| texts != line);
+    assert_eq!(other.map(|at| (texts[at], &lines[at])), None);
 }
 
 #[test]
-fn at_a_few_lines_a_second() {
+fn resizes_at_a_few_lines_a_second_lose_nothing() {
     let server = TmuxServer::new();
     let lines: Vec<String> = (0..600)
         .map(|at| format!("{at}:{}", "words and words ".repeat(at % 17).trim_end()))
@@ -102,10 +102,10 @@ fn at_a_few_lines_a_second() {
     let replay = observed.replay(&pane);
     let (mut next, mut gaps) = (0, replay.gaps.iter().peekable());
     for (at, (_, text)) in replay.settled.iter().enumerate() {
-        let mut hole = false;
+        let mut has_gap = false;
         while let Some(gap) = gaps.next_if(|gap| gap.3 == at) {
             assert_eq!(gap.2, "resized");
-            hole = true;
+            has_gap = true;
         }
         let Some(number) = text
             .split(':')
@@ -116,7 +116,7 @@ fn at_a_few_lines_a_second() {
         };
         let rest = || shown(&observed.seen);
         assert!(
-            number == next || hole && number > next,
+            number == next || has_gap && number > next,
             "{number} for {next}: {}",
             rest()
         );

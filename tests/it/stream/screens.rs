@@ -1,5 +1,5 @@
-//! Changes that no byte shows, and bytes that tmux reads in its own way: in the end the lines are those of the pane,
-//! screen and history, within the time in which a difference is put right.
+//! Changes that no byte shows, and bytes that tmux interprets in its own way: the lines become those of
+//! the pane, screen and history, within the repair time.
 //!
 //! The server itself defines the right result, whatever its version.
 
@@ -9,20 +9,20 @@ use std::time::{Duration, Instant};
 use super::{streamed, wait_until_streamed};
 use crate::support::{CEILING, TmuxServer, within};
 
-/// A difference is put right within 5 s of rest, and a busy machine takes some more.
+/// A difference is repaired within 5 s of rest; a busy machine may take longer.
 const REPAIRED: Duration = Duration::from_secs(10);
 
 /// An action in a pane.
 enum Act {
-    /// Its program prints.
+    /// The program prints these bytes.
     Prints(&'static [u8]),
-    /// It prints a text so often.
+    /// The program prints a text this many times.
     Repeats(&'static str, usize),
-    /// It prints so many lines.
+    /// The program prints this many lines.
     Lines(usize),
-    /// A command of tmux for it.
+    /// A tmux command for the pane.
     Tmux(&'static [&'static str]),
-    /// All is seen as it stands until here.
+    /// All previous output has been observed.
     Rests,
 }
 
@@ -30,7 +30,7 @@ use Act::{Lines, Prints, Repeats, Rests, Tmux};
 
 const RESET: Act = Tmux(&["send-keys", "-R"]);
 
-/// The lines of the observer become those of tmux.
+/// Performs the actions and waits until the observer's lines equal those of tmux.
 #[track_caller]
 fn shows(acts: &[Act]) {
     let server = TmuxServer::new();
@@ -78,7 +78,7 @@ fn shows(acts: &[Act]) {
     observed.stop();
 }
 
-/// Lines without blanks at their ends, and without blank ones at the end of all.
+/// Returns the text without trailing blanks in its lines and without blank lines at its end.
 fn trimmed(text: &str) -> Vec<String> {
     let lines = text
         .lines()
@@ -107,7 +107,7 @@ fn characters_with_and_without_a_known_width() {
         Prints("unassigned \u{378}|\u{1fac7}| none \u{fdd0}|\u{fffe}|\u{10ffff}|\r\n".as_bytes()),
         Prints("ends of lines \u{2028}|\u{2029}| soft \u{ad}| own \u{e000}|\r\n".as_bytes()),
         Prints("new \u{1fae8}|\u{1fae9}|\u{1facd}|\u{1fac6}| marks \u{85}e\u{301}\r\n".as_bytes()),
-        // Past the edge of the screen, where each width decides what is a row.
+        // Beyond the edge of the screen, where each width determines the rows.
         Prints("\u{378}\u{1fae9}\u{2028}漢\u{1facd}".as_bytes()),
         Repeats("\u{378}\u{1fae9}\u{2028}漢\u{1facd}x\u{fdd0}", 30),
         Lines(40),
@@ -135,7 +135,8 @@ fn widths_are_those_of_the_server_version() {
 fn invalid_utf_8() {
     shows(&[
         Prints(b"a\xffb\xc0\xafc\xe2\x82d\xf0\x9f\x98e\xed\xa0\x80f\r\n"),
-        // Not what lies beyond Unicode (f4 90): tmux 3.8 has it in `capture-pane`, which is no text then.
+        // Not bytes beyond Unicode (f4 90): tmux 3.8 prints them in `capture-pane`, which is invalid
+        // UTF-8 then.
         Prints(b"\xf5\x80\x80\x80|\xe2\x28\xa1|\xc3\n|\xe0\x80\xaf|\r\n"),
         Prints(b"C1: \x9b31m|\x85|\x90q\x9c| \xc2\x9b31m|\xc2\x85|\r\n"),
         Lines(20),
@@ -151,7 +152,7 @@ fn a_terminal_that_is_reset_from_outside() {
         Prints(b"four\r\n"),
         Lines(2),
         Rests,
-        // Nothing is printed afterwards: the listing shows it.
+        // Nothing is printed afterwards: the listing shows the reset.
         RESET,
     ]);
 }

@@ -1,5 +1,5 @@
-//! An observer that is stopped while panes flood: they do not notice, and the lines that it missed have a
-//! number.
+//! An observer that is stopped while panes flood: the panes are not affected, and the missed lines are
+//! counted.
 
 use td_observe::Envelope;
 
@@ -16,8 +16,8 @@ fn number(text: &str) -> Option<u64> {
 fn story(seen: &[Envelope]) -> String {
     let is_line = |e: &&Envelope| !e.event.type_name().starts_with("Output");
     let is_gap = |e: &&Envelope| e.event.type_name() == "OutputGap";
-    let told = seen.iter().filter(|e| is_line(e) || is_gap(e));
-    shown(&told.cloned().collect::<Vec<_>>())
+    let reports = seen.iter().filter(|e| is_line(e) || is_gap(e));
+    shown(&reports.cloned().collect::<Vec<_>>())
 }
 
 /// Floods a pane with numbered lines of this width while the observer is stopped; returns its reports
@@ -40,7 +40,7 @@ fn flooded(lines: u64, width: usize, has_gap: bool) -> Vec<Envelope> {
         assert!(peak < 50_000, "the server held {peak} kB");
     }
     if has_gap {
-        // Until then what comes has no room either.
+        // Output before the gap has no room either.
         let is_gap = |envelope: &Envelope| envelope.event.type_name() == "OutputGap";
         watch.until("the gap", |seen| seen.last().is_some_and(is_gap));
     }
@@ -48,7 +48,7 @@ fn flooded(lines: u64, width: usize, has_gap: bool) -> Vec<Envelope> {
     watch.until_line("flood", "the end");
     let seen = watch.stop();
     let replay = Replay::of(&seen, &pane);
-    // Each line once and in order, or counted.
+    // Each line once and in order, or counted in a gap.
     let (mut next, mut gaps) = (1, replay.gaps.iter().peekable());
     for (at, (place, text)) in replay.settled.iter().enumerate() {
         while let Some((_, lost, reason, _)) = gaps.next_if(|gap| gap.3 == at) {

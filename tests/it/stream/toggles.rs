@@ -1,4 +1,4 @@
-//! The user's own pipe wins: keys that toggle `pipe-pane -o` work beside the observer.
+//! The user's own pipe takes precedence: keys that toggle `pipe-pane -o` work beside the observer.
 
 use std::fs;
 
@@ -9,7 +9,7 @@ use crate::faults::{Counted, Counting};
 use crate::observed::{Observed, Replay, shown};
 use crate::support::{CEILING, TmuxServer, wait_for};
 
-/// The number of panes that are toggled, one after the other.
+/// The number of panes to toggle, one after the other.
 const PANES: usize = 10;
 
 fn pipe_news(observed: &Observed) -> Vec<String> {
@@ -49,7 +49,7 @@ fn a_toggle_works_at_its_second_press_while_output_flows() {
 
         press();
         assert_eq!(is_piped(), "0", "the first press closes ours");
-        // Long enough for an observer that takes it back.
+        // Long enough for an observer that would take the pipe back.
         let printed = program.until_more(100);
         until_line(&mut observed, &pane, printed);
         assert_eq!(is_piped(), "0", "and it stays free");
@@ -84,17 +84,17 @@ fn a_toggle_works_at_its_second_press_while_output_flows() {
             "{first} of {before} to {pressed}"
         );
         assert!(numbers.iter().copied().eq(first..=last), "{numbers:?}");
-        // And ours has all of them.
+        // The observer has all lines.
         let counted = Counted::of(&observed.replay(&pane), &["the end"]);
-        assert_eq!(counted.said.end, last + 1, "{}", shown(&observed.seen));
-        assert_eq!(counted.holes, []);
+        assert_eq!(counted.settled.end, last + 1, "{}", shown(&observed.seen));
+        assert_eq!(counted.missing, []);
         server.tmux(&["kill-pane", "-t", &pane]);
     }
     let news = pipe_news(&observed);
     let of = |what: &str| news.iter().filter(|news| news.contains(what)).count();
     assert_eq!(of("closed our pipe"), PANES, "{news:#?}");
     assert_eq!(of("is piped by another program"), PANES, "{news:#?}");
-    // The user's pipe may be seen to close when its pane is killed.
+    // The user's pipe may close when its pane is killed.
     let closed = of("has closed");
     assert!(closed <= PANES, "{news:#?}");
     assert_eq!(
@@ -139,7 +139,7 @@ fn a_pane_whose_pipe_was_replaced_is_polled_and_left_alone_after_its_end() {
     observed.stop();
     let counted = Counted::of(&observed.replay(&pane), &["the end"]);
     assert_eq!(
-        (counted.said.end, counted.holes),
+        (counted.settled.end, counted.missing),
         (program.printed() + 1, vec![])
     );
     wait_until_drains_are_gone(&server);

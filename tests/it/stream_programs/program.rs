@@ -1,8 +1,8 @@
-//! Random terminal programs: what a program might print, and what a user does to its pane meanwhile.
+//! Random terminal programs: possible output of a program, and actions of a user on its pane meanwhile.
 
 use crate::support::Dice;
 
-/// One thing that happens to a pane.
+/// One step of a program.
 #[derive(Clone, Debug)]
 pub enum Step {
     /// The program prints.
@@ -15,11 +15,11 @@ pub enum Step {
     ClearHistory,
     /// The option `alternate-screen`.
     Alternates(bool),
-    /// The pane rests, and is compared.
+    /// The pane rests, and is compared with tmux.
     Rest,
 }
 
-/// A pane's size and what happens to it.
+/// A pane's size and the steps of its program.
 #[derive(Clone, Debug)]
 pub struct Program {
     pub width: u32,
@@ -125,7 +125,8 @@ impl Program {
         let mut dice = Dice(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ 0x5555);
         dice.roll(2);
         let (width, height) = size(&mut dice);
-        // A program has its own style: not everything in each of them, so that what differs is found.
+        // Each program has its own style with a part of the features, so that differences can be
+        // attributed.
         let style = Style {
             scripts: dice.roll(3) == 0,
             invalid: dice.roll(4) == 0,
@@ -153,7 +154,7 @@ impl Program {
                 steps.push(outside);
             }
         }
-        // The end of a program that was stopped in the middle of something.
+        // The end of a program that was interrupted in the middle of a sequence.
         if dice.roll(2) == 0 {
             steps.push(Step::Print(b"\x18\x1b\\\x1b[?1049l\x1b[r".to_vec()));
         }
@@ -216,14 +217,14 @@ impl Style {
             }
         }
         if self.scripts && dice.roll(30) == 0 {
-            // Any character at all.
+            // Any character.
             let one = char::from_u32(dice.roll(0x11_0000) as u32).filter(|one| *one >= ' ');
             out.extend(one.unwrap_or('x').to_string().bytes());
         }
     }
 }
 
-/// One sequence, known or not, whole or not.
+/// Appends one sequence, known or not, complete or not.
 fn sequence(dice: &mut Dice, out: &mut Vec<u8>, width: u32, height: u32) {
     let n = |dice: &mut Dice| match dice.roll(8) {
         0 => String::new(),
@@ -276,7 +277,7 @@ fn sequence(dice: &mut Dice, out: &mut Vec<u8>, width: u32, height: u32) {
         },
         20 => format!("\x1b[{};{}m", n(dice), 40 + dice.roll(10)),
         21 => "\x1b[H\x1b[J".to_owned(),
-        // Cut in the middle.
+        // Cut within a sequence.
         22 => ["\x1b[3", "\x1b[?", "\x1b", "\x1b(", "\x1b[;;"][dice.roll(5) as usize].to_owned(),
         _ => format!(
             "\x1b[{};{}{}",

@@ -32,7 +32,7 @@ fn lines(dice: &mut Dice, numbers: RangeInclusive<usize>, longest: u64) -> Vec<S
         .collect()
 }
 
-/// Runs a script once the stream has begun; what it prints before stands there then.
+/// Runs a script once the stream has begun; its earlier output is part of the baseline.
 fn start(server: &TmuxServer, size: (u32, u32), script: &str) -> String {
     fs::write(server.directory().join("program"), script).unwrap();
     let command = format!("cd '{}' && exec sh program", server.directory().display());
@@ -43,7 +43,7 @@ fn start(server: &TmuxServer, size: (u32, u32), script: &str) -> String {
 
 const DONE: &str = "tmux set-option -g @done 1; exec cat\n";
 
-/// Seams and resizes while a program prints as fast as it can: nothing is looked at before the end.
+/// Sync points and resizes while a program prints as fast as it can; nothing is captured before the end.
 #[test]
 fn lines_of_a_flood_arrive_once_through_resizes() {
     for seed in seeds(1) {
@@ -67,7 +67,7 @@ fn lines_of_a_flood_arrive_once_through_resizes() {
         }
         streamed.finish();
         let gaps = streamed.check_lines(seed, &printed);
-        assert_eq!(gaps, 0, "seed {seed}\n{}", streamed.told());
+        assert_eq!(gaps, 0, "seed {seed}\n{}", streamed.describe());
         let damaged = streamed.check_text(seed, &printed);
         eprintln!("seed {seed}: flood, {damaged} lines damaged by tmux");
     }
@@ -134,7 +134,7 @@ fn lines_arrive_once_through_changes_of_height() {
     }
 }
 
-/// A full-screen program comes and goes, and draws again and again; lines are printed in between.
+/// A full-screen program starts and ends, and redraws again and again; lines are printed in between.
 #[test]
 fn a_full_screen_program_is_resized() {
     for seed in seeds(1) {

@@ -1,4 +1,4 @@
-//! The ends of the UI: the terminal is as it was, and nothing is left.
+//! The ends of the UI: the terminal is restored, and nothing is left behind.
 
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::fs::{Mode, OFlags};
@@ -10,7 +10,7 @@ use crate::observer::{Home, signal};
 use crate::process::pane::Typed;
 use crate::support::{CEILING, TmuxServer, wait_for};
 
-/// Starts the UI with an observer of its own, of one session.
+/// Starts the UI with its own observer of one session.
 #[track_caller]
 fn shown() -> Stage {
     shows_session("exec cat")
@@ -26,7 +26,7 @@ fn shows_session(program: &str) -> Stage {
 }
 
 #[test]
-fn keys_and_signals_end_it_in_order() {
+fn keys_and_signals_end_the_ui_cleanly() {
     let stage = shown();
     stage.keys(&["C-c"]);
     stage.ended(0);
@@ -40,14 +40,14 @@ fn keys_and_signals_end_it_in_order() {
 }
 
 #[test]
-fn a_terminal_that_is_closed_ends_it() {
+fn a_closed_terminal_ends_the_ui() {
     let stage = shown();
     stage.host.kill();
     stage.left_nothing();
 }
 
 #[test]
-fn it_can_be_suspended() {
+fn the_ui_can_be_suspended() {
     let mut typed = Typed::new(120, 30);
     let observed = TmuxServer::new();
     observed.new_session("job", 80, 24, "exec cat");
@@ -83,7 +83,7 @@ fn a_suspended_ui_ends_by_a_signal_and_leaves_the_terminal_to_the_shell() {
     typed.shows("output job %0");
     typed.key("C-z");
     typed.shows("Stopped");
-    // In the background it waits for its turn.
+    // In the background it waits until it is in the foreground again.
     typed.line("bg; echo code=$?");
     typed.shows("code=0");
     typed.line("kill %1; wait %1; echo over=$?");
@@ -95,7 +95,7 @@ fn a_suspended_ui_ends_by_a_signal_and_leaves_the_terminal_to_the_shell() {
 }
 
 #[test]
-fn it_ends_although_its_pane_is_left_attached() {
+fn the_ui_ends_although_its_pane_stays_attached() {
     let stage = shown();
     stage.keys(&["Enter"]);
     stage.until("the pane of job", |screen| {
@@ -111,9 +111,9 @@ fn it_ends_although_its_pane_is_left_attached() {
 }
 
 #[test]
-fn a_signal_during_a_jump_that_lasts_ends_it_in_order() {
+fn a_signal_during_a_long_jump_ends_the_ui_cleanly() {
     for signal in [Signal::TERM, Signal::HUP] {
-        // Longer than the time between two looks at the UI's threads, which is a second.
+        // Longer than the interval of the UI's checks of its threads, which is one second.
         let stage = shows_session("while read text; do sleep 1.2; echo slept $text; done");
         stage.keys(&["Enter"]);
         stage.until("the pane of job", |screen| {
@@ -128,9 +128,9 @@ fn a_signal_during_a_jump_that_lasts_ends_it_in_order() {
     }
 }
 
-/// A terminal that is not read, such as that of a lost connection.
+/// A terminal that is not read, as after a lost connection.
 #[test]
-fn a_terminal_that_takes_no_more_does_not_hold_up_the_end() {
+fn a_blocked_terminal_does_not_delay_the_end() {
     let home = Home::new();
     // Each frame is different, so that the terminal fills.
     let prints = "i=0; while :; do i=$((i+1)); echo $i $i $i $i $i $i $i $i $i; done";

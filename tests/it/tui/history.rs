@@ -1,4 +1,4 @@
-//! The UI beside an observer that runs, and what was recorded before both.
+//! The UI beside a running observer, with events recorded before both started.
 
 use std::fs;
 
@@ -43,7 +43,7 @@ fn a_late_start_shows_what_was_recorded() {
         let view = view_of(screen);
         view.starts_with("logs sh -c ") && view.contains("went wrong")
     });
-    // What came before and what comes now, each once: typed and printed.
+    // Earlier and current lines, each once: typed and printed.
     stage.types("oG");
     stage.until("the line before", |screen| {
         let view = view_of(screen);
@@ -61,7 +61,7 @@ fn a_late_start_shows_what_was_recorded() {
     assert!(since.starts_with("observed since "), "{both}");
     assert_eq!(lines, ["early", "early", "late", "late"], "{both}");
 
-    // The observer stays.
+    // The observer continues.
     let observer = stage.home.pid();
     stage.types("q");
     stage.ended(0);
@@ -80,7 +80,7 @@ fn a_run_that_has_left_the_board_is_shown() {
     let run = ["run", "-q", "--execution-id", "nightly@1"];
     let command = ["--", "sh", "-c", script];
     assert_code(&home.run(&[&run[..], &command].concat()), 3);
-    // Long ago.
+    // A date long ago.
     let directory = home.data().join("runs").join("nightly@1");
     for entry in fs::read_dir(&directory).unwrap().flatten() {
         if let Ok(text) = fs::read_to_string(entry.path()) {

@@ -1,4 +1,4 @@
-//! A loop of another process in the UI, while it happens.
+//! A running loop of another process in the UI.
 
 use std::fs;
 
@@ -7,7 +7,7 @@ use crate::cli::{Running, assert_code};
 
 const AGENT: &str = "echo I think; echo it is fixed";
 
-/// Fails at first and passes then, each time when the test has seen its lines.
+/// Fails once and passes then, each time after the test has seen its lines.
 const CHECK: &str = "echo the check; echo not yet >&2
 until test -e checked; do sleep 0.05; done
 test -e failed || { touch failed; exit 1; }
@@ -43,7 +43,7 @@ fn a_loop_is_shown_as_it_happens() {
     command.current_dir(home.directory());
     let looping = Running::start(command);
     stage.shows("Mend it");
-    // A row that is new in its group is its first.
+    // A new row is the first of its group.
     stage.types("g");
     stage.types("o");
     stage.until("the answer, during the check", |screen| {
@@ -71,7 +71,7 @@ fn a_loop_is_shown_as_it_happens() {
         view_of(screen).contains("[loop] SUCCEEDED") && screen.contains("FINISHED 1")
     });
     assert_code(&looping.end(), 0);
-    // Each once, also those that were read from the log.
+    // Each line once, including those read from the log.
     stage.types("o");
     let screen = stage.until("all of it", |screen| {
         view_of(screen).contains("[loop] SUCCEEDED")

@@ -10,7 +10,7 @@ use crate::support::within;
 fn a_session_from_start_to_quit() {
     let mut stage = Stage::new();
     let server = &stage.home.server;
-    // Lines that are printed before it is observed are not part of its history.
+    // Lines printed before the observation are not part of the history.
     let job = format!("stty -echo; read go; seq -f 'job line %g' 1 60; {ECHO}");
     let job = server.new_session("job", 80, 24, &job);
     let ask = server.new_session("ask", 80, 24, ASKS);
@@ -76,7 +76,7 @@ fn a_session_from_start_to_quit() {
     stage.keys(&["Escape"]);
     stage.shows_no("(50 lines)");
 
-    // A reader is not moved by new lines.
+    // New lines do not scroll the view of a reader.
     stage.types("Gk");
     stage.shows("PAUSED, G follows");
     server.tmux(&["send-keys", "-t", &job, "brand new", "Enter"]);
@@ -120,7 +120,7 @@ fn a_session_from_start_to_quit() {
     stage.keys(&["C-b", "d"]);
     stage.shows("output ask %1");
     assert_eq!(server.tmux(&size), "80x24");
-    // Its window's size is as free as before.
+    // The window's size is still unset.
     let option = ["show-options", "-wqv", "-t", &ask, "window-size"];
     assert_eq!(server.tmux(&option), "");
     stage.types("q");
@@ -129,7 +129,7 @@ fn a_session_from_start_to_quit() {
 }
 
 #[test]
-fn on_a_narrow_terminal_enter_goes_in_and_escape_comes_back() {
+fn on_a_narrow_terminal_enter_opens_a_view_and_escape_closes_it() {
     let mut stage = Stage::new();
     let server = &stage.home.server;
     let job = server.new_session("job", 80, 24, ECHO);
@@ -144,7 +144,7 @@ fn on_a_narrow_terminal_enter_goes_in_and_escape_comes_back() {
     stage.until("both rows", |screen| {
         screen.contains("job %0") && screen.contains("other %1")
     });
-    // Rows keep their places, in an order that depends on what was found first.
+    // Rows keep their positions, whose order depends on which one was found first.
     let is_last = (stage.screen().lines()).any(|line| line.contains("job") && !line.contains('▸'));
     if is_last {
         stage.types("G");
@@ -166,7 +166,7 @@ fn on_a_narrow_terminal_enter_goes_in_and_escape_comes_back() {
 }
 
 #[test]
-fn after_rapid_switching_the_view_has_lines_of_its_row_alone() {
+fn after_rapid_switching_the_view_has_only_lines_of_its_row() {
     let mut stage = Stage::new();
     let server = &stage.home.server;
     for name in ["alpha", "beta"] {
@@ -179,12 +179,12 @@ fn after_rapid_switching_the_view_has_lines_of_its_row_alone() {
         stage.types("jkjkjkjkjkj");
         stage.types("kkjkjkjkjkj");
     }
-    // All keys have been handled when the last one has.
+    // When the last key is handled, all keys have been handled.
     stage.types("x");
     stage.shows("x has no meaning here");
     for name in ["alpha", "beta", "alpha"] {
         select(&stage, name);
-        // It prints on.
+        // The session continues to print.
         let mut last = String::new();
         for _ in 0..5 {
             last = stage.until(&format!("new lines of {name}"), |screen| {
@@ -205,7 +205,7 @@ fn after_rapid_switching_the_view_has_lines_of_its_row_alone() {
     stage.ended(0);
 }
 
-/// Selects one of two rows. The rows may change places at any time: the row that printed last is the first.
+/// Selects one of two rows. The rows may swap at any time: the row that printed last is the first.
 #[track_caller]
 fn select(stage: &Stage, name: &str) {
     let title = format!("output {name} ");

@@ -5,9 +5,9 @@ use std::fs;
 use super::Stage;
 
 #[test]
-fn alone_on_a_terminal_the_program_shows_the_ui() {
+fn without_arguments_on_a_terminal_the_program_shows_the_ui() {
     let mut stage = Stage::new();
-    // Where no option names a server, the variable does.
+    // Without an option, the variable names the server.
     let socket = stage.home.server.socket();
     stage.home.server.new_session("job", 80, 24, "exec cat");
     stage.run((120, 30), &format!("TMUX={},1,0", socket.display()), "");

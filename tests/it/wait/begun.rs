@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use td_observe::wait::{WaitEnd, WaitOutcome, Waiter};
 
-use super::{MOMENT, at, found, pattern};
+use super::{SHORT, at, found, pattern};
 use crate::support::{CEILING, TmuxServer};
 
 /// A poll interval that is longer than any wait: captures are taken at its start and its end only.
@@ -29,12 +29,12 @@ fn output_until_the_timeout_matches() {
     let server = TmuxServer::new();
     server.new_session("job-1", 40, 8, "exec cat");
     let wait = at("job-1").pattern(pattern("NEEDLE")).interval(SELDOM);
-    let timed = wait.clone().timeout(MOMENT);
+    let timed = wait.clone().timeout(SHORT);
     let waited = waited_while_printing(&server, &timed, "a NEEDLE\n");
     assert_eq!(found(&waited).line, Some(1));
     assert!(waited.elapsed < SELDOM, "{waited:?}");
     // Output before a silence matches first.
-    let idle = waited_while_printing(&server, &wait.idle(MOMENT), "another NEEDLE\n");
+    let idle = waited_while_printing(&server, &wait.idle(SHORT), "another NEEDLE\n");
     assert_eq!(found(&idle).condition.as_str(), "text");
 }
 
@@ -61,7 +61,7 @@ fn the_baseline_of_a_full_screen_program_does_not_match() {
     let script = r"printf '\033[?1049hNEEDLE\n'; exec cat";
     server.new_session("job-1", 40, 8, script);
     server.wait_for_text("job-1", "NEEDLE");
-    let wait = at("job-1").pattern(pattern("NEEDLE")).timeout(MOMENT);
+    let wait = at("job-1").pattern(pattern("NEEDLE")).timeout(SHORT);
     let waited = waited_while_printing(&server, &wait, "something else");
     assert_eq!(waited.end, WaitEnd::TimedOut, "{waited:?}");
 }
@@ -74,7 +74,7 @@ fn old_lines_of_a_widened_pane_do_not_match() {
     server.new_session("job-1", 20, 8, &script);
     server.wait_for_text("job-1", " 150");
     let waiter = Waiter::new(server.server()).unwrap();
-    let wait = at("job-1").pattern(pattern("NEEDLE")).timeout(MOMENT);
+    let wait = at("job-1").pattern(pattern("NEEDLE")).timeout(SHORT);
     let started = waiter.start(&wait).unwrap();
     server.tmux(&["resize-window", "-t", "=job-1:", "-x", "80"]);
     let waited = started.finish().unwrap();
@@ -82,8 +82,8 @@ fn old_lines_of_a_widened_pane_do_not_match() {
 }
 
 #[test]
-fn the_exit_status_of_a_program_is_known_where_its_pane_goes_with_it() {
-    if !crate::ends::kernel_tells() {
+fn the_exit_status_of_a_program_is_known_when_its_pane_closes_with_it() {
+    if !crate::ends::kernel_reports_ends() {
         return;
     }
     let server = TmuxServer::new();

@@ -1,4 +1,4 @@
-//! `td-observe wait` as scripts use it: texts that are typed first, states of agents, several targets.
+//! `td-observe wait` in scripts: text that is typed first, states of agents, several targets.
 
 use std::process::Output;
 
@@ -38,7 +38,7 @@ fn shell(server: &TmuxServer, name: &str) -> String {
 }
 
 #[test]
-fn an_answer_to_what_is_sent_is_never_too_fast_and_its_echo_is_none() {
+fn a_fast_answer_to_sent_text_is_found_and_its_echo_is_ignored() {
     let server = TmuxServer::new();
     shell(&server, "sh");
     for number in 0..25 {
@@ -52,7 +52,7 @@ fn an_answer_to_what_is_sent_is_never_too_fast_and_its_echo_is_none() {
         assert_eq!(text(&output.stdout), format!("{wanted}\n"));
         assert_eq!(text(&output.stderr), "");
     }
-    // A prompt that is not known as one.
+    // A prompt that no rule recognizes.
     let odd = server.new_session(
         "odd",
         80,
@@ -65,7 +65,7 @@ fn an_answer_to_what_is_sent_is_never_too_fast_and_its_echo_is_none() {
 }
 
 #[test]
-fn a_program_that_repeats_what_was_typed_is_found() {
+fn a_program_that_repeats_the_typed_text_is_found() {
     let server = TmuxServer::new();
     server.new_session("cat", 80, 24, "exec cat");
     let output = wait(
@@ -77,7 +77,7 @@ fn a_program_that_repeats_what_was_typed_is_found() {
 }
 
 #[test]
-fn odd_texts_are_typed_as_they_are() {
+fn odd_texts_are_typed_unchanged() {
     let server = TmuxServer::new();
     let pane = server.new_session(
         "raw",
@@ -131,7 +131,7 @@ fn without_enter_nothing_is_run() {
 }
 
 #[test]
-fn the_active_pane_of_a_session_is_typed_into() {
+fn text_is_typed_into_the_active_pane_of_a_session() {
     let server = TmuxServer::new();
     shell(&server, "sh");
     let second = server.tmux(&[
@@ -162,7 +162,7 @@ fn the_active_pane_of_a_session_is_typed_into() {
 }
 
 #[test]
-fn text_that_is_there_already_is_hinted_at() {
+fn existing_text_causes_a_hint() {
     let server = TmuxServer::new();
     let pane = server.new_session("job", 80, 24, "echo BUILD SUCCESS; exec cat");
     server.wait_for_text(&pane, "SUCCESS");
@@ -181,7 +181,7 @@ fn text_that_is_there_already_is_hinted_at() {
 }
 
 #[test]
-fn several_targets_need_a_word_about_them() {
+fn several_targets_require_any_or_all() {
     let server = TmuxServer::new();
     shell(&server, "a");
     shell(&server, "b");
@@ -196,7 +196,7 @@ fn several_targets_need_a_word_about_them() {
 }
 
 #[test]
-fn any_ends_with_the_first_and_all_with_the_last() {
+fn any_ends_with_the_first_target_and_all_with_the_last() {
     let server = TmuxServer::new();
     for name in ["a", "b", "c"] {
         shell(&server, name);
@@ -219,11 +219,11 @@ fn any_ends_with_the_first_and_all_with_the_last() {
             "--json",
         ],
     );
-    // Both are observing when a text that they are sent is found by a third.
+    // Both waits observe when a third one finds the text that they are sent.
     for name in ["b", "c", "a"] {
-        let say = ["--send", "printf 'go%s\\n' !", "--text", "go!"];
-        // Until both have begun, nothing is said to be there: the first round may be early for them.
-        assert_code(&wait(&server, &[&[name], &say[..]].concat()), 0);
+        let options = ["--send", "printf 'go%s\\n' !", "--text", "go!"];
+        // Until both have begun, the text is not yet there: the first round may be too early for them.
+        assert_code(&wait(&server, &[&[name], &options[..]].concat()), 0);
     }
     for name in ["b", "c", "a"] {
         server.tmux(&[
@@ -252,7 +252,7 @@ fn any_ends_with_the_first_and_all_with_the_last() {
 }
 
 #[test]
-fn a_failure_of_one_ends_all_and_any_goes_on_without_it() {
+fn a_failed_target_ends_all_and_any_continues_without_it() {
     let server = TmuxServer::new();
     server.new_session("keeper", 80, 24, "exec cat");
     for name in ["a", "b"] {
@@ -262,7 +262,7 @@ fn a_failure_of_one_ends_all_and_any_goes_on_without_it() {
     let all = start(&server, &["a", "c", "--all", "--text", "x1"]);
     let any = start(&server, &["b", "c", "--any", "--text", "x2"]);
     let gone = start(&server, &["a", "b", "--any", "--text", "never"]);
-    // They have begun when one that began later has its answer.
+    // They have begun when a wait that began later has its answer.
     for running in [&all, &any, &gone] {
         let tasks = format!("/proc/{}/task", running.child.id());
         wait_for("a thread for each target", CEILING, || {
@@ -339,10 +339,10 @@ fn a_signal_ends_several_waits() {
 }
 
 #[test]
-fn states_of_agents_are_waited_for() {
+fn a_wait_ends_with_the_state_of_an_agent() {
     let server = TmuxServer::new();
     let pane = crate::states::start(&server);
-    // The state that it has counts, unless something is sent.
+    // The current state counts, unless text is sent.
     let idle = wait(&server, &["agent", "--state", "idle", "--json"]);
     assert_code(&idle, 0);
     let found = &json(&idle)[0];
@@ -378,7 +378,7 @@ fn states_of_agents_are_waited_for() {
 }
 
 #[test]
-fn an_answer_that_is_faster_than_a_state_lasts_is_found() {
+fn an_answer_shorter_than_a_reported_state_is_found() {
     let server = TmuxServer::new();
     crate::states::start(&server);
     let output = wait(
@@ -386,24 +386,24 @@ fn an_answer_that_is_faster_than_a_state_lasts_is_found() {
         &["agent", "--send", "flicker", "--state", "working"],
     );
     assert_code(&output, 0);
-    crate::states::tell(&server, "=agent:", "idle");
+    crate::states::set_state(&server, "=agent:", "idle");
     let idle = wait(&server, &["agent", "--state", "idle"]);
     assert_code(&idle, 0);
-    // It is idle before and after it.
+    // The agent is idle before and after.
     let again = wait(&server, &["agent", "--send", "idle", "--state", "idle"]);
     assert_code(&again, 0);
 }
 
 #[test]
-fn wrong_states_and_missing_targets_are_refused() {
+fn invalid_states_and_missing_targets_are_refused() {
     let server = TmuxServer::new();
     shell(&server, "a");
     let wrong = wait(&server, &["a", "--state", "wating"]);
     assert_code(&wrong, 2);
-    let said = text(&wrong.stderr);
+    let stderr = text(&wrong.stderr);
     assert!(
-        said.contains("\"waiting\"") && said.contains("limited"),
-        "{said}"
+        stderr.contains("\"waiting\"") && stderr.contains("limited"),
+        "{stderr}"
     );
     let missing = wait(&server, &["b", "--state", "idle"]);
     assert_code(&missing, 2);

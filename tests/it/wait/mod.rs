@@ -17,7 +17,7 @@ use crate::cli::{Running, assert_code, on, program, text};
 use crate::support::{CEILING, TmuxServer, wait_for};
 
 /// Long enough for many captures, and short enough for a test.
-const MOMENT: Duration = Duration::from_millis(500);
+const SHORT: Duration = Duration::from_millis(500);
 
 fn at(target: &str) -> Wait {
     Wait::at(Target::parse(target).unwrap()).timeout(CEILING)
@@ -50,7 +50,7 @@ fn existing_lines_match_only_on_request() {
     server.wait_for_text(&pane, "NEEDLE");
     let stale = waited(
         &server,
-        &at("job-1").pattern(pattern("NEEDLE")).timeout(MOMENT),
+        &at("job-1").pattern(pattern("NEEDLE")).timeout(SHORT),
     );
     assert_eq!(stale.end, WaitEnd::TimedOut, "{stale:?}");
     assert_eq!(stale.last_lines.first().map(String::as_str), Some("NEEDLE"));
@@ -97,7 +97,7 @@ fn a_flood_is_matched_or_reported_as_lost() {
     let server = TmuxServer::new();
     let flood = "while :; do seq 1 30000; echo NEEDLE; seq 1 3000; sleep 0.3; done";
     server.new_session("job-1", 80, 24, flood);
-    let wait = at("job-1").pattern(pattern("NEEDLE")).timeout(MOMENT * 6);
+    let wait = at("job-1").pattern(pattern("NEEDLE")).timeout(SHORT * 6);
     let waited = waited(&server, &wait);
     let is_honest = matches!(waited.end, WaitEnd::Matched(_) | WaitEnd::Lost);
     assert!(is_honest, "{waited:?}");
@@ -119,9 +119,9 @@ fn idle_and_exit_conditions_are_met() {
     server.new_session("quiet", 40, 8, "exec cat");
     server.new_session("short", 40, 8, "sleep 3; echo over");
     server.new_session("other", 40, 8, "exec cat");
-    let idle = waited(&server, &at("quiet").idle(MOMENT));
+    let idle = waited(&server, &at("quiet").idle(SHORT));
     assert_eq!(found(&idle).condition.as_str(), "idle");
-    assert!(idle.elapsed >= MOMENT);
+    assert!(idle.elapsed >= SHORT);
     assert_eq!(
         found(&waited(&server, &at("short").exit()))
             .condition
@@ -136,7 +136,7 @@ fn idle_and_exit_conditions_are_met() {
     });
     match gone {
         Ok(gone) => assert!(matches!(gone.end, WaitEnd::Ended(_)), "{gone:?}"),
-        // The server was gone before the wait, or it had no sessions any more.
+        // The server was gone before the wait, or it had no sessions left.
         Err(error) => assert!(error.is_gone() || error.is_invalid_input(), "{error:?}"),
     }
 }
@@ -163,7 +163,7 @@ fn many_simultaneous_waits_are_independent() {
                 let waiter = &waiter;
                 scope.spawn(move || match n % 2 {
                     0 => waiter.wait(&at("job-1").pattern(pattern("NEEDLE"))),
-                    _ => waiter.wait(&at("job-10").pattern(pattern("NEEDLE")).timeout(MOMENT)),
+                    _ => waiter.wait(&at("job-10").pattern(pattern("NEEDLE")).timeout(SHORT)),
                 })
             })
             .collect();
@@ -205,15 +205,20 @@ fn the_end_of_the_server_does_not_signal_a_channel() {
 fn an_interrupted_wait_has_no_match() {
     let server = TmuxServer::new();
     server.new_session("job-1", 40, 8, "exec cat");
-    server.tmux(&["set-hook", "-g", "after-capture-pane", "set -g @looked yes"]);
+    server.tmux(&[
+        "set-hook",
+        "-g",
+        "after-capture-pane",
+        "set -g @captured yes",
+    ]);
     let socket = server.socket();
     let args = ["wait", "job-1", "--text", "never", "--json"];
     let args = on(socket.to_str().unwrap(), &args);
     let wait = Running::start(program(&args, server.directory()));
     // Signals are caught before the first capture.
-    wait_for("a look", CEILING, || {
-        match server.tmux(&["show", "-gqv", "@looked"]) {
-            looked if looked.is_empty() => Err("none yet"),
+    wait_for("a capture", CEILING, || {
+        match server.tmux(&["show", "-gqv", "@captured"]) {
+            value if value.is_empty() => Err("none yet"),
             _ => Ok(()),
         }
     });

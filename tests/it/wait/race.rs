@@ -22,7 +22,7 @@ const PANES: u64 = 32;
 const HISTORIES: [u32; 4] = [50, 200, 2000, 30_000];
 const WIDTHS: [u32; 3] = [20, 41, 80];
 
-/// The time before the deadline in which output may not have been read by tmux yet, on a busy machine.
+/// The time before the deadline in which tmux may not yet have read the output, on a busy machine.
 const SLACK: Duration = Duration::from_millis(500);
 
 #[test]
@@ -85,15 +85,15 @@ fn a_line_in_a_flood_matches_or_is_reported_as_lost() {
 struct Tally {
     /// The pattern matched its line.
     found: u64,
-    /// It matched after lost lines.
+    /// The pattern matched after lost lines.
     found_after_loss: u64,
-    /// It was printed and did not match, and lost lines were reported.
+    /// The line was printed and did not match, and lost lines were reported.
     lost: u64,
-    /// It was not printed and did not match.
+    /// The line was not printed and did not match.
     absent: u64,
-    /// It was printed too close to the deadline for a verdict.
+    /// The line was printed too close to the deadline for a verdict.
     late: u64,
-    /// Waits for the mark of a pane, which was printed or about to be.
+    /// The wait for the mark of a pane, which was printed or about to be.
     settled: u64,
     wrong: Vec<String>,
 }
@@ -107,10 +107,10 @@ impl Tally {
 
 /// Starts a session with a silent pane; returns its terminal.
 fn pane(server: &TmuxServer, name: &str, width: u32, height: u32, history: u32) -> File {
-    // New panes get the present limit.
+    // New panes get the current limit.
     server.tmux(&["set-option", "-g", "history-limit", &history.to_string()]);
     let pane = server.new_session(name, width, height, "exec cat");
-    // From 3.7 on, a later global limit applies to panes whose session has none of its own.
+    // From 3.7 on, a later global limit applies to panes whose session has no own limit.
     let session = format!("={name}:");
     let own = [
         "set-option",
@@ -135,10 +135,10 @@ struct Stage {
 /// A wait and its lines in the burst.
 struct Role {
     wait: Wait,
-    needle: String,
+    token: String,
     /// The line that will match, if there is one.
     line: Option<(i64, String)>,
-    /// True with a stop pattern; otherwise the wait ends with its timeout.
+    /// `None` with a stop pattern; otherwise the wait ends with its timeout.
     timeout: Option<Duration>,
 }
 
@@ -227,8 +227,8 @@ impl Stage {
         for role in roles.iter().filter(|_| self.dice.roll(2) == 0) {
             // As a line of its own, or as the line that will match.
             let same = role.line.as_ref().map(|(_, line)| line.as_str());
-            let stale = same.unwrap_or(&role.needle);
-            text += &format!("{stale}\n{}\n", role.needle);
+            let stale = same.unwrap_or(&role.token);
+            text += &format!("{stale}\n{}\n", role.token);
         }
         // Without a line end: the cursor behind the mark shows that everything has been read.
         text += &self.mark("READY");
@@ -274,7 +274,7 @@ impl Stage {
         let dice = &mut self.dice;
         let nonce = dice.roll(1 << 30);
         let beginning = format!("N-{}-{}-{which}-{nonce:x}", self.name, self.rounds);
-        let needle = format!("{beginning};");
+        let token = format!("{beginning};");
         let is_printed = dice.roll(10) < 7;
         let pad = |dice: &mut Dice| "z".repeat(dice.roll(2 * self.width) as usize);
         for _ in 0..dice.roll(3) {
@@ -282,14 +282,14 @@ impl Stage {
             let line = format!("{}{beginning}", pad(dice));
             lines.insert(dice.roll(lines.len() as u64 + 1) as usize, line);
         }
-        let line = is_printed.then(|| format!("{}{needle}{}", pad(dice), pad(dice)));
+        let line = is_printed.then(|| format!("{}{token}{}", pad(dice), pad(dice)));
         if let Some(line) = &line {
             lines.insert(dice.roll(lines.len() as u64 + 1) as usize, line.clone());
         }
         let interval = Duration::from_millis([5, 20, 50][dice.roll(3) as usize]);
         let text = match dice.roll(2) {
-            0 => Pattern::text(&needle),
-            _ => Pattern::regex(&needle),
+            0 => Pattern::text(&token),
+            _ => Pattern::regex(&token),
         };
         let wait = at(&self.name).pattern(text.unwrap()).interval(interval);
         let timeout = match (dice.roll(5), is_printed) {
@@ -303,7 +303,7 @@ impl Stage {
         };
         Role {
             wait,
-            needle,
+            token,
             line: line.map(|line| (0, line)),
             timeout,
         }
@@ -360,8 +360,8 @@ impl Role {
             (WaitEnd::Matched(found), Some((number, line))) => {
                 let text = found.text.as_deref().unwrap_or_default();
                 // The line may have been incomplete, and tmux may have dropped its beginning.
-                let is_it = line.starts_with(text) || lost && line.contains(text);
-                if !is_it || !text.contains(&self.needle) {
+                let is_same = line.starts_with(text) || lost && line.contains(text);
+                if !is_same || !text.contains(&self.token) {
                     return Err("found in another line");
                 }
                 if !lost && found.line != Some(*number) {

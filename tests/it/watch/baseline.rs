@@ -1,4 +1,4 @@
-//! `watch --lines`: the last lines of the first screens are shown and kept.
+//! `watch --lines`: the last lines of the first screens are shown and stored.
 
 use serde_json::Value;
 
@@ -6,7 +6,7 @@ use crate::cli::{Running, after_opening, assert_code, on, program, run, text};
 use crate::support::TmuxServer;
 
 #[test]
-fn the_last_lines_before_the_observation_are_kept_once() {
+fn the_last_lines_before_the_observation_are_stored_once() {
     for source in ["poll", "stream"] {
         let server = TmuxServer::new();
         let data = server.directory().join("data");
@@ -41,7 +41,7 @@ fn the_last_lines_before_the_observation_are_kept_once() {
             .unwrap();
         assert_eq!(update["event"]["chunk"], "7\n8\n9\n", "{source}");
         assert_eq!(update["event"]["first_line"], -2, "{source}");
-        // For people they are shown once, and not kept again.
+        // The console shows them once, and they are not stored again.
         let mut second = watch(&["--lines", "3"]);
         second.wait_for("new");
         server.tmux(&["send-keys", "-t", &pane, "more", "Enter"]);
@@ -59,7 +59,7 @@ fn the_last_lines_before_the_observation_are_kept_once() {
 }
 
 #[test]
-fn for_people_each_line_is_shown_once() {
+fn the_console_shows_each_line_once() {
     let server = TmuxServer::new();
     let data = server.directory().join("data");
     let pane = server.new_session("job", 80, 24, "seq 1 9; exec cat");

@@ -3,7 +3,7 @@
 use super::*;
 
 #[test]
-fn a_poller_that_panics_comes_back_and_says_nothing_twice() {
+fn a_poller_that_panics_restarts_and_reports_nothing_twice() {
     let server = TmuxServer::new();
     let program = waiting("seq 1 20");
     let pane = server.new_session("panic", 40, 8, &program);
@@ -27,7 +27,7 @@ fn a_poller_that_panics_comes_back_and_says_nothing_twice() {
 }
 
 #[test]
-fn a_hung_server_is_told_twice_and_loses_nothing() {
+fn a_hung_server_is_reported_twice_and_loses_nothing() {
     let server = TmuxServer::new();
     let pane = server.new_session("hung", 40, 8, &waiting("seq 1 20"));
     server.wait_for_text(&pane, "ready");
@@ -60,7 +60,7 @@ fn a_hung_server_is_told_twice_and_loses_nothing() {
 }
 
 #[test]
-fn what_a_pane_printed_just_before_its_end_is_announced_as_missing() {
+fn lines_printed_just_before_the_end_of_a_pane_are_reported_as_a_gap() {
     let server = TmuxServer::new();
     server.new_session("keeper", 40, 5, "exec cat");
     let last = server.new_session("last", 40, 5, "tmux wait-for end; seq 1 500; exit");
@@ -73,13 +73,13 @@ fn what_a_pane_printed_just_before_its_end_is_announced_as_missing() {
     });
     observed.stop();
     let replay = observed.replay(&last);
-    let said = replay.settled.len();
-    assert!(said == 500 || replay.gaps.len() == 1, "{replay:?}");
+    let settled = replay.settled.len();
+    assert!(settled == 500 || replay.gaps.len() == 1, "{replay:?}");
     assert!(replay.complete);
 }
 
 #[test]
-fn a_second_observer_sees_all_and_keeps_nothing() {
+fn a_second_observer_reports_everything_and_stores_nothing() {
     let server = TmuxServer::new();
     let pane = server.new_session("both", 40, 8, &waiting("seq 1 20"));
     server.wait_for_text(&pane, "ready");
@@ -125,7 +125,7 @@ fn a_respawned_pane_opens_with_its_program() {
         };
         observed.until("another program", |seen| opened(seen).len() == 2);
         observed.stop();
-        // Its shell may not have become the program yet.
+        // Its shell may not yet have executed the program.
         let second = &opened(&observed.seen)[1];
         assert!(
             ["cat", "sh", "bash", "dash"].contains(&second.as_str()),

@@ -3,7 +3,7 @@
 use super::*;
 
 #[test]
-fn a_line_reads_as_it_is_promised() {
+fn a_line_reads_as_documented() {
     let event = TdEvent::IterationStarted {
         execution_id: "abc123".into(),
         iteration: 1,
@@ -12,7 +12,7 @@ fn a_line_reads_as_it_is_promised() {
         line_of(Some(42), &event),
         r#"{"seq":42,"ts":"2026-01-21T10:00:01.123456Z","event":{"type":"IterationStarted","execution_id":"abc123","iteration":1}}"#
     );
-    // What is shown live only has no number, and says so.
+    // An event that is only shown live has `null` as its number.
     assert!(line_of(None, &event).starts_with(r#"{"seq":null,"ts":""#));
     let mut merged = read(&line_of(Some(42), &event));
     merged.n = 3;
@@ -40,7 +40,7 @@ fn outcomes_are_written_as_serde_writes_the_enum() {
 }
 
 #[test]
-fn what_is_not_there_is_left_out_and_null_reads_as_not_there() {
+fn absent_fields_are_omitted_and_null_reads_as_absent() {
     for event in all_samples() {
         let value = serde_json::to_value(&event).unwrap();
         let fields = value.as_object().unwrap();
@@ -58,7 +58,7 @@ fn what_is_not_there_is_left_out_and_null_reads_as_not_there() {
 }
 
 #[test]
-fn a_field_that_must_be_there_is_missed() {
+fn a_missing_required_field_is_an_error() {
     for event in all_samples() {
         let whole = serde_json::to_value(&event).unwrap();
         for name in whole.as_object().unwrap().keys() {
@@ -72,7 +72,7 @@ fn a_field_that_must_be_there_is_missed() {
 }
 
 #[test]
-fn what_a_newer_version_adds_survives() {
+fn additions_of_a_newer_version_survive() {
     for event in all_samples() {
         let mut line: Value = serde_json::from_str(&line_of(Some(u64::MAX), &event)).unwrap();
         line["added"] = json!({"deep": [1, -1, 1.5, null, true, "x", {}], "max": u64::MAX});
@@ -90,7 +90,7 @@ fn what_a_newer_version_adds_survives() {
     assert_eq!(envelope.event.kind(), EventKind::Unknown);
     assert_eq!(envelope.event.type_name(), "NotYetThoughtOf");
     assert_eq!(envelope.event.execution_id(), "a");
-    // `Unknown` is no type of the wire, but a newer version may say so.
+    // `Unknown` is no type of the wire, but a newer version may use it.
     let unknown =
         json!({"seq": 5, "ts": "2026-01-21T10:00:01.000000Z", "event": {"type": "Unknown"}});
     assert_eq!(through(&unknown), unknown);
@@ -115,7 +115,7 @@ fn values_of_a_newer_version_survive() {
 }
 
 #[test]
-fn the_type_may_stand_anywhere() {
+fn the_type_may_be_at_any_position() {
     for event in all_samples() {
         let Value::Object(fields) = serde_json::to_value(&event).unwrap() else {
             unreachable!()
@@ -134,7 +134,7 @@ fn the_type_may_stand_anywhere() {
 }
 
 #[test]
-fn the_seeds_own_lines_read() {
+fn lines_of_the_seed_are_read() {
     // Copied from the design document of the event bus, "Event Log Format".
     let log = r#"
 {"ts":"2026-01-21T10:00:00Z","event":{"type":"LoopStarted","execution_id":"abc123","loop_type":"Phase","task":"Add auth"}}
@@ -159,7 +159,7 @@ fn the_seeds_own_lines_read() {
         panic!("{:?}", lines[0])
     };
     assert_eq!(task_description, "Add auth");
-    // It is written under the name that the seed's type has.
+    // It is written with the seed's type name.
     let written = serde_json::to_value(&lines[0]).unwrap();
     assert_eq!(written["event"]["task_description"], "Add auth");
     assert_eq!(written["event"].get("task"), None);
@@ -218,7 +218,8 @@ fn any_json() -> impl Strategy<Value = Value> {
     })
 }
 
-/// Whatever it was, it does not panic; what was read once is written and read alike for ever.
+/// Checks that reading any text does not panic, and that a value that was read once is written and read
+/// the same way again.
 fn is_stable(text: &str) {
     if let Ok(envelope) = serde_json::from_str::<Envelope>(text) {
         let written = serde_json::to_string(&envelope).unwrap();
@@ -269,7 +270,7 @@ proptest! {
     #[test]
     fn any_json_does_not_panic(value in any_json(), event in any_json(), at in any::<prop::sample::Index>()) {
         is_stable(&value.to_string());
-        // Near misses: a real event with one field of another shape.
+        // Near misses: a real event with one field of another type.
         let events: Vec<TdEvent> = all_samples().collect();
         let mut near: Value = serde_json::from_str(&line_of(Some(1), at.get(&events))).unwrap();
         let fields = near["event"].as_object_mut().unwrap();

@@ -28,7 +28,7 @@ impl Drop for SmallDisk {
     fn drop(&mut self) {
         let status = Command::new("umount").arg("-l").arg(&self.0).status();
         if !status.is_ok_and(|status| status.success()) {
-            // A panic here would hide the one that failed the test.
+            // A panic here would hide the panic that failed the test.
             eprintln!("LEFT MOUNTED: {:?}", self.0);
         }
     }
@@ -145,10 +145,9 @@ fn a_removed_directory_is_created_again() {
     bench.append(&[life("a", 1), life("a", 2)]);
     let run = bench.run("a");
     fs::remove_dir_all(run.path()).unwrap();
-    // Removed at this moment, the line goes where the lines before it went; the next header shows
-    // that.
+    // Removed at this time, the file still gets the line; the next header shows the loss.
     bench.append(&[life("a", 3)]);
-    bench.advance(LOOK);
+    bench.advance(CHECK_INTERVAL);
     bench.append(&[life("a", 4)]);
     assert_eq!(bench.notices(), [LogNoticeKind::Disturbed]);
     let found = lines(&run.events_path());
@@ -166,7 +165,7 @@ fn a_removed_directory_is_created_again() {
             .is_locked()
     );
 
-    // The whole directory is moved: the open file moves along, so only the path shows it.
+    // The whole directory is moved: the open file moves along, so only a check of the path shows it.
     fs::rename(temp.path().join("runs"), temp.path().join("old")).unwrap();
     bench.append(&[life("a", 5)]);
     bench.advance(Duration::from_secs(1));
@@ -188,7 +187,7 @@ fn a_directory_that_cannot_be_created_is_retried() {
     let run = bench.run("a");
     fs::remove_dir_all(temp.path().join("runs")).unwrap();
     fs::write(temp.path().join("runs"), "in the way").unwrap();
-    bench.advance(LOOK);
+    bench.advance(CHECK_INTERVAL);
     bench.append(&[life("a", 2)]);
     bench.append(&[life("a", 3)]);
     bench.advance(Duration::from_secs(3));
@@ -219,7 +218,7 @@ fn a_truncated_file_continues_at_its_end() {
     let path = bench.run("a").events_path();
     let file = OpenOptions::new().write(true).open(&path).unwrap();
     file.set_len(0).unwrap();
-    bench.advance(LOOK);
+    bench.advance(CHECK_INTERVAL);
     bench.append(&[life("a", 3)]);
     let found = lines(&path);
     assert_eq!(
@@ -229,7 +228,7 @@ fn a_truncated_file_continues_at_its_end() {
     // Truncated within a line: the next one begins on a new line.
     file.set_len(fs::metadata(&path).unwrap().len() - 7)
         .unwrap();
-    bench.advance(LOOK);
+    bench.advance(CHECK_INTERVAL);
     bench.append(&[life("a", 4)]);
     assert_eq!(
         bench.notices(),
@@ -245,7 +244,7 @@ fn a_truncated_file_continues_at_its_end() {
     // Truncated between two checks: the next lines follow the cut, then the header reports it.
     file.set_len(0).unwrap();
     bench.append(&[life("a", 5)]);
-    bench.advance(LOOK);
+    bench.advance(CHECK_INTERVAL);
     bench.append(&[life("a", 6)]);
     let found = lines(&path);
     assert_eq!(

@@ -32,7 +32,7 @@ fn more_runs_than_open_files_are_written() {
             ((vec![], 4), vec![1])
         );
     }
-    // More ends at once than td-sync has room for.
+    // More simultaneous ends than td-sync has room for.
     for id in &ids {
         bench
             .log
@@ -164,7 +164,7 @@ fn an_unwritable_data_directory_is_an_error_at_once() {
 }
 
 #[test]
-fn a_clock_that_is_set_back_is_reported_once() {
+fn a_clock_set_back_is_reported_once() {
     let temp = tempfile::tempdir().unwrap();
     let mut bench = Bench::new(temp.path());
     bench.open("a");

@@ -5,7 +5,7 @@ use crate::logger::RECORDS_SECRETS;
 
 #[test]
 fn too_many_requests_are_retried_after_the_requested_delay() {
-    // 2026-01-21T10:00:00Z is when a fake clock begins.
+    // A fake clock begins at 2026-01-21T10:00:00Z.
     for header in [
         "retry-after: 7",
         "retry-after: Wed, 21 Jan 2026 10:00:07 GMT",
@@ -16,7 +16,7 @@ fn too_many_requests_are_retried_after_the_requested_delay() {
             &format!("{header}\r\n"),
             "{\"error\":{\"type\":\"rate_limit_error\",\"message\":\"slow down\"}}",
         );
-        let server = Server::saying([refusal, hello()]);
+        let server = Server::answering([refusal, hello()]);
         let fake = FakeClock::new();
         let asking = Asking::begin(anthropic(&server).clock(fake.clock()), prompt());
         let warning = asking.next();
@@ -31,7 +31,7 @@ fn too_many_requests_are_retried_after_the_requested_delay() {
         assert!(server.got.try_recv().is_err(), "it did not wait");
         fake.advance(Duration::from_millis(6_900));
         assert!(server.got.try_recv().is_err(), "it did not wait");
-        // The wait may not have begun when the clock was moved.
+        // The wait may not have begun when the clock was advanced.
         wait_for("the second request", CEILING, || {
             fake.advance(Duration::from_millis(200));
             server.got.try_recv()
@@ -43,8 +43,8 @@ fn too_many_requests_are_retried_after_the_requested_delay() {
 #[test]
 fn overloaded_servers_are_retried_with_growing_delays() {
     let refusals = [529, 503, 500].map(|code| status(code, "", "overloaded"));
-    let server = Server::saying(refusals.into_iter().chain([hello()]));
-    let (answer, chunks) = asked(&mut anthropic(&server), &prompt());
+    let server = Server::answering(refusals.into_iter().chain([hello()]));
+    let (answer, chunks) = streamed(&mut anthropic(&server), &prompt());
     assert_eq!(answer.unwrap().text, "Hello");
     let warnings = warnings_of(&chunks);
     assert_eq!(warnings.len(), 3, "{warnings:?}");
@@ -56,8 +56,8 @@ fn overloaded_servers_are_retried_with_growing_delays() {
         assert!(warning.contains(expected), "{warning}");
     }
 
-    let server = Server::saying((0..9).map(|_| status(429, "", "")));
-    let (answer, chunks) = asked(&mut anthropic(&server).retries(2), &prompt());
+    let server = Server::answering((0..9).map(|_| status(429, "", "")));
+    let (answer, chunks) = streamed(&mut anthropic(&server).retries(2), &prompt());
     let error = answer.unwrap_err();
     assert!(error.is_limited(), "{error:?}");
     assert!(
@@ -67,8 +67,8 @@ fn overloaded_servers_are_retried_with_growing_delays() {
     assert_eq!(warnings_of(&chunks).len(), 2);
     assert_eq!(server.got.len(), 3);
 
-    let server = Server::saying([status(429, "retry-after: 3600\r\n", "")]);
-    let (answer, chunks) = asked(&mut anthropic(&server), &prompt());
+    let server = Server::answering([status(429, "retry-after: 3600\r\n", "")]);
+    let (answer, chunks) = streamed(&mut anthropic(&server), &prompt());
     let error = answer.unwrap_err();
     assert!(
         error.is_limited() && error.to_string().contains("3600"),
@@ -78,7 +78,7 @@ fn overloaded_servers_are_retried_with_growing_delays() {
 }
 
 #[test]
-fn the_key_does_not_leak_even_when_it_is_sent_back() {
+fn the_key_does_not_leak_when_the_server_echoes_it() {
     collect_leaks();
     let echo = format!(
         "{{\"error\":{{\"type\":\"authentication_error\",\"message\":\"no such key: {KEY}\"}}}}"
@@ -100,9 +100,9 @@ fn the_key_does_not_leak_even_when_it_is_sent_back() {
         redirect,
         format!("{KEY}\r\n\r\n"),
     ] {
-        let server = Server::saying([answer.clone(), answer]);
+        let server = Server::answering([answer.clone(), answer]);
         let mut client = anthropic(&server).retries(1);
-        let (answer, chunks) = asked(&mut client, &prompt());
+        let (answer, chunks) = streamed(&mut client, &prompt());
         let shown = match &answer {
             Ok(response) => format!("{response:?}"),
             Err(error) => format!("{error} {error:?} {:?}", error.partial_response()),
@@ -118,7 +118,7 @@ fn the_key_does_not_leak_even_when_it_is_sent_back() {
 #[test]
 fn a_logger_that_would_record_the_key_prevents_the_request() {
     collect_leaks();
-    let server = Server::saying([hello()]);
+    let server = Server::answering([hello()]);
     RECORDS_SECRETS.set(true);
     let answer = anthropic(&server).complete(&prompt(), &Cancel::new());
     RECORDS_SECRETS.set(false);
@@ -132,9 +132,9 @@ fn a_logger_that_would_record_the_key_prevents_the_request() {
 
 #[test]
 fn other_refusals_are_not_retried() {
-    let other = Server::saying([hello()]);
+    let other = Server::answering([hello()]);
     let redirect = status(308, &format!("location: {}/v1/messages\r\n", other.url), "");
-    for (answer, says) in [
+    for (answer, expected) in [
         (
             status(
                 401,
@@ -162,16 +162,16 @@ fn other_refusals_are_not_retried() {
             "overloaded_error: Overloaded",
         ),
     ] {
-        let server = Server::saying([answer, hello()]);
-        let (answer, chunks) = asked(&mut anthropic(&server), &prompt());
+        let server = Server::answering([answer, hello()]);
+        let (answer, chunks) = streamed(&mut anthropic(&server), &prompt());
         let error = answer.unwrap_err();
-        assert!(error.to_string().contains(says), "{error}");
+        assert!(error.to_string().contains(expected), "{error}");
         assert!(chunks.is_empty(), "{chunks:?}");
         assert!(server.got.len() <= 1, "the request was retried");
     }
     assert!(other.got.is_empty(), "the redirect was followed");
-    // Nobody is there.
-    let nobody = Server::saying(Vec::<String>::new());
+    // Nothing listens at this address.
+    let nobody = Server::answering(Vec::<String>::new());
     wait_for("a refusal", CEILING, || {
         let error = anthropic(&nobody)
             .complete(&prompt(), &Cancel::new())

@@ -2,11 +2,11 @@
 
 use super::*;
 
-/// A server that sends this and then nothing.
+/// A server that sends these bytes and then nothing.
 fn silent_after(bytes: impl Into<Vec<u8>>) -> Server {
     let bytes = bytes.into();
     Server::once(move |connection| {
-        connection.say(&bytes);
+        connection.send(&bytes);
         connection.hold();
     })
 }
@@ -17,7 +17,7 @@ fn half() -> String {
 }
 
 #[test]
-fn silence_has_its_limits() {
+fn a_silent_server_is_given_up_after_its_timeout() {
     let server = silent_after("");
     let fake = FakeClock::new();
     let asking = Asking::begin(
@@ -58,30 +58,30 @@ fn silence_has_its_limits() {
 }
 
 #[test]
-fn a_cancel_ends_it_at_once_wherever_it_waits() {
-    // For the first byte.
+fn a_cancel_ends_every_kind_of_wait_at_once() {
+    // Waiting for the first byte.
     let server = silent_after("");
     let asking = Asking::begin(anthropic(&server), prompt());
     server.got.recv_timeout(CEILING).unwrap();
     asking.cancelled();
 
-    // In the middle.
+    // In the middle of an answer.
     let server = silent_after(half());
     let asking = Asking::begin(anthropic(&server), prompt());
     assert_eq!([asking.text(), asking.text()].concat(), "Hello");
     assert_eq!(asking.cancelled().partial(), "Hello");
 
-    // For asking again.
-    let server = Server::saying([status(429, "retry-after: 9\r\n", "")]);
+    // Waiting to retry.
+    let server = Server::answering([status(429, "retry-after: 9\r\n", "")]);
     let asking = Asking::begin(anthropic(&server), prompt());
     assert_eq!(warnings_of(&[asking.next()]).len(), 1);
     asking.cancelled();
 
-    // For a caller that takes the partial answer.
+    // Waiting for a caller to take the partial answer.
     let server = Server::once(|connection| {
-        connection.say(STREAM.as_bytes());
+        connection.send(STREAM.as_bytes());
         let delta = HELLO.split_inclusive("\n\n").nth(1).unwrap();
-        connection.say(delta.repeat(1_000).as_bytes());
+        connection.send(delta.repeat(1_000).as_bytes());
         connection.hold();
     });
     let asking = Asking::begin(anthropic(&server), prompt());
@@ -94,7 +94,7 @@ fn a_cancel_ends_it_at_once_wherever_it_waits() {
     });
     asking.cancelled();
 
-    // For a place that does not answer at all (RFC 5737), where there is a network.
+    // Connecting to an address that never answers (RFC 5737), if there is a network.
     let far = HttpClient::new(Api::OpenAi, "m")
         .base_url("http://192.0.2.1:9/v1")
         .allow_plain_http()

@@ -3,28 +3,30 @@
 use super::*;
 
 #[test]
-fn it_ends_when_its_turns_are_used_up() {
-    let call = || says("Again.", &[("obey", json!({"text": "x"}))]);
-    let (conversation, _) = told(&mut Scripted::new([call(), call()]), 2, &Cancel::new());
+fn a_conversation_ends_when_its_turns_are_used_up() {
+    let call = || reply("Again.", &[("obey", json!({"text": "x"}))]);
+    let (conversation, _) =
+        converse_observed(&mut Scripted::new([call(), call()]), 2, &Cancel::new());
     assert!(matches!(conversation.end, ConversationEnd::MaxTurnsReached));
     assert_eq!(
         conversation.end.outcome(),
         Some(IterationOutcome::MaxTurnsReached)
     );
-    // The last tools are run: what they did is there for the check.
+    // The last tools are run: the check may depend on their effects.
     assert_eq!((conversation.turns, conversation.tool_calls), (2, 2));
-    let (conversation, events) = told(&mut Scripted::default(), 0, &Cancel::new());
+    let (conversation, events) = converse_observed(&mut Scripted::default(), 0, &Cancel::new());
     assert!(matches!(conversation.end, ConversationEnd::MaxTurnsReached));
     assert!(events.is_empty(), "{events:?}");
 }
 
 #[test]
-fn a_tool_that_cannot_go_on_ends_it() {
+fn a_tool_that_cannot_continue_ends_the_conversation() {
     let calls = [
         ("obey", json!({"do": "stop", "text": "the disk is gone"})),
         ("obey", json!({"text": "never"})),
     ];
-    let (conversation, events) = told(&mut Scripted::new([says("", &calls)]), 5, &Cancel::new());
+    let (conversation, events) =
+        converse_observed(&mut Scripted::new([reply("", &calls)]), 5, &Cancel::new());
     let Some(IterationOutcome::ToolError { tool, error }) = conversation.end.outcome() else {
         panic!("{conversation:?}");
     };
@@ -41,10 +43,10 @@ fn a_tool_that_cannot_go_on_ends_it() {
 }
 
 #[test]
-fn an_answer_that_breaks_off_ends_it_with_what_had_come() {
+fn a_truncated_answer_ends_the_conversation_with_the_partial_text() {
     let error = LlmError::message("the line is dead").with_partial(Response::text("Half an"));
-    let mut client = Scripted::new([says("One.", &[("obey", json!({"text": "x"}))]), Err(error)]);
-    let (conversation, events) = told(&mut client, 5, &Cancel::new());
+    let mut client = Scripted::new([reply("One.", &[("obey", json!({"text": "x"}))]), Err(error)]);
+    let (conversation, events) = converse_observed(&mut client, 5, &Cancel::new());
     let ConversationEnd::LlmError(error) = &conversation.end else {
         panic!("{conversation:?}");
     };
@@ -64,12 +66,13 @@ fn an_answer_that_breaks_off_ends_it_with_what_had_come() {
 }
 
 #[test]
-fn cancelled_in_a_tool_it_ends_before_the_next_one() {
+fn a_cancel_in_a_tool_prevents_the_next_tool() {
     let calls = [
         ("obey", json!({"do": "cancel", "text": "last"})),
         ("obey", json!({"text": "never"})),
     ];
-    let (conversation, events) = told(&mut Scripted::new([says("", &calls)]), 5, &Cancel::new());
+    let (conversation, events) =
+        converse_observed(&mut Scripted::new([reply("", &calls)]), 5, &Cancel::new());
     assert!(
         matches!(&conversation.end, ConversationEnd::LlmError(error) if error.is_cancelled()),
         "{conversation:?}"
@@ -81,12 +84,11 @@ fn cancelled_in_a_tool_it_ends_before_the_next_one() {
     );
     let cancel = Cancel::new();
     cancel.cancel();
-    let (conversation, events) = told(&mut Scripted::default(), 5, &cancel);
+    let (conversation, events) = converse_observed(&mut Scripted::default(), 5, &cancel);
     assert_eq!(conversation.turns, 0);
     assert!(events.is_empty(), "{events:?}");
 }
 
-/// Panics.
 struct Broken;
 
 impl LlmClient for Broken {
@@ -101,8 +103,8 @@ impl LlmClient for Broken {
 }
 
 #[test]
-fn who_panics_takes_nobody_with_him() {
-    let (conversation, events) = told(&mut Broken, 5, &Cancel::new());
+fn a_panic_of_a_client_or_tool_ends_only_its_conversation() {
+    let (conversation, events) = converse_observed(&mut Broken, 5, &Cancel::new());
     let outcome = conversation.end.outcome();
     assert!(
         matches!(&outcome, Some(IterationOutcome::LlmError { error }) if error.contains("on purpose")),
@@ -119,6 +121,6 @@ fn who_panics_takes_nobody_with_him() {
         Converse::new().on_part(&mut on_part),
         &Cancel::new(),
     );
-    // The scripted client minds when nobody listens; others do not.
+    // The scripted client panics when nobody receives; others do not.
     assert!(conversation.turns == 1, "{conversation:?}");
 }
