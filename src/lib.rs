@@ -216,6 +216,8 @@ pub use log;
 pub use observe::{
     AgentRegistry, AgentStatus, AgentWatch, AgentsReport, JobHandle, Polling, Watch,
 };
+/// The fields of [`TdEvent::custom`].
+pub use serde;
 /// The JSON values in [`UnknownEvent`] and [`UnknownFields`], and `json!` for [`TdEvent::custom`].
 pub use serde_json;
 pub use thread::Panicked;

@@ -213,18 +213,17 @@ fn beside_observer(options: &Options, config: &Config) -> Result<Option<ExitCode
     watch_observer::run(options, &known, shown).map(Some)
 }
 
-/// Suggests an existing target for each missing one, for which the watch waits.
+/// Suggests an existing target for each missing one that resembles it. The watch waits for the missing ones.
 fn suggest_targets(options: &Options, targets: &[Target], clock: &Clock) {
     if targets.is_empty() {
         return;
     }
     let known = Targets::of(&options.server, clock);
     for target in targets {
-        if let Some(meant) = known.meant(target.as_str()) {
-            super::output::print_message(&format!(
-                "the target {:?} does not exist; did you mean {meant:?}?",
-                target.as_str()
-            ));
+        let name = target.as_str();
+        if known.meant(name).is_some() {
+            let hint = known.hint(name);
+            super::output::print_message(&format!("the target {name:?} does not exist{hint}"));
         }
     }
 }

@@ -18,7 +18,7 @@ use crossbeam_channel::{Receiver, Sender};
 use serde_json::{Map, Value};
 
 use crate::agent_loop::{Cancel, LoopEngine, LoopOutcome, loop_job};
-use crate::bus::{BusOptions, EventBus, EventEmitter, SubscribeOptions, Subscription};
+use crate::bus::{BusOptions, EventBus, EventEmitter, EventFilter, SubscribeOptions, Subscription};
 use crate::clock::Clock;
 use crate::error::{Error, Result};
 use crate::event::ExecutionId;
@@ -133,12 +133,7 @@ impl Builder {
             None => None,
         };
         let commands = log_thread.as_ref().map(LogThread::commands);
-        let runs = Arc::new(RunRegistry::new(
-            Arc::clone(&bus),
-            data.zip(commands),
-            rules,
-            clock.clone(),
-        ));
+        let runs = RunRegistry::new(Arc::clone(&bus), data.zip(commands), rules, clock.clone());
         let (running, stop) = stop_pair();
         let (alive, done) = stop_pair();
         Ok(Engine {
@@ -149,7 +144,7 @@ impl Builder {
             done,
             running,
             stop,
-            runs,
+            runs: Arc::new(runs),
             log_thread,
             bus,
             clock,
@@ -201,6 +196,11 @@ impl Engine {
     /// Returns a subscription to all events from now on, each delivered unchanged.
     pub fn subscribe(&self) -> Subscription {
         self.bus.subscribe()
+    }
+
+    /// Returns a subscription to the selected events from now on; see [`EventBus::subscribe_filtered`].
+    pub fn subscribe_filtered(&self, filter: impl EventFilter) -> Subscription {
+        self.bus.subscribe_filtered(filter)
     }
 
     /// Returns a subscription with options: filtered, merged, with another capacity.
@@ -399,7 +399,7 @@ impl Engine {
             poll_requesters,
             alive,
             running,
-            runs,
+            runs: Arc::new(runs),
             log_thread,
             bus,
             clock,

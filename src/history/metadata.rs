@@ -54,6 +54,19 @@ pub enum RunState {
     Other(String),
 }
 
+impl RunState {
+    /// Returns the state as it is stored.
+    pub fn as_str(&self) -> &str {
+        match self {
+            Self::Running => "running",
+            Self::Completed => "completed",
+            Self::Failed => "failed",
+            Self::Detached => "detached",
+            Self::Other(state) => state,
+        }
+    }
+}
+
 /// Describes a run when it is opened.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct RunInfo {

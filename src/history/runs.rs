@@ -34,12 +34,9 @@ impl RunStatus {
     /// Returns the name of the state: `running`, `cut off`, `completed`, `failed`, `detached`.
     pub fn as_str(&self) -> &str {
         match self {
-            Self::Running | Self::Ended(RunState::Running) => "running",
+            Self::Running => RunState::Running.as_str(),
             Self::CutOff => "cut off",
-            Self::Ended(RunState::Completed) => "completed",
-            Self::Ended(RunState::Failed) => "failed",
-            Self::Ended(RunState::Detached) => "detached",
-            Self::Ended(RunState::Other(state)) => state,
+            Self::Ended(state) => state.as_str(),
         }
     }
 }

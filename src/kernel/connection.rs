@@ -23,6 +23,7 @@ const SCHEME: &str = "hmac-sha256";
 /// The transport of a kernel's sockets.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
+#[non_exhaustive]
 pub enum Transport {
     /// TCP: [`ConnectionInfo::ip`] is an address or a name, and each port is a TCP port.
     #[default]

@@ -119,9 +119,10 @@ impl Wait {
         self
     }
 
-    /// Names a text that is typed into the target after the wait has begun. Its echo does not match.
-    #[cfg(feature = "cli")]
-    pub(crate) fn sends(mut self, text: &str) -> Self {
+    /// Names the text that the caller types into the target between
+    /// [`Waiter::start`](super::Waiter::start) and [`StartedWait::finish`](super::StartedWait::finish): its
+    /// echo does not match.
+    pub fn sends(mut self, text: &str) -> Self {
         let lines = text.lines().map(str::trim);
         self.sent = lines
             .filter(|line| !line.is_empty())

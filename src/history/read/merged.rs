@@ -28,6 +28,7 @@ const CREATED_SLACK_MICROS: i64 = 60 * 1_000_000;
 
 /// A log to merge.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub enum LogSource {
     /// The log of a run.
     Run(RunDirectory),
@@ -37,6 +38,7 @@ pub enum LogSource {
 
 /// An item from merged logs.
 #[derive(Debug)]
+#[non_exhaustive]
 pub enum Merged {
     /// The first event of this log may follow.
     Opened(usize),

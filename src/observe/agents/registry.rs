@@ -57,6 +57,17 @@ pub enum AgentStatus {
     Failed,
 }
 
+impl AgentStatus {
+    /// Returns the status as one word in lower case.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Running => "running",
+            Self::Completed => "completed",
+            Self::Failed => "failed",
+        }
+    }
+}
+
 /// Background agents: each is registered once, and its end is reported once.
 ///
 /// An agent with an output file ends when the records at the end of the file show it; they are read as
