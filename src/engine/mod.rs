@@ -399,7 +399,7 @@ impl Engine {
             poll_requesters,
             alive,
             running,
-            runs: Arc::new(runs),
+            runs,
             log_thread,
             bus,
             clock,
