@@ -47,7 +47,7 @@ impl SessionEmitter {
         now: Instant,
         step: impl FnOnce(&mut PaneOutput<'_>) -> T,
     ) -> T {
-        let mut collected = Collected {
+        let mut pending = PendingEmissions {
             emissions: Vec::new(),
             pane,
             events: &self.events,
@@ -56,7 +56,7 @@ impl SessionEmitter {
         };
         step(&mut PaneOutput {
             execution_id: self.events.execution_id(),
-            emissions: &mut collected.emissions,
+            emissions: &mut pending.emissions,
             resume_point: self.resume_points.entry(pane.clone()).or_default(),
             now,
         })
@@ -64,7 +64,7 @@ impl SessionEmitter {
 }
 
 /// Output that is emitted when it is dropped: also after a panic, because the resume point has it already.
-struct Collected<'a> {
+struct PendingEmissions<'a> {
     emissions: Vec<PaneEmission>,
     pane: &'a PaneId,
     events: &'a EventEmitter,
@@ -72,7 +72,7 @@ struct Collected<'a> {
     conversations: &'a Conversations,
 }
 
-impl Drop for Collected<'_> {
+impl Drop for PendingEmissions<'_> {
     fn drop(&mut self) {
         for emission in self.emissions.drain(..) {
             // A closed bus means that the engine is at its end: no subscriber is left.

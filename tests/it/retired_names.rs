@@ -14,6 +14,9 @@ const NAMES: &str = include_str!("retired_names/names.txt");
 /// Modules at the top level.
 const MODULES: &[&str] = &["cast", "log", "ralph", "source", "stamp", "view"];
 
+/// Types of other crates, whose variants have their own names.
+const FOREIGN: &[&str] = &["HirKind"];
+
 /// Returns the names of a paragraph.
 fn names_of(paragraph: usize) -> BTreeSet<&'static str> {
     let lines = NAMES.split("\n\n").nth(paragraph).unwrap().lines();
@@ -45,7 +48,14 @@ fn retired(source: &Source) -> Vec<String> {
             .iter()
             .any(|word| parts.contains(word.as_str()))
     };
-    let tokens = source.tokens.iter();
+    let is_foreign = |at: usize| {
+        let before = at.checked_sub(2).map(|at| source.tokens[at].text.as_str());
+        before.is_some_and(|name| FOREIGN.contains(&name))
+    };
+    let tokens = source.tokens.iter().enumerate();
+    let tokens = tokens
+        .filter(|(at, _)| !is_foreign(*at))
+        .map(|(_, token)| token);
     let identifiers = tokens.filter(|token| {
         let name = token.text.as_str();
         identifiers.contains(name) || has_part(name) || has_part(&name.to_lowercase())

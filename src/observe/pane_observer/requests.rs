@@ -9,7 +9,7 @@ use crate::observe::pane_observer::turns::PaneTurns;
 use crate::tmux::{BASELINE_ROWS, Margin, PaneRequest, ResyncRequest, ResyncSpec};
 
 /// The reason for a request that cannot wait for the next poll.
-enum Urgency {
+enum UrgentNeed {
     /// The listing shows whether another program still has the pipe.
     Recheck,
     /// A pipe is opened with a capture that its bytes follow.
@@ -32,7 +32,7 @@ impl Pane {
 
     /// Returns true if [`Pane::urgent_request`] has a request.
     pub fn has_urgent_request(&self, now: Instant) -> bool {
-        self.urgency(now).is_some()
+        self.urgent_need(now).is_some()
     }
 
     /// Returns the request of a streamed pane that cannot wait for the next poll. `open_pipe` returns the
@@ -42,17 +42,17 @@ impl Pane {
         now: Instant,
         open_pipe: impl FnOnce() -> Option<String>,
     ) -> Option<PaneRequest> {
-        Some(match self.urgency(now)? {
-            Urgency::Recheck => PaneRequest::Presence,
-            Urgency::OpenPipe => {
+        Some(match self.urgent_need(now)? {
+            UrgentNeed::Recheck => PaneRequest::Presence,
+            UrgentNeed::OpenPipe => {
                 let open_pipe = open_pipe();
                 if open_pipe.is_none() {
                     self.piping.cannot_open(now);
                 }
                 self.resync_request(open_pipe)
             }
-            Urgency::Capture => self.resync_request(None),
-            Urgency::Check => {
+            UrgentNeed::Capture => self.resync_request(None),
+            UrgentNeed::Check => {
                 if let Some(stream) = self.stream_mut() {
                     stream.check_requested();
                 }
@@ -61,19 +61,19 @@ impl Pane {
         })
     }
 
-    fn urgency(&self, now: Instant) -> Option<Urgency> {
+    fn urgent_need(&self, now: Instant) -> Option<UrgentNeed> {
         let is_over = self.stream().is_some_and(StreamedPane::is_over);
         let may_open = self.piping.may_open(now)
             && (is_over || self.stream().is_none())
             && self.shape.dead.is_none();
         if self.piping.needs_recheck(now) {
-            Some(Urgency::Recheck)
+            Some(UrgentNeed::Recheck)
         } else if may_open {
-            Some(Urgency::OpenPipe)
+            Some(UrgentNeed::OpenPipe)
         } else if is_over {
-            Some(Urgency::Capture)
+            Some(UrgentNeed::Capture)
         } else if self.needs_check(now) {
-            Some(Urgency::Check)
+            Some(UrgentNeed::Check)
         } else {
             None
         }
