@@ -123,6 +123,14 @@ pub fn token(id: &str, seq: u64, ts: Timestamp) -> Envelope {
     Envelope::new(Some(seq), ts, event)
 }
 
+pub const LETTERS: &[u8] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789";
+
+/// Returns pseudo-random letters for a key, so that no file of the tests contains one.
+pub fn letters(seed: u64, count: u64, of: &[u8]) -> String {
+    let letter = |n| char::from(of[(scrambled(seed * 1000 + n) % of.len() as u64) as usize]);
+    (0..count).map(letter).collect()
+}
+
 /// Returns a pseudo-random number.
 pub fn scrambled(number: u64) -> u64 {
     // The finalizer of splitmix64.

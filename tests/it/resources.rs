@@ -66,6 +66,13 @@ pub fn children_of(pid: u32) -> Vec<u32> {
     children
 }
 
+/// Returns true if a process has ended and nobody has reaped it.
+pub fn is_zombie(pid: u32) -> bool {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    stat.rsplit_once(") ")
+        .is_some_and(|(_, rest)| rest.starts_with('Z'))
+}
+
 /// Returns the processes whose command lines contain this text, by id. A path that belongs to one test
 /// finds all processes that were started for it, whatever their parents are now.
 pub fn processes_with(text: &str) -> Vec<(u32, String)> {

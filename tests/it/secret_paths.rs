@@ -4,28 +4,19 @@
 use std::fs;
 use std::path::Path;
 
-use crate::bench::scrambled;
+use crate::bench::{LETTERS, letters};
 use crate::cli::{Running, assert_code, on, program, run, text};
 use crate::support::TmuxServer;
 
-const LETTERS: &[u8] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789";
-
-/// Returns letters and digits that look random, assembled here so that this file contains no key.
-fn letters(seed: u64, count: u64) -> String {
-    let letter =
-        |n| char::from(LETTERS[(scrambled(seed * 1000 + n) % LETTERS.len() as u64) as usize]);
-    (0..count).map(letter).collect()
-}
-
 fn github(seed: u64) -> String {
-    format!("gh{}_{}", "p", letters(seed, 36))
+    format!("gh{}_{}", "p", letters(seed, 36, LETTERS))
 }
 
 /// A script that prints secrets in every way, and the secrets. It ends with the line `the end`.
 fn script() -> (String, Vec<String>) {
     let url = github(1);
-    let (name, coloured, overwritten) = (letters(2, 30), github(3), github(4));
-    let (broken, framed, escaped) = (github(5), github(6), letters(7, 40));
+    let (name, coloured, overwritten) = (letters(2, 30, LETTERS), github(3), github(4));
+    let (broken, framed, escaped) = (github(5), github(6), letters(7, 40, LETTERS));
     let (head, tail) = coloured.split_at(15);
     let (first, rest) = broken.split_at(20);
     let (left, right) = framed.split_at(22);
@@ -52,7 +43,7 @@ fn script() -> (String, Vec<String>) {
 /// Returns private keys in the forms in which tools print them, and their lines.
 fn private_keys() -> (String, Vec<String>) {
     let kind = ["PRIV", "ATE KEY"].concat();
-    let line: Vec<String> = (0..8).map(|n| letters(40 + n, 64)).collect();
+    let line: Vec<String> = (0..8).map(|n| letters(40 + n, 64, LETTERS)).collect();
     let text = [
         format!(
             "12:-----BEGIN RSA {kind}-----\\n13:{}\\n14:{}\\n",

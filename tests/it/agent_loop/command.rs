@@ -12,6 +12,7 @@ use td_observe::process::OutputStream;
 
 use super::{Asking, streamed, text_of, warnings_of};
 use crate::recordings::recordings;
+use crate::resources::is_zombie;
 use crate::support::{CEILING, wait_for};
 
 fn shell(line: &str) -> CommandClient {
@@ -268,13 +269,7 @@ fn an_agent_that_hangs_after_its_end_still_answers() {
 
 /// Returns true if a process is gone, or waits for another process to reap it.
 fn is_gone(pid: Pid) -> bool {
-    let stat = fs::read_to_string(format!("/proc/{}/stat", pid.as_raw_nonzero()));
-    test_kill_process(pid).is_err()
-        || stat.is_ok_and(|stat| {
-            stat.rsplit(") ")
-                .next()
-                .is_some_and(|rest| rest.starts_with('Z'))
-        })
+    test_kill_process(pid).is_err() || is_zombie(pid.as_raw_nonzero().get() as u32)
 }
 
 #[track_caller]

@@ -19,7 +19,7 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, kill_process};
 use td_observe::{Envelope, GapEvidence, Styles, TdEvent, Timestamp};
 
-use crate::resources::{Held, children_of, processes_with};
+use crate::resources::{Held, children_of, is_zombie, processes_with};
 use crate::support::{CEILING, TmuxServer, wait_for, within};
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_td-observe");
@@ -323,14 +323,9 @@ fn held_at_rest(observer: &Observer) -> Held {
 
 /// Returns the ended children that nobody has reaped.
 fn zombies_of(pid: u32) -> Vec<u32> {
-    let is_zombie = |pid: &u32| {
-        let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-        stat.rsplit_once(") ")
-            .is_some_and(|(_, rest)| rest.starts_with('Z'))
-    };
     let mut zombies = children_of(pid);
     let none_left = within(CEILING, || {
-        zombies.retain(is_zombie);
+        zombies.retain(|pid| is_zombie(*pid));
         if zombies.is_empty() { Ok(()) } else { Err(()) }
     });
     if none_left.is_err() {

@@ -8,20 +8,12 @@ use std::process::Output;
 use rustix::process::Signal;
 
 use super::{LogFile, assert_wrong_usage};
-use crate::bench::scrambled;
+use crate::bench::{LETTERS, letters};
 use crate::cli::{ECHO, Running, assert_code, on, program, run, text};
 use crate::support::TmuxServer;
 
 /// The number of consecutive bytes of a key that count as leaked.
 const GIVEN_AWAY: usize = 12;
-
-const LETTERS: &[u8] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789";
-
-/// Returns letters and digits that look random, assembled here so that this file contains no key.
-fn letters(seed: u64, count: usize, of: &[u8]) -> String {
-    let letter = |n: u64| char::from(of[(scrambled(seed * 1000 + n) % of.len() as u64) as usize]);
-    (0..count as u64).map(letter).collect()
-}
 
 /// Returns a key of each kind, with the name of the kind.
 fn keys() -> Vec<(&'static str, String)> {
