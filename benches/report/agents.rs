@@ -1,11 +1,11 @@
 //! Agents: the parsing speed of their output, and the cost of polling their files.
 //!
 //! - Streams through the parser, 64 KiB at a time, compared with `serde_json::Value` for each of their
-//! records.
+//!   records.
 //! - 200 idle files, polled repeatedly; and the first poll of a file of 1 GiB compared with 1 MiB, in
-//! processor time.
+//!   processor time.
 //! - 20 agents at work in panes: the share of the observer's time for finding them and for reading their
-//! status files and transcripts.
+//!   status files and transcripts.
 
 use std::collections::HashSet;
 use std::fs::{self, File};

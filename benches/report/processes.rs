@@ -2,11 +2,11 @@
 //!
 //! - Commands compared with the same commands unobserved: see `overhead`.
 //! - Two million lines through `run`, compared with the same lines through `cat`, which does as little as
-//! any program in a pipe can; and through `tee`, which stores them like the log. `seq` prints faster than
-//! any real program, `awk` like a fast one. No shell is involved.
+//!   any program in a pipe can; and through `tee`, which stores them like the log. `seq` prints faster than
+//!   any real program, `awk` like a fast one. No shell is involved.
 //! - Short commands, compared with `std::process::Command::output`: blocks of each in turn.
 //! - From a child's write to the subscriber, compared with a thread that reads the pipe line by line. The
-//! child prints the time of printing.
+//!   child prints the time of printing.
 
 mod overhead;
 

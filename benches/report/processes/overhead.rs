@@ -1,7 +1,7 @@
 //! The cost of observing a command, compared with the same command started directly.
 //!
 //! - A command that computes and prints now and then, and one that waits and prints: `run` should not
-//! slow them down. Pairs are compared.
+//!   slow them down. Pairs are compared.
 //! - The fixed cost at the beginning and at the end, measured with a command that does nothing.
 
 use super::{direct, observer, seconds, with_words};
