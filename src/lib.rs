@@ -59,7 +59,7 @@
 //!
 //! | thread | file that runs it | started and joined by |
 //! | --- | --- | --- |
-//! | `td-NAME`, one for each tmux session | `observe/poller/mod.rs` | `observe/coordinator/pollers.rs` |
+//! | `td-SESSION`, one for each tmux session | `observe/poller/mod.rs` | `observe/coordinator/pollers.rs` |
 //! | `td-coordinator`, one for each tmux server | `observe/coordinator/mod.rs` | `engine/mod.rs` |
 //! | `td-gateway`, one for each tmux server | `tmux/scheduler.rs` | `tmux/gateway.rs` |
 //! | `td-drains`, one for each streamed session | `tmux/pipe/drains.rs` | the session's poller |
@@ -88,7 +88,7 @@
 //! | to change | read |
 //! | --- | --- |
 //! | a resize | `PaneResized`: `observe/pane_observer/mod.rs`; lines of a polled pane: `track/reflow.rs`; of a streamed one: `track/stream/resync.rs` |
-//! | when a line is settled | `track/book.rs`, `track/reporting.rs` |
+//! | when a line is settled | `track/book.rs` knows the lines and since when they are unchanged; `track/reporting.rs` reports those that have settled |
 //! | gaps and their evidence | `track/align.rs` finds them; `track/change.rs` defines them |
 //! | who opens and closes a pipe | the poller, in `observe/poller/panes/streams.rs`; tmux's end is the process of `tmux/pipe/drain.rs`, which ends when the poller closes its socket in `tmux/pipe/drains.rs` |
 //! | a pane that moves to another session | `observe/pane_transfers.rs` |
@@ -96,7 +96,12 @@
 //! | a hung or killed tmux server | `tmux/server.rs` ends its process; `observe/poller/mod.rs` warns and retries |
 //! | a panic in a poller | `observe/poller/mod.rs` |
 //! | an event, its fields or words | `event/table.rs`; in words for people: `face/describe.rs` |
-//! | a full or slow disk | `history/events_file.rs`, `history/active_run.rs` |
+//! | a full or slow disk | `history/events_file.rs` holds the pending lines within a bound; `history/active_run.rs` writes them, retries and reports |
+//! | rotation of a run's file | `history/rotate.rs` decides; the thread `td-chores` compresses |
+//! | the state of an agent | `agent/state/mod.rs` reads a screen; `observe/pane_observer/agent_states.rs` passes it on; `agent/resolver.rs` chooses among the sources |
+//! | if a pane is streamed or polled | `observe/pane_observer/pipe_policy.rs` |
+//! | what a pane needs next, and by when | `observe/pane_observer/requests.rs` |
+//! | which lines match a wait | `wait/matcher.rs`; `wait/started_wait.rs` requests the captures |
 //! | `Lagged` | `bus/lossy_lane.rs`, read in `bus/subscription.rs` |
 //! | views of a pane by clients, `PaneSeen` | `observe/pane_observer/views.rs`; `board/fold.rs` |
 //! | a client of the API that comes back | `api/cursor.rs` is where it was, `api/stream.rs` goes back there |
