@@ -12,7 +12,7 @@ const EXAMPLES: &str = "\
 Examples:
   td-observe kernel -c 'print(1)'                code on a new kernel of python3
   td-observe kernel analysis.py                  a file
-  td-observe kernel analysis.ipynb --save        cell by cell; the outputs go into
+  td-observe kernel analysis.ipynb --save        cell by cell; saved as
                                                  analysis.executed.ipynb
   td-observe kernel --connection kernel-1234.json -c 'len(data)'
                                                  on a kernel that runs
