@@ -13,7 +13,7 @@ Examples:
   td-observe kernel -c 'print(1)'                code on a new kernel of python3
   td-observe kernel analysis.py                  a file
   td-observe kernel analysis.ipynb --save        cell by cell; saved as
-                                                 analysis.executed.ipynb
+                                                 NAME.executed.ipynb
   td-observe kernel --connection kernel-1234.json -c 'len(data)'
                                                  on a kernel that runs
   td-observe kernel --connection kernel-1234.json
