@@ -5,8 +5,7 @@
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// Maximum number of styles in an event; further ones are dropped. A screen full of colours has fewer, and
-/// nobody reads a flood with more.
+/// Maximum number of styles in an event; further ones are dropped. A screen full of colours has fewer.
 pub(crate) const STYLES_MAX: usize = 2048;
 
 /// Maximum length of SGR parameters: two RGB colours and all attributes.
