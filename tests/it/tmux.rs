@@ -166,9 +166,8 @@ fn a_dead_pane_has_an_exit_status_or_signal() {
     }
     let death = |pane: &str| {
         wait_for("its death", CEILING, || {
-            // tmux 3.3a sometimes (9 of 40) does not reap the program of a pane: it stays a zombie,
-            // and the pane is dead without a status, until another child of the server ends.
-            tmux.tmux(&["run-shell", "true"]);
+            // Until tmux reaps its program, a dead pane has no status.
+            tmux.reap();
             let state = tmux.pane(pane);
             state
                 .dead

@@ -219,8 +219,7 @@ fn a_dead_pane_keeps_the_pid_of_its_program() {
     assert!(running.pid > 0 && running.dead.is_none(), "{running:?}");
     server.tmux(&["send-keys", "-t", &pane, "Enter"]);
     let dead = wait_for("its end", CEILING, || {
-        // See `a_dead_pane_has_an_exit_status_or_signal`.
-        server.tmux(&["run-shell", "true"]);
+        server.reap();
         let state = state();
         match state.dead {
             Some(_) => Ok(state),
@@ -256,7 +255,7 @@ fn a_respawned_dead_pane_has_every_line_once() {
         observed.until_started(1);
         server.tmux(&["send-keys", "-t", &pane, "Enter"]);
         observed.until("the end of the first program", |seen| {
-            server.tmux(&["run-shell", "true"]);
+            server.reap();
             Replay::of(seen, &pane).complete
         });
         server.tmux(&["respawn-pane", "-t", &pane, "seq 6 9; exec cat"]);

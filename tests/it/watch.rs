@@ -287,8 +287,7 @@ fn an_exit_status_is_reported_and_a_respawned_pane_continues_its_line_numbers() 
     observed.until_started(1);
     server.tmux(&["wait-for", "-S", "go"]);
     observed.until("the exit status", |seen| {
-        // tmux 3.3a reaps some children only with the next one.
-        server.tmux(&["run-shell", "true"]);
+        server.reap();
         seen.iter().any(|envelope| {
             matches!(
                 envelope.event,
