@@ -44,7 +44,7 @@
 //! | `child` | the one way to run a child process | `child/group.rs`: signals, killing, reaping; `child/supervisor.rs`: output, input, deadlines |
 //! | [`tmux`] | the only module that knows tmux | `tmux/gateway.rs`, `tmux/scheduler.rs`: queries for all pollers; `tmux/server.rs`: one tmux process and its deadline; `tmux/capture.rs`: the commands of a capture; `tmux/listing.rs`, `tmux/target.rs`; `tmux/pipe/drain.rs`: the process at a pane's pipe; `tmux/pipe/drains.rs`: our end of it |
 //! | [`process`] | commands that this program runs, and jobs of others; knows no tmux | `process/start.rs`, `process/run.rs`; `process/line_assembler.rs`: output as lines; `process/pane_jobs.rs`: jobs in panes; `process/os/exits.rs`: exits of processes that are not children |
-//! | `observe` | panes, commands and background agents under observation | `observe/coordinator/mod.rs`: which sessions; `observe/poller/mod.rs`: one session's thread; `observe/poller/panes.rs`: its panes; `observe/poller/panes/streams.rs`: opens and closes pipes; `observe/pane_observer/mod.rs`: one pane (pure); `observe/pane_observer/requests.rs`: what it needs next, and by when; `observe/pane_observer/pipe_policy.rs`: stream or poll; `observe/polled_pane.rs`: captures of a pane, for `wait`, too; `observe/resume_point.rs`: after a restart; `observe/pane_output.rs`: its output as values; `observe/session_emitter.rs`: emits them; `observe/conversation/reader.rs`: agents' transcripts; `observe/agents/registry.rs`: background agents |
+//! | `observe` | panes, commands and background agents under observation | `observe/coordinator/mod.rs`: which sessions; `observe/poller/mod.rs`: one session's thread; `observe/poller/panes.rs`: its panes, and the emitter of their output; `observe/poller/panes/streams.rs`: opens and closes pipes; `observe/pane_observer/mod.rs`: one pane (pure); `observe/pane_observer/requests.rs`: what it needs next, and by when; `observe/pane_observer/pipe_policy.rs`: stream or poll; `observe/pane_observer/reporting.rs`: its output as values; `observe/next_capture.rs`: which capture a polled pane needs, for `wait`, too; `observe/resume_point.rs`: after a restart; `observe/conversation/reader.rs`: agents' transcripts; `observe/agents/registry.rs`: background agents |
 //! | `kernel` | Jupyter kernels, behind the feature `kernel` | `kernel/client.rs`: runs code; `kernel/listening.rs`: follows other clients; `kernel/sockets.rs`: the thread; `kernel/zmtp.rs`, `kernel/wire.rs`: the protocols; `kernel/feed.rs`: from the thread to the caller, bounded; `kernel/job.rs`: cells as executions; `kernel/notebook.rs` |
 //! | [`agent_loop`] | the agentic loop; knows no tmux | `agent_loop/engine.rs`: phases and iterations; `agent_loop/attempt.rs`: one iteration; `agent_loop/model/http/mod.rs`; `agent_loop/spec.rs` |
 //! | [`wait`] | waiting for a line, an end, silence or a signal; knows no bus | `wait/waiter.rs`, `wait/started_wait.rs`; `wait/matcher.rs`: which lines match |
@@ -115,10 +115,9 @@
 //! | `tmux/capture.rs` | `tmux/pipe/drains.rs` | the output of tmux or of a drain is parsed |
 //! | `tmux/active.rs` | | the request gets its reply |
 //! | `observe/poller/mod.rs` | the same | the session's thread receives it |
-//! | `observe/poller/panes.rs` | `observe/poller/panes/streams.rs` | its pane is found |
-//! | `observe/pane_observer/reporting.rs`, `observe/polled_pane.rs` | `observe/pane_observer/streamed_pane/feeding.rs`, `observe/pane_observer/reporting.rs` | the pane's observer turns changed lines into events |
+//! | `observe/poller/panes.rs` | `observe/poller/panes/streams.rs`, `observe/poller/panes.rs` | its pane is found, and the pane's output is emitted |
+//! | `observe/pane_observer/reporting.rs` | `observe/pane_observer/streamed_pane.rs`, `observe/pane_observer/reporting.rs` | the pane's observer turns changed lines into events |
 //! | `track/tracker.rs` | `track/stream/tracker.rs` | the tracker finds them |
-//! | `observe/session_emitter.rs` | the same | the events are emitted |
 //! | `bus/emitter.rs`, `bus/fanout.rs`, `bus/lossless_lane.rs` | the same | events are sent, numbered and redacted, and batched, in this order of files |
 //! | `engine/log_thread.rs`, `history/writer/append.rs`, `history/events_file.rs` | the same | they are written |
 //!

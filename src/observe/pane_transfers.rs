@@ -85,8 +85,8 @@ impl PaneTransfers {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::observe::pane_observer::PaneOutput;
     use crate::observe::pane_observer::{Begin, PaneOptions};
-    use crate::observe::pane_output::PaneOutput;
     use crate::tmux::PaneCapture;
 
     fn pane() -> Pane {

@@ -101,6 +101,11 @@ impl Tracker {
         self.book.settle = settle;
     }
 
+    /// Returns how long a line must be unchanged before it settles.
+    pub fn settle_period(&self) -> Duration {
+        self.book.settle
+    }
+
     /// Returns whether lines wait for the settle period before they are reported.
     pub fn is_settling(&self) -> bool {
         self.book.is_waiting()
@@ -164,6 +169,18 @@ impl Tracker {
             return TrackerOutput::TooShallow;
         }
         self.apply_as(capture, capture.is_complete())
+    }
+
+    /// Applies a capture; `is_full` states that no longer one is possible. Returns its changes, or `None` if it
+    /// is too short.
+    pub(crate) fn apply_any(&mut self, capture: &Capture, is_full: bool) -> Option<Vec<Change>> {
+        if is_full {
+            return Some(self.apply_deepest(capture));
+        }
+        match self.apply(capture) {
+            TrackerOutput::Changes(changes) => Some(changes),
+            TrackerOutput::TooShallow => None,
+        }
     }
 
     /// Applies a capture of the greatest depth: lines above it are lost.

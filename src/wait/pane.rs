@@ -5,14 +5,15 @@ use std::time::{Duration, Instant};
 use super::config::Wait;
 use super::matcher::{LastLines, LineMatch, MatchKind, Matcher, Numbering, PaneLines};
 use crate::agent::Turn;
-use crate::observe::{PaneTurns, PolledPane, TurnRules};
+use crate::observe::{NextCapture, PaneTurns, TurnRules};
 use crate::tmux::{Freshness, PaneCapture, PaneRequest, PaneState};
 use crate::track::{Capture, Change, GapReason, ProcessExit, Tracker};
 
 /// A pane of a wait.
 #[derive(Debug)]
 pub(super) struct WaitedPane {
-    polled: PolledPane,
+    tracker: Tracker,
+    next_capture: NextCapture,
     matcher: Matcher,
     /// Detects the ends of turns, where the wait has that condition.
     turns: Option<PaneTurns>,
@@ -47,6 +48,7 @@ impl WaitedPane {
         let has_baseline = mode == BaselineMode::Baseline;
         let screen_rows = &capture.rows[capture.history_rows()..];
         let screen = screen_rows.iter().map(|row| row.text.as_str());
+        // Without a settle period: new text matches at once, settled or not; only the end of a turn must settle.
         let (tracker, mut changes) = match mode {
             BaselineMode::Baseline | BaselineMode::Existing => {
                 (Tracker::baseline(capture), Vec::new())
@@ -95,11 +97,11 @@ impl WaitedPane {
             false => Matcher::new(patterns),
         }
         .sends(&wait.sent);
-        // New text matches at once, settled or not; only the end of a turn must settle.
-        let polled = PolledPane::new(tracker, captured, Duration::ZERO);
+        let next_capture = NextCapture::after(captured);
         let capture = &captured.capture;
         let mut pane = Self {
-            polled,
+            tracker,
+            next_capture,
             matcher,
             turns,
             has_lost_lines: false,
@@ -116,12 +118,13 @@ impl WaitedPane {
 
     /// Returns the request for the next capture.
     pub fn request(&self) -> PaneRequest {
-        self.polled.request(self.turns.is_some(), false)
+        self.next_capture
+            .request(&self.tracker, self.turns.is_some(), false)
     }
 
     /// Returns true if the last capture was too short.
     pub fn needs_full_capture(&self) -> bool {
-        self.polled.needs_full_capture()
+        self.next_capture.must_be_full()
     }
 
     /// Applies a capture and returns a match. `is_full` states that the capture contains the full history.
@@ -134,10 +137,13 @@ impl WaitedPane {
         let PaneCapture {
             capture, digest, ..
         } = captured;
-        let changes = self.polled.handle_capture(&capture, digest, is_full)?;
+        let changes = self.tracker.apply_any(&capture, is_full);
+        self.next_capture
+            .note_capture(&capture, digest, is_full, changes.is_some());
+        let changes = changes?;
         self.death = capture.dead;
         let is_screen = |change: &Change| matches!(change, Change::Screen { .. });
-        if self.polled.tracker().had_changes() || changes.iter().any(is_screen) {
+        if self.tracker.had_changes() || changes.iter().any(is_screen) {
             self.changed_at = now;
         }
         self.match_changes(&changes, &capture, now)
@@ -154,7 +160,7 @@ impl WaitedPane {
         capture: &Capture,
         now: Instant,
     ) -> Option<LineMatch> {
-        let tracker = self.polled.tracker();
+        let tracker = &self.tracker;
         let gaps = || changes.iter().filter_map(gap_reason);
         self.has_lost_lines |= gaps().any(|reason| reason != GapReason::ObserverAbsent);
         let lines = PaneLines {
@@ -190,13 +196,14 @@ impl WaitedPane {
         freshness: Freshness,
         now: Instant,
     ) -> Option<LineMatch> {
-        let changes = self.polled.handle_unchanged(state, freshness);
+        self.next_capture.note_unchanged(state, freshness);
+        let changes = self.tracker.unchanged(freshness.at, freshness.server_bytes);
         self.match_turn(&changes, freshness.at, now)
     }
 
     /// Handles the end of the pane: its last state is final.
     pub fn end(&mut self, now: Instant) -> Option<LineMatch> {
-        let changes = self.polled.tracker_mut().end();
+        let changes = self.tracker.end();
         self.match_turn(&changes, Duration::MAX, now)
     }
 

@@ -13,7 +13,6 @@ use crate::observe::pane_recordings::PaneRecordings;
 use crate::observe::poller::panes::{PanesConfig, Selection, SessionPanes};
 use crate::observe::poller::{Ended, Poller};
 use crate::observe::resume_point::ResumePoint;
-use crate::observe::session_emitter::SessionEmitter;
 use crate::observe::watch::PaneSource;
 use crate::thread::{self, stop_pair};
 use crate::tmux::{DrainProgram, Drains, ListedSession, Listing, PaneState, ServerIdentity};
@@ -96,9 +95,7 @@ impl CoordinatorThread {
             shows_screens: self.watch.screens,
             reports_views: self.watch.views,
         };
-        let conversations = self.conversations.clone();
-        let emitter = SessionEmitter::new(run.emitter.clone(), resume_points, conversations);
-        let panes = SessionPanes::new(config, emitter);
+        let panes = SessionPanes::new(config, run.emitter.clone(), resume_points);
         let poller = Poller {
             session_id: session.id,
             name: session.name.to_owned(),

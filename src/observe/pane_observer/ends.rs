@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use super::views::Views;
 use super::{Follow, Pane};
 use crate::event::{GapEvidence, GapReason, PaneCloseReason, Styles, TdEvent};
-use crate::observe::pane_output::{Completion, PaneOutput};
+use crate::observe::pane_observer::reporting::{Completion, PaneOutput};
 use crate::tmux::PaneState;
 use crate::track::ProcessExit;
 
@@ -48,7 +48,7 @@ impl Pane {
             .last_news
             .is_some_and(|at| gone_at.saturating_duration_since(at) < JUST_ACTIVE);
         let (changes, is_complete) = match &mut self.follow {
-            Follow::Captures(polled) => (polled.tracker_mut().end(), false),
+            Follow::Captures(polled) => (polled.tracker.end(), false),
             Follow::Bytes(stream) => (stream.end(out.now), stream.is_complete()),
         };
         self.emit(changes, out);
@@ -121,7 +121,7 @@ impl Pane {
     /// Emits what is pending. The pane continues without an observer.
     pub fn detach(&mut self, out: &mut PaneOutput<'_>) {
         let changes = match &mut self.follow {
-            Follow::Captures(polled) => polled.tracker_mut().detach(),
+            Follow::Captures(polled) => polled.tracker.detach(),
             Follow::Bytes(stream) => stream.detach(out.now),
         };
         self.emit(changes, out);

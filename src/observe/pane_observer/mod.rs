@@ -19,6 +19,9 @@ mod views;
 
 use joining::Joining;
 use pipe_policy::{PipeNews, Piping};
+#[cfg(feature = "cli")]
+pub(crate) use reporting::PIPE_CONTEXT;
+pub(in crate::observe) use reporting::{Completion, PaneEmission, PaneOutput};
 use screen_reading::Reading;
 use snapshots::Snapshots;
 pub(in crate::observe) use streamed::sync_point;
@@ -29,11 +32,10 @@ use std::time::{Duration, Instant};
 
 use crate::agent::StateRules;
 use crate::event::{PaneId, PaneViewer, TdEvent, TurnEvidence};
+use crate::observe::next_capture::NextCapture;
 use crate::observe::pane_observer::agent_states::AgentStates;
 use crate::observe::pane_observer::streamed_pane::StreamedPane;
 use crate::observe::pane_observer::turns::{PaneTurns, TurnRules, TurnTimeout};
-use crate::observe::pane_output::{Completion, PaneOutput};
-use crate::observe::polled_pane::PolledPane;
 use crate::observe::resume_point::ResumePoint;
 use crate::tmux::{Freshness, PaneCapture, PollSchedule};
 use crate::track::{
@@ -118,10 +120,19 @@ enum Follow {
     Bytes(Box<StreamedPane>),
 }
 
+/// A pane that is polled.
+#[derive(Debug)]
+struct PolledPane {
+    tracker: Tracker,
+    next_capture: NextCapture,
+}
+
 impl Default for Follow {
     fn default() -> Self {
-        let tracker = Tracker::baseline(&Capture::default());
-        Self::Captures(Box::new(PolledPane::after_stream(tracker, Duration::ZERO)))
+        Self::Captures(Box::new(PolledPane {
+            tracker: Tracker::baseline(&Capture::default()),
+            next_capture: NextCapture::after_stream(),
+        }))
     }
 }
 
@@ -153,7 +164,7 @@ impl Pane {
     ) -> Self {
         let begin = options.begin;
         let capture = &captured.capture;
-        let (tracker, changes) = match begin {
+        let (mut tracker, changes) = match begin {
             Begin::Baseline => (Tracker::baseline(capture), Vec::new()),
             Begin::Fresh => Tracker::fresh(capture),
             Begin::Resume(resume_point) => {
@@ -182,7 +193,12 @@ impl Pane {
                 }
             }
         }
-        let polled = PolledPane::new(tracker, captured, options.settle);
+        tracker.set_settle_period(options.settle);
+        let next_capture = NextCapture::after(captured);
+        let polled = PolledPane {
+            tracker,
+            next_capture,
+        };
         let PaneCapture { state, capture, .. } = &*captured;
         let mut pane = Self {
             id: state.pane(),
@@ -290,7 +306,7 @@ impl Pane {
     /// Takes a time at which the pane still showed the last capture.
     pub fn confirm_unchanged(&mut self, proof: Freshness) {
         let is_newer = match &self.follow {
-            Follow::Captures(polled) => polled.was_captured_by(proof.at),
+            Follow::Captures(polled) => polled.next_capture.was_captured_by(proof.at),
             Follow::Bytes(_) => true,
         };
         if is_newer {
@@ -300,7 +316,7 @@ impl Pane {
 
     fn tracker(&self) -> &Tracker {
         match &self.follow {
-            Follow::Captures(polled) => polled.tracker(),
+            Follow::Captures(polled) => &polled.tracker,
             Follow::Bytes(stream) => stream.tracker(),
         }
     }

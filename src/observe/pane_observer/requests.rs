@@ -25,7 +25,11 @@ impl Pane {
     pub fn next_request(&self) -> PaneRequest {
         let is_resting = self.turns.as_ref().is_some_and(PaneTurns::is_resting);
         match &self.follow {
-            Follow::Captures(polled) => polled.request(true, is_resting),
+            Follow::Captures(polled) => {
+                polled
+                    .next_capture
+                    .request(&polled.tracker, true, is_resting)
+            }
             Follow::Bytes(_) => PaneRequest::Shape(self.shape),
         }
     }
@@ -86,7 +90,7 @@ impl Pane {
     /// Returns the request for a sync point, or for a comparison with the stream.
     fn resync_request(&self, open_pipe: Option<String>) -> PaneRequest {
         let (margin, known) = match &self.follow {
-            Follow::Captures(polled) => (polled.tracker().margin(), polled.known()),
+            Follow::Captures(polled) => (polled.tracker.margin(), polled.next_capture.known()),
             // The stream itself knows by how much the history has grown.
             Follow::Bytes(stream) => (stream.rows_to_compare(), None),
         };
@@ -102,14 +106,14 @@ impl Pane {
 
     /// Returns true if the last capture was too short.
     pub fn needs_full_capture(&self) -> bool {
-        matches!(&self.follow, Follow::Captures(polled) if polled.needs_full_capture())
+        matches!(&self.follow, Follow::Captures(polled) if polled.next_capture.must_be_full())
     }
 
     /// Returns true if the next capture must have the whole history: the last one was too short, or the
     /// growth of the history since is unknown.
     pub fn requests_all(&self) -> bool {
         match &self.follow {
-            Follow::Captures(polled) => polled.requests_all(),
+            Follow::Captures(polled) => polled.next_capture.requests_all(),
             Follow::Bytes(stream) => stream.is_over(),
         }
     }

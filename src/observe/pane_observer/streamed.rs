@@ -2,10 +2,10 @@
 
 use std::time::{Duration, Instant};
 
-use super::{Follow, Pane, PipeNews};
+use super::{Follow, Pane, PipeNews, PolledPane};
+use crate::observe::next_capture::NextCapture;
+use crate::observe::pane_observer::reporting::{PIPE_CONTEXT, PaneOutput};
 use crate::observe::pane_observer::streamed_pane::StreamedPane;
-use crate::observe::pane_output::{PIPE_CONTEXT, PaneOutput};
-use crate::observe::polled_pane::PolledPane;
 use crate::tmux::{DroppedBytes, PaneCapture, PaneState, PipeToken, ResyncData};
 use crate::track::{Capture, PaneNumbers, SyncPoint};
 
@@ -72,7 +72,7 @@ impl Pane {
         times: (Instant, Instant),
     ) {
         if let Follow::Captures(polled) = std::mem::take(&mut self.follow) {
-            let stream = StreamedPane::new(polled.into_tracker(), sync_point, token, times);
+            let stream = StreamedPane::new(polled.tracker, sync_point, token, times);
             self.follow = Follow::Bytes(Box::new(stream));
         }
         self.piping.opened();
@@ -84,9 +84,12 @@ impl Pane {
             return;
         }
         if let Follow::Bytes(stream) = std::mem::take(&mut self.follow) {
-            let (tracker, changes) = stream.into_polled(out.now);
-            let polled = PolledPane::after_stream(tracker, self.settle);
-            self.follow = Follow::Captures(Box::new(polled));
+            let (mut tracker, changes) = stream.into_polled(out.now);
+            tracker.set_settle_period(self.settle);
+            self.follow = Follow::Captures(Box::new(PolledPane {
+                tracker,
+                next_capture: NextCapture::after_stream(),
+            }));
             (self.bytes_after, self.judge_at) = (None, None);
             self.emit(changes, out);
         }

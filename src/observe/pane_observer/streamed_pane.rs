@@ -1,6 +1,5 @@
 //! A streamed pane: feeds its bytes to a tracker, and checks the result against tmux's screen (pure).
 
-mod feeding;
 mod screen_check;
 
 use std::time::{Duration, Instant};
@@ -8,8 +7,13 @@ use std::time::{Duration, Instant};
 use screen_check::ScreenCheck;
 
 use crate::event::Styles;
+use crate::observe::pane_observer::reporting::PaneOutput;
+use crate::observe::pane_observer::{Follow, Pane};
 use crate::tmux::{DroppedBytes, PipeToken};
-use crate::track::{Capture, Change, NoticeParser, PaneNumbers, StreamTracker, SyncPoint, Tracker};
+use crate::track::{
+    Capture, Change, NoticeParser, PaneNumbers, ShellMark, StreamTracker, SyncPoint,
+    TerminalNotice, Tracker,
+};
 
 /// A drain connects within this time.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
@@ -27,6 +31,9 @@ const REDRAW_SETTLE: Duration = Duration::from_millis(100);
 
 /// The longer settle period applies until no reported line has been rewritten for this long.
 const REDRAW_MEMORY: Duration = Duration::from_secs(3);
+
+/// The prefix of a shell's marks (OSC 133).
+const SHELL_MARK: &[u8] = b"\x1b]133;";
 
 /// A pane whose bytes arrive through a pipe.
 #[derive(Debug)]
@@ -133,6 +140,33 @@ impl StreamedPane {
             false => PipeState::Lost,
         };
         self.check.cancel();
+    }
+
+    /// Takes bytes. Returns the changes to emit one after the other, and the shell's marks.
+    fn feed(&mut self, bytes: &[u8], now: Instant) -> (Vec<Vec<Change>>, Vec<ShellMark>) {
+        self.check.bytes_arrived(now);
+        if self.redraws_until.is_some_and(|until| until <= now) {
+            self.redraws_until = None;
+            self.tracker.set_settle_period(Duration::ZERO);
+        }
+        let at = self.elapsed(now);
+        self.tracker.advance_clock(at);
+        let (mut changes, mut marks) = (Vec::new(), Vec::new());
+        for mut part in split_at_marks(bytes) {
+            if part.starts_with(SHELL_MARK) {
+                // The lines before the mark settle before it.
+                changes.push(self.changes(now));
+            }
+            while !part.is_empty() {
+                let taken = self.tracker.feed(part);
+                part = &part[taken..];
+                marks.extend(self.tracker.shell_marks());
+                changes.push(self.changes(now));
+            }
+        }
+        // The last lines settle at once, unless the longer settle period applies.
+        changes.push(self.changes(now));
+        (changes, marks)
     }
 
     /// Returns the changes up to now, and extends the settle period if they rewrite a reported line.
@@ -304,5 +338,75 @@ impl StreamedPane {
 
     fn elapsed(&self, now: Instant) -> Duration {
         now.saturating_duration_since(self.epoch)
+    }
+}
+
+impl Pane {
+    /// Takes bytes, and emits the changes that they make. Returns the shell's marks in them.
+    pub fn feed(&mut self, bytes: &[u8], out: &mut PaneOutput<'_>) -> Vec<ShellMark> {
+        // A program that has ended prints no more: these are another one's.
+        self.respawned(out);
+        let Some(stream) = self.stream_mut() else {
+            return Vec::new();
+        };
+        let (changes, marks) = stream.feed(bytes, out.now);
+        self.last_news = Some(out.now);
+        self.schedule_judging(out.now);
+        for changes in changes {
+            self.emit_of_stream(changes, out);
+        }
+        self.take_notices(bytes, out);
+        marks
+    }
+
+    /// Takes the program's messages to its terminal, other than text.
+    fn take_notices(&mut self, bytes: &[u8], out: &PaneOutput<'_>) {
+        let mut notices = Vec::new();
+        if let Some(stream) = self.stream_mut() {
+            stream.notices.push(bytes, &mut notices);
+        }
+        for notice in notices {
+            if let TerminalNotice::Title(title) = &notice {
+                self.title.clone_from(title);
+            }
+            if let Some(states) = &mut self.states {
+                states.handle_notice(&notice, out.now);
+            }
+        }
+    }
+
+    pub(super) fn emit_of_stream(&mut self, changes: Vec<Change>, out: &mut PaneOutput<'_>) {
+        if changes.is_empty() {
+            return;
+        }
+        if let (Some(turns), Follow::Bytes(stream)) = (&mut self.turns, &self.follow) {
+            turns.handle_capture(&stream.capture(), stream.tracker());
+            turns.note_output();
+        }
+        self.emit(changes, out);
+    }
+}
+
+/// Splits bytes before each mark of a shell.
+fn split_at_marks(bytes: &[u8]) -> impl Iterator<Item = &[u8]> {
+    let marks = memchr::memmem::find_iter(bytes, SHELL_MARK);
+    let mut from = 0;
+    let ends = marks.chain([bytes.len()]);
+    ends.map(move |end| {
+        let part = &bytes[from..end];
+        from = end;
+        part
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bytes_are_split_before_shell_marks() {
+        let parts: Vec<&[u8]> = split_at_marks(b"a\x1b]133;A\x07b\x1b]133;C\x07").collect();
+        assert_eq!(parts, [&b"a"[..], b"\x1b]133;A\x07b", b"\x1b]133;C\x07"]);
+        assert_eq!(split_at_marks(b"").collect::<Vec<_>>(), [b""]);
     }
 }

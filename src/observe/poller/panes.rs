@@ -1,6 +1,7 @@
 //! The panes of one watched session: opened, captured, streamed, handed over and closed.
 
 mod agents;
+mod config;
 mod departures;
 mod opening;
 mod programs;
@@ -11,75 +12,19 @@ use std::time::Instant;
 
 use crossbeam_channel::{Receiver, Sender, bounded};
 
-use crate::agent::StateRules;
+pub(in crate::observe) use config::{PanesConfig, Selection};
+
+use crate::bus::{BlockingEmitter, EventEmitter};
 use crate::event::PaneId;
+use crate::observe::command_events::CommandEvent;
 use crate::observe::conversation::{AgentUpdate, Conversations, UPDATES_MAX};
 use crate::observe::pane_observer::Pane;
-use crate::observe::pane_observer::turns::TurnRules;
-use crate::observe::pane_output::PaneOutput;
-use crate::observe::pane_recordings::PaneRecordings;
-use crate::observe::pane_transfers::PaneTransfers;
+use crate::observe::pane_observer::{PaneEmission, PaneOutput};
 use crate::observe::poller::pipes::SessionPipes;
 use crate::observe::programs::PanePrograms;
-use crate::observe::session_emitter::SessionEmitter;
+use crate::observe::resume_point::ResumePoint;
 use crate::observe::session_outcome::SessionOutcome;
-use crate::process::ProcessWatcher;
-use crate::tmux::{
-    DepartedPane, Drains, GatewayHandle, Margin, PaneReply, PaneRequest, PaneState, PollSchedule,
-    SessionId,
-};
-
-/// The watched panes of a session.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(in crate::observe) struct Selection {
-    /// The only panes to watch; `None` for all of them.
-    pub only: Option<HashSet<PaneId>>,
-    /// Excluded panes, such as those that show the observer itself.
-    pub leave_out: HashSet<PaneId>,
-}
-
-impl Selection {
-    /// Returns whether the pane is watched.
-    pub fn contains(&self, pane: &PaneId) -> bool {
-        !self.leave_out.contains(pane) && self.only.as_ref().is_none_or(|only| only.contains(pane))
-    }
-}
-
-/// The configuration of the panes of a session.
-pub(in crate::observe) struct PanesConfig {
-    pub session_id: SessionId,
-    /// The pid of the tmux server.
-    pub server_pid: u32,
-    pub gateway: GatewayHandle,
-    pub schedule: PollSchedule,
-    /// The rules for the ends of turns, in AI mode.
-    pub turns: Option<TurnRules>,
-    /// The rules that recognize agents' screens, if configured.
-    pub states: Option<StateRules>,
-    pub selection: Selection,
-    /// The session appeared while the server was observed.
-    pub fresh: bool,
-    /// All panes are captured before any pipe is opened.
-    pub captured_first: bool,
-    /// The panes that move between sessions.
-    pub transfers: PaneTransfers,
-    /// The foreground programs of the panes, as far as they are known.
-    pub commands: HashMap<PaneId, String>,
-    /// The number of lines of the baseline that are reported.
-    pub baseline_lines: usize,
-    /// The drains, if panes are streamed.
-    pub drains: Option<Drains>,
-    /// The recordings, if panes are recorded.
-    pub recording: Option<PaneRecordings>,
-    /// Watches the programs of the panes, to learn how they end.
-    pub exits: ProcessWatcher,
-    /// Reads the conversations of agents.
-    pub conversations: Conversations,
-    /// Rows of a pane are reported even if its agent's conversation is.
-    pub shows_screens: bool,
-    /// Views of panes by attached clients are reported.
-    pub reports_views: bool,
-}
+use crate::tmux::{DepartedPane, Margin, PaneReply, PaneRequest, PaneState};
 
 /// A pane that the next capture opens.
 struct UnopenedPane {
@@ -128,7 +73,18 @@ pub(in crate::observe) struct SessionPanes {
 }
 
 impl SessionPanes {
-    pub fn new(mut config: PanesConfig, emitter: SessionEmitter) -> Self {
+    /// Begins without panes; `resume_points` come from the history of an earlier observer.
+    pub fn new(
+        mut config: PanesConfig,
+        events: EventEmitter,
+        resume_points: HashMap<PaneId, ResumePoint>,
+    ) -> Self {
+        let emitter = SessionEmitter {
+            blocking: BlockingEmitter::new(events.clone()),
+            events,
+            resume_points,
+            conversations: config.conversations.clone(),
+        };
         let (agent_sender, agent_updates) = bounded(UPDATES_MAX);
         Self {
             agent_sender,
@@ -366,6 +322,72 @@ impl SessionPanes {
                 }
             }
             PaneReply::Unchanged(..) => {}
+        }
+    }
+}
+
+/// The emitter of a session's panes, with the points from which they resume.
+struct SessionEmitter {
+    events: EventEmitter,
+    resume_points: HashMap<PaneId, ResumePoint>,
+    blocking: BlockingEmitter,
+    conversations: Conversations,
+}
+
+impl SessionEmitter {
+    /// Emits what has become of a job in a pane.
+    fn emit_job(&self, pane: &PaneId, job: CommandEvent) {
+        self.events
+            .emit(job.into_event(self.events.execution_id(), pane));
+    }
+
+    /// Calls `step` and emits its output; lines wait for room in the log if they `may_wait`.
+    fn collect<T>(
+        &mut self,
+        pane: &PaneId,
+        may_wait: bool,
+        now: Instant,
+        step: impl FnOnce(&mut PaneOutput<'_>) -> T,
+    ) -> T {
+        let mut pending = PendingEmissions {
+            emissions: Vec::new(),
+            pane,
+            events: &self.events,
+            blocking: may_wait.then_some(&mut self.blocking),
+            conversations: &self.conversations,
+        };
+        step(&mut PaneOutput {
+            execution_id: self.events.execution_id(),
+            emissions: &mut pending.emissions,
+            resume_point: self.resume_points.entry(pane.clone()).or_default(),
+            now,
+        })
+    }
+}
+
+/// Output that is emitted when it is dropped: also after a panic, because the resume point has it already.
+struct PendingEmissions<'a> {
+    emissions: Vec<PaneEmission>,
+    pane: &'a PaneId,
+    events: &'a EventEmitter,
+    blocking: Option<&'a mut BlockingEmitter>,
+    conversations: &'a Conversations,
+}
+
+impl Drop for PendingEmissions<'_> {
+    fn drop(&mut self) {
+        for emission in self.emissions.drain(..) {
+            // A closed bus means that the engine is at its end: no subscriber is left.
+            match (emission, &mut self.blocking) {
+                (PaneEmission::Lines(event), Some(blocking)) => blocking.emit(event),
+                (PaneEmission::Event(event) | PaneEmission::Lines(event), _) => {
+                    let _ = self.events.emit(event);
+                }
+                (PaneEmission::Live(event), _) => {
+                    let _ = self.events.emit_live(event);
+                }
+                (PaneEmission::TurnOver, _) => self.conversations.turn_over(self.pane),
+            }
         }
     }
 }

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use super::{ReplyContext, SessionPanes, UnopenedPane};
 use crate::event::PaneId;
+use crate::observe::pane_observer::PaneOutput;
 use crate::observe::pane_observer::{Begin, Pane, PaneOptions, settle_time};
-use crate::observe::pane_output::PaneOutput;
 use crate::observe::pane_transfers::{Arrival, Moving};
 use crate::observe::resume_point::ResumePoint;
 use crate::tmux::{Margin, PaneCapture, PaneState};
