@@ -9,7 +9,7 @@ use crate::tmux::{
 };
 use crate::track::{Capture, Tracker};
 
-/// What is known of the last capture of a pane.
+/// The state of the last capture of a pane, which determines the next one.
 #[derive(Debug)]
 pub(crate) struct NextCapture {
     /// Describes the last capture; `None` where a comparison with it does not show what has changed.

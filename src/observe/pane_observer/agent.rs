@@ -9,7 +9,7 @@ use super::{Pane, streamed};
 use crate::agent::{AgentProgram, AgentState, StateClaim, StateSource};
 use crate::event::{StateEvidence, TdEvent};
 use crate::observe::pane_observer::agent_states::{AgentStates, ReportedState};
-use crate::observe::pane_observer::reporting::PaneOutput;
+use crate::observe::pane_observer::output::PaneOutput;
 use crate::observe::pane_observer::turns::PaneTurns;
 use crate::track::PaneNumbers;
 use crate::track::{Capture, Change};

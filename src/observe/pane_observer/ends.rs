@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use super::views::Views;
 use super::{Follow, Pane};
 use crate::event::{GapEvidence, GapReason, PaneCloseReason, Styles, TdEvent};
-use crate::observe::pane_observer::reporting::{Completion, PaneOutput};
+use crate::observe::pane_observer::output::{Completion, PaneOutput};
 use crate::tmux::PaneState;
 use crate::track::ProcessExit;
 

@@ -4,6 +4,7 @@ mod agent;
 pub(super) mod agent_states;
 mod ends;
 mod joining;
+mod output;
 mod pipe_policy;
 mod reporting;
 mod requests;
@@ -18,10 +19,10 @@ pub(super) mod turns;
 mod views;
 
 use joining::Joining;
-use pipe_policy::{PipeNews, Piping};
 #[cfg(feature = "cli")]
-pub(crate) use reporting::PIPE_CONTEXT;
-pub(in crate::observe) use reporting::{Completion, PaneEmission, PaneOutput};
+pub(crate) use output::PIPE_CONTEXT;
+pub(in crate::observe) use output::{Completion, PaneEmission, PaneOutput};
+use pipe_policy::{PipeNews, Piping};
 use screen_reading::Reading;
 use snapshots::Snapshots;
 pub(in crate::observe) use streamed::sync_point;

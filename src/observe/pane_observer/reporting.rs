@@ -1,122 +1,12 @@
-//! From a pane's captures to its output: the tracker finds the changed lines, which are throttled, styled, split
-//! at the ends of turns, and collected as events (pure).
-
-use std::time::Instant;
+//! From a pane's captures and bytes to events: its tracker finds the changed lines, which are throttled, styled,
+//! and split at the ends of turns.
 
 use super::{Follow, Pane};
 use crate::agent::Turn;
-use crate::event::{CompletionReason, ExecutionId, PaneId, Styles, TdEvent, TurnEvidence};
-use crate::observe::resume_point::ResumePoint;
+use crate::event::{Styles, TdEvent};
+use crate::observe::pane_observer::output::{Completion, PaneEmission, PaneOutput};
 use crate::tmux::{Freshness, PaneCapture, PaneState};
-use crate::track::{Change, Throttled};
-
-/// The context of warnings about a pane's pipe. Nothing is missing because of them, so faces show them
-/// only with more detail.
-pub(crate) const PIPE_CONTEXT: &str = "pipe";
-
-/// One output.
-#[derive(Debug)]
-pub(in crate::observe) enum PaneEmission {
-    /// An event that is emitted at once.
-    Event(TdEvent),
-    /// Lines, or a gap between them: they may wait until the log has room.
-    Lines(TdEvent),
-    /// An event for live subscribers only.
-    Live(TdEvent),
-    /// Something other than its transcript shows that the turn of the pane's agent is over.
-    TurnOver,
-}
-
-/// Collects the output of one pane.
-pub(in crate::observe) struct PaneOutput<'a> {
-    pub execution_id: &'a ExecutionId,
-    pub emissions: &'a mut Vec<PaneEmission>,
-    pub resume_point: &'a mut ResumePoint,
-    pub now: Instant,
-}
-
-/// The reason why output is complete.
-#[derive(Clone, Copy)]
-pub(in crate::observe) enum Completion {
-    /// An agent's turn has ended.
-    Turn,
-    /// An agent's turn seems to have ended, because the pane is silent.
-    Inferred,
-    /// The program has ended, with this status if it is known.
-    Exit(Option<i32>),
-}
-
-impl PaneOutput<'_> {
-    /// Adds an event.
-    pub fn emit(&mut self, event: TdEvent) {
-        self.emissions.push(PaneEmission::Event(event));
-    }
-
-    /// Adds lines or a gap; unless `is_logged`, for live subscribers only.
-    pub fn emit_lines(&mut self, event: TdEvent, is_logged: bool) {
-        self.emissions.push(match is_logged {
-            true => PaneEmission::Lines(event),
-            false => PaneEmission::Live(event),
-        });
-    }
-
-    /// Adds a notice for the reader of the pane's conversation.
-    pub fn notify_turn_over(&mut self) {
-        self.emissions.push(PaneEmission::TurnOver);
-    }
-
-    /// Adds a warning.
-    pub fn warn(&mut self, context: &str, message: String) {
-        self.emit(TdEvent::Warning {
-            execution_id: self.execution_id.clone(),
-            context: context.to_owned(),
-            message,
-        });
-    }
-
-    /// Adds the end of a pane's output so far: an agent's turn, or a program's life.
-    pub fn complete(
-        &mut self,
-        pane: &PaneId,
-        (first_line, chunk): (i64, &str),
-        styles: Styles,
-        completion: Completion,
-    ) {
-        let (reason, exit_status) = match completion {
-            Completion::Turn => (CompletionReason::Turn, None),
-            Completion::Inferred => (CompletionReason::Inferred, None),
-            Completion::Exit(status) => (CompletionReason::Exit, status),
-        };
-        self.emit(TdEvent::OutputUpdate {
-            execution_id: self.execution_id.clone(),
-            pane: pane.clone(),
-            first_line,
-            chunk: chunk.to_owned(),
-            is_complete: true,
-            reason: Some(reason.into()),
-            exit_status,
-            styles,
-        });
-    }
-
-    /// Adds the end of a turn of the pane's agent.
-    pub fn turn_completed(
-        &mut self,
-        pane: &PaneId,
-        marker: &str,
-        summary: &str,
-        evidence: Option<TurnEvidence>,
-    ) {
-        self.emit(TdEvent::TurnCompleted {
-            execution_id: self.execution_id.clone(),
-            marker: marker.to_owned(),
-            summary: summary.to_owned(),
-            pane: Some(pane.clone()),
-            evidence: evidence.map(Into::into),
-            agent_id: None,
-        });
-    }
-}
+use crate::track::{Change, ShellMark, TerminalNotice, Throttled};
 
 impl Pane {
     /// Takes a capture, and moves its digest out; `deepest` if no deeper capture is possible.
@@ -181,6 +71,50 @@ impl Pane {
         let changes = polled.tracker.unchanged(proof.at, proof.server_bytes);
         if let Some(turns) = &mut self.turns {
             turns.handle_unchanged(proof.at);
+        }
+        self.emit(changes, out);
+    }
+
+    /// Takes bytes, and emits the changes that they make. Returns the shell's marks in them.
+    pub fn feed(&mut self, bytes: &[u8], out: &mut PaneOutput<'_>) -> Vec<ShellMark> {
+        // A program that has ended prints no more: these are another one's.
+        self.respawned(out);
+        let Some(stream) = self.stream_mut() else {
+            return Vec::new();
+        };
+        let (changes, marks) = stream.feed(bytes, out.now);
+        self.last_news = Some(out.now);
+        self.schedule_judging(out.now);
+        for changes in changes {
+            self.emit_of_stream(changes, out);
+        }
+        self.take_notices(bytes, out);
+        marks
+    }
+
+    /// Takes the program's messages to its terminal, other than text.
+    fn take_notices(&mut self, bytes: &[u8], out: &PaneOutput<'_>) {
+        let mut notices = Vec::new();
+        if let Some(stream) = self.stream_mut() {
+            stream.notices.push(bytes, &mut notices);
+        }
+        for notice in notices {
+            if let TerminalNotice::Title(title) = &notice {
+                self.title.clone_from(title);
+            }
+            if let Some(states) = &mut self.states {
+                states.handle_notice(&notice, out.now);
+            }
+        }
+    }
+
+    pub(super) fn emit_of_stream(&mut self, changes: Vec<Change>, out: &mut PaneOutput<'_>) {
+        if changes.is_empty() {
+            return;
+        }
+        if let (Some(turns), Follow::Bytes(stream)) = (&mut self.turns, &self.follow) {
+            turns.handle_capture(&stream.capture(), stream.tracker());
+            turns.note_output();
         }
         self.emit(changes, out);
     }
@@ -308,7 +242,10 @@ impl Pane {
                 evidence: evidence.into(),
             },
         };
-        out.emit_lines(event, is_logged);
+        out.emissions.push(match is_logged {
+            true => PaneEmission::Lines(event),
+            false => PaneEmission::Live(event),
+        });
     }
 
     /// Returns the styles that a streamed pane's lines have now; a line that has changed since has

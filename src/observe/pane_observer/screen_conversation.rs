@@ -2,7 +2,7 @@
 
 use super::Pane;
 use crate::agent::{AgentEvent, AgentState, ScreenReader};
-use crate::observe::pane_observer::reporting::PaneOutput;
+use crate::observe::pane_observer::output::PaneOutput;
 use crate::track::Capture;
 
 impl Pane {

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use super::{Follow, Pane, PipeNews, PolledPane};
 use crate::observe::next_capture::NextCapture;
-use crate::observe::pane_observer::reporting::{PIPE_CONTEXT, PaneOutput};
+use crate::observe::pane_observer::output::{PIPE_CONTEXT, PaneOutput};
 use crate::observe::pane_observer::streamed_pane::StreamedPane;
 use crate::tmux::{DroppedBytes, PaneCapture, PaneState, PipeToken, ResyncData};
 use crate::track::{Capture, PaneNumbers, SyncPoint};

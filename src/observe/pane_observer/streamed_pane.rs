@@ -7,12 +7,9 @@ use std::time::{Duration, Instant};
 use screen_check::ScreenCheck;
 
 use crate::event::Styles;
-use crate::observe::pane_observer::reporting::PaneOutput;
-use crate::observe::pane_observer::{Follow, Pane};
 use crate::tmux::{DroppedBytes, PipeToken};
 use crate::track::{
-    Capture, Change, NoticeParser, PaneNumbers, ShellMark, StreamTracker, SyncPoint,
-    TerminalNotice, Tracker,
+    Capture, Change, NoticeParser, PaneNumbers, ShellMark, StreamTracker, SyncPoint, Tracker,
 };
 
 /// A drain connects within this time.
@@ -46,7 +43,7 @@ pub(in crate::observe) struct StreamedPane {
     check: ScreenCheck,
     /// The end of the longer settle period, while it applies.
     redraws_until: Option<Instant>,
-    notices: NoticeParser,
+    pub notices: NoticeParser,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -143,7 +140,7 @@ impl StreamedPane {
     }
 
     /// Takes bytes. Returns the changes to emit one after the other, and the shell's marks.
-    fn feed(&mut self, bytes: &[u8], now: Instant) -> (Vec<Vec<Change>>, Vec<ShellMark>) {
+    pub fn feed(&mut self, bytes: &[u8], now: Instant) -> (Vec<Vec<Change>>, Vec<ShellMark>) {
         self.check.bytes_arrived(now);
         if self.redraws_until.is_some_and(|until| until <= now) {
             self.redraws_until = None;
@@ -338,52 +335,6 @@ impl StreamedPane {
 
     fn elapsed(&self, now: Instant) -> Duration {
         now.saturating_duration_since(self.epoch)
-    }
-}
-
-impl Pane {
-    /// Takes bytes, and emits the changes that they make. Returns the shell's marks in them.
-    pub fn feed(&mut self, bytes: &[u8], out: &mut PaneOutput<'_>) -> Vec<ShellMark> {
-        // A program that has ended prints no more: these are another one's.
-        self.respawned(out);
-        let Some(stream) = self.stream_mut() else {
-            return Vec::new();
-        };
-        let (changes, marks) = stream.feed(bytes, out.now);
-        self.last_news = Some(out.now);
-        self.schedule_judging(out.now);
-        for changes in changes {
-            self.emit_of_stream(changes, out);
-        }
-        self.take_notices(bytes, out);
-        marks
-    }
-
-    /// Takes the program's messages to its terminal, other than text.
-    fn take_notices(&mut self, bytes: &[u8], out: &PaneOutput<'_>) {
-        let mut notices = Vec::new();
-        if let Some(stream) = self.stream_mut() {
-            stream.notices.push(bytes, &mut notices);
-        }
-        for notice in notices {
-            if let TerminalNotice::Title(title) = &notice {
-                self.title.clone_from(title);
-            }
-            if let Some(states) = &mut self.states {
-                states.handle_notice(&notice, out.now);
-            }
-        }
-    }
-
-    pub(super) fn emit_of_stream(&mut self, changes: Vec<Change>, out: &mut PaneOutput<'_>) {
-        if changes.is_empty() {
-            return;
-        }
-        if let (Some(turns), Follow::Bytes(stream)) = (&mut self.turns, &self.follow) {
-            turns.handle_capture(&stream.capture(), stream.tracker());
-            turns.note_output();
-        }
-        self.emit(changes, out);
     }
 }
 

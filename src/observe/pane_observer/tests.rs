@@ -10,7 +10,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::event::{GapEvidence, PaneCloseReason, TdEvent};
-use crate::observe::pane_observer::reporting::PaneEmission;
+use crate::observe::pane_observer::output::PaneEmission;
 use crate::tmux::{Margin, PaneRequest};
 use crate::track::sim::Sim;
 

@@ -1,10 +1,11 @@
-//! The panes of one watched session: opened, captured, streamed, handed over and closed.
+//! The panes of one watched session: takes replies, drains' messages and timeouts, and emits the panes' output.
 
 mod agents;
 mod config;
 mod departures;
 mod opening;
 mod programs;
+mod requests;
 mod streams;
 
 use std::collections::{HashMap, HashSet};
@@ -24,7 +25,7 @@ use crate::observe::poller::pipes::SessionPipes;
 use crate::observe::programs::PanePrograms;
 use crate::observe::resume_point::ResumePoint;
 use crate::observe::session_outcome::SessionOutcome;
-use crate::tmux::{DepartedPane, Margin, PaneReply, PaneRequest, PaneState};
+use crate::tmux::{DepartedPane, DrainMessage, DrainOutput, Margin, PaneReply, PaneState};
 
 /// A pane that the next capture opens.
 struct UnopenedPane {
@@ -112,69 +113,6 @@ impl SessionPanes {
         self.config.selection.contains(pane)
     }
 
-    /// Returns whether captures are needed besides the regular poll: a deeper one, one that starts a
-    /// stream, or one to compare with a stream.
-    pub fn needs_more_captures(&self, now: Instant) -> bool {
-        let streams = self.pipes.is_some();
-        let needs = |(id, pane): (&PaneId, &Pane)| {
-            pane.needs_full_capture()
-                || streams && self.is_watched(id) && pane.has_urgent_request(now)
-        };
-        !self.unopened.is_empty() || self.panes.iter().any(needs)
-    }
-
-    /// Returns the panes that are listed, but not captured yet.
-    pub fn unopened(&self) -> Vec<PaneId> {
-        let mut panes: Vec<PaneId> = self.unopened.keys().cloned().collect();
-        panes.sort();
-        panes
-    }
-
-    /// Returns whether a pane still has to be requested: it is moving here from another session, or it
-    /// could not be captured yet. The gateway does not report such a pane as a change.
-    pub fn has_pending_panes(&self) -> bool {
-        !self.arriving.is_empty() || !self.unopened.is_empty()
-    }
-
-    /// Returns what each pane requests in a regular poll.
-    pub fn requests(&self) -> HashMap<PaneId, PaneRequest> {
-        let requests = self.panes.iter().map(|(id, pane)| {
-            let request = if self.is_watched(id) {
-                pane.next_request()
-            } else {
-                PaneRequest::Presence
-            };
-            (id.clone(), request)
-        });
-        let unwatched = self.unwatched.iter().filter(|id| !self.is_watched(id));
-        // The presence of a pane counts even if nothing else is requested of it.
-        let unopened = self.unopened.keys();
-        unwatched
-            .chain(unopened)
-            .map(|id| (id.clone(), PaneRequest::Presence))
-            .chain(requests)
-            .collect()
-    }
-
-    /// Returns the panes that clients are known to view; `None` if views are not reported.
-    pub fn viewed(&self) -> Option<HashSet<PaneId>> {
-        let viewed = self.panes.iter().filter(|(_, pane)| pane.views.is_viewed());
-        let viewed = viewed.map(|(id, _)| id.clone());
-        self.config.reports_views.then(|| viewed.collect())
-    }
-
-    /// Returns when [`SessionPanes::handle_timeout`] is due if nothing arrives; with `may_request`, also when
-    /// a pane needs another request.
-    pub fn deadline(&self, may_request: bool) -> Option<Instant> {
-        let leaving = self.leaving.values().map(|(pane, _)| pane);
-        let panes = self.panes.values();
-        panes
-            .filter_map(|pane| pane.deadline(may_request))
-            .chain(leaving.filter_map(|pane| pane.deadline(false)))
-            .chain(self.programs.deadline())
-            .min()
-    }
-
     /// Emits what is due. Returns true if a pane needs another request.
     pub fn handle_timeout(&mut self, now: Instant) -> bool {
         let mut has_other_request = false;
@@ -193,6 +131,99 @@ impl SessionPanes {
         self.emit_jobs(now);
         self.emit_leaving(now);
         has_other_request
+    }
+
+    /// Handles a message of a drain. Returns whether the request in progress is outdated.
+    pub fn arrived(&mut self, DrainMessage { token, output }: DrainMessage, now: Instant) -> bool {
+        let Some(pipes) = &mut self.pipes else {
+            return false;
+        };
+        let Some(id) = pipes.owner(&token).cloned() else {
+            // The pane was released meanwhile.
+            pipes.close(&token);
+            return false;
+        };
+        if !self.config.selection.contains(&id) {
+            self.stop_watching(&id, now);
+            return true;
+        }
+        // The pane is out of the maps meanwhile, as in `handle_pane_reply`.
+        let leaving = self.leaving.remove(&id);
+        let (mut pane, departed) = match (leaving, self.panes.remove(&id)) {
+            (Some((pane, departed)), other) => {
+                if let Some(other) = other {
+                    self.panes.insert(id.clone(), other);
+                }
+                (pane, Some(departed))
+            }
+            (None, Some(pane)) => (pane, None),
+            (None, None) => {
+                pipes.close(&token);
+                return false;
+            }
+        };
+        let emitter = &mut self.emitter;
+        let mut has_printed = false;
+        match output {
+            DrainOutput::Connected => pane.drain_connected(),
+            DrainOutput::Bytes(bytes) => {
+                self.programs.note_output(&id, now);
+                has_printed = true;
+                for mark in emitter.collect(&id, true, now, |out| pane.feed(&bytes, out)) {
+                    for job in self.programs.handle_mark(&id, mark, now) {
+                        emitter.emit_job(&id, job);
+                    }
+                }
+                if let Some(recording) = &mut self.config.recording {
+                    let was_whole = !recording.needs_screen(&id);
+                    recording.add_bytes(&id, &bytes);
+                    if was_whole && recording.needs_screen(&id) {
+                        pane.check_soon();
+                    }
+                }
+            }
+            DrainOutput::Dropped(dropped) => {
+                emitter.collect(&id, true, now, |out| pane.bytes_dropped(dropped, out));
+                if let Some(recording) = &mut self.config.recording {
+                    recording.add_drop(&id, dropped);
+                }
+            }
+            DrainOutput::Mark => {
+                let shown = emitter.collect(&id, true, now, |out| pane.handle_mark(out));
+                if let Some((recording, (sync_point, differed))) =
+                    self.config.recording.as_mut().zip(shown)
+                    && (differed || recording.needs_screen(&id))
+                {
+                    recording.add_screen(&id, &sync_point);
+                }
+            }
+            DrainOutput::Ended => {
+                emitter.collect(&id, true, now, |out| pane.pipe_ended(true, out));
+            }
+            DrainOutput::Lost => {
+                emitter.collect(&id, true, now, |out| pane.pipe_ended(false, out));
+                if let Some(recording) = &mut self.config.recording {
+                    recording.interrupt(&id);
+                }
+            }
+        }
+        let is_over = !pane.is_streamed();
+        if is_over {
+            pipes.close(&token);
+        }
+        match departed {
+            Some(departed) if is_over && self.programs.is_end_known(&id, now) => {
+                self.finish_departure(&id, pane, departed, now);
+            }
+            Some(departed) => drop(self.leaving.insert(id, (pane, departed))),
+            None => {
+                self.panes.insert(id.clone(), pane);
+                if has_printed {
+                    self.search_for_agent(&id, now);
+                }
+            }
+        }
+        is_over
     }
 
     /// Wakes all panes that rest, because the user requests a poll.

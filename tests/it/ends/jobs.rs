@@ -214,7 +214,9 @@ fn a_nested_shell_is_not_a_job_but_its_jobs_are() {
         return;
     }
     let mut shell = Shell::new(Source::Polled, BASH);
-    shell.types("exec 2>&1; sh");
+    shell.types("exec 2>&1; PS1='in''ner$ ' sh");
+    // Until the inner shell runs, bash may read what is typed, and keep it.
+    shell.server.wait_for_text(&shell.pane, "inner$");
     let mut reports = Vec::new();
     shell.runs(
         &mut reports,
