@@ -5,7 +5,7 @@
 
 use std::ffi::{OsStr, OsString};
 use std::fmt::Debug;
-use std::fs::File;
+use std::fs::{self, File};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
@@ -403,7 +403,26 @@ pub struct Stopped(Pid);
 impl Stopped {
     pub fn new(pid: Pid) -> Self {
         kill_process(pid, Signal::STOP).unwrap();
-        Self(pid)
+        let stopped = Self(pid);
+        // A signal arrives later in threads that run on another processor.
+        wait_for("its threads to stop", CEILING, || {
+            stopped.are_threads_stopped()
+        });
+        stopped
+    }
+
+    /// Returns an error with the state of a thread that still runs (Linux; elsewhere it is unknown).
+    fn are_threads_stopped(&self) -> Result<(), String> {
+        let tasks = format!("/proc/{}/task", self.0.as_raw_nonzero());
+        let states = fs::read_dir(tasks).into_iter().flatten().flatten();
+        let states = states.filter_map(|task| fs::read_to_string(task.path().join("stat")).ok());
+        for stat in states {
+            let state = stat.rsplit_once(") ").map_or("", |(_, state)| state);
+            if !state.starts_with(['T', 't', 'Z', 'X']) {
+                return Err(stat);
+            }
+        }
+        Ok(())
     }
 }
 
