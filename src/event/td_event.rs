@@ -5,13 +5,13 @@ use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
 use serde_json::{Map, Value};
 
+use super::borrowed_text::BorrowedText;
 use super::end_evidence::EndEvidence;
 use super::ids::{ExecutionId, PaneId};
 use super::names::{
     AgentState, CompletionReason, GapEvidence, GapReason, OutputStream, PaneCloseReason,
     PaneViewer, SessionEndReason, StateEvidence, StateSource, TurnEvidence,
 };
-use super::object_key::ObjectKey;
 use super::open_enum::EnumOrUnknown;
 use super::scan::Scan;
 use super::stream_event::STREAM_EVENTS;
@@ -150,7 +150,7 @@ macro_rules! define_events {
                     $( stringify!($variant) => {
                         let mut execution_id: Option<ExecutionId> = None;
                         $( let mut $field: Option<$type $(<$name $(<$inner>)?>)?> = None; )*
-                        while let Some(ObjectKey(key)) = map.next_key()? {
+                        while let Some(BorrowedText(key)) = map.next_key()? {
                             match &*key {
                                 "execution_id" => execution_id = Some(map.next_value()?),
                                 $( stringify!($field) $(| $alias)? => {
