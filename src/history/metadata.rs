@@ -206,13 +206,9 @@ impl RunMetadata {
         self.write(dir, true)
     }
 
-    /// Writes the file of a new run. It survives a power cut only after `td-sync` has synced the directory,
-    /// because a run begins without waiting for the disk.
-    pub(super) fn write_first(&self, dir: &DirHandle) -> Result<()> {
-        self.write(dir, false)
-    }
-
-    fn write(&self, dir: &DirHandle, is_synced: bool) -> Result<()> {
+    /// Replaces the file as [`RunMetadata::write_in`] does. One that is not synced survives a power cut only
+    /// after `td-sync` has synced the directory.
+    pub(super) fn write(&self, dir: &DirHandle, is_synced: bool) -> Result<()> {
         let write = || {
             dir.remove(TEMPORARY)?;
             let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL;

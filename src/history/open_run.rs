@@ -75,17 +75,14 @@ impl RunDirectory {
         let next_seq = promised.max(in_file);
         // In a file without numbers, the header states the next number; a file with numbers needs a gap.
         let missing = (last_seq.is_some() && in_file < promised).then_some((in_file, promised - 1));
-        let resumed = before.is_some() || found.events.len() > 0;
-        let is_new = before.is_none();
+        let resumed = before.is_some() || found.events.len > 0;
+        // A new run begins without waiting for the disk.
+        let is_synced = before.is_some();
         let metadata = match before {
             Some(before) => before.resumed(info, ts),
             None => RunMetadata::new(self.execution_id(), info, ts),
         };
-        let written = match is_new {
-            true => metadata.write_first(&dir),
-            false => metadata.write_in(&dir),
-        };
-        if let Err(error) = written {
+        if let Err(error) = metadata.write(&dir, is_synced) {
             // A full disk must not prevent observation; the log waits for room.
             warnings.push(format!("{error:?}"));
         }

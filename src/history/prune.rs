@@ -51,7 +51,7 @@ impl Retention {
         ended.sort_by_key(|run| run.last_event);
         let mut count = runs.len();
         let mut bytes: u64 = runs.iter().map(|run| run.size_bytes).sum();
-        let goes = |run: &&&RunSummary| {
+        let mut goes = |run: &&&RunSummary| {
             let age = now.micros().saturating_sub(run.last_event.micros());
             let is_old = self
                 .age_max
@@ -65,7 +65,6 @@ impl Retention {
             }
             goes
         };
-        let mut goes = goes;
         // All runs after the first one that is kept are younger.
         ended.iter().take_while(|run| goes(run)).copied().collect()
     }

@@ -68,18 +68,11 @@ impl LogFiles {
     pub(super) fn list(run: &RunDirectory) -> Result<Self> {
         let dir = run.open_dir()?;
         let failed = |cause| Error::file("cannot read the log in", run.path(), cause);
-        let RunFiles { closed, newest } = RunFiles::list(&dir).map_err(failed)?;
-        let newest = match newest {
-            Some(file) => {
-                let len = file.metadata().map_err(failed)?.len();
-                Some((file, len))
-            }
-            None => None,
-        };
+        let mut files = RunFiles::list(&dir).map_err(failed)?;
         Ok(Self {
+            newest: files.take_newest().map_err(failed)?,
+            closed: files.closed,
             dir,
-            closed,
-            newest,
         })
     }
 

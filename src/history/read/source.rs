@@ -35,14 +35,11 @@ pub(super) enum BlockSource {
 
 impl BlockSource {
     /// Reads the lines, into this memory if needed.
-    ///
-    /// # Errors
-    /// If the file at this path cannot be read.
-    pub(super) fn read(self, memory: Vec<u8>, path: &Path) -> Result<Block> {
+    pub(super) fn read(self, memory: Vec<u8>) -> io::Result<Block> {
         match self {
             Self::Part { file, part, len } => {
                 let mut block = Block::in_memory(memory);
-                read_part(&file, part, len, &mut block).map_err(|cause| unread(path, cause))?;
+                read_part(&file, part, len, &mut block)?;
                 Ok(block)
             }
             Self::Block(block) => Ok(block),

@@ -76,7 +76,6 @@ pub const PURE: &[&str] = &[
     "src/history/replay_pace.rs",
     "src/history/read/query.rs",
     "src/history/read/json_regex.rs",
-    "src/history/read/line_bytes.rs",
     "src/history/read/line_filter.rs",
     "src/history/read/parse.rs",
     "src/history/rotate.rs",
