@@ -232,10 +232,7 @@ impl Inbox {
     }
 
     fn refuse(&self, event: &TdEvent, live: bool) {
-        let id = match event.execution() {
-            Some(id) => id.clone(),
-            None => event.execution_id().into(),
-        };
+        let id = event.cloned_execution();
         let mut counts = lock(&self.refused.counts);
         *counts.entry((id, event.kind(), live)).or_default() += 1;
         let first = !self.refused.any.swap(true, Ordering::SeqCst);

@@ -94,6 +94,12 @@ macro_rules! define_events {
                 }
             }
 
+            /// Returns the execution's id, shared if possible.
+            pub(crate) fn cloned_execution(&self) -> ExecutionId {
+                let id = self.execution().cloned();
+                id.unwrap_or_else(|| self.execution_id().into())
+            }
+
             /// Assigns the event to another execution.
             pub(crate) fn set_execution_id(&mut self, id: &ExecutionId) {
                 match self {

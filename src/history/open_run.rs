@@ -62,11 +62,8 @@ impl RunDirectory {
             .map_err(|cause| Error::file("cannot open", &dir.join(EVENTS), cause))?;
         // The writer reopens the file when it has room for another open file.
         found.events.close();
-        let last_seq = match found.last_seq {
-            // A crash between closing a file and beginning the next one left the newest file empty.
-            None => last_closed_seq(self),
-            last_seq => last_seq,
-        };
+        // A crash between closing a file and beginning the next one left the newest file empty.
+        let last_seq = found.last_seq.or_else(|| last_closed_seq(self));
         let promised = before.as_ref().and_then(|before| before.next_seq);
         let promised = promised
             .filter(|seq| (1..SEQ_MAX).contains(seq))

@@ -1,10 +1,9 @@
 //! Chooses the runs to keep and removes the others.
 
 use std::fs;
-use std::io;
 use std::time::Duration;
 
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, if_exists};
 use crate::history::dir::DataDir;
 use crate::history::lock::RunLock;
 use crate::history::runs::{RunStatus, RunSummary};
@@ -156,11 +155,8 @@ impl DataDir {
         };
         for entry in entries.flatten() {
             if entry.file_name().to_string_lossy().starts_with(REMOVED) {
-                match fs::remove_dir_all(entry.path()) {
-                    Err(cause) if cause.kind() != io::ErrorKind::NotFound => {
-                        log::warn!("cannot remove {:?}: {cause}", entry.path());
-                    }
-                    _ => {}
+                if let Err(cause) = if_exists(fs::remove_dir_all(entry.path())) {
+                    log::warn!("cannot remove {:?}: {cause}", entry.path());
                 }
             }
         }

@@ -42,12 +42,9 @@ pub(super) fn repair(file: &File) -> io::Result<Repair> {
         return Ok(Repair::Whole);
     }
     let start = line_start(file, len)?;
-    let whole = match read_range(file, start, len)? {
-        Some(line) => parse_line(&line).is_ok(),
-        None => false,
-    };
+    let is_whole = read_range(file, start, len)?.is_some_and(|line| parse_line(&line).is_ok());
     // The file is open for appending, so the line feed goes to its end.
-    let mended = if whole {
+    let mended = if is_whole {
         io::Write::write_all(&mut &*file, b"\n").map(|()| Repair::Completed)
     } else {
         file.set_len(start)

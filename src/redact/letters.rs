@@ -136,11 +136,9 @@ fn surprise(value: &[u8]) -> i32 {
             _ => 9,
         };
         if byte.is_ascii_uppercase() {
-            is_within = if capitals == 0 {
-                before.is_ascii_lowercase()
-            } else {
-                is_within
-            };
+            if capitals == 0 {
+                is_within = before.is_ascii_lowercase();
+            }
             capitals += 1;
         } else {
             (capitals, is_within) = (0, false);

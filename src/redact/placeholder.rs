@@ -82,9 +82,8 @@ fn is_masked(value: &[u8]) -> bool {
 /// Returns true for a variable, a format or a name in brackets: `$DB_PASSWORD`, `%s`, `<your password>`.
 /// Passwords may also begin with such a mark.
 fn is_variable(value: &[u8]) -> bool {
-    let (mark, rest) = match value {
-        [mark, rest @ ..] => (*mark, rest),
-        [] => return true,
+    let Some((mark, rest)) = value.split_first() else {
+        return true;
     };
     let length = rest
         .iter()
@@ -103,7 +102,7 @@ fn is_variable(value: &[u8]) -> bool {
             || rest.iter().all(|b| is_ident(*b) || b" /|:".contains(b))
                 && (rest.len() < 6 || is_worded(rest))
     };
-    match mark {
+    match *mark {
         b'$' => match rest.first() {
             None => true,
             Some(b'{' | b'(') => true,

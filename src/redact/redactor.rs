@@ -1,7 +1,5 @@
 //! Redacts events, each text with the state of its stream (pure).
 
-use std::borrow::Cow;
-
 use rustc_hash::FxHashMap;
 
 use super::line::{LineState, redact_line};
@@ -11,6 +9,7 @@ use super::scan::RuleSet;
 use super::span::TextEnd;
 use super::stream::Scratch;
 use super::terminal::TerminalStream;
+use super::whole::if_redacted;
 use crate::event::{ExecutionId, OutputStream, PaneId, ScreenRow, Style, Styles, TdEvent};
 
 /// Maximum number of remembered executions, at some 300 bytes each: more than run at the same time anywhere.
@@ -306,19 +305,13 @@ impl Redactor {
     }
 
     fn text(&self, text: &mut String) -> bool {
-        let redacted = match self.rules.text(text) {
-            Cow::Owned(redacted) => Some(redacted),
-            Cow::Borrowed(_) => None,
-        };
+        let redacted = if_redacted(self.rules.text(text));
         replace(text, redacted)
     }
 
     fn piece(&mut self, id: &ExecutionId, name: StreamName, text: &mut String) -> bool {
         let (stream, ..) = self.stream(id, name);
-        let redacted = match stream.state.push(text) {
-            Cow::Owned(redacted) => Some(redacted),
-            Cow::Borrowed(_) => None,
-        };
+        let redacted = if_redacted(stream.state.push(text));
         replace(text, redacted)
     }
 

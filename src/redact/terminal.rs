@@ -144,7 +144,7 @@ impl TerminalStream {
             .find(set, piece, TextEnd::Cut, &mut self.scratch)
         {
             read_codes(self.sequence, piece, &mut self.codes);
-            for &span in self.scratch.spans().iter() {
+            for &span in &self.scratch.spans {
                 let marked = is_marked && span.start == 0;
                 add_between(span, marked, &self.codes, &mut self.parts);
             }
@@ -155,7 +155,7 @@ impl TerminalStream {
             .visible_state
             .find(set, &self.text, TextEnd::Cut, &mut self.scratch)
         {
-            for &span in self.scratch.spans().iter() {
+            for &span in &self.scratch.spans {
                 let marked = is_marked && span.start == 0;
                 add_parts(span, marked, &self.runs, &mut self.parts);
             }

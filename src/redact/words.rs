@@ -103,16 +103,12 @@ fn is_camel(part: &[u8]) -> bool {
         .copied()
         .filter(|b| !b.is_ascii_digit())
         .collect();
-    let numbers = part
-        .split(|b| !b.is_ascii_digit())
-        .filter(|number| !number.is_empty())
-        .count();
     let cases = letters
         .windows(2)
         .filter(|two| class(two[0]) != class(two[1]))
         .count();
     let lower = letters.iter().filter(|b| b.is_ascii_lowercase()).count();
-    numbers <= 1
+    one_number(part)
         && lower * 5 >= letters.len() * 3
         && letters.iter().any(u8::is_ascii_uppercase)
         && letters.iter().any(u8::is_ascii_lowercase)

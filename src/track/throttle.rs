@@ -217,21 +217,12 @@ impl ScreenThrottle {
 
 impl From<Screen> for Change {
     fn from(screen: Screen) -> Self {
-        let Screen {
-            width,
-            height,
-            cursor,
-            rows,
-        } = screen;
-        let rows = rows
-            .into_iter()
-            .map(|(row, text)| ScreenRow { row, text })
-            .collect();
+        let rows = screen.rows.into_iter();
         Self::Screen {
-            width,
-            height,
-            cursor,
-            rows,
+            width: screen.width,
+            height: screen.height,
+            cursor: screen.cursor,
+            rows: rows.map(|(row, text)| ScreenRow { row, text }).collect(),
         }
     }
 }

@@ -169,7 +169,7 @@ impl Reading<'_> {
         &mut self,
         end: Position,
         windows: &mut Vec<VecDeque<Measured>>,
-    ) -> std::result::Result<Edge, Stopped> {
+    ) -> Result<Edge, Stopped> {
         let mut count = 0;
         for number in (0..=end.file).rev() {
             let file = (self.files).open_indexed(number, self.indexes, self.query.is_stopped)?;
@@ -203,7 +203,7 @@ impl Reading<'_> {
         file: &SeekFile,
         range: Range<u64>,
         count: usize,
-    ) -> std::result::Result<(VecDeque<Measured>, bool), Stopped> {
+    ) -> Result<(VecDeque<Measured>, bool), Stopped> {
         let (query, place) = (self.query, self.place);
         let (mut found, mut is_full) = (VecDeque::<Measured>::new(), false);
         let (mut first, mut last, mut bytes) = (None, None, self.bytes);
@@ -237,7 +237,7 @@ impl Reading<'_> {
         self.page
     }
 
-    fn each_file_forwards(&mut self, start: Position) -> std::result::Result<Edge, Stopped> {
+    fn each_file_forwards(&mut self, start: Position) -> Result<Edge, Stopped> {
         let (query, place) = (self.query, self.place);
         let is_full = Cell::new(false);
         let is_stopped = || is_full.get() || (query.is_stopped)();

@@ -113,7 +113,8 @@ impl Terminal {
             return;
         };
         let cell = row.get(x);
-        if let Some(cell) = self.grid.clusters.combine(cell, mark) {
+        let columns = self.grid.clusters.columns(cell);
+        if let Some(cell) = self.grid.clusters.combine(cell, mark, columns) {
             self.grid.row(y).set(x, cell, width);
         }
     }
