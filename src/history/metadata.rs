@@ -147,17 +147,10 @@ impl RunMetadata {
     pub(super) fn resumed(self, info: RunInfo, ts: Timestamp) -> Self {
         let mut extra = self.extra;
         extra.extend(info.extra);
+        let or = |text: String, other| Some(text).filter(|text| !text.is_empty()).unwrap_or(other);
         Self {
-            kind: if info.kind.is_empty() {
-                self.kind
-            } else {
-                info.kind
-            },
-            label: if self.label.is_empty() {
-                info.label
-            } else {
-                self.label
-            },
+            kind: or(info.kind, self.kind),
+            label: or(self.label, info.label),
             identity: info.identity.or(self.identity),
             updated: ts,
             pid: std::process::id(),

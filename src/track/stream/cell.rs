@@ -123,9 +123,13 @@ impl Clusters {
         }
     }
 
-    /// Adds a mark to a cell, which takes `columns` columns then. Returns `None` if the cluster would be
-    /// too long.
-    pub fn combine(&mut self, cell: Cell, mark: char, columns: usize) -> Option<Cell> {
+    /// Adds a mark to a cell. Returns `None` if the cluster would be too long.
+    pub fn combine(&mut self, cell: Cell, mark: char) -> Option<Cell> {
+        self.combine_as(cell, mark, self.columns(cell))
+    }
+
+    /// Adds a mark to a cell, which takes `columns` columns then.
+    pub fn combine_as(&mut self, cell: Cell, mark: char, columns: usize) -> Option<Cell> {
         let mut text = String::new();
         self.show(cell, &mut text);
         if text.len() + mark.len_utf8() > self.bytes_max {

@@ -50,7 +50,7 @@ impl Terminal {
         let wide = clusters.columns(cell);
         let becomes_wide = makes_wide && wide == 1;
         let columns = if becomes_wide { 2 } else { wide };
-        let Some(combined) = clusters.combine(cell, character, columns) else {
+        let Some(combined) = clusters.combine_as(cell, character, columns) else {
             return is_mark && self.version >= TmuxVersion::new(3, 8);
         };
         let (y, width) = (self.cursor.y, self.width());

@@ -113,8 +113,7 @@ impl Terminal {
             return;
         };
         let cell = row.get(x);
-        let columns = self.grid.clusters.columns(cell);
-        if let Some(cell) = self.grid.clusters.combine(cell, mark, columns) {
+        if let Some(cell) = self.grid.clusters.combine(cell, mark) {
             self.grid.row(y).set(x, cell, width);
         }
     }
