@@ -154,10 +154,10 @@ impl DataDir {
             return;
         };
         for entry in entries.flatten() {
-            if entry.file_name().to_string_lossy().starts_with(REMOVED) {
-                if let Err(cause) = if_exists(fs::remove_dir_all(entry.path())) {
-                    log::warn!("cannot remove {:?}: {cause}", entry.path());
-                }
+            if entry.file_name().to_string_lossy().starts_with(REMOVED)
+                && let Err(cause) = if_exists(fs::remove_dir_all(entry.path()))
+            {
+                log::warn!("cannot remove {:?}: {cause}", entry.path());
             }
         }
     }
