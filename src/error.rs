@@ -8,6 +8,14 @@ use std::path::{Path, PathBuf};
 /// The result of fallible functions of the library.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
+/// Returns `None` for what does not exist.
+pub(crate) fn if_exists<T>(found: io::Result<T>) -> io::Result<Option<T>> {
+    match found {
+        Err(cause) if cause.kind() == io::ErrorKind::NotFound => Ok(None),
+        found => found.map(Some),
+    }
+}
+
 type Cause = Box<dyn std::error::Error + Send + Sync + 'static>;
 
 /// The error of a failed operation. Its text states the operation, its object and, where useful, a remedy.

@@ -6,12 +6,19 @@ use std::any::Any;
 use std::convert::Infallible;
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Instant;
 
 use crossbeam_channel::{Receiver, Sender, bounded};
 
 use crate::error::{Error, Result};
+
+/// Locks a mutex, even after a panic of its holder: each change under a lock of this crate is made at once, so
+/// that a panic leaves nothing half done.
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
 /// The panic of a thread.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

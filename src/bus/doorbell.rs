@@ -4,10 +4,10 @@
 //! an item. A blocking channel would spin for some microseconds before it sleeps, on the processor that the
 //! woken threads need.
 
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering, fence};
-use std::sync::{Mutex, PoisonError};
 
-use crate::thread::Waker;
+use crate::thread::{Waker, lock};
 
 #[derive(Debug, Default)]
 pub(super) struct Doorbell {
@@ -19,7 +19,7 @@ impl Doorbell {
     /// Arms the doorbell: the next ring wakes the calling thread, which must check its queue again before it
     /// parks.
     pub(super) fn arm(&self) {
-        *self.sleeper.lock().unwrap_or_else(PoisonError::into_inner) = Some(Waker::current());
+        *lock(&self.sleeper) = Some(Waker::current());
         self.is_armed.store(true, Ordering::SeqCst);
         // Together with the fence in `ring`: either the sleeper's check sees the new item, or the
         // ring sees the doorbell armed.
@@ -35,11 +35,8 @@ impl Doorbell {
     pub(super) fn ring(&self) {
         fence(Ordering::SeqCst);
         if self.is_armed.load(Ordering::Relaxed) && self.is_armed.swap(false, Ordering::SeqCst) {
-            let sleeper = self
-                .sleeper
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner)
-                .clone();
+            // The lock is released before the sleeper wakes.
+            let sleeper = lock(&self.sleeper).clone();
             if let Some(sleeper) = sleeper {
                 sleeper.wake();
             }

@@ -16,6 +16,7 @@ use crate::bus::inbox::{
 };
 use crate::error::Result;
 use crate::event::{ExecutionId, TdEvent};
+use crate::thread::lock;
 
 /// The longest time for which a program is blocked while the log makes no progress, so that a stalled disk
 /// cannot block it forever.
@@ -43,7 +44,7 @@ pub struct EventEmitter {
 impl EventEmitter {
     pub(super) fn new(inbox: Arc<Inbox>, id: ExecutionId) -> Self {
         Self {
-            slot: inbox.assign_slot(),
+            slot: inbox.gate.assign_slot(),
             inbox,
             id,
         }
@@ -231,11 +232,8 @@ impl Inbox {
     }
 
     fn refuse(&self, event: &TdEvent, live: bool) {
-        let id = match event.execution() {
-            Some(id) => id.clone(),
-            None => event.execution_id().into(),
-        };
-        let mut counts = self.refused.counts();
+        let id = event.cloned_execution();
+        let mut counts = lock(&self.refused.counts);
         *counts.entry((id, event.kind(), live)).or_default() += 1;
         let first = !self.refused.any.swap(true, Ordering::SeqCst);
         drop(counts);

@@ -214,11 +214,7 @@ impl FanOut {
             *next += 1;
             return seq;
         }
-        let id = match event.execution() {
-            Some(id) => id.clone(),
-            None => event.execution_id().into(),
-        };
-        self.numbers.insert(id, 2);
+        self.numbers.insert(event.cloned_execution(), 2);
         1
     }
 

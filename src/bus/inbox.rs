@@ -4,7 +4,7 @@
 //! fan-out always makes. Only the fan-out receives.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, atomic};
+use std::sync::{Arc, Condvar, Mutex, atomic};
 use std::time::Duration;
 
 use crossbeam_channel::{Receiver, Sender, bounded};
@@ -18,6 +18,7 @@ use crate::bus::lossy_lane::LossyLane;
 use crate::bus::throttle::Throttle;
 use crate::clock::Clock;
 use crate::event::{EventKind, ExecutionId, TdEvent};
+use crate::thread::lock;
 use crate::timestamp::Timestamp;
 
 /// Maximum number of events that wait for the fan-out. It takes them within microseconds, so the inbox fills
@@ -104,7 +105,7 @@ pub(super) type RefusedCounts = FxHashMap<(ExecutionId, EventKind, bool), u64>;
 pub(super) struct RefusedEvents {
     /// True while there are counts; changed under the lock only, so that one `Wake` is sent.
     pub(super) any: AtomicBool,
-    counts: Mutex<RefusedCounts>,
+    pub(super) counts: Mutex<RefusedCounts>,
 }
 
 /// Readers of child processes that wait for room in the inbox and the log.
@@ -138,10 +139,6 @@ impl Inbox {
         (inbox, messages)
     }
 
-    pub(super) fn assign_slot(&self) -> GateSlot {
-        self.gate.assign_slot()
-    }
-
     /// Frees the room of an event that the fan-out has received.
     pub(super) fn release(&self, bytes: usize) {
         if bytes > SMALL_BYTES {
@@ -155,7 +152,7 @@ impl Inbox {
         if !self.refused.any.load(Ordering::SeqCst) {
             return None;
         }
-        let mut counts = self.refused.counts();
+        let mut counts = lock(&self.refused.counts);
         self.refused.any.store(false, Ordering::SeqCst);
         Some(std::mem::take(&mut *counts))
     }
@@ -206,11 +203,7 @@ impl Inbox {
 
     /// Waits until there may be room, at most for `wait`.
     pub(super) fn wait_for_room(&self, wait: Duration) {
-        let guard = self
-            .room
-            .lock
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
+        let guard = lock(&self.room.lock);
         self.room.waiting.fetch_add(1, Ordering::SeqCst);
         atomic::fence(Ordering::SeqCst);
         if !self.has_room() && !self.gate.is_closed() {
@@ -224,14 +217,7 @@ impl Inbox {
 impl RoomWaiters {
     fn notify(&self) {
         // While the lock is held, no thread is between its check and its wait.
-        drop(self.lock.lock().unwrap_or_else(PoisonError::into_inner));
+        drop(lock(&self.lock));
         self.changed.notify_all();
-    }
-}
-
-impl RefusedEvents {
-    pub(super) fn counts(&self) -> MutexGuard<'_, RefusedCounts> {
-        // A count is added in one step: a panic elsewhere leaves no partial change.
-        self.counts.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -2,12 +2,12 @@
 //! read.
 
 use std::collections::VecDeque;
-use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use crate::bus::doorbell::Doorbell;
 use crate::event::Envelope;
+use crate::thread::lock;
 
 /// Memory for events that the slowest lossless lane has not read: minutes of output of a busy machine on a
 /// slow disk.
@@ -36,7 +36,7 @@ pub(super) struct LosslessAccount {
     /// True while the fan-out holds batches back and must be woken when the ring is empty.
     pub(super) wants_wake: AtomicBool,
     /// Set once, when the fan-out ends.
-    remainder: Mutex<Option<Remainder>>,
+    pub(super) remainder: Mutex<Option<Remainder>>,
 }
 
 /// A new lane's connection to the ring.
@@ -45,14 +45,6 @@ pub(super) struct LaneStart {
     pub(super) reader: Arc<LaneReader>,
     /// The number of the first batch for the lane.
     pub(super) first: u64,
-}
-
-impl fmt::Debug for LaneStart {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("LaneStart")
-            .field("first", &self.first)
-            .finish_non_exhaustive()
-    }
 }
 
 /// The value of `slowest` without readers.
@@ -100,10 +92,6 @@ impl LosslessAccount {
             .is_none_or(|pending| pending <= self.bytes_max / 2)
     }
 
-    pub(super) fn add_sent(&self, bytes: u64) {
-        self.sent.fetch_add(bytes, Ordering::SeqCst);
-    }
-
     /// Registers a new reader, which skips `backlog_bytes` of earlier batches.
     pub(super) fn add_reader(&self, backlog_bytes: u64) -> Arc<LaneReader> {
         let read = self.sent.load(Ordering::SeqCst);
@@ -118,7 +106,7 @@ impl LosslessAccount {
 
     /// Changes the readers or their positions, and determines the slowest reader again.
     pub(super) fn change(&self, change: impl FnOnce(&mut Vec<Arc<LaneReader>>)) {
-        let mut readers = self.readers();
+        let mut readers = lock(&self.readers);
         change(&mut readers);
         let readers = readers.iter();
         let read = readers.map(|reader| reader.read.load(Ordering::SeqCst));
@@ -128,27 +116,14 @@ impl LosslessAccount {
 
     /// Wakes sleeping readers.
     pub(super) fn ring_doorbells(&self) {
-        for reader in self.readers().iter() {
+        for reader in lock(&self.readers).iter() {
             reader.doorbell.ring();
         }
     }
 
-    /// Requests a wake of the fan-out when a reader has emptied the ring.
-    pub(super) fn request_wake(&self) {
-        self.wants_wake.store(true, Ordering::SeqCst);
-    }
-
     /// Hands over the batches that the fan-out had not delivered when it ended.
     pub(super) fn end(&self, remainder: Remainder) {
-        *self.remainder() = Some(remainder);
+        *lock(&self.remainder) = Some(remainder);
         self.ring_doorbells();
-    }
-
-    fn readers(&self) -> MutexGuard<'_, Vec<Arc<LaneReader>>> {
-        self.readers.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    pub(super) fn remainder(&self) -> MutexGuard<'_, Option<Remainder>> {
-        (self.remainder.lock()).unwrap_or_else(PoisonError::into_inner)
     }
 }

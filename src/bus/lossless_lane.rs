@@ -17,7 +17,7 @@ use crate::bus::error::RecvTimeoutError;
 use crate::bus::inbox::Inbox;
 use crate::bus::lossless_account::{LaneReader, LaneStart, NumberedBatch, Remainder};
 use crate::event::{Envelope, ExecutionId, LogGapRange, LogGaps};
-use crate::thread::park;
+use crate::thread::{lock, park};
 
 /// Number of batches in the ring. A reader that keeps up needs few; a larger ring would only hold batches
 /// that otherwise wait in the backlog.
@@ -117,7 +117,8 @@ impl LosslessSender {
         if !self.try_send_held() {
             // Requested before the second attempt: if a reader empties the ring in between, either this
             // thread notices it or the reader sees the request.
-            self.inbox.lossless.request_wake();
+            let wants_wake = &self.inbox.lossless.wants_wake;
+            wants_wake.store(true, Ordering::SeqCst);
             self.try_send_held();
         }
     }
@@ -145,7 +146,8 @@ impl LosslessSender {
     fn push(&mut self, batch: Arc<[Envelope]>, bytes: u64) {
         let number = self.next_number;
         self.next_number += 1;
-        self.inbox.lossless.add_sent(bytes);
+        let sent = &self.inbox.lossless.sent;
+        sent.fetch_add(bytes, Ordering::SeqCst);
         self.backlog.push_back(NumberedBatch {
             batch,
             bytes,
@@ -300,7 +302,7 @@ impl LosslessLane {
 
     fn has_ended(&mut self) -> bool {
         if self.remainder.is_none() {
-            let remainder = self.inbox.lossless.remainder();
+            let remainder = lock(&self.inbox.lossless.remainder);
             self.remainder = remainder.as_ref().map(|rest| rest.backlog.clone());
         }
         self.remainder.is_some()

@@ -4,11 +4,11 @@
 //! fan-out never blocks for long here: the lock is held for a few moves only, and no user code runs under it.
 
 use std::collections::VecDeque;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use crate::bus::error::TryRecvError;
 use crate::event::Envelope;
-use crate::thread::Waker;
+use crate::thread::{Waker, lock};
 
 /// A sequence of envelopes from one batch that all lanes share.
 #[derive(Clone, Debug)]
@@ -218,7 +218,7 @@ impl LossyLane {
     }
 
     fn change(&self, add: impl FnOnce(&mut LaneQueue)) -> Option<Waker> {
-        let mut state = self.state();
+        let mut state = lock(&self.state);
         if state.is_unread {
             return None;
         }
@@ -228,7 +228,7 @@ impl LossyLane {
 
     /// Closes the lane and wakes its reader.
     pub(super) fn close(&self) {
-        let mut state = self.state();
+        let mut state = lock(&self.state);
         state.is_closed = true;
         let sleeper = state.sleeper.take();
         drop(state);
@@ -239,7 +239,7 @@ impl LossyLane {
 
     /// Marks the lane as unread and frees its entries.
     pub(super) fn unsubscribe(&self) {
-        let mut state = self.state();
+        let mut state = lock(&self.state);
         state.is_unread = true;
         let items = std::mem::take(&mut state.queue.items);
         drop(state);
@@ -248,7 +248,7 @@ impl LossyLane {
 
     /// Takes the next entry. If the lane is empty, the next change to it wakes the `sleeper`.
     pub(super) fn take(&self, sleeper: Option<Waker>) -> Result<LaneItem, TryRecvError> {
-        let mut state = self.state();
+        let mut state = lock(&self.state);
         state.sleeper = None;
         match state.queue.take() {
             Some(item) => Ok(item),
@@ -258,12 +258,6 @@ impl LossyLane {
                 Err(TryRecvError::Empty)
             }
         }
-    }
-
-    fn state(&self) -> MutexGuard<'_, LaneState> {
-        // No user code runs under the lock and each change is complete, so a panic elsewhere leaves no
-        // partial change.
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -26,7 +26,7 @@ mod emitter;
 mod subscription;
 
 use std::fmt;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use crossbeam_channel::bounded;
@@ -50,7 +50,7 @@ use crate::clock::Clock;
 use crate::error::{Error, Result};
 use crate::event::{ExecutionId, TdEvent};
 use crate::redact::{Redactor, Rules};
-use crate::thread::{self, Handle, Panicked};
+use crate::thread::{self, Handle, Panicked, lock};
 
 /// Memory of the events in one lossy lane: a viewer that stops reading must not cost more memory than the
 /// log.
@@ -162,7 +162,7 @@ impl EventBus {
         let fanout = FanOut::new(Arc::clone(&inbox), messages, redactor);
         let fanout = thread::spawn("td-fanout", move || fanout.run())?;
         Ok(Self {
-            slot: inbox.assign_slot(),
+            slot: inbox.gate.assign_slot(),
             inbox,
             capacity: options.capacity,
             lane_bytes_max: options.lane_bytes_max,
@@ -314,7 +314,7 @@ impl EventBus {
 
     fn end(&self) -> Result<(), Panicked> {
         // Held until the end, so that a concurrent call waits, too.
-        let mut fanout = self.fanout.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut fanout = lock(&self.fanout);
         let Some(handle) = fanout.take() else {
             return Ok(());
         };

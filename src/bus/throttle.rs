@@ -5,7 +5,7 @@
 
 use std::time::{Duration, Instant};
 
-use crate::event::{Envelope, TdEvent};
+use crate::event::{Envelope, TdEvent, line_ends_in};
 
 /// Size at which merged text is released at once: a viewer can redraw a few screens without stutter, and one
 /// held event is small compared with a lane.
@@ -102,10 +102,6 @@ fn line_after(event: &TdEvent) -> i64 {
         } => first_line + line_ends_in(chunk),
         _ => 0,
     }
-}
-
-fn line_ends_in(chunk: &str) -> i64 {
-    chunk.bytes().filter(|&byte| byte == b'\n').count() as i64
 }
 
 impl HeldText {

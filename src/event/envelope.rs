@@ -7,7 +7,7 @@ use serde::ser::SerializeMap;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::{Map, Value};
 
-use super::object_key::ObjectKey;
+use super::borrowed_text::BorrowedText;
 use super::td_event::TdEvent;
 use crate::timestamp::Timestamp;
 
@@ -29,11 +29,11 @@ impl<'de> de::Visitor<'de> for EventSeed<'_> {
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<TdEvent, A::Error> {
-        let Some(ObjectKey(first)) = map.next_key()? else {
+        let Some(BorrowedText(first)) = map.next_key()? else {
             return Err(de::Error::missing_field("type"));
         };
         if first == "type" {
-            let ObjectKey(type_name) = map.next_value()?;
+            let BorrowedText(type_name) = map.next_value()?;
             return TdEvent::read_fields(&type_name, map, self.0);
         }
         // The type is not the first field, so all fields are read before the event is built.
@@ -155,7 +155,7 @@ impl<'de> Deserialize<'de> for Envelope {
             fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Envelope, A::Error> {
                 let (mut seq, mut ts, mut n, mut event) = (None, None, 1, None);
                 let mut extra = UnknownFields::default();
-                while let Some(ObjectKey(key)) = map.next_key()? {
+                while let Some(BorrowedText(key)) = map.next_key()? {
                     match &*key {
                         // A duplicate is ambiguous, and readers that skip lines by their bytes see only the
                         // first.

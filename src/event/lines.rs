@@ -1,5 +1,10 @@
 //! Splits the text of a chunk into lines.
 
+/// Returns the number of newlines in a text.
+pub(crate) fn line_ends_in(chunk: &str) -> i64 {
+    memchr::memchr_iter(b'\n', chunk.as_bytes()).count() as i64
+}
+
 /// Returns the lines of a text without their newlines. Equals `split_terminator('\n')`, and is
 /// several times as fast where lines are short.
 pub(crate) fn lines_in(chunk: &str) -> impl Iterator<Item = &str> {

@@ -68,10 +68,7 @@ impl LogGaps {
     #[must_use = "an earlier gap must be emitted before this one"]
     pub(crate) fn drop_envelope(&mut self, envelope: &Envelope) -> Option<Envelope> {
         let gap = LogGapRange::of(envelope)?;
-        match envelope.event.execution() {
-            Some(id) => self.drop_gap(id, gap),
-            None => self.drop_gap(&envelope.event.execution_id().into(), gap),
-        }
+        self.drop_gap(&envelope.event.cloned_execution(), gap)
     }
 
     /// Records missing numbers. If they do not continue the open gap, returns that gap, which must be emitted

@@ -4,6 +4,7 @@
 //! the kinds, the emitter's methods and the JSON Schema. Field names and type tags are promises: they are
 //! added, never renamed.
 
+mod borrowed_text;
 mod end_evidence;
 mod ids;
 mod json;
@@ -14,7 +15,6 @@ mod scan;
 mod styles;
 mod values;
 
-mod object_key;
 mod unknown;
 
 mod stream_event;
@@ -35,7 +35,7 @@ pub use envelope::{Envelope, UnknownFields};
 pub(crate) use field_schema::FieldSchema;
 pub use ids::{ExecutionId, PaneId};
 pub(crate) use line_decoder::LineDecoder;
-pub(crate) use lines::lines_in;
+pub(crate) use lines::{line_ends_in, lines_in};
 pub(crate) use log_gap::{LogGapRange, LogGaps};
 pub use names::{
     AgentState, CompletionReason, GapEvidence, GapReason, OutputStream, PaneCloseReason,

@@ -2,7 +2,9 @@
 
 use std::fmt;
 
-use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+use super::borrowed_text::BorrowedText;
 
 /// An enum whose values appear as names in events; see [`EnumOrUnknown`].
 ///
@@ -132,17 +134,8 @@ impl<T: NamedValue> Serialize for EnumOrUnknown<T> {
 
 impl<'de, T: NamedValue> Deserialize<'de> for EnumOrUnknown<T> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct NameVisitor<T>(std::marker::PhantomData<T>);
-        impl<T: NamedValue> de::Visitor<'_> for NameVisitor<T> {
-            type Value = EnumOrUnknown<T>;
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a string")
-            }
-            fn visit_str<E>(self, text: &str) -> Result<Self::Value, E> {
-                Ok(text.into())
-            }
-        }
-        deserializer.deserialize_str(NameVisitor(std::marker::PhantomData))
+        let BorrowedText(name) = Deserialize::deserialize(deserializer)?;
+        Ok((&*name).into())
     }
 }
 

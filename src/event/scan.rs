@@ -6,7 +6,7 @@
 use serde::de::DeserializeOwned;
 
 use super::ids::{ExecutionId, PaneId};
-use super::json::special_in;
+use super::json::{is_special, special_in};
 
 /// The number of ids that a decoder keeps: a log has one execution and a few busy panes.
 const IDS_MAX: usize = 8;
@@ -17,49 +17,28 @@ const ID_BYTES_MAX: usize = 256;
 /// The largest buffer that is kept for the next text; a larger one is freed.
 const BUFFER_BYTES_MAX: usize = 64 * 1024;
 
-/// The state that a decoder keeps between lines: shared ids and a buffer.
+/// The state that a decoder keeps between lines: the most recent ids and a buffer.
 #[derive(Clone, Debug, Default)]
 pub(super) struct ScanMemory {
-    executions: RecentIds<ExecutionId>,
-    panes: RecentIds<PaneId>,
+    executions: Vec<ExecutionId>,
+    panes: Vec<PaneId>,
     /// The text of the last string with escapes.
     text: String,
 }
 
-/// The most recent ids of one kind; an id that occurred in a recent line needs no allocation.
-#[derive(Clone, Debug)]
-struct RecentIds<T> {
-    ids: Vec<T>,
-    /// The position of the oldest id, which is replaced when all are in use.
-    oldest: usize,
-}
-
-impl<T> Default for RecentIds<T> {
-    fn default() -> Self {
-        Self {
-            ids: Vec::new(),
-            oldest: 0,
-        }
+/// Returns an id, shared with a recent line if that has it.
+fn shared<T: Clone + AsRef<str> + for<'a> From<&'a str>>(recent: &mut Vec<T>, text: &str) -> T {
+    if let Some(id) = recent.iter().find(|id| id.as_ref() == text) {
+        return id.clone();
     }
-}
-
-impl<T: Clone + AsRef<str> + for<'a> From<&'a str>> RecentIds<T> {
-    fn shared(&mut self, text: &str) -> T {
-        if let Some(id) = self.ids.iter().find(|id| id.as_ref() == text) {
-            return id.clone();
+    let id = T::from(text);
+    if text.len() <= ID_BYTES_MAX {
+        if recent.len() >= IDS_MAX {
+            recent.remove(0);
         }
-        let id = T::from(text);
-        if text.len() > ID_BYTES_MAX {
-            return id;
-        }
-        if self.ids.len() < IDS_MAX {
-            self.ids.push(id.clone());
-        } else if let Some(oldest) = self.ids.get_mut(self.oldest) {
-            *oldest = id.clone();
-            self.oldest = (self.oldest + 1) % IDS_MAX;
-        }
-        id
+        recent.push(id.clone());
     }
+    id
 }
 
 /// The rest of a line, from which values are read.
@@ -165,13 +144,13 @@ impl<'a> Scan<'a> {
     /// Reads the id of an execution.
     pub(super) fn execution(&mut self) -> Option<ExecutionId> {
         let text = self.plain_text()?;
-        Some(self.memory.executions.shared(text))
+        Some(shared(&mut self.memory.executions, text))
     }
 
     /// Reads the id of a pane.
     pub(super) fn pane(&mut self) -> Option<PaneId> {
         let text = self.plain_text()?;
-        Some(self.memory.panes.shared(text))
+        Some(shared(&mut self.memory.panes, text))
     }
 
     /// Reads a value through serde.
@@ -195,8 +174,8 @@ fn plain_bytes(text: &[u8]) -> usize {
         at += 8;
     }
     let rest = text.get(at..).unwrap_or_default();
-    let is_special = |&byte: &u8| byte < 0x20 || byte == b'"' || byte == b'\\';
-    at + rest.iter().position(is_special).unwrap_or(rest.len())
+    let special = rest.iter().position(|byte| is_special(*byte));
+    at + special.unwrap_or(rest.len())
 }
 
 /// Returns the character that a backslash and this byte represent.

@@ -38,6 +38,15 @@ impl StreamEvent {
             version: env!("CARGO_PKG_VERSION").to_owned(),
         }
     }
+
+    /// Returns the event with its time.
+    pub(crate) fn at(&self, ts: Timestamp) -> StreamEnvelope<'_> {
+        StreamEnvelope {
+            seq: None,
+            ts,
+            event: self,
+        }
+    }
 }
 
 /// An event of a stream with its time; it has no number.
@@ -47,16 +56,4 @@ pub(crate) struct StreamEnvelope<'a> {
     seq: Option<u64>,
     ts: Timestamp,
     event: &'a StreamEvent,
-}
-
-#[cfg(feature = "cli")]
-impl StreamEvent {
-    /// Returns the event with its time.
-    pub(crate) fn at(&self, ts: Timestamp) -> StreamEnvelope<'_> {
-        StreamEnvelope {
-            seq: None,
-            ts,
-            event: self,
-        }
-    }
 }

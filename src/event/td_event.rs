@@ -5,13 +5,13 @@ use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
 use serde_json::{Map, Value};
 
+use super::borrowed_text::BorrowedText;
 use super::end_evidence::EndEvidence;
 use super::ids::{ExecutionId, PaneId};
 use super::names::{
     AgentState, CompletionReason, GapEvidence, GapReason, OutputStream, PaneCloseReason,
     PaneViewer, SessionEndReason, StateEvidence, StateSource, TurnEvidence,
 };
-use super::object_key::ObjectKey;
 use super::open_enum::EnumOrUnknown;
 use super::scan::Scan;
 use super::stream_event::STREAM_EVENTS;
@@ -94,6 +94,12 @@ macro_rules! define_events {
                 }
             }
 
+            /// Returns the execution's id, shared if possible.
+            pub(crate) fn cloned_execution(&self) -> ExecutionId {
+                let id = self.execution().cloned();
+                id.unwrap_or_else(|| self.execution_id().into())
+            }
+
             /// Assigns the event to another execution.
             pub(crate) fn set_execution_id(&mut self, id: &ExecutionId) {
                 match self {
@@ -150,7 +156,7 @@ macro_rules! define_events {
                     $( stringify!($variant) => {
                         let mut execution_id: Option<ExecutionId> = None;
                         $( let mut $field: Option<$type $(<$name $(<$inner>)?>)?> = None; )*
-                        while let Some(ObjectKey(key)) = map.next_key()? {
+                        while let Some(BorrowedText(key)) = map.next_key()? {
                             match &*key {
                                 "execution_id" => execution_id = Some(map.next_value()?),
                                 $( stringify!($field) $(| $alias)? => {

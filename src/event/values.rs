@@ -1,5 +1,7 @@
 //! The values of event fields.
 
+use std::convert::identity;
+
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
@@ -54,6 +56,12 @@ pub struct ScreenRow {
     pub text: String,
 }
 
+/// A function that may change each text.
+pub(crate) type TextVisitor<'a> = dyn FnMut(&mut String) + 'a;
+
+/// A search: it receives texts until it returns true.
+pub(crate) type TextSearch<'a> = dyn FnMut(&str) -> bool + 'a;
+
 /// A value of an event field.
 pub(super) trait EventField: Serialize + DeserializeOwned {
     /// Returns the value of a field that is absent from the input, if the field is optional.
@@ -75,6 +83,12 @@ pub(super) trait EventField: Serialize + DeserializeOwned {
     /// Reads the value from a line, if it has the format in which this crate writes it.
     fn scan(scan: &mut Scan<'_>) -> Option<Self> {
         scan.by_serde()
+    }
+    /// Visits the texts of the value; ids have none.
+    fn for_each_text(&mut self, _visit: &mut TextVisitor<'_>) {}
+    /// Returns true if the search matches a text of the value.
+    fn any_text(&self, _search: &mut TextSearch<'_>) -> bool {
+        false
     }
 }
 
@@ -116,6 +130,12 @@ impl<T: NamedValue> EventField for EnumOrUnknown<T> {
     fn scan(scan: &mut Scan<'_>) -> Option<Self> {
         Some(scan.text()?.into())
     }
+    fn for_each_text(&mut self, visit: &mut TextVisitor<'_>) {
+        self.visit_unknown(visit);
+    }
+    fn any_text(&self, search: &mut TextSearch<'_>) -> bool {
+        T::IS_SEARCHED && search(self.as_str())
+    }
 }
 impl EventField for IterationOutcome {
     fn heap_bytes(&self) -> usize {
@@ -125,10 +145,27 @@ impl EventField for IterationOutcome {
             Self::ValidationPassed | Self::ValidationFailed { .. } | Self::MaxTurnsReached => 0,
         }
     }
+    fn for_each_text(&mut self, visit: &mut TextVisitor<'_>) {
+        match self {
+            Self::ToolError { tool, error } => {
+                visit(tool);
+                visit(error);
+            }
+            Self::LlmError { error } => visit(error),
+            Self::ValidationPassed | Self::ValidationFailed { .. } | Self::MaxTurnsReached => {}
+        }
+    }
+    fn any_text(&self, search: &mut TextSearch<'_>) -> bool {
+        match self {
+            Self::ToolError { tool, error } => search(tool) || search(error),
+            Self::LlmError { error } => search(error),
+            Self::ValidationPassed | Self::ValidationFailed { .. } | Self::MaxTurnsReached => false,
+        }
+    }
 }
-/// Implements [`EventField`] for text.
+/// Implements [`EventField`] for text, of which ids are not visited.
 macro_rules! text_field {
-    ($($type:ident by $scan:expr),*) => { $(
+    ($($type:ident by $scan:expr $(, visits $text:expr)?;)*) => { $(
         impl EventField for $type {
             fn heap_bytes(&self) -> usize {
                 self.len()
@@ -140,25 +177,38 @@ macro_rules! text_field {
             fn scan(scan: &mut Scan<'_>) -> Option<Self> {
                 $scan(scan)
             }
+            $(
+                fn for_each_text(&mut self, visit: &mut TextVisitor<'_>) {
+                    visit($text(self));
+                }
+                fn any_text(&self, search: &mut TextSearch<'_>) -> bool {
+                    search(self)
+                }
+            )?
         }
     )* };
 }
-text_field!(
-    String by |scan: &mut Scan<'_>| scan.text().map(str::to_owned),
-    EndEvidence by |scan: &mut Scan<'_>| scan.text().map(Self::from),
-    PaneId by Scan::pane,
-    ExecutionId by Scan::execution
-);
+text_field! {
+    String by |scan: &mut Scan<'_>| scan.text().map(str::to_owned), visits identity;
+    EndEvidence by |scan: &mut Scan<'_>| scan.text().map(Self::from), visits Self::text_mut;
+    PaneId by Scan::pane;
+    ExecutionId by Scan::execution;
+}
 impl EventField for Box<String> {
     fn heap_bytes(&self) -> usize {
         size_of::<String>() + self.len()
     }
     fn push_json(&self, out: &mut Vec<u8>) -> serde_json::Result<()> {
-        push_string(out, self);
-        Ok(())
+        (**self).push_json(out)
     }
     fn scan(scan: &mut Scan<'_>) -> Option<Self> {
         String::scan(scan).map(Box::new)
+    }
+    fn for_each_text(&mut self, visit: &mut TextVisitor<'_>) {
+        visit(self);
+    }
+    fn any_text(&self, search: &mut TextSearch<'_>) -> bool {
+        search(self)
     }
 }
 impl EventField for ScreenRow {
@@ -173,6 +223,12 @@ impl EventField for ScreenRow {
         scan.skip("}")?;
         Some(Self { row, text })
     }
+    fn for_each_text(&mut self, visit: &mut TextVisitor<'_>) {
+        visit(&mut self.text);
+    }
+    fn any_text(&self, search: &mut TextSearch<'_>) -> bool {
+        search(&self.text)
+    }
 }
 impl EventField for Styles {
     fn absent() -> Option<Self> {
@@ -186,6 +242,10 @@ impl EventField for Styles {
         styles
             .map(|style| size_of::<Style>() + style.sgr.len())
             .sum()
+    }
+    // A search ignores styles.
+    fn for_each_text(&mut self, visit: &mut TextVisitor<'_>) {
+        self.sgrs_mut().for_each(visit);
     }
 }
 impl<T: EventField> EventField for Vec<T> {
@@ -206,6 +266,14 @@ impl<T: EventField> EventField for Vec<T> {
             }
         }
     }
+    fn for_each_text(&mut self, visit: &mut TextVisitor<'_>) {
+        for value in self {
+            value.for_each_text(visit);
+        }
+    }
+    fn any_text(&self, search: &mut TextSearch<'_>) -> bool {
+        self.iter().any(|value| value.any_text(search))
+    }
 }
 impl<T: EventField> EventField for Option<T> {
     fn absent() -> Option<Self> {
@@ -225,5 +293,13 @@ impl<T: EventField> EventField for Option<T> {
     }
     fn scan(scan: &mut Scan<'_>) -> Option<Self> {
         T::scan(scan).map(Some)
+    }
+    fn for_each_text(&mut self, visit: &mut TextVisitor<'_>) {
+        if let Some(value) = self {
+            value.for_each_text(visit);
+        }
+    }
+    fn any_text(&self, search: &mut TextSearch<'_>) -> bool {
+        self.as_ref().is_some_and(|value| value.any_text(search))
     }
 }

@@ -231,7 +231,7 @@ impl ActiveRun {
             let ts = context.clock.wall();
             let header = line::header(&self.id, ts, by, first_seq);
             self.pending.push_front(&mut context.writer, &header);
-            self.events.begin(ts);
+            self.events.began.get_or_insert(ts);
         }
         let writer = &mut context.writer;
         let (written, result) = self.pending.write_to(&mut self.events, writer, &self.id);
@@ -243,7 +243,7 @@ impl ActiveRun {
 
     /// Continues in a new file if rotation is due. If that fails, the current file grows.
     fn rotate_if_due(&mut self, context: &mut WriterContext) {
-        let (len, began) = (self.events.len(), self.events.began());
+        let (len, began) = (self.events.len, self.events.began);
         let due = context.rotation;
         // A file with only a header is not rotated.
         if self.header_due || !due.is_due(len, self.pending.len(), began, context.clock.wall()) {

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use rustix::fs::Access;
 
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, if_exists};
 use crate::event::ExecutionId;
 use crate::history::dir_handle::{DirHandle, EVENTS, METADATA, sync_directory};
 use crate::history::metadata::RunMetadata;
@@ -135,13 +135,9 @@ impl DataDir {
         let path = self.runs_path();
         self.check_owner()?;
         let failed = |cause| Error::file("cannot list", &path, cause);
-        let entries = match fs::read_dir(&path) {
-            Ok(entries) => entries,
-            Err(cause) if cause.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
-            Err(cause) => return Err(failed(cause)),
-        };
         let mut found = Vec::new();
-        for entry in entries {
+        let entries = if_exists(fs::read_dir(&path)).map_err(failed)?;
+        for entry in entries.into_iter().flatten() {
             let entry = entry.map_err(failed)?;
             let is_directory = entry.file_type().is_ok_and(|kind| kind.is_dir());
             if let (true, Some(name)) = (is_directory, entry.file_name().to_str()) {
@@ -288,25 +284,19 @@ impl RunDirectory {
     pub(super) fn create(&self) -> Result<DirHandle> {
         self.data.check_owner()?;
         // Usually the directory or its parent already exists.
-        let made = match DirBuilder::new().mode(0o700).create(&self.path) {
-            Err(cause) if cause.kind() == io::ErrorKind::NotFound => {
-                self.data.prepare()?;
-                DirBuilder::new().mode(0o700).create(&self.path)
-            }
-            made => made,
-        };
-        match made {
-            Ok(()) => {}
-            Err(cause) if cause.kind() == io::ErrorKind::AlreadyExists => {}
-            Err(cause) => {
-                return Err(Error::file(
-                    "cannot create the run directory",
-                    &self.path,
-                    cause,
-                ));
-            }
+        let create = || DirBuilder::new().mode(0o700).create(&self.path);
+        let mut made = create();
+        if matches!(&made, Err(cause) if cause.kind() == io::ErrorKind::NotFound) {
+            self.data.prepare()?;
+            made = create();
         }
-        self.open_dir()
+        match made {
+            Err(cause) if cause.kind() != io::ErrorKind::AlreadyExists => {
+                let failed = "cannot create the run directory";
+                Err(Error::file(failed, &self.path, cause))
+            }
+            _ => self.open_dir(),
+        }
     }
 
     /// Opens the directory. Refuses a symbolic link, which could lead anywhere.

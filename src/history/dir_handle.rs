@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{AtFlags, CWD, Mode, OFlags, RenameFlags, Timespec, Timestamps, UTIME_NOW};
 use rustix::io::Errno;
 
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, if_exists};
 use crate::history::ownership::TrustedOwner;
 
 /// The names of files in a run directory.
@@ -92,11 +92,7 @@ impl DirHandle {
 
     /// Opens an existing file for reading; `None` if there is none.
     pub(super) fn existing_file(&self, name: &str) -> io::Result<Option<File>> {
-        match self.file(name, OFlags::RDONLY) {
-            Ok(file) => Ok(Some(file)),
-            Err(cause) if cause.kind() == io::ErrorKind::NotFound => Ok(None),
-            Err(cause) => Err(cause),
-        }
+        if_exists(self.file(name, OFlags::RDONLY))
     }
 
     /// Returns the identity of the file that currently has the name; `None` if there is none.

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use rustix::fs::OFlags;
 
+use crate::error::if_exists;
 use crate::event::{Envelope, ExecutionId, LogGapRange, TdEvent};
 use crate::history::dir_handle::{DirHandle, EVENTS, FileId};
 use crate::history::line::{LINE_BYTES_MAX, LineWriter, parse_line};
@@ -31,9 +32,9 @@ pub(super) struct EventsFile {
     file: Option<Arc<File>>,
     pub(super) id: FileId,
     /// The length at the last write or check.
-    len: u64,
+    pub(super) len: u64,
     /// The time of the first line, if there is one.
-    began: Option<Timestamp>,
+    pub(super) began: Option<Timestamp>,
     /// True if the file ends within a line of another writer.
     newline_due: bool,
     /// The time of the last check.
@@ -88,11 +89,9 @@ impl EventsFile {
     /// Reopens the file after [`EventsFile::close`]. Returns `false` if it is missing or was replaced.
     pub(super) fn reopen(&mut self, dir: &DirHandle) -> io::Result<bool> {
         if self.file.is_none() {
-            match dir.file(EVENTS, flags()) {
-                Ok(file) if FileId::of(&file)? == self.id => self.file = Some(Arc::new(file)),
-                Ok(_) => return Ok(false),
-                Err(cause) if cause.kind() == io::ErrorKind::NotFound => return Ok(false),
-                Err(cause) => return Err(cause),
+            match if_exists(dir.file(EVENTS, flags()))? {
+                Some(file) if FileId::of(&file)? == self.id => self.file = Some(Arc::new(file)),
+                _ => return Ok(false),
             }
         }
         Ok(true)
@@ -105,20 +104,6 @@ impl EventsFile {
 
     pub(super) fn handle(&self) -> Option<&Arc<File>> {
         self.file.as_ref()
-    }
-
-    pub(super) fn len(&self) -> u64 {
-        self.len
-    }
-
-    /// Returns the time of the first line, if there is one.
-    pub(super) fn began(&self) -> Option<Timestamp> {
-        self.began
-    }
-
-    /// Sets the time of the first line.
-    pub(super) fn begin(&mut self, now: Timestamp) {
-        self.began.get_or_insert(now);
     }
 
     /// Returns `true` if the directory still contains this file.

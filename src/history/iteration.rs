@@ -18,7 +18,6 @@ const FILE_BYTES_MAX: u64 = 64 << 20;
 const CUT: &str = "\n[td-observe: cut here, more was printed]\n";
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
 pub(crate) enum IterationFile {
     /// The complete prompts.
     Prompt,
@@ -31,7 +30,6 @@ pub(crate) enum IterationFile {
 }
 
 impl IterationFile {
-    #[must_use]
     pub fn name(self) -> &'static str {
         match self {
             Self::Prompt => "prompt.txt",
@@ -99,7 +97,6 @@ pub(crate) struct IterationText {
 
 impl IterationText {
     /// Returns the path of the file.
-    #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
     }

@@ -147,17 +147,10 @@ impl RunMetadata {
     pub(super) fn resumed(self, info: RunInfo, ts: Timestamp) -> Self {
         let mut extra = self.extra;
         extra.extend(info.extra);
+        let or = |text: String, other| Some(text).filter(|text| !text.is_empty()).unwrap_or(other);
         Self {
-            kind: if info.kind.is_empty() {
-                self.kind
-            } else {
-                info.kind
-            },
-            label: if self.label.is_empty() {
-                info.label
-            } else {
-                self.label
-            },
+            kind: or(info.kind, self.kind),
+            label: or(self.label, info.label),
             identity: info.identity.or(self.identity),
             updated: ts,
             pid: std::process::id(),
@@ -206,13 +199,9 @@ impl RunMetadata {
         self.write(dir, true)
     }
 
-    /// Writes the file of a new run. It survives a power cut only after `td-sync` has synced the directory,
-    /// because a run begins without waiting for the disk.
-    pub(super) fn write_first(&self, dir: &DirHandle) -> Result<()> {
-        self.write(dir, false)
-    }
-
-    fn write(&self, dir: &DirHandle, is_synced: bool) -> Result<()> {
+    /// Replaces the file as [`RunMetadata::write_in`] does. One that is not synced survives a power cut only
+    /// after `td-sync` has synced the directory.
+    pub(super) fn write(&self, dir: &DirHandle, is_synced: bool) -> Result<()> {
         let write = || {
             dir.remove(TEMPORARY)?;
             let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL;

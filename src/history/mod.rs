@@ -99,7 +99,7 @@ pub use name::{decode_name, encode_name};
 #[doc(hidden)]
 pub use open_run::OpenRun;
 #[doc(hidden)]
-pub use run_index::{FoundRun, RunIndex};
+pub use run_index::RunIndex;
 #[doc(hidden)]
 pub use tail::Repair;
 #[doc(hidden)]

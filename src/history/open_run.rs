@@ -62,11 +62,8 @@ impl RunDirectory {
             .map_err(|cause| Error::file("cannot open", &dir.join(EVENTS), cause))?;
         // The writer reopens the file when it has room for another open file.
         found.events.close();
-        let last_seq = match found.last_seq {
-            // A crash between closing a file and beginning the next one left the newest file empty.
-            None => last_closed_seq(self),
-            last_seq => last_seq,
-        };
+        // A crash between closing a file and beginning the next one left the newest file empty.
+        let last_seq = found.last_seq.or_else(|| last_closed_seq(self));
         let promised = before.as_ref().and_then(|before| before.next_seq);
         let promised = promised
             .filter(|seq| (1..SEQ_MAX).contains(seq))
@@ -75,17 +72,14 @@ impl RunDirectory {
         let next_seq = promised.max(in_file);
         // In a file without numbers, the header states the next number; a file with numbers needs a gap.
         let missing = (last_seq.is_some() && in_file < promised).then_some((in_file, promised - 1));
-        let resumed = before.is_some() || found.events.len() > 0;
-        let is_new = before.is_none();
+        let resumed = before.is_some() || found.events.len > 0;
+        // A new run begins without waiting for the disk.
+        let is_synced = before.is_some();
         let metadata = match before {
             Some(before) => before.resumed(info, ts),
             None => RunMetadata::new(self.execution_id(), info, ts),
         };
-        let written = match is_new {
-            true => metadata.write_first(&dir),
-            false => metadata.write_in(&dir),
-        };
-        if let Err(error) = written {
+        if let Err(error) = metadata.write(&dir, is_synced) {
             // A full disk must not prevent observation; the log waits for room.
             warnings.push(format!("{error:?}"));
         }

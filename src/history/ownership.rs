@@ -1,11 +1,10 @@
 //! Refuses directories and files that another user owns or can write to, as OpenSSH and git do.
 
 use std::fs::{self, Metadata};
-use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, if_exists};
 
 /// The mode bits with which users other than the owner can write.
 const WRITABLE_BY_OTHERS: u32 = 0o022;
@@ -57,11 +56,9 @@ impl TrustedOwner {
     /// # Errors
     /// Those of [`TrustedOwner::check`], or if the directory cannot be reached.
     pub(super) fn check_directory(self, path: &Path) -> Result<()> {
-        match fs::metadata(path) {
-            Ok(metadata) => self.check(path, &metadata),
-            Err(cause) if cause.kind() == io::ErrorKind::NotFound => Ok(()),
-            Err(cause) => Err(Error::file("cannot reach", path, cause)),
-        }
+        let metadata = if_exists(fs::metadata(path))
+            .map_err(|cause| Error::file("cannot reach", path, cause))?;
+        metadata.map_or(Ok(()), |metadata| self.check(path, &metadata))
     }
 }
 

@@ -1,10 +1,9 @@
 //! Chooses the runs to keep and removes the others.
 
 use std::fs;
-use std::io;
 use std::time::Duration;
 
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, if_exists};
 use crate::history::dir::DataDir;
 use crate::history::lock::RunLock;
 use crate::history::runs::{RunStatus, RunSummary};
@@ -51,7 +50,7 @@ impl Retention {
         ended.sort_by_key(|run| run.last_event);
         let mut count = runs.len();
         let mut bytes: u64 = runs.iter().map(|run| run.size_bytes).sum();
-        let goes = |run: &&&RunSummary| {
+        let mut goes = |run: &&&RunSummary| {
             let age = now.micros().saturating_sub(run.last_event.micros());
             let is_old = self
                 .age_max
@@ -65,7 +64,6 @@ impl Retention {
             }
             goes
         };
-        let mut goes = goes;
         // All runs after the first one that is kept are younger.
         ended.iter().take_while(|run| goes(run)).copied().collect()
     }
@@ -156,13 +154,10 @@ impl DataDir {
             return;
         };
         for entry in entries.flatten() {
-            if entry.file_name().to_string_lossy().starts_with(REMOVED) {
-                match fs::remove_dir_all(entry.path()) {
-                    Err(cause) if cause.kind() != io::ErrorKind::NotFound => {
-                        log::warn!("cannot remove {:?}: {cause}", entry.path());
-                    }
-                    _ => {}
-                }
+            if entry.file_name().to_string_lossy().starts_with(REMOVED)
+                && let Err(cause) = if_exists(fs::remove_dir_all(entry.path()))
+            {
+                log::warn!("cannot remove {:?}: {cause}", entry.path());
             }
         }
     }

@@ -8,6 +8,10 @@ use std::collections::HashMap;
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
+
+use self::imp::Reports;
 use super::dir::{DataDir, RunDirectory};
 use crate::event::ExecutionId;
 
@@ -15,7 +19,7 @@ use crate::event::ExecutionId;
 #[derive(Debug)]
 pub(crate) struct RunChanges {
     data: DataDir,
-    reports: Option<imp::Reports>,
+    reports: Option<Reports>,
     /// The watch number of each watched run.
     watched: HashMap<ExecutionId, i32>,
 }
@@ -36,7 +40,7 @@ pub(crate) enum Change {
 impl RunChanges {
     /// Starts watching a data directory.
     pub fn of(data: &DataDir) -> Self {
-        let reports = imp::Reports::of(&data.runs_path());
+        let reports = Reports::of(&data.runs_path());
         let reports = reports.inspect_err(|cause| {
             log::warn!(
                 "polling {} for changes, because the system does not report them: {cause}",
@@ -80,11 +84,23 @@ impl RunChanges {
 
     /// Waits for changes, at most for `timeout`. Closing the other end of `woken` ends the wait.
     pub fn wait(&self, woken: &UnixStream, timeout: Duration) -> Change {
-        match imp::wait(self.reports.as_ref(), woken, timeout) {
-            imp::Woken::Stop => Change::Stop,
-            imp::Woken::Timeout => Change::Nothing,
-            imp::Woken::Overflow => Change::Any,
-            imp::Woken::Names(names) => {
+        let timeout = Timespec::try_from(timeout).ok();
+        let mut fds = vec![PollFd::new(woken, PollFlags::IN)];
+        let reports = self.reports.as_ref();
+        fds.extend(reports.map(|reports| PollFd::new(reports, PollFlags::IN)));
+        match poll(&mut fds, timeout.as_ref()) {
+            Ok(0) | Err(Errno::INTR) => return Change::Nothing,
+            Ok(_) if fds[0].revents().is_empty() => {}
+            Ok(_) => return Change::Stop,
+            Err(error) => {
+                log::warn!("runs of other processes are no longer followed: {error}");
+                return Change::Stop;
+            }
+        }
+        match reports.map(Reports::read) {
+            None => Change::Nothing,
+            Some(None) => Change::Any,
+            Some(Some(names)) => {
                 let runs = names.iter().filter_map(|name| self.data.run_in(name));
                 Change::Runs(runs.collect())
             }
@@ -97,14 +113,10 @@ mod imp {
     use std::collections::BTreeSet;
     use std::io;
     use std::mem::MaybeUninit;
-    use std::os::fd::{AsFd, OwnedFd};
-    use std::os::unix::net::UnixStream;
+    use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
     use std::path::Path;
-    use std::time::Duration;
 
-    use rustix::event::{PollFd, PollFlags, Timespec, poll};
     use rustix::fs::inotify::{self, CreateFlags, ReadFlags, WatchFlags};
-    use rustix::io::Errno;
 
     /// The size of one read; the next read returns further reports.
     const REPORTS_BYTES: usize = 16 * 1024;
@@ -113,13 +125,6 @@ mod imp {
     pub struct Reports {
         inotify: OwnedFd,
         runs: i32,
-    }
-
-    pub enum Woken {
-        Stop,
-        Timeout,
-        Overflow,
-        Names(BTreeSet<String>),
     }
 
     impl Reports {
@@ -145,14 +150,14 @@ mod imp {
             let _ = inotify::remove_watch(&self.inotify, number);
         }
 
-        /// Reads pending reports.
-        fn read(&self) -> Woken {
+        /// Reads pending reports: the names of runs. Returns `None` if some reports were lost.
+        pub fn read(&self) -> Option<BTreeSet<String>> {
             let mut names = BTreeSet::new();
             let mut reports = [MaybeUninit::uninit(); REPORTS_BYTES];
             let mut reader = inotify::Reader::new(&self.inotify, &mut reports);
             while let Ok(report) = reader.next() {
                 if report.events().contains(ReadFlags::QUEUE_OVERFLOW) {
-                    return Woken::Overflow;
+                    return None;
                 }
                 if report.wd() == self.runs
                     && let Some(Ok(name)) = report.file_name().map(|name| name.to_str())
@@ -160,28 +165,14 @@ mod imp {
                     names.insert(name.to_owned());
                 }
             }
-            Woken::Names(names)
+            Some(names)
         }
     }
 
-    pub fn wait(reports: Option<&Reports>, woken: &UnixStream, timeout: Duration) -> Woken {
-        let timeout = Timespec::try_from(timeout).ok();
-        let mut fds = vec![PollFd::new(woken, PollFlags::IN)];
-        fds.extend(
-            reports.map(|reports| PollFd::from_borrowed_fd(reports.inotify.as_fd(), PollFlags::IN)),
-        );
-        match poll(&mut fds, timeout.as_ref()) {
-            Ok(0) | Err(Errno::INTR) => return Woken::Timeout,
-            Ok(_) => {}
-            Err(error) => {
-                log::warn!("runs of other processes are no longer followed: {error}");
-                return Woken::Stop;
-            }
+    impl AsFd for Reports {
+        fn as_fd(&self) -> BorrowedFd<'_> {
+            self.inotify.as_fd()
         }
-        if !fds[0].revents().is_empty() {
-            return Woken::Stop;
-        }
-        reports.map_or(Woken::Timeout, Reports::read)
     }
 }
 
@@ -189,21 +180,12 @@ mod imp {
 mod imp {
     use std::collections::BTreeSet;
     use std::io;
-    use std::os::unix::net::UnixStream;
+    use std::os::fd::{AsFd, BorrowedFd};
     use std::path::Path;
-    use std::time::Duration;
 
-    use rustix::event::{PollFd, PollFlags, Timespec, poll};
-
+    /// Never exists, because the system reports nothing.
     #[derive(Debug)]
-    pub struct Reports(());
-
-    pub enum Woken {
-        Stop,
-        Timeout,
-        Overflow,
-        Names(BTreeSet<String>),
-    }
+    pub enum Reports {}
 
     impl Reports {
         pub fn of(_runs: &Path) -> io::Result<Self> {
@@ -211,17 +193,21 @@ mod imp {
         }
 
         pub fn watch(&self, _run: &Path) -> io::Result<i32> {
-            Err(io::ErrorKind::Unsupported.into())
+            match *self {}
         }
 
-        pub fn unwatch(&self, _number: i32) {}
+        pub fn unwatch(&self, _number: i32) {
+            match *self {}
+        }
+
+        pub fn read(&self) -> Option<BTreeSet<String>> {
+            match *self {}
+        }
     }
 
-    pub fn wait(_reports: Option<&Reports>, woken: &UnixStream, timeout: Duration) -> Woken {
-        let timeout = Timespec::try_from(timeout).ok();
-        match poll(&mut [PollFd::new(woken, PollFlags::IN)], timeout.as_ref()) {
-            Ok(1..) => Woken::Stop,
-            _ => Woken::Timeout,
+    impl AsFd for Reports {
+        fn as_fd(&self) -> BorrowedFd<'_> {
+            match *self {}
         }
     }
 }

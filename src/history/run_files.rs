@@ -40,6 +40,12 @@ impl RunFiles {
         Err(io::Error::other("its files change too often to be listed"))
     }
 
+    /// Takes the newest file with its length.
+    pub(super) fn take_newest(&mut self) -> io::Result<Option<(File, u64)>> {
+        let with_len = |file: File| file.metadata().map(|about| (file, about.len()));
+        self.newest.take().map(with_len).transpose()
+    }
+
     /// Returns the number that the newest file will have when it is closed.
     pub(super) fn next_number(&self) -> u32 {
         self.closed

@@ -15,19 +15,10 @@ const RUNS_SCANNED_MAX: usize = 20_000;
 /// The maximum number of warnings per scan.
 const WARNINGS_MAX: usize = 16;
 
-/// An existing run.
-#[derive(Clone, Debug, PartialEq)]
-pub struct FoundRun {
-    /// The execution's id.
-    pub execution_id: ExecutionId,
-    /// The run's metadata.
-    pub metadata: RunMetadata,
-}
-
 /// The runs of tmux sessions, as of one scan of the data directory.
 #[derive(Debug, Default)]
 pub struct RunIndex {
-    by_identity: FxHashMap<TmuxIdentity, FoundRun>,
+    by_identity: FxHashMap<TmuxIdentity, RunMetadata>,
     warnings: Vec<String>,
 }
 
@@ -62,7 +53,7 @@ impl RunIndex {
     }
 
     /// Returns the run of a session; if there are several, the one that was written last.
-    pub fn find(&self, identity: &TmuxIdentity) -> Option<&FoundRun> {
+    pub fn find(&self, identity: &TmuxIdentity) -> Option<&RunMetadata> {
         self.by_identity.get(identity)
     }
 
@@ -74,16 +65,9 @@ impl RunIndex {
         let newer = self
             .by_identity
             .get(&identity)
-            .is_none_or(|known| known.metadata.updated <= metadata.updated);
+            .is_none_or(|known| known.updated <= metadata.updated);
         if newer {
-            let execution_id = metadata.execution_id.clone();
-            self.by_identity.insert(
-                identity,
-                FoundRun {
-                    execution_id,
-                    metadata,
-                },
-            );
+            self.by_identity.insert(identity, metadata);
         }
     }
 
@@ -129,21 +113,18 @@ impl RunIndex {
         info: RunInfo,
         ts: Timestamp,
     ) -> Result<OpenRun> {
-        if let Some(found) = info
-            .identity
-            .as_ref()
-            .and_then(|identity| self.find(identity))
-        {
+        let identity = info.identity.as_ref();
+        if let Some(found) = identity.and_then(|identity| self.find(identity)) {
             return data.run(&found.execution_id).open(info, ts);
         }
         for n in 1..=LABELS_MAX {
             let directory = data.run(&numbered(label, n));
             if directory.exists() {
                 // The run was created after the scan, perhaps by another observer of the same session.
-                match directory.metadata() {
-                    Ok(Some(metadata))
-                        if info.identity.is_some() && metadata.identity == info.identity => {}
-                    _ => continue,
+                let metadata = directory.metadata().ok().flatten();
+                let is_same = |run: RunMetadata| run.identity == info.identity;
+                if info.identity.is_none() || !metadata.is_some_and(is_same) {
+                    continue;
                 }
             }
             match directory.open(info.clone(), ts) {
@@ -159,18 +140,13 @@ impl RunIndex {
 /// is unknown, because no log is better than two runs of one session.
 fn is_of_another(directory: &RunDirectory, info: &RunInfo) -> bool {
     // A run without an identity belongs to the process that opened it.
-    if info.identity.is_none() {
-        return true;
-    }
-    match directory.metadata() {
-        Ok(Some(metadata)) => metadata.identity != info.identity,
-        _ => false,
-    }
+    let metadata = || directory.metadata().ok().flatten();
+    info.identity.is_none() || metadata().is_some_and(|run| run.identity != info.identity)
 }
 
 impl DataDir {
     /// Returns the run of a session. For many sessions, scan once with [`RunIndex::scan`].
-    pub fn find_run(&self, identity: &TmuxIdentity) -> Option<FoundRun> {
+    pub fn find_run(&self, identity: &TmuxIdentity) -> Option<RunMetadata> {
         RunIndex::scan(self).by_identity.remove(identity)
     }
 }

@@ -200,10 +200,8 @@ fn sync_metadata(directory: &RunDirectory) -> io::Result<()> {
     let Ok(dir) = directory.open_dir() else {
         return Ok(());
     };
-    match dir.file(METADATA, OFlags::RDONLY) {
-        Err(cause) if cause.kind() == io::ErrorKind::NotFound => Ok(()),
-        file => file?.sync_data(),
-    }
+    let file = dir.existing_file(METADATA)?;
+    file.map_or(Ok(()), |file| file.sync_data())
 }
 
 impl ClosingRun {

@@ -6,7 +6,7 @@ use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, if_exists};
 use crate::event::{Envelope, LogGapRange, TdEvent};
 use crate::history::line::{LINE_BYTES_MAX, parse_line};
 use crate::timestamp::Timestamp;
@@ -42,12 +42,9 @@ pub(super) fn repair(file: &File) -> io::Result<Repair> {
         return Ok(Repair::Whole);
     }
     let start = line_start(file, len)?;
-    let whole = match read_range(file, start, len)? {
-        Some(line) => parse_line(&line).is_ok(),
-        None => false,
-    };
+    let is_whole = read_range(file, start, len)?.is_some_and(|line| parse_line(&line).is_ok());
     // The file is open for appending, so the line feed goes to its end.
-    let mended = if whole {
+    let mended = if is_whole {
         io::Write::write_all(&mut &*file, b"\n").map(|()| Repair::Completed)
     } else {
         file.set_len(start)
@@ -143,10 +140,8 @@ fn read_range(file: &File, start: u64, end: u64) -> io::Result<Option<Vec<u8>>> 
 /// If the file cannot be read.
 pub fn read_tail(path: &Path, bytes_max: u64) -> Result<Vec<Envelope>> {
     let failed = |cause| Error::file("cannot read", path, cause);
-    let file = match File::open(path) {
-        Ok(file) => file,
-        Err(cause) if cause.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
-        Err(cause) => return Err(failed(cause)),
+    let Some(file) = if_exists(File::open(path)).map_err(failed)? else {
+        return Ok(Vec::new());
     };
     let len = file.metadata().map_err(failed)?.len();
     // One more byte shows if a line begins exactly at the limit.

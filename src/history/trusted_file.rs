@@ -8,7 +8,7 @@ use std::path::Path;
 use rustix::fs::OFlags;
 
 use super::ownership::TrustedOwner;
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, if_exists};
 
 /// Returns the text of a file of at most `bytes_max` bytes; `None` if it does not exist.
 ///
@@ -25,10 +25,9 @@ pub(crate) fn read_trusted_file(path: &Path, bytes_max: u64) -> Result<Option<St
     // Does not wait for the other end of a named pipe. The flags fit into an `i32`, the type that `open`
     // expects.
     let flags = i32::try_from(OFlags::NONBLOCK.bits()).unwrap_or_default();
-    let file = match OpenOptions::new().read(true).custom_flags(flags).open(path) {
-        Ok(file) => file,
-        Err(cause) if cause.kind() == io::ErrorKind::NotFound => return Ok(None),
-        Err(cause) => return Err(failed(cause)),
+    let opened = OpenOptions::new().read(true).custom_flags(flags).open(path);
+    let Some(file) = if_exists(opened).map_err(failed)? else {
+        return Ok(None);
     };
     let metadata = file.metadata().map_err(failed)?;
     if !metadata.is_file() {

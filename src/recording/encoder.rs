@@ -10,25 +10,14 @@ use crate::timestamp::Timestamp;
 #[cfg(feature = "cli")]
 const PENDING_BYTES_MAX: usize = 64 * 1024;
 
-/// The type of an event.
+/// The type of an event, as the letter of the format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
 pub(crate) enum EventCode {
-    Output,
-    Resize,
-    Marker,
-    Exit,
-}
-
-impl EventCode {
-    /// Returns the letter of the format.
-    pub fn letter(self) -> char {
-        match self {
-            Self::Output => 'o',
-            Self::Resize => 'r',
-            Self::Marker => 'm',
-            Self::Exit => 'x',
-        }
-    }
+    Output = b'o',
+    Resize = b'r',
+    Marker = b'm',
+    Exit = b'x',
 }
 
 /// Encodes one recording, event by event.
@@ -128,7 +117,7 @@ impl Encoder {
         let interval = interval.min(self.idle_limit_micros.unwrap_or(u64::MAX));
         self.written_micros = self.elapsed_micros;
         let out = self.pending.as_mut().unwrap_or(out);
-        let code = code.letter();
+        let code = char::from(code as u8);
         let (seconds, micros) = (interval / 1_000_000, interval % 1_000_000);
         let _ = writeln!(out, r#"[{seconds}.{micros:06},"{code}",{json}]"#);
     }

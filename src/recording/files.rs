@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use rustix::fs::{Dir, OFlags};
 
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, if_exists};
 use crate::event::PaneId;
 use crate::history::{DirHandle, RunDirectory, decode_name, encode_name};
 
@@ -34,11 +34,8 @@ impl RunDirectory {
     pub fn recordings(&self) -> Result<Vec<RecordingFile>> {
         let run = self.open_dir()?;
         let failed = |cause| Error::file("cannot list", &run.join(RAW), cause);
-        match run.open_subdir(RAW) {
-            Ok(raw) => list(&raw).map_err(failed),
-            Err(cause) if cause.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
-            Err(cause) => Err(failed(cause)),
-        }
+        let raw = if_exists(run.open_subdir(RAW)).map_err(failed)?;
+        raw.map_or(Ok(Vec::new()), |raw| list(&raw).map_err(failed))
     }
 
     /// Opens a raw recording for reading. Does not follow a symbolic link.

@@ -12,6 +12,7 @@ use super::pane_encoder::{MissingOutput, TerminalSize};
 use crate::clock::Clock;
 use crate::event::PaneId;
 use crate::history::RunDirectory;
+use crate::thread::lock;
 use crate::timestamp::Timestamp;
 
 /// The bytes of output in the queue and in the writer's hands: one second of a flood, and still
@@ -184,11 +185,6 @@ impl RecordingQueue {
         self.runs.fetch_add(1, Ordering::Relaxed)
     }
 
-    fn state(&self) -> MutexGuard<'_, QueueState> {
-        // Nothing panics while the lock is held; if it did, each message would still be whole.
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Queues a message; waits for room while the disk makes progress. Returns `false` if there was no room.
     pub fn push(&self, message: PaneMessage) -> bool {
         let (bytes, room) = (message.input.bytes(), message.input.room());
@@ -217,7 +213,7 @@ impl RecordingQueue {
     }
 
     fn wait_for_room(&self, bytes: usize, room: usize) -> MutexGuard<'_, QueueState> {
-        let mut state = self.state();
+        let mut state = lock(&self.state);
         let waits = |state: &QueueState| {
             let gives_up = state.has_given_up || state.is_shutting_down || state.is_closed;
             !gives_up && !state.has_room(bytes, room)
@@ -243,7 +239,7 @@ impl RecordingQueue {
     }
 
     pub fn end_run(&self, number: u64) {
-        let mut state = self.state();
+        let mut state = lock(&self.state);
         if state.is_closed {
             return;
         }
@@ -260,7 +256,7 @@ impl RecordingQueue {
 
     /// Returns the next messages. Waits for one, at most as long as `timeout`.
     pub fn next_batch(&self, timeout: Option<Duration>) -> NextBatch {
-        let mut state = self.state();
+        let mut state = lock(&self.state);
         if state.messages.is_empty() && !state.is_closed {
             state = match timeout {
                 None => self
@@ -297,7 +293,7 @@ impl RecordingQueue {
 
     /// Frees the room of a batch that the writer has finished.
     pub fn batch_done(&self, bytes: usize) {
-        let mut state = self.state();
+        let mut state = lock(&self.state);
         state.bytes = state.bytes.saturating_sub(bytes);
         state.progress += 1;
         state.has_given_up = false;
@@ -307,7 +303,7 @@ impl RecordingQueue {
 
     /// Lets the writer sleep. Returns `true` if the queue is closed, which ends the sleep.
     pub fn sleep(&self, duration: Duration) -> bool {
-        let state = self.state();
+        let state = lock(&self.state);
         let waited = self
             .filled
             .wait_timeout_while(state, duration, |state| !state.is_closed);
@@ -316,13 +312,13 @@ impl RecordingQueue {
 
     /// Stops all waiting for room.
     pub fn begin_shutdown(&self) {
-        self.state().is_shutting_down = true;
+        lock(&self.state).is_shutting_down = true;
         self.drained.notify_all();
     }
 
     /// Accepts no further messages.
     pub fn close(&self) {
-        self.state().is_closed = true;
+        lock(&self.state).is_closed = true;
         self.filled.notify_all();
         self.drained.notify_all();
     }

@@ -12,7 +12,7 @@
 //! their content. The pane's id is encoded in the way of run directories. Each file is a complete
 //! recording with exact times: its `timestamp` and its intervals add up to the time of each event.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
 use super::pane_encoder::MissingOutput;
@@ -23,7 +23,7 @@ use crate::error::{Error, Result};
 use crate::event::{ExecutionId, PaneId};
 use crate::history::RunDirectory;
 use crate::redact::Rules;
-use crate::thread::{self, Handle};
+use crate::thread::{self, Handle, lock};
 use crate::timestamp::Timestamp;
 
 /// Writes raw recordings; owns the thread `td-raw`.
@@ -85,7 +85,7 @@ impl RecordingWriter {
     /// # Errors
     /// If the writer is finished, or the thread cannot be started.
     pub fn record(&self, run: &RunDirectory, title: &str) -> Result<RunRecorder> {
-        let mut thread = self.thread();
+        let mut thread = lock(&self.thread);
         match *thread {
             ThreadState::NotStarted => {
                 let writer = WriterThread::new(
@@ -109,11 +109,6 @@ impl RecordingWriter {
         Ok(RunRecorder(Arc::new(OpenRecorder { run, queue })))
     }
 
-    fn thread(&self) -> MutexGuard<'_, ThreadState> {
-        // A panic leaves a whole state behind.
-        self.thread.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Stops all waiting for room: from now on, output without room is counted at once.
     pub fn begin_shutdown(&self) {
         self.queue.begin_shutdown();
@@ -122,7 +117,7 @@ impl RecordingWriter {
     /// Writes what is queued and ends the thread; what is recorded afterwards is dropped. Waits until
     /// the deadline for a disk that does not respond. Returns `None` if nothing was recorded.
     pub fn finish(&self, deadline: Instant) -> Option<RecordingReport> {
-        let state = std::mem::replace(&mut *self.thread(), ThreadState::Finished);
+        let state = std::mem::replace(&mut *lock(&self.thread), ThreadState::Finished);
         self.queue.close();
         let ThreadState::Running(thread) = state else {
             return None;

@@ -169,10 +169,6 @@ fn grep_prefix(line: &[u8]) -> usize {
 fn push(spans: &mut Vec<Span>, at: usize, rule: u16) {
     match spans.last_mut() {
         Some(last) if last.end == at && last.rule == rule => last.end += 1,
-        _ => spans.push(Span {
-            start: at,
-            end: at + 1,
-            rule,
-        }),
+        _ => spans.push(Span::new(at, at + 1, rule)),
     }
 }

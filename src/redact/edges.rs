@@ -85,13 +85,8 @@ pub(super) fn unite(spans: &mut Vec<Span>) {
 
 /// Returns true if the position follows a letter or digit that is not part of an escape sequence.
 pub(super) fn in_word(text: &[u8], at: usize) -> bool {
-    let Some(&before) = at.checked_sub(1).and_then(|before| text.get(before)) else {
-        return false;
-    };
-    if !before.is_ascii_alphanumeric() {
-        return false;
-    }
-    !in_escape(text, at)
+    let before = at.checked_sub(1).and_then(|before| text.get(before));
+    before.is_some_and(u8::is_ascii_alphanumeric) && !in_escape(text, at)
 }
 
 /// Returns true if the letter before the position ends an escape sequence: `\n` in escaped text, or `ESC [ 1

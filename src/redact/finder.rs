@@ -166,6 +166,15 @@ impl Finder {
             keyword.follow.sort_unstable();
             keyword.follow.dedup();
         }
+        let mut add = |group: Option<u32>, keyword: u16, place: u8| {
+            let Some(group) = group else { return };
+            finder.bits[hash(group) >> 6] |= 1 << (hash(group) & 63);
+            finder
+                .places
+                .entry(group)
+                .or_default()
+                .push((keyword, place));
+        };
         for (number, keyword) in (0..).zip(&finder.keywords) {
             finder.longest = finder.longest.max(keyword.word.len());
             if let ([_, b, c], 2) = (&*keyword.word, finder.step) {
@@ -174,14 +183,7 @@ impl Finder {
                 let groups = second.map(|group| (group, 1_u8));
                 let first = [keyword.word[0], *b, *c];
                 for (text, place) in groups.chain([(first, 0)]) {
-                    if let Some(group) = group(&text, 0) {
-                        finder.bits[hash(group) >> 6] |= 1 << (hash(group) & 63);
-                        finder
-                            .places
-                            .entry(group)
-                            .or_default()
-                            .push((number, place));
-                    }
+                    add(group(&text, 0), number, place);
                 }
                 continue;
             }
@@ -189,17 +191,8 @@ impl Finder {
                 return Err(Error::invalid("a keyword has fewer than three bytes"));
             };
             for place in first..first + finder.step {
-                let Some(group) = group(&keyword.word, place) else {
-                    continue;
-                };
-                let hash = hash(group);
-                finder.bits[hash >> 6] |= 1 << (hash & 63);
                 // No keyword is longer than a lead.
-                finder
-                    .places
-                    .entry(group)
-                    .or_default()
-                    .push((number, place as u8));
+                add(group(&keyword.word, place), number, place as u8);
             }
         }
         Ok(finder)

@@ -4,6 +4,8 @@
 //! of sixteen letters and digits passes as a name. Simple rules about capitals and digits would accept one in
 //! a thousand.
 
+use std::sync::LazyLock;
+
 /// The surprise of each letter (column) after another one (row), in half bits; `a` means 0. Counted in the
 /// words of Rust, Python and JavaScript sources and of man pages.
 const PAIRS: [&[u8; 26]; 26] = [
@@ -53,48 +55,13 @@ const JUDGED_BYTES: usize = 48;
 
 /// Words that occur in names of secrets. They are less surprising, because values often repeat the name that
 /// they are assigned to.
-const WORDS: &[&str] = &[
-    "password",
-    "passphrase",
-    "passwd",
-    "secret",
-    "private",
-    "public",
-    "token",
-    "auth",
-    "session",
-    "client",
-    "access",
-    "generate",
-    "credential",
-    "account",
-    "refresh",
-    "config",
-    "certificate",
-    "encrypt",
-    "decrypt",
-    "signature",
-    "user",
-    "node",
-    "next",
-    "server",
-    "string",
-    "value",
-    "check",
-    "bytes",
-    "type",
-    "name",
-    "test",
-    "base64",
-    "seed",
-    "socks",
-    "key",
-    "api",
-    "aws",
-    "colon",
-    "pwd",
-    "pass",
-];
+static WORDS: LazyLock<Vec<&str>> = LazyLock::new(|| {
+    "password passphrase passwd secret private public token auth session client access generate \
+     credential account refresh config certificate encrypt decrypt signature user node next server \
+     string value check bytes type name test base64 seed socks key api aws colon pwd pass"
+        .split(' ')
+        .collect()
+});
 
 /// The surprise of one of these words.
 const WORD: i32 = 14;
@@ -169,11 +136,9 @@ fn surprise(value: &[u8]) -> i32 {
             _ => 9,
         };
         if byte.is_ascii_uppercase() {
-            is_within = if capitals == 0 {
-                before.is_ascii_lowercase()
-            } else {
-                is_within
-            };
+            if capitals == 0 {
+                is_within = before.is_ascii_lowercase();
+            }
             capitals += 1;
         } else {
             (capitals, is_within) = (0, false);

@@ -110,12 +110,12 @@ pub(super) fn redact_line(
     let mut is_found = state.find(set, scanned, end, scratch);
     if is_rest {
         // The apparent rest of a secret may be the name of another secret.
-        let rest = std::mem::take(scratch.spans());
+        let rest = std::mem::take(&mut scratch.spans);
         let mut fresh = StreamState::default();
         is_found |= fresh.find(set, scanned, end, scratch);
         let fresh_open = fresh.open != Continuation::None;
-        scratch.spans().extend(rest);
-        unite(scratch.spans());
+        scratch.spans.extend(rest);
+        unite(&mut scratch.spans);
         if fresh_open {
             state = fresh;
         }
@@ -126,7 +126,7 @@ pub(super) fn redact_line(
         }
     }
     let found = is_found.then(|| {
-        let text = redact_spans(set, text, scratch.spans(), false);
+        let text = redact_spans(set, text, &scratch.spans, false);
         [&line[..start], &text, &line[stop..]].concat()
     });
     state.is_marked = false;
@@ -140,7 +140,8 @@ pub(super) fn redact_line(
         }
         Continuation::Secret(number) => {
             let rule = &set.rules[usize::from(*number)];
-            let is_long = scratch.last_span() >= LONG;
+            let last = scratch.spans.last();
+            let is_long = last.is_some_and(|span| span.end - span.start >= LONG);
             let may_continue =
                 rule.max == usize::MAX && (rule.check == ValueCheck::None || is_long);
             may_continue.then_some(LineState::EndsWithSecret(*number))

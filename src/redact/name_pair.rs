@@ -36,20 +36,9 @@ impl Reader<'_> {
             lower.pop();
         }
         lower.len() < before.len()
-            && [
-                &b"name"[..],
-                b"key",
-                b"variable",
-                b"env",
-                b"field",
-                b"property",
-                b"param",
-                b"header",
-                b"label",
-                b"title",
-            ]
-            .iter()
-            .any(|word| lower.ends_with(word))
+            && "name key variable env field property param header label title"
+                .split(' ')
+                .any(|word| lower.ends_with(word.as_bytes()))
     }
 
     /// Finds the value of a pair before its name: `"value": "…", "name": "DB_PASSWORD"`.
@@ -167,17 +156,9 @@ impl Reader<'_> {
     fn other_member(&mut self) -> bool {
         let from = self.at;
         self.quotes();
-        let is_other = [
-            "type",
-            "valuefrom",
-            "description",
-            "sensitive",
-            "issecret",
-            "secret",
-            "id",
-        ]
-        .iter()
-        .any(|word| self.take(word));
+        let is_other = "type valuefrom description sensitive issecret secret id"
+            .split(' ')
+            .any(|word| self.take(word));
         self.quotes();
         self.blanks();
         let is_other = is_other && (self.take(":") || self.take("="));
@@ -214,16 +195,7 @@ impl Reader<'_> {
             self.at += 1;
         }
         let escapes = self.quotes();
-        for word in [
-            "value",
-            "val",
-            "default",
-            "content",
-            "plaintext",
-            "text",
-            "secretvalue",
-            "data",
-        ] {
+        for word in "value val default content plaintext text secretvalue data".split(' ') {
             let from = self.at;
             if !self.take(word) {
                 continue;

@@ -32,6 +32,7 @@ pub(super) enum Operator {
     Blank,
 }
 
+/// In the order of their declaration, which numbers the rules of values.
 pub(super) const QUOTES: [Quote; 7] = [
     Quote::Double,
     Quote::Escaped,

@@ -7,7 +7,7 @@ use super::line::{LineState, full_columns_min, nearly_full, redact_line};
 use super::scan::RuleSet;
 use super::span::TextEnd;
 use super::stream::Scratch;
-use crate::event::{ScreenRow, lines_in};
+use crate::event::{ScreenRow, line_ends_in, lines_in};
 
 /// Maximum number of remembered lines of a pane whose height is unknown or larger: more lines than a key or a
 /// screen has.
@@ -26,8 +26,6 @@ pub(super) struct PaneState {
     lines: BTreeMap<i64, LineState>,
     /// The states of rows of the alternate screen.
     rows: BTreeMap<i64, LineState>,
-    /// The redactor's turn at the last use.
-    pub(super) used: u64,
 }
 
 impl PaneState {
@@ -91,8 +89,7 @@ impl PaneState {
     /// Returns true if no remembered line affects these lines, so that without keywords they need no scan.
     fn is_plain(&self, first_line: i64, chunk: &str) -> bool {
         if !self.lines.is_empty() {
-            let count = memchr::memchr_iter(b'\n', chunk.as_bytes()).count();
-            let last = first_line.saturating_add(i64::try_from(count).unwrap_or(i64::MAX));
+            let last = first_line.saturating_add(line_ends_in(chunk));
             let mut known = self
                 .lines
                 .range(first_line.saturating_sub(1)..=last.max(first_line));

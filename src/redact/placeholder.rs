@@ -1,72 +1,27 @@
 //! Placeholders: words, masks and variables in place of a secret (pure).
 
+use std::sync::LazyLock;
+
 use super::letters::is_worded;
 use super::marker::MARKER;
 use super::randomness::CHECKED_BYTES;
 
-/// Words that replace a secret.
-const PLACEHOLDERS: &[&str] = &[
-    "password",
-    "passwd",
-    "passphrase",
-    "pass",
-    "pwd",
-    "secret",
-    "token",
-    "string",
-    "str",
-    "none",
-    "null",
-    "nil",
-    "true",
-    "false",
-    "undefined",
-    "required",
-    "optional",
-    "prompt",
-    "hidden",
-    "masked",
-    "removed",
-    "empty",
-    "value",
-    "user",
-    "username",
-    "text",
-    "bytes",
-    "option",
-    "boolean",
-    "arg",
-    "argument",
-    "filename",
-    // Placeholders for a user or a password in a URL.
-    "x-oauth-basic",
-    "x-token-auth",
-    "oauth2",
-];
+/// Words that replace a secret, and those for a user or a password in a URL.
+static PLACEHOLDERS: LazyLock<Vec<&str>> = LazyLock::new(|| {
+    "password passwd passphrase pass pwd secret token string str none null nil true false undefined \
+     required optional prompt hidden masked removed empty value user username text bytes option \
+     boolean arg argument filename x-oauth-basic x-token-auth oauth2"
+        .split(' ')
+        .collect()
+});
 
 /// Parts that do not occur in secrets.
-const PARTS: &[&str] = &[
-    "example",
-    "placeholder",
-    "changeme",
-    "change_me",
-    "change-me",
-    "redacted",
-    "your_",
-    "your-",
-    "yourpass",
-    "yourtoken",
-    "yourkey",
-    "my_secret",
-    "mysecret",
-    "<your",
-    "insert_",
-    "replace_",
-    "dummy",
-    "foobar",
-    "deadbeef",
-    "realm=",
-];
+static PARTS: LazyLock<Vec<&str>> = LazyLock::new(|| {
+    "example placeholder changeme change_me change-me redacted your_ your- yourpass yourtoken yourkey \
+     my_secret mysecret <your insert_ replace_ dummy foobar deadbeef realm="
+        .split(' ')
+        .collect()
+});
 
 /// Length from which a name in capitals must consist of words.
 const SHORT_NAME: usize = 16;
@@ -127,9 +82,8 @@ fn is_masked(value: &[u8]) -> bool {
 /// Returns true for a variable, a format or a name in brackets: `$DB_PASSWORD`, `%s`, `<your password>`.
 /// Passwords may also begin with such a mark.
 fn is_variable(value: &[u8]) -> bool {
-    let (mark, rest) = match value {
-        [mark, rest @ ..] => (*mark, rest),
-        [] => return true,
+    let Some((mark, rest)) = value.split_first() else {
+        return true;
     };
     let length = rest
         .iter()
@@ -148,7 +102,7 @@ fn is_variable(value: &[u8]) -> bool {
             || rest.iter().all(|b| is_ident(*b) || b" /|:".contains(b))
                 && (rest.len() < 6 || is_worded(rest))
     };
-    match mark {
+    match *mark {
         b'$' => match rest.first() {
             None => true,
             Some(b'{' | b'(') => true,

@@ -1,7 +1,5 @@
 //! Redacts events, each text with the state of its stream (pure).
 
-use std::borrow::Cow;
-
 use rustc_hash::FxHashMap;
 
 use super::line::{LineState, redact_line};
@@ -11,6 +9,7 @@ use super::scan::RuleSet;
 use super::span::TextEnd;
 use super::stream::Scratch;
 use super::terminal::TerminalStream;
+use super::whole::if_redacted;
 use crate::event::{ExecutionId, OutputStream, PaneId, ScreenRow, Style, Styles, TdEvent};
 
 /// Maximum number of remembered executions, at some 300 bytes each: more than run at the same time anywhere.
@@ -51,10 +50,34 @@ pub struct Redactor {
 #[derive(Clone, Debug)]
 struct ExecutionStreams {
     id: ExecutionId,
-    streams: Vec<NamedStream>,
-    /// A linear search in a few panes is faster than hashing.
-    panes: Vec<(PaneId, PaneState)>,
+    streams: Recent<StreamName, TextState>,
+    panes: Recent<PaneId, PaneState>,
     used: u64,
+}
+
+/// Values by key, each with the turn of its last use. A linear search in a few is faster than hashing.
+#[derive(Clone, Debug)]
+struct Recent<K, V>(Vec<(K, u64, V)>);
+
+impl<K: Clone + PartialEq, V> Recent<K, V> {
+    /// Returns the value of a key. If it is new, the least recently used one beyond `max` is forgotten.
+    fn get(&mut self, key: &K, turn: u64, max: usize, new: impl FnOnce() -> V) -> &mut V {
+        let index = match self.0.iter().position(|(known, ..)| known == key) {
+            Some(index) => index,
+            None => {
+                if self.0.len() >= max
+                    && let Some(oldest) = self.0.iter().map(|(_, used, _)| *used).min()
+                {
+                    self.0.retain(|(_, used, _)| *used > oldest);
+                }
+                self.0.push((key.clone(), turn, new()));
+                self.0.len() - 1
+            }
+        };
+        let (_, used, value) = &mut self.0[index];
+        *used = turn;
+        value
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -67,20 +90,18 @@ enum StreamName {
 }
 
 #[derive(Clone, Debug)]
-struct NamedStream {
-    name: StreamName,
+struct TextState {
     state: TerminalStream,
     /// The state of streams that arrive line by line.
     after: Option<LineState>,
-    used: u64,
 }
 
 impl ExecutionStreams {
     fn new(id: ExecutionId) -> Self {
         Self {
             id,
-            streams: Vec::new(),
-            panes: Vec::new(),
+            streams: Recent(Vec::new()),
+            panes: Recent(Vec::new()),
             used: 0,
         }
     }
@@ -103,8 +124,8 @@ impl Redactor {
     #[cfg(test)]
     pub(super) fn remembered(&self) -> (usize, usize, usize) {
         let states = self.executions.iter();
-        let panes = states.clone().map(|state| state.panes.len()).max();
-        let streams = states.map(|state| state.streams.len()).max();
+        let panes = states.clone().map(|state| state.panes.0.len()).max();
+        let streams = states.map(|state| state.streams.0.len()).max();
         (
             self.executions.len(),
             panes.unwrap_or(0),
@@ -117,8 +138,8 @@ impl Redactor {
     pub(super) fn remembered_lines(&self, execution_id: &str) -> usize {
         let states = self.executions.iter();
         let states = states.filter(|state| *state.id == *execution_id);
-        let panes = states.flat_map(|state| &state.panes);
-        panes.map(|(_, pane)| pane.remembered_lines()).sum()
+        let panes = states.flat_map(|state| &state.panes.0);
+        panes.map(|(.., pane)| pane.remembered_lines()).sum()
     }
 
     /// Redacts an event; returns true if it contained secrets.
@@ -256,10 +277,10 @@ impl Redactor {
                 execution_id, pane, ..
             } => {
                 let (execution, ..) = self.execution(execution_id);
-                execution.panes.retain(|(id, _)| id != pane);
+                execution.panes.0.retain(|(id, ..)| id != pane);
             }
             TdEvent::SessionEnded { execution_id, .. } => {
-                self.execution(execution_id).0.panes.clear();
+                self.execution(execution_id).0.panes.0.clear();
             }
             _ => {}
         }
@@ -284,19 +305,13 @@ impl Redactor {
     }
 
     fn text(&self, text: &mut String) -> bool {
-        let redacted = match self.rules.text(text) {
-            Cow::Owned(redacted) => Some(redacted),
-            Cow::Borrowed(_) => None,
-        };
+        let redacted = if_redacted(self.rules.text(text));
         replace(text, redacted)
     }
 
     fn piece(&mut self, id: &ExecutionId, name: StreamName, text: &mut String) -> bool {
         let (stream, ..) = self.stream(id, name);
-        let redacted = match stream.state.push(text) {
-            Cow::Owned(redacted) => Some(redacted),
-            Cow::Borrowed(_) => None,
-        };
+        let redacted = if_redacted(stream.state.push(text));
         replace(text, redacted)
     }
 
@@ -362,20 +377,7 @@ impl Redactor {
         let turn = self.turn + 1;
         let (execution, rules, scratch) = self.execution(id);
         let panes = &mut execution.panes;
-        let index = match panes.iter().position(|(id, _)| id == pane) {
-            Some(index) => index,
-            None => {
-                if panes.len() >= PANES_MAX
-                    && let Some(oldest) = panes.iter().map(|(_, pane)| pane.used).min()
-                {
-                    panes.retain(|(_, pane)| pane.used > oldest);
-                }
-                panes.push((pane.clone(), PaneState::default()));
-                panes.len() - 1
-            }
-        };
-        let pane = &mut panes[index].1;
-        pane.used = turn;
+        let pane = panes.get(pane, turn, PANES_MAX, PaneState::default);
         (pane, &rules.0, scratch)
     }
 
@@ -383,29 +385,14 @@ impl Redactor {
         &mut self,
         id: &ExecutionId,
         name: StreamName,
-    ) -> (&mut NamedStream, &RuleSet, &mut Scratch) {
+    ) -> (&mut TextState, &RuleSet, &mut Scratch) {
         let turn = self.turn + 1;
         let (execution, rules, scratch) = self.execution(id);
-        let streams = &mut execution.streams;
-        let index = match streams.iter().position(|stream| stream.name == name) {
-            Some(index) => index,
-            None => {
-                if streams.len() >= STREAMS_MAX
-                    && let Some(oldest) = streams.iter().map(|stream| stream.used).min()
-                {
-                    streams.retain(|stream| stream.used > oldest);
-                }
-                streams.push(NamedStream {
-                    name,
-                    state: TerminalStream::new(rules.clone()),
-                    after: None,
-                    used: turn,
-                });
-                streams.len() - 1
-            }
+        let new = || TextState {
+            state: TerminalStream::new(rules.clone()),
+            after: None,
         };
-        let stream = &mut streams[index];
-        stream.used = turn;
+        let stream = execution.streams.get(&name, turn, STREAMS_MAX, new);
         (stream, &rules.0, scratch)
     }
 }

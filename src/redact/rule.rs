@@ -5,7 +5,7 @@ use serde::Deserialize;
 
 use super::edges::{in_escape, in_word, is_escaped_end};
 use super::name::NameTable;
-use super::name_value::{NameMatch, OPERATORS, QUOTES};
+use super::name_value::{NameMatch, OPERATORS};
 use super::span::TextEnd;
 use super::value::ValueCheck;
 
@@ -147,11 +147,7 @@ impl Rule {
                 NameMatch::No => None,
                 NameMatch::NextLine => return LeadMatch::NextLine,
                 NameMatch::Value(value) => {
-                    let quote = QUOTES.iter().position(|quote| *quote == value.quote);
-                    let operator = OPERATORS.iter().position(|known| *known == value.operator);
-                    let (Some(quote), Some(operator)) = (quote, operator) else {
-                        return LeadMatch::No;
-                    };
+                    let (quote, operator) = (value.quote as usize, value.operator as usize);
                     let rule = (1 + quote * OPERATORS.len() + operator) as u16;
                     return LeadMatch::Lead(value.start, value.from, rule);
                 }

@@ -76,17 +76,14 @@ pub(super) fn read(text: &str) -> Result<Vec<Rule>> {
         return Err(Error::invalid(format!("more than {RULES_MAX} rules")));
     }
     let mut rules = Vec::with_capacity(file.rule.len());
-    for (index, written) in file.rule.into_iter().enumerate() {
-        let name = format!("rule {} ({})", index + 1, written.id);
-        let rule =
-            compile(written).map_err(|problem| Error::invalid(format!("{name}: {problem}")))?;
-        rules.push(rule);
+    let invalid = |name, problem| Error::invalid(format!("{name}: {problem}"));
+    for (number, written) in (1..).zip(file.rule) {
+        let name = format!("rule {number} ({})", written.id);
+        rules.push(compile(written).map_err(|problem| invalid(name, problem))?);
     }
-    for (index, written) in file.name.into_iter().enumerate() {
-        let name = format!("name {} ({})", index + 1, written.id);
-        let more = compile_name(written)
-            .map_err(|problem| Error::invalid(format!("{name}: {problem}")))?;
-        rules.extend(more);
+    for (number, written) in (1..).zip(file.name) {
+        let name = format!("name {number} ({})", written.id);
+        rules.extend(compile_name(written).map_err(|problem| invalid(name, problem))?);
     }
     Ok(rules)
 }
@@ -238,9 +235,7 @@ fn compile(mut written: RuleTable) -> Result<Rule, String> {
             "lead and min together must have at least {LEAK_BYTES} bytes"
         ));
     }
-    let body =
-        bytes_of(&parse(class(&written.body)).map_err(|problem| format!("body: {problem}"))?)
-            .ok_or("body: it must be one character class without newline")?;
+    let body = body_bytes(&written.body)?;
     let until = match written.until.as_deref().map(str::as_bytes) {
         None => None,
         Some([byte]) if !body[usize::from(*byte)] || written.check == ValueCheck::Url => {
@@ -289,9 +284,7 @@ fn expand_prefixes(written: &mut RuleTable) -> Result<(), String> {
         .collect();
     written.lead = format!("(?:{})", escaped.join("|"));
     // A prefix of two bytes becomes a keyword together with the first byte of its body.
-    let body =
-        bytes_of(&parse(class(&written.body)).map_err(|problem| format!("body: {problem}"))?)
-            .ok_or("body: it must be one character class without newline")?;
+    let body = body_bytes(&written.body)?;
     written.keywords = std::mem::take(&mut written.prefixes);
     while written.keywords.iter().any(|word| word.len() < KEYWORD_MIN) {
         let (short, mut long): (Vec<_>, Vec<_>) =
@@ -312,6 +305,12 @@ fn expand_prefixes(written: &mut RuleTable) -> Result<(), String> {
     };
     written.word = true;
     Ok(())
+}
+
+fn body_bytes(body: &str) -> Result<Box<[bool; 256]>, String> {
+    let hir = parse(class(body)).map_err(|problem| format!("body: {problem}"))?;
+    let bytes = bytes_of(&hir);
+    bytes.ok_or_else(|| "body: it must be one character class without newline".to_owned())
 }
 
 /// Returns the character class with this name.

@@ -60,9 +60,8 @@ pub(super) enum RuleMatch {
     Undecided(usize),
     /// Undecided until the next line arrives; the text from this position is needed.
     NextLine(usize),
-    Secret(Span),
-    /// A secret, and its rest in the next line.
-    TwoLines(Span, Span),
+    /// A secret, and its rest in the next line, if any.
+    Secret(Span, Option<Span>),
     /// A block begins at this position, after its lead.
     Block(usize),
 }
@@ -94,26 +93,17 @@ impl RuleSet {
         end: TextEnd,
         spans: &mut Vec<Span>,
     ) -> ScanRest {
-        let mut at = 0;
         let rest = |open, keep| ScanRest {
             open,
             keep,
             is_pending: false,
         };
-        match open {
-            Continuation::None => {}
-            Continuation::Secret(rule) => {
-                at = self.run(rule, text, 0, text.len());
-                add(spans, 0, at, rule);
-                if at == text.len() {
-                    return rest(Continuation::Secret(rule), at);
-                }
-                if let Some(open) = self.next_lines(rule, text, &mut at, spans) {
-                    return rest(open, text.len());
-                }
-            }
+        // The rest of an earlier secret: its rule, its start, and its end in the first line.
+        let (rule, from, mut at) = match open {
+            Continuation::None => (None, 0, 0),
+            Continuation::Secret(rule) => (Some(rule), 0, self.run(rule, text, 0, text.len())),
             Continuation::Block(rule, mut block) => match block.take(text, 0, rule, spans) {
-                Some(end) => at = end,
+                Some(end) => (None, 0, end),
                 None => return rest(Continuation::Block(rule, block), text.len()),
             },
             Continuation::Escaped(rule) => {
@@ -121,30 +111,27 @@ impl RuleSet {
                 if from == text.len() {
                     return rest(Continuation::Escaped(rule), text.len());
                 }
-                at = self.run(rule, text, from, text.len());
-                add(spans, from, at, rule);
-                if at == text.len() {
-                    return rest(Continuation::Secret(rule), at);
-                }
-                if let Some(open) = self.next_lines(rule, text, &mut at, spans) {
-                    return rest(open, text.len());
-                }
+                (Some(rule), from, self.run(rule, text, from, text.len()))
             }
             Continuation::Ended(rule) => {
                 let from = skip_decoration(text, 0);
                 let run = self.run(rule, text, from, text.len());
                 if self.is_likely_rest(rule, &text[from..run]) {
-                    add(spans, from, run, rule);
-                    at = run;
-                    if at == text.len() {
-                        return rest(Continuation::Secret(rule), at);
-                    }
-                    if let Some(open) = self.next_lines(rule, text, &mut at, spans) {
-                        return rest(open, text.len());
-                    }
+                    (Some(rule), from, run)
                 } else if run == text.len() && run - from < LEAK_BYTES && from < run + KEEP {
                     return rest(Continuation::Ended(rule), text.len().saturating_sub(KEEP));
+                } else {
+                    (None, 0, 0)
                 }
+            }
+        };
+        if let Some(rule) = rule {
+            add(spans, from, at, rule);
+            if at == text.len() {
+                return rest(Continuation::Secret(rule), at);
+            }
+            if let Some(open) = self.next_lines(rule, text, &mut at, spans) {
+                return rest(open, text.len());
             }
         }
         let begin = at;
@@ -166,16 +153,10 @@ impl RuleSet {
                     RuleMatch::NextLine(start) => {
                         pending = Some(pending.map_or(start, |before: usize| before.min(start)));
                     }
-                    found @ (RuleMatch::Secret(_) | RuleMatch::TwoLines(..)) => {
-                        let span = match found {
-                            RuleMatch::TwoLines(first, rest) => {
-                                spans.push(first);
-                                rest
-                            }
-                            RuleMatch::Secret(span) => span,
-                            _ => continue,
-                        };
-                        spans.push(span);
+                    RuleMatch::Secret(first, rest) => {
+                        spans.push(first);
+                        spans.extend(rest);
+                        let span = rest.unwrap_or(first);
                         let mut to = span.end;
                         if let Some(start) = changed_value(text, to) {
                             to = self.run(span.rule, text, start, text.len());
@@ -271,11 +252,7 @@ impl RuleSet {
             let is_enough = from < text.len() || end == TextEnd::Cut && from - start >= LEAK_BYTES;
             let is_found = from - start == value.len() || is_enough;
             return match (is_found && start >= begin, from == text.len()) {
-                (true, _) => RuleMatch::Secret(Span {
-                    start,
-                    end: from,
-                    rule: number,
-                }),
+                (true, _) => RuleMatch::Secret(Span::new(start, from, number), None),
                 (false, true) => RuleMatch::Undecided(start),
                 (false, false) => RuleMatch::No,
             };
@@ -347,11 +324,8 @@ impl RuleSet {
         if self.announces_other(hit_rule, text, hit.start) {
             return RuleMatch::No;
         }
-        RuleMatch::Secret(Span {
-            start: if rule.hide == Hide::Body { from } else { start },
-            end: to,
-            rule: number,
-        })
+        let start = if rule.hide == Hide::Body { from } else { start };
+        RuleMatch::Secret(Span::new(start, to, number), None)
     }
 
     /// Returns true if the found name announces something other than a secret.

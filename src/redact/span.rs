@@ -8,6 +8,12 @@ pub(super) struct Span {
     pub(super) rule: u16,
 }
 
+impl Span {
+    pub(super) fn new(start: usize, end: usize, rule: u16) -> Self {
+        Self { start, end, rule }
+    }
+}
+
 /// The kind of a text's end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum TextEnd {

@@ -22,19 +22,8 @@ pub(super) struct StreamState {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Scratch {
     joined: String,
-    spans: Vec<Span>,
-}
-
-impl Scratch {
-    /// Returns the secrets of the last text, in order.
-    pub(super) fn spans(&mut self) -> &mut Vec<Span> {
-        &mut self.spans
-    }
-
-    /// Returns the length of the last secret of the last text.
-    pub(super) fn last_span(&self) -> usize {
-        self.spans.last().map_or(0, |span| span.end - span.start)
-    }
+    /// The secrets of the last text, in order.
+    pub(super) spans: Vec<Span>,
 }
 
 impl StreamState {

@@ -12,23 +12,7 @@ use std::ops::Range;
 use super::rules::Rules;
 use super::span::{Span, TextEnd};
 use super::stream::{Scratch, StreamState};
-
-/// The position in a control sequence.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum SequenceState {
-    #[default]
-    None,
-    /// After ESC.
-    Escape,
-    /// After ESC and an intermediate byte, for example to select a character set.
-    Short,
-    /// After `ESC [`.
-    Control,
-    /// In a string, such as a title, a link or an image.
-    String,
-    /// After an ESC in a string, which may begin its terminator.
-    StringEscape,
-}
+use crate::escapes::{self, Action, BELL, State, is_string};
 
 /// The effect of a byte on the visible text.
 enum VisibleByte {
@@ -39,50 +23,34 @@ enum VisibleByte {
     Break(u8),
 }
 
-impl SequenceState {
-    /// Returns true within a control sequence other than a string.
-    fn is_code(self) -> bool {
-        matches!(self, Self::Escape | Self::Short | Self::Control)
+fn advance(state: &mut State, byte: u8) -> VisibleByte {
+    let before = *state;
+    // A bell ends every string, so that a secret after a broken string is found.
+    if is_string(before) && byte == BELL {
+        *state = State::Ground;
+        return VisibleByte::Nothing;
     }
+    match (escapes::advance(state, byte), byte) {
+        // Other control characters ring the bell or switch character sets. Text after a backspace may
+        // replace part of the secret.
+        (Action::Print, 0x7f) => VisibleByte::Nothing,
+        (Action::Print, _) => VisibleByte::Text,
+        (Action::Execute, b'\n' | b'\r' | b'\t') if before == State::Ground => VisibleByte::Text,
+        (Action::Execute, 0x0b | 0x0c) => VisibleByte::Break(b'\n'),
+        (Action::EscDispatch, b'D' | b'E' | b'M' | b'8' | b'c') if before == State::Escape => {
+            VisibleByte::Break(b'\n')
+        }
+        (Action::CsiDispatch, b'C' | b'a') => VisibleByte::Break(b' '),
+        (Action::CsiDispatch, b'A'..=b'I' | b'Z' | b'`' | b'd'..=b'f' | b'r' | b'u') => {
+            VisibleByte::Break(b'\n')
+        }
+        _ => VisibleByte::Nothing,
+    }
+}
 
-    fn advance(&mut self, byte: u8) -> VisibleByte {
-        let (next, shown) = match (*self, byte) {
-            (Self::String, 0x1b) => (Self::StringEscape, VisibleByte::Nothing),
-            (Self::String, 0x07) => (Self::None, VisibleByte::Nothing),
-            // CAN and SUB end every sequence, as on terminals.
-            (_, 0x18 | 0x1a) => (Self::None, VisibleByte::Nothing),
-            (Self::String, _) => (Self::String, VisibleByte::Nothing),
-            (_, 0x1b) => (Self::Escape, VisibleByte::Nothing),
-            (Self::None, b'\n' | b'\r' | b'\t') => (Self::None, VisibleByte::Text),
-            (_, 0x0b | 0x0c) => (*self, VisibleByte::Break(b'\n')),
-            // Other control characters ring the bell or switch character sets. Text after a backspace may
-            // replace part of the secret.
-            (_, 0x00..=0x1f | 0x7f) => (*self, VisibleByte::Nothing),
-            (Self::None, _) => (Self::None, VisibleByte::Text),
-            (Self::StringEscape, b'\\') => (Self::None, VisibleByte::Nothing),
-            (Self::Escape | Self::StringEscape, b'[') => (Self::Control, VisibleByte::Nothing),
-            (Self::Escape | Self::StringEscape, b']' | b'P' | b'X' | b'^' | b'_') => {
-                (Self::String, VisibleByte::Nothing)
-            }
-            (Self::Escape | Self::StringEscape | Self::Short, 0x20..=0x2f) => {
-                (Self::Short, VisibleByte::Nothing)
-            }
-            (Self::Escape | Self::StringEscape, b'D' | b'E' | b'M' | b'8' | b'c') => {
-                (Self::None, VisibleByte::Break(b'\n'))
-            }
-            (Self::Escape | Self::StringEscape | Self::Short, _) => {
-                (Self::None, VisibleByte::Nothing)
-            }
-            (Self::Control, 0x20..=0x3f) => (Self::Control, VisibleByte::Nothing),
-            (Self::Control, b'C' | b'a') => (Self::None, VisibleByte::Break(b' ')),
-            (Self::Control, b'A'..=b'I' | b'Z' | b'`' | b'd'..=b'f' | b'r' | b'u') => {
-                (Self::None, VisibleByte::Break(b'\n'))
-            }
-            (Self::Control, _) => (Self::None, VisibleByte::Nothing),
-        };
-        *self = next;
-        shown
-    }
+/// Returns whether the state is within a control sequence other than a string.
+fn is_code(state: State) -> bool {
+    state != State::Ground && !is_string(state)
 }
 
 /// A secret, or a part of one between two control sequences.
@@ -110,7 +78,7 @@ struct TextRun {
 #[derive(Clone, Debug)]
 pub(crate) struct TerminalStream {
     rules: Rules,
-    sequence: SequenceState,
+    sequence: State,
     raw_state: StreamState,
     visible_state: StreamState,
     /// True while the visible state equals the raw one, so that text without control sequences is scanned
@@ -129,7 +97,7 @@ impl TerminalStream {
     pub(crate) fn new(rules: Rules) -> Self {
         Self {
             rules,
-            sequence: SequenceState::None,
+            sequence: State::Ground,
             raw_state: StreamState::default(),
             visible_state: StreamState::default(),
             is_plain: true,
@@ -150,7 +118,7 @@ impl TerminalStream {
     /// Records that text is missing before the next piece. A control sequence does not continue after it, but
     /// a secret may.
     pub(crate) fn skip(&mut self) {
-        self.sequence = SequenceState::None;
+        self.sequence = State::Ground;
     }
 
     /// Redacts the next piece.
@@ -176,7 +144,7 @@ impl TerminalStream {
             .find(set, piece, TextEnd::Cut, &mut self.scratch)
         {
             read_codes(self.sequence, piece, &mut self.codes);
-            for &span in self.scratch.spans().iter() {
+            for &span in &self.scratch.spans {
                 let marked = is_marked && span.start == 0;
                 add_between(span, marked, &self.codes, &mut self.parts);
             }
@@ -187,13 +155,12 @@ impl TerminalStream {
             .visible_state
             .find(set, &self.text, TextEnd::Cut, &mut self.scratch)
         {
-            for &span in self.scratch.spans().iter() {
+            for &span in &self.scratch.spans {
                 let marked = is_marked && span.start == 0;
                 add_parts(span, marked, &self.runs, &mut self.parts);
             }
         }
-        self.is_plain =
-            self.sequence == SequenceState::None && self.visible_state == self.raw_state;
+        self.is_plain = self.sequence == State::Ground && self.visible_state == self.raw_state;
         match self.parts.is_empty() {
             true => Cow::Borrowed(piece),
             false => Cow::Owned(self.redacted(piece)),
@@ -222,12 +189,7 @@ impl TerminalStream {
 }
 
 /// Extracts the visible text of a piece and its positions in the piece.
-fn read_visible(
-    sequence: &mut SequenceState,
-    piece: &str,
-    text: &mut String,
-    runs: &mut Vec<TextRun>,
-) {
+fn read_visible(sequence: &mut State, piece: &str, text: &mut String, runs: &mut Vec<TextRun>) {
     text.clear();
     runs.clear();
     let mut begin = None;
@@ -247,7 +209,7 @@ fn read_visible(
         if byte & 0xc0 == 0x80 {
             continue;
         }
-        match sequence.advance(byte) {
+        match advance(sequence, byte) {
             VisibleByte::Text => {
                 begin.get_or_insert(at);
             }
@@ -262,15 +224,15 @@ fn read_visible(
 }
 
 /// Finds the control sequences of a piece other than strings, in order.
-fn read_codes(mut sequence: SequenceState, piece: &str, codes: &mut Vec<Range<usize>>) {
+fn read_codes(mut sequence: State, piece: &str, codes: &mut Vec<Range<usize>>) {
     codes.clear();
-    let mut begin = (sequence.is_code()).then_some(0);
+    let mut begin = is_code(sequence).then_some(0);
     for (at, c) in piece.char_indices() {
-        let was_code = sequence.is_code();
-        sequence.advance(piece.as_bytes()[at]);
-        match (was_code, sequence.is_code()) {
+        let was_code = is_code(sequence);
+        advance(&mut sequence, piece.as_bytes()[at]);
+        match (was_code, is_code(sequence)) {
             (false, true) => begin = Some(at),
-            (true, false) if sequence == SequenceState::None => {
+            (true, false) if sequence == State::Ground => {
                 let end = at + c.len_utf8();
                 codes.extend(begin.take().map(|begin| begin..end));
             }
@@ -420,7 +382,7 @@ mod tests {
             let pieces: Vec<&str> = cuts.windows(2).map(|cut| &drawn[cut[0]..cut[1]]).collect();
             let out = all(&pieces);
             let (mut shown, mut runs) = (String::new(), Vec::new());
-            read_visible(&mut SequenceState::None, &out, &mut shown, &mut runs);
+            read_visible(&mut State::Ground, &out, &mut shown, &mut runs);
             for window in key.as_bytes().windows(12) {
                 let part = std::str::from_utf8(window).unwrap();
                 prop_assert!(!shown.contains(part), "{:?} of {:?}", shown, pieces);

@@ -38,11 +38,7 @@ impl RuleSet {
             {
                 return None;
             }
-            spans.push(Span {
-                start: line.from,
-                end,
-                rule,
-            });
+            spans.push(Span::new(line.from, end, rule));
             *at = end;
             if end == text.len() {
                 return Some(Continuation::Secret(rule));
@@ -83,11 +79,7 @@ impl RuleSet {
                 && ValueCheck::Mixed.accepts(&text[from..to])
                 && (rule.check == ValueCheck::Jwt || rule.check.accepts_beginning(&text[from..to]));
             return match is_likely {
-                true => RuleMatch::Secret(Span {
-                    start,
-                    end: to,
-                    rule: number,
-                }),
+                true => RuleMatch::Secret(Span::new(start, to, number), None),
                 false => RuleMatch::NextLine(start.saturating_sub(ESCAPE)),
             };
         }
@@ -101,16 +93,7 @@ impl RuleSet {
         {
             return RuleMatch::No;
         }
-        let first = Span {
-            start: if rule.hide == Hide::Body { from } else { start },
-            end: to,
-            rule: number,
-        };
-        let rest = Span {
-            start: line.from,
-            end,
-            rule: number,
-        };
-        RuleMatch::TwoLines(first, rest)
+        let first = Span::new(to - shown, to, number);
+        RuleMatch::Secret(first, Some(Span::new(line.from, end, number)))
     }
 }

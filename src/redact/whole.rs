@@ -15,47 +15,34 @@ impl Rules {
     /// Redacts a whole text that is not part of a stream, such as a label or a summary. The beginning of a
     /// secret at the end is also redacted, because the text may be truncated.
     pub fn text<'a>(&self, text: &'a str) -> Cow<'a, str> {
-        if memchr::memchr(0x1b, text.as_bytes()).is_some() {
-            let redacted = self.coloured(text);
-            return if redacted == text {
-                Cow::Borrowed(text)
-            } else {
-                Cow::Owned(redacted)
-            };
-        }
         let mut text = Cow::Borrowed(text);
         for _ in 0..PASSES_MAX {
-            if !self.0.finder.finds(text.as_bytes(), 0) {
-                break;
-            }
-            let mut spans = Vec::new();
-            self.0.scan(
-                text.as_bytes(),
-                Continuation::None,
-                TextEnd::Cut,
-                &mut spans,
-            );
-            if spans.is_empty() {
-                break;
-            }
-            let redacted = redact_spans(&self.0, &text, &spans, false);
-            if redacted == text {
-                break;
-            }
-            text = Cow::Owned(redacted);
-        }
-        text
-    }
-
-    /// Redacts a whole text with control sequences, which may be within a secret.
-    fn coloured(&self, text: &str) -> String {
-        let mut text = text.to_owned();
-        for _ in 0..PASSES_MAX {
-            match TerminalStream::new(self.clone()).push(&text) {
-                Cow::Owned(redacted) if redacted != text => text = redacted,
+            match self.one_pass(&text) {
+                Some(redacted) if redacted != text => text = Cow::Owned(redacted),
                 _ => break,
             }
         }
         text
+    }
+
+    fn one_pass(&self, text: &str) -> Option<String> {
+        // Control sequences may be within a secret.
+        if memchr::memchr(0x1b, text.as_bytes()).is_some() {
+            return if_redacted(TerminalStream::new(self.clone()).push(text));
+        }
+        if !self.0.finder.finds(text.as_bytes(), 0) {
+            return None;
+        }
+        let (mut spans, begin) = (Vec::new(), Continuation::None);
+        (self.0).scan(text.as_bytes(), begin, TextEnd::Cut, &mut spans);
+        (!spans.is_empty()).then(|| redact_spans(&self.0, text, &spans, false))
+    }
+}
+
+/// Returns the redacted text if it differs.
+pub(super) fn if_redacted(text: Cow<'_, str>) -> Option<String> {
+    match text {
+        Cow::Owned(redacted) => Some(redacted),
+        Cow::Borrowed(_) => None,
     }
 }

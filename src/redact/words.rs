@@ -1,5 +1,7 @@
 //! Words: code and prose, which are not secrets (pure).
 
+use std::sync::LazyLock;
+
 use super::letters::{is_doubtful, is_unworded, is_worded};
 use super::placeholder::{holds_word, is_placeholder};
 use super::randomness::{class, holds};
@@ -15,10 +17,8 @@ const CODE: &[&str] = &[
     "settings.",
     "self.",
     "this.",
-    "std::",
     "::",
     "->",
-    "->>",
     "?.",
     "\\033[",
     "\\x1b[",
@@ -103,16 +103,12 @@ fn is_camel(part: &[u8]) -> bool {
         .copied()
         .filter(|b| !b.is_ascii_digit())
         .collect();
-    let numbers = part
-        .split(|b| !b.is_ascii_digit())
-        .filter(|number| !number.is_empty())
-        .count();
     let cases = letters
         .windows(2)
         .filter(|two| class(two[0]) != class(two[1]))
         .count();
     let lower = letters.iter().filter(|b| b.is_ascii_lowercase()).count();
-    numbers <= 1
+    one_number(part)
         && lower * 5 >= letters.len() * 3
         && letters.iter().any(u8::is_ascii_uppercase)
         && letters.iter().any(u8::is_ascii_lowercase)
@@ -200,50 +196,13 @@ fn one_number(part: &[u8]) -> bool {
 }
 
 /// Words with a number that occur in prose about secrets.
-const TECHNICAL: &[&str] = &[
-    "base64",
-    "base64url",
-    "base64-encoded",
-    "base32",
-    "sha1",
-    "sha256",
-    "sha512",
-    "sha-256",
-    "sha-512",
-    "md5",
-    "utf8",
-    "utf-8",
-    "oauth2",
-    "oauth2.0",
-    "pbkdf2",
-    "hs256",
-    "rs256",
-    "es256",
-    "ed25519",
-    "x509",
-    "x.509",
-    "aes256",
-    "aes-256",
-    "aes128",
-    "pkcs1",
-    "pkcs8",
-    "pkcs12",
-    "pkcs#8",
-    "pkcs#12",
-    "sha224",
-    "sha384",
-    "ipv4",
-    "ipv6",
-    "0-255",
-    "win32",
-    "int32",
-    "int64",
-    "uint8",
-    "u8",
-    "u64",
-    "i32",
-    "string8",
-];
+static TECHNICAL: LazyLock<Vec<&str>> = LazyLock::new(|| {
+    "base64 base64url base64-encoded base32 sha1 sha256 sha512 sha-256 sha-512 md5 utf8 utf-8 oauth2 \
+     oauth2.0 pbkdf2 hs256 rs256 es256 ed25519 x509 x.509 aes256 aes-256 aes128 pkcs1 pkcs8 pkcs12 \
+     pkcs#8 pkcs#12 sha224 sha384 ipv4 ipv6 0-255 win32 int32 int64 uint8 u8 u64 i32 string8"
+        .split(' ')
+        .collect()
+});
 
 #[cfg(test)]
 mod tests {

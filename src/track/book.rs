@@ -145,11 +145,6 @@ impl Book {
             .collect()
     }
 
-    /// Marks all known lines as baseline, so that none of them is reported.
-    pub fn mark_baseline(&mut self) {
-        self.mark_known_above(i64::MAX);
-    }
-
     /// Marks the lines above this one as known. Their numbers are uncertain, so they are not reported.
     pub fn mark_known_above(&mut self, number: i64) {
         for line in self.lines.iter_mut().filter(|line| line.number < number) {

@@ -2,6 +2,7 @@
 
 use super::book::{Book, Line, Reported};
 use super::change::Change;
+use crate::event::line_ends_in;
 
 /// The approximate size of a chunk of settled lines: large enough to be cheap, small enough to show
 /// and to queue.
@@ -145,7 +146,7 @@ impl Book {
                 first_line,
                 chunk: chunk.to_owned(),
             });
-            first_line += memchr::memchr_iter(b'\n', chunk.as_bytes()).count() as i64;
+            first_line += line_ends_in(chunk);
             rest = after;
         }
         if !rest.is_empty() {

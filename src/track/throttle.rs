@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use super::change::Change;
-use crate::event::{Cursor, ScreenRow};
+use crate::event::{Cursor, ScreenRow, line_ends_in};
 
 /// The interval at which a line or a screen is logged.
 const LOG_PERIOD: Duration = Duration::from_secs(1);
@@ -74,10 +74,7 @@ impl RevisionThrottle {
                     ref chunk,
                 } => {
                     // The chunk contains the last states of its lines.
-                    let end =
-                        first_line.saturating_add(
-                            memchr::memchr_iter(b'\n', chunk.as_bytes()).count() as i64,
-                        );
+                    let end = first_line.saturating_add(line_ends_in(chunk));
                     self.lines
                         .retain(|line, _| !(first_line..end).contains(line));
                     throttled.push(Throttled::Logged(change));
@@ -220,21 +217,12 @@ impl ScreenThrottle {
 
 impl From<Screen> for Change {
     fn from(screen: Screen) -> Self {
-        let Screen {
-            width,
-            height,
-            cursor,
-            rows,
-        } = screen;
-        let rows = rows
-            .into_iter()
-            .map(|(row, text)| ScreenRow { row, text })
-            .collect();
+        let rows = screen.rows.into_iter();
         Self::Screen {
-            width,
-            height,
-            cursor,
-            rows,
+            width: screen.width,
+            height: screen.height,
+            cursor: screen.cursor,
+            rows: rows.map(|(row, text)| ScreenRow { row, text }).collect(),
         }
     }
 }

@@ -353,7 +353,8 @@ impl Tracker {
             .rposition(|line| line.start <= footprint.cursor_row);
         let first = self.book.next - at_cursor.unwrap_or(0) as i64;
         self.take(lines, first, Moved::Unknown, footprint);
-        self.book.mark_baseline();
+        // None of them is reported.
+        self.book.mark_known_above(i64::MAX);
     }
 
     pub(super) fn take(

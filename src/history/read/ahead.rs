@@ -12,7 +12,7 @@ use crossbeam_channel::{Receiver, Sender, bounded};
 
 use super::block::BLOCK_BYTES;
 use super::parse::BlockLines;
-use super::source::LogFiles;
+use super::source::{LogFiles, unread};
 use crate::error::{Error, Result};
 use crate::thread::{self, Handle};
 
@@ -94,7 +94,8 @@ fn serve(
 ) {
     while let Some(next) = files.next() {
         let lines = next.and_then(|(source, path)| {
-            let block = source.read(memory.try_recv().unwrap_or_default(), &path)?;
+            let block = source.read(memory.try_recv().unwrap_or_default());
+            let block = block.map_err(|cause| unread(&path, cause))?;
             Ok((BlockLines::checked(block, keeps_lines), path))
         });
         if sender.send(lines).is_err() {

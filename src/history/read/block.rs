@@ -268,7 +268,7 @@ mod tests {
 
     use proptest::prelude::*;
 
-    use super::super::line_bytes::LineBytes;
+    use super::super::parse::LineBytes;
     use super::*;
 
     fn file_with(bytes: &[u8]) -> File {

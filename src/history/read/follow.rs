@@ -200,12 +200,8 @@ impl Follower {
         let before = std::mem::replace(&mut self.number, number);
         // Files that were filled and closed since the last poll. A file that was removed instead of closed
         // has no number.
-        let between = files
-            .closed
-            .iter()
-            .map(|closed| closed.number)
-            .filter(|&closed| closed > before);
-        let between: Vec<u32> = between.collect();
+        let closed = files.closed.iter().map(|closed| closed.number);
+        let between: Vec<u32> = closed.filter(|&closed| closed > before).collect();
         self.newest = Some(NewestFile {
             id: FileId::of(&file)?,
             file: Arc::new(file),
@@ -215,15 +211,9 @@ impl Follower {
             let dir = self.run.open_dir().map_err(io::Error::other)?;
             let parser = Arc::clone(&self.parser);
             let reader = LogReader::up_to(between.into_iter(), None, dir, parser);
-            self.read_between(reader);
+            self.backlog = Some(reader.after(std::mem::take(&mut self.report)));
         }
         Ok(true)
-    }
-
-    /// Reads files that were closed between two polls in the same way as existing files.
-    fn read_between(&mut self, reader: LogReader) {
-        let so_far = std::mem::take(&mut self.report);
-        self.backlog = Some(reader.after(so_far));
     }
 
     fn read_newest(&mut self) -> io::Result<bool> {

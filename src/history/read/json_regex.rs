@@ -6,9 +6,7 @@
 //! lines). It therefore matches every line whose text matches, and a few more. Numeric escapes (`\u001b`) may
 //! represent any character, so a line that contains one is always a candidate.
 
-use regex_syntax::hir::{
-    Capture, Class, ClassUnicode, ClassUnicodeRange, Hir, HirKind, Literal, Repetition,
-};
+use regex_syntax::hir::{Capture, Class, ClassUnicode, ClassUnicodeRange, Hir, HirKind, Literal};
 
 /// Characters that JSON writes, or may write, as two characters. All others are written unchanged or as
 /// numeric escapes.
@@ -28,11 +26,8 @@ const ESCAPES: [(char, char); 8] = [
 pub(super) fn json_regex(text: &Hir) -> Option<String> {
     let raw = raw(text);
     // An expression that matches the empty line excludes nothing.
-    match raw.properties().minimum_len() {
-        Some(0) => None,
-        // An expression without a minimum length matches only numeric escapes.
-        _ => Some(raw.to_string()),
-    }
+    // One without a minimum length matches only numeric escapes.
+    (raw.properties().minimum_len() != Some(0)).then(|| raw.to_string())
 }
 
 fn raw(hir: &Hir) -> Hir {
@@ -40,17 +35,7 @@ fn raw(hir: &Hir) -> Hir {
         HirKind::Empty | HirKind::Look(_) => Hir::empty(),
         HirKind::Literal(Literal(bytes)) => literal(bytes),
         HirKind::Class(class) => self::class(class),
-        HirKind::Repetition(Repetition {
-            min,
-            max,
-            greedy,
-            sub,
-        }) => Hir::repetition(Repetition {
-            min: *min,
-            max: *max,
-            greedy: *greedy,
-            sub: Box::new(raw(sub)),
-        }),
+        HirKind::Repetition(repetition) => Hir::repetition(repetition.with(raw(&repetition.sub))),
         HirKind::Capture(Capture { sub, .. }) => raw(sub),
         HirKind::Concat(parts) => Hir::concat(parts.iter().map(raw).collect()),
         HirKind::Alternation(parts) => Hir::alternation(parts.iter().map(raw).collect()),

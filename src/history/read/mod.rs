@@ -4,7 +4,6 @@
 //! query (pure):                    selects events
 //! line_filter, json_regex (pure):  skip lines by their bytes
 //! block:                           whole lines from parts of files and from compressed files
-//! line_bytes (pure):               the bytes of a block, as checked text or unchecked
 //! parse (pure):                    a block ─> the selected events
 //! source:                          the files of a log ─> blocks to read
 //! pool (td-read-N):                many blocks at once, if few lines are wanted
@@ -23,7 +22,6 @@ mod query;
 mod line_filter;
 
 mod block;
-mod line_bytes;
 mod parse;
 mod source;
 

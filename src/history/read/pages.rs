@@ -83,7 +83,7 @@ impl LogPages {
     /// # Errors
     /// The same as [`LogPages::last`].
     pub fn before(&mut self, seq: u64, query: &PageQuery<'_>) -> Result<Page> {
-        self.backwards_from(Place::Before(seq), query)
+        self.read_from(Place::Before(seq), query)
     }
 
     /// Returns the records right after this number, which the log need not contain.
@@ -91,14 +91,7 @@ impl LogPages {
     /// # Errors
     /// The same as [`LogPages::last`].
     pub fn after(&mut self, seq: u64, query: &PageQuery<'_>) -> Result<Page> {
-        let place = Place::After(seq);
-        let files = LogFiles::list(&self.run)?;
-        Ok(
-            match files.find(place, &mut self.indexes, query.is_stopped) {
-                Ok(start) => self.reading(&files, query, Some(place)).forwards(start),
-                Err(Stopped) => Page::default(),
-            },
-        )
+        self.read_from(Place::After(seq), query)
     }
 
     /// Returns the last records at or before this time. If the clock was set back, several places have this
@@ -107,17 +100,19 @@ impl LogPages {
     /// # Errors
     /// The same as [`LogPages::last`].
     pub fn until(&mut self, ts: Timestamp, query: &PageQuery<'_>) -> Result<Page> {
-        self.backwards_from(Place::Until(ts), query)
+        self.read_from(Place::Until(ts), query)
     }
 
-    fn backwards_from(&mut self, place: Place, query: &PageQuery<'_>) -> Result<Page> {
+    fn read_from(&mut self, place: Place, query: &PageQuery<'_>) -> Result<Page> {
         let files = LogFiles::list(&self.run)?;
-        Ok(
-            match files.find(place, &mut self.indexes, query.is_stopped) {
-                Ok(end) => self.reading(&files, query, Some(place)).backwards(end),
-                Err(Stopped) => Page::default(),
-            },
-        )
+        let Ok(position) = files.find(place, &mut self.indexes, query.is_stopped) else {
+            return Ok(Page::default());
+        };
+        let reading = self.reading(&files, query, Some(place));
+        Ok(match place {
+            Place::After(_) => reading.forwards(position),
+            Place::Before(_) | Place::Until(_) => reading.backwards(position),
+        })
     }
 
     fn reading<'a>(
@@ -174,7 +169,7 @@ impl Reading<'_> {
         &mut self,
         end: Position,
         windows: &mut Vec<VecDeque<Measured>>,
-    ) -> std::result::Result<Edge, Stopped> {
+    ) -> Result<Edge, Stopped> {
         let mut count = 0;
         for number in (0..=end.file).rev() {
             let file = (self.files).open_indexed(number, self.indexes, self.query.is_stopped)?;
@@ -208,7 +203,7 @@ impl Reading<'_> {
         file: &SeekFile,
         range: Range<u64>,
         count: usize,
-    ) -> std::result::Result<(VecDeque<Measured>, bool), Stopped> {
+    ) -> Result<(VecDeque<Measured>, bool), Stopped> {
         let (query, place) = (self.query, self.place);
         let (mut found, mut is_full) = (VecDeque::<Measured>::new(), false);
         let (mut first, mut last, mut bytes) = (None, None, self.bytes);
@@ -242,7 +237,7 @@ impl Reading<'_> {
         self.page
     }
 
-    fn each_file_forwards(&mut self, start: Position) -> std::result::Result<Edge, Stopped> {
+    fn each_file_forwards(&mut self, start: Position) -> Result<Edge, Stopped> {
         let (query, place) = (self.query, self.place);
         let is_full = Cell::new(false);
         let is_stopped = || is_full.get() || (query.is_stopped)();

@@ -68,18 +68,11 @@ impl LogFiles {
     pub(super) fn list(run: &RunDirectory) -> Result<Self> {
         let dir = run.open_dir()?;
         let failed = |cause| Error::file("cannot read the log in", run.path(), cause);
-        let RunFiles { closed, newest } = RunFiles::list(&dir).map_err(failed)?;
-        let newest = match newest {
-            Some(file) => {
-                let len = file.metadata().map_err(failed)?.len();
-                Some((file, len))
-            }
-            None => None,
-        };
+        let mut files = RunFiles::list(&dir).map_err(failed)?;
         Ok(Self {
+            newest: files.take_newest().map_err(failed)?,
+            closed: files.closed,
             dir,
-            closed,
-            newest,
         })
     }
 
@@ -137,15 +130,14 @@ impl LogFiles {
         indexes: &mut Indexes,
         is_stopped: IsStopped<'_>,
     ) -> Result<Position, Stopped> {
+        let first_in = |number: usize| match self.open(number) {
+            Some(file) => first_of(&file, 0..u64::MAX, place, is_stopped),
+            None => Ok(None),
+        };
         // The file after the last one whose first record is before the place.
         let files = narrow(0..self.count() as u64, 0, |range| {
             for number in range {
-                let file = self.open(number as usize);
-                let first = match file {
-                    Some(file) => first_of(&file, 0..u64::MAX, place, is_stopped)?,
-                    None => None,
-                };
-                if let Some((_, is_behind)) = first {
+                if let Some((_, is_behind)) = first_in(number as usize)? {
                     return Ok(Some((number..number + 1, is_behind)));
                 }
             }
@@ -172,10 +164,7 @@ impl LogFiles {
         }
         // Records without a number may precede the first record after the place.
         let number = files.ahead as usize;
-        let first = match self.open(number) {
-            Some(file) => first_of(&file, 0..u64::MAX, place, is_stopped)?,
-            None => None,
-        };
+        let first = first_in(number)?;
         Ok(Position {
             file: number,
             offset: first.map_or(0, |(at, _)| at.start),

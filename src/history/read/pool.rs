@@ -9,7 +9,6 @@ use std::sync::Arc;
 
 use crossbeam_channel::{Receiver, Sender, bounded};
 
-use super::block::{Block, read_part};
 use super::parse::{BlockParser, ParsedBlock};
 use super::source::BlockSource;
 use crate::thread::{self, Handle};
@@ -17,9 +16,9 @@ use crate::thread::{self, Handle};
 /// More threads would be limited by memory bandwidth.
 const THREADS_MAX: usize = 8;
 
-/// A block whose memory is reused.
+/// Memory of a block that is reused.
 #[derive(Debug, Default)]
-pub(super) struct BlockBuffer(Block);
+pub(super) struct BlockBuffer(Vec<u8>);
 
 impl BlockBuffer {
     pub(super) fn parse(
@@ -27,13 +26,10 @@ impl BlockBuffer {
         source: BlockSource,
         parser: &BlockParser,
     ) -> io::Result<ParsedBlock> {
-        match source {
-            BlockSource::Part { file, part, len } => {
-                read_part(&file, part, len, &mut self.0)?;
-                Ok(parser.parse(&self.0))
-            }
-            BlockSource::Block(block) => Ok(parser.parse(&block)),
-        }
+        let block = source.read(std::mem::take(&mut self.0))?;
+        let parsed = parser.parse(&block);
+        self.0 = block.bytes;
+        Ok(parsed)
     }
 }
 

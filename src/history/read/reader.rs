@@ -117,14 +117,8 @@ impl LogReader {
     fn new(run: &RunDirectory, query: Query, keeps_lines: bool) -> Result<Self> {
         let dir = run.open_dir()?;
         let failed = |cause| Error::file("cannot read the log in", run.path(), cause);
-        let files = RunFiles::list(&dir).map_err(failed)?;
-        let newest = match files.newest {
-            Some(file) => {
-                let len = file.metadata().map_err(failed)?.len();
-                Some((file, len))
-            }
-            None => None,
-        };
+        let mut files = RunFiles::list(&dir).map_err(failed)?;
+        let newest = files.take_newest().map_err(failed)?;
         let closed = files.closed.iter().map(|closed| closed.number);
         let parser = Arc::new(BlockParser::new(query, keeps_lines));
         Ok(Self::up_to(closed, newest, dir, parser))
@@ -254,7 +248,8 @@ impl LogReader {
         }
         let next = self.files.next()?;
         Some(next.and_then(|(source, path)| {
-            let block = source.read(std::mem::take(&mut self.memory), &path)?;
+            let block = source.read(std::mem::take(&mut self.memory));
+            let block = block.map_err(|cause| unread(&path, cause))?;
             Ok((BlockLines::unchecked(block, keeps_lines), path))
         }))
     }

@@ -1,7 +1,7 @@
 //! The files of a log, from oldest to newest, as blocks to read.
 
 use std::collections::VecDeque;
-use std::fs::File;
+use std::fs::{File, Metadata};
 use std::io;
 use std::ops::Range;
 use std::os::unix::fs::MetadataExt;
@@ -35,14 +35,11 @@ pub(super) enum BlockSource {
 
 impl BlockSource {
     /// Reads the lines, into this memory if needed.
-    ///
-    /// # Errors
-    /// If the file at this path cannot be read.
-    pub(super) fn read(self, memory: Vec<u8>, path: &Path) -> Result<Block> {
+    pub(super) fn read(self, memory: Vec<u8>) -> io::Result<Block> {
         match self {
             Self::Part { file, part, len } => {
                 let mut block = Block::in_memory(memory);
-                read_part(&file, part, len, &mut block).map_err(|cause| unread(path, cause))?;
+                read_part(&file, part, len, &mut block)?;
                 Ok(block)
             }
             Self::Block(block) => Ok(block),
@@ -178,13 +175,7 @@ impl LogFiles {
 
     fn begin(&self, file: LogFile) -> Result<CurrentFile> {
         let (file, path, len) = match file {
-            LogFile::Open(file, path, len) => {
-                let written = file.metadata().ok().filter(|_| self.dir.is_some());
-                if written.is_some_and(|metadata| self.is_too_old(metadata.mtime())) {
-                    return Ok(CurrentFile::None);
-                }
-                (file, path, len)
-            }
+            LogFile::Open(file, path, len) => (file, path, len),
             LogFile::Closed(number) => {
                 // Only the directory of a run has closed files.
                 let Some(dir) = &self.dir else {
@@ -195,13 +186,14 @@ impl LogFiles {
                     Error::file("cannot read", &dir.join(&name), cause)
                 };
                 let (file, closed) = open_closed(dir, number).map_err(name)?;
-                let metadata = file.metadata().map_err(name)?;
-                if self.is_too_old(metadata.mtime()) {
-                    return Ok(CurrentFile::None);
-                }
-                (file, dir.join(&closed.name()), metadata.len())
+                let len = file.metadata().map_err(name)?.len();
+                (file, dir.join(&closed.name()), len)
             }
         };
+        let is_old = |metadata: Metadata| self.is_too_old(metadata.mtime());
+        if self.dir.is_some() && file.metadata().is_ok_and(is_old) {
+            return Ok(CurrentFile::None);
+        }
         let path = path.into();
         if is_gzip(&file) {
             // A block at most, which fits.

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
+use crate::event::line_ends_in;
 use crate::track::change::Change;
 
 /// The most bytes of lines that are held for comparison: several screens, and little memory even for a
@@ -94,8 +95,7 @@ impl Agreed {
             }
             _ => self.reported.push_back((first, lines.to_owned())),
         }
-        let count = memchr::memchr_iter(b'\n', lines.as_bytes()).count();
-        self.next = Some(first + count as i64);
+        self.next = Some(first + line_ends_in(lines));
     }
 
     /// Returns the held lines in order, with the texts last reported.
@@ -126,8 +126,8 @@ fn last_lines(first_line: i64, chunk: &str) -> (i64, &str) {
     };
     let bytes = chunk.as_bytes();
     let at = memchr::memchr(b'\n', &bytes[surplus..]).map_or(bytes.len(), |end| surplus + end + 1);
-    let before = memchr::memchr_iter(b'\n', &bytes[..at]).count();
-    (first_line + before as i64, &chunk[at..])
+    let (before, lines) = chunk.split_at(at);
+    (first_line + line_ends_in(before), lines)
 }
 
 #[cfg(test)]

@@ -4,11 +4,12 @@
 //! The sequences are OSC 0 and 2 (titles), OSC 9 (iTerm2: a notification; `9;4;STATE;PERCENT`, ConEmu:
 //! progress) and OSC 777 (urxvt: `777;notify;TITLE;BODY`).
 
+use crate::escapes::{self, Action, BELL, State, is_string};
+
 /// The size of the longest sequence. Longer ones are ignored.
 const SEQUENCE_BYTES_MAX: usize = 2048;
 
 const ESCAPE: u8 = 0x1b;
-const BELL: u8 = 0x07;
 
 /// A message of a program to its terminal.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -23,26 +24,12 @@ pub(crate) enum TerminalNotice {
     Bell,
 }
 
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum State {
-    #[default]
-    Text,
-    /// After an escape character in text.
-    Escape,
-    /// In an operating system command.
-    Command,
-    /// After an escape character in an operating system command.
-    CommandEscape,
-    /// In another string, whose content is ignored.
-    Other,
-    /// After an escape character in another string.
-    OtherEscape,
-}
-
 /// An incremental parser of a pane's bytes.
 #[derive(Debug, Default)]
 pub(crate) struct NoticeParser {
     state: State,
+    /// The state before the last escape character.
+    escaped: State,
     sequence: Vec<u8>,
 }
 
@@ -52,7 +39,7 @@ impl NoticeParser {
         let mut rest = bytes;
         while !rest.is_empty() {
             // Text is skipped as a whole.
-            if self.state == State::Text {
+            if self.state == State::Ground {
                 let Some(at) = memchr::memchr2(ESCAPE, BELL, rest) else {
                     return;
                 };
@@ -64,53 +51,37 @@ impl NoticeParser {
     }
 
     fn take(&mut self, byte: u8, found: &mut Vec<TerminalNotice>) {
-        self.state = match (self.state, byte) {
-            (State::Text, BELL) => {
-                // Repeated bells mean no more than one.
-                if found.last() != Some(&TerminalNotice::Bell) {
-                    found.push(TerminalNotice::Bell);
-                }
-                State::Text
+        let before = self.state;
+        let action = escapes::advance(&mut self.state, byte);
+        match (before, byte) {
+            (State::OscString, BELL) => self.end(found),
+            (State::Escape, b'\\') if self.escaped == State::OscString => self.end(found),
+            (State::Escape, b']') => self.sequence.clear(),
+            // The text of other strings is ignored: tmux ends them only at `ESC \`.
+            (State::Escape, ..=b'[' | b'^'..)
+                if is_string(self.escaped) && self.escaped != State::OscString =>
+            {
+                self.state = self.escaped;
             }
-            (State::Text, ESCAPE) => State::Escape,
-            (State::Text, _) => State::Text,
-            (State::Escape, b']') => {
-                self.sequence.clear();
-                State::Command
+            (_, ESCAPE) => self.escaped = before,
+            (State::OscString, _) if self.sequence.len() <= SEQUENCE_BYTES_MAX => {
+                self.sequence.push(byte);
             }
-            // DCS, SOS, PM and APC.
-            (State::Escape, b'P' | b'X' | b'^' | b'_') => State::Other,
-            (State::Escape, ESCAPE) => State::Escape,
-            (State::Escape, _) => State::Text,
-            (State::Command, BELL) => self.end(found),
-            (State::Command, ESCAPE) => State::CommandEscape,
-            // CAN or SUB cancels a string.
-            (State::Command | State::Other, 0x18 | 0x1a) => State::Text,
-            (State::Command, byte) => {
-                if self.sequence.len() <= SEQUENCE_BYTES_MAX {
-                    self.sequence.push(byte);
-                }
-                State::Command
+            // Repeated bells mean no more than one.
+            (_, BELL)
+                if action == Action::Execute && found.last() != Some(&TerminalNotice::Bell) =>
+            {
+                found.push(TerminalNotice::Bell);
             }
-            (State::CommandEscape, b'\\') => self.end(found),
-            (State::CommandEscape | State::OtherEscape, b']') => {
-                self.sequence.clear();
-                State::Command
-            }
-            (State::CommandEscape, _) => State::Text,
-            (State::Other, ESCAPE) => State::OtherEscape,
-            (State::Other, _) => State::Other,
-            (State::OtherEscape, b'\\') => State::Text,
-            (State::OtherEscape, _) => State::Other,
-        };
+            _ => {}
+        }
     }
 
-    fn end(&mut self, found: &mut Vec<TerminalNotice>) -> State {
+    fn end(&self, found: &mut Vec<TerminalNotice>) {
         if self.sequence.len() <= SEQUENCE_BYTES_MAX {
             let text = String::from_utf8_lossy(&self.sequence);
             found.extend(read(&text));
         }
-        State::Text
     }
 }
 

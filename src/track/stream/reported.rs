@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use super::tracker::{RECENT_LINES, REVISION_PERIOD, SCREEN_PERIOD, StreamTracker};
+use crate::event::line_ends_in;
 use crate::track::capture::Row;
 use crate::track::change::Change;
 
@@ -51,9 +52,8 @@ impl StreamTracker {
         for change in changes {
             match change {
                 Change::Lines { first_line, chunk } => {
-                    let count = memchr::memchr_iter(b'\n', chunk.as_bytes()).count();
                     let last = chunk.lines().rev().take(RECENT_LINES).collect::<Vec<_>>();
-                    let first = *first_line + count as i64 - last.len() as i64;
+                    let first = first_line + line_ends_in(chunk) - last.len() as i64;
                     let last = last.into_iter().rev().map(str::to_owned);
                     self.recent.extend((first..).zip(last));
                 }

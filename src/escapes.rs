@@ -1,0 +1,31 @@
+//! Finds where a terminal's control sequences begin and end, byte by byte (pure).
+
+pub(crate) use anstyle_parse::state::{Action, State};
+
+pub(crate) const BELL: u8 = 0x07;
+
+/// Advances by one byte of UTF-8, and returns its meaning.
+pub(crate) fn advance(state: &mut State, byte: u8) -> Action {
+    // Beyond ASCII, UTF-8 has no controls: a character is text, and ends a sequence as any last byte does.
+    let byte = if byte.is_ascii() { byte } else { b'~' };
+    let (next, action) = anstyle_parse::state::state_change(*state, byte);
+    if next != State::Anywhere {
+        *state = next;
+    }
+    action
+}
+
+/// Returns whether the state is within a string, such as a title, a link or an image.
+pub(crate) fn is_string(state: State) -> bool {
+    use State::*;
+    matches!(
+        state,
+        OscString
+            | SosPmApcString
+            | DcsEntry
+            | DcsParam
+            | DcsIntermediate
+            | DcsPassthrough
+            | DcsIgnore
+    )
+}
