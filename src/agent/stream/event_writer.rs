@@ -288,6 +288,13 @@ impl EventWriter {
         self.failed("the run was cut off before its end", evidence);
     }
 
+    /// Reports a run that has not ended before another one began.
+    pub fn cut_off_by(&mut self, other: &str) {
+        if self.status == StreamStatus::Working {
+            self.cut_off(other);
+        }
+    }
+
     /// Ends the stream, and reports the end of the run unless it was reported before.
     pub fn finish(&mut self) {
         if self.stray > STRAY_MAX {

@@ -6,12 +6,10 @@
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::any_text::AnyText;
-use super::event_writer::{EventWriter, TokenUsage};
-use super::lenient::{Count, List, Maybe, Str, Time, token_counts};
-use super::status::StreamStatus;
-use super::tools::EventTime;
-use super::traits::RecordHandler;
+use super::{
+    AnyText, EventTime, EventWriter, List, Maybe, RecordHandler, Str, StreamStatus, Time,
+    token_counts,
+};
 
 /// A line of the file.
 #[derive(Debug, Default, Deserialize)]

@@ -13,11 +13,9 @@ use super::pending::PendingWork;
 use super::wire::ApiMessage;
 use super::{SYNTHETIC, Speaker, report_assistant, report_tool_results};
 use super::{is_aside, is_hook_feedback, is_interruption};
-use crate::agent::stream::event_writer::EventWriter;
-use crate::agent::stream::lenient::{Count, Flag, Maybe, Str, Time};
-use crate::agent::stream::messages::OpenMessages;
-use crate::agent::stream::status::{FollowUp, StreamStatus};
-use crate::agent::stream::traits::RecordHandler;
+use crate::agent::stream::{
+    Count, EventWriter, Flag, FollowUp, Maybe, OpenMessages, RecordHandler, Str, StreamStatus, Time,
+};
 
 /// The first version that writes a stop reason for every complete message.
 const STOP_REASON_SINCE: [u32; 3] = [2, 1, 76];

@@ -2,8 +2,7 @@
 
 use serde::Deserialize;
 
-use crate::agent::stream::any_text::AnyText;
-use crate::agent::stream::lenient::{Flag, Int, Maybe};
+use crate::agent::stream::{AnyText, Flag, Int, Maybe};
 
 /// An output that is a JSON object in a string.
 #[derive(Default, Deserialize)]

@@ -4,14 +4,10 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::output::parse_output;
-use crate::agent::stream::any_text::AnyText;
-use crate::agent::stream::event_writer::{EventWriter, TokenUsage};
-use crate::agent::stream::lenient::{
-    Count, ErrorBody, Flag, Int, List, Maybe, Str, Time, token_counts,
+use crate::agent::stream::{
+    AnyText, Count, ErrorBody, EventTime, EventWriter, Flag, Int, List, Maybe, RecordHandler, Str,
+    StreamStatus, Time, TokenUsage, token_counts,
 };
-use crate::agent::stream::status::StreamStatus;
-use crate::agent::stream::tools::EventTime;
-use crate::agent::stream::traits::RecordHandler;
 
 /// A line: an envelope with a payload, or the payload alone in old versions.
 #[derive(Debug, Default, Deserialize)]

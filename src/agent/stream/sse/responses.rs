@@ -3,11 +3,9 @@
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use crate::agent::stream::any_text::{AnyText, ErrorText};
-use crate::agent::stream::event_writer::{EventWriter, TokenUsage};
-use crate::agent::stream::lenient::{Count, Maybe, Str, token_counts};
-use crate::agent::stream::status::StreamStatus;
-use crate::agent::stream::traits::RecordHandler;
+use crate::agent::stream::{
+    AnyText, ErrorText, EventWriter, Maybe, RecordHandler, Str, StreamStatus, token_counts,
+};
 use crate::agent::summary::TextPrefix;
 
 /// An event of the stream.
@@ -111,9 +109,7 @@ impl RecordHandler for ResponseStream {
     fn record(&mut self, record: ResponseEvent<'_>, writer: &mut EventWriter) {
         match record.kind.as_str() {
             "response.created" => {
-                if writer.status() == StreamStatus::Working {
-                    writer.cut_off("another response began");
-                }
+                writer.cut_off_by("another response began");
                 *self = Self::default();
                 writer.working("response.created");
             }
