@@ -7,31 +7,24 @@ use serde_json::{Map, Value, json};
 use super::iteration_files::{IterationFiles, warn};
 use super::progress::{LoopEnd, LoopOutcome, Progress};
 use crate::bus::EventEmitter;
-use crate::error::Result;
 use crate::event::{ExecutionId, IterationOutcome, TdEvent};
-use crate::history::IterationDirectory;
+use crate::observe::RunProvider;
 
 /// The context of a loop's errors.
 const CONTEXT: &str = "loop";
 
-/// Storage for the run of a loop.
-pub(super) trait LoopStore: Send + Sync {
-    /// Returns the directory of an iteration, if the run is stored.
-    fn iteration(&self, iteration: u32) -> Option<Result<IterationDirectory>>;
-
-    /// Adds fields to the metadata of the run.
-    fn add_metadata(&self, extra: Map<String, Value>);
-}
+/// The run that stores a loop, and its provider.
+pub(super) type StoredRun = (Arc<dyn RunProvider>, ExecutionId);
 
 /// Reports the progress of a loop.
 pub(super) struct LoopReporter<'a> {
     pub emitter: Option<&'a EventEmitter>,
-    store: Option<Arc<dyn LoopStore>>,
+    run: Option<StoredRun>,
 }
 
 impl<'a> LoopReporter<'a> {
-    pub fn new(emitter: Option<&'a EventEmitter>, store: Option<Arc<dyn LoopStore>>) -> Self {
-        Self { emitter, store }
+    pub fn new(emitter: Option<&'a EventEmitter>, run: Option<StoredRun>) -> Self {
+        Self { emitter, run }
     }
 
     pub fn loop_started(&self, loop_type: &str, task: &str) {
@@ -53,10 +46,8 @@ impl<'a> LoopReporter<'a> {
             emitter.iteration_started(iteration);
         }
         self.store_progress(progress, Value::Null);
-        let directory = self
-            .store
-            .as_ref()
-            .and_then(|store| store.iteration(iteration));
+        let run = self.run.as_ref();
+        let directory = run.and_then(|(runs, id)| runs.create_iteration(id, iteration));
         IterationFiles::new(directory, self.emitter)
     }
 
@@ -104,7 +95,7 @@ impl<'a> LoopReporter<'a> {
     }
 
     fn store_progress(&self, progress: &Progress, outcome: Value) {
-        let Some(store) = &self.store else { return };
+        let Some((runs, id)) = &self.run else { return };
         let mut extra = Map::new();
         let value = json!({
             "phase": progress.phase,
@@ -112,6 +103,6 @@ impl<'a> LoopReporter<'a> {
             "outcome": outcome,
         });
         extra.insert("progress".to_owned(), value);
-        store.add_metadata(extra);
+        runs.add_metadata(id, extra);
     }
 }

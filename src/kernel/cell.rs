@@ -3,10 +3,13 @@
 //! A cell has ended when the kernel has replied and is idle again. The two messages arrive on different
 //! sockets, in any order.
 
+use std::time::Instant;
+
 use super::content::{
     ClearContent, DisplayContent, ErrorContent, InputContent, LogLine, QuestionContent,
     ReplyContent, StatusContent, StreamContent,
 };
+use super::feed::MissedOutputs;
 use super::wire::{Channel, Message};
 use crate::event::OutputStream;
 
@@ -175,7 +178,7 @@ impl Cell {
             }
             "error" => {
                 let content: ErrorContent = message.content().unwrap_or_default();
-                self.failed(content.ename.clone(), content.evalue.clone());
+                self.failed(&content);
                 self.has_error = true;
                 CellOutput::Error(content)
             }
@@ -188,13 +191,10 @@ impl Cell {
         self.count = reply.execution_count.or(self.count);
         match reply.status.as_str() {
             "error" => {
-                self.failed(reply.ename.clone(), reply.evalue.clone());
-                if !(reply.ename.is_empty() && reply.traceback.is_empty()) {
-                    self.replied_error = Some(ErrorContent {
-                        ename: reply.ename,
-                        evalue: reply.evalue,
-                        traceback: reply.traceback,
-                    });
+                let error = reply.error;
+                self.failed(&error);
+                if !(error.ename.is_empty() && error.traceback.is_empty()) {
+                    self.replied_error = Some(error);
                 }
                 self.unpublished_error()
             }
@@ -217,8 +217,11 @@ impl Cell {
         }
     }
 
-    fn failed(&mut self, name: String, message: String) {
-        self.status = CellStatus::Error { name, message };
+    fn failed(&mut self, error: &ErrorContent) {
+        self.status = CellStatus::Error {
+            name: error.ename.clone(),
+            message: error.evalue.clone(),
+        };
     }
 }
 
@@ -281,6 +284,54 @@ fn with_line_end(mut text: String) -> String {
         text.push('\n');
     }
     text
+}
+
+/// Receives the outputs and questions of a cell.
+pub(crate) trait CellListener {
+    /// Receives an output.
+    fn output(&mut self, output: &CellOutput);
+
+    /// Receives the number of outputs that were dropped because the caller was too slow.
+    fn missed(&mut self, missed: MissedOutputs);
+
+    /// Returns the answer to a question of the code; `None` if there is no answer, or once `is_over()`
+    /// returns true because the question is void.
+    fn answer(
+        &mut self,
+        prompt: &str,
+        is_password: bool,
+        is_over: &dyn Fn() -> bool,
+    ) -> Option<String> {
+        let _ = (prompt, is_password, is_over);
+        None
+    }
+
+    /// Returns true if the code may ask for input.
+    fn allows_questions(&self) -> bool {
+        false
+    }
+
+    /// Called no later than the time that the previous call returned.
+    fn tick(&mut self, now: Instant) -> Option<Instant> {
+        let _ = now;
+        None
+    }
+}
+
+/// A listener that ignores all outputs.
+pub(super) struct DiscardedOutput;
+
+impl CellListener for DiscardedOutput {
+    fn output(&mut self, _: &CellOutput) {}
+
+    fn missed(&mut self, _: MissedOutputs) {}
+}
+
+/// The end of a cell.
+#[derive(Clone, Debug)]
+pub(crate) struct CellEnd {
+    pub status: CellStatus,
+    pub count: Option<u32>,
 }
 
 #[cfg(test)]

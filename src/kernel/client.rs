@@ -9,8 +9,7 @@ use crossbeam_channel::{never, select_biased};
 use serde_json::json;
 
 use super::beat::silent;
-use super::cell::{Cell, CellStep};
-use super::cell_listener::{CellEnd, CellListener, DiscardedOutput};
+use super::cell::{Cell, CellEnd, CellListener, CellStep, DiscardedOutput};
 use super::connection::ConnectionInfo;
 use super::feed::Incoming;
 use super::kernelspec::{InterruptMode, KernelSpec};

@@ -70,9 +70,8 @@ pub(crate) struct ReplyContent {
     /// `ok`, `error` or `aborted`.
     pub status: String,
     pub execution_count: Option<u32>,
-    pub ename: String,
-    pub evalue: String,
-    pub traceback: Vec<String>,
+    #[serde(flatten)]
+    pub error: ErrorContent,
 }
 
 /// `input_request`: a question of the code to the user.

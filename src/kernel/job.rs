@@ -8,8 +8,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Map, Value};
 
-use super::cell::CellOutput;
-use super::cell_listener::CellListener;
+use super::cell::{CellListener, CellOutput};
 use super::client::Kernel;
 use super::connection::ConnectionInfo;
 use super::feed::MissedOutputs;

@@ -3,8 +3,7 @@
 use std::time::{Duration, Instant};
 
 use super::batcher::TextBatcher;
-use super::cell::{CellOutput, CellStatus};
-use super::cell_listener::CellListener;
+use super::cell::{CellListener, CellOutput, CellStatus};
 use super::client::Kernel;
 use super::feed::MissedOutputs;
 use crate::clock::Clock;

@@ -7,13 +7,12 @@ use std::time::{Duration, Instant};
 use crossbeam_channel::Receiver;
 
 use super::beat::Beat;
-use super::channel_socket::ChannelSocket;
 use super::connection::ConnectionInfo;
 use super::ending::end;
 use super::feed::{FeedSender, Incoming};
 use super::orders::Order;
 use super::process::{KernelProcess, KernelStart, describe_exit, remove_connection_file};
-use super::socket::Socket;
+use super::socket::{ChannelSocket, Socket};
 use super::waiting::{self, Flow, Ready};
 use super::wire::{Channel, Message, Signer};
 use crate::clock::Clock;

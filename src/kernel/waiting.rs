@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 
-use super::channel_socket::ChannelSocket;
 use super::process::KernelProcess;
+use super::socket::ChannelSocket;
 use super::wire::Channel;
 
 /// Outputs that arrive within this time of each other are a flow.

@@ -7,9 +7,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::byte_sink::{ByteSink, Mirror};
 use super::control::CommandControl;
-use super::sink::OnOutput;
+use super::sink::{ByteSink, Mirror, OnOutput};
 use super::terminal::PtySize;
 use crate::agent::Format;
 use crate::child::OutputStream;

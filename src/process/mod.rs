@@ -30,8 +30,8 @@ mod head_tail;
 mod line_assembler;
 mod output_batcher;
 mod record_splitter;
+mod utf8;
 
-mod byte_sink;
 mod sink;
 mod terminal;
 
@@ -43,8 +43,6 @@ mod outcome;
 mod start;
 
 mod run;
-#[cfg(all(feature = "cli", feature = "kernel"))]
-mod text_events;
 
 mod validation;
 mod writer;
@@ -63,8 +61,6 @@ pub use self::writer::OutputWriter;
 pub use crate::child::OutputStream;
 
 pub(crate) use self::agents::RunningAgent;
-#[cfg(feature = "cli")]
-pub(crate) use self::byte_sink::ByteSink;
 pub(crate) use self::foreground::{Program, foreground};
 pub(crate) use self::os::{
     ExitWatch, ProcessWatcher, TerminalWatch, WatchedProcess, directory, stat,
@@ -72,8 +68,11 @@ pub(crate) use self::os::{
 pub(crate) use self::pane_jobs::{ForegroundGroup, JOB_REPORT_AGE, PaneJobEvent, PaneJobs};
 pub(crate) use self::record_splitter::{RecordPart, RecordSplitter};
 pub(crate) use self::run::{observe_command, run_with_listener};
+#[cfg(feature = "cli")]
+pub(crate) use self::sink::ByteSink;
+#[cfg(all(feature = "cli", feature = "kernel"))]
+pub(crate) use self::sink::TextEvents;
 #[cfg(feature = "tui")]
 pub(crate) use self::terminal::{is_typed_at, stop_own_group};
-#[cfg(all(feature = "cli", feature = "kernel"))]
-pub(crate) use self::text_events::TextEvents;
+pub(crate) use self::utf8::Utf8Decoder;
 pub(crate) use self::validation::validate_until_stopped;

@@ -4,7 +4,7 @@ use std::io;
 
 use super::line_assembler::LineAssembler;
 use super::output_batcher::{NOT_TEXT, TextSink};
-use super::sink::{CommandSink, EventTarget};
+use super::sink::CommandSink;
 use crate::bus::EventEmitter;
 use crate::child::OutputStream;
 use crate::clock::Clock;
@@ -37,15 +37,11 @@ impl EventEmitter {
     /// }
     /// ```
     pub fn writer(&self, stream: OutputStream) -> OutputWriter {
-        let clock = Clock::system();
         OutputWriter {
             stream,
             lines: LineAssembler::new(false),
-            sink: CommandSink {
-                on_output: None,
-                events: EventTarget::execution(self),
-            },
-            clock,
+            sink: CommandSink::of_execution(self),
+            clock: Clock::system(),
             has_warned: false,
         }
     }

@@ -322,16 +322,16 @@ impl HttpClient {
                             "the answer has more than {max} bytes"
                         ))));
                     }
-                    match reader.push(&part, self.clock.wall(), response) {
+                    match reader.push(&part, response) {
                         Ok(()) if reader.is_done() => return Ok(None),
                         Ok(()) => continue,
                         error => error,
                     }
                 }
-                Ok(_) => reader.finish(self.clock.wall(), response),
+                Ok(_) => reader.finish(response),
                 // A connection that closes early counts as one that fails.
                 Err(error) if error.is_cancelled() || error.is_timeout() => return Err(error),
-                Err(error) => match reader.finish(self.clock.wall(), response) {
+                Err(error) => match reader.finish(response) {
                     Ok(()) => Ok(()),
                     Err(incomplete) => {
                         return Ok(Some(AnswerError {

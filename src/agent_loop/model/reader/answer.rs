@@ -5,30 +5,23 @@ use serde_json::Value;
 use super::super::error::{LlmError, LlmErrorKind};
 use super::super::response_builder::ResponseBuilder;
 use crate::error::Error;
-use crate::timestamp::Timestamp;
+
+/// The result of reading a part of an answer.
+pub(in super::super) type ReadResult<T = ()> = Result<T, AnswerError>;
 
 /// Reads one answer.
 pub(in super::super) trait AnswerReader: Send {
-    /// Processes bytes, cut anywhere. `now` is the time of records without a timestamp.
+    /// Processes bytes, cut anywhere.
     ///
     /// # Errors
     /// When the answer cannot become complete.
-    fn push(
-        &mut self,
-        bytes: &[u8],
-        now: Timestamp,
-        response: &mut ResponseBuilder<'_>,
-    ) -> Result<(), AnswerError>;
+    fn push(&mut self, bytes: &[u8], response: &mut ResponseBuilder<'_>) -> ReadResult;
 
     /// Ends the answer.
     ///
     /// # Errors
     /// When the answer is incomplete.
-    fn finish(
-        &mut self,
-        now: Timestamp,
-        response: &mut ResponseBuilder<'_>,
-    ) -> Result<(), AnswerError>;
+    fn finish(&mut self, response: &mut ResponseBuilder<'_>) -> ReadResult;
 
     /// Returns true if the answer is complete, so that later bytes do not belong to it.
     fn is_done(&self) -> bool;
@@ -45,11 +38,7 @@ pub(in super::super) trait Dialect: Send {
     ///
     /// # Errors
     /// When the API reports a failure, or the event makes the answer incomplete.
-    fn event(
-        &mut self,
-        event: &Value,
-        response: &mut ResponseBuilder<'_>,
-    ) -> Result<(), AnswerError>;
+    fn event(&mut self, event: &Value, response: &mut ResponseBuilder<'_>) -> ReadResult;
 
     /// Processes `[DONE]`.
     fn done(&mut self, _response: &mut ResponseBuilder<'_>) {}
@@ -66,7 +55,7 @@ pub(super) fn begin_call(
     id: &Value,
     name: &Value,
     response: &mut ResponseBuilder<'_>,
-) -> Result<usize, AnswerError> {
+) -> ReadResult<usize> {
     let (id, name) = (id.as_str(), name.as_str());
     response
         .begin_call(id.unwrap_or_default(), name.unwrap_or_default())
@@ -74,11 +63,7 @@ pub(super) fn begin_call(
 }
 
 /// Adds a piece of JSON to the input of a tool call.
-pub(super) fn add_input(
-    call: usize,
-    json: &str,
-    response: &mut ResponseBuilder<'_>,
-) -> Result<(), AnswerError> {
+pub(super) fn add_input(call: usize, json: &str, response: &mut ResponseBuilder<'_>) -> ReadResult {
     match response.add_input(call, json) {
         true => Ok(()),
         false => Err(AnswerError::new("the inputs of the tools are too long")),

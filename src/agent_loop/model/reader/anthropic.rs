@@ -5,7 +5,7 @@ use serde_json::Value;
 
 use super::super::response::StopReason;
 use super::super::response_builder::ResponseBuilder;
-use super::answer::{AnswerError, Dialect, add_input, begin_call, set_usage};
+use super::answer::{AnswerError, Dialect, ReadResult, add_input, begin_call, set_usage};
 
 /// The state of a message.
 #[derive(Debug, Default)]
@@ -16,11 +16,7 @@ pub(in super::super) struct AnthropicDialect {
 }
 
 impl Dialect for AnthropicDialect {
-    fn event(
-        &mut self,
-        event: &Value,
-        response: &mut ResponseBuilder<'_>,
-    ) -> Result<(), AnswerError> {
+    fn event(&mut self, event: &Value, response: &mut ResponseBuilder<'_>) -> ReadResult {
         let index = event["index"].as_u64().unwrap_or_default();
         match event["type"].as_str().unwrap_or_default() {
             "message_start" => {
@@ -81,7 +77,7 @@ impl AnthropicDialect {
         index: u64,
         block: &Value,
         response: &mut ResponseBuilder<'_>,
-    ) -> Result<(), AnswerError> {
+    ) -> ReadResult {
         // Tools that the API runs itself are skipped.
         if block["type"] == "tool_use" {
             let call = begin_call(&block["id"], &block["name"], response)?;

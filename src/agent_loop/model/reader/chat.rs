@@ -5,7 +5,7 @@ use serde_json::Value;
 
 use super::super::response::StopReason;
 use super::super::response_builder::ResponseBuilder;
-use super::answer::{AnswerError, Dialect, add_input, begin_call, set_usage};
+use super::answer::{Dialect, ReadResult, add_input, begin_call, set_usage};
 use super::anthropic::failure;
 
 /// The state of an answer.
@@ -19,11 +19,7 @@ pub(in super::super) struct ChatDialect {
 }
 
 impl Dialect for ChatDialect {
-    fn event(
-        &mut self,
-        event: &Value,
-        response: &mut ResponseBuilder<'_>,
-    ) -> Result<(), AnswerError> {
+    fn event(&mut self, event: &Value, response: &mut ResponseBuilder<'_>) -> ReadResult {
         if !event["error"].is_null() {
             return Err(failure(&event["error"]));
         }
@@ -58,11 +54,7 @@ impl Dialect for ChatDialect {
 }
 
 impl ChatDialect {
-    fn choice(
-        &mut self,
-        choice: &Value,
-        response: &mut ResponseBuilder<'_>,
-    ) -> Result<(), AnswerError> {
+    fn choice(&mut self, choice: &Value, response: &mut ResponseBuilder<'_>) -> ReadResult {
         let delta = &choice["delta"];
         for text in [&delta["content"], &delta["refusal"]] {
             if let Some(text) = text.as_str() {
@@ -87,11 +79,7 @@ impl ChatDialect {
         Ok(())
     }
 
-    fn call(
-        &mut self,
-        call: &Value,
-        response: &mut ResponseBuilder<'_>,
-    ) -> Result<(), AnswerError> {
+    fn call(&mut self, call: &Value, response: &mut ResponseBuilder<'_>) -> ReadResult {
         let index = call["index"].as_u64().unwrap_or_default();
         let function = &call["function"];
         let known = self.calls.iter().find(|(known, _)| *known == index);
