@@ -35,8 +35,6 @@ mod utf8;
 mod sink;
 mod terminal;
 
-mod control;
-
 mod command;
 
 mod outcome;
@@ -50,8 +48,7 @@ mod writer;
 mod in_process;
 mod log_bridge;
 
-pub use self::command::{Command, Stdin};
-pub use self::control::CommandControl;
+pub use self::command::{Command, CommandControl, Stdin};
 pub use self::in_process::InProcessExecution;
 pub use self::log_bridge::LogBridge;
 pub use self::outcome::{CommandOutcome, CommandOutput};
@@ -63,7 +60,7 @@ pub use crate::child::OutputStream;
 pub(crate) use self::agents::RunningAgent;
 pub(crate) use self::foreground::{Program, foreground};
 pub(crate) use self::os::{
-    ExitWatch, ProcessWatcher, TerminalWatch, WatchedProcess, directory, stat,
+    ExitWatch, ProcessWatcher, Stat, TerminalWatch, WatchedProcess, directory, stat,
 };
 pub(crate) use self::pane_jobs::{ForegroundGroup, JOB_REPORT_AGE, PaneJobEvent, PaneJobs};
 pub(crate) use self::record_splitter::{RecordPart, RecordSplitter};

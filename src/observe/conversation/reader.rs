@@ -10,6 +10,7 @@ use super::events::{AgentEventConverter, of_sub_agent};
 use super::joined::{Joined, ReadResult};
 use super::screens;
 use super::sub_agents::SubAgentEvent;
+use crate::agent::summary::first_bytes;
 use crate::agent::{AgentEvent, AgentProgram, Markers, StateClaim, StateSource};
 use crate::bus::EventEmitter;
 use crate::clock::Clock;
@@ -162,12 +163,7 @@ impl Conversations {
 
     /// Sends the requested text of a pane's screen.
     pub fn screen(&self, pane: &PaneId, mut text: String) {
-        if text.len() > SCREEN_BYTES_MAX {
-            let end = (0..=SCREEN_BYTES_MAX)
-                .rev()
-                .find(|at| text.is_char_boundary(*at));
-            text.truncate(end.unwrap_or(0));
-        }
+        text.truncate(first_bytes(&text, SCREEN_BYTES_MAX).len());
         self.send(|| Request::Screen {
             pane: pane.clone(),
             text,

@@ -4,6 +4,7 @@
 use super::super::response::{StreamChunk, Usage};
 use super::super::response_builder::ResponseBuilder;
 use super::answer::{AnswerError, AnswerReader, ReadResult};
+use crate::agent::summary::last_bytes;
 use crate::agent::{AgentEvent, Format, StreamFormat, StreamStatus};
 use crate::clock::Clock;
 use crate::process::{RecordPart, RecordSplitter, Utf8Decoder};
@@ -57,12 +58,8 @@ impl AgentAnswer {
         }
         let other = &mut self.other_text;
         self.decoder.push(bytes, |text| other.push_str(text));
-        if self.other_text.len() > OTHER_TEXT_BYTES_MAX {
-            let from = self.other_text.len() - OTHER_TEXT_BYTES_MAX;
-            let from =
-                (from..self.other_text.len()).find(|at| self.other_text.is_char_boundary(*at));
-            self.other_text.drain(..from.unwrap_or_default());
-        }
+        let surplus = other.len() - last_bytes(other, OTHER_TEXT_BYTES_MAX).len();
+        other.drain(..surplus);
     }
 
     fn answer_text(&mut self, bytes: &[u8], response: &mut ResponseBuilder<'_>) {
