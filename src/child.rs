@@ -142,7 +142,6 @@ pub(crate) fn run_until_stopped(
     }
 }
 
-/// Keeps the beginning of both outputs.
 struct OutputCollector {
     outputs: [Vec<u8>; 2],
     bytes_max: usize,

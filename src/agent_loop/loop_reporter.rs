@@ -10,13 +10,11 @@ use crate::bus::EventEmitter;
 use crate::event::{ExecutionId, IterationOutcome, TdEvent};
 use crate::observe::RunProvider;
 
-/// The context of a loop's errors.
 const CONTEXT: &str = "loop";
 
 /// The run that stores a loop, and its provider.
 pub(super) type StoredRun = (Arc<dyn RunProvider>, ExecutionId);
 
-/// Reports the progress of a loop.
 pub(super) struct LoopReporter<'a> {
     pub emitter: Option<&'a EventEmitter>,
     run: Option<StoredRun>,
@@ -51,7 +49,6 @@ impl<'a> LoopReporter<'a> {
         IterationFiles::new(directory, self.emitter)
     }
 
-    /// Reports the end of an iteration.
     pub fn iteration_completed(&self, progress: &Progress, outcome: &IterationOutcome) {
         if let Some(emitter) = self.emitter {
             emitter.emit(TdEvent::IterationCompleted {

@@ -38,10 +38,8 @@ pub enum ConversationPart<'a> {
     },
 }
 
-/// A callback for the parts of a conversation.
 pub(super) type OnPart<'a> = &'a mut (dyn FnMut(ConversationPart<'_>) + Send);
 
-/// Reports the turns of a conversation.
 pub(super) struct TurnReporter<'a> {
     target: Option<EventTarget>,
     on_part: Option<OnPart<'a>>,
@@ -132,7 +130,6 @@ impl<'a> TurnReporter<'a> {
         }
     }
 
-    /// Reports a complete answer.
     pub fn response(&mut self, response: &Response, answer: StreamedAnswer) {
         if let Some(target) = &self.target
             && !answer.has_response
@@ -148,7 +145,6 @@ impl<'a> TurnReporter<'a> {
         self.part(ConversationPart::Response(response));
     }
 
-    /// Reports the start of a tool call.
     pub fn call(&mut self, call: &ToolCall) {
         if let Some(target) = &self.target {
             let args = summary(&call.input_text());
@@ -159,7 +155,6 @@ impl<'a> TurnReporter<'a> {
         self.part(ConversationPart::ToolCall(call));
     }
 
-    /// Reports the result of a tool call.
     pub fn result(&mut self, call: &ToolCall, outcome: &ToolOutcome, duration_ms: u64) {
         if let Some(target) = &self.target {
             target.emitter.tool_call_completed(
@@ -173,14 +168,12 @@ impl<'a> TurnReporter<'a> {
         self.part(ConversationPart::ToolResult { call, outcome });
     }
 
-    /// Emits a warning.
     pub fn warning(&mut self, message: &str) {
         if let Some(target) = &self.target {
             target.emitter.warning("model", message);
         }
     }
 
-    /// Emits an error of the model.
     pub fn error(&mut self, message: &str) {
         if let Some(target) = &self.target {
             target.emitter.error("model", message);

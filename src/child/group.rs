@@ -91,7 +91,6 @@ impl ProcessGroup {
         *self.kill_handle.lock() = self.pid();
     }
 
-    /// Returns the child, for its pipes.
     pub(crate) fn child(&mut self) -> &mut Child {
         &mut self.child
     }

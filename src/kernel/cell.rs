@@ -19,21 +19,24 @@ const LOG_TYPE: &str = "application/vnd.td-observe.log+json";
 /// The largest printed exception that is recognized when the reply repeats it.
 const PRINTED_ERROR_BYTES: usize = 16 * 1024;
 
-/// One output of a cell.
 #[derive(Clone, Debug)]
 pub(crate) enum CellOutput {
     /// Printed text.
-    Text { stream: OutputStream, text: String },
+    Text {
+        stream: OutputStream,
+        text: String,
+    },
     /// A displayed value.
     Display(DisplayContent),
     /// The value of the last expression.
     Result(DisplayContent),
     /// The new form of a value that was displayed before.
     Update(DisplayContent),
-    /// An exception.
     Error(ErrorContent),
     /// The output so far is removed, now or when the next output arrives.
-    Clear { wait: bool },
+    Clear {
+        wait: bool,
+    },
 }
 
 /// The effect of a message on a cell.
@@ -76,7 +79,6 @@ impl CellStatus {
     }
 }
 
-/// The state of one request.
 #[derive(Debug, Default)]
 pub(crate) struct Cell {
     pub count: Option<u32>,
@@ -226,7 +228,6 @@ impl Cell {
 }
 
 impl CellOutput {
-    /// Returns the log line, if the output contains one.
     pub fn log_line(&self) -> Option<LogLine> {
         let (Self::Display(content) | Self::Update(content)) = self else {
             return None;
@@ -288,7 +289,6 @@ fn with_line_end(mut text: String) -> String {
 
 /// Receives the outputs and questions of a cell.
 pub(crate) trait CellListener {
-    /// Receives an output.
     fn output(&mut self, output: &CellOutput);
 
     /// Receives the number of outputs that were dropped because the caller was too slow.
@@ -318,7 +318,6 @@ pub(crate) trait CellListener {
     }
 }
 
-/// A listener that ignores all outputs.
 pub(super) struct DiscardedOutput;
 
 impl CellListener for DiscardedOutput {
@@ -327,7 +326,6 @@ impl CellListener for DiscardedOutput {
     fn missed(&mut self, _: MissedOutputs) {}
 }
 
-/// The end of a cell.
 #[derive(Clone, Debug)]
 pub(crate) struct CellEnd {
     pub status: CellStatus,

@@ -92,7 +92,6 @@ pub(crate) struct KernelInfoContent {
     pub language_info: LanguageInfo,
 }
 
-/// The language of a kernel.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(crate) struct LanguageInfo {

@@ -24,7 +24,6 @@ use crate::observe::{Job, JobHandle, RunName, Source, SourceContext};
 use crate::process::ByteSink;
 use crate::thread;
 
-/// A code cell to run.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct CodeCell {
     /// The number of the cell among the code cells, from 1.
@@ -34,7 +33,6 @@ pub(crate) struct CodeCell {
     pub may_fail: bool,
 }
 
-/// The kernel that a job uses.
 #[derive(Debug)]
 pub(crate) enum KernelChoice {
     /// A running kernel.
@@ -70,7 +68,6 @@ pub(crate) struct KernelTask {
     /// The cells to run; `None` to listen to other clients.
     pub cells: Option<Vec<CodeCell>>,
     pub name: RunName,
-    /// The label of the run.
     pub label: String,
     /// Further metadata of the run.
     pub extra: Map<String, Value>,
@@ -131,7 +128,6 @@ impl TaskControl {
 /// The handle with which a caller waits for the job.
 pub(crate) type KernelHandle = JobHandle<KernelOutcome, TaskControl>;
 
-/// Creates the job and its handle.
 pub(crate) fn kernel_job(task: KernelTask) -> (impl Source, JobHandle<KernelOutcome, TaskControl>) {
     let thread = format!("td-cells {}", task.label);
     let control = task.control.clone();

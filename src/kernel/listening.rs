@@ -35,7 +35,6 @@ pub(crate) enum Activity<'a> {
     Beating(bool),
     /// The kernel has closed its connections because it has ended or restarts.
     Disconnected,
-    /// The kernel was restarted.
     Restarted,
 }
 

@@ -18,7 +18,6 @@ const MAY_FAIL: &str = "raises-exception";
 /// The tag of cells that are skipped. nbclient uses the same two tags.
 const SKIPPED: &str = "skip-execution";
 
-/// A notebook in memory.
 #[derive(Clone, Debug)]
 pub(crate) struct Notebook(Map<String, Value>);
 
@@ -49,7 +48,6 @@ impl Notebook {
         Ok(Self(notebook))
     }
 
-    /// Returns the name of the notebook's kernel.
     pub fn kernel_name(&self) -> Option<&str> {
         self.0
             .get("metadata")?
@@ -155,7 +153,6 @@ pub(crate) struct CellOutputs {
 }
 
 impl CellOutputs {
-    /// Adds an output.
     pub fn push(&mut self, output: &CellOutput) {
         if let CellOutput::Clear { wait } = output {
             self.is_cleared = true;

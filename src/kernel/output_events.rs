@@ -49,7 +49,6 @@ impl OutputEvents {
         self.clock.now()
     }
 
-    /// Emits an output.
     pub fn push(&mut self, output: &CellOutput, now: Instant) {
         if let Some(line) = output.log_line() {
             return self.log_line(&line);

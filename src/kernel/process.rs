@@ -20,7 +20,6 @@ use crate::error::Result;
 /// The number of last bytes of a kernel's own output that are kept for the message about its end.
 const TAIL_BYTES: usize = 4096;
 
-/// The size of one read.
 const READ_BYTES: usize = 16 * 1024;
 
 /// The parameters to start a kernel, also used for a restart.
@@ -32,7 +31,6 @@ pub(super) struct KernelStart {
     pub kill_handle: KillHandle,
 }
 
-/// A running kernel.
 #[derive(Debug)]
 pub(super) struct KernelProcess {
     group: ProcessGroup,
@@ -106,7 +104,6 @@ impl KernelProcess {
         }
     }
 
-    /// Returns the exit status if the process has ended.
     pub fn ended(&mut self) -> io::Result<Option<ExitStatus>> {
         self.group.try_wait()
     }
@@ -175,7 +172,6 @@ fn expanded(value: &str) -> OsString {
     out
 }
 
-/// Describes the end of a kernel.
 pub(super) fn describe_exit(status: ExitStatus, last_output_line: Option<String>) -> String {
     let mut text = format!("the kernel has ended ({status})");
     if let Some(words) = last_output_line {
@@ -185,7 +181,6 @@ pub(super) fn describe_exit(status: ExitStatus, last_output_line: Option<String>
     text
 }
 
-/// Removes the connection file of a kernel.
 pub(super) fn remove_connection_file(path: &Path) {
     if let Err(cause) = std::fs::remove_file(path)
         // The kernel may have removed the file.

@@ -11,7 +11,6 @@ use super::connection::Endpoint;
 use super::wire::Channel;
 use super::zmtp::{Peer, SocketType};
 
-/// A connected socket.
 #[derive(Debug)]
 pub(super) enum Socket {
     Tcp(TcpStream),
@@ -89,7 +88,6 @@ fn available(result: io::Result<usize>) -> io::Result<Option<usize>> {
     }
 }
 
-/// The socket of one channel, connected or not.
 #[derive(Debug)]
 pub(super) struct ChannelSocket {
     pub channel: Channel,

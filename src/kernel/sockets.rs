@@ -64,7 +64,6 @@ pub(super) struct Sockets {
     flow: Flow,
 }
 
-/// The common state of all sockets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
     /// The kernel is gone or was not started.
@@ -204,7 +203,6 @@ impl Sockets {
         Ok(())
     }
 
-    /// Connects the sockets that are not connected.
     fn connect(&mut self, now: Instant) -> Result<(), End> {
         let State::Connecting { until, is_expected } = self.state else {
             return Ok(());

@@ -19,7 +19,6 @@ const FLOW: Duration = Duration::from_millis(2);
 /// kernel down.
 const FLOW_PAUSE: Duration = Duration::from_millis(1);
 
-/// The sources that are ready.
 #[derive(Debug, Default)]
 pub(super) struct Ready {
     pub channels: [bool; 5],

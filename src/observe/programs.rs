@@ -21,7 +21,6 @@ use crate::track::{ProcessExit, ShellMark};
 /// program ends some time later.
 const STATUS_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// The programs of a session's panes.
 pub(super) struct PanePrograms {
     exits: ExitSignals,
     /// The tmux server's pid, the parent of the programs.
@@ -52,7 +51,6 @@ struct PaneProgram {
     /// The pane is observed, so its events can be reported.
     is_observed: bool,
     jobs: PaneJobs,
-    /// The processes of the jobs.
     members: Vec<WatchedProcess>,
     /// The commands of jobs when they were first seen.
     commands: HashMap<u32, String>,
@@ -91,7 +89,6 @@ impl PanePrograms {
         &self.rung
     }
 
-    /// Takes the program of a listed pane.
     pub fn pane_listed(&mut self, id: &PaneId, state: &PaneState, now: Instant) {
         let known = self.panes.get(id);
         // Some servers do not report the pid of a program that has ended.

@@ -12,7 +12,6 @@ const DEPTH_MAX: usize = 8;
 /// The prefix of links in `/proc` to pipes.
 const PIPE: &str = "pipe:";
 
-/// The program of a process.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Program {
     /// The command line as it would be typed.

@@ -220,12 +220,10 @@ impl LineAssembler {
         self.begin_line();
     }
 
-    /// Returns the text that is ready.
     pub fn ready(&self) -> &str {
         &self.ready
     }
 
-    /// Takes the text that is ready.
     pub fn take_ready(&mut self) -> String {
         std::mem::take(&mut self.ready)
     }

@@ -19,7 +19,6 @@ const BATCH_BYTES: usize = 64 * 1024;
 pub(super) const NOT_TEXT: &str =
     "the output contains bytes that are not UTF-8: each such place is shown as \u{fffd}";
 
-/// A receiver of text.
 pub(crate) trait TextSink {
     /// Receives the next text of a stream. Transient text need not be stored, because a later text contains
     /// the same line.
@@ -57,7 +56,6 @@ impl<S: TextSink> OutputBatcher<S> {
         }
     }
 
-    /// Adds bytes.
     pub fn push(&mut self, stream: OutputStream, bytes: &[u8], now: Instant) {
         self.flush_stream(stream.other(), now);
         let lines = &mut self.lines[stream.index()];

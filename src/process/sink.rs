@@ -15,7 +15,6 @@ use crate::event::{TdEvent, lines_in};
 /// Receives every byte of a command's outputs as printed. Runs on the thread that supervises the command, and
 /// must not block it.
 pub(crate) trait ByteSink: Send {
-    /// Receives bytes.
     fn take(&mut self, stream: OutputStream, bytes: &[u8]);
 
     /// Returns false while the sink has no room for this output, which is not read then.

@@ -25,7 +25,6 @@ const PIPE_BYTES: usize = 256 * 1024;
 /// > >(tee build.log)`, another process writes the last lines.
 const LINGER: Duration = Duration::from_millis(300);
 
-/// A running command.
 pub(super) struct StartedCommand {
     pub began: Instant,
     group: ProcessGroup,

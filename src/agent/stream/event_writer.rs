@@ -9,7 +9,6 @@ use super::tools::{EventTime, ToolCalls};
 use crate::agent::summary::{result, summary, tool_result};
 use crate::timestamp::Timestamp;
 
-/// The context of warnings.
 const CONTEXT: &str = "agent output";
 
 /// The number of lines of other text that are reported; further ones are only counted, because a
@@ -24,7 +23,6 @@ pub(super) struct TokenUsage {
 }
 
 impl TokenUsage {
-    /// Returns the sum.
     pub fn plus(self, other: Self) -> Self {
         Self {
             input_tokens: self.input_tokens.saturating_add(other.input_tokens),

@@ -11,7 +11,6 @@ pub(super) enum LineEnd {
     Any,
 }
 
-/// A line without its end.
 #[derive(Debug)]
 pub(super) enum ByteLine<'a> {
     Whole(&'a [u8]),

@@ -105,7 +105,6 @@ impl<'a> ResponseBuilder<'a> {
         self.turns_started
     }
 
-    /// Sends a warning.
     pub fn warn(&mut self, context: &str, message: String) {
         self.send(StreamChunk::Agent(AgentEvent::Warning {
             context: context.to_owned(),
@@ -120,7 +119,6 @@ impl<'a> ResponseBuilder<'a> {
         self
     }
 
-    /// Adds text.
     pub fn text(&mut self, text: String) {
         if text.is_empty() {
             return;
@@ -189,7 +187,6 @@ impl<'a> ResponseBuilder<'a> {
         true
     }
 
-    /// Ends a tool call.
     pub fn end_call(&mut self, index: usize) {
         let call = self.calls.get_mut(index).filter(|call| !call.is_done);
         if let Some(call) = call {
@@ -209,12 +206,10 @@ impl<'a> ResponseBuilder<'a> {
         self.response.stop_reason = reason;
     }
 
-    /// Returns true if there is text.
     pub fn has_text(&self) -> bool {
         !self.response.text.is_empty()
     }
 
-    /// Finishes a complete answer.
     pub fn finish(mut self) -> Response {
         let done = StreamChunk::MessageDone {
             stop_reason: self.response.stop_reason.clone(),
@@ -243,7 +238,6 @@ impl<'a> ResponseBuilder<'a> {
     }
 }
 
-/// Parses a call's input.
 fn parse_input(text: String) -> Result<Value, BrokenInput> {
     if text.trim().is_empty() {
         // The input of a tool without parameters may be empty.

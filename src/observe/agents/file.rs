@@ -22,7 +22,6 @@ const ENORMOUS_BYTES: u64 = 1024 * 1024 * 1024;
 /// The number of first bytes that identify a file's content.
 const FINGERPRINT_BYTES: u64 = 1024;
 
-/// The result of one check of a file.
 #[derive(Debug, Default)]
 pub(super) struct Check {
     pub verdict: Option<Verdict>,
@@ -51,7 +50,6 @@ pub(super) struct OutputFile {
     changed_at: Option<Instant>,
     fingerprint: Vec<u8>,
     content: Content,
-    /// A turn was reported.
     has_turns: bool,
     is_compressed: bool,
     /// When the file of a task was found missing.

@@ -26,7 +26,6 @@ pub(super) struct Facts<'a> {
     pub format: Option<StreamFormat>,
     /// The part of the records that shows the state.
     pub evidence: &'a str,
-    /// The last answer.
     pub answer: &'a str,
     /// The error that the agent reported; empty without one.
     pub error: &'a str,

@@ -79,7 +79,6 @@ impl Joined {
         }
     }
 
-    /// Returns the file of the conversation.
     pub fn path(&self) -> Option<&std::path::Path> {
         self.transcript.as_ref().map(Transcript::path)
     }
@@ -89,7 +88,6 @@ impl Joined {
         self.places.is_some()
     }
 
-    /// Returns the format of the conversation.
     pub fn format(&self) -> StreamFormat {
         self.places
             .as_ref()

@@ -96,7 +96,6 @@ impl Places {
         Some(Self { kind })
     }
 
-    /// Returns the format of the conversation.
     pub fn format(&self) -> StreamFormat {
         match self.kind {
             Kind::Claude { .. } => StreamFormat::ClaudeTranscript,

@@ -73,7 +73,6 @@ pub(in crate::observe) enum AgentChange {
     Claims(Vec<(StateSource, Option<StateClaim>)>),
     /// The reader needs the text of the screen.
     ScreenRequested,
-    /// The agent has ended.
     Ended,
 }
 
@@ -96,12 +95,18 @@ enum Request {
         pid: u32,
         recipient: ConversationSink,
     },
-    /// The text of a screen, as requested.
-    Screen { pane: PaneId, text: String },
+    Screen {
+        pane: PaneId,
+        text: String,
+    },
     /// A source other than the transcript shows that the agent's turn is over.
-    TurnOver { pane: PaneId },
+    TurnOver {
+        pane: PaneId,
+    },
     /// The pane is gone, or belongs to another poller.
-    Forget { pane: PaneId },
+    Forget {
+        pane: PaneId,
+    },
 }
 
 impl ConversationReader {
@@ -147,7 +152,6 @@ impl ConversationReader {
 }
 
 impl Conversations {
-    /// Returns whether conversations are read.
     pub fn are_read(&self) -> bool {
         self.0.is_some()
     }
@@ -196,7 +200,6 @@ struct Reader {
     ticks: Option<Instant>,
 }
 
-/// A pane and its agent.
 struct ObservedPane {
     pid: u32,
     recipient: ConversationSink,

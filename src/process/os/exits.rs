@@ -90,7 +90,6 @@ impl ExitWatch {
         })
     }
 
-    /// Returns a handle for watching processes.
     pub fn watcher(&self) -> ProcessWatcher {
         self.watcher.clone()
     }

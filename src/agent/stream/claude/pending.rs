@@ -64,7 +64,6 @@ impl PendingWork {
         self.tasks.earlier_tool_result(result);
     }
 
-    /// Records the end of a task.
     pub fn end_task(&mut self, notification: &Notification<'_>) {
         if notification.has_ended() {
             self.tasks.end(notification.task_id);

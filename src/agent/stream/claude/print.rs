@@ -62,7 +62,6 @@ pub struct ClaudePrint {
     message: LiveMessage,
     is_live: bool,
     result_index: Option<u64>,
-    /// The session id of the run.
     session_id: String,
     /// The number of running background tasks.
     tasks: usize,

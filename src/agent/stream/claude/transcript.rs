@@ -20,7 +20,6 @@ use crate::agent::stream::{
 /// The first version that writes a stop reason for every complete message.
 const STOP_REASON_SINCE: [u32; 3] = [2, 1, 76];
 
-/// A line of a transcript.
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default, bound(deserialize = "'de: 'a"))]
 pub struct TranscriptRecord<'a> {
@@ -68,7 +67,6 @@ struct Attachment<'a> {
     sentinel: Flag,
 }
 
-/// Interprets a transcript.
 #[derive(Debug, Default)]
 pub struct ClaudeTranscript {
     messages: OpenMessages,

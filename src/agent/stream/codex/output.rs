@@ -18,7 +18,6 @@ struct OutputMetadata {
     exit_code: Int,
 }
 
-/// An output that is an object.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub struct ToolSuccess {

@@ -101,7 +101,6 @@ enum MessageSource {
     Messages,
 }
 
-/// Interprets a rollout.
 #[derive(Debug, Default)]
 pub struct CodexRollout {
     channel: Option<MessageSource>,

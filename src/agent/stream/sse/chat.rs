@@ -8,7 +8,6 @@ use crate::agent::stream::{
 };
 use crate::agent::summary::TextPrefix;
 
-/// A chunk of a completion.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, bound(deserialize = "'de: 'a"))]
 pub struct ChatChunk<'a> {
@@ -171,7 +170,6 @@ impl ChatCompletion {
         }
     }
 
-    /// Completes the answer.
     fn close(&mut self, how: &str, writer: &mut EventWriter) {
         let Some(reason) = self.finish.take() else {
             writer.cut_off_by(how);

@@ -90,7 +90,6 @@ impl SseFrames {
         has_value
     }
 
-    /// Emits the event.
     pub fn dispatch(&mut self, take: &mut impl FnMut(SseEvent<'_>)) {
         let skipped = std::mem::take(&mut self.skipped);
         match self.data.as_slice() {

@@ -8,7 +8,6 @@ use crate::agent::stream::{
 };
 use crate::agent::summary::TextPrefix;
 
-/// An event of the stream.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, bound(deserialize = "'de: 'a"))]
 pub struct ResponseEvent<'a> {
@@ -94,7 +93,6 @@ impl ResponseItem<'_> {
     }
 }
 
-/// Interprets the stream of a response.
 #[derive(Debug, Default)]
 pub struct ResponseStream {
     text: TextPrefix,

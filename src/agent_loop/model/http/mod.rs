@@ -348,7 +348,6 @@ impl HttpClient {
         }
     }
 
-    /// Reads the body of a refusal.
     fn refusal(
         &self,
         exchange: &Exchange,

@@ -15,7 +15,6 @@ const OTHER_TEXT_BYTES_MAX: usize = 2_000;
 /// The beginning of the evidence for Claude Code's own `--max-turns`.
 const MAX_TURNS: &str = "result: subtype error_max_turns,";
 
-/// A reader of an agent's records.
 pub(super) struct AgentReader {
     format: Format,
     /// `None` only for plain text, which has its own reader.

@@ -9,7 +9,6 @@ use crate::error::Error;
 /// The result of reading a part of an answer.
 pub(in super::super) type ReadResult<T = ()> = Result<T, AnswerError>;
 
-/// Reads one answer.
 pub(in super::super) trait AnswerReader: Send {
     /// Processes bytes, cut anywhere.
     ///
@@ -40,7 +39,6 @@ pub(in super::super) trait Dialect: Send {
     /// When the API reports a failure, or the event makes the answer incomplete.
     fn event(&mut self, event: &Value, response: &mut ResponseBuilder<'_>) -> ReadResult;
 
-    /// Processes `[DONE]`.
     fn done(&mut self, _response: &mut ResponseBuilder<'_>) {}
 
     /// Returns true if the answer is complete when its stream has ended.
@@ -81,7 +79,6 @@ pub(super) fn set_usage(
     usage.output_tokens = output_tokens.as_u64().unwrap_or(usage.output_tokens);
 }
 
-/// The error of an incomplete answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(in super::super) struct AnswerError {
     pub message: String,

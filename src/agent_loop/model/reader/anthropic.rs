@@ -7,7 +7,6 @@ use super::super::response::StopReason;
 use super::super::response_builder::ResponseBuilder;
 use super::answer::{AnswerError, Dialect, ReadResult, add_input, begin_call, set_usage};
 
-/// The state of a message.
 #[derive(Debug, Default)]
 pub(in super::super) struct AnthropicDialect {
     /// Calls whose input is incomplete: the indexes of their blocks and of the calls.
@@ -94,7 +93,6 @@ impl AnthropicDialect {
     }
 }
 
-/// Converts an error of an API.
 pub(super) fn failure(error: &Value) -> AnswerError {
     let kind = error["type"].as_str().or(error["code"].as_str());
     let message = error["message"].as_str().or(error.as_str());

@@ -8,7 +8,6 @@ use super::super::response_builder::ResponseBuilder;
 use super::answer::{Dialect, ReadResult, add_input, begin_call, set_usage};
 use super::anthropic::failure;
 
-/// The state of an answer.
 #[derive(Debug, Default)]
 pub(in super::super) struct ChatDialect {
     /// The calls: their indexes in the API and in the response.

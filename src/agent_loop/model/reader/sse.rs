@@ -14,7 +14,6 @@ const RECORD_BYTES_MAX: usize = 16 * 1024 * 1024;
 /// Maximum number of bytes before the first event. They are parsed again with each read.
 const PENDING_BYTES_MAX: usize = 1024 * 1024;
 
-/// Reads the stream of one API.
 pub(in super::super) struct SseReader {
     records: SseRecords,
     dialect: Box<dyn Dialect>,
