@@ -15,7 +15,7 @@ use rustix::process::Signal;
 
 use super::kernelspec::KernelSpec;
 use crate::child::{KillHandle, OutputReader, ProcessGroup};
-use crate::error::Result;
+use crate::error::{Error, Result};
 
 /// The number of last bytes of a kernel's own output that are kept for the message about its end.
 const TAIL_BYTES: usize = 4096;
@@ -44,37 +44,27 @@ impl KernelProcess {
         let argv = start.spec.command(&start.connection_file);
         let path = env::var_os("PATH");
         // Without the guard, a missing program is reported by its own name.
-        let guard_words = match argv
-            .first()
-            .is_some_and(|program| program_exists(program, path.as_deref()))
-        {
+        let exists = |program: &OsString| program_exists(program, path.as_deref());
+        let guard_words = match argv.first().is_some_and(exists) {
             true => guard(path.as_deref()),
             false => Vec::new(),
         };
         let mut words = guard_words.into_iter().chain(argv);
+        let variables = start.spec.env.iter();
         // A specification has at least one argument.
         let mut command = Command::new(words.next().unwrap_or_default());
         command
             .args(words)
-            .envs(
-                start
-                    .spec
-                    .env
-                    .iter()
-                    .map(|(name, value)| (name, expanded(value))),
-            )
+            .envs(variables.map(|(name, value)| (name, expanded(value))))
             .env("JPY_PARENT_PID", std::process::id().to_string())
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped());
         let mut group = ProcessGroup::start(&mut command)?;
         group.connect(&start.kill_handle);
-        let child = group.child();
-        let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
-        let outputs = || Ok([OutputReader::new(stdout)?, OutputReader::new(stderr)?]);
-        let outputs = outputs().map_err(|cause: io::Error| {
-            crate::error::Error::other("cannot read the output of the kernel").because(cause)
-        })?;
+        let outputs = group
+            .outputs()
+            .map_err(|cause| Error::other("cannot read the output of the kernel").because(cause))?;
         Ok(Self {
             group,
             outputs,

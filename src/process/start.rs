@@ -61,11 +61,10 @@ impl StartedCommand {
             .stdout(Stdio::piped())
             .stderr(Stdio::piped());
         let mut group = ProcessGroup::start(&mut child)?;
-        let child = group.child();
-        let stdin = child.stdin.take();
-        let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
-        let outputs = || Ok([OutputReader::new(stdout)?, OutputReader::new(stderr)?]);
-        let outputs = outputs().map_err(|cause| cannot_read(command, cause))?;
+        let stdin = group.child().stdin.take();
+        let outputs = group
+            .outputs()
+            .map_err(|cause| cannot_read(command, cause))?;
         outputs[0].enlarge_pipe(PIPE_BYTES);
         Ok(Self {
             began,
