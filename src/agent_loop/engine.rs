@@ -16,7 +16,6 @@ use super::spec::{Phase, Spec};
 use super::tool::Toolbox;
 use crate::bus::EventEmitter;
 use crate::clock::Clock;
-use crate::error::{Error, Result};
 use crate::event::IterationOutcome;
 
 /// The type of loop in `LoopStarted`, as TaskDaemon names it.
@@ -184,8 +183,10 @@ impl LoopEngine {
             .timeout
             .and_then(|timeout| self.clock.now().checked_add(timeout));
         let reporter = LoopReporter::new(emitter, stored);
-        if !self.progress.is_resumed {
-            reporter.loop_started(LOOP_TYPE, &self.spec.task);
+        if let Some(emitter) = emitter
+            && !self.progress.is_resumed
+        {
+            emitter.loop_started(LOOP_TYPE, &self.spec.task);
         }
         let end = match deadline {
             None => Ok(self.run_phases(&reporter, None)),
@@ -208,8 +209,10 @@ impl LoopEngine {
         let total = self.spec.phases.len();
         let mut failures = 0;
         while let Some(phase) = self.spec.phases.get(self.progress.phase).cloned() {
-            if self.progress.in_phase == 0 {
-                reporter.phase_started(self.progress.phase, &phase.name, total);
+            if let Some(emitter) = reporter.emitter
+                && self.progress.in_phase == 0
+            {
+                emitter.phase_started(self.progress.phase, &phase.name, total);
             }
             loop {
                 if let Some(end) = self.limit_reached(&phase, deadline) {
@@ -274,19 +277,6 @@ impl LoopEngine {
             recv(self.clock.after(wait)) -> _ => {}
         }
         None
-    }
-
-    /// Checks that the directory exists.
-    ///
-    /// # Errors
-    /// `is_invalid_input()` if it does not.
-    pub(super) fn check_directory(&self) -> Result<()> {
-        match self.directory.is_dir() {
-            true => Ok(()),
-            false => {
-                Err(Error::invalid("the working directory does not exist:").at(&self.directory))
-            }
-        }
     }
 }
 

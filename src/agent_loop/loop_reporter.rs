@@ -25,18 +25,6 @@ impl<'a> LoopReporter<'a> {
         Self { emitter, run }
     }
 
-    pub fn loop_started(&self, loop_type: &str, task: &str) {
-        if let Some(emitter) = self.emitter {
-            emitter.loop_started(loop_type, task);
-        }
-    }
-
-    pub fn phase_started(&self, index: usize, name: &str, total: usize) {
-        if let Some(emitter) = self.emitter {
-            emitter.phase_started(index, name, total);
-        }
-    }
-
     /// Reports the start of an iteration and creates its files.
     pub fn iteration_started(&self, progress: &Progress) -> IterationFiles {
         let iteration = progress.iteration;

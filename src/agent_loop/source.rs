@@ -20,7 +20,10 @@ pub(crate) fn loop_job(
     let cancel = engine.cancel();
     let work = move |context: &SourceContext| {
         engine.clock = context.clock.clone();
-        engine.check_directory()?;
+        if !engine.directory.is_dir() {
+            let error = Error::invalid("the working directory does not exist:");
+            return Err(error.at(&engine.directory));
+        }
         let info = RunInfo {
             kind: "loop".to_owned(),
             label: "loop".to_owned(),

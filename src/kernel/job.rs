@@ -283,21 +283,7 @@ fn listen(
                     }
                 }
                 Activity::Missed(missed) => outputs.missed(missed),
-                Activity::Beating(false) => {
-                    emitter.warning(
-                        "kernel",
-                        "the kernel has not answered its heartbeat for 3 s",
-                    );
-                }
-                Activity::Beating(true) => {
-                    emitter.warning("kernel", "the kernel answers its heartbeat again");
-                }
-                Activity::Disconnected => {
-                    emitter.warning("kernel", "the kernel has closed its connections");
-                }
-                Activity::Restarted => {
-                    emitter.warning("kernel", "the kernel was restarted");
-                }
+                Activity::Warning(message) => drop(emitter.warning("kernel", message)),
             }
         });
         // Without a reader of the passed-on output, the job ends.

@@ -112,12 +112,11 @@ impl Notebook {
         let mut bytes = Vec::new();
         let formatter = serde_json::ser::PrettyFormatter::with_indent(b" ");
         let mut serializer = serde_json::Serializer::with_formatter(&mut bytes, formatter);
-        let unwritable =
-            |cause: serde_json::Error| Error::other("cannot write the notebook").because(cause);
-        self.0.serialize(&mut serializer).map_err(unwritable)?;
+        let unwritable = || Error::other("cannot write the notebook");
+        let written = self.0.serialize(&mut serializer);
+        written.map_err(|cause| unwritable().because(cause))?;
         bytes.push(b'\n');
-        String::from_utf8(bytes)
-            .map_err(|cause| Error::other("cannot write the notebook").because(cause))
+        String::from_utf8(bytes).map_err(|cause| unwritable().because(cause))
     }
 }
 

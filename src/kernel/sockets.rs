@@ -149,18 +149,11 @@ impl Sockets {
     /// Starts the kernel, if requested, and serves its sockets until an order or an error.
     fn serve(&mut self) -> Result<std::convert::Infallible, End> {
         let now = self.options.clock.now();
-        self.state = match &self.options.start {
-            Some(start) => {
-                self.process = Some(KernelProcess::start(start)?);
-                State::Connecting {
-                    until: now + STARTED_WITHIN,
-                    is_expected: true,
-                }
-            }
-            None => State::Connecting {
-                until: now + CONNECTED_WITHIN,
-                is_expected: false,
-            },
+        let start = self.options.start.as_ref();
+        self.process = start.map(KernelProcess::start).transpose()?;
+        self.state = State::Connecting {
+            until: now + start.map_or(CONNECTED_WITHIN, |_| STARTED_WITHIN),
+            is_expected: start.is_some(),
         };
         let mut buffer = vec![0; READ_BYTES];
         loop {
@@ -231,12 +224,8 @@ impl Sockets {
         if now < until {
             return Ok(());
         }
-        let silent = self
-            .channels
-            .iter()
-            .find(|channel_socket| !channel_socket.is_ready());
-        let endpoint = silent.map(|channel_socket| channel_socket.endpoint.to_string());
-        let endpoint = endpoint.unwrap_or_default();
+        let silent = self.channels.iter().find(|channel| !channel.is_ready());
+        let endpoint = silent.map_or_else(String::new, |silent| silent.endpoint.to_string());
         Err(Error::gone(format!("the kernel does not answer at {endpoint}")).into())
     }
 
@@ -265,23 +254,14 @@ impl Sockets {
         if self.state == State::Connected {
             self.options.feed.report(Incoming::Disconnected);
         }
-        if !matches!(
-            self.state,
-            State::Connecting {
-                is_expected: true,
-                ..
-            }
-        ) {
-            let until = match self.state {
+        self.state = State::Connecting {
+            until: match self.state {
                 // A peer that closes the connection before the handshake gets no further time.
                 State::Connecting { until, .. } => until,
                 _ => now + BACK_WITHIN,
-            };
-            self.state = State::Connecting {
-                until,
-                is_expected: true,
-            };
-        }
+            },
+            is_expected: true,
+        };
     }
 
     fn check_connected(&mut self) {

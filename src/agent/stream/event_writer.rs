@@ -147,6 +147,18 @@ impl EventWriter {
         }
     }
 
+    /// Sets the status after an answer, of whose turn no record marks the end.
+    pub fn answered(&mut self, text: &str, has_tool_calls: bool) {
+        if has_tool_calls {
+            self.working("tools are called");
+        } else if text.trim().is_empty() {
+            self.working("it thinks");
+        } else {
+            let evidence = "inferred: an answer without tools";
+            self.pause(StreamStatus::MaybeDone, evidence);
+        }
+    }
+
     pub fn response_completed(&mut self, text: &str, usage: TokenUsage, has_tool_calls: bool) {
         self.out.push(AgentEvent::ResponseCompleted {
             response_summary: summary(text),

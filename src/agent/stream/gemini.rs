@@ -6,7 +6,7 @@ use serde_json::value::RawValue;
 
 use super::{
     AnyText, ErrorBody, EventTime, EventWriter, Flag, List, Maybe, RecentIds, RecordHandler, Str,
-    StreamStatus, Time, TokenUsage, token_counts,
+    Time, TokenUsage, token_counts,
 };
 use crate::agent::summary::TextPrefix;
 
@@ -298,13 +298,7 @@ impl GeminiSession {
         for call in &record.tool_calls.0 {
             tool(call, when, writer);
         }
-        if open.has_tool_calls {
-            writer.working("tools are called");
-        } else if text.trim().is_empty() {
-            writer.working("it thinks");
-        } else {
-            writer.pause(StreamStatus::MaybeDone, "inferred: an answer without tools");
-        }
+        writer.answered(text, open.has_tool_calls);
     }
 
     /// Reports the answer, which will not be rewritten.

@@ -215,17 +215,12 @@ impl QwenSession {
         self.is_unwritten = false;
         let usage = record.usage_metadata.0.unwrap_or_default().usage();
         writer.response_completed(&text, usage, has_tool_calls);
-        if has_tool_calls {
-            writer.working("tools are called");
-        } else if is_stopped {
-            writer.interrupted("a human interrupted it".to_owned());
-        } else if text.trim().is_empty() {
-            writer.working("it thinks");
-        } else {
-            writer.pause(StreamStatus::MaybeDone, "inferred: an answer without tools");
-            if std::mem::take(&mut self.is_over) {
-                writer.end_turn();
-            }
+        if is_stopped && !has_tool_calls {
+            return writer.interrupted("a human interrupted it".to_owned());
+        }
+        writer.answered(&text, has_tool_calls);
+        if writer.status() == StreamStatus::MaybeDone && std::mem::take(&mut self.is_over) {
+            writer.end_turn();
         }
     }
 }

@@ -10,8 +10,8 @@ use crossbeam_channel::{Sender, never};
 
 use super::LlmClient;
 use super::cancel::Cancel;
-use super::error::{LlmError, LlmErrorKind};
-use super::reader::{AnswerError, AnswerReader, reader};
+use super::error::{AnswerError, LlmError, LlmErrorKind};
+use super::reader::{AnswerReader, reader};
 use super::request::Request;
 use super::response::{Response, StreamChunk};
 use super::response_builder::ResponseBuilder;

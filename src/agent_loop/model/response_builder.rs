@@ -6,7 +6,7 @@ use crossbeam_channel::{Receiver, Sender, TrySendError, never, select_biased};
 use serde_json::{Map, Value};
 
 use super::cancel::Cancel;
-use super::error::LlmError;
+use super::error::{AnswerError, LlmError, ReadResult};
 use super::response::{BrokenInput, Response, StopReason, StreamChunk, ToolCall, Usage};
 use crate::agent::AgentEvent;
 
@@ -148,10 +148,10 @@ impl<'a> ResponseBuilder<'a> {
         self.needs_separator = true;
     }
 
-    /// Begins a tool call and returns its index; `None` if there are too many.
-    pub fn begin_call(&mut self, id: &str, name: &str) -> Option<usize> {
+    /// Begins a tool call and returns its index.
+    pub fn begin_call(&mut self, id: &str, name: &str) -> ReadResult<usize> {
         if self.calls.len() >= CALLS_MAX {
-            return None;
+            return Err(AnswerError::new("the answer calls too many tools"));
         }
         // Some servers send no ids or equal ones, but results are paired by id.
         let is_taken = id.is_empty() || self.calls.iter().any(|call| call.id == id);
@@ -167,24 +167,24 @@ impl<'a> ResponseBuilder<'a> {
             is_done: false,
         });
         self.send(StreamChunk::ToolUseStart { id, name });
-        Some(self.calls.len() - 1)
+        Ok(self.calls.len() - 1)
     }
 
-    /// Adds to a call's input; returns false if the inputs are too large.
-    pub fn add_input(&mut self, index: usize, json: &str) -> bool {
+    /// Adds a piece of JSON to a call's input.
+    pub fn add_input(&mut self, index: usize, json: &str) -> ReadResult {
         self.input_bytes += json.len();
         let Some(call) = self.calls.get_mut(index).filter(|call| !call.is_done) else {
-            return true;
+            return Ok(());
         };
         if self.input_bytes > ANSWER_BYTES_MAX {
-            return false;
+            return Err(AnswerError::new("the inputs of the tools are too long"));
         }
         if !json.is_empty() {
             call.json.push_str(json);
             let (id, json) = (call.id.clone(), json.to_owned());
             self.send(StreamChunk::ToolUseDelta { id, json });
         }
-        true
+        Ok(())
     }
 
     pub fn end_call(&mut self, index: usize) {
@@ -283,7 +283,7 @@ mod tests {
         let mut response = ResponseBuilder::new(&chunks, &cancel);
         for id in ["a", "a", "", ""] {
             let index = response.begin_call(id, "read").unwrap();
-            assert!(response.add_input(index, "{}"));
+            assert_eq!(response.add_input(index, "{}"), Ok(()));
             if index != 1 {
                 response.end_call(index);
             }

@@ -18,8 +18,8 @@ use ureq::Agent;
 
 use super::LlmClient;
 use super::cancel::Cancel;
-use super::error::{LlmError, LlmErrorKind};
-use super::reader::{AnswerError, AnswerReader, AnthropicDialect, ChatDialect, SseReader};
+use super::error::{AnswerError, LlmError, LlmErrorKind};
+use super::reader::{AnswerReader, AnthropicDialect, ChatDialect, SseReader};
 use super::request::Request;
 use super::response::{Response, StreamChunk};
 use super::response_builder::ResponseBuilder;
@@ -291,12 +291,8 @@ impl HttpClient {
                     true => String::new(),
                     false => format!("(its content type is {:?})", head.content_type),
                 };
-                let kind = match error.is_limit {
-                    true => LlmErrorKind::Limited,
-                    false => LlmErrorKind::Other,
-                };
                 let message = [error.message, details].join(" ");
-                Err(self.failure(kind, message.trim()))
+                Err(self.failure(error.kind, message.trim()))
             }
         }
     }

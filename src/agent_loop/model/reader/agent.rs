@@ -1,9 +1,10 @@
 //! Reads the answer of an agent that works on its own: its text is the answer, and its other records
 //! are reported.
 
+use super::super::error::{AnswerError, ReadResult};
 use super::super::response::{StreamChunk, Usage};
 use super::super::response_builder::ResponseBuilder;
-use super::answer::{AnswerError, AnswerReader, ReadResult};
+use super::answer::AnswerReader;
 use crate::agent::summary::last_bytes;
 use crate::agent::{AgentEvent, Format, StreamFormat, StreamStatus};
 use crate::clock::Clock;

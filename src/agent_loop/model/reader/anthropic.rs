@@ -3,9 +3,10 @@
 
 use serde_json::Value;
 
+use super::super::error::{AnswerError, ReadResult};
 use super::super::response::StopReason;
 use super::super::response_builder::ResponseBuilder;
-use super::answer::{AnswerError, Dialect, ReadResult, add_input, begin_call, set_usage};
+use super::answer::{Dialect, set_usage};
 
 #[derive(Debug, Default)]
 pub(in super::super) struct AnthropicDialect {
@@ -30,7 +31,7 @@ impl Dialect for AnthropicDialect {
                 } else if let Some(json) = delta["partial_json"].as_str()
                     && let Some((_, call)) = self.open.iter().find(|(open, _)| *open == index)
                 {
-                    add_input(*call, json, response)?;
+                    response.add_input(*call, json)?;
                 }
             }
             "content_block_stop" => {
@@ -79,11 +80,12 @@ impl AnthropicDialect {
     ) -> ReadResult {
         // Tools that the API runs itself are skipped.
         if block["type"] == "tool_use" {
-            let call = begin_call(&block["id"], &block["name"], response)?;
+            let (id, name) = (block["id"].as_str(), block["name"].as_str());
+            let call = response.begin_call(id.unwrap_or_default(), name.unwrap_or_default())?;
             // Usually empty, because the input follows in deltas.
             let input = block["input"].as_object().filter(|input| !input.is_empty());
             if input.is_some() {
-                response.add_input(call, &block["input"].to_string());
+                response.add_input(call, &block["input"].to_string())?;
             }
             self.open.push((index, call));
         } else if let Some(text) = block["text"].as_str() {

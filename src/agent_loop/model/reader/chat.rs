@@ -3,9 +3,10 @@
 
 use serde_json::Value;
 
+use super::super::error::ReadResult;
 use super::super::response::StopReason;
 use super::super::response_builder::ResponseBuilder;
-use super::answer::{Dialect, ReadResult, add_input, begin_call, set_usage};
+use super::answer::{Dialect, set_usage};
 use super::anthropic::failure;
 
 #[derive(Debug, Default)]
@@ -85,13 +86,15 @@ impl ChatDialect {
         let call_index = match known {
             Some((_, call_index)) => *call_index,
             None => {
-                let call_index = begin_call(&call["id"], &function["name"], response)?;
+                let (id, name) = (call["id"].as_str(), function["name"].as_str());
+                let call_index =
+                    response.begin_call(id.unwrap_or_default(), name.unwrap_or_default())?;
                 self.calls.push((index, call_index));
                 call_index
             }
         };
         let arguments = function["arguments"].as_str().unwrap_or_default();
-        add_input(call_index, arguments, response)
+        response.add_input(call_index, arguments)
     }
 
     fn end_calls(&mut self, response: &mut ResponseBuilder<'_>) {

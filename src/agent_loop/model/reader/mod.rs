@@ -11,7 +11,7 @@ mod text;
 use crate::agent::Format;
 use crate::clock::Clock;
 
-pub(super) use answer::{AnswerError, AnswerReader};
+pub(super) use answer::AnswerReader;
 #[cfg(feature = "http")]
 pub(super) use anthropic::AnthropicDialect;
 #[cfg(feature = "http")]

@@ -1,8 +1,9 @@
 //! Reads the streams of APIs: server-sent events, the first of which identifies the API.
 
+use super::super::error::{AnswerError, ReadResult};
 use super::super::response_builder::ResponseBuilder;
 use super::agent::AgentReader;
-use super::answer::{AnswerError, AnswerReader, Dialect, ReadResult};
+use super::answer::{AnswerReader, Dialect};
 use super::anthropic::AnthropicDialect;
 use super::chat::ChatDialect;
 use crate::agent::{Format, SseRecord, SseRecords};

@@ -1,7 +1,8 @@
 //! Reads plain text, all of which is the answer.
 
+use super::super::error::ReadResult;
 use super::super::response_builder::ResponseBuilder;
-use super::answer::{AnswerReader, ReadResult};
+use super::answer::AnswerReader;
 use crate::process::Utf8Decoder;
 
 /// Reads plain text, which ends with its stream.
