@@ -6,8 +6,7 @@ use super::model::{Response, StreamChunk, ToolCall};
 use super::tool::ToolOutcome;
 use crate::agent::AgentEvent;
 use crate::agent::summary::summary;
-use crate::bus::BlockingEmitter;
-use crate::bus::EventEmitter;
+use crate::bus::{BlockingEmitter, EventEmitter};
 use crate::event::{ExecutionId, TdEvent};
 
 /// A part of a conversation, with its full text.

@@ -43,18 +43,16 @@ mod start;
 mod run;
 
 mod validation;
-mod writer;
 
 mod in_process;
 mod log_bridge;
 
 pub use self::command::{Command, CommandControl, Stdin};
-pub use self::in_process::InProcessExecution;
+pub use self::in_process::{InProcessExecution, OutputWriter};
 pub use self::log_bridge::LogBridge;
 pub use self::outcome::{CommandOutcome, CommandOutput};
 pub use self::terminal::{PtySize, allow_background_output};
 pub use self::validation::{ValidationResult, run_validation, validate};
-pub use self::writer::OutputWriter;
 pub use crate::child::OutputStream;
 
 pub(crate) use self::agents::RunningAgent;

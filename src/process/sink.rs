@@ -7,8 +7,7 @@ use std::io::Write;
 use super::output_batcher::OutputBatcher;
 use super::output_batcher::TextSink;
 use crate::agent::AgentEvent;
-use crate::bus::BlockingEmitter;
-use crate::bus::EventEmitter;
+use crate::bus::{BlockingEmitter, EventEmitter};
 use crate::child::OutputStream;
 use crate::event::{TdEvent, lines_in};
 

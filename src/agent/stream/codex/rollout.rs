@@ -243,21 +243,13 @@ impl CodexRollout {
                     _ => {}
                 }
             }
-            "function_call" => {
-                self.tool(
-                    id,
-                    item.name.as_str(),
-                    item.arguments.as_str(),
-                    when,
-                    writer,
-                );
-            }
-            "custom_tool_call" => {
-                self.tool(id, item.name.as_str(), item.input.as_str(), when, writer);
-            }
-            "local_shell_call" => {
-                let args = item.action.map_or("", RawValue::get);
-                self.tool(id, "local_shell_call", args, when, writer);
+            kind @ ("function_call" | "custom_tool_call" | "local_shell_call") => {
+                let (name, args) = match kind {
+                    "function_call" => (item.name.as_str(), item.arguments.as_str()),
+                    "custom_tool_call" => (item.name.as_str(), item.input.as_str()),
+                    _ => (kind, item.action.map_or("", RawValue::get)),
+                };
+                self.tool(id, name, args, when, writer);
             }
             "web_search_call" => {
                 // The API runs the search and reports only its end. Old versions write no id.
