@@ -79,14 +79,12 @@ fn find_group(shell: &Stat, group: u32, now: Instant, depth: usize) -> Option<Fo
     if depth == DEPTH_MAX {
         return None;
     }
-    let inner = children.iter().filter(|child| {
+    let mut inner = children.iter().filter(|child| {
         let is_wrapped = child.group == shell.group;
         child.session == shell.session
             && (is_wrapped || is_interactive_shell(&arguments(child.pid)))
     });
-    inner
-        .filter_map(|shell| find_group(shell, group, now, depth + 1))
-        .next()
+    inner.find_map(|shell| find_group(shell, group, now, depth + 1))
 }
 
 /// Returns true if a process appears to be the last of its pipeline: its output goes to no other process, or

@@ -45,7 +45,7 @@ pub struct StreamParser {
 enum Reader {
     /// The format is not known yet.
     Detecting(Box<FormatDetector>),
-    Reading(StreamFormat, Box<dyn FormatReader>),
+    Reading(Box<dyn FormatReader>),
 }
 
 /// Plain text, which has no events.
@@ -95,7 +95,7 @@ impl StreamParser {
 
     fn reading(format: StreamFormat, bytes_max: usize) -> Self {
         Self {
-            reader: Reader::Reading(format, reader_of(format, bytes_max)),
+            reader: Reader::Reading(reader_of(format, bytes_max)),
             writer: EventWriter::of(format),
             is_finished: false,
         }
@@ -110,7 +110,7 @@ impl StreamParser {
                     reader.set_format(format, writer);
                 }
             }
-            Reader::Reading(_, reader) => reader.push(bytes, writer),
+            Reader::Reading(reader) => reader.push(bytes, writer),
         });
     }
 
@@ -123,7 +123,7 @@ impl StreamParser {
             {
                 reader.set_format(format, writer);
             }
-            if let Reader::Reading(_, reader) = reader {
+            if let Reader::Reading(reader) = reader {
                 reader.flush_idle(writer);
             }
         });
@@ -137,7 +137,7 @@ impl StreamParser {
             StreamStatus::MaybeDone | StreamStatus::Working
         ) {
             self.with_events(now, events, |reader, writer| {
-                if let Reader::Reading(_, reader) = reader {
+                if let Reader::Reading(reader) = reader {
                     reader.end_turn(writer);
                 }
             });
@@ -152,7 +152,7 @@ impl StreamParser {
                 let format = detector.finish();
                 reader.set_format(format, writer);
             }
-            if let Reader::Reading(_, reader) = reader {
+            if let Reader::Reading(reader) = reader {
                 reader.finish(writer);
             }
         });
@@ -179,7 +179,7 @@ impl StreamParser {
     /// parser that starts in the middle knows the tasks that began earlier.
     pub(crate) fn read_earlier(&mut self, bytes: &[u8]) {
         self.with_events(Timestamp::default(), &mut Vec::new(), |reader, writer| {
-            if let Reader::Reading(_, reader) = reader {
+            if let Reader::Reading(reader) = reader {
                 reader.read_earlier(bytes, writer);
             }
         });
@@ -199,16 +199,13 @@ impl StreamParser {
     pub(crate) fn is_open(&self) -> bool {
         match &self.reader {
             Reader::Detecting(detector) => detector.is_open(),
-            Reader::Reading(_, reader) => reader.is_open(),
+            Reader::Reading(reader) => reader.is_open(),
         }
     }
 
     /// Returns the format, once it is known.
     pub fn format(&self) -> Option<StreamFormat> {
-        match &self.reader {
-            Reader::Detecting(_) => None,
-            Reader::Reading(format, _) => Some(*format),
-        }
+        self.writer.format
     }
 
     /// Returns the agent's status. After a start in the middle of a stream, `Unknown` means that no
@@ -242,7 +239,7 @@ impl Reader {
         let mut reader = reader_of(format, detector.bytes_max());
         writer.format = Some(format);
         reader.push(&detector.take_pending(), writer);
-        *self = Self::Reading(format, reader);
+        *self = Self::Reading(reader);
     }
 }
 

@@ -88,18 +88,19 @@ impl AgentEventConverter {
 }
 
 /// Returns the event for a sub-agent's action.
-pub(super) fn of_sub_agent(event: SubAgentEvent, id: &ExecutionId, of: &PaneId) -> Option<TdEvent> {
+pub(super) fn of_sub_agent(event: SubAgentEvent, id: &ExecutionId, of: &PaneId) -> TdEvent {
     match event {
-        SubAgentEvent::Registered { id: agent_id, file } => Some(TdEvent::AgentRegistered {
+        SubAgentEvent::Registered { id: agent_id, file } => TdEvent::AgentRegistered {
             execution_id: id.clone(),
             agent_id,
             output_file: file,
             pane: Some(of.clone()),
-        }),
-        SubAgentEvent::Ended { id: agent_id, how } => {
-            let event = how.into_event(id, &agent_id, 0);
-            Some(in_pane(event, of, TurnEvidence::Transcript))
-        }
+        },
+        SubAgentEvent::Ended { id: agent_id, how } => in_pane(
+            how.into_event(id, &agent_id, 0),
+            of,
+            TurnEvidence::Transcript,
+        ),
     }
 }
 

@@ -299,26 +299,17 @@ fn newer_than(directory: &Path, extension: &str, since: Timestamp) -> Vec<PathBu
 /// Returns the two latest days with sessions, because a session may have begun before midnight. The
 /// names `YYYY/MM/DD` sort chronologically.
 fn latest_days(sessions: &Path) -> Vec<PathBuf> {
+    let latest = |mut paths: Vec<PathBuf>| {
+        paths.sort();
+        paths.into_iter().rev().take(2)
+    };
     let below = |directory: &Path| {
         let entries = fs::read_dir(directory).into_iter().flatten().flatten();
-        let mut directories: Vec<PathBuf> = entries
-            .map(|entry| entry.path())
-            .filter(|path| path.is_dir())
-            .collect();
-        directories.sort();
-        directories.reverse();
-        directories.truncate(2);
-        directories
+        let paths = entries.map(|entry| entry.path());
+        latest(paths.filter(|path| path.is_dir()).collect())
     };
-    let mut days: Vec<PathBuf> = below(sessions)
-        .iter()
-        .flat_map(|year| below(year))
-        .flat_map(|month| below(&month))
-        .collect();
-    days.sort();
-    days.reverse();
-    days.truncate(2);
-    days
+    let months = below(sessions).flat_map(|year| below(&year));
+    latest(months.flat_map(|month| below(&month)).collect()).collect()
 }
 
 /// Parses the first line of a file.

@@ -9,7 +9,6 @@ use crossbeam_channel::{Receiver, Sender, TrySendError, bounded, never, select_b
 use super::events::{AgentEventConverter, of_sub_agent};
 use super::joined::{Joined, ReadResult};
 use super::screens;
-use super::sub_agents::SubAgentEvent;
 use crate::agent::summary::first_bytes;
 use crate::agent::{AgentEvent, AgentProgram, Markers, StateClaim, StateSource};
 use crate::bus::EventEmitter;
@@ -352,7 +351,8 @@ impl ObservedPane {
             self.emit(pane, event);
         }
         for event in result.of_sub_agents {
-            self.emit_of_sub_agent(pane, event);
+            let emitter = &self.recipient.emitter;
+            emitter.emit(of_sub_agent(event, emitter.execution_id(), pane));
         }
         if !result.claims.is_empty() {
             self.held.push(AgentChange::Claims(result.claims));
@@ -400,13 +400,6 @@ impl ObservedPane {
             self.converter
                 .convert(event, emitter.execution_id(), (agent, markers), pane)
         {
-            emitter.emit(event);
-        }
-    }
-
-    fn emit_of_sub_agent(&self, pane: &PaneId, event: SubAgentEvent) {
-        let emitter = &self.recipient.emitter;
-        if let Some(event) = of_sub_agent(event, emitter.execution_id(), pane) {
             emitter.emit(event);
         }
     }

@@ -106,7 +106,7 @@ impl RecordHandler for ClaudeTranscript {
         if let Some(result) = &record.tool_use_result.0
             && !record.is_sidechain.is_set()
         {
-            self.pending.earlier_tool_result(result);
+            self.pending.tasks.earlier_tool_result(result);
         }
         let attachment = record.attachment.0.unwrap_or_default();
         let message = record.message.0.unwrap_or_default();
@@ -183,7 +183,7 @@ impl ClaudeTranscript {
         }
         let text = message.content.text();
         if record.is_meta.is_set() && is_hook_feedback(text) {
-            self.pending.continue_by_hook();
+            self.pending.continues = true;
             return writer.working("a stop hook sends it on");
         }
         if record.is_meta.is_set() || record.is_compact_summary.is_set() || is_aside(text) {
@@ -337,14 +337,14 @@ impl ClaudeTranscript {
                 let workflows = record.pending_workflow_count.0;
                 if agents.is_some() || workflows.is_some() {
                     let count = agents.unwrap_or(0).saturating_add(workflows.unwrap_or(0));
-                    self.pending
-                        .set_task_count(usize::try_from(count).unwrap_or(usize::MAX));
+                    let count = usize::try_from(count).unwrap_or(usize::MAX);
+                    self.pending.tasks.set_count(count);
                 }
                 self.confirm("turn_duration", writer);
             }
             // The hooks have run, unless one of them made the agent continue.
             "stop_hook_summary"
-                if !record.prevented_continuation.is_set() && !self.pending.continues() =>
+                if !record.prevented_continuation.is_set() && !self.pending.continues =>
             {
                 self.confirm("stop_hook_summary", writer);
             }
