@@ -298,11 +298,10 @@ pub(crate) trait CellListener {
     /// returns true because the question is void.
     fn answer(
         &mut self,
-        prompt: &str,
-        is_password: bool,
-        is_over: &dyn Fn() -> bool,
+        _prompt: &str,
+        _is_password: bool,
+        _is_over: &dyn Fn() -> bool,
     ) -> Option<String> {
-        let _ = (prompt, is_password, is_over);
         None
     }
 
@@ -312,8 +311,7 @@ pub(crate) trait CellListener {
     }
 
     /// Called no later than the time that the previous call returned.
-    fn tick(&mut self, now: Instant) -> Option<Instant> {
-        let _ = now;
+    fn tick(&mut self, _now: Instant) -> Option<Instant> {
         None
     }
 }

@@ -20,8 +20,7 @@ pub(crate) trait ByteSink: Send {
     fn has_room(&self, stream: OutputStream) -> bool;
 
     /// Returns true when the reader of this output has gone; the command's output is closed then.
-    fn is_closed(&mut self, stream: OutputStream) -> bool {
-        let _ = stream;
+    fn is_closed(&mut self, _stream: OutputStream) -> bool {
         false
     }
 }
