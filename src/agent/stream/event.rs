@@ -52,7 +52,8 @@ pub enum AgentEvent {
 impl AgentEvent {
     /// Converts the event to that of this agent, in an iteration of this execution.
     pub fn into_event(self, execution_id: &ExecutionId, agent_id: &str, iteration: u32) -> TdEvent {
-        let (execution_id, agent_id) = (execution_id.clone(), agent_id.to_owned());
+        let execution_id = execution_id.clone();
+        let agent_id = || agent_id.to_owned();
         macro_rules! convert {
             ($($kind:ident $bound:tt => { $($field:ident $(: $value:expr)?),* };)*) => {
                 match self {
@@ -76,9 +77,9 @@ impl AgentEvent {
             TurnCompleted { marker, summary } =>
                 { marker, summary, pane: None, evidence: None, agent_id: None };
             AgentCompleted { result, evidence } =>
-                { agent_id, result, evidence: evidence.into(), pane: None };
+                { agent_id: agent_id(), result, evidence: evidence.into(), pane: None };
             AgentFailed { error, evidence } =>
-                { agent_id, error, evidence: evidence.into(), pane: None };
+                { agent_id: agent_id(), error, evidence: evidence.into(), pane: None };
             Warning { context, message } => { context, message };
         }
     }

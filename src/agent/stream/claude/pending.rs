@@ -140,9 +140,9 @@ mod tests {
         assert!(!pending.goal_verdict(false, true), "it was set");
         assert_eq!(expected(&pending, false), FollowUp::Goal);
         assert_eq!(expected(&pending, true), FollowUp::Nothing);
-        assert!(pending.goal_verdict(false, false) && pending.continues());
+        assert!(pending.goal_verdict(false, false) && pending.continues);
         pending.record(None);
-        assert!(!pending.continues());
+        assert!(!pending.continues);
         assert!(!pending.goal_verdict(true, true));
         assert_eq!(expected(&pending, false), FollowUp::Confirmation);
     }
