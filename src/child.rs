@@ -7,9 +7,10 @@
 
 mod procfs;
 
-mod group;
 mod input;
 mod output;
+
+mod group;
 
 mod supervisor;
 
@@ -108,15 +109,13 @@ pub(crate) fn run_until_stopped(
         bytes_max: invocation.output_bytes_max,
         truncated: false,
     };
-    let child = group.child();
-    let stdin = child.stdin.take();
-    let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
+    let stdin = group.child().stdin.take();
     let supervise = || {
         let input = match stdin {
             Some(pipe) => ChildInput::bytes(pipe, &invocation.stdin)?,
             None => ChildInput::none(),
         };
-        let outputs = [OutputReader::new(stdout)?, OutputReader::new(stderr)?];
+        let outputs = group.outputs()?;
         Supervisor::new(group, input, outputs, limits, clock).run(&mut collector)
     };
     let report = supervise();
@@ -142,7 +141,6 @@ pub(crate) fn run_until_stopped(
     }
 }
 
-/// Keeps the beginning of both outputs.
 struct OutputCollector {
     outputs: [Vec<u8>; 2],
     bytes_max: usize,

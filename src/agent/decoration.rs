@@ -10,13 +10,11 @@ const BULLETS: &[char] = &['⏺', '●', '•', '✦', '◆', '■', '▪', '⎿
 /// Prompts before typed input, which may span several lines.
 const INPUTS: &[char] = &['>', '❯', '›', '»'];
 
-/// A line without its decoration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct BareLine<'a> {
     /// The number of characters before the text, including box edges.
     pub indent: usize,
     pub kind: LineKind,
-    /// The line's text without decoration.
     pub text: &'a str,
 }
 

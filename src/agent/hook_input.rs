@@ -23,29 +23,21 @@ const PATH_BYTES_MAX: usize = 4096;
 pub(crate) struct HookInput<'a> {
     session_id: String,
     hook_event_name: String,
-    #[serde(default)]
     transcript_path: Option<String>,
-    #[serde(default)]
     cwd: Option<String>,
     /// Present in events of a sub-agent.
-    #[serde(default)]
     agent_id: Option<String>,
-    #[serde(default)]
     source: Option<String>,
-    #[serde(default)]
     tool_name: Option<String>,
-    #[serde(default, borrow)]
+    #[serde(borrow)]
     tool_input: Option<&'a RawValue>,
-    #[serde(default)]
     message: Option<String>,
-    #[serde(default)]
     notification_type: Option<String>,
     /// After a failure, the text that the conversation shows instead of an answer.
-    #[serde(default)]
     last_assistant_message: Option<String>,
-    #[serde(default, borrow)]
+    #[serde(borrow)]
     error: Option<&'a RawValue>,
-    #[serde(default, borrow)]
+    #[serde(borrow)]
     error_details: Option<&'a RawValue>,
 }
 

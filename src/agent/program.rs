@@ -29,23 +29,8 @@ pub(crate) enum AgentProgram {
 }
 
 /// Command names of other agents. Events use these names; no rules exist for these agents.
-const OTHERS: &[&str] = &[
-    "amp",
-    "auggie",
-    "cline",
-    "codebuff",
-    "continue",
-    "crush",
-    "cursor-agent",
-    "droid",
-    "goose",
-    "grok",
-    "kimi",
-    "kiro-cli",
-    "openhands",
-    "plandex",
-    "vibe",
-];
+const OTHERS: &str = "amp auggie cline codebuff continue crush cursor-agent droid goose grok kimi \
+                      kiro-cli openhands plandex vibe";
 
 /// Options that make any agent print information and exit.
 const INFORMATION_OPTIONS: &[&str] = &["--version", "--help", "-h"];
@@ -108,65 +93,23 @@ impl KnownAgent {
     }
 
     /// Subcommands that are not interactive.
-    fn batch_commands(self) -> &'static [&'static str] {
+    fn batch_commands(self) -> &'static str {
         match self {
-            Self::Claude => &[
-                "mcp",
-                "config",
-                "doctor",
-                "update",
-                "install",
-                "migrate-installer",
-                "setup-token",
-                "plugin",
-                "auth",
-                "agents",
-                "daemon",
-            ],
-            Self::Codex => &[
-                "exec",
-                "e",
-                "review",
-                "login",
-                "logout",
-                "mcp",
-                "mcp-server",
-                "app-server",
-                "app",
-                "completion",
-                "sandbox",
-                "debug",
-                "apply",
-                "a",
-                "cloud",
-                "exec-server",
-                "features",
-                "proto",
-            ],
-            Self::Gemini | Self::Qwen => &["mcp", "extensions", "hooks", "skills"],
-            Self::Opencode => &[
-                "run",
-                "serve",
-                "web",
-                "auth",
-                "agent",
-                "models",
-                "upgrade",
-                "uninstall",
-                "stats",
-                "export",
-                "import",
-                "github",
-                "mcp",
-                "acp",
-                "session",
-                "debug",
-                "db",
-                "plugin",
-                "pr",
-            ],
-            Self::Aider => &[],
-            Self::Copilot => &["help", "update", "login", "version", "plugin", "mcp"],
+            Self::Claude => {
+                "mcp config doctor update install migrate-installer setup-token plugin auth agents \
+                 daemon"
+            }
+            Self::Codex => {
+                "exec e review login logout mcp mcp-server app-server app completion sandbox debug \
+                 apply a cloud exec-server features proto"
+            }
+            Self::Gemini | Self::Qwen => "mcp extensions hooks skills",
+            Self::Opencode => {
+                "run serve web auth agent models upgrade uninstall stats export import github mcp acp \
+                 session debug db plugin pr"
+            }
+            Self::Aider => "",
+            Self::Copilot => "help update login version plugin mcp",
         }
     }
 
@@ -190,7 +133,7 @@ impl KnownAgent {
         let is_command = command.is_some_and(|command| {
             // A later argument could be the value of an option.
             arguments.first().is_some_and(|first| first == command)
-                && self.batch_commands().contains(&command)
+                && has_word(self.batch_commands(), command)
         });
         !is_batch && !is_command
     }
@@ -221,7 +164,7 @@ impl AgentProgram {
             return agent.is_interactive(rest).then_some(Self::Known(agent));
         }
         let name = name_of(Path::new(program))?;
-        OTHERS.contains(&name).then(|| Self::Other(name.to_owned()))
+        has_word(OTHERS, name).then(|| Self::Other(name.to_owned()))
     }
 
     /// Returns the name, as events use it.
@@ -239,6 +182,12 @@ impl AgentProgram {
             Self::Other(_) => None,
         }
     }
+}
+
+fn has_word(words: &str, word: &str) -> bool {
+    words
+        .split(' ')
+        .any(|known| known == word && !word.is_empty())
 }
 
 fn known(executable: Option<&Path>, program: &Path) -> Option<KnownAgent> {

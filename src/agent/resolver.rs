@@ -28,7 +28,6 @@ const ANSWER_FINAL_AFTER: Duration = Duration::from_secs(2);
 /// The time after which a disagreement between sources is logged.
 const DISAGREEMENT_LOGGED_AFTER: Duration = Duration::from_secs(2);
 
-/// The claim of one source.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct StateClaim {
     pub state: AgentState,

@@ -56,6 +56,15 @@ pub(crate) fn first_bytes(text: &str, bytes_max: usize) -> &str {
     &text[..end]
 }
 
+/// Returns at most `bytes_max` bytes from the end of a text, cut between characters.
+pub(crate) fn last_bytes(text: &str, bytes_max: usize) -> &str {
+    let mut start = text.len().saturating_sub(bytes_max);
+    while !text.is_char_boundary(start) {
+        start += 1;
+    }
+    &text[start..]
+}
+
 /// Words with fewer bytes than this may be split, because they contain no secret.
 const SPLIT_WORD_BYTES_MIN: usize = 8;
 

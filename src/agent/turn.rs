@@ -46,13 +46,11 @@ pub(crate) struct TurnDetector {
     known_turns: VecDeque<KnownTurn>,
     /// The first line of the screen after its last wipe.
     redrawn_from: i64,
-    /// The screen of a full-screen program.
     full_screen: FullScreen,
     /// True while a full-screen program is shown.
     is_full_screen: bool,
 }
 
-/// The end of a turn.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Turn {
     /// The number of the marker's line; `None` on the screen of a full-screen program.
@@ -70,7 +68,6 @@ struct KnownTurn {
     wipe: Option<Wipe>,
 }
 
-/// The wipe of a known marker.
 #[derive(Clone, Copy, Debug)]
 struct Wipe {
     at: Duration,
@@ -102,7 +99,6 @@ impl TurnDetector {
         }
     }
 
-    /// Returns the markers that end a turn.
     pub(crate) fn markers(&self) -> &Markers {
         &self.markers
     }

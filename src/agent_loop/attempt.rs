@@ -76,7 +76,6 @@ impl Attempt {
 }
 
 impl LoopEngine {
-    /// Makes one attempt at the phase.
     pub(super) fn attempt(&mut self, reporter: &LoopReporter<'_>, phase: &Phase) -> Attempt {
         let number = self.progress.iteration;
         let files = reporter.iteration_started(&self.progress);

@@ -192,7 +192,6 @@ pub fn converse(
     runner.conversation
 }
 
-/// A conversation in progress.
 struct TurnRunner<'a> {
     reporter: TurnReporter<'a>,
     clock: Clock,

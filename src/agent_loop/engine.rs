@@ -2,14 +2,13 @@
 
 use std::fmt;
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crossbeam_channel::select_biased;
 
 use super::LlmClient;
 use super::loop_agent::LoopAgent;
-use super::loop_reporter::{LoopReporter, LoopStore};
+use super::loop_reporter::{LoopReporter, StoredRun};
 use super::model::Cancel;
 use super::progress::{LoopEnd, LoopOutcome, Progress};
 use super::running_command::RunningCommand;
@@ -17,9 +16,7 @@ use super::spec::{Phase, Spec};
 use super::tool::Toolbox;
 use crate::bus::EventEmitter;
 use crate::clock::Clock;
-use crate::error::{Error, Result};
 use crate::event::IterationOutcome;
-use crate::thread::{self, Handle, StopGuard, stop_pair};
 
 /// The type of loop in `LoopStarted`, as TaskDaemon names it.
 const LOOP_TYPE: &str = "Phase";
@@ -180,25 +177,27 @@ impl LoopEngine {
     pub(super) fn run_stored(
         &mut self,
         emitter: Option<&EventEmitter>,
-        store: Option<Arc<dyn LoopStore>>,
+        stored: Option<StoredRun>,
     ) -> LoopOutcome {
         let deadline = self
             .timeout
             .and_then(|timeout| self.clock.now().checked_add(timeout));
-        let reporter = LoopReporter::new(emitter, store);
-        if !self.progress.is_resumed {
-            reporter.loop_started(LOOP_TYPE, &self.spec.task);
+        let reporter = LoopReporter::new(emitter, stored);
+        if let Some(emitter) = emitter
+            && !self.progress.is_resumed
+        {
+            emitter.loop_started(LOOP_TYPE, &self.spec.task);
         }
-        let end = match deadline.map(|deadline| self.timer(deadline)).transpose() {
-            Ok(timer) => {
-                let end = self.run_phases(&reporter, deadline);
-                if let Some(timer) = timer {
-                    timer.stop();
-                }
-                end
+        let end = match deadline {
+            None => Ok(self.run_phases(&reporter, None)),
+            Some(at) => {
+                let (cancel, due) = (self.cancel.clone(), self.clock.at(at));
+                cancel.run_until("td-loop-timer", due, || {
+                    self.run_phases(&reporter, deadline)
+                })
             }
-            Err(error) => LoopEnd::Failed(format!("{error:?}")),
         };
+        let end = end.unwrap_or_else(|error| LoopEnd::Failed(format!("{error:?}")));
         reporter.loop_completed(LoopOutcome {
             success: end == LoopEnd::Passed,
             iterations: self.progress.iteration,
@@ -206,25 +205,14 @@ impl LoopEngine {
         })
     }
 
-    /// Starts a thread that cancels the loop at the deadline.
-    fn timer(&self, deadline: Instant) -> Result<LoopTimer> {
-        let (guard, stop) = stop_pair();
-        let (cancel, clock) = (self.cancel.clone(), self.clock.clone());
-        let thread = thread::spawn("td-loop-timer", move || {
-            select_biased! {
-                recv(stop) -> _ => {}
-                recv(clock.at(deadline)) -> _ => cancel.cancel(),
-            }
-        })?;
-        Ok(LoopTimer { guard, thread })
-    }
-
     fn run_phases(&mut self, reporter: &LoopReporter<'_>, deadline: Option<Instant>) -> LoopEnd {
         let total = self.spec.phases.len();
         let mut failures = 0;
         while let Some(phase) = self.spec.phases.get(self.progress.phase).cloned() {
-            if self.progress.in_phase == 0 {
-                reporter.phase_started(self.progress.phase, &phase.name, total);
+            if let Some(emitter) = reporter.emitter
+                && self.progress.in_phase == 0
+            {
+                emitter.phase_started(self.progress.phase, &phase.name, total);
             }
             loop {
                 if let Some(end) = self.limit_reached(&phase, deadline) {
@@ -290,19 +278,6 @@ impl LoopEngine {
         }
         None
     }
-
-    /// Checks that the directory exists.
-    ///
-    /// # Errors
-    /// `is_invalid_input()` if it does not.
-    pub(super) fn check_directory(&self) -> Result<()> {
-        match self.directory.is_dir() {
-            true => Ok(()),
-            false => {
-                Err(Error::invalid("the working directory does not exist:").at(&self.directory))
-            }
-        }
-    }
 }
 
 impl fmt::Debug for LoopEngine {
@@ -312,19 +287,5 @@ impl fmt::Debug for LoopEngine {
             .field("directory", &self.directory)
             .field("progress", &self.progress)
             .finish_non_exhaustive()
-    }
-}
-
-/// A thread that cancels the loop at its deadline.
-struct LoopTimer {
-    guard: StopGuard,
-    thread: Handle<()>,
-}
-
-impl LoopTimer {
-    fn stop(self) {
-        drop(self.guard);
-        // Nothing in this thread panics.
-        let _ = self.thread.join();
     }
 }

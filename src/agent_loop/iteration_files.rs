@@ -58,35 +58,30 @@ impl IterationFiles {
     pub fn on_part(&self) -> impl FnMut(ConversationPart<'_>) + Send + 'static {
         let files = self.clone();
         let mut is_line_open = false;
+        let called = |name: &str, args: &str| format!("\n[tool {name}] {args}\n");
+        let ended = |name: &str, is_good: bool, text: &str| {
+            let result = if is_good { "answered" } else { "failed" };
+            format!("\n[tool {name} {result}]\n{text}\n")
+        };
         move |part| {
             let text = match part {
                 ConversationPart::Text(text) => text.to_owned(),
                 // Terminates the last line of the answer, if it is open.
                 ConversationPart::Response(_) if is_line_open => "\n".to_owned(),
-                ConversationPart::ToolCall(call) => {
-                    format!("\n[tool {}] {}\n", call.name, call.input_text())
-                }
+                ConversationPart::ToolCall(call) => called(&call.name, &call.input_text()),
                 ConversationPart::ToolResult { call, outcome } => {
-                    let result = if outcome.is_error {
-                        "failed"
-                    } else {
-                        "answered"
-                    };
-                    format!("\n[tool {} {result}]\n{}\n", call.name, outcome.content)
+                    ended(&call.name, !outcome.is_error, &outcome.content)
                 }
                 ConversationPart::Agent(AgentEvent::ToolCallStarted {
                     tool_name,
                     tool_args_summary,
-                }) => format!("\n[tool {tool_name}] {tool_args_summary}\n"),
+                }) => called(tool_name, tool_args_summary),
                 ConversationPart::Agent(AgentEvent::ToolCallCompleted {
                     tool_name,
                     success,
                     result_summary,
                     ..
-                }) => {
-                    let result = if *success { "answered" } else { "failed" };
-                    format!("\n[tool {tool_name} {result}]\n{result_summary}\n")
-                }
+                }) => ended(tool_name, *success, result_summary),
                 // The first prompt has its own file, and later prompts are results of tools.
                 ConversationPart::Prompt { .. }
                 | ConversationPart::Agent(_)

@@ -62,7 +62,6 @@ impl LoopAgent {
         }
     }
 
-    /// Returns the handle of the running command.
     #[cfg(feature = "cli")]
     pub fn running(&self) -> Option<RunningCommand> {
         match self {

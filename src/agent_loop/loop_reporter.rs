@@ -7,43 +7,22 @@ use serde_json::{Map, Value, json};
 use super::iteration_files::{IterationFiles, warn};
 use super::progress::{LoopEnd, LoopOutcome, Progress};
 use crate::bus::EventEmitter;
-use crate::error::Result;
 use crate::event::{ExecutionId, IterationOutcome, TdEvent};
-use crate::history::IterationDirectory;
+use crate::observe::RunProvider;
 
-/// The context of a loop's errors.
 const CONTEXT: &str = "loop";
 
-/// Storage for the run of a loop.
-pub(super) trait LoopStore: Send + Sync {
-    /// Returns the directory of an iteration, if the run is stored.
-    fn iteration(&self, iteration: u32) -> Option<Result<IterationDirectory>>;
+/// The run that stores a loop, and its provider.
+pub(super) type StoredRun = (Arc<dyn RunProvider>, ExecutionId);
 
-    /// Adds fields to the metadata of the run.
-    fn add_metadata(&self, extra: Map<String, Value>);
-}
-
-/// Reports the progress of a loop.
 pub(super) struct LoopReporter<'a> {
     pub emitter: Option<&'a EventEmitter>,
-    store: Option<Arc<dyn LoopStore>>,
+    run: Option<StoredRun>,
 }
 
 impl<'a> LoopReporter<'a> {
-    pub fn new(emitter: Option<&'a EventEmitter>, store: Option<Arc<dyn LoopStore>>) -> Self {
-        Self { emitter, store }
-    }
-
-    pub fn loop_started(&self, loop_type: &str, task: &str) {
-        if let Some(emitter) = self.emitter {
-            emitter.loop_started(loop_type, task);
-        }
-    }
-
-    pub fn phase_started(&self, index: usize, name: &str, total: usize) {
-        if let Some(emitter) = self.emitter {
-            emitter.phase_started(index, name, total);
-        }
+    pub fn new(emitter: Option<&'a EventEmitter>, run: Option<StoredRun>) -> Self {
+        Self { emitter, run }
     }
 
     /// Reports the start of an iteration and creates its files.
@@ -53,14 +32,11 @@ impl<'a> LoopReporter<'a> {
             emitter.iteration_started(iteration);
         }
         self.store_progress(progress, Value::Null);
-        let directory = self
-            .store
-            .as_ref()
-            .and_then(|store| store.iteration(iteration));
+        let run = self.run.as_ref();
+        let directory = run.and_then(|(runs, id)| runs.create_iteration(id, iteration));
         IterationFiles::new(directory, self.emitter)
     }
 
-    /// Reports the end of an iteration.
     pub fn iteration_completed(&self, progress: &Progress, outcome: &IterationOutcome) {
         if let Some(emitter) = self.emitter {
             emitter.emit(TdEvent::IterationCompleted {
@@ -104,7 +80,7 @@ impl<'a> LoopReporter<'a> {
     }
 
     fn store_progress(&self, progress: &Progress, outcome: Value) {
-        let Some(store) = &self.store else { return };
+        let Some((runs, id)) = &self.run else { return };
         let mut extra = Map::new();
         let value = json!({
             "phase": progress.phase,
@@ -112,6 +88,6 @@ impl<'a> LoopReporter<'a> {
             "outcome": outcome,
         });
         extra.insert("progress".to_owned(), value);
-        store.add_metadata(extra);
+        runs.add_metadata(id, extra);
     }
 }

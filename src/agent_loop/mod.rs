@@ -33,7 +33,6 @@ mod conversation;
 mod iteration_files;
 mod loop_agent;
 mod loop_reporter;
-mod resume;
 
 mod attempt;
 mod engine;

@@ -1,6 +1,17 @@
-//! The progress of a loop, and its outcome (pure).
+//! The progress of a loop, which the log of an interrupted one shows, and its outcome.
 
-use super::prompt::PreviousFailure;
+use std::collections::VecDeque;
+
+use super::prompt::{PreviousFailure, TURNS_USED_UP};
+use crate::error::{Error, Result};
+use crate::event::{IterationOutcome, TdEvent};
+use crate::history::{LogReader, Query, RunDirectory};
+
+/// Maximum number of lines of a check to keep. A prompt has at most half of them.
+const LINES_MAX: usize = 200;
+
+/// The failure reason of an iteration that was interrupted together with the loop.
+const INTERRUPTED: &str = "the loop was interrupted during it";
 
 /// The progress of a loop.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -69,5 +80,148 @@ impl LoopEnd {
             Self::Cancelled => "cancelled",
             Self::Failed(why) => why,
         }
+    }
+}
+
+impl Progress {
+    /// Reads the progress of a run, which continues after the last iteration that began.
+    ///
+    /// # Errors
+    /// `is_invalid_input()` when the run is not a loop, all its checks have passed, or its log cannot
+    /// be read.
+    pub fn of_run(run: &RunDirectory) -> Result<Self> {
+        let mut reader = ProgressReader::default();
+        for record in LogReader::open(run, Query::all())? {
+            reader.event(record.envelope.event);
+        }
+        if !reader.is_loop {
+            return Err(Error::invalid("the run is not a loop:").at(run.path()));
+        }
+        if reader.has_succeeded {
+            return Err(
+                Error::invalid("all checks of the loop have passed already:").at(run.path()),
+            );
+        }
+        Ok(reader.progress())
+    }
+}
+
+#[derive(Default)]
+struct ProgressReader {
+    is_loop: bool,
+    has_ended: bool,
+    has_succeeded: bool,
+    progress: Progress,
+    /// True if the last iteration has not ended.
+    is_open: bool,
+    check: Option<LastCheck>,
+}
+
+#[derive(Default)]
+struct LastCheck {
+    command: String,
+    exit_code: Option<i32>,
+    outputs: [VecDeque<String>; 2],
+}
+
+impl ProgressReader {
+    fn event(&mut self, event: TdEvent) {
+        match event {
+            TdEvent::LoopStarted { .. } => {
+                self.is_loop = true;
+                self.has_ended = false;
+            }
+            TdEvent::LoopCompleted { success, .. } => {
+                self.has_ended = true;
+                self.has_succeeded = success;
+            }
+            TdEvent::PhaseStarted { phase_index, .. } => {
+                if self.progress.phase != phase_index {
+                    self.progress.previous_failure = None;
+                    self.progress.in_phase = 0;
+                }
+                self.progress.phase = phase_index;
+            }
+            TdEvent::IterationStarted { iteration, .. } => {
+                self.progress.iteration = iteration;
+                self.progress.in_phase += 1;
+                self.is_open = true;
+                self.check = None;
+            }
+            TdEvent::ValidationStarted { command, .. } => {
+                self.check = Some(LastCheck {
+                    command,
+                    ..LastCheck::default()
+                });
+            }
+            TdEvent::ValidationOutput {
+                line, is_stderr, ..
+            } => {
+                if let Some(check) = &mut self.check {
+                    let lines = &mut check.outputs[usize::from(is_stderr)];
+                    if lines.len() == LINES_MAX {
+                        lines.pop_front();
+                    }
+                    lines.push_back(line);
+                }
+            }
+            TdEvent::ValidationCompleted { exit_code, .. } => {
+                if let Some(check) = &mut self.check {
+                    check.exit_code = Some(exit_code);
+                }
+            }
+            TdEvent::IterationCompleted { outcome, .. } => {
+                self.is_open = false;
+                self.completed(&outcome);
+            }
+            _ => {}
+        }
+    }
+
+    fn completed(&mut self, outcome: &IterationOutcome) {
+        let reason = match outcome {
+            IterationOutcome::ValidationPassed => {
+                // The next phase may not have begun.
+                self.progress = self.progress.next_phase();
+                return;
+            }
+            IterationOutcome::ValidationFailed { .. } | IterationOutcome::MaxTurnsReached => {
+                match self.check.take().and_then(LastCheck::failure) {
+                    Some(previous_failure) => {
+                        self.progress.previous_failure = Some(previous_failure);
+                        return;
+                    }
+                    None => TURNS_USED_UP.to_owned(),
+                }
+            }
+            IterationOutcome::ToolError { tool, error } => {
+                format!("the tool {tool} failed: {error}")
+            }
+            IterationOutcome::LlmError { error } => error.clone(),
+        };
+        self.progress.previous_failure = Some(PreviousFailure::Agent(reason));
+    }
+
+    fn progress(mut self) -> Progress {
+        if self.is_open {
+            self.progress.previous_failure = Some(PreviousFailure::Agent(INTERRUPTED.to_owned()));
+        }
+        self.progress.is_resumed = !self.has_ended;
+        self.progress
+    }
+}
+
+impl LastCheck {
+    fn failure(self) -> Option<PreviousFailure> {
+        let [stdout, stderr] = self.outputs.map(|lines| {
+            let lines: Vec<String> = lines.into();
+            lines.join("\n")
+        });
+        Some(PreviousFailure::Check {
+            command: self.command,
+            exit_code: self.exit_code?,
+            stdout,
+            stderr,
+        })
     }
 }

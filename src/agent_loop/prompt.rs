@@ -3,6 +3,7 @@
 use std::fmt::Write;
 
 use super::spec::{Phase, Spec};
+use crate::agent::summary::last_bytes;
 
 /// Limits of the end of a failed check's output in the next prompt. Failures are at the end of an
 /// output, and some 2,000 tokens per call are cheap.
@@ -126,15 +127,11 @@ fn fence_for(text: &str) -> String {
 /// Returns the last lines of a text, within the limits.
 pub(super) fn tail(text: &str) -> &str {
     let text = text.trim_end_matches('\n');
-    let mut start = text.len().saturating_sub(TAIL_BYTES);
-    while !text.is_char_boundary(start) {
-        start += 1;
-    }
+    let end = last_bytes(text, TAIL_BYTES);
     // A partial line may be misleading, so it is left out unless it is the only line.
-    let end = &text[start..];
-    let whole = match start {
-        0 => end,
-        _ => end.split_once('\n').map_or(end, |(_, rest)| rest),
+    let whole = match end.len() == text.len() {
+        true => end,
+        false => end.split_once('\n').map_or(end, |(_, rest)| rest),
     };
     let lines = whole.rmatch_indices('\n').nth(TAIL_LINES - 1);
     lines.map_or(whole, |(at, _)| &whole[at + 1..])

@@ -2,18 +2,14 @@
 
 use std::sync::Arc;
 
-use crossbeam_channel::select_biased;
 use serde_json::{Map, Value};
 
 use super::engine::LoopEngine;
-use super::loop_reporter::LoopStore;
 use super::model::Cancel;
 use super::progress::{LoopEnd, LoopOutcome};
 use crate::error::{Error, Result};
-use crate::event::ExecutionId;
-use crate::history::{IterationDirectory, RunInfo, RunState};
-use crate::observe::{Job, JobHandle, RunName, RunProvider, Source, SourceContext};
-use crate::thread::{self, stop_pair};
+use crate::history::{RunInfo, RunState};
+use crate::observe::{Job, JobHandle, RunName, Source, SourceContext};
 
 /// Creates the job that runs a loop. `extra` is added to the metadata of the run.
 pub(crate) fn loop_job(
@@ -24,7 +20,10 @@ pub(crate) fn loop_job(
     let cancel = engine.cancel();
     let work = move |context: &SourceContext| {
         engine.clock = context.clock.clone();
-        engine.check_directory()?;
+        if !engine.directory.is_dir() {
+            let error = Error::invalid("the working directory does not exist:");
+            return Err(error.at(&engine.directory));
+        }
         let info = RunInfo {
             kind: "loop".to_owned(),
             label: "loop".to_owned(),
@@ -51,23 +50,12 @@ fn run(
             "another process continues the run {id}"
         )));
     }
-    // The shutdown of the engine cancels the loop. The watcher ends with this call.
-    let (guard, done) = stop_pair();
-    let (stop, cancel) = (context.stop.clone(), engine.cancel());
-    let watcher = thread::spawn("td-loop-stop", move || {
-        select_biased! {
-            recv(done) -> _ => {}
-            recv(stop) -> _ => cancel.cancel(),
-        }
+    let stored = (Arc::clone(&context.runs), id.clone());
+    // The shutdown of the engine cancels the loop.
+    let (cancel, stop) = (engine.cancel(), context.stop.clone());
+    let outcome = cancel.run_until("td-loop-stop", stop, || {
+        engine.run_stored(Some(&emitter), Some(stored))
     })?;
-    let store = RunStore {
-        runs: Arc::clone(&context.runs),
-        id: id.clone(),
-    };
-    let outcome = engine.run_stored(Some(&emitter), Some(Arc::new(store)));
-    drop(guard);
-    // Nothing in this thread panics.
-    let _ = watcher.join();
     let (state, exit_status) = match &outcome.end {
         LoopEnd::Passed => (RunState::Completed, Some(0)),
         LoopEnd::Cancelled => (RunState::Detached, None),
@@ -75,20 +63,4 @@ fn run(
     };
     context.runs.close(&id, state, exit_status);
     Ok(outcome)
-}
-
-/// The run of a loop, stored by an engine.
-struct RunStore {
-    runs: Arc<dyn RunProvider>,
-    id: ExecutionId,
-}
-
-impl LoopStore for RunStore {
-    fn iteration(&self, iteration: u32) -> Option<Result<IterationDirectory>> {
-        self.runs.create_iteration(&self.id, iteration)
-    }
-
-    fn add_metadata(&self, extra: Map<String, Value>) {
-        self.runs.add_metadata(&self.id, extra);
-    }
 }

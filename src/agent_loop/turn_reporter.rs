@@ -6,8 +6,7 @@ use super::model::{Response, StreamChunk, ToolCall};
 use super::tool::ToolOutcome;
 use crate::agent::AgentEvent;
 use crate::agent::summary::summary;
-use crate::bus::BlockingEmitter;
-use crate::bus::EventEmitter;
+use crate::bus::{BlockingEmitter, EventEmitter};
 use crate::event::{ExecutionId, TdEvent};
 
 /// A part of a conversation, with its full text.
@@ -38,10 +37,8 @@ pub enum ConversationPart<'a> {
     },
 }
 
-/// A callback for the parts of a conversation.
 pub(super) type OnPart<'a> = &'a mut (dyn FnMut(ConversationPart<'_>) + Send);
 
-/// Reports the turns of a conversation.
 pub(super) struct TurnReporter<'a> {
     target: Option<EventTarget>,
     on_part: Option<OnPart<'a>>,
@@ -132,7 +129,6 @@ impl<'a> TurnReporter<'a> {
         }
     }
 
-    /// Reports a complete answer.
     pub fn response(&mut self, response: &Response, answer: StreamedAnswer) {
         if let Some(target) = &self.target
             && !answer.has_response
@@ -148,7 +144,6 @@ impl<'a> TurnReporter<'a> {
         self.part(ConversationPart::Response(response));
     }
 
-    /// Reports the start of a tool call.
     pub fn call(&mut self, call: &ToolCall) {
         if let Some(target) = &self.target {
             let args = summary(&call.input_text());
@@ -159,7 +154,6 @@ impl<'a> TurnReporter<'a> {
         self.part(ConversationPart::ToolCall(call));
     }
 
-    /// Reports the result of a tool call.
     pub fn result(&mut self, call: &ToolCall, outcome: &ToolOutcome, duration_ms: u64) {
         if let Some(target) = &self.target {
             target.emitter.tool_call_completed(
@@ -173,14 +167,12 @@ impl<'a> TurnReporter<'a> {
         self.part(ConversationPart::ToolResult { call, outcome });
     }
 
-    /// Emits a warning.
     pub fn warning(&mut self, message: &str) {
         if let Some(target) = &self.target {
             target.emitter.warning("model", message);
         }
     }
 
-    /// Emits an error of the model.
     pub fn error(&mut self, message: &str) {
         if let Some(target) = &self.target {
             target.emitter.error("model", message);

@@ -8,9 +8,9 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::event::{PollFd, PollFlags};
 
-use super::group::cannot_start;
+use super::group::{cannot_start, poll_for};
 use crate::clock::Clock;
 use crate::error::{Error, Result};
 
@@ -84,8 +84,5 @@ pub(crate) fn open_log(path: &Path) -> io::Result<File> {
 fn is_readable(stdout: &impl std::os::fd::AsFd, deadline: Instant, clock: &Clock) -> bool {
     let left = deadline.saturating_duration_since(clock.now());
     let mut fds = [PollFd::new(stdout, PollFlags::IN)];
-    let Ok(left) = Timespec::try_from(left) else {
-        return false;
-    };
-    poll(&mut fds, Some(&left)).is_ok_and(|count| count > 0)
+    poll_for(&mut fds, left).is_ok() && !fds[0].revents().is_empty()
 }

@@ -19,6 +19,7 @@ use rustix::process::{
     waitid,
 };
 
+use super::output::OutputReader;
 use super::procfs::{Stat, processes};
 use crate::clock::Clock;
 use crate::error::{Error, Result};
@@ -91,9 +92,17 @@ impl ProcessGroup {
         *self.kill_handle.lock() = self.pid();
     }
 
-    /// Returns the child, for its pipes.
     pub(crate) fn child(&mut self) -> &mut Child {
         &mut self.child
+    }
+
+    /// Takes the piped outputs of the child.
+    ///
+    /// # Errors
+    /// The system's error when a pipe cannot be made non-blocking.
+    pub(crate) fn outputs(&mut self) -> io::Result<[OutputReader; 2]> {
+        let stdout = OutputReader::new(self.child.stdout.take())?;
+        Ok([stdout, OutputReader::new(self.child.stderr.take())?])
     }
 
     /// Returns the pid of the child, which is also the ID of its group.

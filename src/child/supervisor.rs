@@ -65,28 +65,24 @@ pub(crate) trait ChildListener {
 
     /// Returns false while there is no room for more of this output. The supervisor then does not read it,
     /// and the child blocks when its pipe is full. Asked again within [`ROOM_POLL`].
-    fn has_room(&self, stream: OutputStream) -> bool {
-        let _ = stream;
+    fn has_room(&self, _stream: OutputStream) -> bool {
         true
     }
 
     /// Returns true when this output no longer has a reader. The supervisor then closes the pipe, so that
     /// the child gets `SIGPIPE`. Asked at least every [`CHANNEL_POLL`].
-    fn is_closed(&mut self, stream: OutputStream) -> bool {
-        let _ = stream;
+    fn is_closed(&mut self, _stream: OutputStream) -> bool {
         false
     }
 
     /// Called after each round; returns the latest time of the next call.
-    fn tick(&mut self, now: Instant) -> Option<Instant> {
-        let _ = now;
+    fn tick(&mut self, _now: Instant) -> Option<Instant> {
         None
     }
 
     /// Called when a signal has stopped the child, for example Ctrl-Z. Returns true to continue it at
     /// once.
-    fn stopped(&mut self, signal: i32) -> bool {
-        let _ = signal;
+    fn stopped(&mut self, _signal: i32) -> bool {
         false
     }
 }

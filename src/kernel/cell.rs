@@ -3,10 +3,13 @@
 //! A cell has ended when the kernel has replied and is idle again. The two messages arrive on different
 //! sockets, in any order.
 
+use std::time::Instant;
+
 use super::content::{
     ClearContent, DisplayContent, ErrorContent, InputContent, LogLine, QuestionContent,
     ReplyContent, StatusContent, StreamContent,
 };
+use super::feed::MissedOutputs;
 use super::wire::{Channel, Message};
 use crate::event::OutputStream;
 
@@ -16,21 +19,24 @@ const LOG_TYPE: &str = "application/vnd.td-observe.log+json";
 /// The largest printed exception that is recognized when the reply repeats it.
 const PRINTED_ERROR_BYTES: usize = 16 * 1024;
 
-/// One output of a cell.
 #[derive(Clone, Debug)]
 pub(crate) enum CellOutput {
     /// Printed text.
-    Text { stream: OutputStream, text: String },
+    Text {
+        stream: OutputStream,
+        text: String,
+    },
     /// A displayed value.
     Display(DisplayContent),
     /// The value of the last expression.
     Result(DisplayContent),
     /// The new form of a value that was displayed before.
     Update(DisplayContent),
-    /// An exception.
     Error(ErrorContent),
     /// The output so far is removed, now or when the next output arrives.
-    Clear { wait: bool },
+    Clear {
+        wait: bool,
+    },
 }
 
 /// The effect of a message on a cell.
@@ -73,7 +79,6 @@ impl CellStatus {
     }
 }
 
-/// The state of one request.
 #[derive(Debug, Default)]
 pub(crate) struct Cell {
     pub count: Option<u32>,
@@ -175,7 +180,7 @@ impl Cell {
             }
             "error" => {
                 let content: ErrorContent = message.content().unwrap_or_default();
-                self.failed(content.ename.clone(), content.evalue.clone());
+                self.failed(&content);
                 self.has_error = true;
                 CellOutput::Error(content)
             }
@@ -188,13 +193,10 @@ impl Cell {
         self.count = reply.execution_count.or(self.count);
         match reply.status.as_str() {
             "error" => {
-                self.failed(reply.ename.clone(), reply.evalue.clone());
-                if !(reply.ename.is_empty() && reply.traceback.is_empty()) {
-                    self.replied_error = Some(ErrorContent {
-                        ename: reply.ename,
-                        evalue: reply.evalue,
-                        traceback: reply.traceback,
-                    });
+                let error = reply.error;
+                self.failed(&error);
+                if !(error.ename.is_empty() && error.traceback.is_empty()) {
+                    self.replied_error = Some(error);
                 }
                 self.unpublished_error()
             }
@@ -217,13 +219,15 @@ impl Cell {
         }
     }
 
-    fn failed(&mut self, name: String, message: String) {
-        self.status = CellStatus::Error { name, message };
+    fn failed(&mut self, error: &ErrorContent) {
+        self.status = CellStatus::Error {
+            name: error.ename.clone(),
+            message: error.evalue.clone(),
+        };
     }
 }
 
 impl CellOutput {
-    /// Returns the log line, if the output contains one.
     pub fn log_line(&self) -> Option<LogLine> {
         let (Self::Display(content) | Self::Update(content)) = self else {
             return None;
@@ -281,6 +285,49 @@ fn with_line_end(mut text: String) -> String {
         text.push('\n');
     }
     text
+}
+
+/// Receives the outputs and questions of a cell.
+pub(crate) trait CellListener {
+    fn output(&mut self, output: &CellOutput);
+
+    /// Receives the number of outputs that were dropped because the caller was too slow.
+    fn missed(&mut self, missed: MissedOutputs);
+
+    /// Returns the answer to a question of the code; `None` if there is no answer, or once `is_over()`
+    /// returns true because the question is void.
+    fn answer(
+        &mut self,
+        _prompt: &str,
+        _is_password: bool,
+        _is_over: &dyn Fn() -> bool,
+    ) -> Option<String> {
+        None
+    }
+
+    /// Returns true if the code may ask for input.
+    fn allows_questions(&self) -> bool {
+        false
+    }
+
+    /// Called no later than the time that the previous call returned.
+    fn tick(&mut self, _now: Instant) -> Option<Instant> {
+        None
+    }
+}
+
+pub(super) struct DiscardedOutput;
+
+impl CellListener for DiscardedOutput {
+    fn output(&mut self, _: &CellOutput) {}
+
+    fn missed(&mut self, _: MissedOutputs) {}
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct CellEnd {
+    pub status: CellStatus,
+    pub count: Option<u32>,
 }
 
 #[cfg(test)]

@@ -9,11 +9,10 @@ use crossbeam_channel::{never, select_biased};
 use serde_json::json;
 
 use super::beat::silent;
-use super::cell::{Cell, CellStep};
-use super::cell_listener::{CellEnd, CellListener, DiscardedOutput};
+use super::cell::{Cell, CellEnd, CellListener, CellStep, DiscardedOutput};
 use super::connection::ConnectionInfo;
 use super::feed::Incoming;
-use super::kernelspec::{InterruptMode, KernelSpec};
+use super::kernelspec::KernelSpec;
 use super::link::Link;
 use super::missed_interrupt::MissedInterrupt;
 use super::orders::Order;
@@ -70,7 +69,6 @@ pub struct Kernel {
     pub(super) clock: Clock,
     /// Closed when the caller must stop.
     stop: Stop,
-    spec: Option<KernelSpec>,
     stage: ConnectionStage,
     /// The kernel runs Python. Set once the kernel is ready.
     is_python: bool,
@@ -113,19 +111,12 @@ impl Kernel {
     ) -> Result<Self> {
         let signer = Signer::new(info.key.as_bytes());
         let session = Session::new(signer.clone(), clock.clone())?;
-        let spec = start.as_ref().map(|start| start.spec.clone());
-        let mode = spec
-            .as_ref()
-            .map_or(InterruptMode::Message, |spec| spec.interrupt_mode);
-        let own = start
-            .as_ref()
-            .map(|start| (start.kill_handle.clone(), start.connection_file.clone()));
+        let own = start.clone().map(Arc::new);
         let identity = session.identity();
         let link = Link::start(info, start, signer, identity, clock.clone())?;
         let control = KernelControl {
             session,
             orders: link.orders().clone(),
-            mode,
             interrupts: Arc::default(),
             own,
         };
@@ -134,7 +125,6 @@ impl Kernel {
             control,
             clock,
             stop,
-            spec,
             stage: ConnectionStage::Connecting,
             is_python: false,
             is_silent: false,
@@ -148,7 +138,7 @@ impl Kernel {
     /// Returns the connection file, with which other clients can connect, if this program started the kernel.
     pub fn connection_file(&self) -> Option<&Path> {
         let own = self.control.own.as_ref();
-        own.map(|(_, connection_file)| connection_file.as_path())
+        own.map(|own| own.connection_file.as_path())
     }
 
     /// Returns a control that interrupts the kernel from another thread.
@@ -158,7 +148,7 @@ impl Kernel {
 
     /// Returns true if this program started the kernel.
     pub(crate) fn is_own(&self) -> bool {
-        self.spec.is_some()
+        self.control.own.is_some()
     }
 
     /// Restarts the kernel, which loses all its variables. Also revives a kernel that has died.
@@ -439,7 +429,10 @@ impl Drop for Kernel {
 impl fmt::Debug for Kernel {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Kernel")
-            .field("spec", &self.spec.as_ref().map(KernelSpec::name))
+            .field(
+                "spec",
+                &self.control.own.as_ref().map(|own| own.spec.name()),
+            )
             .finish_non_exhaustive()
     }
 }

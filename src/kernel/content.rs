@@ -70,9 +70,8 @@ pub(crate) struct ReplyContent {
     /// `ok`, `error` or `aborted`.
     pub status: String,
     pub execution_count: Option<u32>,
-    pub ename: String,
-    pub evalue: String,
-    pub traceback: Vec<String>,
+    #[serde(flatten)]
+    pub error: ErrorContent,
 }
 
 /// `input_request`: a question of the code to the user.
@@ -93,7 +92,6 @@ pub(crate) struct KernelInfoContent {
     pub language_info: LanguageInfo,
 }
 
-/// The language of a kernel.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(crate) struct LanguageInfo {

@@ -7,9 +7,8 @@ use std::time::Duration;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::Signal;
 
-use super::channel_socket::ChannelSocket;
 use super::process::KernelProcess;
-use super::socket::Socket;
+use super::socket::{ChannelSocket, Socket};
 use super::wire::Channel;
 use crate::clock::Clock;
 

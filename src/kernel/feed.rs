@@ -118,7 +118,6 @@ impl FeedSender {
         Ok(())
     }
 
-    /// Queues a report.
     pub fn report(&mut self, incoming: Incoming) {
         self.push(lock(&self.waiting), incoming);
     }

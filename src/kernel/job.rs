@@ -8,8 +8,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Map, Value};
 
-use super::cell::CellOutput;
-use super::cell_listener::CellListener;
+use super::cell::{CellListener, CellOutput};
 use super::client::Kernel;
 use super::connection::ConnectionInfo;
 use super::feed::MissedOutputs;
@@ -25,7 +24,6 @@ use crate::observe::{Job, JobHandle, RunName, Source, SourceContext};
 use crate::process::ByteSink;
 use crate::thread;
 
-/// A code cell to run.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct CodeCell {
     /// The number of the cell among the code cells, from 1.
@@ -35,7 +33,6 @@ pub(crate) struct CodeCell {
     pub may_fail: bool,
 }
 
-/// The kernel that a job uses.
 #[derive(Debug)]
 pub(crate) enum KernelChoice {
     /// A running kernel.
@@ -71,7 +68,6 @@ pub(crate) struct KernelTask {
     /// The cells to run; `None` to listen to other clients.
     pub cells: Option<Vec<CodeCell>>,
     pub name: RunName,
-    /// The label of the run.
     pub label: String,
     /// Further metadata of the run.
     pub extra: Map<String, Value>,
@@ -132,7 +128,6 @@ impl TaskControl {
 /// The handle with which a caller waits for the job.
 pub(crate) type KernelHandle = JobHandle<KernelOutcome, TaskControl>;
 
-/// Creates the job and its handle.
 pub(crate) fn kernel_job(task: KernelTask) -> (impl Source, JobHandle<KernelOutcome, TaskControl>) {
     let thread = format!("td-cells {}", task.label);
     let control = task.control.clone();
@@ -288,21 +283,7 @@ fn listen(
                     }
                 }
                 Activity::Missed(missed) => outputs.missed(missed),
-                Activity::Beating(false) => {
-                    emitter.warning(
-                        "kernel",
-                        "the kernel has not answered its heartbeat for 3 s",
-                    );
-                }
-                Activity::Beating(true) => {
-                    emitter.warning("kernel", "the kernel answers its heartbeat again");
-                }
-                Activity::Disconnected => {
-                    emitter.warning("kernel", "the kernel has closed its connections");
-                }
-                Activity::Restarted => {
-                    emitter.warning("kernel", "the kernel was restarted");
-                }
+                Activity::Warning(message) => drop(emitter.warning("kernel", message)),
             }
         });
         // Without a reader of the passed-on output, the job ends.

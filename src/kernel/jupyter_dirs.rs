@@ -3,6 +3,7 @@
 //!
 //! Source: <https://docs.jupyter.org/en/latest/use/jupyter-directories.html>.
 
+use std::cmp::Reverse;
 use std::env;
 use std::ffi::OsString;
 use std::fs;
@@ -93,24 +94,12 @@ pub(crate) fn running_kernels() -> Vec<PathBuf> {
         name.is_some_and(|name| name.starts_with("kernel-") && name.ends_with(".json"))
     };
     let entries = directory.and_then(|directory| fs::read_dir(directory).ok());
-    let paths = entries
-        .into_iter()
-        .flatten()
-        .flatten()
-        .map(|entry| entry.path());
-    let mut files: Vec<_> = paths
-        .filter(is_connection)
-        .map(|path| {
-            (
-                path.metadata()
-                    .and_then(|metadata| metadata.modified())
-                    .ok(),
-                path,
-            )
-        })
-        .collect();
-    files.sort_by(|(a, _), (b, _)| b.cmp(a));
-    files.into_iter().map(|(_, path)| path).collect()
+    let entries = entries.into_iter().flatten().flatten();
+    let paths = entries.map(|entry| entry.path());
+    let mut files: Vec<PathBuf> = paths.filter(is_connection).collect();
+    let modified = |path: &PathBuf| path.metadata().and_then(|metadata| metadata.modified());
+    files.sort_by_cached_key(|path| Reverse((modified(path).ok(), path.clone())));
+    files
 }
 
 #[cfg(test)]

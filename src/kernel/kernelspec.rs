@@ -16,7 +16,6 @@ use crate::history::read_trusted_file;
 /// The largest specification that is read. Real ones have about 500 bytes.
 const FILE_BYTES_MAX: u64 = 1024 * 1024;
 
-/// The way in which a kernel is interrupted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum InterruptMode {
@@ -118,7 +117,6 @@ impl KernelSpec {
         Ok(Some(spec))
     }
 
-    /// Parses the text of a specification in a directory.
     pub(super) fn parse(text: &str, directory: &Path) -> Result<Self> {
         let file: SpecFile = serde_json::from_str(text).map_err(|error| {
             Error::invalid("cannot use the specification of a kernel").because(error)

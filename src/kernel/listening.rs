@@ -31,12 +31,8 @@ pub(crate) enum Activity<'a> {
         status: CellStatus,
     },
     Missed(MissedOutputs),
-    /// False when the kernel stops answering its heartbeat, true when it answers again.
-    Beating(bool),
-    /// The kernel has closed its connections because it has ended or restarts.
-    Disconnected,
-    /// The kernel was restarted.
-    Restarted,
+    /// The state of the kernel or of its connection has changed, in words.
+    Warning(&'static str),
 }
 
 /// Follows the cells that the clients of a kernel run.
@@ -64,15 +60,20 @@ impl Listening {
             None | Some(Incoming::Restarting) => {}
             Some(Incoming::Connected) => {
                 if std::mem::take(&mut self.was_disconnected) {
-                    on_activity(Activity::Restarted);
+                    on_activity(Activity::Warning("the kernel was restarted"));
                 }
             }
             Some(Incoming::Message(message)) => return Ok(self.message(&message, on_activity)),
             Some(Incoming::Missed(missed)) => on_activity(Activity::Missed(missed)),
-            Some(Incoming::Beating(is_beating)) => on_activity(Activity::Beating(is_beating)),
+            Some(Incoming::Beating(is_beating)) => {
+                on_activity(Activity::Warning(match is_beating {
+                    true => "the kernel answers its heartbeat again",
+                    false => "the kernel has not answered its heartbeat for 3 s",
+                }))
+            }
             Some(Incoming::Disconnected) => {
                 self.was_disconnected = true;
-                on_activity(Activity::Disconnected);
+                on_activity(Activity::Warning("the kernel has closed its connections"));
                 // The kernel will not report the end of these cells.
                 for (id, _) in self.cells.drain() {
                     let status = CellStatus::Aborted;

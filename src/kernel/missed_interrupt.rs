@@ -7,7 +7,6 @@ use std::time::{Duration, Instant};
 /// then.
 const RETRY_DELAY: Duration = Duration::from_millis(300);
 
-/// The interrupts of one request.
 #[derive(Debug)]
 pub(super) struct MissedInterrupt {
     /// The number of interrupts before the request.

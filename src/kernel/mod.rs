@@ -18,8 +18,6 @@
 mod batcher;
 mod beat;
 mod cell;
-mod cell_listener;
-mod channel_socket;
 mod client;
 mod connection;
 mod content;

@@ -18,7 +18,6 @@ const MAY_FAIL: &str = "raises-exception";
 /// The tag of cells that are skipped. nbclient uses the same two tags.
 const SKIPPED: &str = "skip-execution";
 
-/// A notebook in memory.
 #[derive(Clone, Debug)]
 pub(crate) struct Notebook(Map<String, Value>);
 
@@ -49,7 +48,6 @@ impl Notebook {
         Ok(Self(notebook))
     }
 
-    /// Returns the name of the notebook's kernel.
     pub fn kernel_name(&self) -> Option<&str> {
         self.0
             .get("metadata")?
@@ -114,12 +112,11 @@ impl Notebook {
         let mut bytes = Vec::new();
         let formatter = serde_json::ser::PrettyFormatter::with_indent(b" ");
         let mut serializer = serde_json::Serializer::with_formatter(&mut bytes, formatter);
-        let unwritable =
-            |cause: serde_json::Error| Error::other("cannot write the notebook").because(cause);
-        self.0.serialize(&mut serializer).map_err(unwritable)?;
+        let unwritable = || Error::other("cannot write the notebook");
+        let written = self.0.serialize(&mut serializer);
+        written.map_err(|cause| unwritable().because(cause))?;
         bytes.push(b'\n');
-        String::from_utf8(bytes)
-            .map_err(|cause| Error::other("cannot write the notebook").because(cause))
+        String::from_utf8(bytes).map_err(|cause| unwritable().because(cause))
     }
 }
 
@@ -155,7 +152,6 @@ pub(crate) struct CellOutputs {
 }
 
 impl CellOutputs {
-    /// Adds an output.
     pub fn push(&mut self, output: &CellOutput) {
         if let CellOutput::Clear { wait } = output {
             self.is_cleared = true;

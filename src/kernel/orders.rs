@@ -13,7 +13,6 @@ use crate::error::{Error, Result};
 /// sender.
 const WAITING_MAX: usize = 64;
 
-/// An order to the thread.
 #[derive(Debug)]
 pub(super) enum Order {
     Send(Channel, Vec<Vec<u8>>),

@@ -33,7 +33,7 @@ impl OutputEvents {
     ) -> Self {
         Self {
             emitter: emitter.clone(),
-            text: TextEvents::new(emitter, lines_max),
+            text: TextEvents::of_execution(emitter, lines_max),
             byte_sink,
             clock: context.clock.clone(),
             stop: context.stop.clone(),
@@ -49,14 +49,13 @@ impl OutputEvents {
         self.clock.now()
     }
 
-    /// Emits an output.
     pub fn push(&mut self, output: &CellOutput, now: Instant) {
         if let Some(line) = output.log_line() {
             return self.log_line(&line);
         }
         if let Some((stream, text)) = output.text() {
             self.pass_on(stream, &text);
-            self.text.push(stream, &text, now);
+            self.text.push(stream, text.as_bytes(), now);
         }
     }
 
@@ -74,7 +73,8 @@ impl OutputEvents {
     /// Emits text of standard output.
     pub fn text(&mut self, text: &str) {
         self.pass_on(OutputStream::Stdout, text);
-        self.text.push(OutputStream::Stdout, text, self.clock.now());
+        let now = self.clock.now();
+        self.text.push(OutputStream::Stdout, text.as_bytes(), now);
     }
 
     /// Passes text on unchanged. While a slow reader blocks this call, the kernel's outputs queue up, and the
@@ -122,6 +122,6 @@ impl OutputEvents {
 
     /// Emits everything; returns the number of lines beyond the limit.
     pub fn finish(self, now: Instant) -> u64 {
-        self.text.finish(now)
+        self.text.finish(now).1
     }
 }

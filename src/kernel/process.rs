@@ -15,12 +15,11 @@ use rustix::process::Signal;
 
 use super::kernelspec::KernelSpec;
 use crate::child::{KillHandle, OutputReader, ProcessGroup};
-use crate::error::Result;
+use crate::error::{Error, Result};
 
 /// The number of last bytes of a kernel's own output that are kept for the message about its end.
 const TAIL_BYTES: usize = 4096;
 
-/// The size of one read.
 const READ_BYTES: usize = 16 * 1024;
 
 /// The parameters to start a kernel, also used for a restart.
@@ -32,7 +31,6 @@ pub(super) struct KernelStart {
     pub kill_handle: KillHandle,
 }
 
-/// A running kernel.
 #[derive(Debug)]
 pub(super) struct KernelProcess {
     group: ProcessGroup,
@@ -46,37 +44,27 @@ impl KernelProcess {
         let argv = start.spec.command(&start.connection_file);
         let path = env::var_os("PATH");
         // Without the guard, a missing program is reported by its own name.
-        let guard_words = match argv
-            .first()
-            .is_some_and(|program| program_exists(program, path.as_deref()))
-        {
+        let exists = |program: &OsString| program_exists(program, path.as_deref());
+        let guard_words = match argv.first().is_some_and(exists) {
             true => guard(path.as_deref()),
             false => Vec::new(),
         };
         let mut words = guard_words.into_iter().chain(argv);
+        let variables = start.spec.env.iter();
         // A specification has at least one argument.
         let mut command = Command::new(words.next().unwrap_or_default());
         command
             .args(words)
-            .envs(
-                start
-                    .spec
-                    .env
-                    .iter()
-                    .map(|(name, value)| (name, expanded(value))),
-            )
+            .envs(variables.map(|(name, value)| (name, expanded(value))))
             .env("JPY_PARENT_PID", std::process::id().to_string())
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped());
         let mut group = ProcessGroup::start(&mut command)?;
         group.connect(&start.kill_handle);
-        let child = group.child();
-        let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
-        let outputs = || Ok([OutputReader::new(stdout)?, OutputReader::new(stderr)?]);
-        let outputs = outputs().map_err(|cause: io::Error| {
-            crate::error::Error::other("cannot read the output of the kernel").because(cause)
-        })?;
+        let outputs = group
+            .outputs()
+            .map_err(|cause| Error::other("cannot read the output of the kernel").because(cause))?;
         Ok(Self {
             group,
             outputs,
@@ -106,7 +94,6 @@ impl KernelProcess {
         }
     }
 
-    /// Returns the exit status if the process has ended.
     pub fn ended(&mut self) -> io::Result<Option<ExitStatus>> {
         self.group.try_wait()
     }
@@ -175,7 +162,6 @@ fn expanded(value: &str) -> OsString {
     out
 }
 
-/// Describes the end of a kernel.
 pub(super) fn describe_exit(status: ExitStatus, last_output_line: Option<String>) -> String {
     let mut text = format!("the kernel has ended ({status})");
     if let Some(words) = last_output_line {
@@ -185,7 +171,6 @@ pub(super) fn describe_exit(status: ExitStatus, last_output_line: Option<String>
     text
 }
 
-/// Removes the connection file of a kernel.
 pub(super) fn remove_connection_file(path: &Path) {
     if let Err(cause) = std::fs::remove_file(path)
         // The kernel may have removed the file.

@@ -17,7 +17,6 @@ const ANSWER_WITHIN: Duration = Duration::from_secs(10);
 /// The pause between two requests.
 const RETRY_AFTER: Duration = Duration::from_millis(200);
 
-/// The most requests.
 const REQUESTS_MAX: usize = 64;
 
 /// Python code that sets the flush interval of the streams to 20 ms; ipykernel's default is 200 ms.
@@ -36,7 +35,6 @@ pub(super) fn prompt_output() -> Value {
 pub(super) struct Readiness {
     began: Instant,
     next_request_at: Instant,
-    /// The ids of the sent requests.
     request_ids: Vec<String>,
     info: Option<KernelInfoContent>,
     /// A published message about one of the requests has arrived.

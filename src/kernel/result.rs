@@ -3,10 +3,10 @@
 use std::time::{Duration, Instant};
 
 use super::batcher::TextBatcher;
-use super::cell::{CellOutput, CellStatus};
-use super::cell_listener::CellListener;
+use super::cell::{CellListener, CellOutput, CellStatus};
 use super::client::Kernel;
 use super::feed::MissedOutputs;
+use crate::agent::summary::first_bytes;
 use crate::clock::Clock;
 use crate::error::Result;
 use crate::event::OutputStream;
@@ -96,13 +96,9 @@ impl<F: FnMut(OutputStream, &str)> CellListener for Collector<F> {
             OutputStream::Stderr => &mut self.result.stderr,
         };
         let room = self.bytes_max.saturating_sub(collected.len());
-        let up_to = (0..=room.min(text.len())).rev();
-        let kept = up_to
-            .into_iter()
-            .find(|at| text.is_char_boundary(*at))
-            .unwrap_or(0);
-        collected.push_str(&text[..kept]);
-        self.result.lost_bytes += (text.len() - kept) as u64;
+        let kept = first_bytes(&text, room);
+        collected.push_str(kept);
+        self.result.lost_bytes += (text.len() - kept.len()) as u64;
         self.batcher
             .push(stream, &text, self.clock.now(), &mut self.on_output);
     }

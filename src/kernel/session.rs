@@ -2,7 +2,6 @@
 
 use std::fs::File;
 use std::io::Read;
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -11,9 +10,8 @@ use serde_json::{Value, json};
 
 use super::kernelspec::InterruptMode;
 use super::orders::{Order, Orders};
-use super::process::remove_connection_file;
+use super::process::{KernelStart, remove_connection_file};
 use super::wire::{Channel, Request, Signer};
-use crate::child::KillHandle;
 use crate::clock::Clock;
 use crate::error::{Error, Result};
 
@@ -81,11 +79,9 @@ pub(super) fn random_digits() -> Result<String> {
 pub struct KernelControl {
     pub(super) session: Session,
     pub(super) orders: Orders,
-    /// The interrupt mode of a kernel that this program started; other kernels get a message.
-    pub(super) mode: InterruptMode,
     pub(super) interrupts: Arc<AtomicU64>,
-    /// The process and the connection file, if this program started the kernel.
-    pub(super) own: Option<(KillHandle, PathBuf)>,
+    /// The kernel's start, if this program started it.
+    pub(super) own: Option<Arc<KernelStart>>,
 }
 
 impl KernelControl {
@@ -97,20 +93,23 @@ impl KernelControl {
 
     /// Repeats an interrupt that the kernel missed because its code had not begun.
     pub(super) fn interrupt_again(&self) {
-        self.orders.send(match self.mode {
-            InterruptMode::Signal => Order::Signal(Signal::INT),
-            InterruptMode::Message => {
-                let (_, frames) = self.session.request("interrupt_request", &json!({}));
-                Order::Send(Channel::Control, frames)
-            }
-        });
+        let own = self.own.as_ref();
+        self.orders
+            .send(match own.map(|own| own.spec.interrupt_mode) {
+                Some(InterruptMode::Signal) => Order::Signal(Signal::INT),
+                // Kernels of other programs also get a message.
+                Some(InterruptMode::Message) | None => {
+                    let (_, frames) = self.session.request("interrupt_request", &json!({}));
+                    Order::Send(Channel::Control, frames)
+                }
+            });
     }
 
     /// Kills the kernel, if this program started it.
     pub(crate) fn kill(&self) {
-        if let Some((kill_handle, connection_file)) = &self.own {
-            kill_handle.kill();
-            remove_connection_file(connection_file);
+        if let Some(own) = &self.own {
+            own.kill_handle.kill();
+            remove_connection_file(&own.connection_file);
         }
     }
 
@@ -123,7 +122,7 @@ impl KernelControl {
 impl std::fmt::Debug for KernelControl {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("KernelControl")
-            .field("mode", &self.mode)
+            .field("is_own", &self.own.is_some())
             .finish_non_exhaustive()
     }
 }

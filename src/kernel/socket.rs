@@ -1,4 +1,5 @@
-//! A socket of a kernel: connects, then reads and writes without blocking.
+//! The sockets of a kernel: connect, then read and write without blocking, each with the state of its
+//! protocol.
 
 use std::io::{self, Read, Write};
 use std::net::{TcpStream, ToSocketAddrs};
@@ -7,8 +8,9 @@ use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
 use super::connection::Endpoint;
+use super::wire::Channel;
+use super::zmtp::{Peer, SocketType};
 
-/// A connected socket.
 #[derive(Debug)]
 pub(super) enum Socket {
     Tcp(TcpStream),
@@ -83,5 +85,65 @@ fn available(result: io::Result<usize>) -> io::Result<Option<usize>> {
             io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted => Ok(None),
             _ => Err(error),
         },
+    }
+}
+
+#[derive(Debug)]
+pub(super) struct ChannelSocket {
+    pub channel: Channel,
+    pub endpoint: Endpoint,
+    pub socket: Option<Socket>,
+    pub peer: Peer,
+}
+
+impl ChannelSocket {
+    pub fn new(channel: Channel, endpoint: Endpoint, identity: &[u8]) -> Self {
+        Self {
+            channel,
+            endpoint,
+            socket: None,
+            peer: peer(channel, identity),
+        }
+    }
+
+    /// Returns true when the peer has answered the handshake.
+    pub fn is_ready(&self) -> bool {
+        self.socket.is_some() && self.peer.is_ready()
+    }
+
+    /// Closes the connection, so that it can be made again.
+    pub fn close(&mut self, identity: &[u8]) {
+        self.socket = None;
+        self.peer = peer(self.channel, identity);
+    }
+
+    /// Writes as much pending output as the socket accepts. Returns false if the peer has gone.
+    pub fn write(&mut self) -> bool {
+        let Some(socket) = &mut self.socket else {
+            return true;
+        };
+        while !self.peer.output().is_empty() {
+            match socket.write(self.peer.output()) {
+                Ok(Some(count)) => self.peer.written(count),
+                Ok(None) => return true,
+                Err(cause) => {
+                    log::debug!("{}: {cause}", self.endpoint);
+                    return false;
+                }
+            }
+        }
+        true
+    }
+}
+
+fn peer(channel: Channel, identity: &[u8]) -> Peer {
+    match channel {
+        // The kernel routes its questions by the identity of the request's sender, so these sockets share one
+        // identity.
+        Channel::Shell | Channel::Stdin | Channel::Control => {
+            Peer::new(SocketType::Dealer, identity)
+        }
+        Channel::Iopub => Peer::new(SocketType::Sub, b""),
+        Channel::Heartbeat => Peer::new(SocketType::Req, b""),
     }
 }

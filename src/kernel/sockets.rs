@@ -7,13 +7,12 @@ use std::time::{Duration, Instant};
 use crossbeam_channel::Receiver;
 
 use super::beat::Beat;
-use super::channel_socket::ChannelSocket;
 use super::connection::ConnectionInfo;
 use super::ending::end;
 use super::feed::{FeedSender, Incoming};
 use super::orders::Order;
 use super::process::{KernelProcess, KernelStart, describe_exit, remove_connection_file};
-use super::socket::Socket;
+use super::socket::{ChannelSocket, Socket};
 use super::waiting::{self, Flow, Ready};
 use super::wire::{Channel, Message, Signer};
 use crate::clock::Clock;
@@ -65,7 +64,6 @@ pub(super) struct Sockets {
     flow: Flow,
 }
 
-/// The common state of all sockets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
     /// The kernel is gone or was not started.
@@ -151,18 +149,11 @@ impl Sockets {
     /// Starts the kernel, if requested, and serves its sockets until an order or an error.
     fn serve(&mut self) -> Result<std::convert::Infallible, End> {
         let now = self.options.clock.now();
-        self.state = match &self.options.start {
-            Some(start) => {
-                self.process = Some(KernelProcess::start(start)?);
-                State::Connecting {
-                    until: now + STARTED_WITHIN,
-                    is_expected: true,
-                }
-            }
-            None => State::Connecting {
-                until: now + CONNECTED_WITHIN,
-                is_expected: false,
-            },
+        let start = self.options.start.as_ref();
+        self.process = start.map(KernelProcess::start).transpose()?;
+        self.state = State::Connecting {
+            until: now + start.map_or(CONNECTED_WITHIN, |_| STARTED_WITHIN),
+            is_expected: start.is_some(),
         };
         let mut buffer = vec![0; READ_BYTES];
         loop {
@@ -205,7 +196,6 @@ impl Sockets {
         Ok(())
     }
 
-    /// Connects the sockets that are not connected.
     fn connect(&mut self, now: Instant) -> Result<(), End> {
         let State::Connecting { until, is_expected } = self.state else {
             return Ok(());
@@ -234,12 +224,8 @@ impl Sockets {
         if now < until {
             return Ok(());
         }
-        let silent = self
-            .channels
-            .iter()
-            .find(|channel_socket| !channel_socket.is_ready());
-        let endpoint = silent.map(|channel_socket| channel_socket.endpoint.to_string());
-        let endpoint = endpoint.unwrap_or_default();
+        let silent = self.channels.iter().find(|channel| !channel.is_ready());
+        let endpoint = silent.map_or_else(String::new, |silent| silent.endpoint.to_string());
         Err(Error::gone(format!("the kernel does not answer at {endpoint}")).into())
     }
 
@@ -268,23 +254,14 @@ impl Sockets {
         if self.state == State::Connected {
             self.options.feed.report(Incoming::Disconnected);
         }
-        if !matches!(
-            self.state,
-            State::Connecting {
-                is_expected: true,
-                ..
-            }
-        ) {
-            let until = match self.state {
+        self.state = State::Connecting {
+            until: match self.state {
                 // A peer that closes the connection before the handshake gets no further time.
                 State::Connecting { until, .. } => until,
                 _ => now + BACK_WITHIN,
-            };
-            self.state = State::Connecting {
-                until,
-                is_expected: true,
-            };
-        }
+            },
+            is_expected: true,
+        };
     }
 
     fn check_connected(&mut self) {

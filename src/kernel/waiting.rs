@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 
-use super::channel_socket::ChannelSocket;
 use super::process::KernelProcess;
+use super::socket::ChannelSocket;
 use super::wire::Channel;
 
 /// Outputs that arrive within this time of each other are a flow.
@@ -19,7 +19,6 @@ const FLOW: Duration = Duration::from_millis(2);
 /// kernel down.
 const FLOW_PAUSE: Duration = Duration::from_millis(1);
 
-/// The sources that are ready.
 #[derive(Debug, Default)]
 pub(super) struct Ready {
     pub channels: [bool; 5],

@@ -114,7 +114,6 @@ pub(crate) enum WireError {
     Malformed(String),
 }
 
-/// The header of a message.
 #[derive(Clone, Debug, Default, Deserialize)]
 pub(crate) struct Header {
     #[serde(default)]
@@ -123,7 +122,6 @@ pub(crate) struct Header {
     pub msg_type: String,
 }
 
-/// A received message.
 #[derive(Clone, Debug)]
 pub(crate) struct Message {
     pub channel: Channel,
@@ -186,7 +184,6 @@ impl Message {
     }
 }
 
-/// A request to a kernel.
 #[derive(Debug)]
 pub(crate) struct Request<'a> {
     pub msg_id: &'a str,

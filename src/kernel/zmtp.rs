@@ -5,7 +5,6 @@
 
 use std::ops::Range;
 
-/// The length of a greeting.
 const GREETING_BYTES: usize = 64;
 
 /// The largest accepted message. Kernels send images and tables in one message.
@@ -112,7 +111,6 @@ impl Multipart {
     }
 }
 
-/// The state of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
     Greeting,

@@ -11,7 +11,7 @@ use crossbeam_channel::{Receiver, Sender, bounded};
 use super::command_events::{CommandEvent, CommandLine, LineState};
 use crate::event::PaneId;
 use crate::process::{
-    ForegroundGroup, JOB_REPORT_AGE, PaneJobEvent, PaneJobs, ProcessWatcher, Program,
+    ForegroundGroup, JOB_REPORT_AGE, PaneJobEvent, PaneJobs, ProcessWatcher, Program, Stat,
     WatchedProcess, directory, foreground, stat,
 };
 use crate::tmux::PaneState;
@@ -21,15 +21,25 @@ use crate::track::{ProcessExit, ShellMark};
 /// program ends some time later.
 const STATUS_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// The programs of a session's panes.
 pub(super) struct PanePrograms {
-    exits: ProcessWatcher,
+    exits: ExitSignals,
     /// The tmux server's pid, the parent of the programs.
     server_pid: u32,
-    /// Receives a message when a process has ended. One message may stand for several.
-    bell: Sender<()>,
     rung: Receiver<()>,
     panes: HashMap<PaneId, PaneProgram>,
+}
+
+/// Watches processes, and signals their exits.
+struct ExitSignals {
+    watcher: ProcessWatcher,
+    /// Receives a message when a process has ended. One message may stand for several.
+    bell: Sender<()>,
+}
+
+impl ExitSignals {
+    fn watch(&self, pid: u32, is_expected: impl FnOnce(&Stat) -> bool) -> Option<WatchedProcess> {
+        self.watcher.watch(pid, &self.bell, is_expected)
+    }
 }
 
 struct PaneProgram {
@@ -41,7 +51,6 @@ struct PaneProgram {
     /// The pane is observed, so its events can be reported.
     is_observed: bool,
     jobs: PaneJobs,
-    /// The processes of the jobs.
     members: Vec<WatchedProcess>,
     /// The commands of jobs when they were first seen.
     commands: HashMap<u32, String>,
@@ -65,12 +74,11 @@ pub(super) struct ProgramEnd {
 }
 
 impl PanePrograms {
-    pub fn new(exits: ProcessWatcher, server_pid: u32) -> Self {
+    pub fn new(watcher: ProcessWatcher, server_pid: u32) -> Self {
         let (bell, rung) = bounded(1);
         Self {
-            exits,
+            exits: ExitSignals { watcher, bell },
             server_pid,
-            bell,
             rung,
             panes: HashMap::new(),
         }
@@ -81,7 +89,6 @@ impl PanePrograms {
         &self.rung
     }
 
-    /// Takes the program of a listed pane.
     pub fn pane_listed(&mut self, id: &PaneId, state: &PaneState, now: Instant) {
         let known = self.panes.get(id);
         // Some servers do not report the pid of a program that has ended.
@@ -92,9 +99,9 @@ impl PanePrograms {
         let pid = state.pid;
         // tmux makes each program the leader of a session.
         let server = self.server_pid;
-        let process = self.exits.watch(pid, &self.bell, |stat| {
-            stat.parent == server && stat.session == pid
-        });
+        let process = self
+            .exits
+            .watch(pid, |stat| stat.parent == server && stat.session == pid);
         let before = self.panes.remove(id);
         let is_observed = before.as_ref().is_some_and(|before| before.is_observed);
         let left_over = before.map_or_else(Vec::new, |mut before| before.close_jobs(now));
@@ -111,7 +118,7 @@ impl PanePrograms {
             waits_until: None,
             left_over,
         };
-        running.note_output(&self.exits, &self.bell, now);
+        running.note_output(&self.exits, now);
         self.panes.insert(id.clone(), running);
     }
 
@@ -125,7 +132,7 @@ impl PanePrograms {
     /// Notes that the pane has shown something new.
     pub fn note_output(&mut self, id: &PaneId, now: Instant) {
         if let Some(running) = self.panes.get_mut(id) {
-            running.note_output(&self.exits, &self.bell, now);
+            running.note_output(&self.exits, now);
         }
     }
 
@@ -147,7 +154,7 @@ impl PanePrograms {
             .filter(|(_, running)| running.is_observed)
         {
             if running.deadline().is_some_and(|due| due <= now) {
-                let jobs = running.handle_timeout(&self.exits, &self.bell, now);
+                let jobs = running.handle_timeout(&self.exits, now);
                 events.extend(jobs.into_iter().map(|job| (id.clone(), job)));
             }
         }
@@ -172,7 +179,7 @@ impl PanePrograms {
         let running = self.panes.get_mut(id);
         let running = running.filter(|running| running.is_observed);
         running.map_or_else(Vec::new, |running| {
-            running.handle_mark(mark, &self.exits, &self.bell, now)
+            running.handle_mark(mark, &self.exits, now)
         })
     }
 
@@ -260,15 +267,15 @@ impl PaneProgram {
         events
     }
 
-    fn note_output(&mut self, exits: &ProcessWatcher, bell: &Sender<()>, now: Instant) {
+    fn note_output(&mut self, exits: &ExitSignals, now: Instant) {
         if self.jobs.note_output(now) {
-            self.inspect(exits, bell, now);
+            self.inspect(exits, now);
         }
     }
 
     /// Inspects the processes in the foreground, and returns the group of the running job. A process
     /// may have executed another program.
-    fn inspect(&mut self, exits: &ProcessWatcher, bell: &Sender<()>, now: Instant) -> Option<u32> {
+    fn inspect(&mut self, exits: &ExitSignals, now: Instant) -> Option<u32> {
         let process = self.process.as_ref()?;
         let own = stat(self.pid).filter(|own| process.matches(own) && !own.is_zombie)?;
         if let Some(program) = Program::of(self.pid) {
@@ -286,7 +293,7 @@ impl PaneProgram {
             if let Some(program) = Program::of_job(pid) {
                 self.commands.insert(pid, program.command);
             }
-            match exits.watch(pid, bell, |stat| stat.group == group) {
+            match exits.watch(pid, |stat| stat.group == group) {
                 Some(process) => self.members.push(process),
                 // The process has ended already.
                 None => drop(self.jobs.member_exited(pid, None)),
@@ -310,17 +317,12 @@ impl PaneProgram {
         }
     }
 
-    fn handle_timeout(
-        &mut self,
-        exits: &ProcessWatcher,
-        bell: &Sender<()>,
-        now: Instant,
-    ) -> Vec<CommandEvent> {
+    fn handle_timeout(&mut self, exits: &ExitSignals, now: Instant) -> Vec<CommandEvent> {
         self.jobs.take_due_check(now);
-        self.inspect(exits, bell, now);
+        self.inspect(exits, now);
         self.note_ends(now);
         let mut events = std::mem::take(&mut self.left_over);
-        events.extend(self.line_due(exits, bell, now));
+        events.extend(self.line_due(exits, now));
         events.extend(self.events(now));
         let jobs = &self.jobs;
         self.commands.retain(|pid, _| jobs.contains(*pid));

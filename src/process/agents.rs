@@ -80,7 +80,6 @@ impl RunningAgent {
             .map(|(_, path)| path.as_path())
     }
 
-    /// Returns its home directory.
     pub fn home(&self) -> Option<&Path> {
         self.variable_path("HOME")
     }

@@ -1,4 +1,4 @@
-//! A command to run, and its limits.
+//! A command to run, its limits, and its control for another thread.
 
 use std::ffi::{OsStr, OsString};
 use std::fmt;
@@ -7,12 +7,13 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::byte_sink::{ByteSink, Mirror};
-use super::control::CommandControl;
-use super::sink::OnOutput;
-use super::terminal::PtySize;
+use crossbeam_channel::{Receiver, Sender, bounded};
+use rustix::process::Signal;
+
+use super::sink::{ByteSink, Mirror, OnOutput};
+use super::terminal::{PtySize, SavedModes};
 use crate::agent::Format;
-use crate::child::OutputStream;
+use crate::child::{KillHandle, OutputStream};
 use crate::clock::Clock;
 
 /// The default time between the termination of a command and its kill.
@@ -20,6 +21,10 @@ const GRACE: Duration = Duration::from_secs(5);
 
 /// The default limit of each collected output: more than a person reads at once.
 const COLLECTED_BYTES: usize = 16 * 1024 * 1024;
+
+/// The capacity of the request channel. The first request terminates the command; further ones have no
+/// effect.
+const REQUESTS_MAX: usize = 1;
 
 /// The standard input of a command.
 #[derive(Clone, Default, PartialEq, Eq)]
@@ -274,5 +279,49 @@ impl fmt::Debug for Command {
             .field("line", &self.line())
             .field("directory", &self.directory)
             .finish_non_exhaustive()
+    }
+}
+
+/// Ends one command from any thread; see [`Command::control`](super::Command::control). Clones control
+/// the same command.
+#[derive(Clone, Debug)]
+pub struct CommandControl {
+    requests: Sender<Signal>,
+    pub(super) signals: Receiver<Signal>,
+    pub(super) kill_handle: KillHandle,
+    pub(super) modes: SavedModes,
+}
+
+impl Default for CommandControl {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl CommandControl {
+    /// Creates a control that is not connected to a command yet.
+    pub fn new() -> Self {
+        let (requests, signals) = bounded(REQUESTS_MAX);
+        Self {
+            requests,
+            signals,
+            kill_handle: KillHandle::default(),
+            modes: SavedModes::default(),
+        }
+    }
+
+    /// Terminates the command with a signal (`SIGTERM` is 15), and kills it after its grace period, as its
+    /// timeout does.
+    pub fn end(&self, signal: i32) {
+        if let Some(signal) = Signal::from_named_raw(signal) {
+            // A full channel already has a request.
+            let _ = self.requests.try_send(signal);
+        }
+    }
+
+    /// Kills the command and its group immediately and restores the terminal, for a program that must exit.
+    pub fn kill(&self) {
+        self.kill_handle.kill();
+        self.modes.restore();
     }
 }

@@ -12,7 +12,6 @@ const DEPTH_MAX: usize = 8;
 /// The prefix of links in `/proc` to pipes.
 const PIPE: &str = "pipe:";
 
-/// The program of a process.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Program {
     /// The command line as it would be typed.
@@ -80,14 +79,12 @@ fn find_group(shell: &Stat, group: u32, now: Instant, depth: usize) -> Option<Fo
     if depth == DEPTH_MAX {
         return None;
     }
-    let inner = children.iter().filter(|child| {
+    let mut inner = children.iter().filter(|child| {
         let is_wrapped = child.group == shell.group;
         child.session == shell.session
             && (is_wrapped || is_interactive_shell(&arguments(child.pid)))
     });
-    inner
-        .filter_map(|shell| find_group(shell, group, now, depth + 1))
-        .next()
+    inner.find_map(|shell| find_group(shell, group, now, depth + 1))
 }
 
 /// Returns true if a process appears to be the last of its pipeline: its output goes to no other process, or

@@ -8,6 +8,8 @@
 
 use std::time::{Duration, Instant};
 
+use super::utf8::Utf8Decoder;
+
 /// The delay after which an open line is reported. The console merges text for as long.
 pub(super) const OPEN_LINE_DELAY: Duration = Duration::from_millis(100);
 
@@ -17,16 +19,12 @@ pub(super) const KEEP_EVERY: Duration = Duration::from_secs(1);
 /// A longer line is reported in parts, and a reported part cannot be rewritten.
 const LINE_BYTES_MAX: usize = 64 * 1024;
 
-/// Replaces bytes that are not UTF-8.
-const REPLACEMENT: &str = "\u{fffd}";
-
 /// Assembles the lines of one stream.
 #[derive(Debug, Default)]
 pub(super) struct LineAssembler {
     /// Line ends arrive as `\r\n`, as terminals write them, and are reported as `\n`.
     is_terminal: bool,
-    /// The first bytes of an incomplete character.
-    partial_char: Vec<u8>,
+    decoder: Utf8Decoder,
     /// Text for the next [`LineAssembler::take_ready`].
     ready: String,
     /// The present state of the open line.
@@ -46,7 +44,6 @@ pub(super) struct LineAssembler {
     kept_at: Option<Instant>,
     /// A newer state was reported as transient since.
     is_behind: bool,
-    invalid: u64,
 }
 
 /// The reported state of the open line.
@@ -71,30 +68,9 @@ impl LineAssembler {
 
     /// Adds bytes, which may be split anywhere.
     pub fn push(&mut self, bytes: &[u8], now: Instant) {
-        if self.partial_char.is_empty() {
-            return self.decode(bytes, now);
-        }
-        let mut joined = std::mem::take(&mut self.partial_char);
-        joined.extend_from_slice(bytes);
-        self.decode(&joined, now);
-    }
-
-    fn decode(&mut self, bytes: &[u8], now: Instant) {
-        // The common case: all bytes are valid.
-        if let Ok(text) = std::str::from_utf8(bytes) {
-            return self.text(text, now);
-        }
-        let mut chunks = bytes.utf8_chunks().peekable();
-        while let Some(chunk) = chunks.next() {
-            self.text(chunk.valid(), now);
-            let invalid = chunk.invalid();
-            if chunks.peek().is_none() && is_partial_char(invalid) {
-                self.partial_char = invalid.to_vec();
-            } else if !invalid.is_empty() {
-                self.invalid += 1;
-                self.text(REPLACEMENT, now);
-            }
-        }
+        let mut decoder = std::mem::take(&mut self.decoder);
+        decoder.push(bytes, |text| self.text(text, now));
+        self.decoder = decoder;
     }
 
     fn text(&mut self, text: &str, now: Instant) {
@@ -237,33 +213,25 @@ impl LineAssembler {
 
     /// Reports the rest at the end of the stream.
     pub fn finish(&mut self, now: Instant) {
-        if !std::mem::take(&mut self.partial_char).is_empty() {
-            self.invalid += 1;
-            self.write(REPLACEMENT, now);
-        }
+        let mut decoder = std::mem::take(&mut self.decoder);
+        decoder.finish(|text| self.write(text, now));
+        self.decoder = decoder;
         self.report();
         self.begin_line();
     }
 
-    /// Returns the text that is ready.
     pub fn ready(&self) -> &str {
         &self.ready
     }
 
-    /// Takes the text that is ready.
     pub fn take_ready(&mut self) -> String {
         std::mem::take(&mut self.ready)
     }
 
     /// Returns the number of places that were not UTF-8.
     pub fn invalid(&self) -> u64 {
-        self.invalid
+        self.decoder.invalid
     }
-}
-
-/// Returns true for the first bytes of an incomplete character.
-fn is_partial_char(bytes: &[u8]) -> bool {
-    std::str::from_utf8(bytes).is_err_and(|error| error.error_len().is_none())
 }
 
 #[cfg(test)]

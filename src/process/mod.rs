@@ -30,12 +30,10 @@ mod head_tail;
 mod line_assembler;
 mod output_batcher;
 mod record_splitter;
+mod utf8;
 
-mod byte_sink;
 mod sink;
 mod terminal;
-
-mod control;
 
 mod command;
 
@@ -43,37 +41,33 @@ mod outcome;
 mod start;
 
 mod run;
-#[cfg(all(feature = "cli", feature = "kernel"))]
-mod text_events;
 
 mod validation;
-mod writer;
 
 mod in_process;
 mod log_bridge;
 
-pub use self::command::{Command, Stdin};
-pub use self::control::CommandControl;
-pub use self::in_process::InProcessExecution;
+pub use self::command::{Command, CommandControl, Stdin};
+pub use self::in_process::{InProcessExecution, OutputWriter};
 pub use self::log_bridge::LogBridge;
 pub use self::outcome::{CommandOutcome, CommandOutput};
 pub use self::terminal::{PtySize, allow_background_output};
 pub use self::validation::{ValidationResult, run_validation, validate};
-pub use self::writer::OutputWriter;
 pub use crate::child::OutputStream;
 
 pub(crate) use self::agents::RunningAgent;
-#[cfg(feature = "cli")]
-pub(crate) use self::byte_sink::ByteSink;
 pub(crate) use self::foreground::{Program, foreground};
 pub(crate) use self::os::{
-    ExitWatch, ProcessWatcher, TerminalWatch, WatchedProcess, directory, stat,
+    ExitWatch, ProcessWatcher, Stat, TerminalWatch, WatchedProcess, directory, stat,
 };
 pub(crate) use self::pane_jobs::{ForegroundGroup, JOB_REPORT_AGE, PaneJobEvent, PaneJobs};
 pub(crate) use self::record_splitter::{RecordPart, RecordSplitter};
 pub(crate) use self::run::{observe_command, run_with_listener};
+#[cfg(feature = "cli")]
+pub(crate) use self::sink::ByteSink;
+#[cfg(all(feature = "cli", feature = "kernel"))]
+pub(crate) use self::sink::TextEvents;
 #[cfg(feature = "tui")]
 pub(crate) use self::terminal::{is_typed_at, stop_own_group};
-#[cfg(all(feature = "cli", feature = "kernel"))]
-pub(crate) use self::text_events::TextEvents;
+pub(crate) use self::utf8::Utf8Decoder;
 pub(crate) use self::validation::validate_until_stopped;

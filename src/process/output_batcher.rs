@@ -19,8 +19,7 @@ const BATCH_BYTES: usize = 64 * 1024;
 pub(super) const NOT_TEXT: &str =
     "the output contains bytes that are not UTF-8: each such place is shown as \u{fffd}";
 
-/// A receiver of text.
-pub(super) trait TextSink {
+pub(crate) trait TextSink {
     /// Receives the next text of a stream. Transient text need not be stored, because a later text contains
     /// the same line.
     fn text(&mut self, stream: OutputStream, text: String, is_transient: bool);
@@ -30,7 +29,7 @@ pub(super) trait TextSink {
 }
 
 /// Batches the text of both streams.
-pub(super) struct OutputBatcher<S> {
+pub(crate) struct OutputBatcher<S> {
     pub sink: S,
     lines: [LineAssembler; 2],
     /// The time at which text was last passed on.
@@ -57,7 +56,6 @@ impl<S: TextSink> OutputBatcher<S> {
         }
     }
 
-    /// Adds bytes.
     pub fn push(&mut self, stream: OutputStream, bytes: &[u8], now: Instant) {
         self.flush_stream(stream.other(), now);
         let lines = &mut self.lines[stream.index()];

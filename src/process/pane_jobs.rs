@@ -17,13 +17,10 @@ const CHECK_AGAIN: Duration = Duration::from_millis(500);
 /// The most jobs of a pane. All but one of them are stopped.
 const JOBS_MAX: usize = 16;
 
-/// The most members of a job.
 const MEMBERS_MAX: usize = 16;
 
-/// The foreground of a pane's terminal.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum ForegroundGroup {
-    /// The shell itself.
     Shell,
     /// A group that a shell has started.
     Group {
@@ -173,7 +170,6 @@ impl PaneJobs {
         true
     }
 
-    /// Suppresses the reports of a job.
     pub fn suppress(&mut self, group: u32) {
         if let Some(job) = self.job_mut(group) {
             job.reporting = Reporting::Suppressed;

@@ -7,17 +7,14 @@ use crate::timestamp::Timestamp;
 /// at most as many as a file-system block has.
 const INDENT_BYTES_MAX: usize = 64 * 1024;
 
-/// A part of an output.
 pub(crate) enum RecordPart<'a> {
     /// Bytes of lines that are not records.
     Text(&'a [u8]),
-    /// An event that a record contains.
     Event(AgentEvent),
     /// Bytes of records in an unknown format.
     Unknown(&'a [u8]),
 }
 
-/// A callback for parts.
 pub(crate) type PartHandler<'a> = &'a mut dyn FnMut(RecordPart<'_>);
 
 /// The kind of a line, by its beginning.
@@ -123,7 +120,6 @@ impl RecordSplitter {
         self.parser.format()
     }
 
-    /// Returns the status of the agent.
     pub fn status(&self) -> StreamStatus {
         self.parser.status()
     }

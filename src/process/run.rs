@@ -3,13 +3,12 @@
 
 use std::time::{Duration, Instant};
 
-use super::byte_sink::ByteSink;
 use super::command::Command;
 use super::head_tail::HeadTailBuffer;
 use super::outcome::{CommandOutcome, CommandOutput};
 use super::output_batcher::{OutputBatcher, TextSink};
 use super::record_splitter::{PartHandler, RecordPart, RecordSplitter};
-use super::sink::{CommandSink, EventTarget};
+use super::sink::{ByteSink, CommandSink, EventTarget};
 use super::start::StartedCommand;
 use super::terminal::{ForegroundLoan, PtySize};
 use crate::bus::EventEmitter;

@@ -1,13 +1,55 @@
-//! The destinations of a command's text: its callback and events.
+//! The destinations of a command's bytes and of its text: a terminal, its callback, events.
 
 use std::fmt;
+use std::io::Write;
 
+#[cfg(all(feature = "cli", feature = "kernel"))]
+use super::output_batcher::OutputBatcher;
 use super::output_batcher::TextSink;
 use crate::agent::AgentEvent;
-use crate::bus::BlockingEmitter;
-use crate::bus::EventEmitter;
+use crate::bus::{BlockingEmitter, EventEmitter};
 use crate::child::OutputStream;
 use crate::event::{TdEvent, lines_in};
+
+/// Receives every byte of a command's outputs as printed. Runs on the thread that supervises the command, and
+/// must not block it.
+pub(crate) trait ByteSink: Send {
+    fn take(&mut self, stream: OutputStream, bytes: &[u8]);
+
+    /// Returns false while the sink has no room for this output, which is not read then.
+    fn has_room(&self, stream: OutputStream) -> bool;
+
+    /// Returns true when the reader of this output has gone; the command's output is closed then.
+    fn is_closed(&mut self, _stream: OutputStream) -> bool {
+        false
+    }
+}
+
+/// A writer that gets both outputs, such as a terminal.
+pub(super) struct Mirror<W> {
+    to: Option<W>,
+}
+
+impl<W: Write + Send> Mirror<W> {
+    pub fn new(to: W) -> Self {
+        Self { to: Some(to) }
+    }
+}
+
+impl<W: Write + Send> ByteSink for Mirror<W> {
+    fn take(&mut self, _: OutputStream, bytes: &[u8]) {
+        if let Some(to) = &mut self.to
+            && to.write_all(bytes).and_then(|()| to.flush()).is_err()
+        {
+            // The writer's reader is gone; the command continues.
+            self.to = None;
+        }
+    }
+
+    fn has_room(&self, _: OutputStream) -> bool {
+        true
+    }
+}
 
 /// The kind of events for the text.
 pub(super) enum EventTarget {
@@ -42,12 +84,32 @@ const ITERATION: u32 = 1;
 pub(super) type OnOutput = Box<dyn FnMut(OutputStream, &str) + Send>;
 
 /// Passes text to the callback and emits it.
-pub(super) struct CommandSink {
-    pub on_output: Option<OnOutput>,
-    pub events: EventTarget,
+pub(crate) struct CommandSink {
+    pub(super) on_output: Option<OnOutput>,
+    pub(super) events: EventTarget,
+}
+
+/// Emits text of other sources than commands like a command's output: as batched `ExecutionOutput`.
+#[cfg(all(feature = "cli", feature = "kernel"))]
+pub(crate) type TextEvents = OutputBatcher<CommandSink>;
+
+#[cfg(all(feature = "cli", feature = "kernel"))]
+impl TextEvents {
+    /// Creates a batcher that emits at most `lines_max` lines for an execution.
+    pub fn of_execution(emitter: &EventEmitter, lines_max: Option<u64>) -> Self {
+        Self::new(CommandSink::of_execution(emitter), false, lines_max)
+    }
 }
 
 impl CommandSink {
+    /// Creates a sink that emits `ExecutionOutput`.
+    pub fn of_execution(emitter: &EventEmitter) -> Self {
+        Self {
+            on_output: None,
+            events: EventTarget::execution(emitter),
+        }
+    }
+
     /// Emits an event that an agent's record contains.
     pub fn agent(&mut self, event: AgentEvent, agent_id: &str) {
         if let EventTarget::Execution(emitter) = &mut self.events {

@@ -25,7 +25,6 @@ const PIPE_BYTES: usize = 256 * 1024;
 /// > >(tee build.log)`, another process writes the last lines.
 const LINGER: Duration = Duration::from_millis(300);
 
-/// A running command.
 pub(super) struct StartedCommand {
     pub began: Instant,
     group: ProcessGroup,
@@ -62,11 +61,10 @@ impl StartedCommand {
             .stdout(Stdio::piped())
             .stderr(Stdio::piped());
         let mut group = ProcessGroup::start(&mut child)?;
-        let child = group.child();
-        let stdin = child.stdin.take();
-        let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
-        let outputs = || Ok([OutputReader::new(stdout)?, OutputReader::new(stderr)?]);
-        let outputs = outputs().map_err(|cause| cannot_read(command, cause))?;
+        let stdin = group.child().stdin.take();
+        let outputs = group
+            .outputs()
+            .map_err(|cause| cannot_read(command, cause))?;
         outputs[0].enlarge_pipe(PIPE_BYTES);
         Ok(Self {
             began,

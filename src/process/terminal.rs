@@ -80,7 +80,6 @@ impl SavedModes {
         Ok(modes)
     }
 
-    /// Restores the saved modes, if there are any.
     pub(crate) fn restore(&self) {
         let saved = self.lock().take();
         if let Some((terminal, modes)) = saved {

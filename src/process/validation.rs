@@ -8,8 +8,7 @@ use super::head_tail::HeadTailBuffer;
 use super::run::{OutputMode, run};
 use super::sink::EventTarget;
 use super::start::StartedCommand;
-use crate::bus::BlockingEmitter;
-use crate::bus::EventEmitter;
+use crate::bus::{BlockingEmitter, EventEmitter};
 use crate::error::Result;
 use crate::thread::Stop;
 

@@ -8,7 +8,6 @@ use crate::agent::{AgentProgram, KnownAgent};
 /// The maximum number of rows to examine. No terminal is taller.
 const ROWS_MAX: usize = 500;
 
-/// The layout of a screen.
 #[derive(Clone, Debug, Default)]
 pub(super) enum Layout {
     Opencode(OpencodeLayout),

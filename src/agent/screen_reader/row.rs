@@ -13,7 +13,6 @@ pub(super) enum RowPart {
     /// A row in a box: a prompt, a tool with its output, an error.
     Boxed,
     Tool,
-    /// The end of a turn.
     End,
 }
 

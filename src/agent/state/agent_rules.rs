@@ -49,7 +49,6 @@ pub(super) struct StateRule {
     pub inferred: bool,
 }
 
-/// A condition on the input box.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum InputCondition {

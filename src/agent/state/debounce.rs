@@ -8,7 +8,6 @@ use super::{AgentState, DetectedState};
 /// to 0.5 s before it draws the indicator of the next turn.
 const IDLE_AFTER_DONE: Duration = Duration::from_secs(1);
 
-/// Debounces the state of one pane.
 #[derive(Clone, Debug)]
 pub(crate) struct StateDebouncer {
     min_duration: Duration,

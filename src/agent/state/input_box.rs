@@ -20,7 +20,6 @@ const ASIDE: &str = "    ";
 /// The minimum length of a horizontal line across the pane.
 const RULE_MIN: usize = 20;
 
-/// An agent's input box.
 #[derive(Clone, Debug)]
 pub(super) struct InputBox {
     pub frame: InputFrame,
@@ -33,7 +32,6 @@ pub(super) struct InputBox {
     pub hints: Option<Regex>,
 }
 
-/// The frame of an agent's input box.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum InputFrame {

@@ -6,7 +6,6 @@
 //! end of a turn; an empty input box means `idle`.
 
 mod debounce;
-mod screen;
 
 mod rule_screen;
 
@@ -29,8 +28,8 @@ use crate::event::StateEvidence;
 
 pub(crate) use debounce::StateDebouncer;
 pub use row::RowKind;
+pub use rule_screen::AgentScreen;
 pub use rules::StateRules;
-pub use screen::AgentScreen;
 
 /// A state that a screen shows, and its evidence.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -10,7 +10,6 @@ use super::rule_screen::{RuleScreen, inner};
 /// The maximum number of rows in a region.
 pub(super) const LINES_MAX: usize = 60;
 
-/// A region of the screen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(super) enum Region {

@@ -6,10 +6,8 @@
 //! `> ^C again to exit` an interruption. `> Retrying in 0.5 seconds...` follows an error that may be
 //! temporary. Lines of aider itself end with two blanks.
 
-use super::event_writer::{EventWriter, TokenUsage};
 use super::lines::{ByteLine, LineEnd, LineSplitter};
-use super::status::StreamStatus;
-use super::traits::FormatReader;
+use super::{EventWriter, FormatReader, StreamStatus, TokenUsage};
 use crate::agent::is_limit;
 
 const PROMPT: &str = "#### ";

@@ -7,11 +7,10 @@ use serde::Deserialize;
 use serde::de::IgnoredAny;
 use serde_json::value::RawValue;
 
-use super::any_text::AnyText;
-use super::event_writer::{EventWriter, TokenUsage};
-use super::lenient::{Count, ErrorBody, Flag, List, Maybe, Str, Time, token_counts};
-use super::status::StreamStatus;
-use super::traits::RecordHandler;
+use super::{
+    AnyText, ErrorBody, EventWriter, Flag, List, Maybe, RecordHandler, Str, StreamStatus, Time,
+    TokenUsage, token_counts,
+};
 
 /// A line of the file.
 #[derive(Debug, Default, Deserialize)]

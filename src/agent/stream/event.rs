@@ -54,88 +54,33 @@ impl AgentEvent {
     pub fn into_event(self, execution_id: &ExecutionId, agent_id: &str, iteration: u32) -> TdEvent {
         let execution_id = execution_id.clone();
         let agent_id = || agent_id.to_owned();
-        match self {
-            Self::PromptSent {
-                prompt_summary,
-                token_count,
-            } => TdEvent::PromptSent {
-                execution_id,
-                iteration,
-                prompt_summary,
-                token_count,
-                pane: None,
-            },
-            Self::TokenReceived { token } => TdEvent::TokenReceived {
-                execution_id,
-                iteration,
-                token,
-                pane: None,
-            },
-            Self::ResponseCompleted {
-                response_summary,
-                input_tokens,
-                output_tokens,
-                has_tool_calls,
-            } => TdEvent::ResponseCompleted {
-                execution_id,
-                iteration,
-                response_summary,
-                input_tokens,
-                output_tokens,
-                has_tool_calls,
-                pane: None,
-            },
-            Self::ToolCallStarted {
-                tool_name,
-                tool_args_summary,
-            } => TdEvent::ToolCallStarted {
-                execution_id,
-                iteration,
-                tool_name,
-                tool_args_summary,
-                pane: None,
-            },
-            Self::ToolCallCompleted {
-                tool_name,
-                success,
-                result_summary,
-                duration_ms,
-            } => TdEvent::ToolCallCompleted {
-                execution_id,
-                iteration,
-                tool_name,
-                success,
-                result_summary,
-                duration_ms,
-                pane: None,
-            },
-            Self::TurnCompleted { marker, summary } => TdEvent::TurnCompleted {
-                execution_id,
-                marker,
-                summary,
-                pane: None,
-                evidence: None,
-                agent_id: None,
-            },
-            Self::AgentCompleted { result, evidence } => TdEvent::AgentCompleted {
-                execution_id,
-                agent_id: agent_id(),
-                result,
-                evidence: evidence.into(),
-                pane: None,
-            },
-            Self::AgentFailed { error, evidence } => TdEvent::AgentFailed {
-                execution_id,
-                agent_id: agent_id(),
-                error,
-                evidence: evidence.into(),
-                pane: None,
-            },
-            Self::Warning { context, message } => TdEvent::Warning {
-                execution_id,
-                context,
-                message,
-            },
+        macro_rules! convert {
+            ($($kind:ident $bound:tt => { $($field:ident $(: $value:expr)?),* };)*) => {
+                match self {
+                    $(Self::$kind $bound => TdEvent::$kind {
+                        execution_id,
+                        $($field $(: $value)?),*
+                    }),*
+                }
+            };
+        }
+        convert! {
+            PromptSent { prompt_summary, token_count } =>
+                { iteration, prompt_summary, token_count, pane: None };
+            TokenReceived { token } => { iteration, token, pane: None };
+            ResponseCompleted { response_summary, input_tokens, output_tokens, has_tool_calls } =>
+                { iteration, response_summary, input_tokens, output_tokens, has_tool_calls, pane: None };
+            ToolCallStarted { tool_name, tool_args_summary } =>
+                { iteration, tool_name, tool_args_summary, pane: None };
+            ToolCallCompleted { tool_name, success, result_summary, duration_ms } =>
+                { iteration, tool_name, success, result_summary, duration_ms, pane: None };
+            TurnCompleted { marker, summary } =>
+                { marker, summary, pane: None, evidence: None, agent_id: None };
+            AgentCompleted { result, evidence } =>
+                { agent_id: agent_id(), result, evidence: evidence.into(), pane: None };
+            AgentFailed { error, evidence } =>
+                { agent_id: agent_id(), error, evidence: evidence.into(), pane: None };
+            Warning { context, message } => { context, message };
         }
     }
 }

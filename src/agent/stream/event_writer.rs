@@ -9,7 +9,6 @@ use super::tools::{EventTime, ToolCalls};
 use crate::agent::summary::{result, summary, tool_result};
 use crate::timestamp::Timestamp;
 
-/// The context of warnings.
 const CONTEXT: &str = "agent output";
 
 /// The number of lines of other text that are reported; further ones are only counted, because a
@@ -24,7 +23,6 @@ pub(super) struct TokenUsage {
 }
 
 impl TokenUsage {
-    /// Returns the sum.
     pub fn plus(self, other: Self) -> Self {
         Self {
             input_tokens: self.input_tokens.saturating_add(other.input_tokens),
@@ -146,6 +144,18 @@ impl EventWriter {
     pub fn set_answer(&mut self, text: &str) {
         if !text.trim().is_empty() {
             self.answer = result(text);
+        }
+    }
+
+    /// Sets the status after an answer, of whose turn no record marks the end.
+    pub fn answered(&mut self, text: &str, has_tool_calls: bool) {
+        if has_tool_calls {
+            self.working("tools are called");
+        } else if text.trim().is_empty() {
+            self.working("it thinks");
+        } else {
+            let evidence = "inferred: an answer without tools";
+            self.pause(StreamStatus::MaybeDone, evidence);
         }
     }
 
@@ -286,6 +296,13 @@ impl EventWriter {
         // The failure names the open tools, so no warning is needed.
         self.tools.end_turn();
         self.failed("the run was cut off before its end", evidence);
+    }
+
+    /// Reports a run that has not ended before another one began.
+    pub fn cut_off_by(&mut self, other: &str) {
+        if self.status == StreamStatus::Working {
+            self.cut_off(other);
+        }
     }
 
     /// Ends the stream, and reports the end of the run unless it was reported before.

@@ -6,11 +6,7 @@
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::any_text::{AnyText, ErrorText};
-use super::event_writer::EventWriter;
-use super::lenient::{Maybe, Str};
-use super::status::StreamStatus;
-use super::traits::RecordHandler;
+use super::{AnyText, ErrorText, EventWriter, Maybe, RecordHandler, Str, StreamStatus};
 
 /// The fields that a record of an unknown agent may have.
 #[derive(Debug, Default, Deserialize)]

@@ -51,18 +51,18 @@ pub(super) use default_visits;
 /// Declares the token counts of a format by the names of its fields.
 macro_rules! token_counts {
     ($name:ident, $input:literal, $output:literal) => {
-        #[derive(Clone, Copy, Debug, Default, Deserialize)]
+        #[derive(Clone, Copy, Debug, Default, serde::Deserialize)]
         #[serde(default)]
         struct $name {
             #[serde(rename = $input)]
-            input: Count,
+            input: $crate::agent::stream::Count,
             #[serde(rename = $output)]
-            output: Count,
+            output: $crate::agent::stream::Count,
         }
 
         impl $name {
-            fn usage(self) -> TokenUsage {
-                TokenUsage {
+            fn usage(self) -> $crate::agent::stream::TokenUsage {
+                $crate::agent::stream::TokenUsage {
                     input_tokens: self.input.0.unwrap_or(0),
                     output_tokens: self.output.0.unwrap_or(0),
                 }

@@ -1,8 +1,4 @@
-//! Splits bytes into lines of limited length, and JSON Lines into records (pure).
-
-use super::event_writer::EventWriter;
-use super::traits::{FormatReader, RecordHandler};
-use super::values;
+//! Splits bytes into lines of limited length (pure).
 
 /// The capacity to keep for later lines after a long one.
 const ROOM_KEPT: usize = 1024 * 1024;
@@ -15,7 +11,6 @@ pub(super) enum LineEnd {
     Any,
 }
 
-/// A line without its end.
 #[derive(Debug)]
 pub(super) enum ByteLine<'a> {
     Whole(&'a [u8]),
@@ -109,83 +104,6 @@ impl LineSplitter {
         } else {
             self.open.extend_from_slice(bytes);
         }
-    }
-}
-
-/// JSON Lines, interpreted by a handler.
-#[derive(Debug)]
-pub(super) struct JsonLines<G> {
-    lines: LineSplitter,
-    handler: G,
-}
-
-impl<G: RecordHandler> JsonLines<G> {
-    pub fn new(handler: G, bytes_max: usize) -> Self {
-        Self {
-            lines: LineSplitter::new(LineEnd::Newline, bytes_max),
-            handler,
-        }
-    }
-}
-
-/// Reads the records of a line, or warns about the line.
-pub(super) fn read<G: RecordHandler>(
-    line: &ByteLine<'_>,
-    handler: &mut G,
-    writer: &mut EventWriter,
-) {
-    match line {
-        ByteLine::Whole(line) => values::read(line, handler, writer),
-        ByteLine::TooLong(bytes) => {
-            writer.warn(format!("a record is too long: {bytes} bytes skipped"));
-        }
-    }
-}
-
-/// Passes records to a handler as earlier records.
-struct EarlierRecords<'g, G>(&'g mut G);
-
-impl<G: RecordHandler> RecordHandler for EarlierRecords<'_, G> {
-    type Record<'a> = G::Record<'a>;
-
-    fn record(&mut self, record: Self::Record<'_>, writer: &mut EventWriter) {
-        self.0.earlier_record(record, writer);
-    }
-}
-
-impl<G: RecordHandler + Send> FormatReader for JsonLines<G> {
-    fn push(&mut self, bytes: &[u8], writer: &mut EventWriter) {
-        let handler = &mut self.handler;
-        self.lines.push(bytes, |line| read(&line, handler, writer));
-    }
-
-    fn flush_idle(&mut self, writer: &mut EventWriter) {
-        if values::is_whole(self.lines.open()) {
-            values::read(&self.lines.take_open(), &mut self.handler, writer);
-        }
-        self.handler.idle(writer);
-    }
-
-    fn end_turn(&mut self, writer: &mut EventWriter) {
-        self.handler.end_turn(writer);
-    }
-
-    fn read_earlier(&mut self, bytes: &[u8], writer: &mut EventWriter) {
-        let handler = &mut EarlierRecords(&mut self.handler);
-        for line in bytes.split(|byte| *byte == b'\n') {
-            values::read(line, handler, writer);
-        }
-        self.handler.earlier_records_end(writer);
-    }
-
-    fn is_open(&self) -> bool {
-        self.lines.is_too_long() || values::is_begun(self.lines.open())
-    }
-
-    fn finish(&mut self, writer: &mut EventWriter) {
-        let handler = &mut self.handler;
-        self.lines.finish(|line| read(&line, handler, writer));
-        self.handler.finish(writer);
     }
 }
 

@@ -71,7 +71,6 @@ impl OpenMessages {
         self.open.back_mut()
     }
 
-    /// Completes the agent's own messages.
     pub fn complete_own(&mut self, writer: &mut EventWriter) {
         for message in std::mem::take(&mut self.open) {
             match message.is_own {

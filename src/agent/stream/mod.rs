@@ -44,6 +44,15 @@ mod parser;
 #[cfg(test)]
 mod tests;
 
+// The vocabulary of the formats.
+use any_text::{AnyText, ErrorText};
+use event_writer::{EventWriter, TokenUsage};
+use lenient::{Count, ErrorBody, Flag, Int, List, Maybe, Str, Time, default_visits, token_counts};
+use messages::{OpenMessages, PartialCall};
+use recent_ids::{RecentIds, hash};
+use tools::EventTime;
+use traits::{FormatReader, RecordHandler};
+
 pub use event::AgentEvent;
 pub use format::{Format, ParseFormatError, StreamFormat};
 pub use parser::StreamParser;

@@ -3,11 +3,9 @@
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::any_text::AnyText;
-use super::event_writer::{EventWriter, TokenUsage};
-use super::lenient::{Count, ErrorBody, Maybe, Str, Time, token_counts};
-use super::status::StreamStatus;
-use super::traits::RecordHandler;
+use super::{
+    AnyText, ErrorBody, EventWriter, Maybe, RecordHandler, Str, StreamStatus, Time, token_counts,
+};
 use crate::agent::summary::TextPrefix;
 
 /// The error that opencode reports when the user stops it.

@@ -10,12 +10,12 @@ use super::event_writer::EventWriter;
 use super::format::{Format, StreamFormat};
 use super::gemini::{GeminiPrint, GeminiSession};
 use super::json::GenericJson;
-use super::lines::JsonLines;
 use super::opencode::OpenCodeRun;
 use super::qwen::QwenSession;
-use super::sse::{AnthropicMessage, ChatCompletion, ResponseStream, SseReader};
+use super::sse::{AnthropicMessage, ChatCompletion, Framing, ResponseStream, SseEvent};
 use super::status::{FollowUp, StreamStatus};
 use super::traits::{FormatReader, RecordHandler};
+use super::values;
 use crate::timestamp::Timestamp;
 
 /// Converts the output of an agent to events.
@@ -45,7 +45,7 @@ pub struct StreamParser {
 enum Reader {
     /// The format is not known yet.
     Detecting(Box<FormatDetector>),
-    Reading(StreamFormat, Box<dyn FormatReader>),
+    Reading(Box<dyn FormatReader>),
 }
 
 /// Plain text, which has no events.
@@ -95,7 +95,7 @@ impl StreamParser {
 
     fn reading(format: StreamFormat, bytes_max: usize) -> Self {
         Self {
-            reader: Reader::Reading(format, reader_of(format, bytes_max)),
+            reader: Reader::Reading(reader_of(format, bytes_max)),
             writer: EventWriter::of(format),
             is_finished: false,
         }
@@ -110,7 +110,7 @@ impl StreamParser {
                     reader.set_format(format, writer);
                 }
             }
-            Reader::Reading(_, reader) => reader.push(bytes, writer),
+            Reader::Reading(reader) => reader.push(bytes, writer),
         });
     }
 
@@ -123,7 +123,7 @@ impl StreamParser {
             {
                 reader.set_format(format, writer);
             }
-            if let Reader::Reading(_, reader) = reader {
+            if let Reader::Reading(reader) = reader {
                 reader.flush_idle(writer);
             }
         });
@@ -137,7 +137,7 @@ impl StreamParser {
             StreamStatus::MaybeDone | StreamStatus::Working
         ) {
             self.with_events(now, events, |reader, writer| {
-                if let Reader::Reading(_, reader) = reader {
+                if let Reader::Reading(reader) = reader {
                     reader.end_turn(writer);
                 }
             });
@@ -152,7 +152,7 @@ impl StreamParser {
                 let format = detector.finish();
                 reader.set_format(format, writer);
             }
-            if let Reader::Reading(_, reader) = reader {
+            if let Reader::Reading(reader) = reader {
                 reader.finish(writer);
             }
         });
@@ -179,7 +179,7 @@ impl StreamParser {
     /// parser that starts in the middle knows the tasks that began earlier.
     pub(crate) fn read_earlier(&mut self, bytes: &[u8]) {
         self.with_events(Timestamp::default(), &mut Vec::new(), |reader, writer| {
-            if let Reader::Reading(_, reader) = reader {
+            if let Reader::Reading(reader) = reader {
                 reader.read_earlier(bytes, writer);
             }
         });
@@ -199,16 +199,13 @@ impl StreamParser {
     pub(crate) fn is_open(&self) -> bool {
         match &self.reader {
             Reader::Detecting(detector) => detector.is_open(),
-            Reader::Reading(_, reader) => reader.is_open(),
+            Reader::Reading(reader) => reader.is_open(),
         }
     }
 
     /// Returns the format, once it is known.
     pub fn format(&self) -> Option<StreamFormat> {
-        match &self.reader {
-            Reader::Detecting(_) => None,
-            Reader::Reading(format, _) => Some(*format),
-        }
+        self.writer.format
     }
 
     /// Returns the agent's status. After a start in the middle of a stream, `Unknown` means that no
@@ -242,34 +239,95 @@ impl Reader {
         let mut reader = reader_of(format, detector.bytes_max());
         writer.format = Some(format);
         reader.push(&detector.take_pending(), writer);
-        *self = Self::Reading(format, reader);
+        *self = Self::Reading(reader);
+    }
+}
+
+/// Records, interpreted by a handler.
+struct RecordReader<G> {
+    framing: Framing,
+    handler: G,
+}
+
+impl<G: RecordHandler + Send> FormatReader for RecordReader<G> {
+    fn push(&mut self, bytes: &[u8], writer: &mut EventWriter) {
+        let mut take = |record: SseEvent<'_>| read(record, &mut self.handler, writer);
+        self.framing.push(bytes, &mut take);
+    }
+
+    fn flush_idle(&mut self, writer: &mut EventWriter) {
+        let mut take = |record: SseEvent<'_>| read(record, &mut self.handler, writer);
+        self.framing.flush_idle(&mut take);
+        self.handler.idle(writer);
+    }
+
+    fn end_turn(&mut self, writer: &mut EventWriter) {
+        self.handler.end_turn(writer);
+    }
+
+    fn read_earlier(&mut self, bytes: &[u8], writer: &mut EventWriter) {
+        let handler = &mut EarlierRecords(&mut self.handler);
+        for line in bytes.split(|byte| *byte == b'\n') {
+            values::read(line, handler, writer);
+        }
+        self.handler.earlier_records_end(writer);
+    }
+
+    fn is_open(&self) -> bool {
+        self.framing.is_open()
+    }
+
+    fn finish(&mut self, writer: &mut EventWriter) {
+        let mut take = |record: SseEvent<'_>| read(record, &mut self.handler, writer);
+        self.framing.finish(&mut take);
+        self.handler.finish(writer);
+    }
+}
+
+fn read<G: RecordHandler>(record: SseEvent<'_>, handler: &mut G, writer: &mut EventWriter) {
+    match record {
+        SseEvent::Data(data) => values::read(data, handler, writer),
+        SseEvent::Done => handler.done(writer),
+        SseEvent::TooLong(bytes) => {
+            writer.warn(format!("a record is too long: {bytes} bytes skipped"));
+        }
+        SseEvent::Stray(line) => writer.stray_line(&String::from_utf8_lossy(line)),
+    }
+}
+
+/// Passes records to a handler as earlier records.
+struct EarlierRecords<'g, G>(&'g mut G);
+
+impl<G: RecordHandler> RecordHandler for EarlierRecords<'_, G> {
+    type Record<'a> = G::Record<'a>;
+
+    fn record(&mut self, record: Self::Record<'_>, writer: &mut EventWriter) {
+        self.0.earlier_record(record, writer);
     }
 }
 
 fn reader_of(format: StreamFormat, bytes_max: usize) -> Box<dyn FormatReader> {
-    fn lines<G: RecordHandler + Default + Send + 'static>(
-        bytes_max: usize,
-    ) -> Box<dyn FormatReader> {
-        Box::new(JsonLines::new(G::default(), bytes_max))
+    fn of<G: RecordHandler + Default + Send + 'static>(framing: Framing) -> Box<dyn FormatReader> {
+        let handler = G::default();
+        Box::new(RecordReader { framing, handler })
     }
-    fn sse<G: RecordHandler + Default + Send + 'static>(bytes_max: usize) -> Box<dyn FormatReader> {
-        Box::new(SseReader::new(G::default(), bytes_max))
-    }
+    let lines = || Framing::lines(bytes_max);
+    let events = || Framing::events(bytes_max);
     match format {
-        StreamFormat::ClaudeStream => lines::<ClaudePrint>(bytes_max),
-        StreamFormat::ClaudeTranscript => lines::<ClaudeTranscript>(bytes_max),
-        StreamFormat::CodexExec => lines::<CodexExec>(bytes_max),
-        StreamFormat::CodexRollout => lines::<CodexRollout>(bytes_max),
-        StreamFormat::GeminiStream => lines::<GeminiPrint>(bytes_max),
-        StreamFormat::GeminiSession => lines::<GeminiSession>(bytes_max),
-        StreamFormat::QwenSession => lines::<QwenSession>(bytes_max),
-        StreamFormat::CopilotSession => lines::<CopilotEvents>(bytes_max),
-        StreamFormat::OpenCodeRun => lines::<OpenCodeRun>(bytes_max),
+        StreamFormat::ClaudeStream => of::<ClaudePrint>(lines()),
+        StreamFormat::ClaudeTranscript => of::<ClaudeTranscript>(lines()),
+        StreamFormat::CodexExec => of::<CodexExec>(lines()),
+        StreamFormat::CodexRollout => of::<CodexRollout>(lines()),
+        StreamFormat::GeminiStream => of::<GeminiPrint>(lines()),
+        StreamFormat::GeminiSession => of::<GeminiSession>(lines()),
+        StreamFormat::QwenSession => of::<QwenSession>(lines()),
+        StreamFormat::CopilotSession => of::<CopilotEvents>(lines()),
+        StreamFormat::OpenCodeRun => of::<OpenCodeRun>(lines()),
         StreamFormat::AiderHistory => Box::new(AiderHistory::new(bytes_max)),
-        StreamFormat::AnthropicSse => sse::<AnthropicMessage>(bytes_max),
-        StreamFormat::OpenAiChatSse => sse::<ChatCompletion>(bytes_max),
-        StreamFormat::OpenAiResponsesSse => sse::<ResponseStream>(bytes_max),
-        StreamFormat::Json => lines::<GenericJson>(bytes_max),
+        StreamFormat::AnthropicSse => of::<AnthropicMessage>(events()),
+        StreamFormat::OpenAiChatSse => of::<ChatCompletion>(events()),
+        StreamFormat::OpenAiResponsesSse => of::<ResponseStream>(events()),
+        StreamFormat::Json => of::<GenericJson>(lines()),
         StreamFormat::Text => Box::new(TextReader),
     }
 }

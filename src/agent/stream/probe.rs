@@ -18,8 +18,8 @@ pub(super) struct FormatProbe<'a> {
     camel_session_id: Str<'a>,
     #[serde(rename = "sessionID")]
     upper_session_id: Str<'a>,
-    part: Maybe<AnyObject>,
-    error: Maybe<AnyObject>,
+    part: Maybe<IgnoredAny>,
+    error: Maybe<IgnoredAny>,
     #[serde(rename = "isSidechain")]
     is_sidechain: Flag,
     provenance: Str<'a>,
@@ -30,10 +30,10 @@ pub(super) struct FormatProbe<'a> {
     #[serde(rename = "projectHash")]
     project_hash: Str<'a>,
     #[serde(rename = "$set")]
-    set: Maybe<AnyObject>,
+    set: Maybe<IgnoredAny>,
     message: Maybe<MessageProbe<'a>>,
     timestamp: Str<'a>,
-    payload: Maybe<AnyObject>,
+    payload: Maybe<IgnoredAny>,
     record_type: Str<'a>,
     instructions: Option<IgnoredAny>,
     id: Str<'a>,
@@ -43,15 +43,12 @@ pub(super) struct FormatProbe<'a> {
     status: Str<'a>,
     model: Str<'a>,
     is_error: Flag,
-    delta: Maybe<AnyObject>,
-    content_block: Maybe<AnyObject>,
-    response: Maybe<AnyObject>,
+    delta: Maybe<IgnoredAny>,
+    content_block: Maybe<IgnoredAny>,
+    response: Maybe<IgnoredAny>,
     sequence_number: Option<IgnoredAny>,
     object: Str<'a>,
 }
-
-#[derive(Debug, Default, Deserialize)]
-struct AnyObject {}
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, bound(deserialize = "'de: 'a"))]

@@ -6,12 +6,10 @@
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::any_text::AnyText;
-use super::event_writer::{EventWriter, TokenUsage};
-use super::lenient::{Count, List, Maybe, Str, Time, token_counts};
-use super::status::StreamStatus;
-use super::tools::EventTime;
-use super::traits::RecordHandler;
+use super::{
+    AnyText, EventTime, EventWriter, List, Maybe, RecordHandler, Str, StreamStatus, Time,
+    token_counts,
+};
 
 /// A line of the file.
 #[derive(Debug, Default, Deserialize)]
@@ -217,17 +215,12 @@ impl QwenSession {
         self.is_unwritten = false;
         let usage = record.usage_metadata.0.unwrap_or_default().usage();
         writer.response_completed(&text, usage, has_tool_calls);
-        if has_tool_calls {
-            writer.working("tools are called");
-        } else if is_stopped {
-            writer.interrupted("a human interrupted it".to_owned());
-        } else if text.trim().is_empty() {
-            writer.working("it thinks");
-        } else {
-            writer.pause(StreamStatus::MaybeDone, "inferred: an answer without tools");
-            if std::mem::take(&mut self.is_over) {
-                writer.end_turn();
-            }
+        if is_stopped && !has_tool_calls {
+            return writer.interrupted("a human interrupted it".to_owned());
+        }
+        writer.answered(&text, has_tool_calls);
+        if writer.status() == StreamStatus::MaybeDone && std::mem::take(&mut self.is_over) {
+            writer.end_turn();
         }
     }
 }

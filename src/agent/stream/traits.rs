@@ -9,7 +9,6 @@ pub(super) trait RecordHandler {
     /// The relevant fields of a record.
     type Record<'a>: Deserialize<'a>;
 
-    /// Interprets a record.
     fn record(&mut self, record: Self::Record<'_>, writer: &mut EventWriter);
 
     /// Interprets a record that precedes the first one, for a parser that starts in the middle of a stream.

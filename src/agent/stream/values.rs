@@ -123,8 +123,7 @@ fn next_record(text: &str, from: usize) -> Option<usize> {
 
 /// Reports skipped text, unless it is blank.
 fn report_skipped(text: &str, writer: &mut EventWriter) {
-    let is_blank = |c: char| c.is_whitespace();
-    let text = text.trim_matches(is_blank);
+    let text = text.trim();
     if text.is_empty() {
         return;
     }

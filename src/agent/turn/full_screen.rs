@@ -10,7 +10,6 @@ use crate::event::ScreenRow;
 /// The maximum number of turns to remember, because they may be redrawn.
 pub(super) const KNOWN_TURNS_MAX: usize = 64;
 
-/// The screen of a full-screen program.
 #[derive(Debug, Default)]
 pub(super) struct FullScreen {
     pub rows: RecentLines,
@@ -19,7 +18,6 @@ pub(super) struct FullScreen {
 }
 
 impl FullScreen {
-    /// Updates the changed rows.
     pub fn update(&mut self, height: u32, rows: &[ScreenRow], markers: &Markers) {
         self.rows.cut(i64::from(height));
         for row in rows {

@@ -154,7 +154,6 @@ impl RecentLines {
         self.lines.split_off(&end);
     }
 
-    /// Returns whether the line is a marker.
     pub fn is_marker(&self, number: i64) -> bool {
         let line = self.lines.get(&number);
         line.is_some_and(|line| line.marker.is_some())

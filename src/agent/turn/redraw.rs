@@ -4,7 +4,6 @@ use std::time::Duration;
 
 use crate::track::{Capture, Tracker};
 
-/// The context of a tracker's changes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct ChangeContext {
     /// The time of the capture, on the clock of captures.
@@ -20,7 +19,6 @@ pub(crate) struct ChangeContext {
 pub(crate) enum RedrawCause {
     #[default]
     None,
-    /// The pane was resized.
     Resized,
     /// The screen or the history was wiped.
     Wiped {

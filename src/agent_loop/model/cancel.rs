@@ -2,7 +2,10 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use crate::thread::{Stop, StopGuard, is_stopped, stop_pair};
+use crossbeam_channel::{Receiver, select_biased};
+
+use crate::error::Result;
+use crate::thread::{Stop, StopGuard, is_stopped, spawn, stop_pair};
 
 /// Cancels the operations that hold it, from any thread. Clones share their state, and a cancellation
 /// is final.
@@ -46,6 +49,28 @@ impl Cancel {
     /// Returns true after a cancellation.
     pub fn is_cancelled(&self) -> bool {
         is_stopped(&self.stop)
+    }
+
+    /// Does `work`, and cancels when `event` gets a message or is closed meanwhile.
+    pub(crate) fn run_until<E: Send + 'static, T>(
+        &self,
+        thread: &'static str,
+        event: Receiver<E>,
+        work: impl FnOnce() -> T,
+    ) -> Result<T> {
+        let (guard, done) = stop_pair();
+        let cancel = self.clone();
+        let watcher = spawn(thread, move || {
+            select_biased! {
+                recv(done) -> _ => {}
+                recv(event) -> _ => cancel.cancel(),
+            }
+        })?;
+        let result = work();
+        drop(guard);
+        // Nothing in this thread panics.
+        let _ = watcher.join();
+        Ok(result)
     }
 
     /// Returns a channel that a cancellation closes. A `select!` must check it before the data.

@@ -10,8 +10,8 @@ use crossbeam_channel::{Sender, never};
 
 use super::LlmClient;
 use super::cancel::Cancel;
-use super::error::{LlmError, LlmErrorKind};
-use super::reader::{AnswerError, AnswerReader, reader};
+use super::error::{AnswerError, LlmError, LlmErrorKind};
+use super::reader::{AnswerReader, reader};
 use super::request::Request;
 use super::response::{Response, StreamChunk};
 use super::response_builder::ResponseBuilder;
@@ -184,12 +184,11 @@ impl LlmClient for CommandClient {
         let deadline = timeout.and_then(|timeout| self.clock.now().checked_add(timeout));
         let deadline = deadline.map_or_else(never, |deadline| self.clock.at(deadline));
         let mut listener = CommandListener {
-            reader: reader(self.command.format),
+            reader: reader(self.command.format, &self.clock),
             response: ResponseBuilder::new(chunks, cancel).deadline(deadline),
             error: None,
             stderr_tail: Vec::new(),
             on_output: &mut self.on_output,
-            clock: self.clock.clone(),
             control: &control,
             exit_timeout: self.exit_timeout,
             max_turns: self.max_turns,
@@ -223,7 +222,6 @@ struct CommandListener<'a> {
     error: Option<AnswerError>,
     stderr_tail: Vec<u8>,
     on_output: &'a mut Option<OnOutput>,
-    clock: Clock,
     control: &'a CommandControl,
     exit_timeout: Duration,
     max_turns: Option<u32>,
@@ -245,10 +243,7 @@ impl ChildListener for CommandListener<'_> {
             let excess = self.stderr_tail.len().saturating_sub(TAIL_BYTES);
             self.stderr_tail.drain(..excess);
         } else if self.error.is_none() {
-            let read = self
-                .reader
-                .push(bytes, self.clock.wall(), &mut self.response);
-            self.error = read.err();
+            self.error = self.reader.push(bytes, &mut self.response).err();
             let turns = self.response.turns_started();
             let is_done = self.reader.is_done();
             if self.max_turns.is_some_and(|max| turns > max) && !is_done && !self.exceeded_turns {
@@ -290,8 +285,7 @@ impl CommandListener<'_> {
     ) -> Result<Response, LlmError> {
         let is_cancelled = outcome.was_ended && !self.has_hung && !self.exceeded_turns;
         // The reader may hold back bytes, which are also part of an incomplete answer.
-        let (reader, now) = (&mut self.reader, self.clock.wall());
-        let finished = reader.finish(now, &mut self.response);
+        let finished = self.reader.finish(&mut self.response);
         let error = self.error.take().or(finished.err());
         let stderr = String::from_utf8_lossy(&self.stderr_tail).trim().to_owned();
         let details = match stderr.as_str() {

@@ -127,3 +127,63 @@ impl fmt::Debug for LlmError {
 }
 
 impl std::error::Error for LlmError {}
+
+/// The result of reading a part of an answer.
+pub(super) type ReadResult<T = ()> = Result<T, AnswerError>;
+
+/// The reason why an answer is incomplete.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct AnswerError {
+    pub message: String,
+    pub kind: LlmErrorKind,
+}
+
+impl AnswerError {
+    pub fn new(message: impl Into<String>) -> Self {
+        let message = message.into();
+        let kind = match mentions_limit(&message) {
+            true => LlmErrorKind::Limited,
+            false => LlmErrorKind::Other,
+        };
+        Self { message, kind }
+    }
+
+    /// Creates the error of an agent that has used up its answers.
+    pub fn max_turns(message: impl Into<String>) -> Self {
+        Self {
+            message: message.into(),
+            kind: LlmErrorKind::MaxTurns,
+        }
+    }
+
+    /// Converts to the error of the request, with details of the cause.
+    pub fn into_error(self, details: &str) -> LlmError {
+        let kind = match self.kind {
+            LlmErrorKind::Other if mentions_limit(details) => LlmErrorKind::Limited,
+            kind => kind,
+        };
+        let message = match details.is_empty() {
+            true => self.message,
+            false => format!("{}: {details}", self.message),
+        };
+        LlmError::new(kind, Error::other(message))
+    }
+}
+
+/// Texts that indicate a usage limit. They only classify texts that are known to be errors.
+const LIMITS: &[&str] = &[
+    "usage limit",
+    "rate limit",
+    "rate_limit",
+    "hit your limit",
+    "hour limit reached",
+    "weekly limit reached",
+    "session limit",
+    "quota",
+    "credit balance",
+];
+
+fn mentions_limit(text: &str) -> bool {
+    let text = text.to_lowercase();
+    LIMITS.iter().any(|limit| text.contains(limit))
+}

@@ -75,7 +75,7 @@ impl LlmClient for RecordedClient {
         let path = path.ok_or_else(|| LlmError::message("no recorded answer remains"))?;
         let mut file = File::open(&path)
             .map_err(|cause| Error::file("cannot open the recorded answer", &path, cause))?;
-        let mut reader = reader(self.format);
+        let mut reader = reader(self.format, &self.clock);
         let mut response = ResponseBuilder::new(chunks, cancel);
         let mut buffer = vec![0; self.read_bytes];
         loop {
@@ -83,13 +83,11 @@ impl LlmClient for RecordedClient {
                 return Err(response.fail(LlmError::cancelled()));
             }
             let read = match file.read(&mut buffer) {
-                Ok(0) => reader.finish(self.clock.wall(), &mut response),
-                Ok(count) => {
-                    match reader.push(&buffer[..count], self.clock.wall(), &mut response) {
-                        Ok(()) => continue,
-                        error => error,
-                    }
-                }
+                Ok(0) => reader.finish(&mut response),
+                Ok(count) => match reader.push(&buffer[..count], &mut response) {
+                    Ok(()) => continue,
+                    error => error,
+                },
                 Err(cause) => {
                     let error = Error::file("cannot read the recorded answer", &path, cause);
                     return Err(response.fail(LlmError::other(error)));

@@ -6,7 +6,7 @@ use crossbeam_channel::{Receiver, Sender, TrySendError, never, select_biased};
 use serde_json::{Map, Value};
 
 use super::cancel::Cancel;
-use super::error::LlmError;
+use super::error::{AnswerError, LlmError, ReadResult};
 use super::response::{BrokenInput, Response, StopReason, StreamChunk, ToolCall, Usage};
 use crate::agent::AgentEvent;
 
@@ -105,7 +105,6 @@ impl<'a> ResponseBuilder<'a> {
         self.turns_started
     }
 
-    /// Sends a warning.
     pub fn warn(&mut self, context: &str, message: String) {
         self.send(StreamChunk::Agent(AgentEvent::Warning {
             context: context.to_owned(),
@@ -120,7 +119,6 @@ impl<'a> ResponseBuilder<'a> {
         self
     }
 
-    /// Adds text.
     pub fn text(&mut self, text: String) {
         if text.is_empty() {
             return;
@@ -150,10 +148,10 @@ impl<'a> ResponseBuilder<'a> {
         self.needs_separator = true;
     }
 
-    /// Begins a tool call and returns its index; `None` if there are too many.
-    pub fn begin_call(&mut self, id: &str, name: &str) -> Option<usize> {
+    /// Begins a tool call and returns its index.
+    pub fn begin_call(&mut self, id: &str, name: &str) -> ReadResult<usize> {
         if self.calls.len() >= CALLS_MAX {
-            return None;
+            return Err(AnswerError::new("the answer calls too many tools"));
         }
         // Some servers send no ids or equal ones, but results are paired by id.
         let is_taken = id.is_empty() || self.calls.iter().any(|call| call.id == id);
@@ -169,27 +167,26 @@ impl<'a> ResponseBuilder<'a> {
             is_done: false,
         });
         self.send(StreamChunk::ToolUseStart { id, name });
-        Some(self.calls.len() - 1)
+        Ok(self.calls.len() - 1)
     }
 
-    /// Adds to a call's input; returns false if the inputs are too large.
-    pub fn add_input(&mut self, index: usize, json: &str) -> bool {
+    /// Adds a piece of JSON to a call's input.
+    pub fn add_input(&mut self, index: usize, json: &str) -> ReadResult {
         self.input_bytes += json.len();
         let Some(call) = self.calls.get_mut(index).filter(|call| !call.is_done) else {
-            return true;
+            return Ok(());
         };
         if self.input_bytes > ANSWER_BYTES_MAX {
-            return false;
+            return Err(AnswerError::new("the inputs of the tools are too long"));
         }
         if !json.is_empty() {
             call.json.push_str(json);
             let (id, json) = (call.id.clone(), json.to_owned());
             self.send(StreamChunk::ToolUseDelta { id, json });
         }
-        true
+        Ok(())
     }
 
-    /// Ends a tool call.
     pub fn end_call(&mut self, index: usize) {
         let call = self.calls.get_mut(index).filter(|call| !call.is_done);
         if let Some(call) = call {
@@ -209,12 +206,10 @@ impl<'a> ResponseBuilder<'a> {
         self.response.stop_reason = reason;
     }
 
-    /// Returns true if there is text.
     pub fn has_text(&self) -> bool {
         !self.response.text.is_empty()
     }
 
-    /// Finishes a complete answer.
     pub fn finish(mut self) -> Response {
         let done = StreamChunk::MessageDone {
             stop_reason: self.response.stop_reason.clone(),
@@ -243,7 +238,6 @@ impl<'a> ResponseBuilder<'a> {
     }
 }
 
-/// Parses a call's input.
 fn parse_input(text: String) -> Result<Value, BrokenInput> {
     if text.trim().is_empty() {
         // The input of a tool without parameters may be empty.
@@ -289,7 +283,7 @@ mod tests {
         let mut response = ResponseBuilder::new(&chunks, &cancel);
         for id in ["a", "a", "", ""] {
             let index = response.begin_call(id, "read").unwrap();
-            assert!(response.add_input(index, "{}"));
+            assert_eq!(response.add_input(index, "{}"), Ok(()));
             if index != 1 {
                 response.end_call(index);
             }

@@ -89,7 +89,6 @@ impl Content {
         self.parser.format()
     }
 
-    /// Returns the state of the agent.
     pub fn status(&self) -> StreamStatus {
         match self.ends_with_sub_agent() {
             // It waits for the sub-agent whose records end the file.
@@ -336,7 +335,6 @@ pub(super) fn is_known(format: Option<StreamFormat>) -> bool {
     )
 }
 
-/// Returns whether the file begins with the conversation of a sub-agent.
 fn begins_with_sub_agent(file: &File) -> io::Result<bool> {
     let head = read_at(file, 0, HEAD_BYTES)?;
     let mut parser = StreamParser::of(StreamFormat::ClaudeTranscript);

@@ -1,6 +1,7 @@
 //! The output file of an agent: detects changes, replacement and problems of the file.
 
 use std::collections::BTreeSet;
+use std::fmt::Display;
 use std::fs::{self, File, OpenOptions};
 use std::io;
 use std::os::unix::fs::OpenOptionsExt;
@@ -22,7 +23,6 @@ const ENORMOUS_BYTES: u64 = 1024 * 1024 * 1024;
 /// The number of first bytes that identify a file's content.
 const FINGERPRINT_BYTES: u64 = 1024;
 
-/// The result of one check of a file.
 #[derive(Debug, Default)]
 pub(super) struct Check {
     pub verdict: Option<Verdict>,
@@ -51,7 +51,6 @@ pub(super) struct OutputFile {
     changed_at: Option<Instant>,
     fingerprint: Vec<u8>,
     content: Content,
-    /// A turn was reported.
     has_turns: bool,
     is_compressed: bool,
     /// When the file of a task was found missing.
@@ -90,8 +89,7 @@ impl OutputFile {
     pub fn check(&mut self, context: ReadContext, bytes_left: &mut u64) -> Check {
         let mut check = Check::default();
         if let Err(error) = self.read_and_judge(context, bytes_left, &mut check) {
-            let message = format!("{} cannot be read: {error}", self.path.display());
-            self.warn("unreadable", message, &mut check);
+            self.warn("unreadable", format!("cannot be read: {error}"), &mut check);
         }
         self.checked_at = Some(context.now);
         self.take_turns(&mut check);
@@ -163,26 +161,22 @@ impl OutputFile {
         bytes_left: &mut u64,
         check: &mut Check,
     ) -> io::Result<bool> {
-        let shown = self.path.display().to_string();
         let metadata = match fs::metadata(&self.path) {
             Ok(metadata) => metadata,
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 if let Some(path) = self.compressed() {
                     let path = path.display();
-                    let message =
-                        format!("{shown} was compressed to {path}: its content is not read");
-                    self.warn("compressed", message, check);
+                    let words = format!("was compressed to {path}: its content is not read");
+                    self.warn("compressed", words, check);
                     self.content = Content::new(context.wall);
                     return Ok(self.seen.is_some());
                 }
                 if self.seen.is_some() && self.is_deleted_task() {
                     check.verdict = self.deleted(context);
                 } else if self.seen.is_some() {
-                    let message = format!("{shown} is gone, and is waited for");
-                    self.warn("gone", message, check);
+                    self.warn("gone", "is gone, and is waited for", check);
                 } else if fs::symlink_metadata(&self.path).is_ok() {
-                    let message = format!("{shown} is a symbolic link to nothing");
-                    self.warn("link", message, check);
+                    self.warn("link", "is a symbolic link to nothing", check);
                 }
                 return Ok(false);
             }
@@ -190,8 +184,7 @@ impl OutputFile {
         };
         self.gone_at = None;
         if !metadata.is_file() {
-            let message = format!("{shown} is no regular file, and is not read");
-            self.warn("kind", message, check);
+            self.warn("kind", "is no regular file, and is not read", check);
             return Ok(false);
         }
         if metadata.len() == 0 && self.seen.is_none() {
@@ -213,12 +206,15 @@ impl OutputFile {
         let version = FileVersion::of(&metadata);
         self.recognise(&file, version, context, check)?;
         if version.bytes > ENORMOUS_BYTES {
-            let message = format!("{shown} has {} bytes: only its end is read", version.bytes);
-            self.warn("enormous", message, check);
+            let words = format!("has {} bytes: only its end is read", version.bytes);
+            self.warn("enormous", words, check);
         }
         if self.is_compressed {
-            let message = format!("{shown} is compressed: its content is not read");
-            self.warn("compressed", message, check);
+            self.warn(
+                "compressed",
+                "is compressed: its content is not read",
+                check,
+            );
         } else {
             let read = self.content.read(&file, version.bytes)?;
             *bytes_left = bytes_left.saturating_sub(read);
@@ -284,8 +280,7 @@ impl OutputFile {
             None
         };
         if let Some((what, words)) = why {
-            let message = format!("{} {words}, and is read again", self.path.display());
-            self.warn(what, message, check);
+            self.warn(what, format!("{words}, and is read again"), check);
             // Turns of the former content were reported before.
             self.content = Content::new(context.wall);
         }
@@ -317,9 +312,10 @@ impl OutputFile {
         judge(&facts, context.stable)
     }
 
-    /// Adds a warning, unless its kind was reported before.
-    fn warn(&mut self, what: &'static str, message: String, check: &mut Check) {
+    /// Adds a warning about the file, unless its kind was reported before.
+    fn warn(&mut self, what: &'static str, words: impl Display, check: &mut Check) {
         if self.warned.insert(what) {
+            let message = format!("{} {words}", self.path.display());
             check.warnings.push(message);
         }
     }

@@ -106,7 +106,6 @@ impl Places {
         places.sum()
     }
 
-    /// Returns whether there are no places.
     pub fn is_empty(&self) -> bool {
         self.places.is_empty()
     }

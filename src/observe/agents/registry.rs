@@ -153,8 +153,8 @@ impl AgentRegistry {
             result: result.to_owned(),
             evidence: "complete() was called".to_owned(),
         };
-        self.shared
-            .settle(&mut self.shared.book(), id, verdict, |_| false)
+        let mut book = self.shared.book();
+        self.shared.settle(&mut book, id, verdict, |_| false)
     }
 
     /// Records that an agent has failed, as the caller knows, and emits `AgentFailed`. Returns false
@@ -164,8 +164,8 @@ impl AgentRegistry {
             error: error.to_owned(),
             evidence: "fail() was called".to_owned(),
         };
-        self.shared
-            .settle(&mut self.shared.book(), id, verdict, |_| false)
+        let mut book = self.shared.book();
+        self.shared.settle(&mut book, id, verdict, |_| false)
     }
 
     /// Forgets an agent: its file is not checked any more, and nothing is reported about it. Returns

@@ -192,7 +192,6 @@ impl Listing {
     }
 }
 
-/// Returns the warning for a path that is not a regular file.
 pub(super) fn not_regular_warning(path: &Path) -> String {
     format!(
         "{} is no regular file, or a link to nothing: it is passed over",

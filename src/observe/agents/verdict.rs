@@ -26,7 +26,6 @@ pub(super) struct Facts<'a> {
     pub format: Option<StreamFormat>,
     /// The part of the records that shows the state.
     pub evidence: &'a str,
-    /// The last answer.
     pub answer: &'a str,
     /// The error that the agent reported; empty without one.
     pub error: &'a str,
@@ -48,44 +47,37 @@ pub(super) enum Verdict {
 /// Returns how the agent ended, if it has. `stable` is the time for which a file must be unchanged if
 /// its records do not show an end.
 pub(super) fn judge(facts: &Facts<'_>, stable: Duration) -> Option<Verdict> {
-    let completed = |evidence: String| {
-        Some(Verdict::Completed {
-            result: facts.answer.to_owned(),
-            evidence,
-        })
-    };
-    let failed = |error: &str, evidence: String| {
-        Some(Verdict::Failed {
-            error: error.to_owned(),
-            evidence,
-        })
-    };
     let evidence = facts.evidence;
     let times = |times: u32| stable.saturating_mul(times);
     let is_quiet = |needed: Duration| facts.quiet >= needed;
+    let completed = |evidence: String| Verdict::Completed {
+        result: facts.answer.to_owned(),
+        evidence,
+    };
+    let failed = |error: &str, evidence: String| Verdict::Failed {
+        error: error.to_owned(),
+        evidence,
+    };
+    let inferred = |what: &str, needed: Duration| {
+        let evidence = || format!("inferred: {what} for {needed:?}");
+        is_quiet(needed).then(|| completed(evidence()))
+    };
     match facts.status {
         StreamStatus::Done => {
             let is_stable = is_quiet(stable.max(HOLD));
             match facts.expected {
-                FollowUp::Goal => {
-                    let needed = times(CERTAIN_TIMES).max(HOLD);
-                    is_quiet(needed)
-                        .then(|| {
-                            format!(
-                                "inferred: {evidence}, and no verdict on its goal for {needed:?}"
-                            )
-                        })
-                        .and_then(completed)
-                }
-                _ if facts.unread > 0 && is_stable => completed(format!(
+                FollowUp::Goal => inferred(
+                    &format!("{evidence}, and no verdict on its goal"),
+                    times(CERTAIN_TIMES).max(HOLD),
+                ),
+                _ if facts.unread > 0 && is_stable => Some(completed(format!(
                     "inferred: {evidence}; the first {} bytes were not read",
                     facts.unread
-                )),
+                ))),
                 _ if facts.unread > 0 => None,
                 FollowUp::Confirmation if !is_stable => None,
                 _ if facts.is_open && !is_stable => None,
-                _ if is_quiet(HOLD) => completed(evidence.to_owned()),
-                _ => None,
+                _ => is_quiet(HOLD).then(|| completed(evidence.to_owned())),
             }
         }
         StreamStatus::Interrupted => {
@@ -94,31 +86,26 @@ pub(super) fn judge(facts: &Facts<'_>, stable: Duration) -> Option<Verdict> {
                 _ => stable,
             };
             let needed = needed.max(HOLD);
-            is_quiet(needed)
-                .then(|| format!("{evidence}, and nothing followed for {needed:?}"))
-                .and_then(|evidence| failed("interrupted", evidence))
+            let evidence = || format!("{evidence}, and nothing followed for {needed:?}");
+            is_quiet(needed).then(|| failed("interrupted", evidence()))
         }
         StreamStatus::Failed if is_quiet(HOLD) => {
             let error = match facts.error {
                 "" => evidence,
                 error => error,
             };
-            failed(error, evidence.to_owned())
+            Some(failed(error, evidence.to_owned()))
         }
         StreamStatus::MaybeDone => {
             let needed = match facts.is_open {
                 true => times(CERTAIN_TIMES),
                 false => stable,
             };
-            is_quiet(needed)
-                .then(|| {
-                    format!("inferred: it has answered, and nothing was written for {needed:?}")
-                })
-                .and_then(completed)
+            inferred("it has answered, and nothing was written", needed)
         }
         StreamStatus::Background { .. } => match facts.expected {
-            FollowUp::Wake(after) if is_quiet(after.saturating_add(stable)) => completed(format!(
-                "inferred: {evidence}; it was to be woken after {after:?}, and was not"
+            FollowUp::Wake(after) if is_quiet(after.saturating_add(stable)) => Some(completed(
+                format!("inferred: {evidence}; it was to be woken after {after:?}, and was not"),
             )),
             // A background task may run for any time.
             _ => None,
@@ -130,9 +117,7 @@ pub(super) fn judge(facts: &Facts<'_>, stable: Duration) -> Option<Verdict> {
                 true => times(CERTAIN_TIMES),
                 false => stable,
             };
-            is_quiet(needed)
-                .then(|| format!("inferred: nothing was written for {needed:?}"))
-                .and_then(completed)
+            inferred("nothing was written", needed)
         }
         // A tool may run for any time.
         _ => None,

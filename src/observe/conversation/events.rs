@@ -1,6 +1,7 @@
 //! Converts the actions of a pane's agent into events of the pane's run (pure).
 
 use super::sub_agents::SubAgentEvent;
+use crate::agent::summary::last_bytes;
 use crate::agent::{AgentEvent, Markers};
 use crate::event::{ExecutionId, PaneId, TdEvent, TurnEvidence};
 
@@ -64,7 +65,8 @@ impl AgentEventConverter {
             }
             AgentEvent::TokenReceived { ref token } => {
                 self.answer.push_str(token);
-                keep_end(&mut self.answer);
+                let surplus = self.answer.len() - last_bytes(&self.answer, ANSWER_BYTES_MAX).len();
+                self.answer.drain(..surplus);
                 event
             }
             // The user's marker takes precedence over the agent's name for the end.
@@ -86,27 +88,19 @@ impl AgentEventConverter {
 }
 
 /// Returns the event for a sub-agent's action.
-pub(super) fn of_sub_agent(event: SubAgentEvent, id: &ExecutionId, of: &PaneId) -> Option<TdEvent> {
+pub(super) fn of_sub_agent(event: SubAgentEvent, id: &ExecutionId, of: &PaneId) -> TdEvent {
     match event {
-        SubAgentEvent::Registered { id: agent_id, file } => Some(TdEvent::AgentRegistered {
+        SubAgentEvent::Registered { id: agent_id, file } => TdEvent::AgentRegistered {
             execution_id: id.clone(),
             agent_id,
             output_file: file,
             pane: Some(of.clone()),
-        }),
-        SubAgentEvent::Ended { id: agent_id, how } => {
-            let event = how.into_event(id, &agent_id, 0);
-            Some(in_pane(event, of, TurnEvidence::Transcript))
-        }
-    }
-}
-
-/// Cuts a text to its last bytes.
-fn keep_end(text: &mut String) {
-    if text.len() > ANSWER_BYTES_MAX {
-        let from = text.len() - ANSWER_BYTES_MAX;
-        let cut = (from..text.len()).find(|at| text.is_char_boundary(*at));
-        text.drain(..cut.unwrap_or(from));
+        },
+        SubAgentEvent::Ended { id: agent_id, how } => in_pane(
+            how.into_event(id, &agent_id, 0),
+            of,
+            TurnEvidence::Transcript,
+        ),
     }
 }
 

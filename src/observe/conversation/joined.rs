@@ -1,22 +1,28 @@
 //! An agent in a pane, joined to its files, whose content becomes claims and events.
 
+use std::fs;
+use std::io::Read;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use super::places::{Located, Places};
-use super::status::Status;
 use super::sub_agents::{SubAgentEvent, SubAgents};
 use super::transcript::Transcript;
 use crate::agent::{
-    AgentEvent, AgentState, HookFile, KnownAgent, StateClaim, StateSource, StreamFormat,
-    StreamStatus, is_limit, tool_question,
+    AgentEvent, AgentState, HookFile, KnownAgent, STATUS_BYTES_MAX, StateClaim, StateSource,
+    StatusFile, StreamFormat, StreamStatus, is_limit, tool_question,
 };
+use crate::observe::file_version::FileVersion;
 use crate::observe::hook_files::HookFiles;
 use crate::process::RunningAgent;
 use crate::timestamp::Timestamp;
 
 /// The interval of searches for the file of a conversation: `/clear` and `/resume` start another one.
 const LOCATE_INTERVAL: Duration = Duration::from_millis(500);
+
+/// The age from which the time of a change differs from that of the next one: the clock of files
+/// advances every 4 to 10 milliseconds.
+const SETTLED_AGE: Duration = Duration::from_millis(50);
 
 /// The news about an agent from one round of reading.
 #[derive(Debug, Default)]
@@ -79,7 +85,6 @@ impl Joined {
         }
     }
 
-    /// Returns the file of the conversation.
     pub fn path(&self) -> Option<&std::path::Path> {
         self.transcript.as_ref().map(Transcript::path)
     }
@@ -89,7 +94,6 @@ impl Joined {
         self.places.is_some()
     }
 
-    /// Returns the format of the conversation.
     pub fn format(&self) -> StreamFormat {
         self.places
             .as_ref()
@@ -276,5 +280,43 @@ impl Joined {
             },
             turn: self.turn,
         })
+    }
+}
+
+/// The state that an agent reports about itself.
+#[derive(Debug)]
+pub(super) struct Status {
+    path: PathBuf,
+    /// The version that was read last.
+    seen: Option<FileVersion>,
+    content: Option<StatusFile>,
+}
+
+impl Status {
+    pub fn new(path: PathBuf) -> Self {
+        Self {
+            path,
+            seen: None,
+            content: None,
+        }
+    }
+
+    /// Returns the current content; `None` if there is no file or another process wrote it.
+    pub fn read(&mut self, agent: &RunningAgent, now: Timestamp) -> Option<&StatusFile> {
+        let metadata = fs::metadata(&self.path).ok();
+        let version = metadata.as_ref().map(FileVersion::of);
+        if version.is_none() || version != self.seen {
+            self.content = version.and_then(|_| self.file(agent));
+            let is_settled = |age: Duration| age >= SETTLED_AGE;
+            self.seen = version.filter(|version| version.age(now).is_some_and(is_settled));
+        }
+        self.content.as_ref()
+    }
+
+    fn file(&self, agent: &RunningAgent) -> Option<StatusFile> {
+        let mut bytes = Vec::new();
+        let opened = fs::File::open(&self.path).ok()?;
+        opened.take(STATUS_BYTES_MAX).read_to_end(&mut bytes).ok()?;
+        StatusFile::read(&bytes).filter(|status| status.is_of(agent.pid, agent.started))
     }
 }

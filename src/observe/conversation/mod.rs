@@ -17,7 +17,6 @@ mod joined;
 mod places;
 mod reader;
 mod screens;
-mod status;
 mod sub_agents;
 mod transcript;
 

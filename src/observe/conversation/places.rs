@@ -37,12 +37,7 @@ pub(super) enum Located {
 
 /// The files of one agent.
 #[derive(Clone, Debug)]
-pub(super) struct Places {
-    kind: Kind,
-}
-
-#[derive(Clone, Debug)]
-enum Kind {
+pub(super) enum Places {
     /// Claude Code names its session in its status file.
     Claude { config: PathBuf },
     /// Codex has one rollout per session, in one directory per day.
@@ -65,57 +60,55 @@ impl Places {
             let given = agent.variable_path(variable).map(Path::to_owned);
             given.unwrap_or_else(|| home.join(name))
         };
-        let kind = match agent.program.known()? {
-            KnownAgent::Claude => Kind::Claude {
+        Some(match agent.program.known()? {
+            KnownAgent::Claude => Self::Claude {
                 config: config("CLAUDE_CONFIG_DIR", ".claude"),
             },
-            KnownAgent::Codex => Kind::Codex {
+            KnownAgent::Codex => Self::Codex {
                 sessions: config("CODEX_HOME", ".codex").join("sessions"),
             },
-            KnownAgent::Gemini => Kind::Gemini {
+            KnownAgent::Gemini => Self::Gemini {
                 home: match agent.variable_path("GEMINI_CLI_HOME") {
                     Some(place) => place.join(".gemini"),
                     None => home.join(".gemini"),
                 },
             },
-            KnownAgent::Qwen => Kind::Qwen {
+            KnownAgent::Qwen => Self::Qwen {
                 chats: config("QWEN_RUNTIME_DIR", ".qwen")
                     .join("projects")
                     .join(dashed(&agent.directory))
                     .join("chats"),
             },
-            KnownAgent::Aider => Kind::Aider {
+            KnownAgent::Aider => Self::Aider {
                 history: aider_history(&agent.directory),
             },
-            KnownAgent::Copilot => Kind::Copilot {
+            KnownAgent::Copilot => Self::Copilot {
                 sessions: config("COPILOT_HOME", ".copilot").join("session-state"),
             },
             // opencode keeps a database.
             KnownAgent::Opencode => return None,
-        };
-        Some(Self { kind })
+        })
     }
 
-    /// Returns the format of the conversation.
     pub fn format(&self) -> StreamFormat {
-        match self.kind {
-            Kind::Claude { .. } => StreamFormat::ClaudeTranscript,
-            Kind::Codex { .. } => StreamFormat::CodexRollout,
-            Kind::Gemini { .. } => StreamFormat::GeminiSession,
-            Kind::Qwen { .. } => StreamFormat::QwenSession,
-            Kind::Aider { .. } => StreamFormat::AiderHistory,
-            Kind::Copilot { .. } => StreamFormat::CopilotSession,
+        match self {
+            Self::Claude { .. } => StreamFormat::ClaudeTranscript,
+            Self::Codex { .. } => StreamFormat::CodexRollout,
+            Self::Gemini { .. } => StreamFormat::GeminiSession,
+            Self::Qwen { .. } => StreamFormat::QwenSession,
+            Self::Aider { .. } => StreamFormat::AiderHistory,
+            Self::Copilot { .. } => StreamFormat::CopilotSession,
         }
     }
 
     /// Returns whether sub-agents have files of their own beside the conversation.
     pub fn has_sub_agents(&self) -> bool {
-        matches!(self.kind, Kind::Claude { .. })
+        matches!(self, Self::Claude { .. })
     }
 
     /// Returns the path of the agent's status file; `None` for an agent without one.
     pub fn status_file(&self, agent: &RunningAgent) -> Option<PathBuf> {
-        let Kind::Claude { config } = &self.kind else {
+        let Self::Claude { config } = self else {
             return None;
         };
         Some(config.join("sessions").join(format!("{}.json", agent.pid)))
@@ -129,8 +122,8 @@ impl Places {
         status: Option<&StatusFile>,
         since: Timestamp,
     ) -> Located {
-        match &self.kind {
-            Kind::Claude { config } => {
+        match self {
+            Self::Claude { config } => {
                 let projects = config.join("projects");
                 match status {
                     Some(status) => {
@@ -147,7 +140,7 @@ impl Places {
                     }
                 }
             }
-            Kind::Codex { sessions } => {
+            Self::Codex { sessions } => {
                 let mut found = Vec::new();
                 for day in latest_days(sessions) {
                     found.extend(newer_than(&day, "jsonl", since));
@@ -161,14 +154,14 @@ impl Places {
                 found.retain(is_its);
                 one_of(found)
             }
-            Kind::Gemini { home } => {
+            Self::Gemini { home } => {
                 let Some(project) = gemini_project(home, &agent.directory) else {
                     return Located::Nowhere;
                 };
                 let chats = home.join("tmp").join(project).join("chats");
                 one_of(newer_than(&chats, "jsonl", since))
             }
-            Kind::Qwen { chats } => {
+            Self::Qwen { chats } => {
                 let pids = agent.processes();
                 let of_process = newer_than(chats, "json", since)
                     .into_iter()
@@ -181,11 +174,11 @@ impl Places {
                     });
                 of_process.map_or(Located::Nowhere, existing)
             }
-            Kind::Aider { history } => match modified(history) {
+            Self::Aider { history } => match modified(history) {
                 Some(at) if at >= since => Located::File(history.clone()),
                 _ => Located::Nowhere,
             },
-            Kind::Copilot { sessions } => match copilot_session(sessions, &agent.processes()) {
+            Self::Copilot { sessions } => match copilot_session(sessions, &agent.processes()) {
                 Some(session) => existing(session.join("events.jsonl")),
                 None => Located::Nowhere,
             },
@@ -306,26 +299,17 @@ fn newer_than(directory: &Path, extension: &str, since: Timestamp) -> Vec<PathBu
 /// Returns the two latest days with sessions, because a session may have begun before midnight. The
 /// names `YYYY/MM/DD` sort chronologically.
 fn latest_days(sessions: &Path) -> Vec<PathBuf> {
+    let latest = |mut paths: Vec<PathBuf>| {
+        paths.sort();
+        paths.into_iter().rev().take(2)
+    };
     let below = |directory: &Path| {
         let entries = fs::read_dir(directory).into_iter().flatten().flatten();
-        let mut directories: Vec<PathBuf> = entries
-            .map(|entry| entry.path())
-            .filter(|path| path.is_dir())
-            .collect();
-        directories.sort();
-        directories.reverse();
-        directories.truncate(2);
-        directories
+        let paths = entries.map(|entry| entry.path());
+        latest(paths.filter(|path| path.is_dir()).collect())
     };
-    let mut days: Vec<PathBuf> = below(sessions)
-        .iter()
-        .flat_map(|year| below(year))
-        .flat_map(|month| below(&month))
-        .collect();
-    days.sort();
-    days.reverse();
-    days.truncate(2);
-    days
+    let months = below(sessions).flat_map(|year| below(&year));
+    latest(months.flat_map(|month| below(&month)).collect()).collect()
 }
 
 /// Parses the first line of a file.

@@ -9,7 +9,7 @@ use crossbeam_channel::{Receiver, Sender, TrySendError, bounded, never, select_b
 use super::events::{AgentEventConverter, of_sub_agent};
 use super::joined::{Joined, ReadResult};
 use super::screens;
-use super::sub_agents::SubAgentEvent;
+use crate::agent::summary::first_bytes;
 use crate::agent::{AgentEvent, AgentProgram, Markers, StateClaim, StateSource};
 use crate::bus::EventEmitter;
 use crate::clock::Clock;
@@ -72,7 +72,6 @@ pub(in crate::observe) enum AgentChange {
     Claims(Vec<(StateSource, Option<StateClaim>)>),
     /// The reader needs the text of the screen.
     ScreenRequested,
-    /// The agent has ended.
     Ended,
 }
 
@@ -95,12 +94,18 @@ enum Request {
         pid: u32,
         recipient: ConversationSink,
     },
-    /// The text of a screen, as requested.
-    Screen { pane: PaneId, text: String },
+    Screen {
+        pane: PaneId,
+        text: String,
+    },
     /// A source other than the transcript shows that the agent's turn is over.
-    TurnOver { pane: PaneId },
+    TurnOver {
+        pane: PaneId,
+    },
     /// The pane is gone, or belongs to another poller.
-    Forget { pane: PaneId },
+    Forget {
+        pane: PaneId,
+    },
 }
 
 impl ConversationReader {
@@ -146,7 +151,6 @@ impl ConversationReader {
 }
 
 impl Conversations {
-    /// Returns whether conversations are read.
     pub fn are_read(&self) -> bool {
         self.0.is_some()
     }
@@ -162,12 +166,7 @@ impl Conversations {
 
     /// Sends the requested text of a pane's screen.
     pub fn screen(&self, pane: &PaneId, mut text: String) {
-        if text.len() > SCREEN_BYTES_MAX {
-            let end = (0..=SCREEN_BYTES_MAX)
-                .rev()
-                .find(|at| text.is_char_boundary(*at));
-            text.truncate(end.unwrap_or(0));
-        }
+        text.truncate(first_bytes(&text, SCREEN_BYTES_MAX).len());
         self.send(|| Request::Screen {
             pane: pane.clone(),
             text,
@@ -200,7 +199,6 @@ struct Reader {
     ticks: Option<Instant>,
 }
 
-/// A pane and its agent.
 struct ObservedPane {
     pid: u32,
     recipient: ConversationSink,
@@ -353,7 +351,8 @@ impl ObservedPane {
             self.emit(pane, event);
         }
         for event in result.of_sub_agents {
-            self.emit_of_sub_agent(pane, event);
+            let emitter = &self.recipient.emitter;
+            emitter.emit(of_sub_agent(event, emitter.execution_id(), pane));
         }
         if !result.claims.is_empty() {
             self.held.push(AgentChange::Claims(result.claims));
@@ -401,13 +400,6 @@ impl ObservedPane {
             self.converter
                 .convert(event, emitter.execution_id(), (agent, markers), pane)
         {
-            emitter.emit(event);
-        }
-    }
-
-    fn emit_of_sub_agent(&self, pane: &PaneId, event: SubAgentEvent) {
-        let emitter = &self.recipient.emitter;
-        if let Some(event) = of_sub_agent(event, emitter.execution_id(), pane) {
             emitter.emit(event);
         }
     }

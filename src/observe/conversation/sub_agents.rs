@@ -17,7 +17,6 @@ const FOLLOWED_MAX: usize = 64;
 /// The most files of a directory that are examined.
 const FILES_MAX: usize = 10_000;
 
-/// The sub-agents of one conversation.
 #[derive(Debug, Default)]
 pub(super) struct SubAgents {
     /// Transcripts by id; `None` for a sub-agent that has ended.

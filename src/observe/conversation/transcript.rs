@@ -82,7 +82,6 @@ impl Transcript {
         self.rewritten.unwrap_or_else(read)
     }
 
-    /// Returns the evidence for the state.
     pub fn evidence(&self) -> &str {
         self.parser.evidence()
     }
@@ -205,7 +204,6 @@ pub(in crate::observe) fn first_line(text: &[u8], is_new: impl Fn(Timestamp) -> 
     text.len()
 }
 
-/// Returns the time of the last line that has one.
 fn last_time(text: &[u8]) -> Option<Timestamp> {
     let mut lines = text.rsplit(|byte| *byte == b'\n');
     lines.find_map(time)

@@ -2,24 +2,21 @@
 
 use std::time::Instant;
 
-use crossbeam_channel::Sender;
-
-use super::PaneProgram;
+use super::{ExitSignals, PaneProgram};
 use crate::observe::command_events::{CommandEvent, CommandLine, LineState};
-use crate::process::{JOB_REPORT_AGE, ProcessWatcher, directory};
+use crate::process::{JOB_REPORT_AGE, directory};
 use crate::track::ShellMark;
 
 impl PaneProgram {
     pub(super) fn handle_mark(
         &mut self,
         mark: ShellMark,
-        exits: &ProcessWatcher,
-        bell: &Sender<()>,
+        exits: &ExitSignals,
         now: Instant,
     ) -> Vec<CommandEvent> {
         // Due events come first, because many marks may arrive at once.
         let mut events = match self.deadline().is_some_and(|due| due <= now) {
-            true => self.handle_timeout(exits, bell, now),
+            true => self.handle_timeout(exits, now),
             false => Vec::new(),
         };
         match mark {
@@ -42,7 +39,7 @@ impl PaneProgram {
                 events.extend(self.line_ended(None, now));
                 // A shell regains its terminal before it prompts.
                 let front = match self.jobs.has_reported() {
-                    true => self.inspect(exits, bell, now),
+                    true => self.inspect(exits, now),
                     false => None,
                 };
                 self.is_prompt_inner = front.is_some_and(|group| !self.jobs.is_pending(group));
@@ -75,19 +72,14 @@ impl PaneProgram {
     }
 
     /// Emits a command line that has lived long enough, with its first job.
-    pub(super) fn line_due(
-        &mut self,
-        exits: &ProcessWatcher,
-        bell: &Sender<()>,
-        now: Instant,
-    ) -> Option<CommandEvent> {
+    pub(super) fn line_due(&mut self, exits: &ExitSignals, now: Instant) -> Option<CommandEvent> {
         let line = self.line.as_ref()?;
         if line.state != LineState::New || now < line.since + JOB_REPORT_AGE {
             return None;
         }
         let front = match self.is_prompt_inner {
             true => None,
-            false => self.inspect(exits, bell, now),
+            false => self.inspect(exits, now),
         };
         let Some(group) = front else {
             // The shell itself works, or its job cannot be seen.

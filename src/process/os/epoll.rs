@@ -55,7 +55,6 @@ mod imp {
             let _ = epoll::modify(&self.0, fd, data, EventFlags::ONESHOT);
         }
 
-        /// Removes a descriptor.
         pub fn remove(&self, fd: &impl AsFd) {
             // The descriptor is in the set, because it was added and is removed only once.
             let _ = epoll::delete(&self.0, fd);

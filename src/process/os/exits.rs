@@ -14,7 +14,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use crossbeam_channel::Sender;
 
 use super::epoll::{EpollSet, is_ready};
-use super::pidfd::{self, ExitInfo};
+use super::pidfd;
 use super::procfs;
 use crate::child::{Stat, stat};
 use crate::error::{Error, Result};
@@ -90,7 +90,6 @@ impl ExitWatch {
         })
     }
 
-    /// Returns a handle for watching processes.
     pub fn watcher(&self) -> ProcessWatcher {
         self.watcher.clone()
     }
@@ -215,10 +214,7 @@ impl PidfdEntry {
     }
 
     fn reaped(&self) -> Option<ProcessExit> {
-        match pidfd::exit_info(&self.pidfd) {
-            ExitInfo::Reaped(code) => Some(procfs::exit_of_status(code)),
-            ExitInfo::Unknown | ExitInfo::Unsupported => None,
-        }
+        pidfd::exit_status(&self.pidfd).map(procfs::exit_of_status)
     }
 }
 
@@ -333,14 +329,12 @@ mod tests {
         }
         let mut child = child("read x; exit 7");
         let pidfd = pidfd::open(child.id()).unwrap();
-        assert_ne!(pidfd::exit_info(&pidfd), ExitInfo::Reaped(0), "it runs");
+        assert_ne!(pidfd::exit_status(&pidfd), Some(0), "it runs");
         drop(child.stdin.take());
         child.wait().unwrap();
-        match pidfd::exit_info(&pidfd) {
-            ExitInfo::Reaped(code) => assert_eq!(code, 7 << 8),
-            other => {
-                println!("SKIPPED: this kernel does not report how processes ended ({other:?})")
-            }
+        match pidfd::exit_status(&pidfd) {
+            Some(code) => assert_eq!(code, 7 << 8),
+            None => println!("SKIPPED: this kernel does not report how processes ended"),
         }
     }
 

@@ -9,25 +9,14 @@
 use std::io;
 use std::os::fd::OwnedFd;
 
-pub(super) use imp::{exit_info, open};
-
-/// The answer of a pidfd about its process.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum ExitInfo {
-    /// The process was reaped, with this status of wait(2).
-    Reaped(i32),
-    /// The process is alive or was not reaped yet.
-    Unknown,
-    /// The kernel is older than Linux 6.15 and has no such information.
-    Unsupported,
-}
+pub(super) use imp::{exit_status, open};
 
 #[cfg(target_os = "linux")]
 mod imp {
     use rustix::ioctl::{Opcode, Updater, ioctl, opcode};
     use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
-    use super::{ExitInfo, OwnedFd, io};
+    use super::{OwnedFd, io};
 
     /// `struct pidfd_info` of `linux/pidfd.h` in its first size, 64 bytes, which every kernel that
     /// knows the request takes.
@@ -64,8 +53,9 @@ mod imp {
         Ok(pidfd_open(pid, PidfdFlags::empty())?)
     }
 
-    /// Returns the exit of a process.
-    pub fn exit_info(pidfd: &OwnedFd) -> ExitInfo {
+    /// Returns the status of wait(2) of a process that was reaped. Kernels before Linux 6.15 have no such
+    /// information.
+    pub fn exit_status(pidfd: &OwnedFd) -> Option<i32> {
         let mut info = PidfdInfo {
             mask: EXIT,
             ..PidfdInfo::default()
@@ -75,25 +65,21 @@ mod imp {
         // valid in each field. A descriptor that is no pidfd, and a kernel without the request,
         // refuse it and write nothing.
         let answer = unsafe { ioctl(pidfd, Updater::<{ GET_INFO }, PidfdInfo>::new(&mut info)) };
-        match answer {
-            Ok(()) if info.mask & EXIT != 0 => ExitInfo::Reaped(info.exit_code),
-            // Until a process is reaped, kernels with this information return ESRCH, or answer
-            // without it. So do kernels from 6.13 on, which never have it.
-            Ok(()) | Err(rustix::io::Errno::SRCH) => ExitInfo::Unknown,
-            Err(_) => ExitInfo::Unsupported,
-        }
+        // Until a process is reaped, kernels with this information return ESRCH, or answer without it.
+        // So do kernels from 6.13 on, which never have it.
+        (answer.is_ok() && info.mask & EXIT != 0).then_some(info.exit_code)
     }
 }
 
 #[cfg(not(target_os = "linux"))]
 mod imp {
-    use super::{ExitInfo, OwnedFd, io};
+    use super::{OwnedFd, io};
 
     pub fn open(_pid: u32) -> io::Result<OwnedFd> {
         Err(io::ErrorKind::Unsupported.into())
     }
 
-    pub fn exit_info(_pidfd: &OwnedFd) -> ExitInfo {
-        ExitInfo::Unsupported
+    pub fn exit_status(_pidfd: &OwnedFd) -> Option<i32> {
+        None
     }
 }

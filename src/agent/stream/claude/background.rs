@@ -2,8 +2,7 @@
 
 use serde::Deserialize;
 
-use crate::agent::stream::lenient::{Count, Maybe, Str};
-use crate::agent::stream::recent_ids::{RecentIds, hash};
+use crate::agent::stream::{Count, Maybe, RecentIds, Str, hash};
 
 /// The maximum number of open tasks.
 const TASKS_MAX: usize = 1_024;

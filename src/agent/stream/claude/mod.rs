@@ -12,9 +12,7 @@ pub(super) use print::ClaudePrint;
 pub(super) use transcript::ClaudeTranscript;
 pub(super) use wire::{ApiEvent, LiveMessage, StreamStep};
 
-use super::event_writer::EventWriter;
-use super::messages::OpenMessages;
-use super::tools::EventTime;
+use super::{EventTime, EventWriter, OpenMessages};
 use wire::{ApiMessage, MessageContent};
 
 /// The model name of messages that Claude Code itself has written.

@@ -16,13 +16,13 @@ struct WakeUp {
 /// The work that remains after a turn, so that the agent is not finished.
 #[derive(Debug, Default)]
 pub struct PendingWork {
-    tasks: Tasks,
+    pub tasks: Tasks,
     wake_up: Option<WakeUp>,
     /// True if an unmet goal is set, so that a verdict follows the end of each turn.
     has_goal: bool,
     /// True if a hook made the agent continue, so that the next summary of hooks does not confirm
     /// the end of the turn.
-    continues: bool,
+    pub continues: bool,
 }
 
 impl PendingWork {
@@ -59,21 +59,10 @@ impl PendingWork {
             });
     }
 
-    /// Processes a tool's result that precedes the first record that was read.
-    pub fn earlier_tool_result(&mut self, result: &Launch<'_>) {
-        self.tasks.earlier_tool_result(result);
-    }
-
-    /// Records the end of a task.
     pub fn end_task(&mut self, notification: &Notification<'_>) {
         if notification.has_ended() {
             self.tasks.end(notification.task_id);
         }
-    }
-
-    /// Sets the number of running tasks that a record states.
-    pub fn set_task_count(&mut self, tasks: usize) {
-        self.tasks.set_count(tasks);
     }
 
     /// Records a verdict on the goal; returns whether the agent continues.
@@ -86,15 +75,6 @@ impl PendingWork {
         let continues_now = !is_met && !is_set;
         self.continues |= continues_now;
         continues_now
-    }
-
-    /// Records that a hook made the agent continue.
-    pub fn continue_by_hook(&mut self) {
-        self.continues = true;
-    }
-
-    pub fn continues(&self) -> bool {
-        self.continues
     }
 
     /// Returns the status after a turn and the record that may follow. `is_confirmed`: the hooks of
@@ -160,9 +140,9 @@ mod tests {
         assert!(!pending.goal_verdict(false, true), "it was set");
         assert_eq!(expected(&pending, false), FollowUp::Goal);
         assert_eq!(expected(&pending, true), FollowUp::Nothing);
-        assert!(pending.goal_verdict(false, false) && pending.continues());
+        assert!(pending.goal_verdict(false, false) && pending.continues);
         pending.record(None);
-        assert!(!pending.continues());
+        assert!(!pending.continues);
         assert!(!pending.goal_verdict(true, true));
         assert_eq!(expected(&pending, false), FollowUp::Confirmation);
     }

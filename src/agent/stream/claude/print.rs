@@ -1,16 +1,15 @@
 //! `claude -p --output-format stream-json`: runs from an init to a result (pure).
 
 use serde::Deserialize;
+use serde::de::IgnoredAny;
 use serde_json::value::RawValue;
 
 use super::wire::{ApiEvent, ApiMessage, LiveMessage, StreamStep, UsageCounts};
 use super::{Speaker, is_aside, is_interruption, report_assistant, report_tool_results};
-use crate::agent::stream::any_text::AnyText;
-use crate::agent::stream::event_writer::{EventWriter, TokenUsage};
-use crate::agent::stream::lenient::{Count, Flag, List, Maybe, Str, Time};
-use crate::agent::stream::messages::OpenMessages;
-use crate::agent::stream::status::StreamStatus;
-use crate::agent::stream::traits::RecordHandler;
+use crate::agent::stream::{
+    AnyText, Count, EventWriter, Flag, List, Maybe, OpenMessages, RecordHandler, Str, StreamStatus,
+    Time, TokenUsage,
+};
 use crate::agent::summary::summary;
 
 /// A line of the stream.
@@ -44,14 +43,10 @@ pub struct ClaudePrintRecord<'a> {
     // Fields of an init.
     session_id: Str<'a>,
     /// The running background tasks, written when a task starts or ends.
-    tasks: List<BackgroundTask>,
+    tasks: List<IgnoredAny>,
     // Fields of a limit.
     rate_limit_info: Maybe<Box<RateLimit<'a>>>,
 }
-
-/// A background task. Only the number of tasks matters.
-#[derive(Debug, Default, Deserialize)]
-struct BackgroundTask {}
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, bound(deserialize = "'de: 'a"))]
@@ -67,7 +62,6 @@ pub struct ClaudePrint {
     message: LiveMessage,
     is_live: bool,
     result_index: Option<u64>,
-    /// The session id of the run.
     session_id: String,
     /// The number of running background tasks.
     tasks: usize,
@@ -124,9 +118,7 @@ impl ClaudePrint {
                 if is_same_run {
                     self.turns += 1;
                 } else {
-                    if writer.status() == StreamStatus::Working {
-                        writer.cut_off("another run began");
-                    }
+                    writer.cut_off_by("another run began");
                     session_id.clone_into(&mut self.session_id);
                     self.messages.begin_run();
                     self.total_usage = TokenUsage::default();

@@ -13,16 +13,13 @@ use super::pending::PendingWork;
 use super::wire::ApiMessage;
 use super::{SYNTHETIC, Speaker, report_assistant, report_tool_results};
 use super::{is_aside, is_hook_feedback, is_interruption};
-use crate::agent::stream::event_writer::EventWriter;
-use crate::agent::stream::lenient::{Count, Flag, Maybe, Str, Time};
-use crate::agent::stream::messages::OpenMessages;
-use crate::agent::stream::status::{FollowUp, StreamStatus};
-use crate::agent::stream::traits::RecordHandler;
+use crate::agent::stream::{
+    Count, EventWriter, Flag, FollowUp, Maybe, OpenMessages, RecordHandler, Str, StreamStatus, Time,
+};
 
 /// The first version that writes a stop reason for every complete message.
 const STOP_REASON_SINCE: [u32; 3] = [2, 1, 76];
 
-/// A line of a transcript.
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default, bound(deserialize = "'de: 'a"))]
 pub struct TranscriptRecord<'a> {
@@ -70,7 +67,6 @@ struct Attachment<'a> {
     sentinel: Flag,
 }
 
-/// Interprets a transcript.
 #[derive(Debug, Default)]
 pub struct ClaudeTranscript {
     messages: OpenMessages,
@@ -110,7 +106,7 @@ impl RecordHandler for ClaudeTranscript {
         if let Some(result) = &record.tool_use_result.0
             && !record.is_sidechain.is_set()
         {
-            self.pending.earlier_tool_result(result);
+            self.pending.tasks.earlier_tool_result(result);
         }
         let attachment = record.attachment.0.unwrap_or_default();
         let message = record.message.0.unwrap_or_default();
@@ -187,7 +183,7 @@ impl ClaudeTranscript {
         }
         let text = message.content.text();
         if record.is_meta.is_set() && is_hook_feedback(text) {
-            self.pending.continue_by_hook();
+            self.pending.continues = true;
             return writer.working("a stop hook sends it on");
         }
         if record.is_meta.is_set() || record.is_compact_summary.is_set() || is_aside(text) {
@@ -341,14 +337,14 @@ impl ClaudeTranscript {
                 let workflows = record.pending_workflow_count.0;
                 if agents.is_some() || workflows.is_some() {
                     let count = agents.unwrap_or(0).saturating_add(workflows.unwrap_or(0));
-                    self.pending
-                        .set_task_count(usize::try_from(count).unwrap_or(usize::MAX));
+                    let count = usize::try_from(count).unwrap_or(usize::MAX);
+                    self.pending.tasks.set_count(count);
                 }
                 self.confirm("turn_duration", writer);
             }
             // The hooks have run, unless one of them made the agent continue.
             "stop_hook_summary"
-                if !record.prevented_continuation.is_set() && !self.pending.continues() =>
+                if !record.prevented_continuation.is_set() && !self.pending.continues =>
             {
                 self.confirm("stop_hook_summary", writer);
             }

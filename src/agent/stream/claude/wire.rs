@@ -7,11 +7,10 @@ use serde::de::value::SeqAccessDeserializer;
 use serde::de::{Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_json::value::RawValue;
 
-use crate::agent::stream::any_text::AnyText;
-use crate::agent::stream::event_writer::{EventWriter, TokenUsage};
-use crate::agent::stream::lenient::{Count, ErrorBody, Flag, List, Maybe, Str, default_visits};
-use crate::agent::stream::messages::PartialCall;
-use crate::agent::stream::tools::EventTime;
+use crate::agent::stream::{
+    AnyText, Count, ErrorBody, EventTime, EventWriter, Flag, List, Maybe, PartialCall, Str,
+    TokenUsage, default_visits,
+};
 use crate::agent::summary::TextPrefix;
 
 /// A message of the user or the assistant.

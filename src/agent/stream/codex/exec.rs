@@ -3,11 +3,9 @@
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use crate::agent::stream::any_text::AnyText;
-use crate::agent::stream::event_writer::{EventWriter, TokenUsage};
-use crate::agent::stream::lenient::{Count, ErrorBody, Int, Maybe, Str, token_counts};
-use crate::agent::stream::status::StreamStatus;
-use crate::agent::stream::traits::RecordHandler;
+use crate::agent::stream::{
+    AnyText, ErrorBody, EventWriter, Int, Maybe, RecordHandler, Str, StreamStatus, token_counts,
+};
 
 /// A line of the stream.
 #[derive(Debug, Default, Deserialize)]
@@ -114,9 +112,7 @@ impl RecordHandler for CodexExec {
     fn record(&mut self, record: ExecRecord<'_>, writer: &mut EventWriter) {
         match record.kind.as_str() {
             "thread.started" => {
-                if writer.status() == StreamStatus::Working {
-                    writer.cut_off("another thread began");
-                }
+                writer.cut_off_by("another thread began");
                 writer.clear_tools();
                 self.begin(false);
                 writer.working("thread.started");

@@ -2,8 +2,7 @@
 
 use serde::Deserialize;
 
-use crate::agent::stream::any_text::AnyText;
-use crate::agent::stream::lenient::{Flag, Int, Maybe};
+use crate::agent::stream::{AnyText, Flag, Int, Maybe};
 
 /// An output that is a JSON object in a string.
 #[derive(Default, Deserialize)]
@@ -19,7 +18,6 @@ struct OutputMetadata {
     exit_code: Int,
 }
 
-/// An output that is an object.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub struct ToolSuccess {

@@ -4,14 +4,10 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::output::parse_output;
-use crate::agent::stream::any_text::AnyText;
-use crate::agent::stream::event_writer::{EventWriter, TokenUsage};
-use crate::agent::stream::lenient::{
-    Count, ErrorBody, Flag, Int, List, Maybe, Str, Time, token_counts,
+use crate::agent::stream::{
+    AnyText, Count, ErrorBody, EventTime, EventWriter, Flag, Int, List, Maybe, RecordHandler, Str,
+    StreamStatus, Time, TokenUsage, token_counts,
 };
-use crate::agent::stream::status::StreamStatus;
-use crate::agent::stream::tools::EventTime;
-use crate::agent::stream::traits::RecordHandler;
 
 /// A line: an envelope with a payload, or the payload alone in old versions.
 #[derive(Debug, Default, Deserialize)]
@@ -105,7 +101,6 @@ enum MessageSource {
     Messages,
 }
 
-/// Interprets a rollout.
 #[derive(Debug, Default)]
 pub struct CodexRollout {
     channel: Option<MessageSource>,
@@ -248,21 +243,13 @@ impl CodexRollout {
                     _ => {}
                 }
             }
-            "function_call" => {
-                self.tool(
-                    id,
-                    item.name.as_str(),
-                    item.arguments.as_str(),
-                    when,
-                    writer,
-                );
-            }
-            "custom_tool_call" => {
-                self.tool(id, item.name.as_str(), item.input.as_str(), when, writer);
-            }
-            "local_shell_call" => {
-                let args = item.action.map_or("", RawValue::get);
-                self.tool(id, "local_shell_call", args, when, writer);
+            kind @ ("function_call" | "custom_tool_call" | "local_shell_call") => {
+                let (name, args) = match kind {
+                    "function_call" => (item.name.as_str(), item.arguments.as_str()),
+                    "custom_tool_call" => (item.name.as_str(), item.input.as_str()),
+                    _ => (kind, item.action.map_or("", RawValue::get)),
+                };
+                self.tool(id, name, args, when, writer);
             }
             "web_search_call" => {
                 // The API runs the search and reports only its end. Old versions write no id.

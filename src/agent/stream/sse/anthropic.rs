@@ -1,9 +1,7 @@
 //! The Anthropic Messages API: a message from `message_start` to `message_stop` (pure).
 
 use crate::agent::stream::claude::{ApiEvent, LiveMessage, StreamStep};
-use crate::agent::stream::event_writer::EventWriter;
-use crate::agent::stream::status::StreamStatus;
-use crate::agent::stream::traits::RecordHandler;
+use crate::agent::stream::{EventWriter, RecordHandler, StreamStatus};
 
 /// Interprets Anthropic's stream.
 #[derive(Debug, Default)]
@@ -17,9 +15,7 @@ impl RecordHandler for AnthropicMessage {
     fn record(&mut self, event: ApiEvent<'_>, writer: &mut EventWriter) {
         match event.kind.as_str() {
             "message_start" => {
-                if writer.status() == StreamStatus::Working {
-                    writer.cut_off("another message began");
-                }
+                writer.cut_off_by("another message began");
                 writer.working("message_start");
             }
             "ping" => return,

@@ -2,15 +2,12 @@
 
 use serde::Deserialize;
 
-use crate::agent::stream::any_text::ErrorText;
-use crate::agent::stream::event_writer::{EventWriter, TokenUsage};
-use crate::agent::stream::lenient::{Count, List, Maybe, Str, token_counts};
-use crate::agent::stream::messages::PartialCall;
-use crate::agent::stream::status::StreamStatus;
-use crate::agent::stream::traits::RecordHandler;
+use crate::agent::stream::{
+    Count, ErrorText, EventWriter, List, Maybe, PartialCall, RecordHandler, Str, StreamStatus,
+    TokenUsage, token_counts,
+};
 use crate::agent::summary::TextPrefix;
 
-/// A chunk of a completion.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, bound(deserialize = "'de: 'a"))]
 pub struct ChatChunk<'a> {
@@ -173,12 +170,9 @@ impl ChatCompletion {
         }
     }
 
-    /// Completes the answer.
     fn close(&mut self, how: &str, writer: &mut EventWriter) {
         let Some(reason) = self.finish.take() else {
-            if writer.status() == StreamStatus::Working {
-                writer.cut_off(how);
-            }
+            writer.cut_off_by(how);
             *self = Self::default();
             return;
         };

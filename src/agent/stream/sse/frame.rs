@@ -1,16 +1,17 @@
-//! Splits bytes into server-sent events: lines, fields, and the blank line that ends an event (pure).
+//! Splits bytes into records: lines, or server-sent events with their fields and the blank line that
+//! ends an event (pure).
 
-use crate::agent::stream::event_writer::EventWriter;
 use crate::agent::stream::lines::{ByteLine, LineEnd, LineSplitter};
-use crate::agent::stream::traits::{FormatReader, RecordHandler};
 use crate::agent::stream::values;
 
-/// An event, or an anomaly in place of one.
+/// A record, or what stands in its place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SseEvent<'a> {
     Data(&'a [u8]),
     /// The data exceeded the limit. The number is its length in bytes.
     TooLong(u64),
+    /// `[DONE]`, with which an API announces the end of the stream.
+    Done,
     /// A line that is not a field.
     Stray(&'a [u8]),
 }
@@ -89,13 +90,13 @@ impl SseFrames {
         has_value
     }
 
-    /// Emits the event.
     pub fn dispatch(&mut self, take: &mut impl FnMut(SseEvent<'_>)) {
         let skipped = std::mem::take(&mut self.skipped);
-        if skipped > 0 {
-            take(SseEvent::TooLong(skipped));
-        } else if self.has_data {
-            take(SseEvent::Data(&self.data));
+        match self.data.as_slice() {
+            _ if skipped > 0 => take(SseEvent::TooLong(skipped)),
+            b"[DONE]" => take(SseEvent::Done),
+            data if self.has_data => take(SseEvent::Data(data)),
+            _ => {}
         }
         self.has_data = false;
         self.data.clear();
@@ -103,52 +104,77 @@ impl SseFrames {
     }
 }
 
-/// Splits bytes into lines, and lines into events.
+/// Splits bytes into records: lines, or the data of server-sent events.
 #[derive(Debug)]
-pub struct SseFraming {
+pub struct Framing {
     lines: LineSplitter,
-    frames: SseFrames,
+    /// `None` if each line is a record.
+    frames: Option<SseFrames>,
 }
 
-impl SseFraming {
-    pub fn new(bytes_max: usize) -> Self {
+impl Framing {
+    /// Each line is a record.
+    pub fn lines(bytes_max: usize) -> Self {
+        Self {
+            lines: LineSplitter::new(LineEnd::Newline, bytes_max),
+            frames: None,
+        }
+    }
+
+    /// The lines are those of server-sent events.
+    pub fn events(bytes_max: usize) -> Self {
         Self {
             lines: LineSplitter::new(LineEnd::Any, bytes_max),
-            frames: SseFrames::new(bytes_max),
+            frames: Some(SseFrames::new(bytes_max)),
         }
     }
 
     /// Processes bytes, cut anywhere.
     pub fn push(&mut self, bytes: &[u8], take: &mut impl FnMut(SseEvent<'_>)) {
         let frames = &mut self.frames;
-        self.lines.push(bytes, |line| frames.line(&line, take));
+        self.lines
+            .push(bytes, |line| take_line(&line, frames, take));
     }
 
-    /// Emits an event that lacks only its end, after no bytes have arrived for a while.
+    /// Emits a record that lacks only its end, after no bytes have arrived for a while.
     pub fn flush_idle(&mut self, take: &mut impl FnMut(SseEvent<'_>)) {
-        let is_payload = values::is_whole(self.lines.open());
-        if is_payload {
-            let frames = &mut self.frames;
-            return frames.line(&ByteLine::Whole(&self.lines.take_open()), take);
-        }
-        if self.frames.flush_idle(self.lines.open(), take) {
+        if values::is_whole(self.lines.open()) {
+            let open = self.lines.take_open();
+            take_line(&ByteLine::Whole(&open), &mut self.frames, take);
+        } else if let Some(frames) = &mut self.frames
+            && frames.flush_idle(self.lines.open(), take)
+        {
             self.lines.take_open();
         }
     }
 
-    /// Returns whether an event has begun but not ended.
+    /// Returns whether a record has begun but not ended.
     pub fn is_open(&self) -> bool {
-        self.frames.has_data
-            || self.frames.skipped > 0
+        let frames = self.frames.as_ref();
+        frames.is_some_and(|frames| frames.has_data || frames.skipped > 0)
             || self.lines.is_too_long()
             || values::is_begun(self.lines.open())
     }
 
-    /// Ends the stream. The last event needs no blank line.
+    /// Ends the stream. The last record needs no end.
     pub fn finish(&mut self, take: &mut impl FnMut(SseEvent<'_>)) {
         let frames = &mut self.frames;
-        self.lines.finish(|line| frames.line(&line, take));
-        frames.dispatch(take);
+        self.lines.finish(|line| take_line(&line, frames, take));
+        if let Some(frames) = frames {
+            frames.dispatch(take);
+        }
+    }
+}
+
+fn take_line(
+    line: &ByteLine<'_>,
+    frames: &mut Option<SseFrames>,
+    take: &mut impl FnMut(SseEvent<'_>),
+) {
+    match (frames, line) {
+        (Some(frames), _) => frames.line(line, take),
+        (None, ByteLine::Whole(line)) => take(SseEvent::Data(line)),
+        (None, ByteLine::TooLong(bytes)) => take(SseEvent::TooLong(*bytes)),
     }
 }
 
@@ -158,69 +184,18 @@ fn is_field(line: &[u8]) -> bool {
     matches!(name, b"" | b"event" | b"id" | b"retry")
 }
 
-/// Server-sent events, interpreted by a handler.
-#[derive(Debug)]
-pub struct SseReader<G> {
-    framing: SseFraming,
-    handler: G,
-}
-
-impl<G: RecordHandler> SseReader<G> {
-    pub fn new(handler: G, bytes_max: usize) -> Self {
-        Self {
-            framing: SseFraming::new(bytes_max),
-            handler,
-        }
-    }
-}
-
-fn handle_event<G: RecordHandler>(event: SseEvent<'_>, handler: &mut G, writer: &mut EventWriter) {
-    match event {
-        SseEvent::Data(b"[DONE]") => handler.done(writer),
-        SseEvent::Data(data) => values::read(data, handler, writer),
-        SseEvent::TooLong(bytes) => {
-            writer.warn(format!("a record is too long: {bytes} bytes skipped"));
-        }
-        SseEvent::Stray(line) => writer.stray_line(&String::from_utf8_lossy(line)),
-    }
-}
-
-impl<G: RecordHandler + Send> FormatReader for SseReader<G> {
-    fn push(&mut self, bytes: &[u8], writer: &mut EventWriter) {
-        let handler = &mut self.handler;
-        self.framing
-            .push(bytes, &mut |event| handle_event(event, handler, writer));
-    }
-
-    fn flush_idle(&mut self, writer: &mut EventWriter) {
-        let handler = &mut self.handler;
-        self.framing
-            .flush_idle(&mut |event| handle_event(event, handler, writer));
-    }
-
-    fn is_open(&self) -> bool {
-        self.framing.is_open()
-    }
-
-    fn finish(&mut self, writer: &mut EventWriter) {
-        let handler = &mut self.handler;
-        self.framing
-            .finish(&mut |event| handle_event(event, handler, writer));
-        handler.finish(writer);
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     fn events(text: &str) -> Vec<String> {
         let mut found = Vec::new();
-        let mut framing = SseFraming::new(20);
+        let mut framing = Framing::events(20);
         let mut take = |event: SseEvent<'_>| {
             found.push(match event {
                 SseEvent::Data(data) => String::from_utf8_lossy(data).into_owned(),
                 SseEvent::TooLong(bytes) => format!("{bytes} skipped"),
+                SseEvent::Done => "[DONE]".to_owned(),
                 SseEvent::Stray(line) => format!("? {}", String::from_utf8_lossy(line)),
             });
         };

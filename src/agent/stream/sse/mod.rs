@@ -9,6 +9,6 @@ mod responses;
 
 pub(super) use anthropic::AnthropicMessage;
 pub(super) use chat::ChatCompletion;
-pub(super) use frame::{SseEvent, SseFrames, SseReader};
+pub(super) use frame::{Framing, SseEvent, SseFrames};
 pub(crate) use record::{SseRecord, SseRecords};
 pub(super) use responses::ResponseStream;

@@ -5,7 +5,7 @@
 
 use serde_json::Value;
 
-use super::frame::{SseEvent, SseFraming};
+use super::frame::{Framing, SseEvent};
 use crate::agent::stream::values::replace_lone_surrogates;
 use crate::agent::summary::summary;
 
@@ -24,12 +24,12 @@ pub(crate) enum SseRecord {
 
 /// Splits a stream into records.
 #[derive(Debug)]
-pub(crate) struct SseRecords(SseFraming);
+pub(crate) struct SseRecords(Framing);
 
 impl SseRecords {
     /// Creates a reader with this maximum size of a record, in bytes.
     pub(crate) fn new(bytes_max: usize) -> Self {
-        Self(SseFraming::new(bytes_max))
+        Self(Framing::events(bytes_max))
     }
 
     /// Processes bytes, cut anywhere.
@@ -45,7 +45,7 @@ impl SseRecords {
 
 fn record(event: SseEvent<'_>) -> SseRecord {
     match event {
-        SseEvent::Data(b"[DONE]") => SseRecord::Done,
+        SseEvent::Done => SseRecord::Done,
         SseEvent::Data(data) => value(&String::from_utf8_lossy(data)),
         SseEvent::TooLong(bytes) => SseRecord::TooLong(bytes),
         SseEvent::Stray(line) => SseRecord::Broken(summary(&String::from_utf8_lossy(line))),

@@ -3,14 +3,11 @@
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use crate::agent::stream::any_text::{AnyText, ErrorText};
-use crate::agent::stream::event_writer::{EventWriter, TokenUsage};
-use crate::agent::stream::lenient::{Count, Maybe, Str, token_counts};
-use crate::agent::stream::status::StreamStatus;
-use crate::agent::stream::traits::RecordHandler;
+use crate::agent::stream::{
+    AnyText, ErrorText, EventWriter, Maybe, RecordHandler, Str, StreamStatus, token_counts,
+};
 use crate::agent::summary::TextPrefix;
 
-/// An event of the stream.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, bound(deserialize = "'de: 'a"))]
 pub struct ResponseEvent<'a> {
@@ -96,7 +93,6 @@ impl ResponseItem<'_> {
     }
 }
 
-/// Interprets the stream of a response.
 #[derive(Debug, Default)]
 pub struct ResponseStream {
     text: TextPrefix,
@@ -111,9 +107,7 @@ impl RecordHandler for ResponseStream {
     fn record(&mut self, record: ResponseEvent<'_>, writer: &mut EventWriter) {
         match record.kind.as_str() {
             "response.created" => {
-                if writer.status() == StreamStatus::Working {
-                    writer.cut_off("another response began");
-                }
+                writer.cut_off_by("another response began");
                 *self = Self::default();
                 writer.working("response.created");
             }

@@ -9,7 +9,7 @@ use std::io::Read;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crossbeam_channel::{Receiver, Sender, bounded};
+use crossbeam_channel::{Receiver, Sender, bounded, never};
 use ureq::Agent;
 use ureq::http::HeaderValue;
 
@@ -59,8 +59,7 @@ pub(super) struct ResponseHead {
 #[must_use]
 pub(super) struct Exchange {
     agent: Agent,
-    /// `None` once the exchange is dropped.
-    parts: Option<Receiver<HttpPart>>,
+    parts: Receiver<HttpPart>,
     thread: Option<Handle<()>>,
 }
 
@@ -72,23 +71,21 @@ impl Exchange {
         let thread = spawn("td-http", move || run(&thread_agent, &request, &sender))?;
         Ok(Self {
             agent,
-            parts: Some(parts),
+            parts,
             thread: Some(thread),
         })
     }
 
     /// Returns the channel of the response's parts.
     pub fn parts(&self) -> &Receiver<HttpPart> {
-        static NEVER: std::sync::LazyLock<Receiver<HttpPart>> =
-            std::sync::LazyLock::new(crossbeam_channel::never);
-        self.parts.as_ref().unwrap_or(&NEVER)
+        &self.parts
     }
 }
 
 impl Drop for Exchange {
     fn drop(&mut self) {
         // Dropping the receiver ends a thread that is sending; the shutdown ends one that is reading.
-        self.parts = None;
+        self.parts = never();
         self.agent.clone().shutdown();
         let deadline = Clock::system().now() + JOIN_TIMEOUT;
         let joined = self

@@ -81,7 +81,6 @@ pub(super) struct Endpoint {
 }
 
 impl Endpoint {
-    /// Returns the endpoint of an API at a base URL.
     pub fn new(api: Api, base_url: &str, is_plain_allowed: bool) -> Result<Self> {
         // The error omits the URL, which may contain a password.
         let invalid = |reason: &str| {

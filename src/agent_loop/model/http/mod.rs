@@ -18,8 +18,8 @@ use ureq::Agent;
 
 use super::LlmClient;
 use super::cancel::Cancel;
-use super::error::{LlmError, LlmErrorKind};
-use super::reader::{AnswerError, AnswerReader, AnthropicDialect, ChatDialect, SseReader};
+use super::error::{AnswerError, LlmError, LlmErrorKind};
+use super::reader::{AnswerReader, AnthropicDialect, ChatDialect, SseReader};
 use super::request::Request;
 use super::response::{Response, StreamChunk};
 use super::response_builder::ResponseBuilder;
@@ -291,12 +291,8 @@ impl HttpClient {
                     true => String::new(),
                     false => format!("(its content type is {:?})", head.content_type),
                 };
-                let kind = match error.is_limit {
-                    true => LlmErrorKind::Limited,
-                    false => LlmErrorKind::Other,
-                };
                 let message = [error.message, details].join(" ");
-                Err(self.failure(kind, message.trim()))
+                Err(self.failure(error.kind, message.trim()))
             }
         }
     }
@@ -322,16 +318,16 @@ impl HttpClient {
                             "the answer has more than {max} bytes"
                         ))));
                     }
-                    match reader.push(&part, self.clock.wall(), response) {
+                    match reader.push(&part, response) {
                         Ok(()) if reader.is_done() => return Ok(None),
                         Ok(()) => continue,
                         error => error,
                     }
                 }
-                Ok(_) => reader.finish(self.clock.wall(), response),
+                Ok(_) => reader.finish(response),
                 // A connection that closes early counts as one that fails.
                 Err(error) if error.is_cancelled() || error.is_timeout() => return Err(error),
-                Err(error) => match reader.finish(self.clock.wall(), response) {
+                Err(error) => match reader.finish(response) {
                     Ok(()) => Ok(()),
                     Err(incomplete) => {
                         return Ok(Some(AnswerError {
@@ -348,7 +344,6 @@ impl HttpClient {
         }
     }
 
-    /// Reads the body of a refusal.
     fn refusal(
         &self,
         exchange: &Exchange,

@@ -10,7 +10,6 @@ use super::retry::{self, RetryPolicy};
 use crate::agent::summary::{result, summary};
 use crate::timestamp::Timestamp;
 
-/// A response that refuses a request.
 pub(super) struct Refusal {
     head: ResponseHead,
     message: String,
@@ -39,7 +38,6 @@ impl Refusal {
         }
     }
 
-    /// Returns the HTTP status.
     pub fn status(&self) -> u16 {
         self.head.status
     }

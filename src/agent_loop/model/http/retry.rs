@@ -4,14 +4,11 @@ use std::time::Duration;
 
 use crate::timestamp::Timestamp;
 
-/// The limits of retries.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct RetryPolicy {
-    /// Maximum number of retries.
     pub retries_max: u32,
     /// The first delay, if the server requests none; it doubles with each retry.
     pub first_delay: Duration,
-    /// Maximum of one delay.
     pub delay_max: Duration,
 }
 

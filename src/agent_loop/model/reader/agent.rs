@@ -1,13 +1,14 @@
 //! Reads the answer of an agent that works on its own: its text is the answer, and its other records
 //! are reported.
 
+use super::super::error::{AnswerError, ReadResult};
 use super::super::response::{StreamChunk, Usage};
 use super::super::response_builder::ResponseBuilder;
-use super::answer::{AnswerError, AnswerReader};
-use super::text::Utf8Decoder;
+use super::answer::AnswerReader;
+use crate::agent::summary::last_bytes;
 use crate::agent::{AgentEvent, Format, StreamFormat, StreamStatus};
-use crate::process::{RecordPart, RecordSplitter};
-use crate::timestamp::Timestamp;
+use crate::clock::Clock;
+use crate::process::{RecordPart, RecordSplitter, Utf8Decoder};
 
 /// Maximum size of text outside of records to keep, from its end.
 const OTHER_TEXT_BYTES_MAX: usize = 2_000;
@@ -15,12 +16,13 @@ const OTHER_TEXT_BYTES_MAX: usize = 2_000;
 /// The beginning of the evidence for Claude Code's own `--max-turns`.
 const MAX_TURNS: &str = "result: subtype error_max_turns,";
 
-/// A reader of an agent's records.
 pub(super) struct AgentReader {
     format: Format,
     /// `None` only for plain text, which has its own reader.
     records: Option<RecordSplitter>,
     answer: AgentAnswer,
+    /// Provides the times of records without a timestamp.
+    clock: Clock,
 }
 
 /// The answer received so far.
@@ -38,11 +40,12 @@ struct AgentAnswer {
 }
 
 impl AgentReader {
-    pub fn new(format: Format) -> Self {
+    pub fn new(format: Format, clock: Clock) -> Self {
         Self {
             format,
             records: RecordSplitter::new(format),
             answer: AgentAnswer::default(),
+            clock,
         }
     }
 }
@@ -50,18 +53,19 @@ impl AgentReader {
 impl AgentAnswer {
     /// Processes text outside of records.
     fn text(&mut self, bytes: &[u8], is_answer: bool, response: &mut ResponseBuilder<'_>) {
-        let text = self.decoder.push(bytes);
         if is_answer && !self.has_records {
-            response.text(text);
-            return;
+            return self.answer_text(bytes, response);
         }
-        self.other_text.push_str(&text);
-        if self.other_text.len() > OTHER_TEXT_BYTES_MAX {
-            let from = self.other_text.len() - OTHER_TEXT_BYTES_MAX;
-            let from =
-                (from..self.other_text.len()).find(|at| self.other_text.is_char_boundary(*at));
-            self.other_text.drain(..from.unwrap_or_default());
-        }
+        let other = &mut self.other_text;
+        self.decoder.push(bytes, |text| other.push_str(text));
+        let surplus = other.len() - last_bytes(other, OTHER_TEXT_BYTES_MAX).len();
+        other.drain(..surplus);
+    }
+
+    fn answer_text(&mut self, bytes: &[u8], response: &mut ResponseBuilder<'_>) {
+        let mut text = String::new();
+        self.decoder.push(bytes, |part| text.push_str(part));
+        response.text(text);
     }
 
     fn event(&mut self, event: AgentEvent, response: &mut ResponseBuilder<'_>) {
@@ -108,24 +112,16 @@ impl AgentAnswer {
         match part {
             RecordPart::Text(bytes) => self.text(bytes, is_answer, response),
             RecordPart::Event(event) => self.event(event, response),
-            RecordPart::Unknown(bytes) => {
-                let text = self.decoder.push(bytes);
-                response.text(text);
-            }
+            RecordPart::Unknown(bytes) => self.answer_text(bytes, response),
         }
     }
 }
 
 impl AnswerReader for AgentReader {
-    fn push(
-        &mut self,
-        bytes: &[u8],
-        now: Timestamp,
-        response: &mut ResponseBuilder<'_>,
-    ) -> Result<(), AnswerError> {
+    fn push(&mut self, bytes: &[u8], response: &mut ResponseBuilder<'_>) -> ReadResult {
         let (answer, is_answer) = (&mut self.answer, self.format == Format::Auto);
         match &mut self.records {
-            Some(records) => records.push(bytes, now, &mut |part| {
+            Some(records) => records.push(bytes, self.clock.wall(), &mut |part| {
                 answer.part(part, is_answer, response);
             }),
             None => answer.text(bytes, true, response),
@@ -133,17 +129,16 @@ impl AnswerReader for AgentReader {
         Ok(())
     }
 
-    fn finish(
-        &mut self,
-        now: Timestamp,
-        response: &mut ResponseBuilder<'_>,
-    ) -> Result<(), AnswerError> {
+    fn finish(&mut self, response: &mut ResponseBuilder<'_>) -> ReadResult {
         let (answer, is_answer) = (&mut self.answer, self.format == Format::Auto);
         let Some(records) = &mut self.records else {
             return Ok(());
         };
-        records.finish(now, &mut |part| answer.part(part, is_answer, response));
-        let rest = answer.decoder.finish();
+        records.finish(self.clock.wall(), &mut |part| {
+            answer.part(part, is_answer, response);
+        });
+        let mut rest = String::new();
+        answer.decoder.finish(|text| rest.push_str(text));
         answer.text(rest.as_bytes(), is_answer, response);
         if !response.has_text() {
             // Some records contain a result, but no text.

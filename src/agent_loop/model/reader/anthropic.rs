@@ -3,11 +3,11 @@
 
 use serde_json::Value;
 
+use super::super::error::{AnswerError, ReadResult};
 use super::super::response::StopReason;
 use super::super::response_builder::ResponseBuilder;
-use super::answer::{AnswerError, Dialect, add_input, begin_call, set_usage};
+use super::answer::{Dialect, set_usage};
 
-/// The state of a message.
 #[derive(Debug, Default)]
 pub(in super::super) struct AnthropicDialect {
     /// Calls whose input is incomplete: the indexes of their blocks and of the calls.
@@ -16,11 +16,7 @@ pub(in super::super) struct AnthropicDialect {
 }
 
 impl Dialect for AnthropicDialect {
-    fn event(
-        &mut self,
-        event: &Value,
-        response: &mut ResponseBuilder<'_>,
-    ) -> Result<(), AnswerError> {
+    fn event(&mut self, event: &Value, response: &mut ResponseBuilder<'_>) -> ReadResult {
         let index = event["index"].as_u64().unwrap_or_default();
         match event["type"].as_str().unwrap_or_default() {
             "message_start" => {
@@ -35,7 +31,7 @@ impl Dialect for AnthropicDialect {
                 } else if let Some(json) = delta["partial_json"].as_str()
                     && let Some((_, call)) = self.open.iter().find(|(open, _)| *open == index)
                 {
-                    add_input(*call, json, response)?;
+                    response.add_input(*call, json)?;
                 }
             }
             "content_block_stop" => {
@@ -81,14 +77,15 @@ impl AnthropicDialect {
         index: u64,
         block: &Value,
         response: &mut ResponseBuilder<'_>,
-    ) -> Result<(), AnswerError> {
+    ) -> ReadResult {
         // Tools that the API runs itself are skipped.
         if block["type"] == "tool_use" {
-            let call = begin_call(&block["id"], &block["name"], response)?;
+            let (id, name) = (block["id"].as_str(), block["name"].as_str());
+            let call = response.begin_call(id.unwrap_or_default(), name.unwrap_or_default())?;
             // Usually empty, because the input follows in deltas.
             let input = block["input"].as_object().filter(|input| !input.is_empty());
             if input.is_some() {
-                response.add_input(call, &block["input"].to_string());
+                response.add_input(call, &block["input"].to_string())?;
             }
             self.open.push((index, call));
         } else if let Some(text) = block["text"].as_str() {
@@ -98,7 +95,6 @@ impl AnthropicDialect {
     }
 }
 
-/// Converts an error of an API.
 pub(super) fn failure(error: &Value) -> AnswerError {
     let kind = error["type"].as_str().or(error["code"].as_str());
     let message = error["message"].as_str().or(error.as_str());

@@ -3,12 +3,12 @@
 
 use serde_json::Value;
 
+use super::super::error::ReadResult;
 use super::super::response::StopReason;
 use super::super::response_builder::ResponseBuilder;
-use super::answer::{AnswerError, Dialect, add_input, begin_call, set_usage};
+use super::answer::{Dialect, set_usage};
 use super::anthropic::failure;
 
-/// The state of an answer.
 #[derive(Debug, Default)]
 pub(in super::super) struct ChatDialect {
     /// The calls: their indexes in the API and in the response.
@@ -19,11 +19,7 @@ pub(in super::super) struct ChatDialect {
 }
 
 impl Dialect for ChatDialect {
-    fn event(
-        &mut self,
-        event: &Value,
-        response: &mut ResponseBuilder<'_>,
-    ) -> Result<(), AnswerError> {
+    fn event(&mut self, event: &Value, response: &mut ResponseBuilder<'_>) -> ReadResult {
         if !event["error"].is_null() {
             return Err(failure(&event["error"]));
         }
@@ -58,11 +54,7 @@ impl Dialect for ChatDialect {
 }
 
 impl ChatDialect {
-    fn choice(
-        &mut self,
-        choice: &Value,
-        response: &mut ResponseBuilder<'_>,
-    ) -> Result<(), AnswerError> {
+    fn choice(&mut self, choice: &Value, response: &mut ResponseBuilder<'_>) -> ReadResult {
         let delta = &choice["delta"];
         for text in [&delta["content"], &delta["refusal"]] {
             if let Some(text) = text.as_str() {
@@ -87,24 +79,22 @@ impl ChatDialect {
         Ok(())
     }
 
-    fn call(
-        &mut self,
-        call: &Value,
-        response: &mut ResponseBuilder<'_>,
-    ) -> Result<(), AnswerError> {
+    fn call(&mut self, call: &Value, response: &mut ResponseBuilder<'_>) -> ReadResult {
         let index = call["index"].as_u64().unwrap_or_default();
         let function = &call["function"];
         let known = self.calls.iter().find(|(known, _)| *known == index);
         let call_index = match known {
             Some((_, call_index)) => *call_index,
             None => {
-                let call_index = begin_call(&call["id"], &function["name"], response)?;
+                let (id, name) = (call["id"].as_str(), function["name"].as_str());
+                let call_index =
+                    response.begin_call(id.unwrap_or_default(), name.unwrap_or_default())?;
                 self.calls.push((index, call_index));
                 call_index
             }
         };
         let arguments = function["arguments"].as_str().unwrap_or_default();
-        add_input(call_index, arguments, response)
+        response.add_input(call_index, arguments)
     }
 
     fn end_calls(&mut self, response: &mut ResponseBuilder<'_>) {

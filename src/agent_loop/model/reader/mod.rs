@@ -9,8 +9,9 @@ mod sse;
 mod text;
 
 use crate::agent::Format;
+use crate::clock::Clock;
 
-pub(super) use answer::{AnswerError, AnswerReader};
+pub(super) use answer::AnswerReader;
 #[cfg(feature = "http")]
 pub(super) use anthropic::AnthropicDialect;
 #[cfg(feature = "http")]
@@ -21,10 +22,10 @@ pub(super) use sse::SseReader;
 use sse::DetectingReader;
 
 /// Creates a reader for output of this format.
-pub(super) fn reader(format: Format) -> Box<dyn AnswerReader> {
+pub(super) fn reader(format: Format, clock: &Clock) -> Box<dyn AnswerReader> {
     match format {
         Format::Text => Box::new(text::TextReader::default()),
-        Format::Sse => Box::new(DetectingReader::default()),
-        _ => Box::new(agent::AgentReader::new(format)),
+        Format::Sse => Box::new(DetectingReader::new(clock.clone())),
+        _ => Box::new(agent::AgentReader::new(format, clock.clone())),
     }
 }

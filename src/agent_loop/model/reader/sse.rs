@@ -1,12 +1,13 @@
 //! Reads the streams of APIs: server-sent events, the first of which identifies the API.
 
+use super::super::error::{AnswerError, ReadResult};
 use super::super::response_builder::ResponseBuilder;
 use super::agent::AgentReader;
-use super::answer::{AnswerError, AnswerReader, Dialect};
+use super::answer::{AnswerReader, Dialect};
 use super::anthropic::AnthropicDialect;
 use super::chat::ChatDialect;
 use crate::agent::{Format, SseRecord, SseRecords};
-use crate::timestamp::Timestamp;
+use crate::clock::Clock;
 
 /// Maximum size of an event, which may contain the complete input of a tool.
 const RECORD_BYTES_MAX: usize = 16 * 1024 * 1024;
@@ -14,7 +15,6 @@ const RECORD_BYTES_MAX: usize = 16 * 1024 * 1024;
 /// Maximum number of bytes before the first event. They are parsed again with each read.
 const PENDING_BYTES_MAX: usize = 1024 * 1024;
 
-/// Reads the stream of one API.
 pub(in super::super) struct SseReader {
     records: SseRecords,
     dialect: Box<dyn Dialect>,
@@ -58,12 +58,7 @@ fn handle_record(
 }
 
 impl AnswerReader for SseReader {
-    fn push(
-        &mut self,
-        bytes: &[u8],
-        _: Timestamp,
-        response: &mut ResponseBuilder<'_>,
-    ) -> Result<(), AnswerError> {
+    fn push(&mut self, bytes: &[u8], response: &mut ResponseBuilder<'_>) -> ReadResult {
         let (dialect, error) = (&mut *self.dialect, &mut self.error);
         self.records.push(bytes, &mut |record| {
             handle_record(&record, dialect, error, response)
@@ -71,11 +66,7 @@ impl AnswerReader for SseReader {
         self.error.clone().map_or(Ok(()), Err)
     }
 
-    fn finish(
-        &mut self,
-        _: Timestamp,
-        response: &mut ResponseBuilder<'_>,
-    ) -> Result<(), AnswerError> {
+    fn finish(&mut self, response: &mut ResponseBuilder<'_>) -> ReadResult {
         if !self.dialect.is_done() {
             let (dialect, error) = (&mut *self.dialect, &mut self.error);
             // A last event without its blank line is often truncated, so it is ignored if invalid.
@@ -100,14 +91,22 @@ impl AnswerReader for SseReader {
 }
 
 /// Reads a stream whose API the first event identifies.
-#[derive(Default)]
 pub(in super::super) struct DetectingReader {
     api: Option<Box<dyn AnswerReader>>,
     /// The bytes received before the API is known.
     pending: Vec<u8>,
+    clock: Clock,
 }
 
 impl DetectingReader {
+    pub fn new(clock: Clock) -> Self {
+        Self {
+            api: None,
+            pending: Vec::new(),
+            clock,
+        }
+    }
+
     fn detect(&mut self, is_end: bool) {
         let mut records = SseRecords::new(RECORD_BYTES_MAX);
         let mut first = None;
@@ -127,53 +126,42 @@ impl DetectingReader {
         };
         self.api = Some(match kind {
             // Tool inputs are not read, because no client here uses this API.
-            Some(kind) if kind.starts_with("response.") => Box::new(AgentReader::new(Format::Sse)),
+            Some(kind) if kind.starts_with("response.") => {
+                Box::new(AgentReader::new(Format::Sse, self.clock.clone()))
+            }
             Some(_) => Box::new(SseReader::new(AnthropicDialect::default())),
             None => Box::new(SseReader::new(ChatDialect::default())),
         });
     }
 
-    fn read(
-        &mut self,
-        now: Timestamp,
-        response: &mut ResponseBuilder<'_>,
-    ) -> Result<(), AnswerError> {
+    fn read(&mut self, response: &mut ResponseBuilder<'_>) -> ReadResult {
         match &mut self.api {
-            Some(api) => api.push(&std::mem::take(&mut self.pending), now, response),
+            Some(api) => api.push(&std::mem::take(&mut self.pending), response),
             None => Ok(()),
         }
     }
 }
 
 impl AnswerReader for DetectingReader {
-    fn push(
-        &mut self,
-        bytes: &[u8],
-        now: Timestamp,
-        response: &mut ResponseBuilder<'_>,
-    ) -> Result<(), AnswerError> {
+    fn push(&mut self, bytes: &[u8], response: &mut ResponseBuilder<'_>) -> ReadResult {
         if let Some(api) = &mut self.api {
-            return api.push(bytes, now, response);
+            return api.push(bytes, response);
         }
         self.pending.extend_from_slice(bytes);
         self.detect(false);
         if self.api.is_none() && self.pending.len() > PENDING_BYTES_MAX {
             return Err(AnswerError::new("the data is not a stream of an API"));
         }
-        self.read(now, response)
+        self.read(response)
     }
 
-    fn finish(
-        &mut self,
-        now: Timestamp,
-        response: &mut ResponseBuilder<'_>,
-    ) -> Result<(), AnswerError> {
+    fn finish(&mut self, response: &mut ResponseBuilder<'_>) -> ReadResult {
         if self.api.is_none() {
             self.detect(true);
-            self.read(now, response)?;
+            self.read(response)?;
         }
         match &mut self.api {
-            Some(api) => api.finish(now, response),
+            Some(api) => api.finish(response),
             None => Err(AnswerError::new("the answer is empty")),
         }
     }
