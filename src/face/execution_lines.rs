@@ -2,10 +2,11 @@
 
 use super::ansi::{cut_painted, end_of_painted};
 use super::describe::HUNG_UP;
-use super::sanitize::{cut, push_sanitized};
+use super::sanitize::push_sanitized;
 use super::stream_lines::{LineEnd, OpenStream, Origin, StreamLine, StreamLines};
 use super::tone::{Tone, push_styled};
 use crate::event::{OutputStream, TdEvent};
+use crate::track::cut;
 
 /// The widest name of a stream: a longer name would leave no room for the text.
 const NAME_COLUMNS_MAX: usize = 20;

@@ -4,6 +4,8 @@ use std::fmt::Write;
 
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
+use crate::track::cut;
+
 /// The distance of tab stops on terminals.
 const TAB_COLUMNS: usize = 8;
 
@@ -63,18 +65,6 @@ pub(super) fn are_printable(lines: &str) -> bool {
     lines.bytes().fold(true, |all, byte| {
         all & ((byte.wrapping_sub(b' ') < 0x5f) | (byte == b'\n'))
     })
-}
-
-/// Returns the start of `text` that fits into `columns`.
-pub(super) fn cut(text: &str, columns: usize) -> &str {
-    let mut used = 0;
-    for (at, c) in text.char_indices() {
-        used += c.width().unwrap_or(0);
-        if used > columns {
-            return &text[..at];
-        }
-    }
-    text
 }
 
 /// Returns text cut to `columns`, with an ellipsis if it is cut.

@@ -6,10 +6,10 @@ use unicode_width::UnicodeWidthStr;
 use super::options::ConsoleOptions;
 use crate::face::ansi::{cut_painted, wrap_painted};
 use crate::face::local_time::LocalTime;
-use crate::face::sanitize::cut;
 use crate::face::session_labels::{COLOURS, Label};
 use crate::face::tone::{Tone, push_styled};
 use crate::timestamp::Timestamp;
+use crate::track::cut;
 
 /// The widest padding of labels, in columns: labels are padded to the widest one so far, but lines need room.
 const LABEL_COLUMNS_MAX: usize = 20;
