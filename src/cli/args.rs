@@ -108,7 +108,7 @@ pub(super) struct TypedOptions {
         global = true
     )]
     pub color: When,
-    /// Print no events
+    /// Print nothing but problems
     #[arg(short, long, global = true)]
     pub quiet: bool,
     /// Show more detail (repeat for more)
