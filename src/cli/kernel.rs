@@ -16,6 +16,7 @@ use super::kernel_args::TypedKernel;
 use super::kernel_notebook::NotebookCopy;
 use super::kernel_question;
 use super::live;
+use super::nearest;
 use super::notes::Notes;
 use super::options::Options;
 use super::output::print_message;
@@ -81,6 +82,7 @@ impl Config {
                     _ => None,
                 };
                 let name = typed.kernel.as_deref().or(of_notebook).unwrap_or("python3");
+                refuse_unknown(name)?;
                 let spec = KernelSpec::find(name)?;
                 note("kernel", spec.name().to_owned());
                 KernelChoice::Start(spec)
@@ -116,6 +118,18 @@ impl Config {
             keeping: typed.keeping,
         })
     }
+}
+
+/// Refuses a name that no kernel has, with a suggestion. A name with a `/` is a directory.
+fn refuse_unknown(name: &str) -> Result<(), Failure> {
+    let names = KernelSpec::names();
+    if name.contains('/') || names.iter().any(|known| known.eq_ignore_ascii_case(name)) {
+        return Ok(());
+    }
+    let hint = nearest::hint(name, names.iter().map(String::as_str), "");
+    Err(Failure::usage(format!(
+        "there is no kernel named {name:?}{hint}"
+    )))
 }
 
 fn code(typed: &TypedKernel) -> Result<Code, Failure> {

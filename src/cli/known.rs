@@ -8,7 +8,7 @@ use super::nearest;
 use super::server_checks::ANSWER_TIMEOUT;
 use super::which_server::WhichServer;
 use crate::clock::Clock;
-use crate::history::DataDir;
+use crate::history::{DataDir, RunSummary};
 
 /// The format of a listed pane. Its last field, the session's name, may contain blanks.
 const FIELDS: &str = "#{window_index} #{pane_index} #{pane_id} #{session_name}";
@@ -87,11 +87,17 @@ impl Targets {
     }
 }
 
+/// Returns the ids of all runs, latest first.
+pub(super) fn run_ids(data_path: PathBuf, clock: &Clock) -> Vec<String> {
+    let runs = latest_first(data_path, clock);
+    let ids = runs.iter().map(|run| run.execution_id.to_string());
+    ids.collect()
+}
+
 /// Returns the names of runs and then their ids, each latest first. `kind` selects runs of one kind.
 pub(super) fn runs(data_path: PathBuf, kind: Option<&str>, clock: &Clock) -> Vec<String> {
-    let list = DataDir::new(data_path).runs(clock.wall());
-    let runs = list.map(|list| list.runs).unwrap_or_default();
-    let runs = || (runs.iter().rev()).filter(|run| kind.is_none_or(|kind| run.kind == kind));
+    let runs = latest_first(data_path, clock);
+    let runs = || (runs.iter()).filter(|run| kind.is_none_or(|kind| run.kind == kind));
     let names = runs().map(|run| run.label.clone());
     let ids = runs().map(|run| run.execution_id.to_string());
     let mut known = Vec::new();
@@ -101,6 +107,13 @@ pub(super) fn runs(data_path: PathBuf, kind: Option<&str>, clock: &Clock) -> Vec
         }
     }
     known
+}
+
+fn latest_first(data_path: PathBuf, clock: &Clock) -> Vec<RunSummary> {
+    let list = DataDir::new(data_path).runs(clock.wall());
+    let mut runs = list.map(|list| list.runs).unwrap_or_default();
+    runs.reverse();
+    runs
 }
 
 #[cfg(test)]

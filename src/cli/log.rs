@@ -1,6 +1,7 @@
 //! `td-observe log`: prints the events of runs, and follows new ones.
 
 use std::io::IsTerminal;
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use regex::Regex;
@@ -9,6 +10,7 @@ use super::duration::TimePoint;
 use super::failure::Failure;
 use super::history::{Ended, Which, data_dir, report_problems, until_stopped};
 use super::history_args::{TypedFilter, TypedLog};
+use super::known;
 use super::log_follow::{Following, follow};
 use super::log_lines::LastLines;
 use super::log_merge::{finish, read_merged};
@@ -45,6 +47,9 @@ pub(super) struct Config {
     revisions: Option<Query>,
     last_lines: Option<usize>,
     has_timestamps: bool,
+    /// The ids given with `--execution`.
+    executions: Vec<String>,
+    data_path: Option<PathBuf>,
 }
 
 impl Config {
@@ -55,6 +60,7 @@ impl Config {
                 "-C shows the lines around the matches of --grep: give --grep as well",
             ));
         }
+        let executions = typed.filter.execution.clone();
         let mut query = query(typed.filter, Clock::system().wall())?;
         let grep = query.text_regex().cloned();
         if typed.context.is_some() {
@@ -75,6 +81,8 @@ impl Config {
             revisions,
             last_lines: typed.lines,
             has_timestamps: typed.timestamps,
+            executions,
+            data_path: options.home().ok(),
         })
     }
 }
@@ -254,7 +262,7 @@ fn print(
     mut shown: Shown,
     stop: &Stop,
 ) -> Result<ExitCode, Ended> {
-    let greps = config.grep.0.is_some();
+    let (greps, reads_all) = (config.grep.0.is_some(), config.selection.is_all());
     let mut show = Show::new(shown.open(), shown.quiet, config.grep, config.revisions);
     let mut ended = ExitCode::SUCCESS;
     match whiches {
@@ -285,8 +293,29 @@ fn print(
             finish(&mut show, || ())?;
         }
     }
-    Ok(match is_stopped(stop) {
-        true => ended,
-        false => code(&show, greps, ended),
-    })
+    if is_stopped(stop) {
+        return Ok(ended);
+    }
+    if !show.has_matched
+        && let Some(problem) = unknown_execution(&config.executions, config.data_path)
+    {
+        if reads_all {
+            return Err(Failure::usage(problem).into());
+        }
+        super::output::print_message(&problem);
+    }
+    Ok(code(&show, greps, ended))
+}
+
+/// Returns a message about the first of these ids that no run has.
+fn unknown_execution(typed: &[String], data_path: Option<PathBuf>) -> Option<String> {
+    if typed.is_empty() {
+        return None;
+    }
+    let known = known::run_ids(data_path?, &Clock::system());
+    let unknown = typed.iter().find(|id| !known.contains(id))?;
+    let hint = nearest::hint(unknown, known.iter().map(String::as_str), "td-observe runs");
+    Some(format!(
+        "--execution: there is no execution {unknown:?}{hint}"
+    ))
 }
