@@ -53,7 +53,7 @@ mod client;
 
 pub(crate) use client::{EventReader, NoItem, Streamed};
 pub(crate) use cursor::StreamCursor;
-pub(crate) use exchange::{get, post, read_answer};
+pub(crate) use exchange::{get, get_board, post, read_answer};
 pub(crate) use hub::Hub;
 pub(crate) use others::Others;
 pub(crate) use panes::{ObservedServer, Panes};

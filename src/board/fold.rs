@@ -54,8 +54,7 @@ impl Fold<'_> {
             }
             TdEvent::PaneOpened { pane, command, .. } => self.pane(id, pane, |row, at| {
                 row.agent = Some(program(command));
-                row.exit_status = None;
-                row.enter(RowState::Running, at);
+                row.begin(at);
             }),
             TdEvent::PaneClosed {
                 pane, exit_status, ..
@@ -97,10 +96,7 @@ impl Fold<'_> {
                 // The row has the name of the kernel, because its cells change.
                 let (label, _) = id.as_str().rsplit_once('@').unwrap_or((id.as_str(), ""));
                 self.name_if_new(id, label);
-                self.execution(id, ExecutionKind::Kernel, |row, at| {
-                    row.exit_status = None;
-                    row.enter(RowState::Running, at);
-                });
+                self.execution(id, ExecutionKind::Kernel, Row::begin);
             }
             TdEvent::ExecutionStarted {
                 command,
@@ -110,8 +106,7 @@ impl Fold<'_> {
                 self.name_if_new(id, command);
                 self.execution(id, ExecutionKind::Command, |row, at| {
                     row.agent = Some(program(command));
-                    row.exit_status = None;
-                    row.enter(RowState::Running, at);
+                    row.begin(at);
                 });
             }
             TdEvent::ExecutionCompleted {
@@ -150,10 +145,7 @@ impl Fold<'_> {
                 task_description, ..
             } => {
                 self.name_if_new(id, task_description);
-                self.execution(id, ExecutionKind::Loop, |row, at| {
-                    row.exit_status = None;
-                    row.enter(RowState::Running, at);
-                });
+                self.execution(id, ExecutionKind::Loop, Row::begin);
             }
             TdEvent::LoopCompleted { success, .. } => {
                 let status = i32::from(!success);

@@ -26,8 +26,6 @@ mod rows;
 
 mod fold;
 mod schema;
-#[cfg(feature = "cli")]
-mod stored;
 
 pub use attention::Attention;
 #[doc(hidden)]

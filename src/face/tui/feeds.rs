@@ -18,8 +18,7 @@ use super::painted::StyledText;
 use super::requests::RequestReceiver;
 use super::wake::{InputSender, Wake};
 use super::window::{EVENTS_FOLLOWED, weight};
-use crate::api::{EventReader, NoItem, Streamed, get, percent_encoded};
-use crate::board::Row;
+use crate::api::{EventReader, NoItem, Streamed, get, get_board, percent_encoded};
 use crate::clock::Clock;
 use crate::event::{Cursor, Envelope, ScreenRow, Styles};
 use crate::face::line_styles::LineStyles;
@@ -80,32 +79,19 @@ pub(super) fn read_board(feed: &Feed, inputs: &InputSender) {
     let mut lost_since = None;
     while !is_stopped(&feed.stop) {
         let socket = (feed.find)();
-        let found = socket.map(|socket| {
-            let path = match &etag {
-                Some(_) => "/api/v1/board?wait=1",
-                None => "/api/v1/board",
-            };
-            get(&socket, path, etag.as_deref(), LONG_POLL)
-        });
+        let found = socket.map(|socket| get_board(&socket, etag.as_deref(), LONG_POLL));
         let why = match found {
-            Ok(Ok(answer)) if answer.status == 304 => {
+            Ok(Ok(changed)) => {
                 lost_since = None;
+                let Some((rows, version)) = changed else {
+                    continue;
+                };
+                etag = version;
+                if inputs.send(Input::Board(rows)).is_err() || !feed.pause(BOARD_PAUSE) {
+                    return;
+                }
                 continue;
             }
-            Ok(Ok(answer)) if answer.status == 200 => {
-                lost_since = None;
-                match rows(&answer.body) {
-                    Ok(rows) => {
-                        etag = answer.etag;
-                        if inputs.send(Input::Board(rows)).is_err() || !feed.pause(BOARD_PAUSE) {
-                            return;
-                        }
-                        continue;
-                    }
-                    Err(why) => why,
-                }
-            }
-            Ok(Ok(answer)) => format!("the observer refuses: {}", answer.problem()),
             Ok(Err(error)) if !error.is_gone() => error.to_string(),
             Ok(Err(_)) => "the observer has ended: td-observe start begins another".to_owned(),
             Err(why) => why,
@@ -123,15 +109,6 @@ pub(super) fn read_board(feed: &Feed, inputs: &InputSender) {
             return;
         }
     }
-}
-
-fn rows(body: &[u8]) -> Result<Vec<Row>, String> {
-    let invalid =
-        |cause: serde_json::Error| format!("the observer's board is not readable: {cause}");
-    let rows: Vec<serde_json::Value> = serde_json::from_slice(body).map_err(invalid)?;
-    rows.iter()
-        .map(|row| Row::from_json(row).map_err(invalid))
-        .collect()
 }
 
 /// The run whose live events are followed.

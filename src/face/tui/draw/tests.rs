@@ -51,7 +51,7 @@ fn row(id: &str, pane: Option<&str>, kind: &str, state: &str, ago: i64) -> Row {
         "last_output": at(ago),
         "turns": 3, "gaps": 0, "errors": 0,
     });
-    Row::from_json(&row).unwrap()
+    serde_json::from_value(row).unwrap()
 }
 
 fn rows() -> Vec<Row> {
