@@ -310,6 +310,6 @@ impl FollowedRun {
 }
 
 /// Returns the path without symbolic links, as far as it exists.
-fn real(path: &Path) -> PathBuf {
+pub(crate) fn real(path: &Path) -> PathBuf {
     std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned())
 }

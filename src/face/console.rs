@@ -8,8 +8,6 @@
 //! unchanged. If the state rules recognize an agent's screen, the rows that it draws around its text are
 //! omitted.
 
-mod options;
-
 mod error_lines;
 mod line_buffer;
 
@@ -33,10 +31,10 @@ use crate::agent::StateRules;
 use crate::event::{Envelope, TdEvent};
 use alerts::Alerts;
 use footer::Footer;
-pub(crate) use options::ConsoleOptions;
 use pane_display::{PaneDisplay, PaneOutput, PanePolicy};
 use panes::Panes;
 use printed_rows::PrintedRows;
+pub(crate) use row_writer::ConsoleOptions;
 use row_writer::RowWriter;
 
 /// Renders events.
@@ -208,7 +206,7 @@ impl Console {
 
     /// Appends the lines of an event.
     pub fn event(&mut self, envelope: &Envelope, out: &mut String) {
-        self.rows.set_time(envelope.ts);
+        self.rows.time.set(envelope.ts);
         self.release_due(envelope.ts.micros(), out);
         let start = out.len();
         self.handle(envelope, out);

@@ -2,7 +2,7 @@
 
 use super::ansi::{cut_painted, end_of_painted};
 use super::describe::HUNG_UP;
-use super::sanitize::push_sanitized;
+use super::sanitize::sanitized;
 use super::stream_lines::{LineEnd, OpenStream, Origin, StreamLine, StreamLines};
 use super::tone::{Tone, push_styled};
 use crate::event::{OutputStream, TdEvent};
@@ -144,10 +144,8 @@ fn push_stream_name(out: &mut String, stream: &str, coloured: bool) {
     if stream == OutputStream::Stdout.as_str() {
         return;
     }
-    let mut name = String::from("[");
-    push_sanitized(&mut name, stream);
-    let mut name = cut(&name, NAME_COLUMNS_MAX).to_owned();
-    name.push(']');
+    let name = format!("[{}", sanitized(stream));
+    let name = format!("{}]", cut(&name, NAME_COLUMNS_MAX));
     push_styled(out, coloured, Tone::Alarm.style(), &name);
     out.push(' ');
 }

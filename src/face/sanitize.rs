@@ -15,6 +15,13 @@ pub(super) fn push_sanitized(out: &mut String, text: &str) {
     push_sanitized_at(out, text, 0);
 }
 
+/// Returns `text` as [`push_sanitized`] appends it.
+pub(super) fn sanitized(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    push_sanitized(&mut out, text);
+    out
+}
+
 /// Like [`push_sanitized`], for text that begins at `column` of its line. Tabs depend on it.
 pub(super) fn push_sanitized_at(out: &mut String, text: &str, column: usize) {
     if is_printable(text) || !text.contains(is_unsafe) {
@@ -48,9 +55,7 @@ pub(super) fn push_sanitized_at(out: &mut String, text: &str, column: usize) {
 
 /// Returns `text` as one safe line: line ends become blanks.
 pub(crate) fn one_line(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    push_sanitized(&mut out, &text.trim_end().replace(['\n', '\r'], " "));
-    out
+    sanitized(&text.trim_end().replace(['\n', '\r'], " "))
 }
 
 /// Returns whether the text is printable ASCII, as most text is. Checks all bytes without an early

@@ -12,7 +12,7 @@ use super::announcement::{Announcement, ObserverLock};
 use super::args::TypedStart;
 use crate::agent::StateRules;
 use crate::api::{
-    Hub, ObservedServer, Others, Panes, Routes, Server as ApiServer, Slots, Unobserved,
+    ApiContext, Hub, ObservedServer, Others, Panes, Routes, Server as ApiServer, Slots, Unobserved,
     board_of_history, socket_path, summary_of,
 };
 
@@ -163,11 +163,13 @@ impl Observer {
             allow_input: panes.allows_input,
         };
         let routes = Routes {
-            hub: self.hub.clone(),
-            bus: Arc::clone(self.engine.bus()),
-            data: Some(self.data.clone()),
-            clock: self.clock.clone(),
-            panes: panes.clone(),
+            context: ApiContext {
+                hub: self.hub.clone(),
+                bus: Arc::clone(self.engine.bus()),
+                data: Some(self.data.clone()),
+                clock: self.clock.clone(),
+                panes: panes.clone(),
+            },
             slots: Slots::default(),
             about: json!(announcement),
         };

@@ -3,9 +3,10 @@
 use super::action::{Action, Motion};
 use super::answering::question_of;
 use super::bindings::{help_lines, help_rows};
-use super::effect::{CapturedPane, Effect};
+use super::effect::{CaptureRequest, CapturedPane, Effect, PageRequest, Place, ScanRequest};
 use super::layout::Focus;
 use super::model::{Help, Model};
+use super::moving::moved;
 use super::prompt::PromptKind;
 use super::timeline::SPAN_MAX_MICROS;
 use super::view::ViewKind;
@@ -143,7 +144,7 @@ impl Model {
             self.timeline.is_loading = true;
             let since = self.now.micros().saturating_sub(SPAN_MAX_MICROS);
             let since = Timestamp::from_micros(since);
-            effects.push(Effect::LoadTimeline { since });
+            effects.push(Effect::Scan(ScanRequest::Timeline { since }));
         }
         self.capture(effects);
     }
@@ -167,14 +168,14 @@ impl Model {
         };
         if let (Some(row), Some(at)) = (row, at) {
             let row = Box::new(row.clone());
-            effects.push(Effect::Snapshot {
+            effects.push(Effect::Load(PageRequest {
                 generation,
                 row,
-                at,
-            });
+                place: Place::Screen(at),
+            }));
         }
         let pane = pane.filter(|_| at.is_none());
-        effects.push(Effect::Capture { generation, pane });
+        effects.push(Effect::Capture(CaptureRequest { generation, pane }));
     }
 
     fn next_waiting(&mut self, is_forward: bool, effects: &mut Vec<Effect>) {
@@ -272,15 +273,9 @@ impl Model {
         let (width, height) = self.size;
         let rows = help_rows(height).max(1);
         if let Some(help) = &mut self.help {
-            let top = match motion {
-                Motion::Up => help.top.saturating_sub(1),
-                Motion::Down => help.top + 1,
-                Motion::PageUp => help.top.saturating_sub(rows),
-                Motion::PageDown => help.top + rows,
-                _ => help.top,
-            };
             let count = help_lines(&help.typed, width).len();
-            help.top = top.min(count.saturating_sub(rows));
+            // A page is all rows.
+            help.top = moved(help.top, count.saturating_sub(rows), rows + 1, motion);
         }
     }
 }

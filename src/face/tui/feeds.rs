@@ -12,7 +12,7 @@ use std::time::Duration;
 use crossbeam_channel::select_biased;
 
 use super::content::pane_line;
-use super::effect::{CapturedPane, Input};
+use super::effect::{CaptureRequest, CapturedPane, FollowedRun, Input};
 use super::model::{Connection, Screen};
 use super::painted::StyledText;
 use super::requests::RequestReceiver;
@@ -109,13 +109,6 @@ pub(super) fn read_board(feed: &Feed, inputs: &InputSender) {
             return;
         }
     }
-}
-
-/// The run whose live events are followed.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct FollowedRun {
-    pub generation: u64,
-    pub execution: String,
 }
 
 /// Live events that the UI has not handled yet.
@@ -290,13 +283,6 @@ pub(super) fn read_live(
             }
         }
     }
-}
-
-/// The pane whose screen is shown.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct CaptureRequest {
-    pub generation: u64,
-    pub pane: Option<CapturedPane>,
 }
 
 /// Reports the screen of a pane repeatedly while it is shown.

@@ -1,6 +1,6 @@
 //! Begins searches and filters, and moves through the matches (pure).
 
-use super::effect::{Effect, Place};
+use super::effect::{Effect, Place, ScanRequest};
 use super::layout::Focus;
 use super::line::{Pattern, Position};
 use super::model::{Loading, Model};
@@ -88,7 +88,7 @@ impl Model {
         let within = self.filter.as_ref().map(|filter| filter.pattern.clone());
         let view = (self.view, self.settings.local.clone());
         let scan = Scan::new(row.clone(), result, within, view);
-        effects.push(Effect::Scan(Box::new(scan)));
+        effects.push(Effect::Scan(ScanRequest::Lines(Box::new(scan))));
     }
 
     pub(super) fn next_scan_id(&mut self) -> u64 {

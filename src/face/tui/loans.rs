@@ -6,6 +6,7 @@ use std::time::Duration;
 use crossbeam_channel::{Receiver, select_biased};
 
 use super::terminal::{LoanEnd, Terminal};
+use crate::api::real;
 use crate::board::Row;
 use crate::clock::Clock;
 use crate::error::Result;
@@ -56,7 +57,7 @@ pub(super) fn jump(
     };
     let server = Server::socket(socket);
     if let Some((own_socket, own)) = own
-        && is_same_file(own_socket, Path::new(&socket))
+        && real(own_socket) == real(Path::new(&socket))
     {
         let switched = server.switch_client(own, pane, clock);
         return Ok(LoanEnd::Back(switched.map_err(|error| error.to_string())));
@@ -67,9 +68,4 @@ pub(super) fn jump(
         Ok(Some(status)) => LoanEnd::Back(Err(format!("tmux attach-session ended with {status}"))),
         Err(error) => LoanEnd::Back(Err(error.to_string())),
     })
-}
-
-fn is_same_file(one: &Path, other: &Path) -> bool {
-    let real = |path: &Path| std::fs::canonicalize(path).ok();
-    one == other || real(one).is_some_and(|found| real(other) == Some(found))
 }

@@ -6,14 +6,15 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use crossbeam_channel::select_biased;
 
-use super::effect::{Input, Place};
+use super::effect::{Input, PageRequest, Place, ScanRequest};
 use super::feeds::screen_of;
+use super::model::Screen;
 use super::requests::RequestReceiver;
 use super::searching::{Scan, ScanState};
-use super::timeline::BandHistory;
+use super::timeline::{Bands, note};
 use super::wake::InputSender;
-use super::window::{BYTES_MAX, EVENTS_FOLLOWED, EventPage, belongs_to_row};
-use crate::board::{Board, Row};
+use super::window::{BYTES_MAX, EVENTS_FOLLOWED, belongs_to_row};
+use crate::board::Board;
 use crate::clock::Clock;
 use crate::error::Result;
 use crate::event::{Cursor, Envelope, EventKind, Styles, TdEvent};
@@ -26,29 +27,6 @@ const PAGE_EVENTS: usize = 500;
 
 /// The events between two progress reports of a scan, which then checks for cancellation.
 const SCAN_STEP: u64 = 20_000;
-
-/// A request for a part of a log.
-#[derive(Debug)]
-pub(super) enum PageRequest {
-    Page {
-        generation: u64,
-        row: Box<Row>,
-        place: Place,
-    },
-    Snapshot {
-        generation: u64,
-        row: Box<Row>,
-        at: Timestamp,
-    },
-}
-
-impl PageRequest {
-    fn generation(&self) -> u64 {
-        match self {
-            Self::Page { generation, .. } | Self::Snapshot { generation, .. } => *generation,
-        }
-    }
-}
 
 /// The state that the threads share.
 #[derive(Clone)]
@@ -74,13 +52,29 @@ pub(super) fn read_pages(
 ) {
     loop {
         for request in requests.take() {
-            let generation = request.generation();
-            if access.is_over(generation) {
+            if access.is_over(request.generation) {
                 continue;
             }
-            let input = match request {
-                PageRequest::Page { row, place, .. } => page(access, generation, &row, place),
-                PageRequest::Snapshot { row, at, .. } => snapshot(access, generation, &row, at),
+            let found = read_page(access, &request);
+            let generation = request.generation;
+            let input = match request.place {
+                Place::Screen(_) => Input::Screen {
+                    generation,
+                    screen: found.map_err(|error| error.to_string()).and_then(screen_in),
+                },
+                place => Input::Page {
+                    generation,
+                    place,
+                    page: found.unwrap_or_else(|error| {
+                        // A run without a log has no history, but live events may follow.
+                        log::debug!("{error:?}");
+                        Page {
+                            is_first: true,
+                            is_last: true,
+                            ..Page::default()
+                        }
+                    }),
+                },
             };
             if inputs.send(input).is_err() {
                 return;
@@ -95,100 +89,51 @@ pub(super) fn read_pages(
     }
 }
 
-fn page(access: &LogAccess, generation: u64, row: &Row, place: Place) -> Input {
-    let found = read_page(access, generation, row, place);
-    let page = match found {
-        Ok(page) => EventPage {
-            events: page.events,
-            is_first: page.is_first,
-            is_last: page.is_last,
-            last_seq: page.last_seq,
-        },
-        // A run without a log has no history, but live events may follow.
-        Err(error) => {
-            log::debug!("{error:?}");
-            EventPage {
-                is_first: true,
-                is_last: true,
-                ..EventPage::default()
-            }
-        }
-    };
-    Input::Page {
-        generation,
-        place,
-        page,
-    }
-}
-
-fn read_page(access: &LogAccess, generation: u64, row: &Row, place: Place) -> Result<Page> {
+fn read_page(access: &LogAccess, request: &PageRequest) -> Result<Page> {
+    let (row, place) = (&request.row, request.place);
     let mut pages = LogPages::new(&access.data.run(&row.execution_id));
-    let is_selected = |envelope: &Envelope| {
-        belongs_to_row(row, &envelope.event) && envelope.event.kind() != EventKind::ScreenUpdate
+    let is_selected = |envelope: &Envelope| match (place, &envelope.event) {
+        (Place::Screen(_), TdEvent::ScreenSnapshot { pane, .. }) => Some(pane) == row.pane.as_ref(),
+        (Place::Screen(_), _) | (_, TdEvent::ScreenUpdate { .. }) => false,
+        (_, event) => belongs_to_row(row, event),
     };
     let query = PageQuery {
         records_max: match place {
             Place::Last | Place::Until(_) => EVENTS_FOLLOWED,
             Place::Before(_) | Place::After(_) => PAGE_EVENTS,
+            Place::Screen(_) => 1,
         },
         bytes_max: BYTES_MAX / 4,
         selects: &is_selected,
-        is_stopped: &|| access.is_over(generation),
+        is_stopped: &|| access.is_over(request.generation),
     };
     match place {
         Place::Last => pages.last(&query),
         Place::Before(seq) => pages.before(seq, &query),
         Place::After(seq) => pages.after(seq, &query),
-        Place::Until(ts) => pages.until(ts, &query),
+        Place::Until(ts) | Place::Screen(ts) => pages.until(ts, &query),
     }
 }
 
-/// Returns the last screen of a pane that was recorded at or before a time.
-fn snapshot(access: &LogAccess, generation: u64, row: &Row, at: Timestamp) -> Input {
-    let mut pages = LogPages::new(&access.data.run(&row.execution_id));
-    let is_selected = |envelope: &Envelope| match &envelope.event {
-        TdEvent::ScreenSnapshot { pane, .. } => Some(pane) == row.pane.as_ref(),
-        _ => false,
+/// Returns the last screen of a page.
+fn screen_in(page: Page) -> std::result::Result<Box<Screen>, String> {
+    let last = page.events.into_iter().next_back();
+    let Some(TdEvent::ScreenSnapshot {
+        width,
+        height,
+        rows,
+        ..
+    }) = last.map(|envelope| envelope.event)
+    else {
+        return Err("no screen is kept from this time".to_owned());
     };
-    let query = PageQuery {
-        records_max: 1,
-        bytes_max: BYTES_MAX / 4,
-        selects: &is_selected,
-        is_stopped: &|| access.is_over(generation),
+    // A snapshot has no cursor; this one keeps the last row visible.
+    let cursor = Cursor {
+        x: 0,
+        y: height.saturating_sub(1),
     };
-    let found = pages.until(at, &query).map(|page| {
-        page.events
-            .into_iter()
-            .map(|envelope| envelope.event)
-            .next_back()
-    });
-    let screen = match found {
-        Ok(Some(TdEvent::ScreenSnapshot {
-            width,
-            height,
-            rows,
-            ..
-        })) => Ok(Box::new(screen_of(
-            (width, height),
-            // A snapshot has no cursor; this one keeps the last row visible.
-            Cursor {
-                x: 0,
-                y: height.saturating_sub(1),
-            },
-            &rows,
-            &Styles::default(),
-        ))),
-        Ok(_) => Err("no screen is kept from this time".to_owned()),
-        Err(error) => Err(error.to_string()),
-    };
-    Input::Screen { generation, screen }
-}
-
-/// A request to read histories.
-#[derive(Debug)]
-pub(super) enum ScanRequest {
-    Lines(Box<Scan>),
-    Timeline { since: Timestamp },
+    let styles = Styles::default();
+    Ok(Box::new(screen_of((width, height), cursor, &rows, &styles)))
 }
 
 /// Reads the requested histories.
@@ -211,7 +156,7 @@ pub(super) fn scan(
         };
         let input = match request {
             ScanRequest::Lines(scan) => Input::Scanned(Box::new(lines(access, *scan, inputs))),
-            ScanRequest::Timeline { since } => Input::States(states(access, since).into_changes()),
+            ScanRequest::Timeline { since } => Input::States(states(access, since)),
         };
         if inputs.send(input).is_err() {
             return;
@@ -265,8 +210,8 @@ const STATES: [EventKind; 14] = [
 ];
 
 /// Folds the states of all rows since a time.
-fn states(access: &LogAccess, since: Timestamp) -> BandHistory {
-    let mut history = BandHistory::default();
+fn states(access: &LogAccess, since: Timestamp) -> Bands {
+    let mut history = Bands::default();
     let Ok(list) = access.data.runs(access.clock.wall()) else {
         return history;
     };
@@ -287,7 +232,7 @@ fn states(access: &LogAccess, since: Timestamp) -> BandHistory {
             let envelope = record.envelope;
             for key in board.apply(&envelope) {
                 if let Some(row) = board.row(&key) {
-                    history.note(row, envelope.ts);
+                    note(&mut history, row, envelope.ts);
                 }
             }
         }

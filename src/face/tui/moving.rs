@@ -244,7 +244,8 @@ impl Model {
     }
 }
 
-fn moved(at: usize, last: usize, rows: usize, motion: Motion) -> usize {
+/// Returns the index after a motion in a list that shows this many rows.
+pub(super) fn moved(at: usize, last: usize, rows: usize, motion: Motion) -> usize {
     let page = rows.saturating_sub(1).max(1);
     let half = (rows / 2).max(1);
     let to = match motion {

@@ -24,11 +24,10 @@ use rustix::io::Errno;
 
 use super::draw::draw;
 use super::effect::{Effect, Input};
-use super::feeds::{CaptureRequest, FindObserver, FollowedRun};
+use super::feeds::FindObserver;
 use super::frame_limiter::FrameLimiter;
 use super::keyboard::Keyboard;
 use super::loans::{jump, suspend};
-use super::log_files::{PageRequest, ScanRequest};
 use super::model::{Model, Settings};
 use super::terminal::{LoanEnd, Terminal, leave_on_panic};
 use super::theme::Theme;
@@ -332,33 +331,10 @@ impl Ui {
             .generation
             .store(self.model.generation, Ordering::Relaxed);
         match effect {
-            Effect::Follow { generation, row } => threads.live.replace(FollowedRun {
-                generation,
-                execution: row.execution_id.to_string(),
-            }),
-            Effect::Load {
-                generation,
-                row,
-                place,
-            } => threads.pages.send(PageRequest::Page {
-                generation,
-                row,
-                place,
-            }),
-            Effect::Snapshot {
-                generation,
-                row,
-                at,
-            } => threads.pages.send(PageRequest::Snapshot {
-                generation,
-                row,
-                at,
-            }),
-            Effect::Scan(scan) => threads.scans.send(ScanRequest::Lines(scan)),
-            Effect::LoadTimeline { since } => threads.scans.send(ScanRequest::Timeline { since }),
-            Effect::Capture { generation, pane } => {
-                threads.screens.replace(CaptureRequest { generation, pane });
-            }
+            Effect::Follow(run) => threads.live.replace(run),
+            Effect::Load(request) => threads.pages.send(request),
+            Effect::Scan(request) => threads.scans.send(request),
+            Effect::Capture(request) => threads.screens.replace(request),
             Effect::Answer {
                 row,
                 text,

@@ -1,12 +1,13 @@
 //! Updates the state of the UI with an input, and returns requests (pure).
 
 use super::action::action;
-use super::effect::{Effect, Input, Place};
+use super::effect::{Effect, FollowedRun, Input, PageRequest, Place};
 use super::model::{Loading, Model};
 use super::searching::{LINES_MAX, Scan, ScanResult, ScanState};
 use super::view::ViewKind;
-use super::window::{Arrival, EVENTS_FOLLOWED, EventPage, Window, belongs_to_row};
+use super::window::{Arrival, EVENTS_FOLLOWED, Window, belongs_to_row};
 use crate::event::Envelope;
+use crate::history::Page;
 
 /// The lines before and after the reader that are loaded in advance.
 const LINES_AHEAD: usize = 200;
@@ -91,17 +92,17 @@ impl Model {
         };
         let is_older = self.selected_index() >= Some(self.board_len);
         if !is_older {
-            effects.push(Effect::Follow {
+            effects.push(Effect::Follow(FollowedRun {
                 generation,
-                row: row.clone(),
-            });
+                execution: row.execution_id.clone(),
+            }));
         }
         self.loading = Loading::Whole;
-        effects.push(Effect::Load {
+        effects.push(Effect::Load(PageRequest {
             generation,
             row,
             place,
-        });
+        }));
         self.restart_scans(effects);
         self.capture(effects);
     }
@@ -112,11 +113,11 @@ impl Model {
             return;
         }
         if let Some(row) = self.selected_row() {
-            effects.push(Effect::Load {
+            effects.push(Effect::Load(PageRequest {
                 generation: self.generation,
                 row: Box::new(row.clone()),
                 place,
-            });
+            }));
             self.loading = loading;
         }
     }
@@ -132,7 +133,7 @@ impl Model {
         }
     }
 
-    fn page(&mut self, place: Place, page: EventPage, effects: &mut Vec<Effect>) {
+    fn page(&mut self, place: Place, page: Page, effects: &mut Vec<Effect>) {
         let loading = std::mem::replace(&mut self.loading, Loading::Nothing);
         let at = self.position();
         match (loading, place) {
