@@ -14,9 +14,9 @@ use super::history_args::{TypedExport, TypedLog, TypedReplay, TypedRuns};
 #[cfg(feature = "kernel")]
 use super::kernel_args::TypedKernel;
 use super::loop_args::TypedLoop;
-use super::observer::{TypedService, TypedStart, TypedStop};
+use super::observer::{STOP_EXAMPLES, TypedService, TypedStart};
 use super::run_args::TypedRun;
-use super::schema::TypedSchema;
+use super::schema;
 use super::status_args::TypedStatus;
 #[cfg(feature = "tui")]
 use super::tui_args::TypedTui;
@@ -145,7 +145,8 @@ pub(super) enum Command {
     /// Observe in the background, from now on
     Start(Box<TypedStart>),
     /// End the observer in the background
-    Stop(TypedStop),
+    #[command(after_help = STOP_EXAMPLES)]
+    Stop,
     /// Show who needs you, and what everything is doing
     Status(TypedStatus),
     /// Show the board and its rows in a full-screen terminal UI; the default without arguments
@@ -164,7 +165,8 @@ pub(super) enum Command {
     /// Print the settings that let an agent report its state
     Hooks(TypedHooks),
     /// Print the JSON Schema of events
-    Schema(TypedSchema),
+    #[command(after_help = schema::EXAMPLES)]
+    Schema,
     /// Print the script that completes td-observe in a shell
     Completions(TypedCompletions),
     /// Write the manual pages into a directory

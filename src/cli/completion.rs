@@ -22,8 +22,7 @@ pub(super) fn run(shell: Shell) -> Result<ExitCode, Failure> {
     if shell == Shell::Bash {
         // Only a path with a NUL cannot be quoted, and no argument contains one.
         let quoted = shlex::try_quote(&program).unwrap_or("td-observe".into());
-        super::output::print(&BASH.replace("PROGRAM", &quoted))?;
-        return Ok(ExitCode::SUCCESS);
+        return super::output::print(&BASH.replace("PROGRAM", &quoted));
     }
     let mut script = Vec::new();
     if let Some(completer) = Shells::builtins().completer(shell.name()) {
@@ -31,8 +30,7 @@ pub(super) fn run(shell: Shell) -> Result<ExitCode, Failure> {
             .write_registration(ASKS, "td-observe", "td-observe", &program, &mut script)
             .map_err(failed)?;
     }
-    super::output::print(&String::from_utf8_lossy(&script))?;
-    Ok(ExitCode::SUCCESS)
+    super::output::print(&String::from_utf8_lossy(&script))
 }
 
 /// Returns the program as the script starts it: by name if it was found in `PATH`, else by its absolute path.

@@ -77,7 +77,6 @@ pub(super) struct Config {
 
 impl Config {
     pub fn from_typed(typed: TypedLoop, options: &Options) -> Result<Self, Failure> {
-        keeping::refuse_empty_id(typed.execution_id.as_deref())?;
         for (option, command) in [("--agent", &typed.agent), ("--check", &typed.check)] {
             if command.as_ref().is_some_and(|text| text.trim().is_empty()) {
                 return Err(Failure::usage(format!("{option}: the command is empty")));
@@ -348,10 +347,8 @@ pub(super) fn run(options: &Options, config: Config) -> Result<ExitCode, Failure
     }
     let signals = Signals::catch(looping.killer())?;
     let clock = Clock::system();
-    let (builder, rules) = keeping::builder(options, &keeping, &clock)?;
-    keeping::check_id(&rules, id.as_ref().map(ExecutionId::as_str))?;
     let junit = junit.as_deref().map(JunitFile::create).transpose()?;
-    let mut engine = builder.start().map_err(keeping::unusable)?;
+    let (mut engine, _) = keeping::start(options, &keeping, id.as_deref(), &clock)?;
     let junit = junit.map(|file| file.collect(&engine)).transpose()?;
     let printing = live::print_one(&engine, options, false, &clock)?;
     let looping = engine.run_loop(id, looping, metadata(&settings)?)?;

@@ -176,21 +176,19 @@ fn dispatch(args: Args) -> Result<ExitCode, Failure> {
     }
     match args.command {
         #[cfg(feature = "tui")]
-        Command::Demo(typed) if demo::has_ui(&options, &typed) => {
-            demo::run_ui(&options, &demo::Config::from_typed(&typed))
-        }
-        Command::Demo(typed) => demo::run(&options, demo::Config::from_typed(&typed)),
+        Command::Demo(typed) if demo::has_ui(&options, &typed) => demo::run_ui(&options, &typed),
+        Command::Demo(typed) => demo::run(&options, &typed),
         Command::Watch(typed) => watch::run(&options, watch::Config::from_typed(typed)?),
         Command::Run(typed) => run::run(&options, run::Config::from_typed(typed, &options)?),
         #[cfg(feature = "kernel")]
         Command::Kernel(typed) => kernel::run(&options, kernel::Config::from_typed(*typed)?),
         Command::Loop(typed) => loops::run(&options, loops::Config::from_typed(*typed, &options)?),
-        Command::Agents(typed) => agents::run(&options, agents::Config::from_typed(typed)?),
+        Command::Agents(typed) => agents::run(&options, &typed),
         Command::Hooks(typed) => agent_hooks::run(&typed),
         Command::States(typed) => states::run(&options, &typed),
         Command::Wait(typed) => wait::run(&options, &typed),
         Command::Start(typed) => observer::start(&options, &typed),
-        Command::Stop(_) => observer::stop(&options),
+        Command::Stop => observer::stop(&options),
         Command::Status(typed) => status::run(&options, &typed),
         #[cfg(feature = "tui")]
         Command::Tui(typed) => tui::run(options, *typed),
@@ -199,7 +197,7 @@ fn dispatch(args: Args) -> Result<ExitCode, Failure> {
         Command::Log(typed) => log::run(&options, log::Config::from_typed(typed, &options)?),
         Command::Replay(typed) => replay::run(&options, typed),
         Command::Export(typed) => export::run(&options, typed),
-        Command::Schema(_) => schema::run(),
+        Command::Schema => schema::run(),
         Command::Completions(typed) => completion::run(typed.shell),
         Command::Man(typed) => manual::run(&typed.directory),
         Command::Help(typed) => guide::run(&typed.words),

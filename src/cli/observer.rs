@@ -19,7 +19,7 @@ use super::options::Options;
 use log_file::RotatedLog;
 
 pub(super) use announcement::{Announcement, running};
-pub(super) use args::{TypedService, TypedStart, TypedStop};
+pub(super) use args::{STOP_EXAMPLES, TypedService, TypedStart};
 pub(super) use background::stop;
 #[cfg(feature = "tui")]
 pub(super) use private::PrivateObserver;

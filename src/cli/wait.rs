@@ -216,37 +216,26 @@ fn print_outcome(
         let target = target.map(|target| format!("{}{separator}", crate::face::one_line(target)));
         target.unwrap_or_default() + text
     };
-    let line = if options.json {
-        outcome.to_json(target).to_string()
-    } else if options.quiet {
+    let line = |line: String| super::output::print(&(line + "\n")).map(|_| ());
+    if options.json {
+        return line(outcome.to_json(target).to_string());
+    }
+    if options.quiet {
         return Ok(());
-    } else {
-        match &outcome.end {
-            // Printed on standard output, so that a script can use the match.
-            WaitEnd::Matched(found) | WaitEnd::Stopped(found) => match &found.text {
-                Some(text) => named(&crate::face::one_line(text), " | "),
-                None => return Ok(()),
-            },
-            WaitEnd::Ended(why) => {
-                let text = format!("{} before a match", why.as_str());
-                super::output::print_message(&named(&text, ": "));
-                return Ok(());
-            }
-            WaitEnd::Interrupted => return Ok(()),
-            WaitEnd::TimedOut => {
-                let seconds = outcome.elapsed.as_secs_f64();
-                let text = format!("no match within {seconds:.1} s");
-                super::output::print_message(&named(&text, ": "));
-                return Ok(());
-            }
-            WaitEnd::Lost => {
-                super::output::print_message(&named(
-                    "no match, but lines were lost, so a match may have been missed",
-                    ": ",
-                ));
-                return Ok(());
-            }
+    }
+    let problem = match &outcome.end {
+        // Printed on standard output, so that a script can use the match.
+        WaitEnd::Matched(found) | WaitEnd::Stopped(found) => match &found.text {
+            Some(text) => return line(named(&crate::face::one_line(text), " | ")),
+            None => return Ok(()),
+        },
+        WaitEnd::Interrupted => return Ok(()),
+        WaitEnd::Ended(why) => format!("{} before a match", why.as_str()),
+        WaitEnd::TimedOut => format!("no match within {:.1} s", outcome.elapsed.as_secs_f64()),
+        WaitEnd::Lost => {
+            "no match, but lines were lost, so a match may have been missed".to_owned()
         }
     };
-    super::output::print(&(line + "\n"))
+    super::output::print_message(&named(&problem, ": "));
+    Ok(())
 }

@@ -318,7 +318,7 @@ fn wait_until_observing(
 }
 
 /// Reports to the starting process, or to the user in the foreground, that the observer is ready.
-fn report_ready(announcement: &Announcement) -> Result<(), Failure> {
+fn report_ready(announcement: &Announcement) -> Result<ExitCode, Failure> {
     output::print(&format!(
         "observing: pid {}, socket {}, data directory {}\n",
         announcement.pid,
