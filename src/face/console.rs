@@ -31,7 +31,7 @@ use crate::agent::StateRules;
 use crate::event::{Envelope, TdEvent};
 use alerts::Alerts;
 use footer::Footer;
-use pane_display::{PaneDisplay, PaneOutput, PanePolicy};
+use pane_display::{PaneDisplay, PanePolicy, PaneSink};
 use panes::Panes;
 use printed_rows::PrintedRows;
 pub(crate) use row_writer::ConsoleOptions;
@@ -105,9 +105,7 @@ impl Console {
         let start = out.len();
         // Text after the gap does not continue these lines.
         self.end_lines(out);
-        self.with_panes(out, |display, policy, emit| {
-            display.release(i64::MAX, policy, emit);
-        });
+        self.with_panes(out, |display, sink| display.release(i64::MAX, sink));
         let text = Description::missing(lagged(missed)).marked();
         let style = Tone::Caution.style();
         push_styled(out, self.rows.options.coloured, style, &text);
@@ -160,9 +158,9 @@ impl Console {
         if self.deadline.is_none_or(|deadline| deadline > at) {
             return;
         }
-        self.with_panes(out, |display, policy, emit| {
-            if display.deadline(policy).is_some_and(|due| due <= at) {
-                display.release_due(at, policy, emit);
+        self.with_panes(out, |display, sink| {
+            if display.deadline(sink.policy).is_some_and(|due| due <= at) {
+                display.release_due(at, sink);
             }
         });
     }
@@ -171,16 +169,14 @@ impl Console {
     fn with_panes(
         &mut self,
         out: &mut String,
-        mut act: impl FnMut(&mut PaneDisplay, &PanePolicy, &mut dyn FnMut(PaneOutput<'_>)),
+        mut act: impl FnMut(&mut PaneDisplay, &mut PaneSink<'_>),
     ) {
         let (start, policy) = (out.len(), &self.policy);
         self.deadline = None;
         for ((id, pane), known) in self.panes.iter_mut() {
             let label = self.labels.label(id, Some(pane));
             let printed = &mut self.printed;
-            known.write(&self.rows, &label, printed, out, |display, emit| {
-                act(display, policy, emit);
-            });
+            known.write(&self.rows, &label, printed, out, policy, &mut act);
             self.deadline = earliest(self.deadline, known.display.deadline(policy));
         }
         self.printed.record(out, start);

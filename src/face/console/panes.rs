@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::pane_display::{PaneDisplay, PaneOutput};
+use super::pane_display::{PaneDisplay, PanePolicy, PaneSink};
 use super::pane_writer::PaneWriter;
 use super::printed_rows::PrintedRows;
 use super::row_writer::RowWriter;
@@ -68,7 +68,8 @@ impl KnownPane {
         label: &Label,
         printed: &mut PrintedRows,
         out: &mut String,
-        act: impl FnOnce(&mut PaneDisplay, &mut dyn FnMut(PaneOutput<'_>)),
+        policy: &PanePolicy,
+        act: impl FnOnce(&mut PaneDisplay, &mut PaneSink<'_>),
     ) -> Option<String> {
         let is_for_people = rows.options.coloured || rows.columns.is_some();
         let mut writer = PaneWriter {
@@ -81,7 +82,11 @@ impl KnownPane {
             error: None,
             out,
         };
-        act(&mut self.display, &mut |output| writer.write(output));
+        let mut sink = PaneSink {
+            policy,
+            emit: &mut |output| writer.write(output),
+        };
+        act(&mut self.display, &mut sink);
         writer.error
     }
 }

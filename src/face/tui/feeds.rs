@@ -9,13 +9,12 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use crossbeam_channel::select_biased;
+use crossbeam_channel::{Receiver, select_biased};
 
 use super::content::pane_line;
 use super::effect::{CaptureRequest, CapturedPane, FollowedRun, Input};
 use super::model::{Connection, Screen};
 use super::painted::StyledText;
-use super::requests::RequestReceiver;
 use super::wake::{InputSender, Wake};
 use super::window::{EVENTS_FOLLOWED, weight};
 use crate::api::{EventReader, NoItem, Streamed, get, get_board, percent_encoded};
@@ -194,7 +193,7 @@ impl LiveStream {
 /// Reports the live events of the run that was selected last.
 pub(super) fn read_live(
     feed: &Feed,
-    selected: &RequestReceiver<FollowedRun>,
+    selected: &Receiver<FollowedRun>,
     inbox: &Inbox,
     wake: &Wake,
     inputs: &InputSender,
@@ -204,14 +203,15 @@ pub(super) fn read_live(
         if is_stopped(&feed.stop) {
             return;
         }
-        if let Some(followed) = selected.take().pop_back() {
+        if let Some(followed) = selected.try_iter().last() {
             current = Some(LiveStream::new(followed));
         }
         let Some(run) = &mut current else {
             select_biased! {
                 recv(feed.stop) -> _ => return,
-                recv(selected.ready) -> _ => continue,
+                recv(selected) -> followed => current = followed.ok().map(LiveStream::new),
             }
+            continue;
         };
         let Some(reader) = &mut run.reader else {
             match (feed.find)() {
@@ -258,7 +258,7 @@ pub(super) fn read_live(
                 run.is_batching = false;
                 select_biased! {
                     recv(feed.stop) -> _ => return,
-                    recv(selected.ready) -> _ => {}
+                    recv(selected) -> followed => current = followed.ok().map(LiveStream::new),
                     recv(feed.clock.after(BATCH_PAUSE)) -> _ => {}
                 }
             }
@@ -286,23 +286,16 @@ pub(super) fn read_live(
 }
 
 /// Reports the screen of a pane repeatedly while it is shown.
-pub(super) fn read_screen(
-    feed: &Feed,
-    requests: &RequestReceiver<CaptureRequest>,
-    inputs: &InputSender,
-) {
+pub(super) fn read_screen(feed: &Feed, requests: &Receiver<CaptureRequest>, inputs: &InputSender) {
     let mut current: Option<CaptureRequest> = None;
     let mut last: Option<Screen> = None;
     loop {
-        if let Some(captured) = requests.take().pop_back() {
-            current = Some(captured).filter(|captured| captured.pane.is_some());
-            last = None;
-        }
-        let Some(captured) = &current else {
+        let Some(captured) = current.as_ref().filter(|captured| captured.pane.is_some()) else {
             select_biased! {
                 recv(feed.stop) -> _ => return,
-                recv(requests.ready) -> _ => continue,
+                recv(requests) -> captured => (current, last) = (captured.ok(), None),
             }
+            continue;
         };
         let screen = capture(feed, captured);
         let is_failed = screen.is_err();
@@ -322,7 +315,7 @@ pub(super) fn read_screen(
         }
         select_biased! {
             recv(feed.stop) -> _ => return,
-            recv(requests.ready) -> _ => {}
+            recv(requests) -> captured => (current, last) = (captured.ok(), None),
             recv(feed.clock.after(SCREEN_PAUSE)) -> _ => {}
         }
     }

@@ -4,12 +4,11 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crossbeam_channel::select_biased;
+use crossbeam_channel::{Receiver, select_biased};
 
 use super::effect::{Input, PageRequest, Place, ScanRequest};
 use super::feeds::screen_of;
 use super::model::Screen;
-use super::requests::RequestReceiver;
 use super::searching::{Scan, ScanState};
 use super::timeline::{Bands, note};
 use super::wake::InputSender;
@@ -42,49 +41,49 @@ impl LogAccess {
     fn is_over(&self, generation: u64) -> bool {
         is_stopped(&self.stop) || self.generation.load(Ordering::Relaxed) != generation
     }
+
+    /// Waits for the next request; `None` at the end of the UI.
+    fn next<T>(&self, requests: &Receiver<T>) -> Option<T> {
+        select_biased! {
+            recv(self.stop) -> _ => None,
+            recv(requests) -> request => request.ok(),
+        }
+    }
 }
 
 /// Reads the requested pages.
 pub(super) fn read_pages(
     access: &LogAccess,
-    requests: &RequestReceiver<PageRequest>,
+    requests: &Receiver<PageRequest>,
     inputs: &InputSender,
 ) {
-    loop {
-        for request in requests.take() {
-            if access.is_over(request.generation) {
-                continue;
-            }
-            let found = read_page(access, &request);
-            let generation = request.generation;
-            let input = match request.place {
-                Place::Screen(_) => Input::Screen {
-                    generation,
-                    screen: found.map_err(|error| error.to_string()).and_then(screen_in),
-                },
-                place => Input::Page {
-                    generation,
-                    place,
-                    page: found.unwrap_or_else(|error| {
-                        // A run without a log has no history, but live events may follow.
-                        log::debug!("{error:?}");
-                        Page {
-                            is_first: true,
-                            is_last: true,
-                            ..Page::default()
-                        }
-                    }),
-                },
-            };
-            if inputs.send(input).is_err() {
-                return;
-            }
+    while let Some(request) = access.next(requests) {
+        if access.is_over(request.generation) {
+            continue;
         }
-        select_biased! {
-            recv(access.stop) -> _ => return,
-            recv(requests.ready) -> ready => if ready.is_err() {
-                return;
-            }
+        let found = read_page(access, &request);
+        let generation = request.generation;
+        let input = match request.place {
+            Place::Screen(_) => Input::Screen {
+                generation,
+                screen: found.map_err(|error| error.to_string()).and_then(screen_in),
+            },
+            place => Input::Page {
+                generation,
+                place,
+                page: found.unwrap_or_else(|error| {
+                    // A run without a log has no history, but live events may follow.
+                    log::debug!("{error:?}");
+                    Page {
+                        is_first: true,
+                        is_last: true,
+                        ..Page::default()
+                    }
+                }),
+            },
+        };
+        if inputs.send(input).is_err() {
+            return;
         }
     }
 }
@@ -137,23 +136,8 @@ fn screen_in(page: Page) -> std::result::Result<Box<Screen>, String> {
 }
 
 /// Reads the requested histories.
-pub(super) fn scan(
-    access: &LogAccess,
-    requests: &RequestReceiver<ScanRequest>,
-    inputs: &InputSender,
-) {
-    let mut waiting = std::collections::VecDeque::new();
-    loop {
-        waiting.extend(requests.take());
-        let Some(request) = waiting.pop_front() else {
-            select_biased! {
-                recv(access.stop) -> _ => return,
-                recv(requests.ready) -> ready => if ready.is_err() {
-                    return;
-                }
-            }
-            continue;
-        };
+pub(super) fn scan(access: &LogAccess, requests: &Receiver<ScanRequest>, inputs: &InputSender) {
+    while let Some(request) = access.next(requests) {
         let input = match request {
             ScanRequest::Lines(scan) => Input::Scanned(Box::new(lines(access, *scan, inputs))),
             ScanRequest::Timeline { since } => Input::States(states(access, since)),
