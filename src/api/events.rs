@@ -110,9 +110,7 @@ pub(super) fn open(context: &ApiContext, request: &Request) -> Result<EventStrea
     let last = request.header("last-event-id");
     let last = last.or_else(|| request.parameter("cursor"));
     let from = start_point("Last-Event-ID", last, since).map_err(invalid)?;
-    let (hub, data) = (context.hub.clone(), context.data.clone());
-    let from = from.unwrap_or(StartPoint::Now);
-    EventStream::open(hub, data, selection, from, context.clock.clone())
+    EventStream::open(context, selection, from.unwrap_or(StartPoint::Now))
         .map_err(|error| Response::problem(500, &error.to_string()))
 }
 

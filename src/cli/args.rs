@@ -4,12 +4,13 @@ use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
 
 use clap::{ArgAction, CommandFactory, Parser, Subcommand, ValueEnum, ValueHint};
+use clap_complete::aot::Shell;
 use clap_complete::engine::{ArgValueCompleter, CompletionCandidate};
 
 use super::agent_args::{TypedAgents, TypedStates};
 use super::agent_hooks::TypedHooks;
 use super::chapters;
-use super::completers::{self, Shell};
+use super::completers;
 use super::history_args::{TypedExport, TypedLog, TypedReplay, TypedRuns};
 #[cfg(feature = "kernel")]
 use super::kernel_args::TypedKernel;

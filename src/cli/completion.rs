@@ -6,10 +6,11 @@ use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
+use clap_complete::aot::Shell;
 use clap_complete::env::Shells;
 
 use super::command_line;
-use super::completers::{ASKS, Shell};
+use super::completers::ASKS;
 use super::failure::Failure;
 
 /// The script for bash, which splits words at colons; this script joins them again.
@@ -25,7 +26,7 @@ pub(super) fn run(shell: Shell) -> Result<ExitCode, Failure> {
         return super::output::print(&BASH.replace("PROGRAM", &quoted));
     }
     let mut script = Vec::new();
-    if let Some(completer) = Shells::builtins().completer(shell.name()) {
+    if let Some(completer) = Shells::builtins().completer(&shell.to_string()) {
         completer
             .write_registration(ASKS, "td-observe", "td-observe", &program, &mut script)
             .map_err(failed)?;

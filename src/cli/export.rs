@@ -184,7 +184,7 @@ fn write(out: &mut impl Write, text: &mut String, output: Option<&Path>) -> Resu
 
 fn failed(output: Option<&Path>, cause: io::Error) -> Ended {
     match output {
-        None => Ended::Output(cause),
+        None => cause.into(),
         Some(path) => Ended::Failed(Failure::usage(format!("cannot write {path:?}: {cause}"))),
     }
 }

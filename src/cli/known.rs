@@ -70,20 +70,21 @@ impl Targets {
 
     /// Returns a hint for an error about a target; empty if the target exists.
     pub fn hint(&self, typed: &str) -> String {
-        let names = || self.like(typed).iter().map(String::as_str);
-        match names().any(|name| name == typed) {
-            true => String::new(),
-            false => nearest::hint(typed, names(), "tmux list-panes -a"),
+        match self.unless_known(typed) {
+            None => String::new(),
+            Some(names) => nearest::hint(typed, names, "tmux list-panes -a"),
         }
     }
 
     /// Returns the target that the user probably meant; `None` if the typed target exists.
     pub fn meant(&self, typed: &str) -> Option<&str> {
-        let names = || self.like(typed).iter().map(String::as_str);
-        match names().any(|name| name == typed) {
-            true => None,
-            false => nearest::nearest(typed, names()),
-        }
+        nearest::nearest(typed, self.unless_known(typed)?)
+    }
+
+    /// Returns the names of the kind that the typed word denotes, unless it is one of them.
+    fn unless_known(&self, typed: &str) -> Option<impl Iterator<Item = &str>> {
+        let names = self.like(typed);
+        (!names.iter().any(|name| name == typed)).then(|| names.iter().map(String::as_str))
     }
 }
 

@@ -1,6 +1,5 @@
 //! `td-observe log`: prints the events of runs, and follows new ones.
 
-use std::io::IsTerminal;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -12,16 +11,14 @@ use super::history::{Ended, Which, data_dir, report_problems, until_stopped};
 use super::history_args::{TypedFilter, TypedLog};
 use super::known;
 use super::log_follow::{Following, follow};
-use super::log_lines::LastLines;
 use super::log_merge::{finish, read_merged};
 use super::log_runs::Selection;
-use super::log_show::{Page, Show};
+use super::log_show::{Show, Shown, page};
 use super::nearest;
 use super::options::Options;
 use super::signals::Signals;
 use crate::clock::Clock;
 use crate::event::EventKind;
-use crate::face::{Console, ConsoleOptions, EventWriter, Renderer};
 use crate::history::Query;
 use crate::thread::{Stop, is_stopped};
 use crate::timestamp::Timestamp;
@@ -139,61 +136,6 @@ pub(super) fn with_context(query: Query) -> Query {
     CONTEXT.into_iter().fold(query, add)
 }
 
-/// Returns the output settings for history on standard output.
-pub(super) fn page(
-    options: &Options,
-    has_timestamps: bool,
-    last_lines: Option<usize>,
-    shows_snapshots: bool,
-    clock: &Clock,
-) -> Shown {
-    let view = if options.json {
-        Renderer::Json
-    } else {
-        let console = Console::new(ConsoleOptions {
-            coloured: options.coloured,
-            aligned: std::io::stdout().is_terminal(),
-            verbose: options.verbose > 0,
-            has_timestamps,
-        });
-        let console = match shows_snapshots {
-            true => console.with_snapshots(),
-            false => console,
-        };
-        Renderer::Console(console)
-    };
-    Shown {
-        view: Some(view),
-        last_lines,
-        quiet: options.quiet,
-        clock: clock.clone(),
-    }
-}
-
-/// The settings of a page, which the writing thread opens.
-pub(super) struct Shown {
-    view: Option<Renderer>,
-    last_lines: Option<usize>,
-    pub quiet: bool,
-    clock: Clock,
-}
-
-impl Shown {
-    /// Holds back lines that may still be rewritten, until no more output arrives.
-    fn hold(&mut self) {
-        self.view = self.view.take().map(|view| match view {
-            Renderer::Console(console) => Renderer::Console(console.holding()),
-            other => other,
-        });
-    }
-
-    pub fn open(&mut self) -> Page {
-        let view = self.view.take().unwrap_or(Renderer::Json);
-        let out = LastLines::new(std::io::stdout().lock(), self.last_lines);
-        EventWriter::with_output(out, view, self.last_lines.is_none(), self.clock.clone())
-    }
-}
-
 /// Shows the log.
 pub(super) fn run(options: &Options, config: Config) -> Result<ExitCode, Failure> {
     let signals = Signals::catch(|| {})?;
@@ -207,7 +149,7 @@ pub(super) fn run(options: &Options, config: Config) -> Result<ExitCode, Failure
     }
     // A search also shows matching rows of screens.
     let is_search = config.grep.0.is_some();
-    let mut shown = page(
+    let shown = page(
         options,
         config.has_timestamps,
         config.last_lines,
@@ -224,7 +166,7 @@ pub(super) fn run(options: &Options, config: Config) -> Result<ExitCode, Failure
             "--follow: {path:?} is a file; give a run or its directory"
         )));
     }
-    shown.hold();
+    let shown = shown.holding();
     // An open selection includes runs that begin later.
     let later = match config.selection.is_open() {
         true => Some((data_dir(options)?, config.selection)),
@@ -239,7 +181,7 @@ pub(super) fn run(options: &Options, config: Config) -> Result<ExitCode, Failure
     let (grep, revisions, time) = (config.grep, config.revisions, clock.clone());
     let greps = grep.0.is_some();
     until_stopped(&signals, &clock, move |stop| {
-        let mut show = Show::new(shown.open(), shown.quiet, grep, revisions);
+        let mut show = Show::new(shown, grep, revisions);
         let ended = follow(following, &mut show, &time, stop)?;
         Ok(match is_stopped(stop) {
             true => ended,
@@ -256,14 +198,9 @@ fn code(show: &Show, config_greps: bool, code: ExitCode) -> ExitCode {
     }
 }
 
-fn print(
-    whiches: &[Which],
-    config: Config,
-    mut shown: Shown,
-    stop: &Stop,
-) -> Result<ExitCode, Ended> {
+fn print(whiches: &[Which], config: Config, shown: Shown, stop: &Stop) -> Result<ExitCode, Ended> {
     let (greps, reads_all) = (config.grep.0.is_some(), config.selection.is_all());
-    let mut show = Show::new(shown.open(), shown.quiet, config.grep, config.revisions);
+    let mut show = Show::new(shown, config.grep, config.revisions);
     let mut ended = ExitCode::SUCCESS;
     match whiches {
         [which] => {
