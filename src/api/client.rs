@@ -92,9 +92,6 @@ impl EventReader {
     }
 
     /// Returns the next item; waits for it until the deadline.
-    ///
-    /// # Errors
-    /// The reason that there is no item.
     pub fn next(&mut self, deadline: Instant) -> Result<Streamed, NoItem> {
         if self.lines.is_none() {
             self.connect()?;

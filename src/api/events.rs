@@ -93,9 +93,6 @@ pub(super) fn time_of(text: &str, now: Timestamp) -> Result<Timestamp, String> {
 }
 
 /// Opens the requested stream.
-///
-/// # Errors
-/// The response to send instead.
 pub(super) fn open(context: &ApiContext, request: &Request) -> Result<EventStream, Response> {
     let invalid = |why: String| Response::problem(400, &why);
     let selection = Selection {

@@ -92,9 +92,6 @@ pub(crate) fn get_board(
 }
 
 /// Sends a JSON body to a path and waits for the answer. Returns `None` once `is_over()` returns true.
-///
-/// # Errors
-/// As for [`get`].
 pub(crate) fn post(
     socket: &Path,
     path: &str,

@@ -106,9 +106,6 @@ impl Panes {
 }
 
 /// Returns the result of the server that has the target, which must be the only one.
-///
-/// # Errors
-/// The response to send instead.
 pub(super) fn require_single<T>(
     target: &Target,
     mut found: Vec<(PathBuf, T)>,

@@ -60,9 +60,6 @@ impl Response {
     }
 
     /// Writes the response. The caller closes the connection afterwards.
-    ///
-    /// # Errors
-    /// Those of the connection.
     pub fn write(&self, out: &mut impl Write, with_body: bool) -> io::Result<()> {
         let mut head = head(self.status);
         if !self.content_type.is_empty() {
@@ -128,9 +125,6 @@ pub(crate) struct ChunkedBody<W: Write> {
 
 impl<W: Write> ChunkedBody<W> {
     /// Writes the head.
-    ///
-    /// # Errors
-    /// Those of the connection.
     pub fn start(mut out: W, content_type: &str) -> io::Result<Self> {
         let head = head(200);
         let more = format!("Content-Type: {content_type}\r\nTransfer-Encoding: chunked\r\n\r\n");
@@ -143,9 +137,6 @@ impl<W: Write> ChunkedBody<W> {
     }
 
     /// Ends the body.
-    ///
-    /// # Errors
-    /// Those of the connection.
     pub fn finish(mut self) -> io::Result<()> {
         self.flush()?;
         self.out.write_all(b"0\r\n\r\n")?;

@@ -31,9 +31,6 @@ pub(crate) struct Routes {
 
 impl Routes {
     /// Answers a request.
-    ///
-    /// # Errors
-    /// Those of the connection.
     pub fn answer(
         &self,
         request: &Request,

@@ -75,17 +75,11 @@ struct Replay {
 
 impl EventStream {
     /// Opens a stream.
-    ///
-    /// # Errors
-    /// If the history cannot be listed.
     pub fn open(context: &ApiContext, selection: Selection, from: StartPoint) -> Result<Self> {
         Self::begin(context.clone(), context.hub.open_gauge(), selection, from)
     }
 
     /// Opens a stream with another selection, to replace this one.
-    ///
-    /// # Errors
-    /// As for [`EventStream::open`].
     pub fn reopened(&self, selection: Selection, from: StartPoint) -> Result<Self> {
         let gauge = Arc::clone(&self.gauge);
         Self::begin(self.context.clone(), gauge, selection, from)

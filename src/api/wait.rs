@@ -35,9 +35,6 @@ struct RequestedWait {
 }
 
 /// Waits, and writes the outcome to the client.
-///
-/// # Errors
-/// Those of the connection.
 pub(super) fn wait(
     context: &ApiContext,
     (request, body): (&Request, &[u8]),

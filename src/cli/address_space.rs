@@ -9,9 +9,6 @@ use super::failure::Failure;
 const BYTES_MIN: u64 = 192 << 20;
 
 /// Checks the limit, which shells set with `ulimit -v`.
-///
-/// # Errors
-/// If the limit is below [`BYTES_MIN`].
 pub(super) fn check() -> Result<(), Failure> {
     match getrlimit(Resource::As).current {
         Some(bytes) if bytes < BYTES_MIN => Err(Failure::usage(format!(

@@ -14,7 +14,6 @@ use super::signals::Signals;
 use crate::clock::Clock;
 use crate::observe::AgentWatch;
 
-/// Returns the watch of the agents.
 fn watch_of(typed: &TypedAgents) -> Result<AgentWatch, Failure> {
     let mut watch = AgentWatch::new().every(typed.poll).stable(typed.stable);
     if typed.places.is_empty() {

@@ -42,7 +42,6 @@ pub(super) fn runs(typed: &OsStr) -> Vec<CompletionCandidate> {
     runs_of(typed, None)
 }
 
-/// Offers loops.
 pub(super) fn loops(typed: &OsStr) -> Vec<CompletionCandidate> {
     runs_of(typed, Some("loop"))
 }
@@ -68,7 +67,6 @@ pub(super) fn connections() -> Vec<CompletionCandidate> {
     names.map(CompletionCandidate::new).collect()
 }
 
-/// Offers the formats of agents' output.
 pub(super) fn formats() -> Vec<CompletionCandidate> {
     let formats = Format::ALL.iter();
     formats
@@ -76,7 +74,6 @@ pub(super) fn formats() -> Vec<CompletionCandidate> {
         .collect()
 }
 
-/// Offers the types of events.
 pub(super) fn event_types(typed: &OsStr) -> Vec<CompletionCandidate> {
     let names = EventKind::ALL.iter().map(|kind| kind.as_str().to_owned());
     candidates(&typed.to_string_lossy(), names.collect())

@@ -16,7 +16,6 @@ use super::failure::Failure;
 /// The script for bash, which splits words at colons; this script joins them again.
 const BASH: &str = include_str!("completion.bash");
 
-/// Prints the script.
 pub(super) fn run(shell: Shell) -> Result<ExitCode, Failure> {
     let failed = |error| Failure::other(format!("cannot create the script: {error}"));
     let program = program().map_err(failed)?;

@@ -20,7 +20,6 @@ use crate::thread::{Stop, is_stopped};
 /// The number of bytes that are buffered before a write.
 const BUFFER_BYTES: usize = 64 * 1024;
 
-/// Writes the export.
 pub(super) fn run(options: &Options, typed: TypedExport) -> Result<ExitCode, Failure> {
     let signals = Signals::catch(|| {})?;
     let which = Which::typed(&typed.run, options)?;

@@ -72,7 +72,6 @@ impl Which {
         }
     }
 
-    /// Returns the path of the run or file.
     pub fn path(&self) -> &Path {
         match self {
             Self::Run(run) => run.path(),
@@ -110,7 +109,6 @@ impl Which {
         })
     }
 
-    /// Returns the label of the run, if it has one.
     pub fn label(&self) -> Option<String> {
         match self {
             Self::Run(run) => {

@@ -84,7 +84,6 @@ fn check_id(rules: &Rules, id: Option<&str>) -> Result<(), Failure> {
 }
 
 impl TypedSecrets {
-    /// Returns the rules for secrets.
     pub(super) fn rules(&self, data_dir: Option<&Path>) -> Result<Rules, Failure> {
         if self.no_redact {
             return Ok(Rules::none());

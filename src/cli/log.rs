@@ -136,7 +136,6 @@ pub(super) fn with_context(query: Query) -> Query {
     CONTEXT.into_iter().fold(query, add)
 }
 
-/// Shows the log.
 pub(super) fn run(options: &Options, config: Config) -> Result<ExitCode, Failure> {
     let signals = Signals::catch(|| {})?;
     let clock = Clock::system();

@@ -51,7 +51,6 @@ impl Selection {
         Ok(found)
     }
 
-    /// Returns true if all runs are selected.
     pub fn is_all(&self) -> bool {
         self.typed.is_empty()
     }

@@ -149,7 +149,6 @@ impl Show {
         }
     }
 
-    /// Shows a record.
     pub fn record(&mut self, record: &LogRecord) -> Result<(), Ended> {
         let envelope = &record.envelope;
         if !record.is_wanted {

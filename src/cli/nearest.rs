@@ -74,7 +74,6 @@ pub(super) fn hint<'a>(
     out
 }
 
-/// Parses the name of an agent's output format.
 pub(super) fn parse_format(typed: &str) -> Result<Format, String> {
     typed.parse().map_err(|_| {
         let names = Format::ALL.iter().map(|format| format.name());

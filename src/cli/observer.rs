@@ -25,7 +25,6 @@ pub(super) use background::stop;
 pub(super) use private::PrivateObserver;
 pub(super) use service::run as service;
 
-/// Starts the observer.
 pub(super) fn start(options: &Options, typed: &TypedStart) -> Result<ExitCode, Failure> {
     if options.no_log {
         return Err(Failure::usage(

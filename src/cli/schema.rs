@@ -15,7 +15,6 @@ the schema (draft 2020-12); each line of status --json is one of its BoardRow.
 The observer's API has the same at /api/v1/schema. Later versions add events,
 fields and values, so the schema accepts unknown ones. See td-observe help events.";
 
-/// Prints the schema.
 pub(super) fn run() -> Result<ExitCode, Failure> {
     let mut text = serde_json::to_string_pretty(&crate::board::json_schema())
         .map_err(|error| Failure::other(format!("cannot write the schema: {error}")))?;

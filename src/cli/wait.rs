@@ -30,7 +30,6 @@ const LOST: u8 = 3;
 /// The timeout passed.
 const TIMED_OUT: u8 = 124;
 
-/// Returns the wait for one target.
 fn wait_of(typed: &TypedWait, target: Target) -> Result<Wait, Failure> {
     let spec = WaitSpec {
         target: target.as_str().to_owned(),
@@ -53,7 +52,6 @@ fn wait_of(typed: &TypedWait, target: Target) -> Result<Wait, Failure> {
     wait.map_err(|error| Failure::usage(error.to_string()))
 }
 
-/// Parses the typed states.
 fn states_of(typed: &TypedWait) -> Result<Vec<AgentState>, Failure> {
     let states = typed.state.iter().map(|name| {
         AgentState::from_name(name).ok_or_else(|| {

@@ -23,9 +23,6 @@ pub(in crate::cli) struct PrivateObserver {
 
 impl PrivateObserver {
     /// Starts the observer. Its API answers shortly afterwards.
-    ///
-    /// # Errors
-    /// If the directory of its socket or its thread cannot be created.
     pub fn start(options: Arc<Options>, typed: TypedStart) -> Result<Self, Failure> {
         // tempfile creates directories with mode 0700.
         let directory = tempfile::Builder::new().prefix("td-observe-").tempdir();
@@ -46,15 +43,11 @@ impl PrivateObserver {
         })
     }
 
-    /// Returns the socket of its API.
     pub fn socket(&self) -> PathBuf {
         socket_in(self.directory.path())
     }
 
     /// Ends the observer, and waits until its runs are written.
-    ///
-    /// # Errors
-    /// If the observer has failed.
     pub fn end(self) -> Result<ExitCode, Failure> {
         drop(self.end);
         match self.thread.join() {

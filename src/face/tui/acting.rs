@@ -236,7 +236,6 @@ impl Model {
         line.map_or_else(String::new, |line| line.text.text.clone())
     }
 
-    /// Returns the visible text of the view.
     fn view_text(&self) -> String {
         let join = |rows: Vec<&str>| {
             let rows: Vec<&str> = rows.iter().map(|row| row.trim_end()).collect();

@@ -19,7 +19,6 @@ pub(super) enum Group {
 }
 
 impl Model {
-    /// Returns the group of a row.
     pub(super) fn group_of(&self, index: usize) -> Option<Group> {
         let row = self.rows.get(index)?;
         Some(match index < self.board_len {
@@ -28,7 +27,6 @@ impl Model {
         })
     }
 
-    /// Returns the number of rows in a group.
     pub(super) fn count_of(&self, group: Group) -> usize {
         let groups = (0..self.rows.len()).filter_map(|index| self.group_of(index));
         groups.filter(|other| *other == group).count()

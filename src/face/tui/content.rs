@@ -288,7 +288,6 @@ fn pretty(envelope: &Envelope, local: &mut LocalTime, emit: &mut dyn FnMut(Chang
     }
 }
 
-/// Returns the style of a tone.
 pub(super) fn style_of(tone: Tone) -> Style {
     let style = Style::new();
     match tone {

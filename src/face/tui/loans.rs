@@ -19,9 +19,6 @@ const BACKGROUND_CHECK: Duration = Duration::from_millis(100);
 
 /// Stops the whole job until `fg`. A signal ends the program also in the background, where it must not touch
 /// the terminal.
-///
-/// # Errors
-/// Returns an error if the terminal cannot be entered again.
 pub(super) fn suspend(
     terminal: &mut Terminal,
     ended: &Receiver<i32>,
@@ -41,9 +38,6 @@ pub(super) fn suspend(
 
 /// Shows a row's pane: by switching the tmux client of the pane `own` if both belong to the same server,
 /// otherwise by attaching. The inner error is the reason why the pane cannot be shown.
-///
-/// # Errors
-/// Returns an error if the terminal cannot be entered again.
 pub(super) fn jump(
     row: &Row,
     own: Option<&(PathBuf, PaneId)>,

@@ -51,7 +51,6 @@ impl LogAccess {
     }
 }
 
-/// Reads the requested pages.
 pub(super) fn read_pages(
     access: &LogAccess,
     requests: &Receiver<PageRequest>,
@@ -135,7 +134,6 @@ fn screen_in(page: Page) -> std::result::Result<Box<Screen>, String> {
     Ok(Box::new(screen_of((width, height), cursor, &rows, &styles)))
 }
 
-/// Reads the requested histories.
 pub(super) fn scan(access: &LogAccess, requests: &Receiver<ScanRequest>, inputs: &InputSender) {
     while let Some(request) = access.next(requests) {
         let input = match request {

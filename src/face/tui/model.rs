@@ -180,7 +180,6 @@ impl Model {
         }
     }
 
-    /// Returns the layout of the screen.
     pub fn layout(&self) -> Layout {
         Layout::new(self.size, self.focus, self.is_zoomed)
     }
@@ -218,7 +217,6 @@ impl Model {
         )
     }
 
-    /// Returns the index of the current line.
     pub fn current(&self) -> usize {
         let last = self.lines().len().saturating_sub(1);
         match self.is_following {

@@ -17,7 +17,6 @@ const COLUMNS_STEP: usize = 20;
 const CONTEXT_LINES: usize = 5;
 
 impl Model {
-    /// Returns the position of the current line.
     pub(super) fn position(&self) -> Position {
         let line = self.lines().get(self.current());
         line.map_or_else(Position::default, |line| line.at)

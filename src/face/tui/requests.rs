@@ -13,7 +13,6 @@ pub(super) struct RequestSender<T> {
     waiting: Receiver<T>,
 }
 
-/// Creates a queue.
 pub(super) fn request_queue<T>() -> (RequestSender<T>, Receiver<T>) {
     let (requests, waiting) = bounded(REQUESTS_MAX);
     let receiver = waiting.clone();

@@ -66,9 +66,6 @@ pub(crate) struct TuiOptions {
 }
 
 /// Runs the UI until the user quits or a signal arrives.
-///
-/// # Errors
-/// Returns an error if there is no terminal, or a thread cannot be started.
 pub(crate) fn run(options: TuiOptions, signals: &Receiver<i32>) -> Result<()> {
     leave_on_panic();
     let terminal = Terminal::enter()?;
@@ -324,7 +321,6 @@ impl Ui {
         }
     }
 
-    /// Passes a request to its thread.
     fn request(&mut self, effect: Effect) {
         let threads = &self.threads;
         threads

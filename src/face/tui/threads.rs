@@ -46,9 +46,6 @@ pub(super) struct Threads {
 
 impl Threads {
     /// Starts all threads. `signals` receives the signal that ends the UI.
-    ///
-    /// # Errors
-    /// Returns an error if a thread cannot be started, or the system has no more descriptors.
     pub fn start(
         find: FindObserver,
         data: DataDir,

@@ -70,7 +70,6 @@ impl Timeline {
         }
     }
 
-    /// Records the current state of a row.
     pub fn note(&mut self, row: &Row) {
         note(&mut self.changes, row, row.since);
     }

@@ -13,7 +13,6 @@ use crate::board::Row;
 use crate::face::row_names;
 
 impl Model {
-    /// Opens the input line.
     pub(super) fn open_prompt(&mut self, kind: PromptKind) {
         let typed = match (kind, &self.filter) {
             (PromptKind::Filter, Some(filter)) => filter.pattern.typed.clone(),

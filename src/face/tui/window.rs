@@ -86,7 +86,6 @@ impl Window {
         self.last.map_or(0, |(seq, _)| seq)
     }
 
-    /// Returns the number of the first event.
     pub fn first_seq(&self) -> Option<u64> {
         self.entries.front().map(Entry::seq)
     }
@@ -128,7 +127,6 @@ impl Window {
         }
     }
 
-    /// Replaces the events by a page.
     pub fn replace(&mut self, page: Page) {
         self.entries.clear();
         self.bytes = 0;
@@ -262,7 +260,6 @@ impl Window {
         }
     }
 
-    /// Rebuilds all lines.
     fn rebuild(&mut self) {
         self.content = Content::new(self.view, self.local.clone());
         self.lines.clear();
