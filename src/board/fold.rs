@@ -2,9 +2,9 @@
 
 use std::collections::BTreeSet;
 
-use super::line::last_line;
 use super::row::{ExecutionKind, Row, RowKey, RowState};
 use super::rows::Rows;
+use crate::agent::{RowKind, StateRules};
 use crate::event::{
     AgentState, CompletionReason, Envelope, ExecutionId, GapEvidence, PaneId, SessionEndReason,
     TdEvent,
@@ -15,6 +15,9 @@ use crate::timestamp::Timestamp;
 const SHELLS: &[&str] = &[
     "ash", "bash", "csh", "dash", "fish", "ksh", "nu", "sh", "tcsh", "zsh",
 ];
+
+/// The most characters of a row's last line.
+const CHARS_MAX: usize = 500;
 
 /// Applies an event; returns the keys of the rows that it changed.
 pub(super) fn apply(rows: &mut Rows, envelope: &Envelope) -> BTreeSet<RowKey> {
@@ -387,4 +390,18 @@ fn program(command: &str) -> String {
         true => "shell".to_owned(),
         false => name.to_owned(),
     }
+}
+
+/// Returns the last informative line of a text, which is not a blank row, a rule, a box or an agent's footer.
+fn last_line(rules: &StateRules, agent: Option<&str>, text: &str) -> Option<String> {
+    let mut lines = text.lines().rev();
+    let line = lines.find(|line| is_informative(rules, agent, line))?;
+    Some(line.trim().chars().take(CHARS_MAX).collect())
+}
+
+fn is_informative(rules: &StateRules, agent: Option<&str>, line: &str) -> bool {
+    if !line.contains(char::is_alphanumeric) {
+        return false;
+    }
+    agent.is_none_or(|agent| rules.row_kind(agent, line) == RowKind::Text)
 }

@@ -48,7 +48,7 @@ pub(super) fn renderer(options: &Options, agents: Option<StateRules>) -> Rendere
         coloured: options.coloured,
         aligned: std::io::stdout().is_terminal(),
         verbose: options.verbose > 0,
-        has_timestamps: false,
+        ..ConsoleOptions::default()
     })
     .holding();
     let console = match agents {

@@ -144,7 +144,7 @@ pub(super) fn run(options: &Options, config: Config) -> Result<ExitCode, Failure
         super::output::print_message("there are no runs yet");
     }
     if whiches.len() > 1 {
-        super::descriptors::raise_limit();
+        super::limits::raise_descriptors();
     }
     // A search also shows matching rows of screens.
     let is_search = config.grep.0.is_some();

@@ -28,17 +28,13 @@ pub(super) fn page(
     let renderer = if options.json {
         Renderer::Json
     } else {
-        let console = Console::new(ConsoleOptions {
+        Renderer::Console(Console::new(ConsoleOptions {
             coloured: options.coloured,
             aligned: std::io::stdout().is_terminal(),
             verbose: options.verbose > 0,
+            shows_snapshots,
             has_timestamps,
-        });
-        let console = match shows_snapshots {
-            true => console.with_snapshots(),
-            false => console,
-        };
-        Renderer::Console(console)
+        }))
     };
     Shown {
         renderer,

@@ -86,8 +86,7 @@ mod markdown;
 mod nearest;
 mod pager;
 
-mod address_space;
-mod descriptors;
+mod limits;
 mod live;
 mod report;
 mod server_checks;
@@ -172,7 +171,7 @@ fn dispatch(args: Args) -> Result<ExitCode, Failure> {
     diagnostics::start(options.verbose, log);
     // tmux starts a drain, which needs far less memory and has no user to report to.
     if !matches!(args.command, Command::Drain(_)) {
-        address_space::check()?;
+        limits::check_address_space()?;
     }
     match args.command {
         #[cfg(feature = "tui")]
@@ -191,7 +190,7 @@ fn dispatch(args: Args) -> Result<ExitCode, Failure> {
         Command::Stop => observer::stop(&options),
         Command::Status(typed) => status::run(&options, &typed),
         #[cfg(feature = "tui")]
-        Command::Tui(typed) => tui::run(options, *typed),
+        Command::Tui(typed) => tui::run(options, *typed, None),
         Command::Service(typed) => observer::service(&options, &typed),
         Command::Runs(typed) => runs::run(&options, typed),
         Command::Log(typed) => log::run(&options, log::Config::from_typed(typed, &options)?),

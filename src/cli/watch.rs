@@ -5,11 +5,11 @@ use std::time::{Duration, Instant};
 
 use crossbeam_channel::never;
 
-use super::descriptors;
 use super::failure::Failure;
 use super::hooks::{self, Hooks};
 use super::keeping;
 use super::known::Targets;
+use super::limits;
 use super::live;
 use super::observer;
 use super::options::Options;
@@ -134,7 +134,7 @@ pub(super) fn run(options: &Options, config: Config) -> Result<ExitCode, Failure
     let mut watch = watch(options, config, server);
     match source {
         SourceKind::Auto | SourceKind::Stream => {
-            descriptors::raise_limit();
+            limits::raise_descriptors();
             watch = watch.stream(DrainProgram::this()?);
         }
         SourceKind::Poll => watch = watch.poll(),

@@ -47,8 +47,6 @@ pub(crate) struct Console {
     alerts: Alerts,
     printed: PrintedRows,
     policy: PanePolicy,
-    /// True if the rows of screen snapshots are shown.
-    shows_snapshots: bool,
     /// The execution and the name of the last agent whose error was shown.
     failed: Option<Box<(String, String)>>,
     /// The next time when a held line is due, in microseconds.
@@ -73,12 +71,6 @@ impl Console {
     /// [`Console::deadline`] and call [`Console::release_due`].
     pub fn holding(mut self) -> Self {
         self.policy.holds = self.rows.columns.is_none();
-        self
-    }
-
-    /// Shows the rows of screen snapshots.
-    pub fn with_snapshots(mut self) -> Self {
-        self.shows_snapshots = true;
         self
     }
 

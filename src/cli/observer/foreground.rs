@@ -21,7 +21,7 @@ use crate::cli::options::Options;
 use crate::cli::server_checks::{check_socket, check_tmux};
 use crate::cli::signals::Signals;
 use crate::cli::watch_args::SourceKind;
-use crate::cli::{descriptors, keeping, live, output, report};
+use crate::cli::{keeping, limits, live, output, report};
 use crate::clock::Clock;
 use crate::engine::Engine;
 use crate::history::DataDir;
@@ -47,28 +47,15 @@ pub(super) fn run(options: &Options, typed: &TypedStart) -> Result<ExitCode, Fai
     let signals = Signals::catch(|| {})?;
     let data = options.home()?;
     let socket = socket_path(&data, std::env::var_os("XDG_RUNTIME_DIR"));
-    let public = Some(|| ObserverLock::take(&data).map_err(|error| locked(&error)));
-    observe(options, typed, public, &socket, signals.first())
+    observe(options, typed, true, &socket, signals.first())
 }
 
-/// Observes for one face, with an API at a private socket, until `ended` has a message or is closed. Another
-/// observer may run at the same time, because each run has a lock.
-#[cfg(feature = "tui")]
-pub(super) fn run_privately(
+/// Observes until `ended` has a message or is closed: as the observer of the data directory, or for one face, with
+/// an API at a private socket. Another observer may run at the same time, because each run has a lock.
+pub(super) fn observe(
     options: &Options,
     typed: &TypedStart,
-    socket: &Path,
-    ended: &Receiver<i32>,
-) -> Result<ExitCode, Failure> {
-    let none: Option<fn() -> Result<ObserverLock, Failure>> = None;
-    observe(options, typed, none, socket, ended)
-}
-
-/// Observes until `ended` has a message. `public` takes the lock of the data directory's observer.
-fn observe(
-    options: &Options,
-    typed: &TypedStart,
-    public: Option<impl FnOnce() -> Result<ObserverLock, Failure>>,
+    is_public: bool,
     socket: &Path,
     ended: &Receiver<i32>,
 ) -> Result<ExitCode, Failure> {
@@ -83,8 +70,10 @@ fn observe(
     }
     let states = StateRules::builtin();
     let engine = builder.start().map_err(keeping::unusable_directory)?;
-    let lock = public.map(|take| take()).transpose()?;
-    let data = DataDir::new(options.home()?);
+    let home = options.home()?;
+    let lock = is_public.then(|| ObserverLock::take(&home).map_err(|error| locked(&error)));
+    let lock = lock.transpose()?;
+    let data = DataDir::new(home);
     let (board, numbers) =
         board_of_history(&data, states.clone(), Unobserved::Ended, clock.wall())?;
     let events = engine.subscribe_with(live::everything());
@@ -135,7 +124,7 @@ impl Observer {
         socket: &Path,
         ended: &Receiver<i32>,
     ) -> Result<(), Failure> {
-        descriptors::raise_limit();
+        limits::raise_descriptors();
         let servers = &panes.servers;
         for server in servers {
             let watch = Watch::new(server.server.clone())

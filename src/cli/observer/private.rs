@@ -8,7 +8,7 @@ use crossbeam_channel::{Sender, bounded};
 use tempfile::TempDir;
 
 use super::args::TypedStart;
-use super::foreground::run_privately;
+use super::foreground::observe;
 use crate::cli::failure::Failure;
 use crate::cli::options::Options;
 use crate::thread::{self, Handle};
@@ -34,7 +34,7 @@ impl PrivateObserver {
         let socket = socket_in(directory.path());
         let (end, ended) = bounded(1);
         let thread = thread::spawn("td-observer", move || {
-            run_privately(&options, &typed, &socket, &ended)
+            observe(&options, &typed, false, &socket, &ended)
         })?;
         Ok(Self {
             directory,

@@ -78,7 +78,7 @@ impl Console {
                     display.revise(*line, text, (at, is_printed), sink);
                 });
             }
-            TdEvent::ScreenSnapshot { rows, .. } if self.shows_snapshots => {
+            TdEvent::ScreenSnapshot { rows, .. } if self.rows.options.shows_snapshots => {
                 for row in rows {
                     self.rows.row(&label, '|', Tone::Dim, &row.text, out);
                 }

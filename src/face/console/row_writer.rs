@@ -40,6 +40,8 @@ pub(crate) struct ConsoleOptions {
     pub aligned: bool,
     /// Shows the opening and closing of panes, the decoration of agents' screens, and possible gaps.
     pub verbose: bool,
+    /// Shows the rows of screen snapshots.
+    pub shows_snapshots: bool,
     /// Begins each row with the local time of its event.
     pub has_timestamps: bool,
 }
