@@ -394,14 +394,10 @@ fn program(command: &str) -> String {
 
 /// Returns the last informative line of a text, which is not a blank row, a rule, a box or an agent's footer.
 fn last_line(rules: &StateRules, agent: Option<&str>, text: &str) -> Option<String> {
-    let mut lines = text.lines().rev();
-    let line = lines.find(|line| is_informative(rules, agent, line))?;
+    let is_informative = |line: &&str| {
+        line.contains(char::is_alphanumeric)
+            && agent.is_none_or(|agent| rules.row_kind(agent, line) == RowKind::Text)
+    };
+    let line = text.lines().rev().find(is_informative)?;
     Some(line.trim().chars().take(CHARS_MAX).collect())
-}
-
-fn is_informative(rules: &StateRules, agent: Option<&str>, line: &str) -> bool {
-    if !line.contains(char::is_alphanumeric) {
-        return false;
-    }
-    agent.is_none_or(|agent| rules.row_kind(agent, line) == RowKind::Text)
 }

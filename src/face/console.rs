@@ -109,7 +109,7 @@ impl Console {
     pub fn finish(&mut self, out: &mut String) {
         let start = out.len();
         self.end_lines(out);
-        while let Some((id, pane)) = self.panes.first_key() {
+        while let Some((id, pane)) = self.panes.map.keys().next().cloned() {
             self.end_pane(&id, &pane, out);
         }
         self.printed.record(out, start);
@@ -126,7 +126,7 @@ impl Console {
             rows_max: Footer::rows_max(rows).saturating_sub(usize::from(execution.is_some())),
         };
         footer.push_alerts(&self.alerts.current(at), &mut live);
-        let panes: Vec<_> = self.panes.iter().collect();
+        let panes: Vec<_> = self.panes.map.iter().collect();
         footer.push_panes(&panes, at, &self.policy, &mut live);
         live.extend(execution);
         live
@@ -165,7 +165,7 @@ impl Console {
     ) {
         let (start, policy) = (out.len(), &self.policy);
         self.deadline = None;
-        for ((id, pane), known) in self.panes.iter_mut() {
+        for ((id, pane), known) in &mut self.panes.map {
             let label = self.labels.label(id, Some(pane));
             let printed = &mut self.printed;
             known.write(&self.rows, &label, printed, out, policy, &mut act);
