@@ -250,7 +250,7 @@ fn a_misspelled_name_is_refused_with_suggestions() {
     assert_refused(
         &["status", "mkae@1"],
         data.path(),
-        &["did you mean \"make@1\"?", "there are: make@1"],
+        &["did you mean \"make@1\"?", "there are: true, make@1"],
     );
     for command in [
         &["run", "--as", "cluade", "true"][..],

@@ -60,6 +60,7 @@ pub(super) fn observe(
     ended: &Receiver<i32>,
 ) -> Result<ExitCode, Failure> {
     let clock = Clock::system();
+    let home = options.home()?;
     let (builder, rules) = keeping::builder(options, &typed.keeping, &clock)?;
     let servers = servers(options, &clock)?;
     let agents = agents(&typed.agents)?;
@@ -70,7 +71,6 @@ pub(super) fn observe(
     }
     let states = StateRules::builtin();
     let engine = builder.start().map_err(keeping::unusable_directory)?;
-    let home = options.home()?;
     let lock = is_public.then(|| ObserverLock::take(&home).map_err(|error| locked(&error)));
     let lock = lock.transpose()?;
     let data = DataDir::new(home);

@@ -2,8 +2,8 @@
 
 use std::collections::{HashMap, HashSet};
 
-use super::effect::Effect;
-use super::model::{Connection, Model};
+use super::effect::Connection;
+use super::model::Model;
 use crate::board::{Attention, Row, RowKey};
 use crate::event::ExecutionId;
 
@@ -33,7 +33,7 @@ impl Model {
     }
 
     /// Sets the rows of the board. The selected row stays selected.
-    pub(super) fn set_rows(&mut self, rows: Vec<Row>, effects: &mut Vec<Effect>) {
+    pub(super) fn set_rows(&mut self, rows: Vec<Row>) {
         self.connection = Connection::Connected;
         for row in &rows {
             self.timeline.note(row);
@@ -56,7 +56,7 @@ impl Model {
             (_, Some(index), None) => {
                 if was_older && index < self.board_len {
                     // The run has continued, and is followed again.
-                    self.reload(effects);
+                    self.reload();
                 }
                 return self.scroll_to_selected();
             }
@@ -71,7 +71,7 @@ impl Model {
                 .filter(|_| self.board_len > 0)
                 .map(Row::key),
         };
-        self.select(chosen, effects);
+        self.select(chosen);
     }
 
     /// Sets the rows of the runs in the history, the latest first.
@@ -92,12 +92,12 @@ impl Model {
     }
 
     /// Selects a row, and loads its last events.
-    pub(super) fn select(&mut self, key: Option<RowKey>, effects: &mut Vec<Effect>) {
+    pub(super) fn select(&mut self, key: Option<RowKey>) {
         let is_same = self.selected == key;
         self.selected = key;
         self.scroll_to_selected();
         if !is_same {
-            self.reload(effects);
+            self.reload();
         }
     }
 

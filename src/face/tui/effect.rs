@@ -2,13 +2,32 @@
 
 use crossterm::event::KeyEvent;
 
-use super::model::{Connection, Screen};
+use super::painted::StyledText;
 use super::searching::Scan;
 use super::timeline::Bands;
 use crate::board::Row;
 use crate::event::{Envelope, ExecutionId, PaneId};
 use crate::history::Page;
 use crate::timestamp::Timestamp;
+
+/// The state of the connection to the observer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Connection {
+    /// The observer has not answered yet.
+    Connecting,
+    Connected,
+    /// The reason, shown at the bottom.
+    Lost(String),
+}
+
+/// The screen of a pane.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Screen {
+    pub width: u16,
+    pub height: u16,
+    pub cursor: (u16, u16),
+    pub rows: Vec<StyledText>,
+}
 
 /// A position in the log of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -12,8 +12,7 @@ use std::time::Duration;
 use crossbeam_channel::{Receiver, select_biased};
 
 use super::content::pane_line;
-use super::effect::{CaptureRequest, CapturedPane, FollowedRun, Input};
-use super::model::{Connection, Screen};
+use super::effect::{CaptureRequest, CapturedPane, Connection, FollowedRun, Input, Screen};
 use super::painted::StyledText;
 use super::wake::{InputSender, Wake};
 use super::window::{EVENTS_FOLLOWED, weight};

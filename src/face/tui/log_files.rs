@@ -6,9 +6,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use crossbeam_channel::{Receiver, select_biased};
 
-use super::effect::{Input, PageRequest, Place, ScanRequest};
+use super::effect::{Input, PageRequest, Place, ScanRequest, Screen};
 use super::feeds::screen_of;
-use super::model::Screen;
 use super::searching::{Scan, ScanState};
 use super::timeline::{Bands, note};
 use super::wake::InputSender;

@@ -13,8 +13,9 @@ use super::*;
 use crate::board::Row;
 use crate::event::{Envelope, Style as EventStyle, Styles, TdEvent};
 use crate::face::local_time::LocalTime;
+use crate::face::tui::effect::Connection;
 use crate::face::tui::effect::{Effect, Input, Place, ScanRequest};
-use crate::face::tui::model::{Connection, Settings};
+use crate::face::tui::model::Settings;
 use crate::face::tui::theme::Colours;
 use crate::history::Page;
 use crate::timestamp::Timestamp;
@@ -236,7 +237,7 @@ fn views() {
         let mut lines = vec![Default::default(); 24];
         lines[0] = crate::face::tui::painted::StyledText::painted("\x1b[1mClaude Code\x1b[0m v2");
         lines[23] = crate::face::tui::painted::StyledText::painted("❯ 1. Yes");
-        model.screen = Some(crate::face::tui::model::Screen {
+        model.screen = Some(crate::face::tui::effect::Screen {
             width: 80,
             height: 24,
             cursor: (2, 23),

@@ -257,7 +257,7 @@ fn output_begins_with_the_start_of_observation() {
     };
     let shown_with = |panes: Vec<PaneId>, lines: u64, keys: &str| {
         let mut model = model((80, 24));
-        model.reload(&mut Vec::new());
+        model.reload();
         let generation = model.generation;
         let lines = (2..2 + lines).map(|seq| output(seq, "something"));
         let page = Page {
