@@ -5,13 +5,13 @@ use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use serde::Deserialize;
+use serde_json::Value;
 
 use super::chunked::Chunked;
 use super::exchange::{Answer, open, read_head, send};
 use super::seen::SeenNumbers;
 use crate::clock::Clock;
-use crate::event::Envelope;
+use crate::event::{Envelope, TdEvent};
 use crate::history::parse_line;
 
 /// The longest accepted line of a stream, which fits the longest event.
@@ -48,23 +48,6 @@ struct Frame {
     data: Vec<u8>,
 }
 
-/// The part of a line that distinguishes events of the stream itself from those of executions.
-#[derive(Deserialize)]
-struct StreamLine {
-    event: StreamLineEvent,
-}
-
-#[derive(Deserialize)]
-#[serde(tag = "type")]
-enum StreamLineEvent {
-    StreamOpened,
-    Lagged {
-        missed: u64,
-    },
-    #[serde(other)]
-    Other,
-}
-
 /// The reason that no item was returned.
 #[derive(Debug)]
 pub(crate) enum NoItem {
@@ -92,9 +75,6 @@ impl EventReader {
     }
 
     /// Returns the next item; waits for it until the deadline.
-    ///
-    /// # Errors
-    /// The reason that there is no item.
     pub fn next(&mut self, deadline: Instant) -> Result<Streamed, NoItem> {
         if self.lines.is_none() {
             self.connect()?;
@@ -204,13 +184,13 @@ impl EventReader {
             self.cursor = Some(id);
         }
         let envelope = parse_line(&frame.data).ok()?;
-        if envelope.seq.is_none() {
-            // Events of the stream itself have no execution and no number.
-            let line: StreamLine = serde_json::from_slice(&frame.data).ok()?;
-            match line.event {
-                StreamLineEvent::Lagged { missed } => return Some(Streamed::Missed(missed)),
-                StreamLineEvent::StreamOpened => return None,
-                StreamLineEvent::Other => {}
+        // Events of the stream itself have no execution and no number.
+        if let (None, TdEvent::Unknown(event)) = (envelope.seq, &envelope.event) {
+            let missed = event.fields().get("missed").and_then(Value::as_u64);
+            match (event.type_name(), missed) {
+                ("Lagged", Some(missed)) => return Some(Streamed::Missed(missed)),
+                ("StreamOpened", _) => return None,
+                _ => {}
             }
         }
         if let Some(seq) = envelope.seq
@@ -225,7 +205,7 @@ impl EventReader {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::event::{StreamEvent, TdEvent};
+    use crate::event::StreamEvent;
     use crate::timestamp::Timestamp;
 
     #[test]

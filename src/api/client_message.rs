@@ -4,8 +4,7 @@ use std::collections::BTreeSet;
 
 use serde::Deserialize;
 
-use super::cursor::StreamCursor;
-use super::events::{check_types, time_of};
+use super::events::{check_types, start_point, time_of};
 use super::selection::Selection;
 use super::stream::StartPoint;
 use crate::timestamp::Timestamp;
@@ -49,7 +48,8 @@ pub(super) fn apply(
     match message {
         ClientMessage::Subscribe(more) => {
             check_types(more.types.iter().map(String::as_str))?;
-            let from = start_point(more.since.as_deref(), more.cursor.as_deref(), now)?;
+            let since = more.since.map(|text| time_of(&text, now)).transpose()?;
+            let from = start_point("cursor", more.cursor.as_deref(), since)?;
             if more.executions.is_empty() && more.types.is_empty() && from.is_none() {
                 return Err(
                     "subscribe names nothing: give executions, types, since or cursor".into(),
@@ -72,21 +72,6 @@ pub(super) fn apply(
             remove("types", &mut selection.types, less.types)?;
             Ok((selection, None))
         }
-    }
-}
-
-fn start_point(
-    since: Option<&str>,
-    cursor: Option<&str>,
-    now: Timestamp,
-) -> Result<Option<StartPoint>, String> {
-    let since = since.map(|text| time_of(text, now)).transpose()?;
-    let Some(cursor) = cursor else {
-        return Ok(since.map(StartPoint::Since));
-    };
-    match cursor.parse::<StreamCursor>() {
-        Ok(cursor) => Ok(Some(StartPoint::After(cursor, since))),
-        Err(_) => Err(format!("cursor: {cursor:?} is no cursor")),
     }
 }
 

@@ -5,8 +5,8 @@ use std::os::unix::net::UnixStream;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
+use super::context::ApiContext;
 use super::cursor::StreamCursor;
-use super::hub::Hub;
 use super::liveness::KEEP_ALIVE;
 use super::request::Request;
 use super::response::{ChunkedBody, Response};
@@ -14,7 +14,7 @@ use super::selection::Selection;
 use super::stream::{EventStream, Item, StartPoint, WAIT};
 use crate::clock::Clock;
 use crate::event::{EventKind, StreamEvent};
-use crate::history::{DataDir, Query};
+use crate::history::Query;
 use crate::thread::{Stop, is_stopped};
 use crate::timestamp::{Timestamp, ago};
 
@@ -93,15 +93,7 @@ pub(super) fn time_of(text: &str, now: Timestamp) -> Result<Timestamp, String> {
 }
 
 /// Opens the requested stream.
-///
-/// # Errors
-/// The response to send instead.
-pub(super) fn open(
-    hub: Hub,
-    data: Option<DataDir>,
-    request: &Request,
-    clock: &Clock,
-) -> Result<EventStream, Response> {
+pub(super) fn open(context: &ApiContext, request: &Request) -> Result<EventStream, Response> {
     let invalid = |why: String| Response::problem(400, &why);
     let selection = Selection {
         executions: request
@@ -111,20 +103,27 @@ pub(super) fn open(
             .collect(),
         types: types(request).map_err(invalid)?.into_iter().collect(),
     };
-    let since = since(request, clock).map_err(invalid)?;
-    let last = request
-        .header("last-event-id")
-        .or_else(|| request.parameter("cursor"));
-    let from = match (last, since) {
-        (Some(text), since) => match text.parse::<StreamCursor>() {
-            Ok(cursor) => StartPoint::After(cursor, since),
-            Err(_) => return Err(invalid(format!("Last-Event-ID: {text:?} is no cursor"))),
-        },
-        (None, Some(since)) => StartPoint::Since(since),
-        (None, None) => StartPoint::Now,
-    };
-    EventStream::open(hub, data, selection, from, clock.clone())
+    let since = since(request, &context.clock).map_err(invalid)?;
+    let last = request.header("last-event-id");
+    let last = last.or_else(|| request.parameter("cursor"));
+    let from = start_point("Last-Event-ID", last, since).map_err(invalid)?;
+    EventStream::open(context, selection, from.unwrap_or(StartPoint::Now))
         .map_err(|error| Response::problem(500, &error.to_string()))
+}
+
+/// Returns the point that a cursor and a start time name, if there are any.
+pub(super) fn start_point(
+    name: &str,
+    cursor: Option<&str>,
+    since: Option<Timestamp>,
+) -> Result<Option<StartPoint>, String> {
+    let Some(text) = cursor else {
+        return Ok(since.map(StartPoint::Since));
+    };
+    match text.parse::<StreamCursor>() {
+        Ok(cursor) => Ok(Some(StartPoint::After(cursor, since))),
+        Err(_) => Err(format!("{name}: {text:?} is no cursor")),
+    }
 }
 
 /// Sends events until the client disconnects or the observer ends.
@@ -195,11 +194,7 @@ fn frame(body: &mut impl Write, cursor: &StreamCursor, data: &[u8]) -> io::Resul
 /// Returns true if the client has closed its end.
 pub(super) fn is_gone(stream: &UnixStream) -> bool {
     let mut fds = [PollFd::new(stream, PollFlags::RDHUP)];
-    let now = Timespec {
-        tv_sec: 0,
-        tv_nsec: 0,
-    };
-    poll(&mut fds, Some(&now)).is_ok()
+    poll(&mut fds, Some(&Timespec::default())).is_ok()
         && fds[0]
             .revents()
             .intersects(PollFlags::RDHUP | PollFlags::HUP | PollFlags::ERR)

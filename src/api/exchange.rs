@@ -10,6 +10,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use super::chunked::Chunked;
 use super::request::HEAD_BYTES_MAX;
 use super::socket::connect;
+use crate::board::Row;
 use crate::error::{Error, Result};
 
 /// The time to wait for an answer. The observer answers in milliseconds.
@@ -62,10 +63,35 @@ pub(crate) fn get(socket: &Path, path: &str, etag: Option<&str>, wait: Duration)
     ask().map_err(|cause| failed(socket, cause))
 }
 
-/// Sends a JSON body to a path and waits for the answer. Returns `None` once `is_over()` returns true.
+/// Requests the board's rows and its version. With a known version, waits up to `hold` for another one; `None` if
+/// there is none.
 ///
 /// # Errors
-/// As for [`get`].
+/// As for [`get`], or if the observer refuses the request.
+pub(crate) fn get_board(
+    socket: &Path,
+    etag: Option<&str>,
+    hold: Duration,
+) -> Result<Option<(Vec<Row>, Option<String>)>> {
+    let path = match hold.as_secs() {
+        0 => "/api/v1/board".to_owned(),
+        seconds => format!("/api/v1/board?wait={seconds}"),
+    };
+    let answer = get(socket, &path, etag, hold)?;
+    match answer.status {
+        200 => match serde_json::from_slice(&answer.body) {
+            Ok(rows) => Ok(Some((rows, answer.etag))),
+            Err(cause) => Err(Error::other("the observer's board cannot be read").because(cause)),
+        },
+        304 => Ok(None),
+        _ => Err(Error::other(format!(
+            "the observer refuses the request: {}",
+            answer.problem()
+        ))),
+    }
+}
+
+/// Sends a JSON body to a path and waits for the answer. Returns `None` once `is_over()` returns true.
 pub(crate) fn post(
     socket: &Path,
     path: &str,

@@ -61,9 +61,6 @@ pub(crate) enum HistoryItem {
 impl MergedHistory {
     /// Merges all selected runs from their beginning. A run is read up to its number in `until`, or to its
     /// end if it has none.
-    ///
-    /// # Errors
-    /// If the runs cannot be listed.
     pub fn from_beginning(
         data: &DataDir,
         until: &Numbers,

@@ -100,9 +100,6 @@ pub(crate) struct BoardView {
 impl Hub {
     /// Starts the hub with a board and the last number of each run in it. The thread ends when the bus is
     /// closed.
-    ///
-    /// # Errors
-    /// If the system cannot start a thread.
     pub fn start(
         events: Subscription,
         board: Board,

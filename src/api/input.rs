@@ -3,10 +3,10 @@
 use serde::Deserialize;
 use serde_json::json;
 
-use super::panes::{self, Panes, failed};
+use super::context::ApiContext;
+use super::panes::{self, failed};
 use super::request::Request;
 use super::response::Response;
-use crate::clock::Clock;
 use crate::error::{Error, Result};
 use crate::thread::Stop;
 use crate::tmux::Typing;
@@ -34,11 +34,12 @@ impl Input {
 
 /// Types into a pane, and responds with its id. For a target with several panes, the active one is used.
 pub(super) fn input(
-    all: &Panes,
+    context: &ApiContext,
     id: &str,
     (request, body): (&Request, &[u8]),
-    (stop, clock): (&Stop, &Clock),
+    stop: &Stop,
 ) -> Response {
+    let (all, clock) = (&context.panes, &context.clock);
     let typed = || -> Result<Response, Response> {
         all.check_input()?;
         let target = panes::target(id)?;

@@ -38,7 +38,7 @@ mod metrics;
 mod panes;
 mod states;
 
-mod face_views;
+mod context;
 mod input;
 mod screen;
 mod wait;
@@ -52,10 +52,13 @@ mod exchange;
 mod client;
 
 pub(crate) use client::{EventReader, NoItem, Streamed};
+pub(crate) use context::ApiContext;
 pub(crate) use cursor::StreamCursor;
-pub(crate) use exchange::{get, post, read_answer};
+pub(crate) use exchange::{get, get_board, post, read_answer};
 pub(crate) use hub::Hub;
 pub(crate) use others::Others;
+#[cfg(feature = "tui")]
+pub(crate) use others::real;
 pub(crate) use panes::{ObservedServer, Panes};
 pub(crate) use request::{Head, Request, percent_encoded};
 pub(crate) use routes::Routes;

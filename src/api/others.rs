@@ -49,9 +49,6 @@ pub(crate) struct Others {
 impl Others {
     /// Starts the thread. `servers` are the sockets of the tmux servers whose sessions the observer itself
     /// observes.
-    ///
-    /// # Errors
-    /// If the system has no thread or descriptor left.
     pub fn start(hub: Hub, data: DataDir, servers: &[PathBuf], clock: &Clock) -> Result<Self> {
         let (wake, woken) = UnixStream::pair()
             .map_err(|cause| Error::other("cannot follow other processes").because(cause))?;
@@ -71,9 +68,6 @@ impl Others {
     }
 
     /// Ends the thread.
-    ///
-    /// # Errors
-    /// If the thread has panicked.
     pub fn stop(self) -> Result<(), Panicked> {
         drop(self.wake);
         self.thread.join()
@@ -310,6 +304,6 @@ impl FollowedRun {
 }
 
 /// Returns the path without symbolic links, as far as it exists.
-fn real(path: &Path) -> PathBuf {
+pub(crate) fn real(path: &Path) -> PathBuf {
     std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned())
 }

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use serde::de::DeserializeOwned;
 
+use super::others::real;
 use super::request::Request;
 use super::response::Response;
 use crate::clock::Clock;
@@ -43,13 +44,8 @@ impl Panes {
     /// Returns the servers that a request selects. Their queries end when the observer stops.
     pub fn servers(&self, request: &Request, stop: &Stop) -> Result<Vec<ObservedServer>, Response> {
         let chosen = request.parameter("socket").map(Path::new);
-        let is_chosen = |of: &&ObservedServer| {
-            chosen.is_none_or(|socket| {
-                let real = |path: &Path| std::fs::canonicalize(path).ok();
-                socket == of.socket
-                    || real(socket).is_some_and(|real_one| real(&of.socket) == Some(real_one))
-            })
-        };
+        let is_chosen =
+            |of: &&ObservedServer| chosen.is_none_or(|socket| real(socket) == real(&of.socket));
         let found = self.servers.iter().filter(is_chosen);
         let found = found.map(|of| ObservedServer {
             server: of.server.clone().until(stop.clone()),
@@ -110,9 +106,6 @@ impl Panes {
 }
 
 /// Returns the result of the server that has the target, which must be the only one.
-///
-/// # Errors
-/// The response to send instead.
 pub(super) fn require_single<T>(
     target: &Target,
     mut found: Vec<(PathBuf, T)>,

@@ -73,16 +73,12 @@ impl Request {
 
     /// Returns the first header with a name, which must be in lower case.
     pub fn header(&self, name: &str) -> Option<&str> {
-        let mut headers = self.headers.iter();
-        let found = headers.find(|(of, _)| of == name);
-        found.map(|(_, value)| value.as_str())
+        first(&self.headers, name)
     }
 
     /// Returns the first parameter of the query with this name.
     pub fn parameter(&self, name: &str) -> Option<&str> {
-        let mut query = self.query.iter();
-        let found = query.find(|(of, _)| of == name);
-        found.map(|(_, value)| value.as_str())
+        first(&self.query, name)
     }
 
     /// Returns the values of a parameter, which may be repeated or a list with commas.
@@ -112,6 +108,11 @@ impl Request {
         let parts = self.path.split('/').filter(|part| !part.is_empty());
         parts.map(percent_decoded).map(Cow::into_owned).collect()
     }
+}
+
+fn first<'a>(pairs: &'a [(String, String)], name: &str) -> Option<&'a str> {
+    let found = pairs.iter().find(|(of, _)| of == name);
+    found.map(|(_, value)| value.as_str())
 }
 
 /// Decodes a part of a query: a plus sign is a blank.

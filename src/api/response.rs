@@ -17,14 +17,18 @@ pub(crate) struct Response {
 const CHUNK_BYTES: usize = 32 * 1024;
 
 impl Response {
-    /// Returns a response with a text.
-    pub fn text(content_type: &'static str, body: impl Into<Vec<u8>>) -> Self {
+    fn new(status: u16, content_type: &'static str, body: Vec<u8>) -> Self {
         Self {
-            status: 200,
+            status,
             content_type,
             headers: Vec::new(),
-            body: body.into(),
+            body,
         }
+    }
+
+    /// Returns a response with a text.
+    pub fn text(content_type: &'static str, body: impl Into<Vec<u8>>) -> Self {
+        Self::new(200, content_type, body.into())
     }
 
     /// Returns a response with a value as JSON.
@@ -40,22 +44,13 @@ impl Response {
 
     /// Returns an error as `application/problem+json` (RFC 9457).
     pub fn problem(status: u16, detail: &str) -> Self {
-        Self {
-            status,
-            content_type: "application/problem+json",
-            headers: Vec::new(),
-            body: (problem(status, detail) + "\n").into_bytes(),
-        }
+        let body = problem(status, detail) + "\n";
+        Self::new(status, "application/problem+json", body.into_bytes())
     }
 
     /// Returns a response without a body.
     pub fn empty(status: u16) -> Self {
-        Self {
-            status,
-            content_type: "",
-            headers: Vec::new(),
-            body: Vec::new(),
-        }
+        Self::new(status, "", Vec::new())
     }
 
     /// Adds a header.
@@ -65,9 +60,6 @@ impl Response {
     }
 
     /// Writes the response. The caller closes the connection afterwards.
-    ///
-    /// # Errors
-    /// Those of the connection.
     pub fn write(&self, out: &mut impl Write, with_body: bool) -> io::Result<()> {
         let mut head = head(self.status);
         if !self.content_type.is_empty() {
@@ -133,9 +125,6 @@ pub(crate) struct ChunkedBody<W: Write> {
 
 impl<W: Write> ChunkedBody<W> {
     /// Writes the head.
-    ///
-    /// # Errors
-    /// Those of the connection.
     pub fn start(mut out: W, content_type: &str) -> io::Result<Self> {
         let head = head(200);
         let more = format!("Content-Type: {content_type}\r\nTransfer-Encoding: chunked\r\n\r\n");
@@ -148,9 +137,6 @@ impl<W: Write> ChunkedBody<W> {
     }
 
     /// Ends the body.
-    ///
-    /// # Errors
-    /// Those of the connection.
     pub fn finish(mut self) -> io::Result<()> {
         self.flush()?;
         self.out.write_all(b"0\r\n\r\n")?;

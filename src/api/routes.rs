@@ -2,25 +2,19 @@
 
 use std::io::{self, Write};
 use std::os::unix::net::UnixStream;
-use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::json;
 
+use super::context::ApiContext;
 use super::events::{self, EventsQuery};
-use super::face_views::FaceViews;
-use super::hub::Hub;
 use super::metrics::metrics;
-use super::panes::Panes;
 use super::request::Request;
 use super::response::{ChunkedBody, Response};
 use super::slots::Slots;
 use super::{input, screen, wait, ws};
 use crate::board::json_schema;
-use crate::bus::EventBus;
-use crate::clock::Clock;
-use crate::event::ExecutionId;
-use crate::history::{DataDir, LogReader, RunDirectory};
+use crate::history::{LogReader, RunDirectory, RunSummary};
 use crate::thread::Stop;
 
 /// The longest time that a client may wait for a change of the board.
@@ -29,14 +23,7 @@ const BOARD_WAIT_MAX: Duration = Duration::from_secs(60);
 /// Answers requests. Cheap to clone.
 #[derive(Clone, Debug)]
 pub(crate) struct Routes {
-    pub hub: Hub,
-    /// The observer's bus, for views of panes by clients.
-    pub bus: Arc<EventBus>,
-    /// `None` without a history.
-    pub data: Option<DataDir>,
-    pub clock: Clock,
-    /// The panes that clients can view and type into.
-    pub panes: Panes,
+    pub context: ApiContext,
     pub slots: Slots,
     /// The status of the observer, for `/healthz`.
     pub about: serde_json::Value,
@@ -44,9 +31,6 @@ pub(crate) struct Routes {
 
 impl Routes {
     /// Answers a request.
-    ///
-    /// # Errors
-    /// Those of the connection.
     pub fn answer(
         &self,
         request: &Request,
@@ -54,6 +38,7 @@ impl Routes {
         mut stream: &UnixStream,
         stop: &Stop,
     ) -> io::Result<()> {
+        let context = &self.context;
         let with_body = request.method != "HEAD";
         let segments = request.segments();
         let path: Vec<&str> = segments.iter().map(String::as_str).collect();
@@ -85,24 +70,18 @@ impl Routes {
         }
         let response = match path.as_slice() {
             ["healthz"] => Response::json(&json!({"status": "ok", "observer": self.about})),
-            ["metrics"] => Response::text(
-                "text/plain; version=0.0.4; charset=utf-8",
-                metrics(
-                    &self.hub,
-                    &self.panes.servers,
-                    self.data.as_ref(),
-                    &self.clock,
-                ),
-            ),
+            ["metrics"] => {
+                Response::text("text/plain; version=0.0.4; charset=utf-8", metrics(context))
+            }
             ["api", "v1", "board"] => self.board(request),
             ["api", "v1", "schema"] => Response::json(&json_schema()),
-            ["api", "v1", "runs"] => self.runs(),
-            ["api", "v1", "runs", id] => match self.run(id) {
-                Ok(run) => self.run_summary(&run),
+            ["api", "v1", "runs"] => match self.runs() {
+                Ok(runs) => Response::json(&runs),
                 Err(response) => response,
             },
+            ["api", "v1", "runs", id] => self.run_summary(id).unwrap_or_else(|response| response),
             ["api", "v1", "runs", id, "events"] => {
-                return match (self.run(id), EventsQuery::of_run(request, &self.clock)) {
+                return match (self.run(id), EventsQuery::of_run(request, &context.clock)) {
                     (Ok(run), Ok(query)) if with_body => run_events(&run, &query, stream),
                     (Ok(_), Ok(_)) => Response::empty(200).write(&mut stream, false),
                     (Err(response), _) => response.write(&mut stream, with_body),
@@ -110,37 +89,21 @@ impl Routes {
                 };
             }
             ["api", "v1", "panes", id, "screen"] => {
-                let faces = FaceViews {
-                    hub: &self.hub,
-                    data: self.data.as_ref(),
-                    bus: &self.bus,
-                };
-                let views = with_body.then_some(&faces);
-                screen::screen(&self.panes, id, request, views, (stop, &self.clock))
+                screen::screen(context, id, request, with_body, stop)
             }
-            ["api", "v1", "panes", id, "input"] => {
-                input::input(&self.panes, id, (request, body), (stop, &self.clock))
-            }
+            ["api", "v1", "panes", id, "input"] => input::input(context, id, (request, body), stop),
             ["api", "v1", "wait"] => {
-                let context = wait::WaitContext {
-                    panes: &self.panes,
-                    hub: &self.hub,
-                    data: self.data.as_ref(),
-                    clock: &self.clock,
-                };
                 return wait::wait(context, (request, body), stream, stop);
             }
             ["api", "v1", "events"] => {
-                let (hub, data) = (self.hub.clone(), self.data.clone());
-                return match events::open(hub, data, request, &self.clock) {
-                    Ok(events) if with_body => events::send(events, stream, &self.clock, stop),
+                return match events::open(context, request) {
+                    Ok(events) if with_body => events::send(events, stream, &context.clock, stop),
                     Ok(_) => Response::empty(200).write(&mut stream, false),
                     Err(response) => response.write(&mut stream, with_body),
                 };
             }
             ["api", "v1", "ws"] => {
-                let (hub, data) = (self.hub.clone(), self.data.clone());
-                return ws::serve(hub, data, request, (stream, &self.clock, stop));
+                return ws::serve(context, request, stream, stop);
             }
             _ => Response::problem(404, &format!("there is nothing at {}", request.path)),
         };
@@ -158,9 +121,13 @@ impl Routes {
             return Response::problem(400, "wait: give seconds, such as wait=30");
         };
         let wait = Duration::from_secs_f64(wait).min(BOARD_WAIT_MAX);
-        match self.hub.board_after(known, self.clock.now() + wait) {
+        match self
+            .context
+            .hub
+            .board_after(known, self.context.clock.now() + wait)
+        {
             Some(view) => {
-                let tag = format!("\"{:x}-{}\"", self.hub.instance(), view.version);
+                let tag = format!("\"{:x}-{}\"", self.context.hub.instance(), view.version);
                 Response::json(&view.rows).header("ETag", tag)
             }
             None => Response::empty(304),
@@ -169,42 +136,43 @@ impl Routes {
 
     fn version_of(&self, tag: &str) -> Option<u64> {
         let (instance, version) = tag.trim_matches('"').split_once('-')?;
-        let is_ours = u64::from_str_radix(instance, 16) == Ok(self.hub.instance());
+        let is_ours = u64::from_str_radix(instance, 16) == Ok(self.context.hub.instance());
         version.parse().ok().filter(|_| is_ours)
     }
 
-    fn runs(&self) -> Response {
-        match self.data.as_ref().map(|data| data.runs(self.clock.wall())) {
-            None => Response::json(&json!([])),
-            Some(Ok(list)) => Response::json(&list.runs),
-            Some(Err(error)) => Response::problem(500, &error.to_string()),
+    fn runs(&self) -> Result<Vec<RunSummary>, Response> {
+        let Some(data) = &self.context.data else {
+            return Ok(Vec::new());
+        };
+        match data.runs(self.context.clock.wall()) {
+            Ok(list) => Ok(list.runs),
+            Err(error) => Err(Response::problem(500, &error.to_string())),
         }
     }
 
     /// Returns the run with this id, or the latest with this label.
     fn run(&self, id: &str) -> Result<RunDirectory, Response> {
-        let missing = || Response::problem(404, &format!("no run is called {id:?}"));
-        let data = self.data.as_ref().ok_or_else(missing)?;
+        let data = self.context.data.as_ref().ok_or_else(|| missing(id))?;
         data.named_run(id).map_err(|error| {
             if error.is_invalid_input() {
-                missing()
+                missing(id)
             } else {
                 Response::problem(500, &error.to_string())
             }
         })
     }
 
-    fn run_summary(&self, run: &RunDirectory) -> Response {
-        let id: &ExecutionId = run.execution_id();
-        match self.data.as_ref().map(|data| data.runs(self.clock.wall())) {
-            Some(Ok(list)) => match list.runs.iter().find(|run| run.execution_id == *id) {
-                Some(run) => Response::json(run),
-                None => Response::problem(404, &format!("no run is called {id:?}")),
-            },
-            Some(Err(error)) => Response::problem(500, &error.to_string()),
-            None => Response::problem(404, "no history is kept"),
-        }
+    fn run_summary(&self, id: &str) -> Result<Response, Response> {
+        let run = self.run(id)?;
+        let id = run.execution_id();
+        let runs = self.runs()?;
+        let summary = runs.iter().find(|run| run.execution_id == *id);
+        summary.map(Response::json).ok_or_else(|| missing(id))
     }
+}
+
+fn missing(id: &str) -> Response {
+    Response::problem(404, &format!("no run is called {id:?}"))
 }
 
 /// Returns the parameters of a path; `None` for an unknown path.

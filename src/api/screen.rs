@@ -4,42 +4,42 @@ use std::path::PathBuf;
 
 use serde_json::{Value, json};
 
-use super::face_views::FaceViews;
-use super::panes::{self, ObservedServer, Panes, failed};
+use super::context::ApiContext;
+use super::panes::{self, ObservedServer, failed};
 use super::request::Request;
 use super::response::Response;
-use crate::clock::Clock;
 use crate::event::{ScreenRow, TdEvent};
 use crate::redact::{Redactor, Rules};
 use crate::thread::Stop;
 use crate::tmux::PaneScreen;
 
-/// Returns the screen of a pane, which counts as viewed. For a target with several panes, the active one is
-/// used.
+/// Returns the screen of a pane. `is_view` states that it counts as viewed. For a target with several panes, the
+/// active one is used.
 pub(super) fn screen(
-    all: &Panes,
+    context: &ApiContext,
     id: &str,
     request: &Request,
-    views: Option<&FaceViews<'_>>,
-    (stop, clock): (&Stop, &Clock),
+    is_view: bool,
+    stop: &Stop,
 ) -> Response {
-    match capture(all, id, request, (stop, clock)) {
+    match capture(context, id, request, stop) {
         Ok((socket, screen)) => {
-            if let Some(views) = views {
-                views.note_view(&screen.pane, &socket, clock.wall());
+            if is_view {
+                context.note_view(&screen.pane, &socket);
             }
-            Response::json(&to_json(&all.rules, screen))
+            Response::json(&to_json(&context.panes.rules, screen))
         }
         Err(response) => response,
     }
 }
 
 fn capture(
-    all: &Panes,
+    context: &ApiContext,
     id: &str,
     request: &Request,
-    (stop, clock): (&Stop, &Clock),
+    stop: &Stop,
 ) -> Result<(PathBuf, PaneScreen), Response> {
+    let (all, clock) = (&context.panes, &context.clock);
     let target = panes::target(id)?;
     let mut screens = Vec::new();
     match target.pane() {

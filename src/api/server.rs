@@ -45,9 +45,6 @@ pub(crate) struct Server {
 
 impl Server {
     /// Starts to listen at the path of a socket.
-    ///
-    /// # Errors
-    /// Those of [`Socket::listen`], or if the system cannot start a thread.
     pub fn start(path: &Path, routes: Routes, clock: &Clock) -> Result<Self> {
         let socket = Socket::listen(path)?;
         let (running, stop) = stop_pair();

@@ -8,16 +8,15 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use super::context::ApiContext;
 use super::cursor::{HistoryPlace, StreamCursor, run_hash};
 use super::gauges::StreamGauge;
 use super::history::{HistoryItem, MergedHistory};
-use super::hub::{Hub, Next};
+use super::hub::Next;
 use super::journal::Numbers;
 use super::selection::{Selection, Selector};
-use crate::clock::Clock;
 use crate::error::Result;
 use crate::event::{Envelope, LogGapRange};
-use crate::history::DataDir;
 use crate::timestamp::Timestamp;
 
 /// The value of [`HistoryPlace::from`] for a history from the beginning of all runs.
@@ -48,8 +47,7 @@ pub(crate) enum Item {
 
 /// The stream of events for one client.
 pub(crate) struct EventStream {
-    hub: Hub,
-    data: Option<DataDir>,
+    context: ApiContext,
     selector: Selector,
     gauge: Arc<StreamGauge>,
     position: u64,
@@ -62,7 +60,6 @@ pub(crate) struct EventStream {
     replay: Option<Replay>,
     /// Live events that were read from the hub.
     ready: std::vec::IntoIter<Arc<Envelope>>,
-    clock: Clock,
 }
 
 /// The state of reading the history before the position.
@@ -78,48 +75,27 @@ struct Replay {
 
 impl EventStream {
     /// Opens a stream.
-    ///
-    /// # Errors
-    /// If the history cannot be listed.
-    pub fn open(
-        hub: Hub,
-        data: Option<DataDir>,
-        selection: Selection,
-        from: StartPoint,
-        clock: Clock,
-    ) -> Result<Self> {
-        let gauge = hub.open_gauge();
-        Self::begin((hub, gauge), data, selection, from, clock)
+    pub fn open(context: &ApiContext, selection: Selection, from: StartPoint) -> Result<Self> {
+        Self::begin(context.clone(), context.hub.open_gauge(), selection, from)
     }
 
     /// Opens a stream with another selection, to replace this one.
-    ///
-    /// # Errors
-    /// As for [`EventStream::open`].
     pub fn reopened(&self, selection: Selection, from: StartPoint) -> Result<Self> {
-        let (hub, gauge) = (self.hub.clone(), Arc::clone(&self.gauge));
-        Self::begin(
-            (hub, gauge),
-            self.data.clone(),
-            selection,
-            from,
-            self.clock.clone(),
-        )
+        let gauge = Arc::clone(&self.gauge);
+        Self::begin(self.context.clone(), gauge, selection, from)
     }
 
     fn begin(
-        (hub, gauge): (Hub, Arc<StreamGauge>),
-        data: Option<DataDir>,
+        context: ApiContext,
+        gauge: Arc<StreamGauge>,
         selection: Selection,
         from: StartPoint,
-        clock: Clock,
     ) -> Result<Self> {
-        let (position, numbers) = hub.numbers();
-        let (_, ts) = hub.end();
+        let (position, numbers) = context.hub.numbers();
+        let (_, ts) = context.hub.end();
         let mut stream = Self {
-            hub,
-            selector: Selector::new(selection, data.clone()),
-            data,
+            selector: Selector::new(selection, context.data.clone()),
+            context,
             gauge,
             position,
             ts,
@@ -127,7 +103,6 @@ impl EventStream {
             ahead: BTreeMap::new(),
             replay: None,
             ready: Vec::new().into_iter(),
-            clock,
         };
         match from {
             StartPoint::Now => {}
@@ -140,9 +115,9 @@ impl EventStream {
 
     /// Continues after a cursor.
     fn resume(&mut self, cursor: StreamCursor, since: Option<Timestamp>) -> Result<()> {
-        let is_ours = cursor.instance == self.hub.instance();
+        let is_ours = cursor.instance == self.context.hub.instance();
         let numbers = match is_ours {
-            true => self.hub.numbers_at(cursor.position),
+            true => self.context.hub.numbers_at(cursor.position),
             false => None,
         };
         let Some(numbers) = numbers else {
@@ -161,7 +136,7 @@ impl EventStream {
             Some(place) if place.from == BEGINNING => {
                 self.read_all(since.map(|since| since.min(cursor.ts)), Some(place))
             }
-            Some(place) => match self.hub.numbers_at(place.from) {
+            Some(place) => match self.context.hub.numbers_at(place.from) {
                 Some(from) => {
                     self.read_between(place.from, &from, Some(place));
                     Ok(())
@@ -176,18 +151,19 @@ impl EventStream {
 
     /// Begins to read all runs up to the position.
     fn read_all(&mut self, since: Option<Timestamp>, skip: Option<HistoryPlace>) -> Result<()> {
-        let Some(data) = &self.data else {
+        let Some(data) = &self.context.data else {
             return Ok(());
         };
         let is_selected = |id: &str| self.selector.selects_execution(id);
-        let history = MergedHistory::from_beginning(data, &self.numbers, is_selected, &self.clock)?;
+        let history =
+            MergedHistory::from_beginning(data, &self.numbers, is_selected, &self.context.clock)?;
         let point = StreamCursor {
             history: Some(skip.unwrap_or(HistoryPlace::before(BEGINNING))),
             ts: match skip {
                 Some(_) => self.ts,
                 None => since.unwrap_or_default(),
             },
-            ..self.hub.cursor(self.position, self.ts)
+            ..self.context.hub.cursor(self.position, self.ts)
         };
         self.replay = Some(Replay {
             history,
@@ -201,13 +177,18 @@ impl EventStream {
 
     /// Begins to read the logs between an earlier position and the present one.
     fn read_between(&mut self, from: u64, numbers: &Numbers, skip: Option<HistoryPlace>) {
-        let Some(data) = &self.data else {
+        let Some(data) = &self.context.data else {
             return;
         };
         let is_selected = |id: &str| self.selector.selects_execution(id);
-        let history =
-            MergedHistory::between(data, numbers, &self.numbers, is_selected, &self.clock);
-        let here = self.hub.cursor(self.position, self.ts);
+        let history = MergedHistory::between(
+            data,
+            numbers,
+            &self.numbers,
+            is_selected,
+            &self.context.clock,
+        );
+        let here = self.context.hub.cursor(self.position, self.ts);
         let point = match skip {
             Some(_) => StreamCursor {
                 history: skip,
@@ -231,7 +212,7 @@ impl EventStream {
     pub fn cursor(&self) -> StreamCursor {
         match &self.replay {
             Some(replay) => replay.point,
-            None => self.hub.cursor(self.position, self.ts),
+            None => self.context.hub.cursor(self.position, self.ts),
         }
     }
 
@@ -290,15 +271,15 @@ impl EventStream {
                 }
                 continue;
             }
-            match self.hub.next(self.position, deadline) {
+            match self.context.hub.next(self.position, deadline) {
                 Next::Events(events) => self.ready = events.into_iter(),
-                Next::Missed(missed) if self.data.is_none() => {
+                Next::Missed(missed) if self.context.data.is_none() => {
                     self.position += missed;
                     return Ok(Some(Item::Missed(missed, self.cursor())));
                 }
                 Next::Missed(_) => {
                     let (from, numbers) = (self.position, self.numbers.clone());
-                    (self.position, self.numbers) = self.hub.numbers();
+                    (self.position, self.numbers) = self.context.hub.numbers();
                     self.read_between(from, &numbers, None);
                 }
                 Next::Timeout => return Ok(None),
@@ -356,7 +337,7 @@ impl EventStream {
             let cursor = StreamCursor {
                 history: Some(HistoryPlace { from, run, seq }),
                 ts: envelope.ts,
-                ..self.hub.cursor(self.position, self.ts)
+                ..self.context.hub.cursor(self.position, self.ts)
             };
             replay.point = cursor;
             if is_early || !self.selector.selects(&envelope.event) {

@@ -3,6 +3,7 @@
 
 use std::time::Duration;
 
+use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use super::hub::Summary;
@@ -139,6 +140,5 @@ pub(crate) fn ended_rows(run: &RunSummary) -> Vec<Row> {
 
 /// Parses the rows of a summary; `None` if one is damaged or of a later version.
 fn rows_of(stored: &Value) -> Option<Vec<Row>> {
-    let rows = stored.get("rows")?.as_array()?;
-    rows.iter().map(|row| Row::from_json(row).ok()).collect()
+    Deserialize::deserialize(stored.get("rows")?).ok()
 }

@@ -9,31 +9,22 @@ use std::time::Duration;
 
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, TryRecvError, bounded};
 
+use super::context::ApiContext;
 use super::events::is_gone;
 use super::hub::Hub;
 use super::input::refused;
-use super::panes::{self, Panes, failed};
+use super::panes::{self, failed};
 use super::request::Request;
 use super::response::Response;
 use super::states::{StateFollower, StatePoll, TargetPanes};
 use crate::clock::Clock;
 use crate::event::AgentState;
-use crate::history::DataDir;
 use crate::thread::{Stop, StopGuard, is_stopped, run_beside, stop_pair};
 use crate::tmux::{Server, Target, Typing};
 use crate::wait::{StateMatcher, Wait, WaitEnd, WaitMatch, WaitSpec, Waiter};
 
 /// The longest time until a wait ends after its client has disconnected or the observer has ended.
 const CHECK: Duration = Duration::from_millis(100);
-
-/// The parts of the observer that a wait uses.
-#[derive(Clone, Copy)]
-pub(super) struct WaitContext<'a> {
-    pub panes: &'a Panes,
-    pub hub: &'a Hub,
-    pub data: Option<&'a DataDir>,
-    pub clock: &'a Clock,
-}
 
 /// A requested wait.
 struct RequestedWait {
@@ -44,11 +35,8 @@ struct RequestedWait {
 }
 
 /// Waits, and writes the outcome to the client.
-///
-/// # Errors
-/// Those of the connection.
 pub(super) fn wait(
-    context: WaitContext<'_>,
+    context: &ApiContext,
     (request, body): (&Request, &[u8]),
     mut stream: &UnixStream,
     stop: &Stop,
@@ -84,7 +72,7 @@ pub(super) fn wait(
 }
 
 fn read(
-    context: WaitContext<'_>,
+    context: &ApiContext,
     (request, body): (&Request, &[u8]),
     stop: &Stop,
 ) -> Result<RequestedWait, Response> {
@@ -109,7 +97,7 @@ fn read(
     };
     let found = context
         .panes
-        .find(&target, request, (stop, context.clock))?;
+        .find(&target, request, (stop, &context.clock))?;
     Ok(RequestedWait {
         server: found.server,
         wait,
@@ -122,11 +110,11 @@ impl RequestedWait {
     /// Waits; returns `None` if the wait was cancelled.
     fn answer(
         self,
-        context: WaitContext<'_>,
+        context: &ApiContext,
         (follower_sender, matches): (Sender<StateFollower>, Receiver<WaitMatch>),
         cancelled: &Stop,
     ) -> Option<Response> {
-        let clock = context.clock;
+        let clock = &context.clock;
         let waiter = match Waiter::new(self.server.clone()) {
             Ok(waiter) => waiter,
             Err(error) => return Some(failed(&error)),
@@ -144,12 +132,12 @@ impl RequestedWait {
             Err(error) => return Some(failed(&error)),
         };
         let follower = (!self.states.is_empty()).then(|| {
-            let panes = TargetPanes::of(&started, context.data.cloned());
+            let panes = TargetPanes::of(&started, context.data.clone());
             let mut matcher = StateMatcher::new(self.states);
             if self.typing.is_some() {
                 matcher.sent();
             }
-            StateFollower::begin(context.hub, matcher, panes, self.typing.is_some())
+            StateFollower::begin(&context.hub, matcher, panes, self.typing.is_some())
         });
         // Type only now, when the screens and states are known, so that everything after the text is
         // observed.

@@ -14,16 +14,15 @@ use tungstenite::protocol::{CloseFrame, Role, WebSocketConfig};
 use tungstenite::{Error, Message, WebSocket};
 
 use super::client_message;
+use super::context::ApiContext;
 use super::cursor::StreamCursor;
 use super::events;
-use super::hub::Hub;
 use super::liveness::{Liveness, Step};
 use super::request::Request;
 use super::response::{Response, problem};
 use super::stream::{EventStream, Item};
 use crate::clock::Clock;
 use crate::event::StreamEvent;
-use crate::history::DataDir;
 use crate::thread::{Stop, is_stopped};
 
 /// The supported protocol version.
@@ -44,15 +43,13 @@ const MESSAGES_PER_TURN: usize = 16;
 
 /// Accepts a WebSocket and sends events until the client disconnects or the observer ends.
 pub(super) fn serve(
-    hub: Hub,
-    data: Option<DataDir>,
+    context: &ApiContext,
     request: &Request,
-    (mut stream, clock, stop): (&UnixStream, &Clock, &Stop),
+    mut stream: &UnixStream,
+    stop: &Stop,
 ) -> io::Result<()> {
-    let opened = accept_key(request).and_then(|key| {
-        let events = events::open(hub, data, request, clock)?;
-        Ok((key, events))
-    });
+    let clock = &context.clock;
+    let opened = accept_key(request).and_then(|key| Ok((key, events::open(context, request)?)));
     let (key, events) = match opened {
         Ok(opened) => opened,
         Err(response) => return response.write(&mut stream, request.method != "HEAD"),
@@ -264,7 +261,11 @@ fn framed(cursor: &StreamCursor, envelope: String) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
+    use super::super::hub::Hub;
     use super::super::journal::Numbers;
+    use super::super::panes::Panes;
     use super::super::request::Head;
     use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
@@ -273,6 +274,8 @@ mod tests {
     use crate::board::Board;
     use crate::bus::{BusOptions, EventBus};
     use crate::clock::FakeClock;
+    use crate::history::DataDir;
+    use crate::redact::Rules;
     use crate::thread::{self, stop_pair};
 
     fn accepted(headers: &str) -> Result<String, String> {
@@ -329,11 +332,11 @@ mod tests {
         const PING: u8 = 9;
         let fake = FakeClock::new();
         let clock = fake.clock();
-        let bus = EventBus::with_options(BusOptions {
+        let options = BusOptions {
             clock: clock.clone(),
             ..BusOptions::default()
-        })
-        .unwrap();
+        };
+        let bus = Arc::new(EventBus::with_options(options).unwrap());
         let board = Board::new(StateRules::builtin());
         let temp = tempfile::tempdir().unwrap();
         let data = DataDir::new(temp.path().to_owned());
@@ -349,9 +352,19 @@ mod tests {
             panic!("{head}")
         };
         let (_running, stop) = stop_pair();
-        let serving = thread::spawn("test-ws", move || {
-            serve(hub, None, &request, (&server, &clock, &stop))
-        });
+        let panes = Panes {
+            servers: Vec::new(),
+            rules: Rules::builtin(),
+            allows_input: false,
+        };
+        let context = ApiContext {
+            hub,
+            bus: Arc::clone(&bus),
+            data: None,
+            clock,
+            panes,
+        };
+        let serving = thread::spawn("test-ws", move || serve(&context, &request, &server, &stop));
         let mut answer = Vec::new();
         while !answer.ends_with(b"\r\n\r\n") {
             let mut byte = [0];

@@ -2,9 +2,9 @@
 
 use std::collections::BTreeSet;
 
-use super::line::last_line;
 use super::row::{ExecutionKind, Row, RowKey, RowState};
 use super::rows::Rows;
+use crate::agent::{RowKind, StateRules};
 use crate::event::{
     AgentState, CompletionReason, Envelope, ExecutionId, GapEvidence, PaneId, SessionEndReason,
     TdEvent,
@@ -15,6 +15,9 @@ use crate::timestamp::Timestamp;
 const SHELLS: &[&str] = &[
     "ash", "bash", "csh", "dash", "fish", "ksh", "nu", "sh", "tcsh", "zsh",
 ];
+
+/// The most characters of a row's last line.
+const CHARS_MAX: usize = 500;
 
 /// Applies an event; returns the keys of the rows that it changed.
 pub(super) fn apply(rows: &mut Rows, envelope: &Envelope) -> BTreeSet<RowKey> {
@@ -54,8 +57,7 @@ impl Fold<'_> {
             }
             TdEvent::PaneOpened { pane, command, .. } => self.pane(id, pane, |row, at| {
                 row.agent = Some(program(command));
-                row.exit_status = None;
-                row.enter(RowState::Running, at);
+                row.begin(at);
             }),
             TdEvent::PaneClosed {
                 pane, exit_status, ..
@@ -97,10 +99,7 @@ impl Fold<'_> {
                 // The row has the name of the kernel, because its cells change.
                 let (label, _) = id.as_str().rsplit_once('@').unwrap_or((id.as_str(), ""));
                 self.name_if_new(id, label);
-                self.execution(id, ExecutionKind::Kernel, |row, at| {
-                    row.exit_status = None;
-                    row.enter(RowState::Running, at);
-                });
+                self.execution(id, ExecutionKind::Kernel, Row::begin);
             }
             TdEvent::ExecutionStarted {
                 command,
@@ -110,8 +109,7 @@ impl Fold<'_> {
                 self.name_if_new(id, command);
                 self.execution(id, ExecutionKind::Command, |row, at| {
                     row.agent = Some(program(command));
-                    row.exit_status = None;
-                    row.enter(RowState::Running, at);
+                    row.begin(at);
                 });
             }
             TdEvent::ExecutionCompleted {
@@ -150,10 +148,7 @@ impl Fold<'_> {
                 task_description, ..
             } => {
                 self.name_if_new(id, task_description);
-                self.execution(id, ExecutionKind::Loop, |row, at| {
-                    row.exit_status = None;
-                    row.enter(RowState::Running, at);
-                });
+                self.execution(id, ExecutionKind::Loop, Row::begin);
             }
             TdEvent::LoopCompleted { success, .. } => {
                 let status = i32::from(!success);
@@ -395,4 +390,14 @@ fn program(command: &str) -> String {
         true => "shell".to_owned(),
         false => name.to_owned(),
     }
+}
+
+/// Returns the last informative line of a text, which is not a blank row, a rule, a box or an agent's footer.
+fn last_line(rules: &StateRules, agent: Option<&str>, text: &str) -> Option<String> {
+    let is_informative = |line: &&str| {
+        line.contains(char::is_alphanumeric)
+            && agent.is_none_or(|agent| rules.row_kind(agent, line) == RowKind::Text)
+    };
+    let line = text.lines().rev().find(is_informative)?;
+    Some(line.trim().chars().take(CHARS_MAX).collect())
 }

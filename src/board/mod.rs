@@ -19,21 +19,16 @@
 //! assert_eq!(row.attention(), Attention::Working);
 //! ```
 
-mod attention;
-mod line;
 mod row;
 mod rows;
 
 mod fold;
 mod schema;
-#[cfg(feature = "cli")]
-mod stored;
 
-pub use attention::Attention;
 #[doc(hidden)]
 pub use schema::json_schema;
 
-pub use row::{ExecutionKind, Row, RowKey, RowState};
+pub use row::{Attention, ExecutionKind, Row, RowKey, RowState};
 
 use std::collections::BTreeSet;
 

@@ -1,11 +1,11 @@
 //! One row of the board: a pane, a command, a loop, a background agent or a kernel.
 
+use std::fmt;
 use std::time::Duration;
 
 use serde::ser::SerializeMap;
-use serde::{Serialize, Serializer};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use super::attention::Attention;
 use crate::event::{AgentState, EnumOrUnknown, ExecutionId, PaneId, StateEvidence};
 use crate::timestamp::Timestamp;
 
@@ -21,8 +21,45 @@ pub struct RowKey {
     pub part: Option<String>,
 }
 
+/// The urgency with which a row asks for the user, in the order in which faces show the rows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum Attention {
+    /// The agent waits for an answer, failed, or has reached a limit.
+    NeedsYou,
+    /// The agent is done, or the execution has ended, and no user has viewed it since.
+    Finished,
+    /// The execution makes progress.
+    Working,
+    /// Nothing happens and no question is open, or the user has viewed the result.
+    Quiet,
+}
+
+impl Attention {
+    /// Every value, in its order.
+    pub const ALL: [Self; 4] = [Self::NeedsYou, Self::Finished, Self::Working, Self::Quiet];
+
+    /// Returns the name: `needs_you`, `finished`, `working` or `quiet`.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::NeedsYou => "needs_you",
+            Self::Finished => "finished",
+            Self::Working => "working",
+            Self::Quiet => "quiet",
+        }
+    }
+}
+
+impl fmt::Display for Attention {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.as_str())
+    }
+}
+
 /// The kind of execution that a row represents.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Deserialize)]
+#[serde(rename_all = "lowercase")]
 #[non_exhaustive]
 pub enum ExecutionKind {
     /// A tmux pane.
@@ -86,7 +123,7 @@ impl RowState {
 }
 
 /// One row of the board.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Deserialize)]
 #[non_exhaustive]
 pub struct Row {
     /// The execution.
@@ -102,6 +139,7 @@ pub struct Row {
     /// The program: `claude`, `codex`, …, `shell`, or another program's name; `None` if unknown.
     pub agent: Option<String>,
     /// The state.
+    #[serde(deserialize_with = "state_of_name")]
     pub state: RowState,
     /// The time at which the row entered this state.
     pub since: Timestamp,
@@ -125,6 +163,7 @@ pub struct Row {
     /// The number of errors.
     pub errors: u64,
     /// The agent's state when its observer ended. Not part of the JSON.
+    #[serde(skip)]
     pub(super) last_observed: Option<Box<LastObserved>>,
 }
 
@@ -160,6 +199,19 @@ impl Row {
             gaps: 0,
             errors: 0,
             last_observed: None,
+        }
+    }
+
+    /// Returns the identity of the row.
+    pub fn key(&self) -> RowKey {
+        let part = match self.kind {
+            // The name of a background agent's row is the agent's id.
+            ExecutionKind::Agent => Some(self.name.clone()),
+            _ => self.pane.as_ref().map(|pane| pane.as_str().to_owned()),
+        };
+        RowKey {
+            execution_id: self.execution_id.clone(),
+            part,
         }
     }
 
@@ -226,6 +278,12 @@ impl Row {
         true
     }
 
+    /// Begins to run, perhaps again.
+    pub(super) fn begin(&mut self, at: Timestamp) {
+        self.exit_status = None;
+        self.enter(RowState::Running, at);
+    }
+
     /// Ends the row, with the exit status if it is known.
     pub(super) fn end(&mut self, exit_status: Option<i32>, at: Timestamp) {
         self.exit_status = exit_status;
@@ -281,6 +339,16 @@ impl Row {
     }
 }
 
+fn state_of_name<'de, D: Deserializer<'de>>(deserializer: D) -> Result<RowState, D::Error> {
+    let name = String::deserialize(deserializer)?;
+    Ok(match name.as_str() {
+        "running" => RowState::Running,
+        "quiet" => RowState::Quiet,
+        "exited" => RowState::Exited,
+        state => RowState::Agent(state.into()),
+    })
+}
+
 impl Serialize for Row {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut map = serializer.serialize_map(None)?;
@@ -293,10 +361,7 @@ impl Serialize for Row {
         map.serialize_entry("state", self.state.as_str())?;
         map.serialize_entry("since", &self.since)?;
         map.serialize_entry("seen", &self.seen)?;
-        map.serialize_entry(
-            "evidence",
-            &self.evidence.as_ref().map(|evidence| evidence.as_str()),
-        )?;
+        map.serialize_entry("evidence", &self.evidence)?;
         map.serialize_entry("asks", &self.asks)?;
         map.serialize_entry("exit_status", &self.exit_status)?;
         map.serialize_entry("last_line", &self.last_line)?;

@@ -2,8 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::attention::Attention;
-use super::row::{ExecutionKind, RowState};
+use super::row::{Attention, ExecutionKind, RowState};
 use crate::event::{AgentState, EnumOrUnknown, FieldSchema, StateEvidence, envelope_schema};
 
 /// A field of a row: its name, documentation and schema.

@@ -76,8 +76,7 @@ pub(super) fn run(typed: &TypedHooks) -> Result<ExitCode, Failure> {
         TypedHook::Show { agent } if agent == "claude" => {
             let program = std::env::current_exe()
                 .map_err(|error| Failure::other(format!("cannot find this program: {error}")))?;
-            super::output::print(&settings(&program)?)?;
-            Ok(ExitCode::SUCCESS)
+            super::output::print(&settings(&program)?)
         }
         TypedHook::Show { agent } => Err(Failure::usage(format!(
             "hooks show {}: there are hooks for claude only",

@@ -7,7 +7,6 @@ use crossbeam_channel::never;
 
 use super::agent_args::TypedAgents;
 use super::failure::Failure;
-use super::history_args::TypedKeeping;
 use super::keeping;
 use super::live;
 use super::options::Options;
@@ -15,59 +14,44 @@ use super::signals::Signals;
 use crate::clock::Clock;
 use crate::observe::AgentWatch;
 
-/// The configuration of `agents`.
-#[derive(Debug)]
-pub(super) struct Config {
-    watch: AgentWatch,
-    execution_id: Option<String>,
-    keeping: TypedKeeping,
-}
-
-impl Config {
-    pub fn from_typed(typed: TypedAgents) -> Result<Self, Failure> {
-        keeping::refuse_empty_id(typed.execution_id.as_deref())?;
-        let mut watch = AgentWatch::new().every(typed.poll).stable(typed.stable);
-        if typed.places.is_empty() {
-            watch = watch.homes(|name| std::env::var_os(name));
-        }
-        if typed.places.is_empty() || typed.follow {
-            watch = watch.follow();
-        }
-        for place in &typed.places {
-            watch = watch
-                .path(place)
-                .map_err(|error| Failure::usage(error.to_string()))?;
-        }
-        if let Some(id) = &typed.execution_id {
-            watch = watch.execution_id(id.as_str());
-        }
-        Ok(Self {
-            watch,
-            execution_id: typed.execution_id,
-            keeping: typed.keeping,
-        })
+fn watch_of(typed: &TypedAgents) -> Result<AgentWatch, Failure> {
+    let mut watch = AgentWatch::new().every(typed.poll).stable(typed.stable);
+    if typed.places.is_empty() {
+        watch = watch.homes(|name| std::env::var_os(name));
     }
+    if typed.places.is_empty() || typed.follow {
+        watch = watch.follow();
+    }
+    for place in &typed.places {
+        watch = watch
+            .path(place)
+            .map_err(|error| Failure::usage(error.to_string()))?;
+    }
+    if let Some(id) = &typed.execution_id {
+        watch = watch.execution_id(id.as_str());
+    }
+    Ok(watch)
 }
 
 /// Polls until all agents have ended, or a signal stops the command.
-pub(super) fn run(options: &Options, config: Config) -> Result<ExitCode, Failure> {
+pub(super) fn run(options: &Options, typed: &TypedAgents) -> Result<ExitCode, Failure> {
+    let watch = watch_of(typed)?;
     let signals = Signals::catch(|| {})?;
     let clock = Clock::system();
-    let (builder, rules) = keeping::builder(options, &config.keeping, &clock)?;
-    keeping::check_id(&rules, config.execution_id.as_deref())?;
-    let mut engine = builder.start().map_err(keeping::unusable)?;
+    let id = typed.execution_id.as_deref();
+    let (mut engine, _) = keeping::start(options, &typed.keeping, id, &clock)?;
     let printing = live::print_one(&engine, options, false, &clock)?;
-    let homes = config.watch.existing_homes();
+    let homes = watch.existing_homes();
     if !homes.is_empty() {
         super::output::print_message(&format!(
             "the sessions in {} are watched until Ctrl-C",
             homes.join(", ")
         ));
     }
-    for place in config.watch.empty_paths() {
+    for place in watch.empty_paths() {
         super::output::print_message(&format!("{place}, and is waited for"));
     }
-    let agents = engine.watch_agents(config.watch)?;
+    let agents = engine.watch_agents(watch)?;
     let ended = live::until_done(engine, printing, &signals, &never::<Instant>(), &clock);
     let report = agents.wait()?;
     // One Ctrl-C is a regular stop, as for every command.

@@ -4,19 +4,20 @@ use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
 
 use clap::{ArgAction, CommandFactory, Parser, Subcommand, ValueEnum, ValueHint};
+use clap_complete::aot::Shell;
 use clap_complete::engine::{ArgValueCompleter, CompletionCandidate};
 
 use super::agent_args::{TypedAgents, TypedStates};
 use super::agent_hooks::TypedHooks;
 use super::chapters;
-use super::completers::{self, Shell};
+use super::completers;
 use super::history_args::{TypedExport, TypedLog, TypedReplay, TypedRuns};
 #[cfg(feature = "kernel")]
 use super::kernel_args::TypedKernel;
 use super::loop_args::TypedLoop;
-use super::observer::{TypedService, TypedStart, TypedStop};
+use super::observer::{STOP_EXAMPLES, TypedService, TypedStart};
 use super::run_args::TypedRun;
-use super::schema::TypedSchema;
+use super::schema;
 use super::status_args::TypedStatus;
 #[cfg(feature = "tui")]
 use super::tui_args::TypedTui;
@@ -108,7 +109,7 @@ pub(super) struct TypedOptions {
         global = true
     )]
     pub color: When,
-    /// Print no events
+    /// Print nothing but problems
     #[arg(short, long, global = true)]
     pub quiet: bool,
     /// Show more detail (repeat for more)
@@ -145,7 +146,8 @@ pub(super) enum Command {
     /// Observe in the background, from now on
     Start(Box<TypedStart>),
     /// End the observer in the background
-    Stop(TypedStop),
+    #[command(after_help = STOP_EXAMPLES)]
+    Stop,
     /// Show who needs you, and what everything is doing
     Status(TypedStatus),
     /// Show the board and its rows in a full-screen terminal UI; the default without arguments
@@ -164,7 +166,8 @@ pub(super) enum Command {
     /// Print the settings that let an agent report its state
     Hooks(TypedHooks),
     /// Print the JSON Schema of events
-    Schema(TypedSchema),
+    #[command(after_help = schema::EXAMPLES)]
+    Schema,
     /// Print the script that completes td-observe in a shell
     Completions(TypedCompletions),
     /// Write the manual pages into a directory

@@ -35,7 +35,6 @@ pub(super) const CHAPTERS: &[Chapter] = chapters! {
     "performance": "what is measured, and how to reproduce it",
 };
 
-/// Returns the names of the chapters in reading order.
 pub(super) fn names() -> impl Iterator<Item = &'static str> {
     CHAPTERS.iter().map(|chapter| chapter.name)
 }

@@ -65,6 +65,9 @@ const MEANINGLESS: &[(&str, &[&str])] = &[
     ("help", ALL),
 ];
 
+/// The global options that are accepted but pointless in a subcommand: its help omits them.
+const POINTLESS: [(&str, &str); 3] = [("demo", "quiet"), ("runs", "quiet"), ("replay", "quiet")];
+
 /// Builds the command line for parsing, help, completions and manual pages.
 pub(super) fn command() -> Command {
     let mut command = Args::command();
@@ -74,13 +77,18 @@ pub(super) fn command() -> Command {
         .collect();
     for (name, meaningless) in MEANINGLESS {
         // clap adds a global option to a subcommand only if the subcommand has no option with this id.
+        let is_hidden = |id: &str| meaningless.contains(&id) || POINTLESS.contains(&(*name, id));
         let hidden = global
             .iter()
-            .filter(|arg| meaningless.contains(&arg.get_id().as_str()))
+            .filter(|arg| is_hidden(arg.get_id().as_str()))
             .map(|arg| arg.clone().hide(true));
         command = command.mut_subcommand(name, |subcommand| subcommand.args(hidden));
     }
-    command
+    // A pruning from a timer prints nothing.
+    let quiet = global.into_iter().filter(|arg| arg.get_id() == "quiet");
+    command.mut_subcommand("runs", |runs| {
+        runs.mut_subcommand("prune", |prune| prune.args(quiet))
+    })
 }
 
 /// The reason why arguments name no subcommand to run.

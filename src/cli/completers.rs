@@ -5,7 +5,6 @@ use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::ValueEnum;
 use clap_complete::engine::{CompletionCandidate, PathCompleter, ValueCompleter};
 
 use super::known::{self, Targets};
@@ -21,28 +20,6 @@ pub(super) const ASKS: &str = "TD_OBSERVE_COMPLETE";
 
 /// The time after which no candidates are offered: the shell blocks its user's input until the answer.
 const ANSWER_MAX: Duration = Duration::from_secs(1);
-
-/// The shells that can complete.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(super) enum Shell {
-    Bash,
-    Zsh,
-    Fish,
-    Elvish,
-    Powershell,
-}
-
-impl Shell {
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Bash => "bash",
-            Self::Zsh => "zsh",
-            Self::Fish => "fish",
-            Self::Elvish => "elvish",
-            Self::Powershell => "powershell",
-        }
-    }
-}
 
 /// Offers sessions; after a colon, their windows and panes; after `%`, the ids of panes.
 pub(super) fn targets(typed: &OsStr) -> Vec<CompletionCandidate> {
@@ -65,7 +42,6 @@ pub(super) fn runs(typed: &OsStr) -> Vec<CompletionCandidate> {
     runs_of(typed, None)
 }
 
-/// Offers loops.
 pub(super) fn loops(typed: &OsStr) -> Vec<CompletionCandidate> {
     runs_of(typed, Some("loop"))
 }
@@ -91,7 +67,6 @@ pub(super) fn connections() -> Vec<CompletionCandidate> {
     names.map(CompletionCandidate::new).collect()
 }
 
-/// Offers the formats of agents' output.
 pub(super) fn formats() -> Vec<CompletionCandidate> {
     let formats = Format::ALL.iter();
     formats
@@ -99,7 +74,6 @@ pub(super) fn formats() -> Vec<CompletionCandidate> {
         .collect()
 }
 
-/// Offers the types of events.
 pub(super) fn event_types(typed: &OsStr) -> Vec<CompletionCandidate> {
     let names = EventKind::ALL.iter().map(|kind| kind.as_str().to_owned());
     candidates(&typed.to_string_lossy(), names.collect())

@@ -6,33 +6,31 @@ use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
+use clap_complete::aot::Shell;
 use clap_complete::env::Shells;
 
 use super::command_line;
-use super::completers::{ASKS, Shell};
+use super::completers::ASKS;
 use super::failure::Failure;
 
 /// The script for bash, which splits words at colons; this script joins them again.
 const BASH: &str = include_str!("completion.bash");
 
-/// Prints the script.
 pub(super) fn run(shell: Shell) -> Result<ExitCode, Failure> {
     let failed = |error| Failure::other(format!("cannot create the script: {error}"));
     let program = program().map_err(failed)?;
     if shell == Shell::Bash {
         // Only a path with a NUL cannot be quoted, and no argument contains one.
         let quoted = shlex::try_quote(&program).unwrap_or("td-observe".into());
-        super::output::print(&BASH.replace("PROGRAM", &quoted))?;
-        return Ok(ExitCode::SUCCESS);
+        return super::output::print(&BASH.replace("PROGRAM", &quoted));
     }
     let mut script = Vec::new();
-    if let Some(completer) = Shells::builtins().completer(shell.name()) {
+    if let Some(completer) = Shells::builtins().completer(&shell.to_string()) {
         completer
             .write_registration(ASKS, "td-observe", "td-observe", &program, &mut script)
             .map_err(failed)?;
     }
-    super::output::print(&String::from_utf8_lossy(&script))?;
-    Ok(ExitCode::SUCCESS)
+    super::output::print(&String::from_utf8_lossy(&script))
 }
 
 /// Returns the program as the script starts it: by name if it was found in `PATH`, else by its absolute path.

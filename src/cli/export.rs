@@ -2,7 +2,7 @@
 
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::ExitCode;
 
 use super::export_raw::RawRecordings;
@@ -20,38 +20,22 @@ use crate::thread::{Stop, is_stopped};
 /// The number of bytes that are buffered before a write.
 const BUFFER_BYTES: usize = 64 * 1024;
 
-/// The configuration of `export`.
-#[derive(Debug)]
-struct Config {
-    format: Format,
-    pane: Option<PaneId>,
-    cast: AsciicastOptions,
-    output: Option<PathBuf>,
-    /// Raw recordings are not used.
-    from_log: bool,
-}
-
-/// Writes the export.
 pub(super) fn run(options: &Options, typed: TypedExport) -> Result<ExitCode, Failure> {
     let signals = Signals::catch(|| {})?;
     let which = Which::typed(&typed.run, options)?;
-    let config = Config {
-        format: typed.format,
-        pane: typed.pane.as_deref().map(PaneId::from),
-        cast: AsciicastOptions {
-            pane: None,
-            idle_limit: typed.idle_limit,
-            title: which.label(),
-        },
-        output: typed.output,
-        from_log: typed.from_log,
-    };
     until_stopped(&signals, &Clock::system(), move |stop| {
-        export(&which, config, stop)
+        export(&which, &typed, stop)
     })
 }
 
-fn export(which: &Which, mut config: Config, stop: &Stop) -> Result<ExitCode, Ended> {
+fn export(which: &Which, typed: &TypedExport, stop: &Stop) -> Result<ExitCode, Ended> {
+    let pane = typed.pane.as_deref().map(PaneId::from);
+    let output = typed.output.as_deref();
+    let mut cast = AsciicastOptions {
+        pane: None,
+        idle_limit: typed.idle_limit,
+        title: which.label(),
+    };
     if let Which::File(path) = which
         && path.metadata().is_ok_and(|about| !about.is_file())
     {
@@ -59,13 +43,13 @@ fn export(which: &Which, mut config: Config, stop: &Stop) -> Result<ExitCode, En
         return Err(Failure::usage(text).into());
     }
     let mut note = None;
-    if let (Format::Cast, Which::Run(run), false) = (config.format, which, config.from_log) {
-        match RawRecordings::of(run, config.pane.as_ref()) {
-            Ok(recordings) => return export_recordings(&recordings, &config, stop),
+    if let (Format::Cast, Which::Run(run), false) = (typed.format, which, typed.from_log) {
+        match RawRecordings::of(run, pane.as_ref()) {
+            Ok(recordings) => return export_recordings(&recordings, &cast, output, stop),
             Err(why) => note = why,
         }
     }
-    let mut survey = Survey::new(config.pane.clone());
+    let mut survey = Survey::new(pane.clone());
     // The second pass reads as many events as the first, even if the run has grown.
     let mut count = 0;
     each(which, usize::MAX, stop, |envelope| {
@@ -73,28 +57,27 @@ fn export(which: &Which, mut config: Config, stop: &Stop) -> Result<ExitCode, En
         count += 1;
         Ok(())
     })?;
-    if let Some(pane) = &config.pane
+    if let Some(pane) = &pane
         && !survey.panes().any(|known| known == pane)
     {
         return Err(no_such_pane(pane, which, stop)?.into());
     }
-    let mut out = open(config.output.as_deref())?;
+    let mut out = open(output)?;
     let mut text = String::new();
-    let mut renderer = match config.format {
+    let mut renderer = match typed.format {
         Format::Text => Renderer::Text(TextExport::new(survey)),
         Format::Cast => {
-            config.cast.pane = config.pane.or_else(|| survey.sole_pane().cloned());
-            Renderer::Cast(AsciicastExport::new(config.cast))
+            cast.pane = pane.or_else(|| survey.sole_pane().cloned());
+            Renderer::Cast(AsciicastExport::new(cast))
         }
     };
     let report = each(which, count, stop, |envelope| {
         renderer.push(envelope, &mut text);
-        write(&mut out, &mut text, config.output.as_deref())
+        write(&mut out, &mut text, output)
     })?;
     renderer.finish(&mut text);
-    write(&mut out, &mut text, config.output.as_deref())?;
-    out.flush()
-        .map_err(|cause| failed(config.output.as_deref(), cause))?;
+    write(&mut out, &mut text, output)?;
+    out.flush().map_err(|cause| failed(output, cause))?;
     if let Some(note) = note {
         super::output::print_message(&note);
     }
@@ -104,12 +87,12 @@ fn export(which: &Which, mut config: Config, stop: &Stop) -> Result<ExitCode, En
 /// Exports the recorded bytes of a pane, which show its screen more exactly than the log.
 fn export_recordings(
     recordings: &RawRecordings,
-    config: &Config,
+    cast: &AsciicastOptions,
+    output: Option<&Path>,
     stop: &Stop,
 ) -> Result<ExitCode, Ended> {
-    let output = config.output.as_deref();
     let mut out = open(output)?;
-    recordings.export(&config.cast, stop, |text| write(&mut out, text, output))?;
+    recordings.export(cast, stop, |text| write(&mut out, text, output))?;
     out.flush().map_err(|cause| failed(output, cause))?;
     Ok(ExitCode::SUCCESS)
 }
@@ -200,7 +183,7 @@ fn write(out: &mut impl Write, text: &mut String, output: Option<&Path>) -> Resu
 
 fn failed(output: Option<&Path>, cause: io::Error) -> Ended {
     match output {
-        None => Ended::Output(cause),
+        None => cause.into(),
         Some(path) => Ended::Failed(Failure::usage(format!("cannot write {path:?}: {cause}"))),
     }
 }

@@ -69,30 +69,33 @@ impl RawRecordings {
     ) -> Result<(), Ended> {
         let title = options.title.as_deref().map(one_line);
         let mut joiner = RecordingJoiner::new(title, options.idle_limit);
-        let (mut out, mut skipped) = (String::new(), SkippedInput::default());
+        let (mut out, mut line, mut skipped) = (String::new(), Vec::new(), SkippedInput::default());
         for file in &self.files {
-            let recording = BufReader::new(self.run.open_recording(file)?);
-            let read = each_line(recording, &mut |number, line| {
+            let mut recording = BufReader::new(self.run.open_recording(file)?);
+            for number in 0.. {
+                match next_line(&mut recording, &mut line) {
+                    Ok(true) => {}
+                    Ok(false) => break,
+                    Err(cause) => {
+                        super::output::print_message(&format!(
+                            "the rest of {:?} cannot be read: {cause}",
+                            file.path
+                        ));
+                        break;
+                    }
+                }
                 match number {
-                    0 if !joiner.header(line) => {
+                    0 if !joiner.header(&line) => {
                         skipped.files += 1;
-                        return Ok(false);
+                        break;
                     }
                     0 => {}
-                    _ if !joiner.line(line, &mut out) => skipped.lines += 1,
+                    _ if !joiner.line(&line, &mut out) => skipped.lines += 1,
                     _ => write(&mut out)?,
                 }
-                Ok(!is_stopped(stop))
-            });
-            match read {
-                Ok(()) => {}
-                Err(Trouble::Read(cause)) => {
-                    super::output::print_message(&format!(
-                        "the rest of {:?} cannot be read: {cause}",
-                        file.path
-                    ));
+                if is_stopped(stop) {
+                    break;
                 }
-                Err(Trouble::Ended(ended)) => return Err(ended),
             }
         }
         joiner.finish(&mut out);
@@ -126,33 +129,16 @@ impl RawRecordings {
     }
 }
 
-enum Trouble {
-    Read(io::Error),
-    Ended(Ended),
-}
-
-/// Passes complete lines to `take` until it returns false. A partial line at the end is ignored: its writer was
+/// Reads the next complete line; returns false at the end. A partial line at the end is ignored: its writer was
 /// interrupted, or is still writing it.
-fn each_line(
-    mut recording: BufReader<File>,
-    take: &mut impl FnMut(u64, &[u8]) -> Result<bool, Ended>,
-) -> Result<(), Trouble> {
-    let mut line = Vec::new();
-    for number in 0.. {
-        line.clear();
-        let mut limited = recording.by_ref().take(LINE_BYTES_MAX);
-        limited
-            .read_until(b'\n', &mut line)
-            .map_err(Trouble::Read)?;
-        if line.pop() != Some(b'\n') {
-            if line.len() as u64 + 1 >= LINE_BYTES_MAX {
-                return Err(Trouble::Read(io::Error::other("a line is too long")));
-            }
-            return Ok(());
+fn next_line(recording: &mut BufReader<File>, line: &mut Vec<u8>) -> io::Result<bool> {
+    line.clear();
+    recording.take(LINE_BYTES_MAX).read_until(b'\n', line)?;
+    match line.pop() {
+        Some(b'\n') => Ok(true),
+        Some(_) if line.len() as u64 + 1 >= LINE_BYTES_MAX => {
+            Err(io::Error::other("a line is too long"))
         }
-        if !take(number, &line).map_err(Trouble::Ended)? {
-            return Ok(());
-        }
+        _ => Ok(false),
     }
-    Ok(())
 }

@@ -62,7 +62,6 @@ impl Failure {
         &self.text
     }
 
-    /// Returns the exit code of the program.
     pub fn exit_code(&self) -> ExitCode {
         ExitCode::from(self.code)
     }

@@ -18,8 +18,7 @@ pub(super) fn run(words: &[OsString]) -> Result<ExitCode, Failure> {
         .map(|word| word.to_string_lossy().into_owned())
         .collect();
     let Some(first) = names.first() else {
-        super::output::print(&list())?;
-        return Ok(ExitCode::SUCCESS);
+        return super::output::print(&list());
     };
     let chapter = match names.len() {
         1 => CHAPTERS.iter().find(|chapter| chapter.name == first),
@@ -29,16 +28,16 @@ pub(super) fn run(words: &[OsString]) -> Result<ExitCode, Failure> {
         (Some(help), None) => {
             // clap chooses the width and the colours. A closed output is no error.
             let _ = help.print();
+            Ok(ExitCode::SUCCESS)
         }
-        (None, Some(chapter)) => pager::page(&sanitized(&rendered(chapter)))?,
+        (None, Some(chapter)) => pager::page(&sanitized(&rendered(chapter))),
         (Some(help), Some(chapter)) => {
             let rule = "-".repeat(79);
             let both = format!("{}\n{rule}\n\n{}", help.render(), rendered(chapter));
-            pager::page(&sanitized(&both))?;
+            pager::page(&sanitized(&both))
         }
-        (None, None) => return Err(unknown(&names)),
+        (None, None) => Err(unknown(&names)),
     }
-    Ok(ExitCode::SUCCESS)
 }
 
 /// Returns the text of a chapter, laid out for a terminal if there is one.

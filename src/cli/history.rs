@@ -72,7 +72,6 @@ impl Which {
         }
     }
 
-    /// Returns the path of the run or file.
     pub fn path(&self) -> &Path {
         match self {
             Self::Run(run) => run.path(),
@@ -110,7 +109,6 @@ impl Which {
         })
     }
 
-    /// Returns the label of the run, if it has one.
     pub fn label(&self) -> Option<String> {
         match self {
             Self::Run(run) => {
@@ -143,14 +141,20 @@ pub(super) fn data_dir(options: &Options) -> Result<DataDir, Failure> {
 /// The reason why the work on `td-history` ended early.
 #[derive(Debug)]
 pub(super) enum Ended {
-    /// Standard output, or the file in its place, cannot be written.
-    Output(io::Error),
+    /// Standard output is closed.
+    Closed,
     Failed(Failure),
 }
 
 impl From<io::Error> for Ended {
+    /// Takes an error of standard output.
     fn from(error: io::Error) -> Self {
-        Self::Output(error)
+        match error.kind() {
+            io::ErrorKind::BrokenPipe => Self::Closed,
+            _ => Self::Failed(Failure::other(format!(
+                "cannot write to standard output: {error}"
+            ))),
+        }
     }
 }
 
@@ -187,12 +191,7 @@ pub(super) fn until_stopped(
     match thread.join_deadline(clock.now() + PRINT_REST) {
         Ok(Ok(Ok(code))) => Ok(code),
         // A closed output is no error.
-        Ok(Ok(Err(Ended::Output(error)))) if error.kind() == io::ErrorKind::BrokenPipe => {
-            Ok(ExitCode::SUCCESS)
-        }
-        Ok(Ok(Err(Ended::Output(error)))) => Err(Failure::other(format!(
-            "cannot write to standard output: {error}"
-        ))),
+        Ok(Ok(Err(Ended::Closed))) => Ok(ExitCode::SUCCESS),
         Ok(Ok(Err(Ended::Failed(failure)))) => Err(failure),
         Ok(Err(panicked)) => Err(Failure::other(panicked.to_string())),
         Err(_blocked) => {

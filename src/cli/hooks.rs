@@ -310,7 +310,6 @@ impl Dispatcher {
         }
     }
 
-    /// Returns the environment variables for a command.
     fn variables(&self, envelope: &Envelope) -> Vec<(OsString, OsString)> {
         let event = &envelope.event;
         let title = envelope

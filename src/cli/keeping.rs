@@ -7,7 +7,7 @@ use super::history_args::{TypedKeeping, TypedSecrets};
 use super::options::Options;
 use super::rule_files;
 use crate::clock::Clock;
-use crate::engine::Builder;
+use crate::engine::{Builder, Engine};
 use crate::history::{Retention, Rotation};
 use crate::redact::Rules;
 
@@ -58,17 +58,24 @@ fn unusable_unless(error: crate::Error, alternative: &str) -> Failure {
     }
 }
 
-/// Refuses an empty id.
-pub(super) fn refuse_empty_id(id: Option<&str>) -> Result<(), Failure> {
-    match id {
-        Some("") => Err(Failure::usage("--execution-id: the id is empty")),
-        _ => Ok(()),
-    }
+/// Starts an engine with this configuration, for an execution with this id, and returns the rules for secrets.
+pub(super) fn start(
+    options: &Options,
+    keeping: &TypedKeeping,
+    id: Option<&str>,
+    clock: &Clock,
+) -> Result<(Engine, Rules), Failure> {
+    let (builder, rules) = builder(options, keeping, clock)?;
+    check_id(&rules, id)?;
+    let engine = builder.start().map_err(unusable)?;
+    Ok((engine, rules))
 }
 
-/// Refuses an id that contains a secret, because it is the name of a directory and part of every event.
-pub(super) fn check_id(rules: &Rules, id: Option<&str>) -> Result<(), Failure> {
+/// Refuses an empty id, and one that contains a secret, because it is the name of a directory and part of every
+/// event.
+fn check_id(rules: &Rules, id: Option<&str>) -> Result<(), Failure> {
     match id.map(|id| (id, rules.text(id))) {
+        Some(("", _)) => Err(Failure::usage("--execution-id: the id is empty")),
         Some((id, redacted)) if redacted != id => Err(Failure::usage(format!(
             "--execution-id: the id contains a secret ({redacted}); choose another one"
         ))),
@@ -77,7 +84,6 @@ pub(super) fn check_id(rules: &Rules, id: Option<&str>) -> Result<(), Failure> {
 }
 
 impl TypedSecrets {
-    /// Returns the rules for secrets.
     pub(super) fn rules(&self, data_dir: Option<&Path>) -> Result<Rules, Failure> {
         if self.no_redact {
             return Ok(Rules::none());

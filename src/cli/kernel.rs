@@ -10,12 +10,12 @@ use serde_json::{Map, Value};
 use signal_hook::consts::SIGINT;
 
 use super::failure::Failure;
-use super::history_args::TypedKeeping;
 use super::keeping;
 use super::kernel_args::TypedKernel;
 use super::kernel_notebook::NotebookCopy;
 use super::kernel_question;
 use super::live;
+use super::nearest;
 use super::notes::Notes;
 use super::options::Options;
 use super::output::print_message;
@@ -51,16 +51,11 @@ pub(super) struct Config {
     code: Code,
     label: String,
     extra: Map<String, Value>,
-    allow_errors: bool,
-    max_lines: Option<u64>,
-    execution_id: Option<String>,
-    has_timestamps: bool,
-    keeping: TypedKeeping,
+    typed: TypedKernel,
 }
 
 impl Config {
     pub fn from_typed(mut typed: TypedKernel) -> Result<Self, Failure> {
-        keeping::refuse_empty_id(typed.execution_id.as_deref())?;
         // `--save NOTEBOOK` names the notebook.
         if typed.file.is_none() && typed.code.is_none() {
             typed.file = typed.save.as_mut().and_then(Option::take);
@@ -81,6 +76,7 @@ impl Config {
                     _ => None,
                 };
                 let name = typed.kernel.as_deref().or(of_notebook).unwrap_or("python3");
+                refuse_unknown(name)?;
                 let spec = KernelSpec::find(name)?;
                 note("kernel", spec.name().to_owned());
                 KernelChoice::Start(spec)
@@ -109,13 +105,21 @@ impl Config {
             code,
             label,
             extra,
-            allow_errors: typed.allow_errors,
-            max_lines: typed.max_lines,
-            execution_id: typed.execution_id,
-            has_timestamps: typed.timestamps,
-            keeping: typed.keeping,
+            typed,
         })
     }
+}
+
+/// Refuses a name that no kernel has, with a suggestion. A name with a `/` is a directory.
+fn refuse_unknown(name: &str) -> Result<(), Failure> {
+    let names = KernelSpec::names();
+    if name.contains('/') || names.iter().any(|known| known.eq_ignore_ascii_case(name)) {
+        return Ok(());
+    }
+    let hint = nearest::hint(name, names.iter().map(String::as_str), "");
+    Err(Failure::usage(format!(
+        "there is no kernel named {name:?}{hint}"
+    )))
 }
 
 fn code(typed: &TypedKernel) -> Result<Code, Failure> {
@@ -232,25 +236,25 @@ pub(super) fn run(options: &Options, config: Config) -> Result<ExitCode, Failure
     let kill_control = control.clone();
     let signals = Signals::catch(move || kill_control.kill())?;
     let clock = Clock::system();
-    let (builder, rules) = keeping::builder(options, &config.keeping, &clock)?;
-    keeping::check_id(&rules, config.execution_id.as_deref())?;
-    let mut engine = builder.start().map_err(keeping::unusable)?;
+    let typed = config.typed;
+    let id = typed.execution_id.as_deref();
+    let (mut engine, _) = keeping::start(options, &typed.keeping, id, &clock)?;
     let is_passed = !options.json && !options.quiet && !io::stdout().is_terminal();
     let (mut printing, mut passing, mut notes) = (None, None, None);
     let mut byte_sink: Option<Box<dyn crate::process::ByteSink>> = None;
     if is_passed {
         let pass = PassOptions {
-            has_timestamps: config.has_timestamps,
-            lines_max: config.max_lines,
+            has_timestamps: typed.timestamps,
+            lines_max: typed.max_lines,
         };
         let (sink, begun) = pass_through::start(&pass, &clock)?;
         byte_sink = Some(Box::new(sink));
         (passing, notes) = (Some(begun), Some(Notes::start(&engine)));
     } else {
-        printing = live::print_one(&engine, options, config.has_timestamps, &clock)?;
+        printing = live::print_one(&engine, options, typed.timestamps, &clock)?;
     }
     let seconds = clock.wall().micros().div_euclid(1_000_000);
-    let name = match config.execution_id {
+    let name = match typed.execution_id {
         Some(id) => RunName::Exact(id.into()),
         None => RunName::Labelled(format!("{}@{seconds}", config.label)),
     };
@@ -260,7 +264,7 @@ pub(super) fn run(options: &Options, config: Config) -> Result<ExitCode, Failure
             let cell = CodeCell {
                 number: 1,
                 code,
-                may_fail: config.allow_errors,
+                may_fail: typed.allow_errors,
             };
             (Some(vec![cell]), None)
         }
@@ -268,7 +272,7 @@ pub(super) fn run(options: &Options, config: Config) -> Result<ExitCode, Failure
             let mut cells = notebook.code_cells();
             cells
                 .iter_mut()
-                .for_each(|cell| cell.may_fail |= config.allow_errors);
+                .for_each(|cell| cell.may_fail |= typed.allow_errors);
             let copy = copy
                 .map(|path| NotebookCopy::create(*notebook, path))
                 .transpose()?;
@@ -284,7 +288,7 @@ pub(super) fn run(options: &Options, config: Config) -> Result<ExitCode, Failure
         name,
         label: config.label,
         extra: config.extra,
-        lines_max: config.max_lines,
+        lines_max: typed.max_lines,
         ask: can_ask.then(kernel_question::ask),
         byte_sink,
         recorder: copy.map(|copy| Box::new(copy) as _),

@@ -96,7 +96,6 @@ impl Keys {
         Ok(())
     }
 
-    /// Returns the channel of pressed keys.
     pub fn pressed(&self) -> &Receiver<u8> {
         &self.pressed
     }

@@ -8,7 +8,7 @@ use super::nearest;
 use super::server_checks::ANSWER_TIMEOUT;
 use super::which_server::WhichServer;
 use crate::clock::Clock;
-use crate::history::DataDir;
+use crate::history::{DataDir, RunSummary};
 
 /// The format of a listed pane. Its last field, the session's name, may contain blanks.
 const FIELDS: &str = "#{window_index} #{pane_index} #{pane_id} #{session_name}";
@@ -70,28 +70,35 @@ impl Targets {
 
     /// Returns a hint for an error about a target; empty if the target exists.
     pub fn hint(&self, typed: &str) -> String {
-        let names = || self.like(typed).iter().map(String::as_str);
-        match names().any(|name| name == typed) {
-            true => String::new(),
-            false => nearest::hint(typed, names(), "tmux list-panes -a"),
+        match self.unless_known(typed) {
+            None => String::new(),
+            Some(names) => nearest::hint(typed, names, "tmux list-panes -a"),
         }
     }
 
     /// Returns the target that the user probably meant; `None` if the typed target exists.
     pub fn meant(&self, typed: &str) -> Option<&str> {
-        let names = || self.like(typed).iter().map(String::as_str);
-        match names().any(|name| name == typed) {
-            true => None,
-            false => nearest::nearest(typed, names()),
-        }
+        nearest::nearest(typed, self.unless_known(typed)?)
     }
+
+    /// Returns the names of the kind that the typed word denotes, unless it is one of them.
+    fn unless_known(&self, typed: &str) -> Option<impl Iterator<Item = &str>> {
+        let names = self.like(typed);
+        (!names.iter().any(|name| name == typed)).then(|| names.iter().map(String::as_str))
+    }
+}
+
+/// Returns the ids of all runs, latest first.
+pub(super) fn run_ids(data_path: PathBuf, clock: &Clock) -> Vec<String> {
+    let runs = latest_first(data_path, clock);
+    let ids = runs.iter().map(|run| run.execution_id.to_string());
+    ids.collect()
 }
 
 /// Returns the names of runs and then their ids, each latest first. `kind` selects runs of one kind.
 pub(super) fn runs(data_path: PathBuf, kind: Option<&str>, clock: &Clock) -> Vec<String> {
-    let list = DataDir::new(data_path).runs(clock.wall());
-    let runs = list.map(|list| list.runs).unwrap_or_default();
-    let runs = || (runs.iter().rev()).filter(|run| kind.is_none_or(|kind| run.kind == kind));
+    let runs = latest_first(data_path, clock);
+    let runs = || (runs.iter()).filter(|run| kind.is_none_or(|kind| run.kind == kind));
     let names = runs().map(|run| run.label.clone());
     let ids = runs().map(|run| run.execution_id.to_string());
     let mut known = Vec::new();
@@ -101,6 +108,13 @@ pub(super) fn runs(data_path: PathBuf, kind: Option<&str>, clock: &Clock) -> Vec
         }
     }
     known
+}
+
+fn latest_first(data_path: PathBuf, clock: &Clock) -> Vec<RunSummary> {
+    let list = DataDir::new(data_path).runs(clock.wall());
+    let mut runs = list.map(|list| list.runs).unwrap_or_default();
+    runs.reverse();
+    runs
 }
 
 #[cfg(test)]

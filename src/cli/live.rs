@@ -40,7 +40,6 @@ pub(super) fn print(
     show(engine, options, console, merged, clock)
 }
 
-/// Returns the renderer for the events of panes.
 pub(super) fn renderer(options: &Options, agents: Option<StateRules>) -> Renderer {
     if options.json {
         return Renderer::Json;
@@ -49,7 +48,7 @@ pub(super) fn renderer(options: &Options, agents: Option<StateRules>) -> Rendere
         coloured: options.coloured,
         aligned: std::io::stdout().is_terminal(),
         verbose: options.verbose > 0,
-        has_timestamps: false,
+        ..ConsoleOptions::default()
     })
     .holding();
     let console = match agents {
@@ -136,7 +135,6 @@ pub(super) fn until_done<T>(
     }
 }
 
-/// Returns the exit code of the program.
 pub(super) fn code(failed: bool) -> ExitCode {
     match failed {
         true => ExitCode::FAILURE,

@@ -1,6 +1,6 @@
 //! `td-observe log`: prints the events of runs, and follows new ones.
 
-use std::io::IsTerminal;
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use regex::Regex;
@@ -9,17 +9,16 @@ use super::duration::TimePoint;
 use super::failure::Failure;
 use super::history::{Ended, Which, data_dir, report_problems, until_stopped};
 use super::history_args::{TypedFilter, TypedLog};
+use super::known;
 use super::log_follow::{Following, follow};
-use super::log_lines::LastLines;
 use super::log_merge::{finish, read_merged};
 use super::log_runs::Selection;
-use super::log_show::{Page, Show};
+use super::log_show::{Show, Shown, page};
 use super::nearest;
 use super::options::Options;
 use super::signals::Signals;
 use crate::clock::Clock;
 use crate::event::EventKind;
-use crate::face::{Console, ConsoleOptions, EventWriter, Renderer};
 use crate::history::Query;
 use crate::thread::{Stop, is_stopped};
 use crate::timestamp::Timestamp;
@@ -45,6 +44,9 @@ pub(super) struct Config {
     revisions: Option<Query>,
     last_lines: Option<usize>,
     has_timestamps: bool,
+    /// The ids given with `--execution`.
+    executions: Vec<String>,
+    data_path: Option<PathBuf>,
 }
 
 impl Config {
@@ -55,6 +57,7 @@ impl Config {
                 "-C shows the lines around the matches of --grep: give --grep as well",
             ));
         }
+        let executions = typed.filter.execution.clone();
         let mut query = query(typed.filter, Clock::system().wall())?;
         let grep = query.text_regex().cloned();
         if typed.context.is_some() {
@@ -75,6 +78,8 @@ impl Config {
             revisions,
             last_lines: typed.lines,
             has_timestamps: typed.timestamps,
+            executions,
+            data_path: options.home().ok(),
         })
     }
 }
@@ -131,62 +136,6 @@ pub(super) fn with_context(query: Query) -> Query {
     CONTEXT.into_iter().fold(query, add)
 }
 
-/// Returns the output settings for history on standard output.
-pub(super) fn page(
-    options: &Options,
-    has_timestamps: bool,
-    last_lines: Option<usize>,
-    shows_snapshots: bool,
-    clock: &Clock,
-) -> Shown {
-    let view = if options.json {
-        Renderer::Json
-    } else {
-        let console = Console::new(ConsoleOptions {
-            coloured: options.coloured,
-            aligned: std::io::stdout().is_terminal(),
-            verbose: options.verbose > 0,
-            has_timestamps,
-        });
-        let console = match shows_snapshots {
-            true => console.with_snapshots(),
-            false => console,
-        };
-        Renderer::Console(console)
-    };
-    Shown {
-        view: Some(view),
-        last_lines,
-        quiet: options.quiet,
-        clock: clock.clone(),
-    }
-}
-
-/// The settings of a page, which the writing thread opens.
-pub(super) struct Shown {
-    view: Option<Renderer>,
-    last_lines: Option<usize>,
-    pub quiet: bool,
-    clock: Clock,
-}
-
-impl Shown {
-    /// Holds back lines that may still be rewritten, until no more output arrives.
-    fn hold(&mut self) {
-        self.view = self.view.take().map(|view| match view {
-            Renderer::Console(console) => Renderer::Console(console.holding()),
-            other => other,
-        });
-    }
-
-    pub fn open(&mut self) -> Page {
-        let view = self.view.take().unwrap_or(Renderer::Json);
-        let out = LastLines::new(std::io::stdout().lock(), self.last_lines);
-        EventWriter::with_output(out, view, self.last_lines.is_none(), self.clock.clone())
-    }
-}
-
-/// Shows the log.
 pub(super) fn run(options: &Options, config: Config) -> Result<ExitCode, Failure> {
     let signals = Signals::catch(|| {})?;
     let clock = Clock::system();
@@ -195,11 +144,11 @@ pub(super) fn run(options: &Options, config: Config) -> Result<ExitCode, Failure
         super::output::print_message("there are no runs yet");
     }
     if whiches.len() > 1 {
-        super::descriptors::raise_limit();
+        super::limits::raise_descriptors();
     }
     // A search also shows matching rows of screens.
     let is_search = config.grep.0.is_some();
-    let mut shown = page(
+    let shown = page(
         options,
         config.has_timestamps,
         config.last_lines,
@@ -216,7 +165,7 @@ pub(super) fn run(options: &Options, config: Config) -> Result<ExitCode, Failure
             "--follow: {path:?} is a file; give a run or its directory"
         )));
     }
-    shown.hold();
+    let shown = shown.holding();
     // An open selection includes runs that begin later.
     let later = match config.selection.is_open() {
         true => Some((data_dir(options)?, config.selection)),
@@ -231,7 +180,7 @@ pub(super) fn run(options: &Options, config: Config) -> Result<ExitCode, Failure
     let (grep, revisions, time) = (config.grep, config.revisions, clock.clone());
     let greps = grep.0.is_some();
     until_stopped(&signals, &clock, move |stop| {
-        let mut show = Show::new(shown.open(), shown.quiet, grep, revisions);
+        let mut show = Show::new(shown, grep, revisions);
         let ended = follow(following, &mut show, &time, stop)?;
         Ok(match is_stopped(stop) {
             true => ended,
@@ -248,14 +197,9 @@ fn code(show: &Show, config_greps: bool, code: ExitCode) -> ExitCode {
     }
 }
 
-fn print(
-    whiches: &[Which],
-    config: Config,
-    mut shown: Shown,
-    stop: &Stop,
-) -> Result<ExitCode, Ended> {
-    let greps = config.grep.0.is_some();
-    let mut show = Show::new(shown.open(), shown.quiet, config.grep, config.revisions);
+fn print(whiches: &[Which], config: Config, shown: Shown, stop: &Stop) -> Result<ExitCode, Ended> {
+    let (greps, reads_all) = (config.grep.0.is_some(), config.selection.is_all());
+    let mut show = Show::new(shown, config.grep, config.revisions);
     let mut ended = ExitCode::SUCCESS;
     match whiches {
         [which] => {
@@ -285,8 +229,29 @@ fn print(
             finish(&mut show, || ())?;
         }
     }
-    Ok(match is_stopped(stop) {
-        true => ended,
-        false => code(&show, greps, ended),
-    })
+    if is_stopped(stop) {
+        return Ok(ended);
+    }
+    if !show.has_matched
+        && let Some(problem) = unknown_execution(&config.executions, config.data_path)
+    {
+        if reads_all {
+            return Err(Failure::usage(problem).into());
+        }
+        super::output::print_message(&problem);
+    }
+    Ok(code(&show, greps, ended))
+}
+
+/// Returns a message about the first of these ids that no run has.
+fn unknown_execution(typed: &[String], data_path: Option<PathBuf>) -> Option<String> {
+    if typed.is_empty() {
+        return None;
+    }
+    let known = known::run_ids(data_path?, &Clock::system());
+    let unknown = typed.iter().find(|id| !known.contains(id))?;
+    let hint = nearest::hint(unknown, known.iter().map(String::as_str), "td-observe runs");
+    Some(format!(
+        "--execution: there is no execution {unknown:?}{hint}"
+    ))
 }

@@ -24,7 +24,7 @@ impl Selection {
     /// # Errors
     /// If a name or pattern matches no run.
     pub fn resolve(&self, options: &Options) -> Result<Vec<Which>, Failure> {
-        if self.typed.is_empty() {
+        if self.is_all() {
             let runs = data_dir(options)?.matching_runs(|_| true)?;
             return Ok(runs.into_iter().map(Which::Run).collect());
         }
@@ -51,16 +51,20 @@ impl Selection {
         Ok(found)
     }
 
+    pub fn is_all(&self) -> bool {
+        self.typed.is_empty()
+    }
+
     /// Returns true if the selection may include runs that begin later.
     pub fn is_open(&self) -> bool {
-        self.typed.is_empty() || self.typed.iter().any(|typed| glob(typed).is_some())
+        self.is_all() || self.typed.iter().any(|typed| glob(typed).is_some())
     }
 
     /// Returns the present runs of an open selection.
     pub fn runs_in(&self, data: &DataDir) -> Result<Vec<RunDirectory>, Failure> {
         let globs: Vec<&str> = self.typed.iter().filter_map(|typed| glob(typed)).collect();
         let is_wanted =
-            |name: &str| self.typed.is_empty() || globs.iter().any(|glob| glob_matches(glob, name));
+            |name: &str| self.is_all() || globs.iter().any(|glob| glob_matches(glob, name));
         Ok(data.matching_runs(is_wanted)?)
     }
 }

@@ -1,19 +1,71 @@
 //! Shows the events of logs: matches, the lines around them, and the final text of each line.
 
-use std::io::StdoutLock;
+use std::io::{IsTerminal, StdoutLock};
 
 use regex::Regex;
 
 use super::history::{Ended, Which};
 use super::log_context::{Shown as Around, Surroundings, is_match, lines_of};
 use super::log_lines::LastLines;
+use super::options::Options;
+use crate::clock::Clock;
 use crate::event::{Envelope, TdEvent};
-use crate::face::{Applied, EventWriter, LastRevisions};
+use crate::face::{Applied, Console, ConsoleOptions, EventWriter, LastRevisions, Renderer};
 use crate::history::{LogRecord, Query};
 use crate::thread::{Stop, is_stopped};
 
 /// The page to which events are written.
 pub(super) type Page = EventWriter<LastLines<StdoutLock<'static>>>;
+
+/// Returns the output settings for history on standard output.
+pub(super) fn page(
+    options: &Options,
+    has_timestamps: bool,
+    last_lines: Option<usize>,
+    shows_snapshots: bool,
+    clock: &Clock,
+) -> Shown {
+    let renderer = if options.json {
+        Renderer::Json
+    } else {
+        Renderer::Console(Console::new(ConsoleOptions {
+            coloured: options.coloured,
+            aligned: std::io::stdout().is_terminal(),
+            verbose: options.verbose > 0,
+            shows_snapshots,
+            has_timestamps,
+        }))
+    };
+    Shown {
+        renderer,
+        last_lines,
+        quiet: options.quiet,
+        clock: clock.clone(),
+    }
+}
+
+/// The settings of a page, which the writing thread opens.
+pub(super) struct Shown {
+    renderer: Renderer,
+    last_lines: Option<usize>,
+    pub quiet: bool,
+    clock: Clock,
+}
+
+impl Shown {
+    /// Holds back lines that may still be rewritten, until no more output arrives.
+    pub fn holding(mut self) -> Self {
+        if let Renderer::Console(console) = self.renderer {
+            self.renderer = Renderer::Console(console.holding());
+        }
+        self
+    }
+
+    pub fn open(self) -> Page {
+        let out = LastLines::new(std::io::stdout().lock(), self.last_lines);
+        EventWriter::with_output(out, self.renderer, self.last_lines.is_none(), self.clock)
+    }
+}
 
 /// Shows records.
 pub(super) struct Show {
@@ -37,15 +89,14 @@ struct Item {
 
 impl Show {
     pub fn new(
-        page: Page,
-        is_quiet: bool,
+        shown: Shown,
         (grep, context): (Option<Regex>, Option<usize>),
         revisions: Option<Query>,
     ) -> Self {
         let around = context.filter(|_| grep.is_some());
         Self {
-            page,
-            is_quiet,
+            is_quiet: shown.quiet,
+            page: shown.open(),
             grep,
             around: around.map(Surroundings::new),
             finals: LastRevisions::default(),
@@ -94,7 +145,6 @@ impl Show {
         }
     }
 
-    /// Shows a record.
     pub fn record(&mut self, record: &LogRecord) -> Result<(), Ended> {
         let envelope = &record.envelope;
         if !record.is_wanted {

@@ -9,6 +9,7 @@ use clap_complete::engine::{ArgValueCandidates, ArgValueCompleter};
 use super::completers;
 use super::duration::parse_duration;
 use super::history_args::TypedKeeping;
+use super::nearest;
 use crate::agent::Format;
 
 const EXAMPLES: &str = "\
@@ -57,6 +58,7 @@ pub(super) struct TypedLoop {
     #[arg(
         long = "as",
         value_name = "FORMAT",
+        value_parser = nearest::parse_format,
         add = ArgValueCandidates::new(completers::formats)
     )]
     pub format: Option<Format>,

@@ -50,7 +50,7 @@ const TIMED_OUT: u8 = 124;
 struct Settings {
     agent: String,
     #[serde(rename = "as")]
-    format: String,
+    format: Format,
     spec: Spec,
     max_iterations: u32,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -68,7 +68,6 @@ struct Settings {
 #[derive(Debug)]
 pub(super) struct Config {
     settings: Settings,
-    format: Format,
     id: Option<ExecutionId>,
     progress: Progress,
     junit: Option<PathBuf>,
@@ -77,7 +76,6 @@ pub(super) struct Config {
 
 impl Config {
     pub fn from_typed(typed: TypedLoop, options: &Options) -> Result<Self, Failure> {
-        keeping::refuse_empty_id(typed.execution_id.as_deref())?;
         for (option, command) in [("--agent", &typed.agent), ("--check", &typed.check)] {
             if command.as_ref().is_some_and(|text| text.trim().is_empty()) {
                 return Err(Failure::usage(format!("{option}: the command is empty")));
@@ -121,13 +119,8 @@ impl Config {
                 settings.directory
             )));
         }
-        let format = settings
-            .format
-            .parse()
-            .map_err(|error| Failure::usage(format!("--as: {error}")))?;
         Ok(Self {
             settings,
-            format,
             id,
             progress,
             junit: typed.junit,
@@ -170,7 +163,7 @@ fn new_settings(typed: &TypedLoop) -> Result<Settings, Failure> {
     let directory = std::path::absolute(directory).unwrap_or_else(|_| directory.to_owned());
     Ok(Settings {
         agent,
-        format: typed.format.unwrap_or(Format::Auto).name().to_owned(),
+        format: typed.format.unwrap_or(Format::Auto),
         spec: match &typed.check {
             Some(check) => spec.check(check),
             None => spec,
@@ -209,9 +202,7 @@ fn resumed(was: Settings, typed: &TypedLoop) -> Result<Settings, Failure> {
     }
     let settings = Settings {
         agent: typed.agent.clone().unwrap_or(was.agent),
-        format: typed
-            .format
-            .map_or(was.format, |format| format.name().to_owned()),
+        format: typed.format.unwrap_or(was.format),
         spec,
         max_iterations: typed.max_iterations.unwrap_or(was.max_iterations),
         max_turns: typed.max_turns.or(was.max_turns),
@@ -319,13 +310,12 @@ fn text_of(from: impl Read, option: &str) -> Result<String, Failure> {
 pub(super) fn run(options: &Options, config: Config) -> Result<ExitCode, Failure> {
     let Config {
         settings,
-        format,
         id,
         progress,
         junit,
         keeping,
     } = config;
-    let mut command = Command::shell(&settings.agent).format(format);
+    let mut command = Command::shell(&settings.agent).format(settings.format);
     if let Some(timeout) = settings.agent_timeout {
         command = command.timeout(timeout);
     }
@@ -348,10 +338,8 @@ pub(super) fn run(options: &Options, config: Config) -> Result<ExitCode, Failure
     }
     let signals = Signals::catch(looping.killer())?;
     let clock = Clock::system();
-    let (builder, rules) = keeping::builder(options, &keeping, &clock)?;
-    keeping::check_id(&rules, id.as_ref().map(ExecutionId::as_str))?;
     let junit = junit.as_deref().map(JunitFile::create).transpose()?;
-    let mut engine = builder.start().map_err(keeping::unusable)?;
+    let (mut engine, _) = keeping::start(options, &keeping, id.as_deref(), &clock)?;
     let junit = junit.map(|file| file.collect(&engine)).transpose()?;
     let printing = live::print_one(&engine, options, false, &clock)?;
     let looping = engine.run_loop(id, looping, metadata(&settings)?)?;

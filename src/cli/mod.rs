@@ -86,8 +86,7 @@ mod markdown;
 mod nearest;
 mod pager;
 
-mod address_space;
-mod descriptors;
+mod limits;
 mod live;
 mod report;
 mod server_checks;
@@ -172,34 +171,32 @@ fn dispatch(args: Args) -> Result<ExitCode, Failure> {
     diagnostics::start(options.verbose, log);
     // tmux starts a drain, which needs far less memory and has no user to report to.
     if !matches!(args.command, Command::Drain(_)) {
-        address_space::check()?;
+        limits::check_address_space()?;
     }
     match args.command {
         #[cfg(feature = "tui")]
-        Command::Demo(typed) if demo::has_ui(&options, &typed) => {
-            demo::run_ui(&options, &demo::Config::from_typed(&typed))
-        }
-        Command::Demo(typed) => demo::run(&options, demo::Config::from_typed(&typed)),
+        Command::Demo(typed) if demo::has_ui(&options, &typed) => demo::run_ui(&options, &typed),
+        Command::Demo(typed) => demo::run(&options, &typed),
         Command::Watch(typed) => watch::run(&options, watch::Config::from_typed(typed)?),
         Command::Run(typed) => run::run(&options, run::Config::from_typed(typed, &options)?),
         #[cfg(feature = "kernel")]
         Command::Kernel(typed) => kernel::run(&options, kernel::Config::from_typed(*typed)?),
         Command::Loop(typed) => loops::run(&options, loops::Config::from_typed(*typed, &options)?),
-        Command::Agents(typed) => agents::run(&options, agents::Config::from_typed(typed)?),
+        Command::Agents(typed) => agents::run(&options, &typed),
         Command::Hooks(typed) => agent_hooks::run(&typed),
         Command::States(typed) => states::run(&options, &typed),
         Command::Wait(typed) => wait::run(&options, &typed),
         Command::Start(typed) => observer::start(&options, &typed),
-        Command::Stop(_) => observer::stop(&options),
+        Command::Stop => observer::stop(&options),
         Command::Status(typed) => status::run(&options, &typed),
         #[cfg(feature = "tui")]
-        Command::Tui(typed) => tui::run(options, *typed),
+        Command::Tui(typed) => tui::run(options, *typed, None),
         Command::Service(typed) => observer::service(&options, &typed),
         Command::Runs(typed) => runs::run(&options, typed),
         Command::Log(typed) => log::run(&options, log::Config::from_typed(typed, &options)?),
         Command::Replay(typed) => replay::run(&options, typed),
         Command::Export(typed) => export::run(&options, typed),
-        Command::Schema(_) => schema::run(),
+        Command::Schema => schema::run(),
         Command::Completions(typed) => completion::run(typed.shell),
         Command::Man(typed) => manual::run(&typed.directory),
         Command::Help(typed) => guide::run(&typed.words),

@@ -2,6 +2,8 @@
 
 use std::fmt::Write;
 
+use crate::agent::Format;
+
 /// Maximum number of names in a list; further names are only counted.
 const LISTED: usize = 10;
 
@@ -70,6 +72,13 @@ pub(super) fn hint<'a>(
         }
     }
     out
+}
+
+pub(super) fn parse_format(typed: &str) -> Result<Format, String> {
+    typed.parse().map_err(|_| {
+        let names = Format::ALL.iter().map(|format| format.name());
+        format!("unknown output format{}", hint(typed, names, ""))
+    })
 }
 
 #[cfg(test)]

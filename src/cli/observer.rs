@@ -19,13 +19,12 @@ use super::options::Options;
 use log_file::RotatedLog;
 
 pub(super) use announcement::{Announcement, running};
-pub(super) use args::{TypedService, TypedStart, TypedStop};
+pub(super) use args::{STOP_EXAMPLES, TypedService, TypedStart};
 pub(super) use background::stop;
 #[cfg(feature = "tui")]
 pub(super) use private::PrivateObserver;
 pub(super) use service::run as service;
 
-/// Starts the observer.
 pub(super) fn start(options: &Options, typed: &TypedStart) -> Result<ExitCode, Failure> {
     if options.no_log {
         return Err(Failure::usage(

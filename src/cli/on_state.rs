@@ -11,7 +11,6 @@ pub(super) struct OnState {
 }
 
 impl OnState {
-    /// Parses `STATE=CMD`.
     pub fn parse(text: &str) -> Result<Self, String> {
         let names = || {
             let names = AgentState::ALL.map(AgentState::as_str);

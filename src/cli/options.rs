@@ -27,30 +27,30 @@ pub(super) struct Options {
 
 impl Options {
     pub fn from_typed(typed: TypedOptions) -> Result<Self, Failure> {
-        if typed.server_name.iter().any(|name| name.is_empty()) {
-            return Err(Failure::usage("-L: the name of the tmux server is empty"));
-        }
-        if typed
-            .server_socket
-            .iter()
-            .any(|path| path.as_os_str().is_empty())
-        {
-            return Err(Failure::usage("-S: the path of the tmux socket is empty"));
+        let is_empty = |path: &PathBuf| path.as_os_str().is_empty();
+        for (is_empty, problem) in [
+            (
+                typed.server_name.iter().any(|name| name.is_empty()),
+                "-L: the name of the tmux server is empty",
+            ),
+            (
+                typed.server_socket.iter().any(is_empty),
+                "-S: the path of the tmux socket is empty",
+            ),
+            (
+                typed.data_dir.iter().any(is_empty),
+                "--data-dir: the path is empty; --no-log keeps nothing",
+            ),
+        ] {
+            if is_empty {
+                return Err(Failure::usage(problem));
+            }
         }
         let named = typed.server_name.into_iter().map(WhichServer::Named);
         let sockets = typed.server_socket.into_iter().map(WhichServer::Socket);
         let mut servers: Vec<WhichServer> = named.chain(sockets).collect();
         if servers.is_empty() {
             servers.push(WhichServer::Default);
-        }
-        if typed
-            .data_dir
-            .as_ref()
-            .is_some_and(|path| path.as_os_str().is_empty())
-        {
-            return Err(Failure::usage(
-                "--data-dir: the path is empty; --no-log keeps nothing",
-            ));
         }
         Ok(Self {
             server: servers.first().cloned().unwrap_or(WhichServer::Default),

@@ -1,19 +1,24 @@
 //! The output of the program itself: text on standard output, lines on standard error.
 
 use std::io::Write;
+use std::process::ExitCode;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::failure::Failure;
 
-/// Prints text on standard output. A closed output is no error.
-pub(super) fn print(text: &str) -> Result<(), Failure> {
+/// Prints text on standard output, and returns the exit code of success. A closed output is no error.
+pub(super) fn print(text: &str) -> Result<ExitCode, Failure> {
     let mut stdout = std::io::stdout().lock();
     let written = stdout
         .write_all(text.as_bytes())
         .and_then(|()| stdout.flush());
-    crate::face::unless_broken_pipe(written)
-        .map_err(|error| Failure::other(format!("cannot write to standard output: {error}")))
+    match crate::face::unless_broken_pipe(written) {
+        Ok(()) => Ok(ExitCode::SUCCESS),
+        Err(error) => Err(Failure::other(format!(
+            "cannot write to standard output: {error}"
+        ))),
+    }
 }
 
 /// Returns true if standard output no longer has a reader.

@@ -3,6 +3,7 @@
 use std::convert::Infallible;
 use std::ffi::CString;
 use std::io::{self, IsTerminal, Seek, SeekFrom, Write};
+use std::process::ExitCode;
 
 use nix::unistd::execvp;
 
@@ -31,7 +32,7 @@ pub(super) fn terminal_width() -> Option<usize> {
 }
 
 /// Prints the text, through a pager if standard output is a terminal.
-pub(super) fn page(text: &str) -> Result<(), Failure> {
+pub(super) fn page(text: &str) -> Result<ExitCode, Failure> {
     if io::stdout().is_terminal() {
         let pager = std::env::var("PAGER").unwrap_or_else(|_| PAGER.to_owned());
         // An empty variable disables the pager, as for man and git.

@@ -55,7 +55,6 @@ pub(super) struct Passing {
     ended: [Stop; 2],
 }
 
-/// Starts the threads.
 pub(super) fn start(
     options: &PassOptions,
     clock: &Clock,

@@ -10,7 +10,7 @@ use super::failure::Failure;
 use super::history::{Ended, Which, report_problems, until_stopped};
 use super::history_args::TypedReplay;
 use super::keys::{Keys, Terminal};
-use super::log::{Shown, page};
+use super::log_show::{Shown, page};
 use super::options::Options;
 use super::signals::Signals;
 use crate::clock::Clock;
@@ -74,12 +74,13 @@ fn play(
     which: &Which,
     query: Query,
     mut pace: ReplayPace,
-    mut shown: Shown,
+    shown: Shown,
     terminal: Terminal,
     clock: &Clock,
     stop: &Stop,
 ) -> Result<ExitCode, Ended> {
     let mut log = which.read(query)?;
+    let is_quiet = shown.quiet;
     let mut page = shown.open();
     if let Some(session) = which.session() {
         page.note_context(&session);
@@ -104,7 +105,7 @@ fn play(
                 break;
             }
         }
-        if !shown.quiet {
+        if !is_quiet {
             page.write_record(&record.envelope, record.line())?;
         }
     }

@@ -47,7 +47,6 @@ pub(super) struct Config {
 
 impl Config {
     pub fn from_typed(typed: TypedRun, options: &Options) -> Result<Self, Failure> {
-        keeping::refuse_empty_id(typed.execution_id.as_deref())?;
         let mut words = typed.command.into_iter();
         let program = words.next().filter(|program| !program.is_empty());
         let Some(program) = program else {
@@ -102,10 +101,9 @@ pub(super) fn run(options: &Options, config: Config) -> Result<ExitCode, Failure
     let kill_control = control.clone();
     let signals = Signals::catch(move || kill_control.kill())?;
     let clock = Clock::system();
-    let (builder, rules) = keeping::builder(options, &config.keeping, &clock)?;
-    keeping::check_id(&rules, config.execution_id.as_deref())?;
     let junit = config.junit.as_deref().map(JunitFile::create).transpose()?;
-    let mut engine = builder.start().map_err(keeping::unusable)?;
+    let id = config.execution_id.as_deref();
+    let (mut engine, rules) = keeping::start(options, &config.keeping, id, &clock)?;
     let junit = junit.map(|file| file.collect(&engine)).transpose()?;
     let mut command = config.command.control(&control);
     let (mut printing, mut passing, mut notes) = (None, None, None);

@@ -10,6 +10,7 @@ use clap_complete::engine::ArgValueCandidates;
 use super::completers;
 use super::duration::parse_duration;
 use super::history_args::TypedKeeping;
+use super::nearest;
 use crate::agent::Format;
 
 const EXAMPLES: &str = "\
@@ -58,6 +59,7 @@ pub(super) struct TypedRun {
     #[arg(
         long = "as",
         value_name = "FORMAT",
+        value_parser = nearest::parse_format,
         default_value = "text",
         add = ArgValueCandidates::new(completers::formats)
     )]

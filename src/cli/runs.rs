@@ -8,6 +8,7 @@ use unicode_width::UnicodeWidthStr;
 use super::failure::Failure;
 use super::history::{data_dir, print_problems};
 use super::history_args::{RunsAction, TypedPrune, TypedRuns};
+use super::nearest;
 use super::options::Options;
 use crate::clock::Clock;
 
@@ -23,8 +24,9 @@ pub(super) fn run(options: &Options, typed: TypedRuns) -> Result<ExitCode, Failu
         Some(RunsAction::Other(words)) => {
             let word = words.first().map(OsString::as_os_str).unwrap_or_default();
             let word = word.to_string_lossy();
+            let hint = nearest::suggestion(&word, ["prune"]);
             Err(Failure::usage(format!(
-                "runs: {word:?} is not known here: \"td-observe runs\" lists all runs, \
+                "runs: {word:?} is not known here{hint} \"td-observe runs\" lists all runs, \
                  \"td-observe runs prune\" removes some, and \"td-observe log RUN\" shows one"
             )))
         }

@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use super::failure::Failure;
 
-const EXAMPLES: &str = "\
+pub(super) const EXAMPLES: &str = "\
 Examples:
   td-observe schema > td-observe.schema.json
   td-observe schema | jq '.\"$defs\".OutputGap'     one type of event
@@ -15,16 +15,9 @@ the schema (draft 2020-12); each line of status --json is one of its BoardRow.
 The observer's API has the same at /api/v1/schema. Later versions add events,
 fields and values, so the schema accepts unknown ones. See td-observe help events.";
 
-/// The subcommand has no arguments.
-#[derive(Debug, clap::Args)]
-#[command(after_help = EXAMPLES)]
-pub(super) struct TypedSchema {}
-
-/// Prints the schema.
 pub(super) fn run() -> Result<ExitCode, Failure> {
     let mut text = serde_json::to_string_pretty(&crate::board::json_schema())
         .map_err(|error| Failure::other(format!("cannot write the schema: {error}")))?;
     text.push('\n');
-    super::output::print(&text)?;
-    Ok(ExitCode::SUCCESS)
+    super::output::print(&text)
 }

@@ -11,7 +11,6 @@ use crate::track::TmuxVersion;
 /// milliseconds; a hung one must not block the program.
 pub(super) const ANSWER_TIMEOUT: Duration = Duration::from_millis(500);
 
-/// Checks that tmux is installed.
 pub(super) fn check_tmux(server: &Server, clock: &Clock) -> Result<(), Failure> {
     match server.run(["-V"], clock) {
         Ok(_) => Ok(()),

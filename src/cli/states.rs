@@ -116,8 +116,7 @@ pub(super) fn run(options: &Options, typed: &TypedStates) -> Result<ExitCode, Fa
         }
         lines.push('\n');
     }
-    super::output::print(&lines)?;
-    Ok(ExitCode::SUCCESS)
+    super::output::print(&lines)
 }
 
 fn show(rules: &StateRules, origins: &[Origin], name: &str) -> Result<ExitCode, Failure> {
@@ -132,8 +131,7 @@ fn show(rules: &StateRules, origins: &[Origin], name: &str) -> Result<ExitCode, 
             ))
         })?,
     };
-    super::output::print(text)?;
-    Ok(ExitCode::SUCCESS)
+    super::output::print(text)
 }
 
 /// Reads a capture in the form of `tmux capture-pane -p` from a file, or from standard input (`-`).

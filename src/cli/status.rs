@@ -1,22 +1,21 @@
 //! `td-observe status`: prints the board of the observer or of the history.
 
 use std::io::IsTerminal;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
 use crossbeam_channel::select_biased;
-use serde_json::Value;
 
 use super::failure::Failure;
-use super::nearest::nearest;
+use super::nearest;
 use super::observer;
 use super::options::Options;
 use super::output;
 use super::signals::Signals;
 use super::status_args::TypedStatus;
 use crate::agent::StateRules;
-use crate::api::{Unobserved, board_of_history, get};
+use crate::api::{Unobserved, board_of_history, get_board};
 use crate::board::{Attention, Row};
 use crate::clock::Clock;
 use crate::face::{BoardTable, one_line, server_names};
@@ -43,6 +42,7 @@ pub(super) fn run(options: &Options, typed: &TypedStatus) -> Result<ExitCode, Fa
         return watch(options, typed, &mut source);
     }
     let rows = selected(source.rows(None)?.unwrap_or_default(), &typed.targets)?;
+    source.report();
     let text = match &template {
         _ if options.quiet => String::new(),
         Some(template) => template.fill(&rows),
@@ -72,6 +72,7 @@ fn watch(options: &Options, typed: &TypedStatus, source: &mut Source) -> Result<
         let Some(rows) = source.rows(Some(HOLD))? else {
             continue;
         };
+        source.report();
         let rows = selected(rows, &typed.targets).unwrap_or_default();
         if !is_first && rows == shown {
             select_biased! {
@@ -102,6 +103,8 @@ struct Source {
     data: PathBuf,
     socket: Option<PathBuf>,
     etag: Option<String>,
+    /// The reason why the rows are those of the history.
+    notice: Option<String>,
     has_reported: bool,
     clock: Clock,
 }
@@ -112,6 +115,7 @@ impl Source {
             data: options.home()?,
             socket: None,
             etag: None,
+            notice: None,
             has_reported: false,
             clock,
         })
@@ -125,8 +129,12 @@ impl Source {
         let history = format!("this is the state in the history {}", self.data.display());
         let mut notice = format!("no observer runs: {history}; td-observe start begins one");
         if let Some(socket) = self.socket.clone() {
-            match self.fetch(&socket, hold) {
-                Ok(rows) => return Ok(rows),
+            match get_board(&socket, self.etag.as_deref(), hold.unwrap_or_default()) {
+                Ok(Some((rows, etag))) => {
+                    self.etag = etag;
+                    return Ok(Some(rows));
+                }
+                Ok(None) => return Ok(None),
                 // The observer has ended, or another one has replaced it.
                 Err(error) if error.is_gone() => {}
                 Err(error) => notice = format!("{error:?}; {history}"),
@@ -137,37 +145,17 @@ impl Source {
         let now = self.clock.wall();
         let (board, _) =
             board_of_history(&data, StateRules::builtin(), Unobserved::Unchanged, now)?;
-        if !std::mem::replace(&mut self.has_reported, true) {
-            output::print_message(&notice);
-        }
+        self.notice.get_or_insert(notice);
         Ok(Some(board.rows().cloned().collect()))
     }
 
-    fn fetch(&mut self, socket: &Path, hold: Option<Duration>) -> crate::Result<Option<Vec<Row>>> {
-        let (path, etag) = match hold {
-            Some(hold) => (
-                format!("/api/v1/board?wait={}", hold.as_secs()),
-                self.etag.take(),
-            ),
-            None => ("/api/v1/board".to_owned(), None),
-        };
-        let answer = get(socket, &path, etag.as_deref(), hold.unwrap_or_default())?;
-        if answer.status == 304 {
-            self.etag = etag;
-            return Ok(None);
+    /// Reports once that the rows are those of the history.
+    fn report(&mut self) {
+        if let Some(notice) = &self.notice
+            && !std::mem::replace(&mut self.has_reported, true)
+        {
+            output::print_message(notice);
         }
-        if answer.status != 200 {
-            return Err(crate::Error::other(format!(
-                "the observer refuses the request: {}",
-                answer.problem()
-            )));
-        }
-        self.etag = answer.etag;
-        let invalid =
-            |cause| crate::Error::other("the observer's board cannot be read").because(cause);
-        let rows: Vec<Value> = serde_json::from_slice(&answer.body).map_err(invalid)?;
-        let rows: serde_json::Result<Vec<Row>> = rows.iter().map(Row::from_json).collect();
-        rows.map(Some).map_err(invalid)
     }
 
     /// Returns the pause before the next check for changes.
@@ -204,16 +192,12 @@ fn selected(rows: Vec<Row>, targets: &[String]) -> Result<Vec<Row>, Failure> {
     let names: Vec<Vec<String>> = rows.iter().zip(server_names(&rows)).map(names).collect();
     for target in targets {
         if !names.iter().any(|names| names.contains(target)) {
-            let known: Vec<String> = names.into_iter().flatten().collect();
-            let meant = nearest(target, known.iter().map(String::as_str));
-            let hint = match meant {
-                Some(meant) => format!("did you mean {meant:?}?"),
-                None => "td-observe status lists all".to_owned(),
-            };
+            // The names of all rows, then their panes and executions.
+            let first = names.iter().filter_map(|names| names.first());
+            let known = first.chain(names.iter().flatten()).map(String::as_str);
+            let hint = nearest::hint(target, known, "td-observe status");
             let target = one_line(target);
-            return Err(Failure::usage(format!(
-                "there is no row {target:?}; {hint}"
-            )));
+            return Err(Failure::usage(format!("there is no row {target:?}{hint}")));
         }
     }
     let named = rows.into_iter().zip(names);

@@ -43,13 +43,8 @@ pub(super) fn log(options: &Options) -> Result<Box<dyn Write + Send>, Failure> {
     Ok(Box::new(file))
 }
 
-/// Shows the UI until the user quits.
-pub(super) fn run(options: Options, typed: TypedTui) -> Result<ExitCode, Failure> {
-    run_until(options, typed, None)
-}
-
 /// Shows the UI until the user quits, or the time is up.
-fn run_until(
+pub(super) fn run(
     options: Options,
     typed: TypedTui,
     longest: Option<Duration>,
@@ -105,7 +100,7 @@ pub(super) fn run_demo(
     let mut options = Options::from_typed(args.options)?;
     options.coloured = coloured;
     match args.command {
-        Command::Tui(typed) => run_until(options, *typed, longest),
+        Command::Tui(typed) => run(options, *typed, longest),
         _ => Err(Failure::other("the demo shows the terminal UI")),
     }
 }

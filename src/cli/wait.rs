@@ -30,7 +30,6 @@ const LOST: u8 = 3;
 /// The timeout passed.
 const TIMED_OUT: u8 = 124;
 
-/// Returns the wait for one target.
 fn wait_of(typed: &TypedWait, target: Target) -> Result<Wait, Failure> {
     let spec = WaitSpec {
         target: target.as_str().to_owned(),
@@ -53,7 +52,6 @@ fn wait_of(typed: &TypedWait, target: Target) -> Result<Wait, Failure> {
     wait.map_err(|error| Failure::usage(error.to_string()))
 }
 
-/// Parses the typed states.
 fn states_of(typed: &TypedWait) -> Result<Vec<AgentState>, Failure> {
     let states = typed.state.iter().map(|name| {
         AgentState::from_name(name).ok_or_else(|| {
@@ -216,37 +214,26 @@ fn print_outcome(
         let target = target.map(|target| format!("{}{separator}", crate::face::one_line(target)));
         target.unwrap_or_default() + text
     };
-    let line = if options.json {
-        outcome.to_json(target).to_string()
-    } else if options.quiet {
+    let line = |line: String| super::output::print(&(line + "\n")).map(|_| ());
+    if options.json {
+        return line(outcome.to_json(target).to_string());
+    }
+    if options.quiet {
         return Ok(());
-    } else {
-        match &outcome.end {
-            // Printed on standard output, so that a script can use the match.
-            WaitEnd::Matched(found) | WaitEnd::Stopped(found) => match &found.text {
-                Some(text) => named(&crate::face::one_line(text), " | "),
-                None => return Ok(()),
-            },
-            WaitEnd::Ended(why) => {
-                let text = format!("{} before a match", why.as_str());
-                super::output::print_message(&named(&text, ": "));
-                return Ok(());
-            }
-            WaitEnd::Interrupted => return Ok(()),
-            WaitEnd::TimedOut => {
-                let seconds = outcome.elapsed.as_secs_f64();
-                let text = format!("no match within {seconds:.1} s");
-                super::output::print_message(&named(&text, ": "));
-                return Ok(());
-            }
-            WaitEnd::Lost => {
-                super::output::print_message(&named(
-                    "no match, but lines were lost, so a match may have been missed",
-                    ": ",
-                ));
-                return Ok(());
-            }
+    }
+    let problem = match &outcome.end {
+        // Printed on standard output, so that a script can use the match.
+        WaitEnd::Matched(found) | WaitEnd::Stopped(found) => match &found.text {
+            Some(text) => return line(named(&crate::face::one_line(text), " | ")),
+            None => return Ok(()),
+        },
+        WaitEnd::Interrupted => return Ok(()),
+        WaitEnd::Ended(why) => format!("{} before a match", why.as_str()),
+        WaitEnd::TimedOut => format!("no match within {:.1} s", outcome.elapsed.as_secs_f64()),
+        WaitEnd::Lost => {
+            "no match, but lines were lost, so a match may have been missed".to_owned()
         }
     };
-    super::output::print(&(line + "\n"))
+    super::output::print_message(&named(&problem, ": "));
+    Ok(())
 }

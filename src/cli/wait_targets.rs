@@ -107,26 +107,10 @@ impl TargetWaits {
     }
 }
 
-/// The source of the states of a target.
-enum StateSource {
-    Watched(Box<StateWatch>),
-    Observer(StatesOfObserver),
-}
-
-impl StateSource {
-    fn found(&self) -> Receiver<WaitMatch> {
-        match self {
-            Self::Watched(watch) => watch.found.clone(),
-            Self::Observer(request) => request.found.clone(),
-        }
-    }
-
-    fn end(self) {
-        match self {
-            Self::Watched(watch) => watch.end(),
-            Self::Observer(request) => request.end(),
-        }
-    }
+/// The states of a target, from a watch or from an observer.
+struct States {
+    found: Receiver<WaitMatch>,
+    end: Box<dyn FnOnce()>,
 }
 
 impl TargetWait {
@@ -138,16 +122,26 @@ impl TargetWait {
             drop(waiter.start_until_stopped(&Wait::at(self.target.clone()).exit(), stop)?);
             let started = match self.observer {
                 Some(observer) => {
-                    StatesOfObserver::start(observer, server, &self.target, condition, clock)
-                        .map(|request| Some(StateSource::Observer(request)))
+                    let states =
+                        StatesOfObserver::start(observer, server, &self.target, condition, clock)?;
+                    Some(States {
+                        found: states.found.clone(),
+                        end: Box::new(move || states.end()),
+                    })
                 }
-                None => StateWatch::start(server, &self.target, condition, stop, clock)
-                    .map(|watch| watch.map(|watch| StateSource::Watched(Box::new(watch)))),
+                None => {
+                    StateWatch::start(server, &self.target, condition, stop, clock)?.map(|states| {
+                        States {
+                            found: states.found.clone(),
+                            end: Box::new(move || states.end()),
+                        }
+                    })
+                }
             };
-            let Some(started) = started? else {
+            let Some(started) = started else {
                 return Ok(None);
             };
-            wait = wait.other(started.found());
+            wait = wait.other(started.found.clone());
             states = Some(started);
         }
         let ended = (|| {
@@ -173,7 +167,7 @@ impl TargetWait {
             Ok(Some(outcome).filter(|outcome| outcome.end != WaitEnd::Interrupted))
         })();
         if let Some(states) = states {
-            states.end();
+            (states.end)();
         }
         ended
     }

@@ -5,19 +5,18 @@ use std::time::{Duration, Instant};
 
 use crossbeam_channel::never;
 
-use super::descriptors;
 use super::failure::Failure;
-use super::history_args::TypedKeeping;
 use super::hooks::{self, Hooks};
 use super::keeping;
 use super::known::Targets;
+use super::limits;
 use super::live;
 use super::observer;
 use super::options::Options;
 use super::pane_titles::PaneTitles;
 use super::server_checks::{check_socket, check_targets, check_tmux};
 use super::signals::Signals;
-use super::watch_args::{Mode, SourceKind, TypedReading, TypedWatch};
+use super::watch_args::{Mode, SourceKind, TypedWatch};
 use super::watch_observer::{self, Shown};
 use crate::agent::Markers;
 use crate::clock::Clock;
@@ -28,30 +27,20 @@ use crate::tmux::{AdaptivePolling, DrainProgram, PollSchedule, Server, Target};
 #[derive(Debug)]
 pub(super) struct Config {
     targets: Vec<Target>,
-    source: SourceKind,
-    schedule: PollSchedule,
-    lines: usize,
-    execution_id: Option<String>,
-    include_self: bool,
     turns: Option<(Markers, Option<Duration>)>,
-    reading: TypedReading,
     hooks: hooks::Config,
-    keeping: TypedKeeping,
-    raw: bool,
-    screen: bool,
-    no_conversation: bool,
     /// The first given option that controls how panes are observed or how events are kept.
     observing_option: Option<&'static str>,
+    typed: TypedWatch,
 }
 
 impl Config {
-    pub fn from_typed(typed: TypedWatch) -> Result<Self, Failure> {
+    pub fn from_typed(mut typed: TypedWatch) -> Result<Self, Failure> {
         let targets = typed
             .targets
             .iter()
             .map(|text| Target::parse(text))
             .collect::<Result<_, _>>();
-        keeping::refuse_empty_id(typed.execution_id.as_deref())?;
         let is_ai = typed.mode == Mode::Ai;
         for (option, is_given) in [
             ("--marker", !typed.marker.is_empty()),
@@ -73,24 +62,15 @@ impl Config {
         };
         Ok(Self {
             targets: targets?,
-            source: typed.source,
             turns,
-            reading: typed.reading,
             hooks: hooks::Config {
-                on_turn: typed.on_turn,
-                on_state: typed.on_state,
-                on_end: typed.on_end,
+                on_turn: typed.on_turn.take(),
+                on_state: std::mem::take(&mut typed.on_state),
+                on_end: typed.on_end.take(),
                 timeout: typed.on_timeout,
             },
-            schedule: schedule(typed.interval, typed.budget),
-            lines: typed.lines,
-            execution_id: typed.execution_id,
-            include_self: typed.include_self,
-            keeping: typed.keeping,
-            raw: typed.raw,
-            screen: typed.screen,
-            no_conversation: typed.no_conversation,
             observing_option,
+            typed,
         })
     }
 }
@@ -127,7 +107,7 @@ fn schedule(interval: PollSchedule, share: f64) -> PollSchedule {
 
 /// Watches until the targets have ended, or a signal stops the command.
 pub(super) fn run(options: &Options, config: Config) -> Result<ExitCode, Failure> {
-    if config.raw && options.data_path()?.is_none() {
+    if config.typed.raw && options.data_path()?.is_none() {
         let why = "--raw keeps its recordings beside the log: leave out --no-log";
         return Err(Failure::usage(why));
     }
@@ -144,18 +124,17 @@ pub(super) fn run(options: &Options, config: Config) -> Result<ExitCode, Failure
     if !options.quiet {
         suggest_targets(options, &config.targets, &clock);
     }
-    let states = super::states::rules(options, &config.reading)?;
-    let (builder, rules) = keeping::builder(options, &config.keeping, &clock)?;
-    keeping::check_id(&rules, config.execution_id.as_deref())?;
-    let mut engine = builder.start().map_err(keeping::unusable)?;
+    let states = super::states::rules(options, &config.typed.reading)?;
+    let id = config.typed.execution_id.as_deref();
+    let (mut engine, rules) = keeping::start(options, &config.typed.keeping, id, &clock)?;
     let printing = live::print(&engine, options, states.clone(), &clock)?;
     let titles = PaneTitles::new(&server, &rules);
     let hooks = Hooks::start(&engine, config.hooks.clone(), titles, &clock)?;
-    let source = config.source;
+    let source = config.typed.source;
     let mut watch = watch(options, config, server);
     match source {
         SourceKind::Auto | SourceKind::Stream => {
-            descriptors::raise_limit();
+            limits::raise_descriptors();
             watch = watch.stream(DrainProgram::this()?);
         }
         SourceKind::Poll => watch = watch.poll(),
@@ -208,7 +187,7 @@ fn beside_observer(options: &Options, config: &Config) -> Result<Option<ExitCode
     let shown = Shown {
         socket,
         targets: config.targets.clone(),
-        states: super::states::rules(options, &config.reading)?,
+        states: super::states::rules(options, &config.typed.reading)?,
     };
     watch_observer::run(options, &known, shown).map(Some)
 }
@@ -229,17 +208,19 @@ fn suggest_targets(options: &Options, targets: &[Target], clock: &Clock) {
 }
 
 fn watch(options: &Options, config: Config, server: Server) -> Watch {
-    let mut watch = Watch::new(server).schedule(config.schedule).raw(config.raw);
-    if config.screen {
+    let typed = config.typed;
+    let schedule = schedule(typed.interval, typed.budget);
+    let mut watch = Watch::new(server).schedule(schedule).raw(typed.raw);
+    if typed.screen {
         watch = watch.screens();
     }
-    if config.no_conversation {
+    if typed.no_conversation {
         watch = watch.no_conversations();
     }
     for target in config.targets {
         watch = watch.target(target);
     }
-    if let Some(id) = config.execution_id {
+    if let Some(id) = typed.execution_id {
         watch = watch.execution_id(id);
     }
     if let Some((markers, inferred_after)) = config.turns {
@@ -248,10 +229,10 @@ fn watch(options: &Options, config: Config, server: Server) -> Watch {
             watch = watch.infer_turns_after(silence);
         }
     }
-    if config.include_self {
+    if typed.include_self {
         watch = watch.include_observers();
     } else if let Some(own) = options.server.own_pane() {
         watch = watch.leave_out(own);
     }
-    watch.baseline_lines(config.lines)
+    watch.baseline_lines(typed.lines)
 }

@@ -1,6 +1,6 @@
 //! `td-observe watch` with a running observer: shows the observer's events, and observes nothing itself.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
@@ -16,9 +16,11 @@ use super::output::print_message;
 use super::signals::Signals;
 use super::watch_filter::EventFilter;
 use crate::agent::StateRules;
-use crate::api::{EventReader, NoItem, Streamed, get, percent_encoded};
+use crate::api::{EventReader, NoItem, Streamed, get, get_board, percent_encoded};
+use crate::board::{ExecutionKind, Row};
 use crate::bus::{Delivery, RecvTimeoutError, TryRecvError};
 use crate::clock::Clock;
+use crate::event::ExecutionId;
 use crate::face::{Deliveries, Printer};
 use crate::history::{DataDir, parse_line};
 use crate::thread::{Stop, is_stopped, park, stop_pair};
@@ -160,17 +162,13 @@ impl ObserverEvents {
 
     /// Queues the events that name the existing sessions and panes.
     fn queue_context(&mut self) {
-        let Ok(answer) = get(self.reader.socket(), "/api/v1/board", None, Duration::ZERO) else {
+        let board = get_board(self.reader.socket(), None, Duration::ZERO);
+        let Ok(Some((rows, _))) = board else {
             return;
         };
-        let rows: Vec<serde_json::Value> = serde_json::from_slice(&answer.body).unwrap_or_default();
-        let mut executions: Vec<&str> = rows
-            .iter()
-            .filter(|row| row["kind"] == "pane" && row["state"] != "exited")
-            .filter_map(|row| row["execution_id"].as_str())
-            .collect();
-        executions.sort_unstable();
-        executions.dedup();
+        let is_open = |row: &&Row| row.kind == ExecutionKind::Pane && !row.has_ended();
+        let open = rows.iter().filter(is_open);
+        let executions: BTreeSet<&ExecutionId> = open.map(|row| &row.execution_id).collect();
         for execution in executions {
             let path = format!(
                 "/api/v1/runs/{}/events?type=SessionStarted,SessionRenamed,PaneOpened",

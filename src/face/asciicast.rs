@@ -21,9 +21,10 @@ mod merged_terminal;
 use std::time::Duration;
 
 use super::describe::describe;
-use super::sanitize::{cut, one_line};
+use super::sanitize::one_line;
 use crate::event::{Envelope, EventKind, PaneId, TdEvent};
 use crate::recording::{Encoder, EventCode};
+use crate::track::cut;
 use merged_terminal::MergedTerminal;
 use pane_terminal::PaneTerminal;
 use terminal::ExportTerminal;

@@ -8,8 +8,6 @@
 //! unchanged. If the state rules recognize an agent's screen, the rows that it draws around its text are
 //! omitted.
 
-mod options;
-
 mod error_lines;
 mod line_buffer;
 
@@ -33,10 +31,10 @@ use crate::agent::StateRules;
 use crate::event::{Envelope, TdEvent};
 use alerts::Alerts;
 use footer::Footer;
-pub(crate) use options::ConsoleOptions;
-use pane_display::{PaneDisplay, PaneOutput, PanePolicy};
+use pane_display::{PaneDisplay, PanePolicy, PaneSink};
 use panes::Panes;
 use printed_rows::PrintedRows;
+pub(crate) use row_writer::ConsoleOptions;
 use row_writer::RowWriter;
 
 /// Renders events.
@@ -49,8 +47,6 @@ pub(crate) struct Console {
     alerts: Alerts,
     printed: PrintedRows,
     policy: PanePolicy,
-    /// True if the rows of screen snapshots are shown.
-    shows_snapshots: bool,
     /// The execution and the name of the last agent whose error was shown.
     failed: Option<Box<(String, String)>>,
     /// The next time when a held line is due, in microseconds.
@@ -78,12 +74,6 @@ impl Console {
         self
     }
 
-    /// Shows the rows of screen snapshots.
-    pub fn with_snapshots(mut self) -> Self {
-        self.shows_snapshots = true;
-        self
-    }
-
     /// Renders for a terminal with these columns and rows.
     pub fn fit(&mut self, (columns, rows): (usize, usize)) {
         self.rows.columns = Some(columns);
@@ -107,9 +97,7 @@ impl Console {
         let start = out.len();
         // Text after the gap does not continue these lines.
         self.end_lines(out);
-        self.with_panes(out, |display, policy, emit| {
-            display.release(i64::MAX, policy, emit);
-        });
+        self.with_panes(out, |display, sink| display.release(i64::MAX, sink));
         let text = Description::missing(lagged(missed)).marked();
         let style = Tone::Caution.style();
         push_styled(out, self.rows.options.coloured, style, &text);
@@ -121,7 +109,7 @@ impl Console {
     pub fn finish(&mut self, out: &mut String) {
         let start = out.len();
         self.end_lines(out);
-        while let Some((id, pane)) = self.panes.first_key() {
+        while let Some((id, pane)) = self.panes.map.keys().next().cloned() {
             self.end_pane(&id, &pane, out);
         }
         self.printed.record(out, start);
@@ -138,7 +126,7 @@ impl Console {
             rows_max: Footer::rows_max(rows).saturating_sub(usize::from(execution.is_some())),
         };
         footer.push_alerts(&self.alerts.current(at), &mut live);
-        let panes: Vec<_> = self.panes.iter().collect();
+        let panes: Vec<_> = self.panes.map.iter().collect();
         footer.push_panes(&panes, at, &self.policy, &mut live);
         live.extend(execution);
         live
@@ -162,9 +150,9 @@ impl Console {
         if self.deadline.is_none_or(|deadline| deadline > at) {
             return;
         }
-        self.with_panes(out, |display, policy, emit| {
-            if display.deadline(policy).is_some_and(|due| due <= at) {
-                display.release_due(at, policy, emit);
+        self.with_panes(out, |display, sink| {
+            if display.deadline(sink.policy).is_some_and(|due| due <= at) {
+                display.release_due(at, sink);
             }
         });
     }
@@ -173,16 +161,14 @@ impl Console {
     fn with_panes(
         &mut self,
         out: &mut String,
-        mut act: impl FnMut(&mut PaneDisplay, &PanePolicy, &mut dyn FnMut(PaneOutput<'_>)),
+        mut act: impl FnMut(&mut PaneDisplay, &mut PaneSink<'_>),
     ) {
         let (start, policy) = (out.len(), &self.policy);
         self.deadline = None;
-        for ((id, pane), known) in self.panes.iter_mut() {
+        for ((id, pane), known) in &mut self.panes.map {
             let label = self.labels.label(id, Some(pane));
             let printed = &mut self.printed;
-            known.write(&self.rows, &label, printed, out, |display, emit| {
-                act(display, policy, emit);
-            });
+            known.write(&self.rows, &label, printed, out, policy, &mut act);
             self.deadline = earliest(self.deadline, known.display.deadline(policy));
         }
         self.printed.record(out, start);
@@ -208,7 +194,7 @@ impl Console {
 
     /// Appends the lines of an event.
     pub fn event(&mut self, envelope: &Envelope, out: &mut String) {
-        self.rows.set_time(envelope.ts);
+        self.rows.time.set(envelope.ts);
         self.release_due(envelope.ts.micros(), out);
         let start = out.len();
         self.handle(envelope, out);

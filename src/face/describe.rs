@@ -7,13 +7,12 @@ mod phrases;
 mod description;
 
 mod agents;
-mod executions;
-mod loops;
+mod jobs;
 mod sources;
 
 pub(super) use agents::{agent_and_detail, agent_phrase, tool_result};
 pub(super) use description::{Description, beginning};
-pub(super) use phrases::{ExitOutcome, HUNG_UP, duration, lagged};
+pub(super) use phrases::{HUNG_UP, duration, end_in_words, lagged};
 
 use crate::event::TdEvent;
 
@@ -21,7 +20,6 @@ use crate::event::TdEvent;
 /// evidence for an agent's state.
 pub(super) fn describe(event: &TdEvent, is_verbose: bool) -> Option<Description> {
     agents::describe(event, is_verbose)
-        .or_else(|| executions::describe(event))
-        .or_else(|| loops::describe(event))
+        .or_else(|| jobs::describe(event))
         .or_else(|| sources::describe(event))
 }

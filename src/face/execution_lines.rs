@@ -2,10 +2,11 @@
 
 use super::ansi::{cut_painted, end_of_painted};
 use super::describe::HUNG_UP;
-use super::sanitize::{cut, push_sanitized};
+use super::sanitize::sanitized;
 use super::stream_lines::{LineEnd, OpenStream, Origin, StreamLine, StreamLines};
 use super::tone::{Tone, push_styled};
 use crate::event::{OutputStream, TdEvent};
+use crate::track::cut;
 
 /// The widest name of a stream: a longer name would leave no room for the text.
 const NAME_COLUMNS_MAX: usize = 20;
@@ -143,10 +144,8 @@ fn push_stream_name(out: &mut String, stream: &str, coloured: bool) {
     if stream == OutputStream::Stdout.as_str() {
         return;
     }
-    let mut name = String::from("[");
-    push_sanitized(&mut name, stream);
-    let mut name = cut(&name, NAME_COLUMNS_MAX).to_owned();
-    name.push(']');
+    let name = format!("[{}", sanitized(stream));
+    let name = format!("{}]", cut(&name, NAME_COLUMNS_MAX));
     push_styled(out, coloured, Tone::Alarm.style(), &name);
     out.push(' ');
 }

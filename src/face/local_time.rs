@@ -51,6 +51,30 @@ impl LocalTime {
     }
 }
 
+/// The local time at the beginning of rows: empty, or the time of the current event with a blank after it.
+#[derive(Debug, Default)]
+pub(super) struct RowTime {
+    local: Option<Box<LocalTime>>,
+    pub text: String,
+}
+
+impl RowTime {
+    pub fn new(has_time: bool) -> Self {
+        Self {
+            local: has_time.then(|| Box::new(LocalTime::of_system())),
+            text: String::new(),
+        }
+    }
+
+    /// Sets the time of the current event.
+    pub fn set(&mut self, ts: Timestamp) {
+        if let Some(local) = &mut self.local {
+            self.text.clear();
+            local.push(&mut self.text, ts);
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

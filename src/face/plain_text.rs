@@ -1,8 +1,8 @@
 //! Writes text outside of panes as complete lines: the output of programs, models and checks (pure).
 
-use super::sanitize::cut;
 use super::stream_lines::{LineEnd, Origin, StreamLine, StreamLines};
 use crate::event::TdEvent;
+use crate::track::cut;
 
 /// Writes each line in its final state, without control characters.
 #[derive(Debug)]

@@ -41,9 +41,6 @@ pub(crate) struct Printer {
 
 impl Printer {
     /// Starts the thread.
-    ///
-    /// # Errors
-    /// Returns an error when the system cannot start a thread.
     pub fn start(events: impl Deliveries, renderer: Renderer, clock: Clock) -> crate::Result<Self> {
         let (running, ended) = stop_pair();
         let thread = thread::spawn("td-printer", move || {

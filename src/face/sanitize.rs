@@ -4,6 +4,8 @@ use std::fmt::Write;
 
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
+use crate::track::cut;
+
 /// The distance of tab stops on terminals.
 const TAB_COLUMNS: usize = 8;
 
@@ -11,6 +13,13 @@ const TAB_COLUMNS: usize = 8;
 /// shown as in `less` (`^[`, `<9b>`), as are invisible characters that hide or disguise text.
 pub(super) fn push_sanitized(out: &mut String, text: &str) {
     push_sanitized_at(out, text, 0);
+}
+
+/// Returns `text` as [`push_sanitized`] appends it.
+pub(super) fn sanitized(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    push_sanitized(&mut out, text);
+    out
 }
 
 /// Like [`push_sanitized`], for text that begins at `column` of its line. Tabs depend on it.
@@ -46,9 +55,7 @@ pub(super) fn push_sanitized_at(out: &mut String, text: &str, column: usize) {
 
 /// Returns `text` as one safe line: line ends become blanks.
 pub(crate) fn one_line(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    push_sanitized(&mut out, &text.trim_end().replace(['\n', '\r'], " "));
-    out
+    sanitized(&text.trim_end().replace(['\n', '\r'], " "))
 }
 
 /// Returns whether the text is printable ASCII, as most text is. Checks all bytes without an early
@@ -63,18 +70,6 @@ pub(super) fn are_printable(lines: &str) -> bool {
     lines.bytes().fold(true, |all, byte| {
         all & ((byte.wrapping_sub(b' ') < 0x5f) | (byte == b'\n'))
     })
-}
-
-/// Returns the start of `text` that fits into `columns`.
-pub(super) fn cut(text: &str, columns: usize) -> &str {
-    let mut used = 0;
-    for (at, c) in text.char_indices() {
-        used += c.width().unwrap_or(0);
-        if used > columns {
-            return &text[..at];
-        }
-    }
-    text
 }
 
 /// Returns text cut to `columns`, with an ellipsis if it is cut.

@@ -2,8 +2,9 @@
 
 use std::collections::BTreeSet;
 
-use super::sanitize::push_sanitized;
+use super::sanitize::sanitized;
 use crate::event::{PaneId, TdEvent};
+use crate::history::fnv1a;
 
 /// The number of label colours.
 pub(super) const COLOURS: usize = 10;
@@ -76,8 +77,7 @@ impl SessionLabels {
         if let Some(session) = self.find(execution_id, pane) {
             return session.label(pane);
         }
-        let mut text = String::new();
-        push_sanitized(&mut text, execution_id);
+        let text = sanitized(execution_id);
         Label {
             colour: hash(&text) % COLOURS,
             text,
@@ -140,11 +140,9 @@ impl SessionLabels {
 
 impl LabelledSession {
     fn label(&self, pane: Option<&PaneId>) -> Label {
-        let mut text = String::new();
-        push_sanitized(&mut text, &self.name);
+        let mut text = sanitized(&self.name);
         if let Some(pane) = pane.filter(|_| self.panes.len() > 1) {
-            text.push(' ');
-            push_sanitized(&mut text, pane);
+            text = format!("{text} {}", sanitized(pane));
         }
         Label {
             text,
@@ -153,12 +151,9 @@ impl LabelledSession {
     }
 }
 
-/// Computes FNV-1a, which is the same for a name in each run of the program.
+/// Returns a number that is the same for a name in each run of the program.
 fn hash(name: &str) -> usize {
-    let hash = name.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
-        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
-    });
-    (hash >> 32) as usize
+    (fnv1a(name.as_bytes()) >> 32) as usize
 }
 
 #[cfg(test)]

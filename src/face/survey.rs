@@ -88,7 +88,6 @@ impl Survey {
         }
     }
 
-    /// Returns the run's panes.
     pub fn panes(&self) -> impl Iterator<Item = &PaneId> {
         self.panes.iter()
     }
@@ -126,7 +125,6 @@ impl Survey {
         Some(first.remove_entry())
     }
 
-    /// Removes and returns all remaining lines.
     pub(super) fn take_remaining(&mut self) -> BTreeMap<PaneId, BTreeMap<i64, String>> {
         std::mem::take(&mut self.revised)
     }

@@ -16,11 +16,10 @@ use unicode_width::UnicodeWidthStr;
 
 use super::describe::{describe, duration, lagged};
 use super::execution_lines::{ExecutionLines, ExecutionText, live_text};
-use super::local_time::LocalTime;
-use super::sanitize::{one_line, push_sanitized};
+use super::local_time::RowTime;
+use super::sanitize::one_line;
 use super::tone::{Tone, push_styled};
 use crate::event::{Envelope, EventKind, TdEvent};
-use crate::timestamp::Timestamp;
 
 const HEAD: &str = " ╭───";
 const ITEM: &str = " ├─► ";
@@ -53,18 +52,14 @@ struct TreeRows {
     /// The frame before a line of text, and before an item.
     text: String,
     item: String,
-    /// Formats the time of the event; `None` if rows have no time.
-    local_time: Option<Box<LocalTime>>,
-    time: String,
+    time: RowTime,
 }
 
 impl Tree {
     pub fn new(options: TreeOptions) -> Self {
         let mut rows = TreeRows {
             options,
-            local_time: options
-                .has_timestamps
-                .then(|| Box::new(LocalTime::of_system())),
+            time: RowTime::new(options.has_timestamps),
             ..TreeRows::default()
         };
         if options.framed {
@@ -87,7 +82,7 @@ impl Tree {
         if event.kind() == EventKind::LogOpened {
             return;
         }
-        self.rows.set_time(envelope.ts);
+        self.rows.time.set(envelope.ts);
         self.open(event.execution_id(), out);
         if matches!(event, TdEvent::LogGap { .. }) {
             self.end_lines(out);
@@ -173,25 +168,16 @@ impl Tree {
 }
 
 impl TreeRows {
-    fn set_time(&mut self, ts: Timestamp) {
-        if let Some(local_time) = &mut self.local_time {
-            self.time.clear();
-            local_time.push(&mut self.time, ts);
-        }
-    }
-
     /// Returns the prefix of a line of text.
     fn text_prefix(&self) -> String {
-        [self.text.as_str(), &self.time].concat()
+        [self.text.as_str(), &self.time.text].concat()
     }
 
     /// Appends `[label] text`.
     fn item(&self, label: &str, tone: Tone, text: &str, out: &mut String) {
         out.push_str(&self.item);
-        out.push_str(&self.time);
-        let mut mark = String::from("[");
-        push_sanitized(&mut mark, label);
-        mark.push(']');
+        out.push_str(&self.time.text);
+        let mark = format!("[{label}]");
         push_styled(out, self.options.coloured, Tone::Dim.style(), &mark);
         let text = one_line(text);
         if !text.is_empty() {

@@ -2,35 +2,29 @@
 
 /// Appends text between tags.
 pub(super) fn push_text(out: &mut String, text: &str) {
+    push_escaped(out, text, false);
+}
+
+/// Appends an attribute, after a blank.
+pub(super) fn push_attribute(out: &mut String, name: &str, value: &str) {
+    out.push_str(&format!(" {name}=\""));
+    push_escaped(out, value, true);
+    out.push('"');
+}
+
+fn push_escaped(out: &mut String, text: &str, is_attribute: bool) {
     for c in text.chars() {
         match c {
             '&' => out.push_str("&amp;"),
             '<' => out.push_str("&lt;"),
             '>' => out.push_str("&gt;"),
-            // A parser would read it as a line feed.
+            '"' if is_attribute => out.push_str("&quot;"),
+            // A parser would read a line feed, and in attributes blanks.
             '\r' => out.push_str("&#13;"),
+            '\t' | '\n' if is_attribute => out.push_str(&format!("&#{};", u32::from(c))),
             c => out.push(valid(c)),
         }
     }
-}
-
-/// Appends an attribute, after a blank.
-pub(super) fn push_attribute(out: &mut String, name: &str, value: &str) {
-    out.push(' ');
-    out.push_str(name);
-    out.push_str("=\"");
-    for c in value.chars() {
-        match c {
-            '&' => out.push_str("&amp;"),
-            '<' => out.push_str("&lt;"),
-            '>' => out.push_str("&gt;"),
-            '"' => out.push_str("&quot;"),
-            // A parser would read them as blanks.
-            '\t' | '\n' | '\r' => out.push_str(&format!("&#{};", u32::from(c))),
-            c => out.push(valid(c)),
-        }
-    }
-    out.push('"');
 }
 
 /// Returns the character, or the replacement character if XML 1.0 does not allow it.

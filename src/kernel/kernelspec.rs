@@ -2,7 +2,7 @@
 //!
 //! Source: <https://jupyter-client.readthedocs.io/en/stable/kernels.html#kernel-specs>.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -75,18 +75,16 @@ impl KernelSpec {
         if name == "python3" {
             return Ok(Self::python());
         }
-        let mut names: Vec<String> = directories
-            .iter()
-            .flat_map(|directory| names_in(directory))
-            .map(|(name, _)| name)
-            .collect();
-        names.push("python3".to_owned());
-        names.sort();
-        names.dedup();
         Err(Error::invalid(format!(
             "there is no kernel named {name:?}; there are: {}",
-            names.join(", ")
+            all_names(&directories).join(", ")
         )))
+    }
+
+    /// Returns the names of the existing specifications in Jupyter's directories.
+    #[cfg(feature = "cli")]
+    pub(crate) fn names() -> Vec<String> {
+        all_names(&JupyterDirs::of_environment().kernels())
     }
 
     /// Returns the built-in specification of `python3`, for hosts where none is installed.
@@ -178,6 +176,16 @@ fn names_in(kernels: &Path) -> impl Iterator<Item = (String, PathBuf)> + use<> {
         .collect();
     found.sort();
     found.into_iter()
+}
+
+/// Returns the names of the specifications in these directories, and the built-in one.
+fn all_names(directories: &[PathBuf]) -> Vec<String> {
+    let found = directories.iter().flat_map(|directory| names_in(directory));
+    let names: BTreeSet<String> = found
+        .map(|(name, _)| name)
+        .chain(["python3".to_owned()])
+        .collect();
+    names.into_iter().collect()
 }
 
 #[cfg(test)]

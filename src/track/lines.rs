@@ -86,6 +86,11 @@ pub(super) fn used_rows(screen: &[Row], cursor_row: usize) -> usize {
     text.max(cursor_row + 1).min(screen.len())
 }
 
+/// Returns the beginning of a text that fits into this number of columns.
+pub(crate) fn cut(text: &str, columns: usize) -> &str {
+    first_rows(text, u32::try_from(columns).unwrap_or(u32::MAX), 1)
+}
+
 /// Returns the beginning of a line that fills `rows` rows of a pane of this width.
 pub(super) fn first_rows(text: &str, width: u32, rows: i64) -> &str {
     let width = width as usize;

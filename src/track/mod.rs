@@ -33,6 +33,7 @@ pub use throttle::{RevisionThrottle, Throttled};
 pub use tracker::{Tracker, TrackerOutput};
 pub use version::TmuxVersion;
 
+pub(crate) use lines::cut;
 #[cfg(feature = "cli")]
 pub(crate) use stream::sgr_rows;
 pub(crate) use stream::{NoticeParser, TerminalNotice};

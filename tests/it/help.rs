@@ -173,6 +173,16 @@ fn options_without_a_meaning_are_left_out_of_the_help_and_refused() {
         args.extend(value);
         assert_refused(&args, data.path(), &[&format!("{command}: "), "leave"]);
     }
+    // Options that do nothing useful are accepted.
+    for command in ["demo", "runs", "replay"] {
+        let help = text(&run(&[command, "--help"], data.path()).stdout);
+        assert!(!help.contains("--quiet"), "{help}");
+    }
+    assert_code(&run(&["runs", "-q"], data.path()), 0);
+    for command in [&["runs", "prune"][..], &["wait"], &["status"], &["stop"]] {
+        let help = text(&run(&[command, &["--help"]].concat(), data.path()).stdout);
+        assert!(help.contains("--quiet"), "{help}");
+    }
     let watch = text(&run(&["watch", "--help"], data.path()).stdout);
     for option in [
         "-L <NAME>",
@@ -226,6 +236,52 @@ fn a_misspelled_name_is_refused_with_suggestions() {
         &["log", "make@1", "--type", "OutputUpdat"],
         data.path(),
         &["did you mean \"OutputUpdate\"?", "there are LoopStarted, "],
+    );
+    assert_refused(
+        &["log", "--execution", "mkae@1"],
+        data.path(),
+        &["did you mean \"make@1\"?", "there are: make@1"],
+    );
+    // A named log may have other executions, so nothing is shown, with a note.
+    let nothing = run(&["log", "make@1", "--execution", "mkae@1"], data.path());
+    assert_code(&nothing, 0);
+    let note = text(&nothing.stderr);
+    assert!(note.contains("did you mean \"make@1\"?"), "{note}");
+    assert_refused(
+        &["status", "mkae@1"],
+        data.path(),
+        &["did you mean \"make@1\"?", "there are: true, make@1"],
+    );
+    for command in [
+        &["run", "--as", "cluade", "true"][..],
+        &["loop", "--as", "cluade"],
+    ] {
+        assert_refused(
+            command,
+            data.path(),
+            &["did you mean \"claude\"?", "there are: auto, claude, "],
+        );
+    }
+    assert_refused(
+        &["states", "--show", "cluade"],
+        data.path(),
+        &["did you mean \"claude\"?", "there are: "],
+    );
+    assert_refused(
+        &["hooks", "show", "cluade"],
+        data.path(),
+        &["did you mean claude?"],
+    );
+    assert_refused(
+        &["runs", "prnue"],
+        data.path(),
+        &["did you mean \"prune\"?"],
+    );
+    #[cfg(feature = "kernel")]
+    assert_refused(
+        &["kernel", "--kernel", "pyhton3", "-c", "1"],
+        data.path(),
+        &["did you mean \"python3\"?", "there are: "],
     );
     // A missing target is awaited, and a similar name is suggested.
     let mut watch = crate::cli::Running::start(program(

@@ -31,7 +31,7 @@ fn candidates(mut command: Command) -> Vec<String> {
 }
 
 /// An interactive shell without configuration files, and the command with which it loads the script.
-const SHELLS: [(&str, &str, &str); 3] = [
+const SHELLS: [(&str, &str, &str); 4] = [
     (
         "bash",
         "bash --norc --noprofile -i",
@@ -46,6 +46,11 @@ const SHELLS: [(&str, &str, &str); 3] = [
         "fish",
         "fish --no-config -i",
         "td-observe completions fish | source",
+    ),
+    (
+        "elvish",
+        "elvish -norc -i",
+        "eval (td-observe completions elvish | slurp)",
     ),
 ];
 
@@ -70,7 +75,7 @@ fn shells_complete_targets_runs_and_topics() {
             continue;
         }
         let environment = format!(
-            "env -u TMUX -u TMUX_PANE HOME={home} PATH={bin}:\"$PATH\" TD_DATA_DIR={data} {command}",
+            "env -u TMUX -u TMUX_PANE HOME={home} XDG_RUNTIME_DIR={home} PATH={bin}:\"$PATH\" TD_DATA_DIR={data} {command}",
             home = bin.path().display(),
             bin = bin.path().display(),
             data = data.path().display(),
@@ -118,11 +123,8 @@ fn shells_complete_targets_runs_and_topics() {
                     false => Err(screen),
                 }
             });
-            // The line becomes a comment or an argument, so that nothing runs.
-            tmux.tmux(&["send-keys", "-t", &pane, "C-a"]);
-            tmux.tmux(&["send-keys", "-t", &pane, "-l", ": "]);
-            tmux.tmux(&["send-keys", "-t", &pane, "Enter"]);
-            tmux.tmux(&["send-keys", "-t", &pane, "C-l"]);
+            // The line is deleted, so that nothing runs.
+            tmux.tmux(&["send-keys", "-t", &pane, "C-u"]);
         }
     }
 }

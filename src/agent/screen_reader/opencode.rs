@@ -5,10 +5,9 @@
 //! columns, and `▣  Build · MODEL · 3.2s` ends a turn. `╹▀▀▀` closes the input box. Screens of at least 120
 //! columns have a panel of 42 columns on the right. Notices cover the top right rows.
 
-use unicode_width::UnicodeWidthChar;
-
 use super::row::{ConversationPage, ConversationRow, RowPart};
 use crate::agent::decoration::{indent, is_box_drawing, is_spinner};
+use crate::track::cut;
 
 /// The bar at the left of a box.
 const BAR: char = '┃';
@@ -310,16 +309,4 @@ fn without_notice(row: &str) -> (&str, Option<&str>) {
         ),
         _ => (row, None),
     }
-}
-
-/// Truncates a row to a number of columns.
-fn cut(row: &str, columns: usize) -> &str {
-    let mut column = 0;
-    for (at, c) in row.char_indices() {
-        column += c.width().unwrap_or(0);
-        if column > columns {
-            return &row[..at];
-        }
-    }
-    row
 }

@@ -107,7 +107,7 @@ proptest! {
         let (before, after) = events.split_at(split.min(events.len()));
         let mut restored = Board::new(StateRules::builtin());
         for row in board(before).rows() {
-            restored.restore(Row::from_json(&serde_json::to_value(row).unwrap()).unwrap());
+            restored.restore(serde_json::from_value(serde_json::to_value(row).unwrap()).unwrap());
         }
         // A run without rows has no summary, so its log is read from the beginning.
         let stored: BTreeSet<ExecutionId> = restored.rows().map(|row| row.execution_id.clone()).collect();

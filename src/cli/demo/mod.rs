@@ -36,20 +36,6 @@ const QUESTION: (&str, &str) = ("question", include_str!("question.sh"));
 /// Maximum duration of a demo that prints lines.
 const LONGEST: Duration = Duration::from_secs(20);
 
-/// The configuration of `demo`.
-#[derive(Debug)]
-pub(super) struct Config {
-    longest: Option<Duration>,
-}
-
-impl Config {
-    pub fn from_typed(typed: &TypedDemo) -> Self {
-        Self {
-            longest: typed.seconds.map(Duration::from_secs),
-        }
-    }
-}
-
 /// Returns true if the demo shows the terminal UI.
 #[cfg(feature = "tui")]
 pub(super) fn has_ui(options: &Options, typed: &TypedDemo) -> bool {
@@ -59,7 +45,7 @@ pub(super) fn has_ui(options: &Options, typed: &TypedDemo) -> bool {
 
 /// Shows the demo in the terminal UI until the user quits.
 #[cfg(feature = "tui")]
-pub(super) fn run_ui(options: &Options, config: &Config) -> Result<ExitCode, Failure> {
+pub(super) fn run_ui(options: &Options, typed: &TypedDemo) -> Result<ExitCode, Failure> {
     let clock = Clock::system();
     let directory = DemoDirectory::make()?;
     server_checks::check_tmux(&directory.server(), &clock)?;
@@ -77,12 +63,12 @@ pub(super) fn run_ui(options: &Options, config: &Config) -> Result<ExitCode, Fai
         Path::new(socket.trim_end()),
         &data,
         options.coloured,
-        config.longest,
+        typed.seconds.map(Duration::from_secs),
     )
 }
 
 /// Runs the demo to the end of its sessions, or of its time.
-pub(super) fn run(options: &Options, config: Config) -> Result<ExitCode, Failure> {
+pub(super) fn run(options: &Options, typed: &TypedDemo) -> Result<ExitCode, Failure> {
     let clock = Clock::system();
     let directory = DemoDirectory::make()?;
     let cleanup = directory.clone();
@@ -110,7 +96,7 @@ pub(super) fn run(options: &Options, config: Config) -> Result<ExitCode, Failure
         engine,
         printing,
         &signals,
-        &clock.after(config.longest.unwrap_or(LONGEST)),
+        &clock.after(typed.seconds.map_or(LONGEST, Duration::from_secs)),
         &clock,
     );
     drop(server);

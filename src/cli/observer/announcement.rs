@@ -68,10 +68,6 @@ impl ObserverLock {
         }
     }
 
-    /// Writes the announcement.
-    ///
-    /// # Errors
-    /// If the file cannot be written.
     pub fn announce(&self, announcement: &Announcement) -> Result<()> {
         let temporary = self.data.join(TEMPORARY);
         let write = || {

@@ -42,15 +42,14 @@ pub(in crate::cli) struct TypedStart {
     pub detached: bool,
 }
 
-#[derive(Debug, clap::Args)]
-#[command(after_help = "\
+/// The end of the help of `stop`.
+pub(in crate::cli) const STOP_EXAMPLES: &str = "\
 Examples:
   td-observe stop                     ends the observer
   td-observe stop --data-dir /srv/td  the observer of another data directory
 
 Panes and agents are not touched. Their runs read \"detached\", and the next
-observer continues them.")]
-pub(in crate::cli) struct TypedStop {}
+observer continues them.";
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\

@@ -56,8 +56,7 @@ pub(super) fn start(options: &Options, typed: &TypedStart) -> Result<ExitCode, F
                 missing.display()
             )));
         }
-        report(options, &known, "an observer is already running")?;
-        return Ok(ExitCode::SUCCESS);
+        return report(options, &known, "an observer is already running");
     }
     let mut args: Vec<OsString> = std::env::args_os().skip(1).collect();
     args.extend(["--foreground", "--detached"].map(OsString::from));
@@ -75,8 +74,7 @@ pub(super) fn start(options: &Options, typed: &TypedStart) -> Result<ExitCode, F
         &clock,
     )?;
     if let Some(known) = running(&data)? {
-        report(options, &known, "observing")?;
-        return Ok(ExitCode::SUCCESS);
+        return report(options, &known, "observing");
     }
     // The last line of its log contains the reason.
     let reason = std::fs::read_to_string(&log).unwrap_or_default();
@@ -118,10 +116,10 @@ pub(in crate::cli) fn stop(options: &Options) -> Result<ExitCode, Failure> {
         }
         park(Some(POLL));
     }
-    if !options.quiet {
-        output::print(&format!("stopped: pid {}\n", known.pid))?;
+    if options.quiet {
+        return Ok(ExitCode::SUCCESS);
     }
-    Ok(ExitCode::SUCCESS)
+    output::print(&format!("stopped: pid {}\n", known.pid))
 }
 
 /// Returns the variable that limits the observer's memory, unless the user sets it. glibc gives each thread
@@ -150,9 +148,9 @@ fn running(data: &Path) -> Result<Option<Announcement>, Failure> {
     }
 }
 
-fn report(options: &Options, known: &Announcement, state: &str) -> Result<(), Failure> {
+fn report(options: &Options, known: &Announcement, state: &str) -> Result<ExitCode, Failure> {
     if options.quiet {
-        return Ok(());
+        return Ok(ExitCode::SUCCESS);
     }
     let text = match options.json {
         true => serde_json::to_string(known).unwrap_or_default(),

@@ -12,7 +12,7 @@ use super::announcement::{Announcement, ObserverLock};
 use super::args::TypedStart;
 use crate::agent::StateRules;
 use crate::api::{
-    Hub, ObservedServer, Others, Panes, Routes, Server as ApiServer, Slots, Unobserved,
+    ApiContext, Hub, ObservedServer, Others, Panes, Routes, Server as ApiServer, Slots, Unobserved,
     board_of_history, socket_path, summary_of,
 };
 
@@ -21,7 +21,7 @@ use crate::cli::options::Options;
 use crate::cli::server_checks::{check_socket, check_tmux};
 use crate::cli::signals::Signals;
 use crate::cli::watch_args::SourceKind;
-use crate::cli::{descriptors, keeping, live, output, report};
+use crate::cli::{keeping, limits, live, output, report};
 use crate::clock::Clock;
 use crate::engine::Engine;
 use crate::history::DataDir;
@@ -47,32 +47,20 @@ pub(super) fn run(options: &Options, typed: &TypedStart) -> Result<ExitCode, Fai
     let signals = Signals::catch(|| {})?;
     let data = options.home()?;
     let socket = socket_path(&data, std::env::var_os("XDG_RUNTIME_DIR"));
-    let public = Some(|| ObserverLock::take(&data).map_err(|error| locked(&error)));
-    observe(options, typed, public, &socket, signals.first())
+    observe(options, typed, true, &socket, signals.first())
 }
 
-/// Observes for one face, with an API at a private socket, until `ended` has a message or is closed. Another
-/// observer may run at the same time, because each run has a lock.
-#[cfg(feature = "tui")]
-pub(super) fn run_privately(
+/// Observes until `ended` has a message or is closed: as the observer of the data directory, or for one face, with
+/// an API at a private socket. Another observer may run at the same time, because each run has a lock.
+pub(super) fn observe(
     options: &Options,
     typed: &TypedStart,
-    socket: &Path,
-    ended: &Receiver<i32>,
-) -> Result<ExitCode, Failure> {
-    let none: Option<fn() -> Result<ObserverLock, Failure>> = None;
-    observe(options, typed, none, socket, ended)
-}
-
-/// Observes until `ended` has a message. `public` takes the lock of the data directory's observer.
-fn observe(
-    options: &Options,
-    typed: &TypedStart,
-    public: Option<impl FnOnce() -> Result<ObserverLock, Failure>>,
+    is_public: bool,
     socket: &Path,
     ended: &Receiver<i32>,
 ) -> Result<ExitCode, Failure> {
     let clock = Clock::system();
+    let home = options.home()?;
     let (builder, rules) = keeping::builder(options, &typed.keeping, &clock)?;
     let servers = servers(options, &clock)?;
     let agents = agents(&typed.agents)?;
@@ -83,8 +71,9 @@ fn observe(
     }
     let states = StateRules::builtin();
     let engine = builder.start().map_err(keeping::unusable_directory)?;
-    let lock = public.map(|take| take()).transpose()?;
-    let data = DataDir::new(options.home()?);
+    let lock = is_public.then(|| ObserverLock::take(&home).map_err(|error| locked(&error)));
+    let lock = lock.transpose()?;
+    let data = DataDir::new(home);
     let (board, numbers) =
         board_of_history(&data, states.clone(), Unobserved::Ended, clock.wall())?;
     let events = engine.subscribe_with(live::everything());
@@ -135,7 +124,7 @@ impl Observer {
         socket: &Path,
         ended: &Receiver<i32>,
     ) -> Result<(), Failure> {
-        descriptors::raise_limit();
+        limits::raise_descriptors();
         let servers = &panes.servers;
         for server in servers {
             let watch = Watch::new(server.server.clone())
@@ -163,11 +152,13 @@ impl Observer {
             allow_input: panes.allows_input,
         };
         let routes = Routes {
-            hub: self.hub.clone(),
-            bus: Arc::clone(self.engine.bus()),
-            data: Some(self.data.clone()),
-            clock: self.clock.clone(),
-            panes: panes.clone(),
+            context: ApiContext {
+                hub: self.hub.clone(),
+                bus: Arc::clone(self.engine.bus()),
+                data: Some(self.data.clone()),
+                clock: self.clock.clone(),
+                panes: panes.clone(),
+            },
             slots: Slots::default(),
             about: json!(announcement),
         };
@@ -316,7 +307,7 @@ fn wait_until_observing(
 }
 
 /// Reports to the starting process, or to the user in the foreground, that the observer is ready.
-fn report_ready(announcement: &Announcement) -> Result<(), Failure> {
+fn report_ready(announcement: &Announcement) -> Result<ExitCode, Failure> {
     output::print(&format!(
         "observing: pid {}, socket {}, data directory {}\n",
         announcement.pid,

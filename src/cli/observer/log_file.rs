@@ -16,7 +16,6 @@ const NAME: &str = "observer.log";
 /// The size at which the file is renamed to `observer.log.1`.
 const BYTES_MAX: u64 = 1024 * 1024;
 
-/// Returns the path of the file.
 pub(super) fn path(data: &Path) -> PathBuf {
     data.join(NAME)
 }

@@ -8,7 +8,7 @@ use crossbeam_channel::{Sender, bounded};
 use tempfile::TempDir;
 
 use super::args::TypedStart;
-use super::foreground::run_privately;
+use super::foreground::observe;
 use crate::cli::failure::Failure;
 use crate::cli::options::Options;
 use crate::thread::{self, Handle};
@@ -23,9 +23,6 @@ pub(in crate::cli) struct PrivateObserver {
 
 impl PrivateObserver {
     /// Starts the observer. Its API answers shortly afterwards.
-    ///
-    /// # Errors
-    /// If the directory of its socket or its thread cannot be created.
     pub fn start(options: Arc<Options>, typed: TypedStart) -> Result<Self, Failure> {
         // tempfile creates directories with mode 0700.
         let directory = tempfile::Builder::new().prefix("td-observe-").tempdir();
@@ -37,7 +34,7 @@ impl PrivateObserver {
         let socket = socket_in(directory.path());
         let (end, ended) = bounded(1);
         let thread = thread::spawn("td-observer", move || {
-            run_privately(&options, &typed, &socket, &ended)
+            observe(&options, &typed, false, &socket, &ended)
         })?;
         Ok(Self {
             directory,
@@ -46,15 +43,11 @@ impl PrivateObserver {
         })
     }
 
-    /// Returns the socket of its API.
     pub fn socket(&self) -> PathBuf {
         socket_in(self.directory.path())
     }
 
     /// Ends the observer, and waits until its runs are written.
-    ///
-    /// # Errors
-    /// If the observer has failed.
     pub fn end(self) -> Result<ExitCode, Failure> {
         drop(self.end);
         match self.thread.join() {

@@ -22,8 +22,7 @@ const TIMEOUT: Duration = Duration::from_secs(30);
 pub(in crate::cli) fn run(options: &Options, typed: &TypedService) -> Result<ExitCode, Failure> {
     let unit = unit(options, typed)?;
     if typed.action == ServiceAction::Show {
-        output::print(&unit)?;
-        return Ok(ExitCode::SUCCESS);
+        return output::print(&unit);
     }
     if !std::path::Path::new("/run/systemd/system").is_dir() {
         return Err(Failure::other(
@@ -39,17 +38,16 @@ pub(in crate::cli) fn run(options: &Options, typed: &TypedService) -> Result<Exi
             fs::write(&path, unit).map_err(failed)?;
             systemctl(&["daemon-reload"])?;
             systemctl(&["enable", "--now", UNIT])?;
-            output::print(&format!("installed: {}\n", path.display()))?;
+            output::print(&format!("installed: {}\n", path.display()))
         }
         ServiceAction::Uninstall => {
             systemctl(&["disable", "--now", UNIT])?;
             fs::remove_file(&path).map_err(failed)?;
             systemctl(&["daemon-reload"])?;
-            output::print(&format!("removed: {}\n", path.display()))?;
+            output::print(&format!("removed: {}\n", path.display()))
         }
-        ServiceAction::Show => {}
+        ServiceAction::Show => output::print(&unit),
     }
-    Ok(ExitCode::SUCCESS)
 }
 
 fn unit(options: &Options, typed: &TypedService) -> Result<String, Failure> {

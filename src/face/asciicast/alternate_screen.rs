@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use super::wrapping::first_row;
 use crate::event::{Cursor, ScreenRow};
-use crate::face::sanitize::push_sanitized;
+use crate::face::sanitize::sanitized;
 
 const ENTER: &str = "\x1b[?1049h";
 const LEAVE: &str = "\x1b[?1049l";
@@ -63,9 +63,7 @@ impl AlternateScreen {
         for ScreenRow { row, text } in changed {
             let row = *row as usize;
             if let Some(shown) = self.rows.get_mut(row) {
-                let mut sanitized = String::with_capacity(text.len());
-                push_sanitized(&mut sanitized, text);
-                first_row(&sanitized, width).clone_into(shown);
+                first_row(&sanitized(text), width).clone_into(shown);
                 push_row(row, shown, out);
             }
         }

@@ -10,7 +10,7 @@ use std::fmt::Write;
 
 use super::wrapping::{from_row, open_line, rows};
 use crate::event::lines_in;
-use crate::face::sanitize::push_sanitized;
+use crate::face::sanitize::sanitized;
 
 /// The rows to keep above the screen, because a terminal that grows shows them again. More than the tallest
 /// terminals have.
@@ -292,13 +292,6 @@ impl PrimaryScreen {
             self.dropped = Some(number);
         }
     }
-}
-
-/// Returns sanitized text.
-pub(super) fn sanitized(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    push_sanitized(&mut out, text);
-    out
 }
 
 /// Moves the cursor to the start of a row of the screen, counted from 0, and erases everything from there.

@@ -7,10 +7,10 @@ use proptest::prelude::*;
 
 use super::AsciicastOptions;
 use super::player::*;
-use super::primary_screen::sanitized;
 use super::wrapping::open_line;
 use crate::event::TdEvent;
 use crate::face::samples::*;
+use crate::face::sanitize::sanitized;
 use crate::face::sanitize::tests::nasty;
 
 /// A change of a pane.

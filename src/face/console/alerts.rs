@@ -1,7 +1,7 @@
 //! Alerts for the user: waiting agents, failed commands, the last error message of each pane (pure).
 
 use crate::event::{AgentState, PaneId, TdEvent};
-use crate::face::describe::{ExitOutcome, HUNG_UP, agent_and_detail, agent_phrase, duration};
+use crate::face::describe::{HUNG_UP, agent_and_detail, agent_phrase, duration, end_in_words};
 
 /// The display time of an error message, in microseconds.
 const MESSAGE_SHOWN: i64 = 30_000_000;
@@ -84,17 +84,14 @@ impl Alerts {
                 ..
             } => {
                 let command = self.take_command(id, pane);
-                let outcome = ExitOutcome {
-                    exit_code: *exit_code,
-                    signal: *signal,
-                };
                 // The user knows about a command that they interrupted.
-                let is_expected = matches!(outcome.exit_code, None | Some(0 | HUNG_UP | 130));
-                if outcome.signal.is_none() && is_expected {
+                let is_expected = matches!(exit_code, None | Some(0 | HUNG_UP | 130));
+                if signal.is_none() && is_expected {
                     return;
                 }
                 let command = command.unwrap_or_else(|| "a command".to_owned());
-                let (words, took) = (outcome.words(), duration(*duration_ms));
+                let words = end_in_words(*exit_code, *signal);
+                let took = duration(*duration_ms);
                 let text = format!("{command} failed: {words} after {took}");
                 let until = at.saturating_add(FAILURE_SHOWN);
                 self.add(

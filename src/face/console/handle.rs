@@ -1,6 +1,6 @@
 //! Handles one event: appends its lines, and updates its pane or session (pure).
 
-use super::pane_display::{PaneDisplay, PaneOutput, PanePolicy};
+use super::pane_display::{PaneDisplay, PaneSink};
 use super::{Console, earliest};
 use crate::event::{AgentState, Envelope, PaneId, Styles, TdEvent, lines_in};
 use crate::face::conversation::conversation_lines;
@@ -25,8 +25,8 @@ impl Console {
         }
         if let Some(pane) = pane {
             if follows_held_lines(event) {
-                self.with_pane(id, pane, at, out, |display, policy, emit| {
-                    display.release(at, policy, emit);
+                self.with_pane(id, pane, at, out, |display, sink| {
+                    display.release(at, sink);
                 });
             }
             match event {
@@ -57,10 +57,10 @@ impl Console {
                 ..
             } => {
                 self.set_styles(id, pane, *first_line, chunk, styles);
-                self.with_pane(id, pane, at, out, |display, policy, emit| {
-                    display.settle(*first_line, chunk, at, policy, emit);
+                self.with_pane(id, pane, at, out, |display, sink| {
+                    display.settle(*first_line, chunk, at, sink);
                     if *is_complete {
-                        display.release(at, policy, emit);
+                        display.release(at, sink);
                     }
                 });
             }
@@ -74,17 +74,17 @@ impl Console {
                 self.set_styles(id, pane, *line, text, styles);
                 let number = self.panes.get(id, pane).number;
                 let is_printed = self.printed.can_rewrite((number, *line));
-                self.with_pane(id, pane, at, out, |display, policy, emit| {
-                    display.revise(*line, text, (at, is_printed), policy, emit);
+                self.with_pane(id, pane, at, out, |display, sink| {
+                    display.revise(*line, text, (at, is_printed), sink);
                 });
             }
-            TdEvent::ScreenSnapshot { rows, .. } if self.shows_snapshots => {
+            TdEvent::ScreenSnapshot { rows, .. } if self.rows.options.shows_snapshots => {
                 for row in rows {
                     self.rows.row(&label, '|', Tone::Dim, &row.text, out);
                 }
             }
             TdEvent::ScreenUpdate { pane, .. } => {
-                self.with_pane(id, pane, at, out, |display, _, _| display.draw_screen(at));
+                self.with_pane(id, pane, at, out, |display, _| display.draw_screen(at));
             }
             TdEvent::OutputGap {
                 pane,
@@ -94,7 +94,7 @@ impl Console {
             } => {
                 let lost = lost_lines.and_then(|lost| i64::try_from(lost).ok());
                 let next = first_line.saturating_add(lost.unwrap_or(0));
-                self.with_pane(id, pane, at, out, |display, _, _| display.skip_to(next));
+                self.with_pane(id, pane, at, out, |display, _| display.skip_to(next));
             }
             TdEvent::AgentState {
                 pane: Some(pane),
@@ -103,7 +103,7 @@ impl Console {
             } => {
                 let (name, _) = agent_and_detail(event);
                 let agent = Some(name).filter(|agent| *agent != SHELL);
-                self.with_pane(id, pane, at, out, |display, _, _| display.set_agent(agent));
+                self.with_pane(id, pane, at, out, |display, _| display.set_agent(agent));
                 let is_same_agent =
                     |failed: &mut Box<(String, String)>| failed.0 == id && failed.1 == name;
                 let failed = self.failed.take_if(is_same_agent);
@@ -124,7 +124,7 @@ impl Console {
             } => {
                 self.display(id, pane).set_rows(*height);
                 if command != SHELL && self.policy.is_agent(command) {
-                    self.with_pane(id, pane, at, out, |display, _, _| {
+                    self.with_pane(id, pane, at, out, |display, _| {
                         display.set_agent(Some(command));
                     });
                 }
@@ -205,14 +205,12 @@ impl Console {
         pane: &PaneId,
         at: i64,
         out: &mut String,
-        act: impl FnOnce(&mut PaneDisplay, &PanePolicy, &mut dyn FnMut(PaneOutput<'_>)),
+        act: impl FnOnce(&mut PaneDisplay, &mut PaneSink<'_>),
     ) {
         let label = self.labels.label(id, Some(pane));
         let (known, policy) = (self.panes.get(id, pane), &self.policy);
         let printed = &mut self.printed;
-        let error = known.write(&self.rows, &label, printed, out, |display, emit| {
-            act(display, policy, emit);
-        });
+        let error = known.write(&self.rows, &label, printed, out, policy, act);
         known.styles.truncate();
         self.deadline = earliest(self.deadline, known.display.deadline(policy));
         if let (Some(error), Some(_)) = (error, self.rows.columns) {
@@ -225,9 +223,14 @@ impl Console {
         let label = self.labels.label(id, Some(pane));
         if let Some(mut known) = self.panes.remove(id, pane) {
             let (printed, policy) = (&mut self.printed, &self.policy);
-            known.write(&self.rows, &label, printed, out, |display, emit| {
-                display.finish(policy, emit);
-            });
+            known.write(
+                &self.rows,
+                &label,
+                printed,
+                out,
+                policy,
+                PaneDisplay::finish,
+            );
         }
     }
 }

@@ -24,6 +24,12 @@ pub(super) enum PaneOutput<'a> {
     FullScreen,
 }
 
+/// Receives the output of a pane.
+pub(super) struct PaneSink<'a> {
+    pub policy: &'a PanePolicy,
+    pub emit: &'a mut dyn FnMut(PaneOutput<'_>),
+}
+
 /// The policy for the lines of panes.
 #[derive(Debug, Default)]
 pub(super) struct PanePolicy {
@@ -64,50 +70,36 @@ enum FullScreen {
 
 impl PaneDisplay {
     /// Adds settled lines.
-    pub fn settle(
-        &mut self,
-        first_line: i64,
-        chunk: &str,
-        at: i64,
-        policy: &PanePolicy,
-        emit: &mut dyn FnMut(PaneOutput<'_>),
-    ) {
+    pub fn settle(&mut self, first_line: i64, chunk: &str, at: i64, out: &mut PaneSink<'_>) {
         if chunk.is_empty() {
             return self.lines.skip_to(first_line);
         }
         self.changed = at;
         let is_unknown = self.agent.is_none() && self.no_agent_until <= at;
-        if policy.rules.is_some() && is_unknown && lines_in(chunk).any(is_box_edge) {
+        if out.policy.rules.is_some() && is_unknown && lines_in(chunk).any(is_box_edge) {
             self.agent_until = at.saturating_add(AGENT_DETECTED);
             self.no_agent_until = at.saturating_add(AGENT_DETECTED * 30);
         }
         let mut rest = (first_line, chunk);
         if let FullScreen::Starting { after, .. } | FullScreen::Shown { after } = self.screen {
             let (before, behind) = split_lines(chunk, after.saturating_add(1) - first_line);
-            self.settle_lines(first_line, before, at, policy, emit);
+            self.settle_lines(first_line, before, at, out);
             let has_left = lines_in(behind).any(|line| !line.is_empty());
             if has_left || self.lines.next() > after {
-                self.show_starting(policy, emit);
+                self.show_starting(out);
             }
             if has_left {
                 self.screen = FullScreen::None;
             }
             rest = (first_line.max(after.saturating_add(1)), behind);
         }
-        self.settle_lines(rest.0, rest.1, at, policy, emit);
+        self.settle_lines(rest.0, rest.1, at, out);
     }
 
-    fn settle_lines(
-        &mut self,
-        first_line: i64,
-        chunk: &str,
-        at: i64,
-        policy: &PanePolicy,
-        emit: &mut dyn FnMut(PaneOutput<'_>),
-    ) {
+    fn settle_lines(&mut self, first_line: i64, chunk: &str, at: i64, out: &mut PaneSink<'_>) {
         if !chunk.is_empty() {
-            let hold = self.hold(at, policy);
-            self.with_lines(policy, emit, |lines, sink| {
+            let hold = self.hold(at, out.policy);
+            self.with_lines(out, |lines, sink| {
                 lines.settle(first_line, chunk, (at, hold), sink);
             });
         }
@@ -119,12 +111,11 @@ impl PaneDisplay {
         line: i64,
         text: &str,
         (at, is_printed): (i64, bool),
-        policy: &PanePolicy,
-        emit: &mut dyn FnMut(PaneOutput<'_>),
+        out: &mut PaneSink<'_>,
     ) {
-        let is_printed = is_printed && self.hold(at, policy) != Hold::Each;
+        let is_printed = is_printed && self.hold(at, out.policy) != Hold::Each;
         let mut is_change = false;
-        self.with_lines(policy, emit, |lines, sink| {
+        self.with_lines(out, |lines, sink| {
             is_change = lines.revise(line, text, (at, is_printed), sink);
         });
         if !is_change {
@@ -135,7 +126,7 @@ impl PaneDisplay {
             && line > after
             && !text.is_empty()
         {
-            self.show_starting(policy, emit);
+            self.show_starting(out);
             self.screen = FullScreen::None;
         }
     }
@@ -172,24 +163,17 @@ impl PaneDisplay {
     }
 
     /// Emits the output that is due.
-    pub fn release_due(
-        &mut self,
-        at: i64,
-        policy: &PanePolicy,
-        emit: &mut dyn FnMut(PaneOutput<'_>),
-    ) {
+    pub fn release_due(&mut self, at: i64, out: &mut PaneSink<'_>) {
         if let FullScreen::Starting { since, .. } = self.screen
             && since.saturating_add(COMMAND_SETTLES) <= at
         {
-            self.show_starting(policy, emit);
+            self.show_starting(out);
         }
         if self.agent_until > at {
             return;
         }
-        let hold = self.hold(at, policy);
-        self.with_lines(policy, emit, |lines, sink| {
-            lines.release_due((at, hold), sink)
-        });
+        let hold = self.hold(at, out.policy);
+        self.with_lines(out, |lines, sink| lines.release_due((at, hold), sink));
     }
 
     /// Returns the next time, in microseconds, at which output is due.
@@ -204,16 +188,16 @@ impl PaneDisplay {
     }
 
     /// Emits the lines that are held on the screen, because other text follows them.
-    pub fn release(&mut self, at: i64, policy: &PanePolicy, emit: &mut dyn FnMut(PaneOutput<'_>)) {
-        if let Hold::OnScreen(_) = self.hold(at, policy) {
-            self.with_lines(policy, emit, |lines, sink| lines.release(i64::MAX, sink));
+    pub fn release(&mut self, at: i64, out: &mut PaneSink<'_>) {
+        if let Hold::OnScreen(_) = self.hold(at, out.policy) {
+            self.with_lines(out, |lines, sink| lines.release(i64::MAX, sink));
         }
     }
 
     /// Emits all lines, including open ones, because the pane has ended.
-    pub fn finish(&mut self, policy: &PanePolicy, emit: &mut dyn FnMut(PaneOutput<'_>)) {
-        self.show_starting(policy, emit);
-        self.with_lines(policy, emit, |lines, sink| lines.flush(i64::MAX, sink));
+    pub fn finish(&mut self, out: &mut PaneSink<'_>) {
+        self.show_starting(out);
+        self.with_lines(out, |lines, sink| lines.flush(i64::MAX, sink));
     }
 
     /// Returns the open and changing lines without decoration: number, text, time of the last change.
@@ -224,24 +208,23 @@ impl PaneDisplay {
     }
 
     /// Emits the start of a full-screen program, unless it was emitted before.
-    fn show_starting(&mut self, policy: &PanePolicy, emit: &mut dyn FnMut(PaneOutput<'_>)) {
+    fn show_starting(&mut self, out: &mut PaneSink<'_>) {
         if let FullScreen::Starting { after, .. } = self.screen {
-            self.with_lines(policy, emit, |lines, sink| lines.flush(after, sink));
-            emit(PaneOutput::FullScreen);
+            self.with_lines(out, |lines, sink| lines.flush(after, sink));
+            (out.emit)(PaneOutput::FullScreen);
             self.screen = FullScreen::Shown { after };
         }
     }
 
     fn with_lines(
         &mut self,
-        policy: &PanePolicy,
-        emit: &mut dyn FnMut(PaneOutput<'_>),
+        out: &mut PaneSink<'_>,
         act: impl FnOnce(&mut LineBuffer, &mut LineSink<'_>),
     ) {
         let agent = self.agent.as_deref();
         let mut sink = LineSink {
-            is_shown: &|row| policy.row_kind(agent, row) == RowKind::Text,
-            emit: &mut |output| emit(PaneOutput::Lines(output)),
+            is_shown: &|row| out.policy.row_kind(agent, row) == RowKind::Text,
+            emit: &mut |output| (out.emit)(PaneOutput::Lines(output)),
         };
         act(&mut self.lines, &mut sink);
     }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::pane_display::{PaneDisplay, PaneOutput};
+use super::pane_display::{PaneDisplay, PanePolicy, PaneSink};
 use super::pane_writer::PaneWriter;
 use super::printed_rows::PrintedRows;
 use super::row_writer::RowWriter;
@@ -25,7 +25,7 @@ pub(super) struct KnownPane {
 /// All displayed panes.
 #[derive(Debug, Default)]
 pub(super) struct Panes {
-    panes: BTreeMap<PaneKey, KnownPane>,
+    pub map: BTreeMap<PaneKey, KnownPane>,
     /// The number of panes so far.
     count: u64,
 }
@@ -33,7 +33,7 @@ pub(super) struct Panes {
 impl Panes {
     /// Returns a pane; adds it if it is new.
     pub fn get(&mut self, id: &str, pane: &PaneId) -> &mut KnownPane {
-        let panes = self.panes.entry((id.to_owned(), pane.clone()));
+        let panes = self.map.entry((id.to_owned(), pane.clone()));
         panes.or_insert_with(|| {
             self.count += 1;
             KnownPane {
@@ -44,19 +44,7 @@ impl Panes {
     }
 
     pub fn remove(&mut self, id: &str, pane: &PaneId) -> Option<KnownPane> {
-        self.panes.remove(&(id.to_owned(), pane.clone()))
-    }
-
-    pub fn first_key(&self) -> Option<PaneKey> {
-        self.panes.keys().next().cloned()
-    }
-
-    pub fn iter(&self) -> impl Iterator<Item = (&PaneKey, &KnownPane)> {
-        self.panes.iter()
-    }
-
-    pub fn iter_mut(&mut self) -> impl Iterator<Item = (&PaneKey, &mut KnownPane)> {
-        self.panes.iter_mut()
+        self.map.remove(&(id.to_owned(), pane.clone()))
     }
 }
 
@@ -68,7 +56,8 @@ impl KnownPane {
         label: &Label,
         printed: &mut PrintedRows,
         out: &mut String,
-        act: impl FnOnce(&mut PaneDisplay, &mut dyn FnMut(PaneOutput<'_>)),
+        policy: &PanePolicy,
+        act: impl FnOnce(&mut PaneDisplay, &mut PaneSink<'_>),
     ) -> Option<String> {
         let is_for_people = rows.options.coloured || rows.columns.is_some();
         let mut writer = PaneWriter {
@@ -81,7 +70,11 @@ impl KnownPane {
             error: None,
             out,
         };
-        act(&mut self.display, &mut |output| writer.write(output));
+        let mut sink = PaneSink {
+            policy,
+            emit: &mut |output| writer.write(output),
+        };
+        act(&mut self.display, &mut sink);
         writer.error
     }
 }

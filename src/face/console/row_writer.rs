@@ -3,13 +3,11 @@
 use anstyle::{AnsiColor, Color, Style};
 use unicode_width::UnicodeWidthStr;
 
-use super::options::ConsoleOptions;
 use crate::face::ansi::{cut_painted, wrap_painted};
-use crate::face::local_time::LocalTime;
-use crate::face::sanitize::cut;
+use crate::face::local_time::RowTime;
 use crate::face::session_labels::{COLOURS, Label};
 use crate::face::tone::{Tone, push_styled};
-use crate::timestamp::Timestamp;
+use crate::track::cut;
 
 /// The widest padding of labels, in columns: labels are padded to the widest one so far, but lines need room.
 const LABEL_COLUMNS_MAX: usize = 20;
@@ -34,6 +32,20 @@ const PALETTE: [AnsiColor; COLOURS] = [
     AnsiColor::BrightYellow,
 ];
 
+/// The appearance of the console.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct ConsoleOptions {
+    pub coloured: bool,
+    /// Pads labels to equal width for people; output for programs has no padding.
+    pub aligned: bool,
+    /// Shows the opening and closing of panes, the decoration of agents' screens, and possible gaps.
+    pub verbose: bool,
+    /// Shows the rows of screen snapshots.
+    pub shows_snapshots: bool,
+    /// Begins each row with the local time of its event.
+    pub has_timestamps: bool,
+}
+
 /// Writes rows, with labels of equal width if the options request it.
 #[derive(Debug, Default)]
 pub(super) struct RowWriter {
@@ -41,41 +53,16 @@ pub(super) struct RowWriter {
     /// The columns of the terminal; `None` without one.
     pub columns: Option<usize>,
     label_columns: usize,
-    time: Option<Box<RowTime>>,
-}
-
-/// The time at the beginning of rows.
-#[derive(Debug)]
-struct RowTime {
-    local: LocalTime,
-    /// The time of the current event, with a blank after it.
-    text: String,
+    pub time: RowTime,
 }
 
 impl RowWriter {
     pub fn new(options: ConsoleOptions) -> Self {
         Self {
             options,
-            time: options.has_timestamps.then(|| {
-                Box::new(RowTime {
-                    local: LocalTime::of_system(),
-                    text: String::new(),
-                })
-            }),
+            time: RowTime::new(options.has_timestamps),
             ..Self::default()
         }
-    }
-
-    /// Sets the time at the beginning of rows.
-    pub fn set_time(&mut self, ts: Timestamp) {
-        if let Some(time) = &mut self.time {
-            time.text.clear();
-            time.local.push(&mut time.text, ts);
-        }
-    }
-
-    fn time(&self) -> &str {
-        self.time.as_ref().map_or("", |time| &time.text)
     }
 
     /// Widens the column of labels for a label that is used from now on.
@@ -187,12 +174,12 @@ impl RowWriter {
     /// Returns the columns before the text of a row.
     pub fn prefix_columns(&self, label: &Label) -> usize {
         // The time has one column for each byte.
-        self.time().len() + label.text.width().max(self.label_columns) + 3
+        self.time.text.len() + label.text.width().max(self.label_columns) + 3
     }
 
     /// Appends the label and the mark, without the blank after them.
     pub fn push_label(&self, label: &Label, mark: char, out: &mut String) {
-        out.push_str(self.time());
+        out.push_str(&self.time.text);
         let colour = Color::Ansi(PALETTE[label.colour % COLOURS]);
         let style = Style::new().fg_color(Some(colour));
         push_styled(out, self.options.coloured, style, &label.text);

@@ -2,35 +2,28 @@
 
 use crate::face::tone::Tone;
 
-/// The exit code or signal of a program.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::face) struct ExitOutcome {
-    pub exit_code: Option<i32>,
-    pub signal: Option<i32>,
+/// Returns how a program ended: `exit code 7`, `signal 9 (KILL)`.
+pub(in crate::face) fn end_in_words(exit_code: Option<i32>, signal: Option<i32>) -> String {
+    match (signal, exit_code) {
+        (Some(signal), _) => match signal_name(signal) {
+            Some(name) => format!("signal {signal} ({name})"),
+            None => format!("signal {signal}"),
+        },
+        (None, Some(code)) => format!("exit code {code}"),
+        (None, None) => "unknown end".to_owned(),
+    }
 }
 
-impl ExitOutcome {
-    pub fn is_success(self) -> bool {
-        self.exit_code == Some(0) && self.signal.is_none()
-    }
-
-    /// Returns the outcome in words: `exit code 7`, `signal 9 (KILL)`.
-    pub fn words(self) -> String {
-        match (self.signal, self.exit_code) {
-            (Some(signal), _) => match signal_name(signal) {
-                Some(name) => format!("signal {signal} ({name})"),
-                None => format!("signal {signal}"),
-            },
-            (None, Some(code)) => format!("exit code {code}"),
-            (None, None) => "unknown end".to_owned(),
-        }
-    }
-
-    /// Returns `success`, or `failure` with its reason.
-    pub(super) fn verdict(self, success: &str, failure: &str) -> (Tone, String) {
-        match self.is_success() {
-            true => (Tone::Good, success.to_owned()),
-            false => (Tone::Alarm, format!("{failure}: {}", self.words())),
+/// Returns `success`, or `failure` with its reason.
+pub(super) fn verdict(
+    (exit_code, signal): (Option<i32>, Option<i32>),
+    (success, failure): (&str, &str),
+) -> (Tone, String) {
+    match (exit_code, signal) {
+        (Some(0), None) => (Tone::Good, success.to_owned()),
+        _ => {
+            let why = end_in_words(exit_code, signal);
+            (Tone::Alarm, format!("{failure}: {why}"))
         }
     }
 }
@@ -129,11 +122,10 @@ mod tests {
             (Some(0), Some(15), false, "signal 15 (TERM)"),
             (None, None, false, "unknown end"),
         ] {
-            let outcome = ExitOutcome { exit_code, signal };
-            assert_eq!(
-                (outcome.is_success(), outcome.words().as_str()),
-                (is_success, words)
-            );
+            let (tone, _) = verdict((exit_code, signal), ("", ""));
+            let is_good = tone == Tone::Good;
+            let in_words = end_in_words(exit_code, signal);
+            assert_eq!((is_good, in_words.as_str()), (is_success, words));
         }
     }
 }

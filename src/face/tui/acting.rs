@@ -3,9 +3,10 @@
 use super::action::{Action, Motion};
 use super::answering::question_of;
 use super::bindings::{help_lines, help_rows};
-use super::effect::{CapturedPane, Effect};
+use super::effect::{CaptureRequest, CapturedPane, Effect, PageRequest, Place, ScanRequest};
 use super::layout::Focus;
 use super::model::{Help, Model};
+use super::moving::moved;
 use super::prompt::PromptKind;
 use super::timeline::SPAN_MAX_MICROS;
 use super::view::ViewKind;
@@ -15,14 +16,14 @@ use crate::face::sanitize::one_line;
 use crate::timestamp::Timestamp;
 
 impl Model {
-    pub(super) fn act(&mut self, action: Action, effects: &mut Vec<Effect>) {
+    pub(super) fn act(&mut self, action: Action) {
         self.message = None;
         match action {
-            Action::Quit => effects.push(Effect::Quit),
-            Action::Suspend => effects.push(Effect::Suspend),
-            Action::Redraw => effects.push(Effect::Redraw),
-            Action::TogglePause => self.toggle_pause(effects),
-            Action::Back => self.back(effects),
+            Action::Quit => self.effects.push(Effect::Quit),
+            Action::Suspend => self.effects.push(Effect::Suspend),
+            Action::Redraw => self.effects.push(Effect::Redraw),
+            Action::TogglePause => self.toggle_pause(),
+            Action::Back => self.back(),
             Action::SwitchFocus => {
                 self.focus = match self.focus {
                     Focus::Board => Focus::View,
@@ -31,25 +32,25 @@ impl Model {
                 self.is_zoomed &= self.focus == Focus::View;
                 self.scroll_to_current();
             }
-            Action::Show(view) => self.show(view, effects),
+            Action::Show(view) => self.show(view),
             Action::Move(motion) if self.help.is_some() => self.move_in_help(motion),
-            Action::Move(motion) => self.move_by(motion, effects),
-            Action::NextWaiting { is_forward } => self.next_waiting(is_forward, effects),
-            Action::Enter => self.enter(effects),
+            Action::Move(motion) => self.move_by(motion),
+            Action::NextWaiting { is_forward } => self.next_waiting(is_forward),
+            Action::Enter => self.enter(),
             Action::OpenPrompt(PromptKind::Answer) => self.begin_answer(),
             Action::OpenPrompt(kind) => self.open_prompt(kind),
-            Action::NextMatch { is_forward } => self.next_match(is_forward, effects),
-            Action::InvertFilter => self.invert_filter(effects),
+            Action::NextMatch { is_forward } => self.next_match(is_forward),
+            Action::InvertFilter => self.invert_filter(),
             Action::CopyLine => {
                 let text = match self.view {
                     ViewKind::Screen | ViewKind::Timeline => self.view_text(),
                     _ => self.current_text(),
                 };
-                self.copy(text, effects);
+                self.copy(text);
             }
             Action::CopyView => {
                 let text = self.view_text();
-                self.copy(text, effects);
+                self.copy(text);
             }
             Action::ToggleWrap => {
                 self.wraps = !self.wraps;
@@ -70,9 +71,9 @@ impl Model {
             Action::ToggleHelp => self.help = Some(Help::default()),
             Action::Time { cells } => {
                 if self.view != ViewKind::Timeline {
-                    self.show(ViewKind::Timeline, effects);
+                    self.show(ViewKind::Timeline);
                 }
-                self.move_time(cells, effects);
+                self.move_time(cells);
             }
             Action::TimeSpan { is_longer } if self.view == ViewKind::Timeline => {
                 self.timeline.zoom(is_longer);
@@ -80,7 +81,7 @@ impl Model {
             Action::TimeSpan { .. } => self.show_message("+ and - are for the timeline (t)"),
             Action::Edit(edit) => self.edit(edit),
             Action::EarlierInput { is_older } => self.earlier_input(is_older),
-            Action::Accept => self.accept(effects),
+            Action::Accept => self.accept(),
             Action::Complete => self.complete(),
             Action::Unknown(key) => {
                 self.show_message(&format!("{key} has no meaning here; ? shows the keys"))
@@ -93,7 +94,7 @@ impl Model {
         self.message = Some(text.to_owned());
     }
 
-    fn back(&mut self, effects: &mut Vec<Effect>) {
+    fn back(&mut self) {
         if self.prompt.take().is_some() {
             self.answered = None;
             return self.scroll_to_current();
@@ -107,23 +108,23 @@ impl Model {
         if shown {
             self.focus = searched_from.unwrap_or(self.focus);
         } else if self.filter.take().is_some() {
-            self.filter_removed(effects);
+            self.filter_removed();
         } else if self.at.is_some() {
-            self.set_time(None, effects);
+            self.set_time(None);
         } else if !self.is_following && self.view.has_lines() && self.layout().view.is_some() {
-            self.follow(effects);
+            self.follow();
         } else if self.is_zoomed {
             self.is_zoomed = false;
         } else if self.focus == Focus::View {
             self.focus = Focus::Board;
         } else if self.view != ViewKind::Output {
-            self.show(ViewKind::Output, effects);
+            self.show(ViewKind::Output);
             self.focus = Focus::Board;
         }
         self.scroll_to_current();
     }
 
-    pub(super) fn show(&mut self, view: ViewKind, effects: &mut Vec<Effect>) {
+    pub(super) fn show(&mut self, view: ViewKind) {
         let has_changed = self.view != view;
         self.view = view;
         if self.layout().is_narrow {
@@ -133,7 +134,7 @@ impl Model {
             let at = self.position();
             self.window.set_view(view);
             self.left = 0;
-            self.restart_scans(effects);
+            self.restart_scans();
             match self.is_following {
                 true => self.scroll_to_current(),
                 false => self.go_to(at),
@@ -143,13 +144,14 @@ impl Model {
             self.timeline.is_loading = true;
             let since = self.now.micros().saturating_sub(SPAN_MAX_MICROS);
             let since = Timestamp::from_micros(since);
-            effects.push(Effect::LoadTimeline { since });
+            self.effects
+                .push(Effect::Scan(ScanRequest::Timeline { since }));
         }
-        self.capture(effects);
+        self.capture();
     }
 
     /// Requests captures of the selected pane while its screen is shown, and stops them otherwise.
-    pub(super) fn capture(&mut self, effects: &mut Vec<Effect>) {
+    pub(super) fn capture(&mut self) {
         let generation = self.generation;
         let row = self
             .selected_row()
@@ -167,17 +169,18 @@ impl Model {
         };
         if let (Some(row), Some(at)) = (row, at) {
             let row = Box::new(row.clone());
-            effects.push(Effect::Snapshot {
+            self.effects.push(Effect::Load(PageRequest {
                 generation,
                 row,
-                at,
-            });
+                place: Place::Screen(at),
+            }));
         }
         let pane = pane.filter(|_| at.is_none());
-        effects.push(Effect::Capture { generation, pane });
+        self.effects
+            .push(Effect::Capture(CaptureRequest { generation, pane }));
     }
 
-    fn next_waiting(&mut self, is_forward: bool, effects: &mut Vec<Effect>) {
+    fn next_waiting(&mut self, is_forward: bool) {
         let needs_you = |row: &Row| row.attention() == Attention::NeedsYou;
         let waiting: Vec<usize> = (0..self.rows.len())
             .filter(|at| needs_you(&self.rows[*at]))
@@ -197,29 +200,29 @@ impl Model {
         match next.or(wrapped) {
             Some(index) => {
                 let key = self.rows[*index].key();
-                self.select(Some(key), effects);
+                self.select(Some(key));
             }
             None => self.show_message("nothing needs you"),
         }
     }
 
-    fn enter(&mut self, effects: &mut Vec<Effect>) {
+    fn enter(&mut self) {
         if self.layout().is_narrow && self.focus == Focus::Board {
             self.focus = Focus::View;
             return self.scroll_to_current();
         }
         if self.view == ViewKind::Timeline && self.at.is_some() {
-            return self.show(ViewKind::Output, effects);
+            return self.show(ViewKind::Output);
         }
         let Some(row) = self.selected_row() else {
             return;
         };
         if row.pane.is_some() && !row.has_ended() {
-            effects.push(Effect::Jump(Box::new(row.clone())));
+            self.effects.push(Effect::Jump(Box::new(row.clone())));
         } else if (self.focus, self.view) != (Focus::View, ViewKind::Output) {
             // Without a pane to jump to, the recorded output is shown.
             self.focus = Focus::View;
-            self.show(ViewKind::Output, effects);
+            self.show(ViewKind::Output);
             self.scroll_to_current();
         } else if row.has_ended() {
             self.message = Some(format!("{} has ended: there is no pane to go to", row.name));
@@ -235,7 +238,6 @@ impl Model {
         line.map_or_else(String::new, |line| line.text.text.clone())
     }
 
-    /// Returns the visible text of the view.
     fn view_text(&self) -> String {
         let join = |rows: Vec<&str>| {
             let rows: Vec<&str> = rows.iter().map(|row| row.trim_end()).collect();
@@ -253,7 +255,7 @@ impl Model {
         }
     }
 
-    fn copy(&mut self, text: String, effects: &mut Vec<Effect>) {
+    fn copy(&mut self, text: String) {
         if text.trim().is_empty() {
             return self.show_message("there is nothing to copy");
         }
@@ -265,22 +267,16 @@ impl Model {
             1 => format!("copied: {}{answers}", shortened(&one_line(&text), 50)),
             lines => format!("{lines} lines are copied{answers}"),
         });
-        effects.push(Effect::Copy(text));
+        self.effects.push(Effect::Copy(text));
     }
 
     fn move_in_help(&mut self, motion: Motion) {
         let (width, height) = self.size;
         let rows = help_rows(height).max(1);
         if let Some(help) = &mut self.help {
-            let top = match motion {
-                Motion::Up => help.top.saturating_sub(1),
-                Motion::Down => help.top + 1,
-                Motion::PageUp => help.top.saturating_sub(rows),
-                Motion::PageDown => help.top + rows,
-                _ => help.top,
-            };
             let count = help_lines(&help.typed, width).len();
-            help.top = top.min(count.saturating_sub(rows));
+            // A page is all rows.
+            help.top = moved(help.top, count.saturating_sub(rows), rows + 1, motion);
         }
     }
 }

@@ -84,7 +84,7 @@ impl Model {
     }
 
     /// Sends the answer. If the question has changed, or the input is empty, only a second Enter sends it.
-    pub(super) fn answer(&mut self, mut prompt: Prompt, effects: &mut Vec<Effect>) {
+    pub(super) fn answer(&mut self, mut prompt: Prompt) {
         let Some(mut answered) = self.answered.take() else {
             return;
         };
@@ -101,7 +101,7 @@ impl Model {
             "the question has changed meanwhile: Enter sends nevertheless"
         } else {
             prompt.presses_enter |= is_empty;
-            effects.push(Effect::Answer {
+            self.effects.push(Effect::Answer {
                 row: Box::new(answered.row),
                 presses_enter: prompt.presses_enter,
                 text: prompt.text(),

@@ -2,23 +2,16 @@
 
 use super::wrapping::wrapped;
 
-/// A line of the help: keys and their meaning.
-struct Binding {
-    keys: &'static str,
-    meaning: &'static str,
-}
-
-const fn binding(keys: &'static str, meaning: &'static str) -> Binding {
-    Binding { keys, meaning }
-}
+/// Keys and their meaning.
+type Binding = (&'static str, &'static str);
 
 /// The keys, in groups with a heading.
 const GROUPS: &[(&str, &[Binding])] = &[
     (
         "Who needs you",
         &[
-            binding("] [", "to the next and previous row that needs you"),
-            binding(
+            ("] [", "to the next and previous row that needs you"),
+            (
                 "r",
                 "answer a waiting agent (with --allow-input); so does a",
             ),
@@ -27,17 +20,17 @@ const GROUPS: &[(&str, &[Binding])] = &[
     (
         "Move",
         &[
-            binding("j k, arrows", "move down and up"),
-            binding("Tab", "switch between board and view"),
-            binding(
+            ("j k, arrows", "move down and up"),
+            ("Tab", "switch between board and view"),
+            (
                 "Esc, Backspace",
                 "back: leave help, search, filter, time, pause, view",
             ),
-            binding("g G", "to the first line; to the last, and follow"),
-            binding("p", "pause, or follow again; moving up pauses, too"),
-            binding("PgDn PgUp, Space b", "a page down and up"),
-            binding("d u", "half a page down and up"),
-            binding(
+            ("g G", "to the first line; to the last, and follow"),
+            ("p", "pause, or follow again; moving up pauses, too"),
+            ("PgDn PgUp, Space b", "a page down and up"),
+            ("d u", "half a page down and up"),
+            (
                 "h, arrows",
                 "into the view, out of it; sideways, where its lines are cut",
             ),
@@ -46,31 +39,31 @@ const GROUPS: &[(&str, &[Binding])] = &[
     (
         "Views",
         &[
-            binding("o", "output: lines, answers and tool calls as they come"),
-            binding("l", "logs: checks, errors, warnings, gaps, with times"),
-            binding("s", "screen: the pane as it is now"),
-            binding("t", "timeline: the states of all rows"),
-            binding("e", "events: everything that was recorded"),
-            binding("w", "wrap long lines"),
-            binding("z", "zoom the view"),
+            ("o", "output: lines, answers and tool calls as they come"),
+            ("l", "logs: checks, errors, warnings, gaps, with times"),
+            ("s", "screen: the pane as it is now"),
+            ("t", "timeline: the states of all rows"),
+            ("e", "events: everything that was recorded"),
+            ("w", "wrap long lines"),
+            ("z", "zoom the view"),
         ],
     ),
     (
         "Search",
         &[
-            binding("/", "search in the whole history of the row"),
-            binding("n N", "to the next and previous match"),
-            binding("Up Down", "while you type: what was typed before"),
-            binding(
+            ("/", "search in the whole history of the row"),
+            ("n N", "to the next and previous match"),
+            ("Up Down", "while you type: what was typed before"),
+            (
                 "f",
                 "filter: show matching lines only; with ! before it, the others",
             ),
-            binding("!", "invert the filter"),
+            ("!", "invert the filter"),
         ],
     ),
     (
         "Jump",
-        &[binding(
+        &[(
             "Enter",
             "jump to the pane (prefix L or prefix d comes back); into the view on a narrow screen, and of what has ended",
         )],
@@ -78,24 +71,24 @@ const GROUPS: &[(&str, &[Binding])] = &[
     (
         "Time",
         &[
-            binding(
+            (
                 "t, < >, arrows",
                 "move a cursor through time; the other views follow it",
             ),
-            binding("+ -", "timeline: a shorter and a longer time"),
-            binding(":at 13:14", "go to a time; :at 10m, :at yesterday; :now"),
+            ("+ -", "timeline: a shorter and a longer time"),
+            (":at 13:14", "go to a time; :at 10m, :at yesterday; :now"),
         ],
     ),
     (
         "Other",
         &[
-            binding(":", "type a command; Tab shows them in turn"),
-            binding(":open NAME", "go to a row or to an older run"),
-            binding("y Y", "copy the line; copy what the view shows"),
-            binding("?", "this help; type to search in it"),
-            binding("Ctrl-l", "draw the screen anew"),
-            binding("Ctrl-z", "suspend; fg comes back"),
-            binding("q, Ctrl-c", "quit; nothing that is observed stops"),
+            (":", "type a command; Tab shows them in turn"),
+            (":open NAME", "go to a row or to an older run"),
+            ("y Y", "copy the line; copy what the view shows"),
+            ("?", "this help; type to search in it"),
+            ("Ctrl-l", "draw the screen anew"),
+            ("Ctrl-z", "suspend; fg comes back"),
+            ("q, Ctrl-c", "quit; nothing that is observed stops"),
         ],
     ),
 ];
@@ -120,22 +113,22 @@ pub(super) fn help_lines(typed: &str, width: u16) -> Vec<HelpLine> {
     let columns = usize::from(width.saturating_sub(key_columns(width))).max(8);
     let mut lines = Vec::new();
     for (heading, bindings) in GROUPS {
-        let is_match = |binding: &&Binding| {
-            let text = format!("{heading} {} {}", binding.keys, binding.meaning).to_lowercase();
+        let is_match = |(keys, meaning): &&Binding| {
+            let text = format!("{heading} {keys} {meaning}").to_lowercase();
             text.contains(&typed)
         };
         let mut heading = Some(heading).filter(|_| typed.is_empty());
-        for binding in bindings.iter().filter(is_match) {
+        for (keys, meaning) in bindings.iter().filter(is_match) {
             lines.extend(heading.take().map(|heading| HelpLine {
                 is_heading: true,
                 keys: heading,
                 meaning: String::new(),
             }));
-            let rows = wrapped(binding.meaning, columns).into_iter().enumerate();
+            let rows = wrapped(meaning, columns).into_iter().enumerate();
             lines.extend(rows.map(|(part, meaning)| HelpLine {
                 is_heading: false,
                 // A long meaning continues on the lines below.
-                keys: if part == 0 { binding.keys } else { "" },
+                keys: if part == 0 { keys } else { "" },
                 meaning,
             }));
         }

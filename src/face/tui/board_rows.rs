@@ -2,8 +2,8 @@
 
 use std::collections::{HashMap, HashSet};
 
-use super::effect::Effect;
-use super::model::{Connection, Model};
+use super::effect::Connection;
+use super::model::Model;
 use crate::board::{Attention, Row, RowKey};
 use crate::event::ExecutionId;
 
@@ -19,7 +19,6 @@ pub(super) enum Group {
 }
 
 impl Model {
-    /// Returns the group of a row.
     pub(super) fn group_of(&self, index: usize) -> Option<Group> {
         let row = self.rows.get(index)?;
         Some(match index < self.board_len {
@@ -28,14 +27,13 @@ impl Model {
         })
     }
 
-    /// Returns the number of rows in a group.
     pub(super) fn count_of(&self, group: Group) -> usize {
         let groups = (0..self.rows.len()).filter_map(|index| self.group_of(index));
         groups.filter(|other| *other == group).count()
     }
 
     /// Sets the rows of the board. The selected row stays selected.
-    pub(super) fn set_rows(&mut self, rows: Vec<Row>, effects: &mut Vec<Effect>) {
+    pub(super) fn set_rows(&mut self, rows: Vec<Row>) {
         self.connection = Connection::Connected;
         for row in &rows {
             self.timeline.note(row);
@@ -58,7 +56,7 @@ impl Model {
             (_, Some(index), None) => {
                 if was_older && index < self.board_len {
                     // The run has continued, and is followed again.
-                    self.reload(effects);
+                    self.reload();
                 }
                 return self.scroll_to_selected();
             }
@@ -73,7 +71,7 @@ impl Model {
                 .filter(|_| self.board_len > 0)
                 .map(Row::key),
         };
-        self.select(chosen, effects);
+        self.select(chosen);
     }
 
     /// Sets the rows of the runs in the history, the latest first.
@@ -94,12 +92,12 @@ impl Model {
     }
 
     /// Selects a row, and loads its last events.
-    pub(super) fn select(&mut self, key: Option<RowKey>, effects: &mut Vec<Effect>) {
+    pub(super) fn select(&mut self, key: Option<RowKey>) {
         let is_same = self.selected == key;
         self.selected = key;
         self.scroll_to_selected();
         if !is_same {
-            self.reload(effects);
+            self.reload();
         }
     }
 

@@ -12,7 +12,7 @@ use crate::face::conversation::conversation_lines;
 use crate::face::describe::{Description, describe, lagged};
 use crate::face::line_styles::LineStyles;
 use crate::face::local_time::LocalTime;
-use crate::face::sanitize::{one_line, push_sanitized};
+use crate::face::sanitize::{one_line, sanitized};
 use crate::face::stream_lines::{StreamLine, StreamLines};
 use crate::face::tone::Tone;
 use crate::timestamp::Timestamp;
@@ -237,11 +237,7 @@ fn view_line(envelope: &Envelope, text: StyledText, number: Option<i64>) -> View
 pub(super) fn pane_line(styles: &LineStyles, number: i64, text: &str) -> StyledText {
     match styles.paint(number, text) {
         Some(painted) => StyledText::painted(&painted),
-        None => {
-            let mut sanitized = String::with_capacity(text.len());
-            push_sanitized(&mut sanitized, text);
-            StyledText::plain(bounded(sanitized), Style::new())
-        }
+        None => StyledText::plain(bounded(sanitized(text)), Style::new()),
     }
 }
 
@@ -292,7 +288,6 @@ fn pretty(envelope: &Envelope, local: &mut LocalTime, emit: &mut dyn FnMut(Chang
     }
 }
 
-/// Returns the style of a tone.
 pub(super) fn style_of(tone: Tone) -> Style {
     let style = Style::new();
     match tone {

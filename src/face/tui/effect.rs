@@ -1,16 +1,33 @@
 //! Defines the requests of the terminal UI to its threads, and their reports (pure).
 
-use std::collections::HashMap;
-
 use crossterm::event::KeyEvent;
 
-use super::model::{Connection, Screen};
+use super::painted::StyledText;
 use super::searching::Scan;
-use super::timeline::Band;
-use super::window::EventPage;
-use crate::board::{Row, RowKey};
-use crate::event::{Envelope, PaneId};
+use super::timeline::Bands;
+use crate::board::Row;
+use crate::event::{Envelope, ExecutionId, PaneId};
+use crate::history::Page;
 use crate::timestamp::Timestamp;
+
+/// The state of the connection to the observer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Connection {
+    /// The observer has not answered yet.
+    Connecting,
+    Connected,
+    /// The reason, shown at the bottom.
+    Lost(String),
+}
+
+/// The screen of a pane.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Screen {
+    pub width: u16,
+    pub height: u16,
+    pub cursor: (u16, u16),
+    pub rows: Vec<StyledText>,
+}
 
 /// A position in the log of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,6 +39,39 @@ pub(super) enum Place {
     After(u64),
     /// At or before this time.
     Until(Timestamp),
+    /// The last snapshot of the row's screen at or before this time.
+    Screen(Timestamp),
+}
+
+/// The run whose live events are followed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct FollowedRun {
+    pub generation: u64,
+    pub execution: ExecutionId,
+}
+
+/// A request for a page of the log of a row's run.
+#[derive(Debug)]
+pub(super) struct PageRequest {
+    pub generation: u64,
+    pub row: Box<Row>,
+    pub place: Place,
+}
+
+/// A request to read histories.
+#[derive(Debug)]
+pub(super) enum ScanRequest {
+    /// Search the row's history.
+    Lines(Box<Scan>),
+    /// Read the states of all rows since this time.
+    Timeline { since: Timestamp },
+}
+
+/// A request to capture the screen of a pane; `None` stops the captures.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct CaptureRequest {
+    pub generation: u64,
+    pub pane: Option<CapturedPane>,
 }
 
 /// A pane whose screen is captured.
@@ -37,34 +87,11 @@ pub(super) struct CapturedPane {
 pub(super) enum Effect {
     /// Redraw the whole screen.
     Redraw,
-    /// Report the live events of the row's run.
-    Follow {
-        generation: u64,
-        row: Box<Row>,
-    },
-    /// Read a page of the row's log.
-    Load {
-        generation: u64,
-        row: Box<Row>,
-        place: Place,
-    },
-    /// Search the row's history.
-    Scan(Box<Scan>),
-    /// Read the states of all rows since this time.
-    LoadTimeline {
-        since: Timestamp,
-    },
-    /// Capture the screen of this pane; `None` stops the captures.
-    Capture {
-        generation: u64,
-        pane: Option<CapturedPane>,
-    },
-    /// Read the last snapshot of the pane's screen at or before this time.
-    Snapshot {
-        generation: u64,
-        row: Box<Row>,
-        at: Timestamp,
-    },
+    /// Report the live events of a run.
+    Follow(FollowedRun),
+    Load(PageRequest),
+    Scan(ScanRequest),
+    Capture(CaptureRequest),
     /// Show the row's pane to the user.
     Jump(Box<Row>),
     /// Type into the row's pane.
@@ -103,7 +130,7 @@ pub(super) enum Input {
     Page {
         generation: u64,
         place: Place,
-        page: EventPage,
+        page: Page,
     },
     /// The number of events that a scan has read.
     Progress {
@@ -111,7 +138,7 @@ pub(super) enum Input {
         read: u64,
     },
     Scanned(Box<Scan>),
-    States(HashMap<RowKey, Vec<(Timestamp, Band)>>),
+    States(Bands),
     Screen {
         generation: u64,
         screen: Result<Box<Screen>, String>,

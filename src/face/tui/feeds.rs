@@ -9,17 +9,14 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use crossbeam_channel::select_biased;
+use crossbeam_channel::{Receiver, select_biased};
 
 use super::content::pane_line;
-use super::effect::{CapturedPane, Input};
-use super::model::{Connection, Screen};
+use super::effect::{CaptureRequest, CapturedPane, Connection, FollowedRun, Input, Screen};
 use super::painted::StyledText;
-use super::requests::RequestReceiver;
 use super::wake::{InputSender, Wake};
 use super::window::{EVENTS_FOLLOWED, weight};
-use crate::api::{EventReader, NoItem, Streamed, get, percent_encoded};
-use crate::board::Row;
+use crate::api::{EventReader, NoItem, Streamed, get, get_board, percent_encoded};
 use crate::clock::Clock;
 use crate::event::{Cursor, Envelope, ScreenRow, Styles};
 use crate::face::line_styles::LineStyles;
@@ -80,32 +77,19 @@ pub(super) fn read_board(feed: &Feed, inputs: &InputSender) {
     let mut lost_since = None;
     while !is_stopped(&feed.stop) {
         let socket = (feed.find)();
-        let found = socket.map(|socket| {
-            let path = match &etag {
-                Some(_) => "/api/v1/board?wait=1",
-                None => "/api/v1/board",
-            };
-            get(&socket, path, etag.as_deref(), LONG_POLL)
-        });
+        let found = socket.map(|socket| get_board(&socket, etag.as_deref(), LONG_POLL));
         let why = match found {
-            Ok(Ok(answer)) if answer.status == 304 => {
+            Ok(Ok(changed)) => {
                 lost_since = None;
+                let Some((rows, version)) = changed else {
+                    continue;
+                };
+                etag = version;
+                if inputs.send(Input::Board(rows)).is_err() || !feed.pause(BOARD_PAUSE) {
+                    return;
+                }
                 continue;
             }
-            Ok(Ok(answer)) if answer.status == 200 => {
-                lost_since = None;
-                match rows(&answer.body) {
-                    Ok(rows) => {
-                        etag = answer.etag;
-                        if inputs.send(Input::Board(rows)).is_err() || !feed.pause(BOARD_PAUSE) {
-                            return;
-                        }
-                        continue;
-                    }
-                    Err(why) => why,
-                }
-            }
-            Ok(Ok(answer)) => format!("the observer refuses: {}", answer.problem()),
             Ok(Err(error)) if !error.is_gone() => error.to_string(),
             Ok(Err(_)) => "the observer has ended: td-observe start begins another".to_owned(),
             Err(why) => why,
@@ -123,22 +107,6 @@ pub(super) fn read_board(feed: &Feed, inputs: &InputSender) {
             return;
         }
     }
-}
-
-fn rows(body: &[u8]) -> Result<Vec<Row>, String> {
-    let invalid =
-        |cause: serde_json::Error| format!("the observer's board is not readable: {cause}");
-    let rows: Vec<serde_json::Value> = serde_json::from_slice(body).map_err(invalid)?;
-    rows.iter()
-        .map(|row| Row::from_json(row).map_err(invalid))
-        .collect()
-}
-
-/// The run whose live events are followed.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct FollowedRun {
-    pub generation: u64,
-    pub execution: String,
 }
 
 /// Live events that the UI has not handled yet.
@@ -224,7 +192,7 @@ impl LiveStream {
 /// Reports the live events of the run that was selected last.
 pub(super) fn read_live(
     feed: &Feed,
-    selected: &RequestReceiver<FollowedRun>,
+    selected: &Receiver<FollowedRun>,
     inbox: &Inbox,
     wake: &Wake,
     inputs: &InputSender,
@@ -234,14 +202,15 @@ pub(super) fn read_live(
         if is_stopped(&feed.stop) {
             return;
         }
-        if let Some(followed) = selected.take().pop_back() {
+        if let Some(followed) = selected.try_iter().last() {
             current = Some(LiveStream::new(followed));
         }
         let Some(run) = &mut current else {
             select_biased! {
                 recv(feed.stop) -> _ => return,
-                recv(selected.ready) -> _ => continue,
+                recv(selected) -> followed => current = followed.ok().map(LiveStream::new),
             }
+            continue;
         };
         let Some(reader) = &mut run.reader else {
             match (feed.find)() {
@@ -288,7 +257,7 @@ pub(super) fn read_live(
                 run.is_batching = false;
                 select_biased! {
                     recv(feed.stop) -> _ => return,
-                    recv(selected.ready) -> _ => {}
+                    recv(selected) -> followed => current = followed.ok().map(LiveStream::new),
                     recv(feed.clock.after(BATCH_PAUSE)) -> _ => {}
                 }
             }
@@ -315,31 +284,17 @@ pub(super) fn read_live(
     }
 }
 
-/// The pane whose screen is shown.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct CaptureRequest {
-    pub generation: u64,
-    pub pane: Option<CapturedPane>,
-}
-
 /// Reports the screen of a pane repeatedly while it is shown.
-pub(super) fn read_screen(
-    feed: &Feed,
-    requests: &RequestReceiver<CaptureRequest>,
-    inputs: &InputSender,
-) {
+pub(super) fn read_screen(feed: &Feed, requests: &Receiver<CaptureRequest>, inputs: &InputSender) {
     let mut current: Option<CaptureRequest> = None;
     let mut last: Option<Screen> = None;
     loop {
-        if let Some(captured) = requests.take().pop_back() {
-            current = Some(captured).filter(|captured| captured.pane.is_some());
-            last = None;
-        }
-        let Some(captured) = &current else {
+        let Some(captured) = current.as_ref().filter(|captured| captured.pane.is_some()) else {
             select_biased! {
                 recv(feed.stop) -> _ => return,
-                recv(requests.ready) -> _ => continue,
+                recv(requests) -> captured => (current, last) = (captured.ok(), None),
             }
+            continue;
         };
         let screen = capture(feed, captured);
         let is_failed = screen.is_err();
@@ -359,7 +314,7 @@ pub(super) fn read_screen(
         }
         select_biased! {
             recv(feed.stop) -> _ => return,
-            recv(requests.ready) -> _ => {}
+            recv(requests) -> captured => (current, last) = (captured.ok(), None),
             recv(feed.clock.after(SCREEN_PAUSE)) -> _ => {}
         }
     }

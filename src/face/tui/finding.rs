@@ -1,6 +1,6 @@
 //! Begins searches and filters, and moves through the matches (pure).
 
-use super::effect::{Effect, Place};
+use super::effect::{Effect, Place, ScanRequest};
 use super::layout::Focus;
 use super::line::{Pattern, Position};
 use super::model::{Loading, Model};
@@ -9,10 +9,10 @@ use super::wrapping::shortened;
 use crate::face::sanitize::one_line;
 
 impl Model {
-    pub(super) fn set_filter(&mut self, pattern: Option<Pattern>, effects: &mut Vec<Effect>) {
+    pub(super) fn set_filter(&mut self, pattern: Option<Pattern>) {
         let Some(pattern) = pattern else {
             if self.filter.take().is_some() {
-                self.filter_removed(effects);
+                self.filter_removed();
             }
             return;
         };
@@ -21,17 +21,17 @@ impl Model {
         self.filter = Some(Filtered::new(id, pattern, view, local));
         self.focus = Focus::View;
         self.cursor = 0;
-        self.scan_filter(effects);
-        self.scan_search(effects);
+        self.scan_filter();
+        self.scan_search();
         self.scroll_to_current();
     }
 
-    pub(super) fn filter_removed(&mut self, effects: &mut Vec<Effect>) {
+    pub(super) fn filter_removed(&mut self) {
         self.cursor = self.cursor.min(self.lines().len().saturating_sub(1));
-        self.scan_search(effects);
+        self.scan_search();
     }
 
-    pub(super) fn invert_filter(&mut self, effects: &mut Vec<Effect>) {
+    pub(super) fn invert_filter(&mut self) {
         let Some(filter) = &self.filter else {
             return self.show_message("there is no filter: f sets one");
         };
@@ -40,36 +40,36 @@ impl Model {
             Some(pattern) => pattern.to_owned(),
             None => format!("!{typed}"),
         };
-        self.set_filter(Pattern::new(&inverted), effects);
+        self.set_filter(Pattern::new(&inverted));
     }
 
     /// Repeats the filter and the search in another row or view.
-    pub(super) fn restart_scans(&mut self, effects: &mut Vec<Effect>) {
+    pub(super) fn restart_scans(&mut self) {
         if let Some(filter) = self.filter.take() {
             let id = self.next_scan_id();
             let local = self.settings.local.clone();
             self.filter = Some(Filtered::new(id, filter.pattern, self.view, local));
-            self.scan_filter(effects);
+            self.scan_filter();
         }
         if let Some(search) = self.search.take() {
             let id = self.next_scan_id();
             let mut search = Search::new(id, search.pattern, search.row);
             search.is_jump_pending = false;
             self.search = Some(search);
-            self.scan_search(effects);
+            self.scan_search();
         }
     }
 
-    fn scan_filter(&mut self, effects: &mut Vec<Effect>) {
+    fn scan_filter(&mut self) {
         let Some(filter) = self.filter.as_ref() else {
             return;
         };
         let local = self.settings.local.clone();
         let found = Filtered::new(filter.id, filter.pattern.clone(), self.view, local);
-        self.scan(ScanResult::Filter(Box::new(found)), effects);
+        self.scan(ScanResult::Filter(Box::new(found)));
     }
 
-    pub(super) fn scan_search(&mut self, effects: &mut Vec<Effect>) {
+    pub(super) fn scan_search(&mut self) {
         let id = self.next_scan_id();
         let Some(search) = self.search.as_mut() else {
             return;
@@ -78,17 +78,18 @@ impl Model {
         search.state = ScanState::Reading(0);
         let mut found = Search::new(id, search.pattern.clone(), search.row.clone());
         found.is_jump_pending = search.is_jump_pending;
-        self.scan(ScanResult::Search(found), effects);
+        self.scan(ScanResult::Search(found));
     }
 
-    fn scan(&mut self, result: ScanResult, effects: &mut Vec<Effect>) {
+    fn scan(&mut self, result: ScanResult) {
         let Some(row) = self.selected_row() else {
             return;
         };
         let within = self.filter.as_ref().map(|filter| filter.pattern.clone());
         let view = (self.view, self.settings.local.clone());
         let scan = Scan::new(row.clone(), result, within, view);
-        effects.push(Effect::Scan(Box::new(scan)));
+        self.effects
+            .push(Effect::Scan(ScanRequest::Lines(Box::new(scan))));
     }
 
     pub(super) fn next_scan_id(&mut self) -> u64 {
@@ -97,14 +98,14 @@ impl Model {
     }
 
     /// Moves to the last match before the reader, or to the first one.
-    pub(super) fn go_to_first_match(&mut self, effects: &mut Vec<Effect>) {
+    pub(super) fn go_to_first_match(&mut self) {
         let at = self.position();
         let Some(search) = &self.search else {
             return;
         };
         let before = search.index_of(at).map(|index| search.matches[index]);
         match before.or(search.matches.first().copied()) {
-            Some(found) => self.go_to_match(found, effects),
+            Some(found) => self.go_to_match(found),
             None => self.report_no_match(),
         }
     }
@@ -136,7 +137,7 @@ impl Model {
         Some(search).filter(|search| search.count > 0 || search.row == self.selected)
     }
 
-    pub(super) fn next_match(&mut self, is_forward: bool, effects: &mut Vec<Effect>) {
+    pub(super) fn next_match(&mut self, is_forward: bool) {
         let at = self.position();
         let Some(search) = &mut self.search else {
             return self
@@ -151,14 +152,14 @@ impl Model {
                         false => "from the end again".to_owned(),
                     });
                 }
-                self.go_to_match(found, effects);
+                self.go_to_match(found);
             }
             None if matches!(search.state, ScanState::Reading(_)) => search.is_jump_pending = true,
             None => self.report_no_match(),
         }
     }
 
-    fn go_to_match(&mut self, found: Position, effects: &mut Vec<Effect>) {
+    fn go_to_match(&mut self, found: Position) {
         self.focus = Focus::View;
         let is_held = self
             .lines()
@@ -168,12 +169,12 @@ impl Model {
             && self.lines().last().is_some_and(|line| line.at >= found);
         if is_held || self.filter.is_some() {
             self.go_to_with_context(found);
-            return self.load_around(effects);
+            return self.load_around();
         }
         self.is_following = false;
         self.goal = Some(found);
         self.loading = Loading::Nothing;
         let place = Place::Before(found.seq.saturating_add(1));
-        self.load(Loading::Whole, place, effects);
+        self.load(Loading::Whole, place);
     }
 }

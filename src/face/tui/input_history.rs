@@ -14,7 +14,6 @@ pub(super) struct InputHistory {
 }
 
 impl InputHistory {
-    /// Remembers an input.
     pub fn add(&mut self, kind: PromptKind, text: &str) {
         self.shown = None;
         if kind == PromptKind::Answer || text.trim().is_empty() {

@@ -63,7 +63,6 @@ impl Pattern {
         })
     }
 
-    /// Returns true if a line matches.
     pub fn matches(&self, text: &str) -> bool {
         self.regex.is_match(text) != self.is_inverted
     }

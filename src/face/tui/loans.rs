@@ -6,6 +6,7 @@ use std::time::Duration;
 use crossbeam_channel::{Receiver, select_biased};
 
 use super::terminal::{LoanEnd, Terminal};
+use crate::api::real;
 use crate::board::Row;
 use crate::clock::Clock;
 use crate::error::Result;
@@ -18,9 +19,6 @@ const BACKGROUND_CHECK: Duration = Duration::from_millis(100);
 
 /// Stops the whole job until `fg`. A signal ends the program also in the background, where it must not touch
 /// the terminal.
-///
-/// # Errors
-/// Returns an error if the terminal cannot be entered again.
 pub(super) fn suspend(
     terminal: &mut Terminal,
     ended: &Receiver<i32>,
@@ -40,9 +38,6 @@ pub(super) fn suspend(
 
 /// Shows a row's pane: by switching the tmux client of the pane `own` if both belong to the same server,
 /// otherwise by attaching. The inner error is the reason why the pane cannot be shown.
-///
-/// # Errors
-/// Returns an error if the terminal cannot be entered again.
 pub(super) fn jump(
     row: &Row,
     own: Option<&(PathBuf, PaneId)>,
@@ -56,7 +51,7 @@ pub(super) fn jump(
     };
     let server = Server::socket(socket);
     if let Some((own_socket, own)) = own
-        && is_same_file(own_socket, Path::new(&socket))
+        && real(own_socket) == real(Path::new(&socket))
     {
         let switched = server.switch_client(own, pane, clock);
         return Ok(LoanEnd::Back(switched.map_err(|error| error.to_string())));
@@ -67,9 +62,4 @@ pub(super) fn jump(
         Ok(Some(status)) => LoanEnd::Back(Err(format!("tmux attach-session ended with {status}"))),
         Err(error) => LoanEnd::Back(Err(error.to_string())),
     })
-}
-
-fn is_same_file(one: &Path, other: &Path) -> bool {
-    let real = |path: &Path| std::fs::canonicalize(path).ok();
-    one == other || real(one).is_some_and(|found| real(other) == Some(found))
 }

@@ -4,16 +4,15 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crossbeam_channel::select_biased;
+use crossbeam_channel::{Receiver, select_biased};
 
-use super::effect::{Input, Place};
+use super::effect::{Input, PageRequest, Place, ScanRequest, Screen};
 use super::feeds::screen_of;
-use super::requests::RequestReceiver;
 use super::searching::{Scan, ScanState};
-use super::timeline::BandHistory;
+use super::timeline::{Bands, note};
 use super::wake::InputSender;
-use super::window::{BYTES_MAX, EVENTS_FOLLOWED, EventPage, belongs_to_row};
-use crate::board::{Board, Row};
+use super::window::{BYTES_MAX, EVENTS_FOLLOWED, belongs_to_row};
+use crate::board::Board;
 use crate::clock::Clock;
 use crate::error::Result;
 use crate::event::{Cursor, Envelope, EventKind, Styles, TdEvent};
@@ -26,29 +25,6 @@ const PAGE_EVENTS: usize = 500;
 
 /// The events between two progress reports of a scan, which then checks for cancellation.
 const SCAN_STEP: u64 = 20_000;
-
-/// A request for a part of a log.
-#[derive(Debug)]
-pub(super) enum PageRequest {
-    Page {
-        generation: u64,
-        row: Box<Row>,
-        place: Place,
-    },
-    Snapshot {
-        generation: u64,
-        row: Box<Row>,
-        at: Timestamp,
-    },
-}
-
-impl PageRequest {
-    fn generation(&self) -> u64 {
-        match self {
-            Self::Page { generation, .. } | Self::Snapshot { generation, .. } => *generation,
-        }
-    }
-}
 
 /// The state that the threads share.
 #[derive(Clone)]
@@ -64,154 +40,104 @@ impl LogAccess {
     fn is_over(&self, generation: u64) -> bool {
         is_stopped(&self.stop) || self.generation.load(Ordering::Relaxed) != generation
     }
+
+    /// Waits for the next request; `None` at the end of the UI.
+    fn next<T>(&self, requests: &Receiver<T>) -> Option<T> {
+        select_biased! {
+            recv(self.stop) -> _ => None,
+            recv(requests) -> request => request.ok(),
+        }
+    }
 }
 
-/// Reads the requested pages.
 pub(super) fn read_pages(
     access: &LogAccess,
-    requests: &RequestReceiver<PageRequest>,
+    requests: &Receiver<PageRequest>,
     inputs: &InputSender,
 ) {
-    loop {
-        for request in requests.take() {
-            let generation = request.generation();
-            if access.is_over(generation) {
-                continue;
-            }
-            let input = match request {
-                PageRequest::Page { row, place, .. } => page(access, generation, &row, place),
-                PageRequest::Snapshot { row, at, .. } => snapshot(access, generation, &row, at),
-            };
-            if inputs.send(input).is_err() {
-                return;
-            }
+    while let Some(request) = access.next(requests) {
+        if access.is_over(request.generation) {
+            continue;
         }
-        select_biased! {
-            recv(access.stop) -> _ => return,
-            recv(requests.ready) -> ready => if ready.is_err() {
-                return;
-            }
+        let found = read_page(access, &request);
+        let generation = request.generation;
+        let input = match request.place {
+            Place::Screen(_) => Input::Screen {
+                generation,
+                screen: found.map_err(|error| error.to_string()).and_then(screen_in),
+            },
+            place => Input::Page {
+                generation,
+                place,
+                page: found.unwrap_or_else(|error| {
+                    // A run without a log has no history, but live events may follow.
+                    log::debug!("{error:?}");
+                    Page {
+                        is_first: true,
+                        is_last: true,
+                        ..Page::default()
+                    }
+                }),
+            },
+        };
+        if inputs.send(input).is_err() {
+            return;
         }
     }
 }
 
-fn page(access: &LogAccess, generation: u64, row: &Row, place: Place) -> Input {
-    let found = read_page(access, generation, row, place);
-    let page = match found {
-        Ok(page) => EventPage {
-            events: page.events,
-            is_first: page.is_first,
-            is_last: page.is_last,
-            last_seq: page.last_seq,
-        },
-        // A run without a log has no history, but live events may follow.
-        Err(error) => {
-            log::debug!("{error:?}");
-            EventPage {
-                is_first: true,
-                is_last: true,
-                ..EventPage::default()
-            }
-        }
-    };
-    Input::Page {
-        generation,
-        place,
-        page,
-    }
-}
-
-fn read_page(access: &LogAccess, generation: u64, row: &Row, place: Place) -> Result<Page> {
+fn read_page(access: &LogAccess, request: &PageRequest) -> Result<Page> {
+    let (row, place) = (&request.row, request.place);
     let mut pages = LogPages::new(&access.data.run(&row.execution_id));
-    let is_selected = |envelope: &Envelope| {
-        belongs_to_row(row, &envelope.event) && envelope.event.kind() != EventKind::ScreenUpdate
+    let is_selected = |envelope: &Envelope| match (place, &envelope.event) {
+        (Place::Screen(_), TdEvent::ScreenSnapshot { pane, .. }) => Some(pane) == row.pane.as_ref(),
+        (Place::Screen(_), _) | (_, TdEvent::ScreenUpdate { .. }) => false,
+        (_, event) => belongs_to_row(row, event),
     };
     let query = PageQuery {
         records_max: match place {
             Place::Last | Place::Until(_) => EVENTS_FOLLOWED,
             Place::Before(_) | Place::After(_) => PAGE_EVENTS,
+            Place::Screen(_) => 1,
         },
         bytes_max: BYTES_MAX / 4,
         selects: &is_selected,
-        is_stopped: &|| access.is_over(generation),
+        is_stopped: &|| access.is_over(request.generation),
     };
     match place {
         Place::Last => pages.last(&query),
         Place::Before(seq) => pages.before(seq, &query),
         Place::After(seq) => pages.after(seq, &query),
-        Place::Until(ts) => pages.until(ts, &query),
+        Place::Until(ts) | Place::Screen(ts) => pages.until(ts, &query),
     }
 }
 
-/// Returns the last screen of a pane that was recorded at or before a time.
-fn snapshot(access: &LogAccess, generation: u64, row: &Row, at: Timestamp) -> Input {
-    let mut pages = LogPages::new(&access.data.run(&row.execution_id));
-    let is_selected = |envelope: &Envelope| match &envelope.event {
-        TdEvent::ScreenSnapshot { pane, .. } => Some(pane) == row.pane.as_ref(),
-        _ => false,
+/// Returns the last screen of a page.
+fn screen_in(page: Page) -> std::result::Result<Box<Screen>, String> {
+    let last = page.events.into_iter().next_back();
+    let Some(TdEvent::ScreenSnapshot {
+        width,
+        height,
+        rows,
+        ..
+    }) = last.map(|envelope| envelope.event)
+    else {
+        return Err("no screen is kept from this time".to_owned());
     };
-    let query = PageQuery {
-        records_max: 1,
-        bytes_max: BYTES_MAX / 4,
-        selects: &is_selected,
-        is_stopped: &|| access.is_over(generation),
+    // A snapshot has no cursor; this one keeps the last row visible.
+    let cursor = Cursor {
+        x: 0,
+        y: height.saturating_sub(1),
     };
-    let found = pages.until(at, &query).map(|page| {
-        page.events
-            .into_iter()
-            .map(|envelope| envelope.event)
-            .next_back()
-    });
-    let screen = match found {
-        Ok(Some(TdEvent::ScreenSnapshot {
-            width,
-            height,
-            rows,
-            ..
-        })) => Ok(Box::new(screen_of(
-            (width, height),
-            // A snapshot has no cursor; this one keeps the last row visible.
-            Cursor {
-                x: 0,
-                y: height.saturating_sub(1),
-            },
-            &rows,
-            &Styles::default(),
-        ))),
-        Ok(_) => Err("no screen is kept from this time".to_owned()),
-        Err(error) => Err(error.to_string()),
-    };
-    Input::Screen { generation, screen }
+    let styles = Styles::default();
+    Ok(Box::new(screen_of((width, height), cursor, &rows, &styles)))
 }
 
-/// A request to read histories.
-#[derive(Debug)]
-pub(super) enum ScanRequest {
-    Lines(Box<Scan>),
-    Timeline { since: Timestamp },
-}
-
-/// Reads the requested histories.
-pub(super) fn scan(
-    access: &LogAccess,
-    requests: &RequestReceiver<ScanRequest>,
-    inputs: &InputSender,
-) {
-    let mut waiting = std::collections::VecDeque::new();
-    loop {
-        waiting.extend(requests.take());
-        let Some(request) = waiting.pop_front() else {
-            select_biased! {
-                recv(access.stop) -> _ => return,
-                recv(requests.ready) -> ready => if ready.is_err() {
-                    return;
-                }
-            }
-            continue;
-        };
+pub(super) fn scan(access: &LogAccess, requests: &Receiver<ScanRequest>, inputs: &InputSender) {
+    while let Some(request) = access.next(requests) {
         let input = match request {
             ScanRequest::Lines(scan) => Input::Scanned(Box::new(lines(access, *scan, inputs))),
-            ScanRequest::Timeline { since } => Input::States(states(access, since).into_changes()),
+            ScanRequest::Timeline { since } => Input::States(states(access, since)),
         };
         if inputs.send(input).is_err() {
             return;
@@ -265,8 +191,8 @@ const STATES: [EventKind; 14] = [
 ];
 
 /// Folds the states of all rows since a time.
-fn states(access: &LogAccess, since: Timestamp) -> BandHistory {
-    let mut history = BandHistory::default();
+fn states(access: &LogAccess, since: Timestamp) -> Bands {
+    let mut history = Bands::default();
     let Ok(list) = access.data.runs(access.clock.wall()) else {
         return history;
     };
@@ -287,7 +213,7 @@ fn states(access: &LogAccess, since: Timestamp) -> BandHistory {
             let envelope = record.envelope;
             for key in board.apply(&envelope) {
                 if let Some(row) = board.row(&key) {
-                    history.note(row, envelope.ts);
+                    note(&mut history, row, envelope.ts);
                 }
             }
         }

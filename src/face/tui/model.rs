@@ -2,11 +2,11 @@
 
 use std::collections::VecDeque;
 
+use super::effect::{Connection, Effect, Screen};
 use super::input_history::InputHistory;
 use super::layout::{Focus, Layout};
 use super::line::{Pattern, Position};
 use super::lines::Lines;
-use super::painted::StyledText;
 use super::prompt::Prompt;
 use super::searching::{Filtered, Search};
 use super::timeline::Timeline;
@@ -16,25 +16,6 @@ use crate::board::{Row, RowKey};
 use crate::event::Envelope;
 use crate::face::local_time::LocalTime;
 use crate::timestamp::Timestamp;
-
-/// The state of the connection to the observer.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Connection {
-    /// The observer has not answered yet.
-    Connecting,
-    Connected,
-    /// The reason, shown at the bottom.
-    Lost(String),
-}
-
-/// The screen of a pane.
-#[derive(Clone, Debug, PartialEq)]
-pub(super) struct Screen {
-    pub width: u16,
-    pub height: u16,
-    pub cursor: (u16, u16),
-    pub rows: Vec<StyledText>,
-}
 
 /// The searchable help.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -136,6 +117,8 @@ pub(super) struct Model {
     pub help: Option<Help>,
     /// A message at the bottom until the next key.
     pub message: Option<String>,
+    /// The requests that follow from the current input.
+    pub effects: Vec<Effect>,
 }
 
 impl Model {
@@ -176,11 +159,11 @@ impl Model {
             answered: None,
             help: None,
             message: None,
+            effects: Vec::new(),
             settings,
         }
     }
 
-    /// Returns the layout of the screen.
     pub fn layout(&self) -> Layout {
         Layout::new(self.size, self.focus, self.is_zoomed)
     }
@@ -218,7 +201,6 @@ impl Model {
         )
     }
 
-    /// Returns the index of the current line.
     pub fn current(&self) -> usize {
         let last = self.lines().len().saturating_sub(1);
         match self.is_following {

@@ -3,7 +3,7 @@
 use unicode_width::UnicodeWidthStr;
 
 use super::action::Motion;
-use super::effect::{Effect, Place};
+use super::effect::Place;
 use super::layout::Focus;
 use super::line::Position;
 use super::model::{Loading, Model};
@@ -17,7 +17,6 @@ const COLUMNS_STEP: usize = 20;
 const CONTEXT_LINES: usize = 5;
 
 impl Model {
-    /// Returns the position of the current line.
     pub(super) fn position(&self) -> Position {
         let line = self.lines().get(self.current());
         line.map_or_else(Position::default, |line| line.at)
@@ -50,10 +49,10 @@ impl Model {
     }
 
     /// Stops following, or follows again.
-    pub(super) fn toggle_pause(&mut self, effects: &mut Vec<Effect>) {
+    pub(super) fn toggle_pause(&mut self) {
         match self.is_following && self.view.has_lines() {
             true => self.pause(),
-            false => self.follow(effects),
+            false => self.follow(),
         }
     }
 
@@ -135,12 +134,12 @@ impl Model {
         self.top = self.top.min(self.top_of_end());
     }
 
-    pub(super) fn move_by(&mut self, motion: Motion, effects: &mut Vec<Effect>) {
+    pub(super) fn move_by(&mut self, motion: Motion) {
         let is_board = self.focus == Focus::Board || self.view == ViewKind::Timeline;
         match (is_board, motion) {
             (_, Motion::Left | Motion::Right) => self.move_aside(motion),
-            (true, motion) => self.move_on_board(motion, effects),
-            (false, motion) => self.move_in_view(motion, effects),
+            (true, motion) => self.move_on_board(motion),
+            (false, motion) => self.move_in_view(motion),
         }
     }
 
@@ -154,7 +153,7 @@ impl Model {
         };
     }
 
-    fn move_on_board(&mut self, motion: Motion, effects: &mut Vec<Effect>) {
+    fn move_on_board(&mut self, motion: Motion) {
         let rows = usize::from(self.size.1.saturating_sub(2)).max(1);
         let last = self.rows.len().saturating_sub(1);
         let to = match self.selected_index() {
@@ -162,22 +161,22 @@ impl Model {
             None => 0,
         };
         let key = self.rows.get(to).map(crate::board::Row::key);
-        self.select(key, effects);
+        self.select(key);
     }
 
-    fn move_in_view(&mut self, motion: Motion, effects: &mut Vec<Effect>) {
+    fn move_in_view(&mut self, motion: Motion) {
         if !self.view.has_lines() {
             return self.show_message("the screen does not scroll; o shows the output");
         }
         match motion {
-            Motion::End => return self.follow(effects),
+            Motion::End => return self.follow(),
             Motion::Start
                 if !self.window.is_start && self.filter.is_none() && self.lines().len() > 0 =>
             {
                 self.pause();
                 self.goal = Some(Position::default());
                 self.loading = Loading::Nothing;
-                return self.load(Loading::Whole, Place::After(0), effects);
+                return self.load(Loading::Whole, Place::After(0));
             }
             motion => {
                 self.pause();
@@ -200,34 +199,34 @@ impl Model {
             }
         }
         self.scroll_to_current();
-        self.load_around(effects);
+        self.load_around();
     }
 
     /// Moves to the end, and to the present.
-    pub(super) fn follow(&mut self, effects: &mut Vec<Effect>) {
+    pub(super) fn follow(&mut self) {
         let is_past = self.at.take().is_some();
         self.follow_end();
         if is_past || !self.window.is_end {
-            return self.reload(effects);
+            return self.reload();
         }
         self.scroll_to_current();
-        self.load_around(effects);
+        self.load_around();
     }
 
     /// Moves the time cursor; the views follow it.
-    pub(super) fn move_time(&mut self, cells: i64, effects: &mut Vec<Effect>) {
+    pub(super) fn move_time(&mut self, cells: i64) {
         let step = self.timeline.span_micros() / i64::from(self.time_columns().max(1));
         let at = self.at.unwrap_or(self.now).micros();
         let to = at.saturating_add(step.saturating_mul(cells));
         let to = Timestamp::from_micros(to);
-        self.set_time((to < self.now).then_some(to), effects);
+        self.set_time((to < self.now).then_some(to));
     }
 
     /// Moves to a time, or back to the present.
-    pub(super) fn set_time(&mut self, at: Option<Timestamp>, effects: &mut Vec<Effect>) {
+    pub(super) fn set_time(&mut self, at: Option<Timestamp>) {
         if self.at != at {
             self.at = at;
-            self.reload(effects);
+            self.reload();
         }
     }
 
@@ -244,7 +243,8 @@ impl Model {
     }
 }
 
-fn moved(at: usize, last: usize, rows: usize, motion: Motion) -> usize {
+/// Returns the index after a motion in a list that shows this many rows.
+pub(super) fn moved(at: usize, last: usize, rows: usize, motion: Motion) -> usize {
     let page = rows.saturating_sub(1).max(1);
     let half = (rows / 2).max(1);
     let to = match motion {

@@ -13,7 +13,6 @@ pub(super) struct StyledText {
 }
 
 impl StyledText {
-    /// Returns text in one style.
     pub fn plain(text: String, style: Style) -> Self {
         let end = text.len();
         let has_style = style != Style::new() && end > 0;
@@ -40,7 +39,6 @@ impl StyledText {
         line
     }
 
-    /// Appends text in a style.
     pub fn push(&mut self, text: &str, style: Style) {
         let start = self.text.len();
         self.text.push_str(text);

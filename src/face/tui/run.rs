@@ -24,11 +24,10 @@ use rustix::io::Errno;
 
 use super::draw::draw;
 use super::effect::{Effect, Input};
-use super::feeds::{CaptureRequest, FindObserver, FollowedRun};
+use super::feeds::FindObserver;
 use super::frame_limiter::FrameLimiter;
 use super::keyboard::Keyboard;
 use super::loans::{jump, suspend};
-use super::log_files::{PageRequest, ScanRequest};
 use super::model::{Model, Settings};
 use super::terminal::{LoanEnd, Terminal, leave_on_panic};
 use super::theme::Theme;
@@ -67,9 +66,6 @@ pub(crate) struct TuiOptions {
 }
 
 /// Runs the UI until the user quits or a signal arrives.
-///
-/// # Errors
-/// Returns an error if there is no terminal, or a thread cannot be started.
 pub(crate) fn run(options: TuiOptions, signals: &Receiver<i32>) -> Result<()> {
     leave_on_panic();
     let terminal = Terminal::enter()?;
@@ -325,40 +321,16 @@ impl Ui {
         }
     }
 
-    /// Passes a request to its thread.
     fn request(&mut self, effect: Effect) {
         let threads = &self.threads;
         threads
             .generation
             .store(self.model.generation, Ordering::Relaxed);
         match effect {
-            Effect::Follow { generation, row } => threads.live.replace(FollowedRun {
-                generation,
-                execution: row.execution_id.to_string(),
-            }),
-            Effect::Load {
-                generation,
-                row,
-                place,
-            } => threads.pages.send(PageRequest::Page {
-                generation,
-                row,
-                place,
-            }),
-            Effect::Snapshot {
-                generation,
-                row,
-                at,
-            } => threads.pages.send(PageRequest::Snapshot {
-                generation,
-                row,
-                at,
-            }),
-            Effect::Scan(scan) => threads.scans.send(ScanRequest::Lines(scan)),
-            Effect::LoadTimeline { since } => threads.scans.send(ScanRequest::Timeline { since }),
-            Effect::Capture { generation, pane } => {
-                threads.screens.replace(CaptureRequest { generation, pane });
-            }
+            Effect::Follow(run) => threads.live.replace(run),
+            Effect::Load(request) => threads.pages.send(request),
+            Effect::Scan(request) => threads.scans.send(request),
+            Effect::Capture(request) => threads.screens.replace(request),
             Effect::Answer {
                 row,
                 text,

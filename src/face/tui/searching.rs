@@ -77,21 +77,17 @@ impl Search {
 
     /// Returns the match after or before a position; wraps around at the end.
     pub fn next(&self, at: Position, is_forward: bool) -> Option<Position> {
-        let found = match is_forward {
-            true => self
-                .matches
-                .get(self.matches.partition_point(|found| *found <= at)),
+        let (index, wrapped) = match is_forward {
+            true => {
+                let after = self.matches.partition_point(|found| *found <= at);
+                (Some(after), self.matches.first())
+            }
             false => {
                 let before = self.matches.partition_point(|found| *found < at);
-                before
-                    .checked_sub(1)
-                    .and_then(|index| self.matches.get(index))
+                (before.checked_sub(1), self.matches.last())
             }
         };
-        let wrapped = match is_forward {
-            true => self.matches.first(),
-            false => self.matches.last(),
-        };
+        let found = index.and_then(|index| self.matches.get(index));
         found.or(wrapped).copied()
     }
 

@@ -83,7 +83,6 @@ impl Terminal {
         })
     }
 
-    /// Returns the columns and rows.
     pub fn size() -> (u16, u16) {
         crossterm::terminal::size().unwrap_or((80, 24))
     }
@@ -100,7 +99,6 @@ impl Terminal {
         self.write_pending();
     }
 
-    /// Returns true if bytes are pending.
     pub fn is_busy(&self) -> bool {
         !self.shown.pending.is_empty()
     }
@@ -134,9 +132,6 @@ impl Terminal {
     }
 
     /// Leaves the terminal, calls `other`, and enters the terminal again, unless the UI has ended.
-    ///
-    /// # Errors
-    /// Returns an error if the terminal cannot be entered again.
     pub fn lend<T>(&mut self, other: impl FnOnce() -> LoanEnd<T>) -> Result<LoanEnd<T>> {
         self.finish();
         self.forget();

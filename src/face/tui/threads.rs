@@ -9,11 +9,9 @@ use crossbeam_channel::{Receiver, bounded, select_biased};
 use signal_hook::SigId;
 use signal_hook::consts::SIGWINCH;
 
-use super::effect::Input;
-use super::feeds::{
-    CaptureRequest, Feed, FindObserver, FollowedRun, Inbox, read_board, read_live, read_screen,
-};
-use super::log_files::{LogAccess, PageRequest, ScanRequest, read_pages, scan};
+use super::effect::{CaptureRequest, FollowedRun, Input, PageRequest, ScanRequest};
+use super::feeds::{Feed, FindObserver, Inbox, read_board, read_live, read_screen};
+use super::log_files::{LogAccess, read_pages, scan};
 use super::older_runs::read_history;
 use super::requests::{RequestSender, request_queue};
 use super::wake::{InputSender, Woken, wake_pair};
@@ -48,9 +46,6 @@ pub(super) struct Threads {
 
 impl Threads {
     /// Starts all threads. `signals` receives the signal that ends the UI.
-    ///
-    /// # Errors
-    /// Returns an error if a thread cannot be started, or the system has no more descriptors.
     pub fn start(
         find: FindObserver,
         data: DataDir,

@@ -23,8 +23,8 @@ const SPANS: [i64; 8] = [
 /// The longest span, which determines how much of the history is read.
 pub(super) const SPAN_MAX_MICROS: i64 = SPANS[SPANS.len() - 1] * 1_000_000;
 
-/// The activity of a row from a time on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// The activity of a row from a time on, the most urgent first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Band {
     NeedsYou,
     Done,
@@ -48,10 +48,13 @@ impl Band {
     }
 }
 
+/// The changes of rows over time.
+pub(super) type Bands = HashMap<RowKey, Vec<(Timestamp, Band)>>;
+
 /// States over time.
 #[derive(Debug, Default)]
 pub(super) struct Timeline {
-    changes: HashMap<RowKey, Vec<(Timestamp, Band)>>,
+    changes: Bands,
     /// The index of the current span.
     span: usize,
     /// True if the history has been read.
@@ -67,15 +70,12 @@ impl Timeline {
         }
     }
 
-    /// Records the current state of a row.
     pub fn note(&mut self, row: &Row) {
-        let (band, since) = (Band::of(row), row.since);
-        let changes = self.changes.entry(row.key()).or_default();
-        push(changes, since, band);
+        note(&mut self.changes, row, row.since);
     }
 
     /// Adds states from the history before the known ones.
-    pub fn add_history(&mut self, history: HashMap<RowKey, Vec<(Timestamp, Band)>>) {
+    pub fn add_history(&mut self, history: Bands) {
         self.is_loaded = true;
         self.is_loading = false;
         for (key, mut changes) in history {
@@ -119,13 +119,18 @@ impl Timeline {
             };
             while let Some((_, band)) = changes.get(at).filter(|(ts, _)| ts.micros() <= until) {
                 current = Some(*band);
-                shown = Some(shown.map_or(*band, |shown| more_urgent(shown, *band)));
+                shown = Some(shown.map_or(*band, |shown| shown.min(*band)));
                 at += 1;
             }
             cells.push(shown);
         }
         cells
     }
+}
+
+/// Records the state of a row at a time.
+pub(super) fn note(bands: &mut Bands, row: &Row, at: Timestamp) {
+    push(bands.entry(row.key()).or_default(), at, Band::of(row));
 }
 
 fn push(changes: &mut Vec<(Timestamp, Band)>, ts: Timestamp, band: Band) {
@@ -142,37 +147,6 @@ fn push(changes: &mut Vec<(Timestamp, Band)>, ts: Timestamp, band: Band) {
         changes.drain(..CHANGES_MAX / 2);
     }
     changes.push((ts, band));
-}
-
-fn more_urgent(one: Band, other: Band) -> Band {
-    let urgency = |band: Band| match band {
-        Band::NeedsYou => 5,
-        Band::Done => 4,
-        Band::Working => 3,
-        Band::Running => 2,
-        Band::Idle => 1,
-        Band::Ended => 0,
-    };
-    match urgency(other) >= urgency(one) {
-        true => other,
-        false => one,
-    }
-}
-
-/// Collects the states of rows while a board folds the history.
-#[derive(Debug, Default)]
-pub(super) struct BandHistory(HashMap<RowKey, Vec<(Timestamp, Band)>>);
-
-impl BandHistory {
-    /// Records the state of a row after an event at a time.
-    pub fn note(&mut self, row: &Row, ts: Timestamp) {
-        let changes = self.0.entry(row.key()).or_default();
-        push(changes, ts, Band::of(row));
-    }
-
-    pub fn into_changes(self) -> HashMap<RowKey, Vec<(Timestamp, Band)>> {
-        self.0
-    }
 }
 
 #[cfg(test)]

@@ -2,7 +2,6 @@
 
 use super::action::Action;
 use super::commands::{self, Command};
-use super::effect::Effect;
 use super::layout::Focus;
 use super::line::Pattern;
 use super::model::Model;
@@ -13,7 +12,6 @@ use crate::board::Row;
 use crate::face::row_names;
 
 impl Model {
-    /// Opens the input line.
     pub(super) fn open_prompt(&mut self, kind: PromptKind) {
         let typed = match (kind, &self.filter) {
             (PromptKind::Filter, Some(filter)) => filter.pattern.typed.clone(),
@@ -98,61 +96,61 @@ impl Model {
         names
     }
 
-    pub(super) fn accept(&mut self, effects: &mut Vec<Effect>) {
+    pub(super) fn accept(&mut self) {
         let Some(prompt) = self.prompt.take() else {
             return;
         };
         let text = prompt.text();
         self.input_history.add(prompt.kind, &text);
         match prompt.kind {
-            PromptKind::Answer => self.answer(prompt, effects),
+            PromptKind::Answer => self.answer(prompt),
             PromptKind::Filter => {
-                self.show_lines(effects);
-                self.set_filter(Pattern::new(&text), effects);
+                self.show_lines();
+                self.set_filter(Pattern::new(&text));
             }
             PromptKind::Search => match Pattern::new(&text) {
                 Some(pattern) => {
                     self.searched_from = self.searched_from.or(Some(self.focus));
-                    self.show_lines(effects);
+                    self.show_lines();
                     let id = self.next_scan_id();
                     self.search = Some(Search::new(id, pattern, self.selected.clone()));
                     self.focus = Focus::View;
-                    self.scan_search(effects);
+                    self.scan_search();
                 }
-                None => self.next_match(true, effects),
+                None => self.next_match(true),
             },
-            PromptKind::Command => self.command(&text, effects),
+            PromptKind::Command => self.command(&text),
         }
     }
 
     /// Switches to a view with lines, if the current one has none.
-    fn show_lines(&mut self, effects: &mut Vec<Effect>) {
+    fn show_lines(&mut self) {
         if !self.view.has_lines() {
-            self.show(ViewKind::Output, effects);
+            self.show(ViewKind::Output);
         }
     }
 
-    fn command(&mut self, text: &str, effects: &mut Vec<Effect>) {
+    fn command(&mut self, text: &str) {
         match commands::parse(text, self.now) {
             Ok(None) => {}
-            Ok(Some(Command::Act(action))) => self.act(action, effects),
+            Ok(Some(Command::Act(action))) => self.act(action),
             Ok(Some(Command::Filter(text))) => {
-                self.show_lines(effects);
-                self.set_filter(Pattern::new(&text), effects);
+                self.show_lines();
+                self.set_filter(Pattern::new(&text));
             }
             Ok(Some(Command::Search(text))) => {
                 self.prompt = Some(Prompt::new(PromptKind::Search, &text));
-                self.accept(effects);
+                self.accept();
             }
-            Ok(Some(Command::At(at))) => self.set_time(at, effects),
-            Ok(Some(Command::Open(name))) => self.open(&name, effects),
+            Ok(Some(Command::At(at))) => self.set_time(at),
+            Ok(Some(Command::Open(name))) => self.open(&name),
             Err(why) => self.message = Some(why),
         }
     }
 
     /// Selects the row or run with this name, with or without its pane, or the first whose name begins with
     /// it.
-    fn open(&mut self, name: &str, effects: &mut Vec<Effect>) {
+    fn open(&mut self, name: &str) {
         let named: Vec<(&Row, String)> = self.rows.iter().zip(row_names(&self.rows)).collect();
         let prefix = name.to_lowercase();
         let is_exact = |(row, full): &&(&Row, String)| {
@@ -166,8 +164,8 @@ impl Model {
         let found = found.or_else(|| named.iter().find(begins));
         match found.map(|(row, _)| row.key()).filter(|_| !name.is_empty()) {
             Some(key) => {
-                self.select(Some(key), effects);
-                self.act(Action::Show(ViewKind::Output), effects);
+                self.select(Some(key));
+                self.act(Action::Show(ViewKind::Output));
                 self.focus = Focus::View;
             }
             None if name.is_empty() => {

@@ -1,12 +1,13 @@
 //! Updates the state of the UI with an input, and returns requests (pure).
 
 use super::action::action;
-use super::effect::{Effect, Input, Place};
+use super::effect::{Effect, FollowedRun, Input, PageRequest, Place};
 use super::model::{Loading, Model};
 use super::searching::{LINES_MAX, Scan, ScanResult, ScanState};
 use super::view::ViewKind;
-use super::window::{Arrival, EVENTS_FOLLOWED, EventPage, Window, belongs_to_row};
+use super::window::{Arrival, EVENTS_FOLLOWED, Window, belongs_to_row};
 use crate::event::Envelope;
+use crate::history::Page;
 
 /// The lines before and after the reader that are loaded in advance.
 const LINES_AHEAD: usize = 200;
@@ -14,11 +15,10 @@ const LINES_AHEAD: usize = 200;
 impl Model {
     /// Handles an input; returns the requests that follow from it.
     pub fn update(&mut self, input: Input) -> Vec<Effect> {
-        let mut effects = Vec::new();
         match input {
             Input::Key(key) => {
                 let action = action(key, self);
-                self.act(action, &mut effects);
+                self.act(action);
             }
             Input::Paste(text) => self.paste(text),
             Input::Resize(width, height) => {
@@ -27,25 +27,25 @@ impl Model {
                 self.scroll_to_selected();
             }
             Input::Tick(now) => self.now = now,
-            Input::Board(rows) => self.set_rows(rows, &mut effects),
+            Input::Board(rows) => self.set_rows(rows),
             Input::History(rows) => self.set_history(rows),
             Input::Connection(connection) => self.connection = connection,
             Input::Followed { generation } if generation == self.generation => {
                 // Events between the page and the stream are in the log.
-                self.load_newer(&mut effects);
+                self.load_newer();
             }
             Input::Live {
                 generation,
                 missed,
                 events,
-            } if generation == self.generation => self.live(missed, events, &mut effects),
+            } if generation == self.generation => self.live(missed, events),
             Input::Page {
                 generation,
                 place,
                 page,
-            } if generation == self.generation => self.page(place, page, &mut effects),
+            } if generation == self.generation => self.page(place, page),
             Input::Progress { id, read } => self.progress(id, read),
-            Input::Scanned(scan) => self.scanned(*scan, &mut effects),
+            Input::Scanned(scan) => self.scanned(*scan),
             Input::States(states) => self.timeline.add_history(states),
             Input::Screen { generation, screen } if generation == self.generation => match screen {
                 Ok(screen) => self.screen = Some(*screen),
@@ -60,11 +60,11 @@ impl Model {
             | Input::Page { .. }
             | Input::Screen { .. } => {}
         }
-        effects
+        std::mem::take(&mut self.effects)
     }
 
     /// Reloads the selected row: its last events, or those at the selected time.
-    pub(super) fn reload(&mut self, effects: &mut Vec<Effect>) {
+    pub(super) fn reload(&mut self) {
         self.generation += 1;
         let view = match self.view.has_lines() {
             true => self.view,
@@ -91,48 +91,44 @@ impl Model {
         };
         let is_older = self.selected_index() >= Some(self.board_len);
         if !is_older {
-            effects.push(Effect::Follow {
+            self.effects.push(Effect::Follow(FollowedRun {
                 generation,
-                row: row.clone(),
-            });
+                execution: row.execution_id.clone(),
+            }));
         }
         self.loading = Loading::Whole;
-        effects.push(Effect::Load {
+        self.effects.push(Effect::Load(PageRequest {
             generation,
             row,
             place,
-        });
-        self.restart_scans(effects);
-        self.capture(effects);
+        }));
+        self.restart_scans();
+        self.capture();
     }
 
     /// Requests a page, unless one is being loaded.
-    pub(super) fn load(&mut self, loading: Loading, place: Place, effects: &mut Vec<Effect>) {
+    pub(super) fn load(&mut self, loading: Loading, place: Place) {
         if self.loading != Loading::Nothing {
             return;
         }
         if let Some(row) = self.selected_row() {
-            effects.push(Effect::Load {
+            self.effects.push(Effect::Load(PageRequest {
                 generation: self.generation,
                 row: Box::new(row.clone()),
                 place,
-            });
+            }));
             self.loading = loading;
         }
     }
 
     /// Loads the events after the window from the log.
-    fn load_newer(&mut self, effects: &mut Vec<Effect>) {
+    fn load_newer(&mut self) {
         if self.window.is_end && self.at.is_none() {
-            self.load(
-                Loading::After,
-                Place::After(self.window.last_seq()),
-                effects,
-            );
+            self.load(Loading::After, Place::After(self.window.last_seq()));
         }
     }
 
-    fn page(&mut self, place: Place, page: EventPage, effects: &mut Vec<Effect>) {
+    fn page(&mut self, place: Place, page: Page) {
         let loading = std::mem::replace(&mut self.loading, Loading::Nothing);
         let at = self.position();
         match (loading, place) {
@@ -161,28 +157,28 @@ impl Model {
                     self.go_to(at);
                 }
                 if is_whole {
-                    self.take_pending(effects);
+                    self.take_pending();
                 }
             }
             (Loading::Before, _) => {}
         }
         if loading == Loading::Whole && self.window.is_end {
-            self.take_pending(effects);
+            self.take_pending();
         }
         if let Some(goal) = self.goal.take() {
             self.go_to_with_context(goal);
         }
         self.scroll_to_current();
-        self.load_around(effects);
+        self.load_around();
     }
 
     /// Handles the live events that have waited for a page.
-    fn take_pending(&mut self, effects: &mut Vec<Effect>) {
+    fn take_pending(&mut self) {
         let pending = std::mem::take(&mut self.pending);
-        self.live(0, pending.into(), effects);
+        self.live(0, pending.into());
     }
 
-    fn live(&mut self, missed: u64, events: Vec<Envelope>, effects: &mut Vec<Effect>) {
+    fn live(&mut self, missed: u64, events: Vec<Envelope>) {
         // Views of a time in the past ignore live events.
         let row = self.selected_row().filter(|_| self.at.is_none());
         let Some(row) = row.cloned() else {
@@ -255,7 +251,7 @@ impl Model {
                 Arrival::AfterGap => {
                     self.pending.push_back(envelope);
                     self.pending.extend(events);
-                    return self.load_newer(effects);
+                    return self.load_newer();
                 }
             }
         }
@@ -275,7 +271,7 @@ impl Model {
     }
 
     /// Stores the result of a scan, and applies it to the events that have arrived since.
-    fn scanned(&mut self, scan: Scan, effects: &mut Vec<Effect>) {
+    fn scanned(&mut self, scan: Scan) {
         let (last_seq, row) = (scan.last_seq, scan.row);
         match scan.result {
             ScanResult::Filter(mut found) => {
@@ -310,7 +306,7 @@ impl Model {
                 let is_jump_pending = std::mem::take(&mut found.is_jump_pending);
                 self.search = Some(found);
                 if is_jump_pending {
-                    self.go_to_first_match(effects);
+                    self.go_to_first_match();
                 }
             }
         }
@@ -318,7 +314,7 @@ impl Model {
     }
 
     /// Loads lines before and after the reader in advance.
-    pub(super) fn load_around(&mut self, effects: &mut Vec<Effect>) {
+    pub(super) fn load_around(&mut self) {
         if self.is_following || self.filter.is_some() || !self.view.has_lines() {
             return;
         }
@@ -330,14 +326,14 @@ impl Model {
         if let Some(next) = self.window.gap_before(self.position())
             && self.cursor < self.lines().len()
         {
-            return self.load(Loading::Before, Place::Before(next), effects);
+            return self.load(Loading::Before, Place::Before(next));
         }
         let first = self.window.first_seq();
         if let Some(first) = first.filter(|_| self.cursor < LINES_AHEAD && !self.window.is_start) {
-            self.load(Loading::Before, Place::Before(first), effects);
+            self.load(Loading::Before, Place::Before(first));
         } else if after < LINES_AHEAD && !self.window.is_end {
             let place = Place::After(self.window.last_seq());
-            self.load(Loading::After, place, effects);
+            self.load(Loading::After, place);
         }
     }
 }

@@ -25,10 +25,6 @@ pub(super) struct Woken {
     is_notified: Arc<AtomicBool>,
 }
 
-/// Creates both ends.
-///
-/// # Errors
-/// Returns an error if the system has no more descriptors.
 pub(super) fn wake_pair() -> io::Result<(Wake, Woken)> {
     let (read, write) = UnixStream::pair()?;
     read.set_nonblocking(true)?;
@@ -46,7 +42,6 @@ pub(super) fn wake_pair() -> io::Result<(Wake, Woken)> {
 }
 
 impl Wake {
-    /// Wakes the thread.
     pub fn notify(&self) {
         if !self.is_notified.swap(true, Ordering::SeqCst) {
             // A full socket wakes the thread as well, and a closed one has no thread to wake.
@@ -55,9 +50,6 @@ impl Wake {
     }
 
     /// Returns a socket for a signal handler, which writes a byte to it.
-    ///
-    /// # Errors
-    /// Returns an error if the system has no more descriptors.
     pub fn for_handler(&self) -> io::Result<UnixStream> {
         self.socket.try_clone()
     }
@@ -91,9 +83,6 @@ impl InputSender {
     }
 
     /// Sends an input; waits for room.
-    ///
-    /// # Errors
-    /// Returns an error if the UI has ended.
     pub fn send(&self, input: Input) -> Result<(), SendError<Input>> {
         self.inputs.send(input)?;
         self.wake.notify();
@@ -101,9 +90,6 @@ impl InputSender {
     }
 
     /// Sends an input if there is room.
-    ///
-    /// # Errors
-    /// Returns an error if there is no room, or the UI has ended.
     pub fn try_send(&self, input: Input) -> Result<(), TrySendError<Input>> {
         self.inputs.try_send(input)?;
         self.wake.notify();

@@ -10,6 +10,7 @@ use super::view::ViewKind;
 use crate::board::{ExecutionKind, Row};
 use crate::event::{Envelope, PaneId, TdEvent};
 use crate::face::local_time::LocalTime;
+use crate::history::Page;
 use crate::timestamp::Timestamp;
 
 /// The maximum number of events that a view holds while it follows.
@@ -20,18 +21,6 @@ pub(super) const EVENTS_MAX: usize = 3_000;
 
 /// The maximum number of bytes of their text. A chunk of a flood has up to 64 KiB.
 pub(super) const BYTES_MAX: usize = 6 * 1024 * 1024;
-
-/// Events that were read from the log of a run.
-#[derive(Debug, Default)]
-pub(super) struct EventPage {
-    pub events: Vec<Envelope>,
-    /// True if no event of the row precedes them.
-    pub is_first: bool,
-    /// True if no event of the row follows them.
-    pub is_last: bool,
-    /// The number of the last event that was read, including those of other rows.
-    pub last_seq: Option<u64>,
-}
 
 /// The result of adding a live event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -97,7 +86,6 @@ impl Window {
         self.last.map_or(0, |(seq, _)| seq)
     }
 
-    /// Returns the number of the first event.
     pub fn first_seq(&self) -> Option<u64> {
         self.entries.front().map(Entry::seq)
     }
@@ -139,8 +127,7 @@ impl Window {
         }
     }
 
-    /// Replaces the events by a page.
-    pub fn replace(&mut self, page: EventPage) {
+    pub fn replace(&mut self, page: Page) {
         self.entries.clear();
         self.bytes = 0;
         self.is_start = page.is_first;
@@ -151,7 +138,7 @@ impl Window {
     }
 
     /// Adds a page before the first event. Beyond the limits, the last events are dropped.
-    pub fn prepend(&mut self, page: EventPage) {
+    pub fn prepend(&mut self, page: Page) {
         self.is_start = page.is_first;
         for envelope in page.events.into_iter().rev() {
             self.bytes += weight(&envelope);
@@ -181,7 +168,7 @@ impl Window {
     }
 
     /// Adds a page after the last event. Beyond the limits, the first events are dropped.
-    pub fn append(&mut self, page: EventPage) {
+    pub fn append(&mut self, page: Page) {
         for envelope in page.events {
             let is_new = envelope.seq.is_none_or(|seq| seq > self.last_seq());
             if is_new || self.last.is_none() {
@@ -273,7 +260,6 @@ impl Window {
         }
     }
 
-    /// Rebuilds all lines.
     fn rebuild(&mut self) {
         self.content = Content::new(self.view, self.local.clone());
         self.lines.clear();

@@ -10,8 +10,9 @@ use crate::board::{Attention, Row};
 use crate::face::sanitize::one_line;
 use crate::face::tui::answering::question_of;
 use crate::face::tui::board_rows::Group;
+use crate::face::tui::effect::Connection;
 use crate::face::tui::layout::Focus;
-use crate::face::tui::model::{Connection, Model};
+use crate::face::tui::model::Model;
 use crate::face::{age_of, row_names, state_in_words};
 use crate::timestamp::Timestamp;
 

@@ -23,7 +23,6 @@ pub(super) struct Frame {
     pub cursor: Option<Position>,
 }
 
-/// Draws everything.
 pub(super) fn draw(model: &Model, theme: &Theme) -> Frame {
     let (width, height) = model.size;
     let mut buffer = Buffer::empty(Rect::new(0, 0, width, height));

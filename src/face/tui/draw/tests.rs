@@ -13,10 +13,11 @@ use super::*;
 use crate::board::Row;
 use crate::event::{Envelope, Style as EventStyle, Styles, TdEvent};
 use crate::face::local_time::LocalTime;
-use crate::face::tui::effect::{Effect, Input, Place};
-use crate::face::tui::model::{Connection, Settings};
+use crate::face::tui::effect::Connection;
+use crate::face::tui::effect::{Effect, Input, Place, ScanRequest};
+use crate::face::tui::model::Settings;
 use crate::face::tui::theme::Colours;
-use crate::face::tui::window::EventPage;
+use crate::history::Page;
 use crate::timestamp::Timestamp;
 
 const SIZES: [(u16, u16); 3] = [(40, 10), (80, 24), (200, 50)];
@@ -51,7 +52,7 @@ fn row(id: &str, pane: Option<&str>, kind: &str, state: &str, ago: i64) -> Row {
         "last_output": at(ago),
         "turns": 3, "gaps": 0, "errors": 0,
     });
-    Row::from_json(&row).unwrap()
+    serde_json::from_value(row).unwrap()
 }
 
 fn rows() -> Vec<Row> {
@@ -134,9 +135,7 @@ fn model(size: (u16, u16)) -> Model {
     let mut model = Model::new(settings, size, at(0));
     let effects = model.update(Input::Board(rows()));
     let load = effects.iter().find_map(|effect| match effect {
-        Effect::Load {
-            generation, place, ..
-        } => Some((*generation, *place)),
+        Effect::Load(request) => Some((request.generation, request.place)),
         _ => None,
     });
     let (generation, place) = load.unwrap();
@@ -144,11 +143,12 @@ fn model(size: (u16, u16)) -> Model {
     model.update(Input::Page {
         generation,
         place,
-        page: EventPage {
+        page: Page {
             events: events(),
             is_first: true,
             is_last: true,
             last_seq: Some(62),
+            ..Page::default()
         },
     });
     model
@@ -170,7 +170,7 @@ fn press(model: &mut Model, keys: &str) -> Vec<Effect> {
         // Scans complete at once, over the same events.
         for effect in more {
             match effect {
-                Effect::Scan(mut scan) => {
+                Effect::Scan(ScanRequest::Lines(mut scan)) => {
                     events().iter().for_each(|event| scan.take(event));
                     scan.end(crate::face::tui::searching::ScanState::Done);
                     effects.extend(model.update(Input::Scanned(scan)));
@@ -237,7 +237,7 @@ fn views() {
         let mut lines = vec![Default::default(); 24];
         lines[0] = crate::face::tui::painted::StyledText::painted("\x1b[1mClaude Code\x1b[0m v2");
         lines[23] = crate::face::tui::painted::StyledText::painted("❯ 1. Yes");
-        model.screen = Some(crate::face::tui::model::Screen {
+        model.screen = Some(crate::face::tui::effect::Screen {
             width: 80,
             height: 24,
             cursor: (2, 23),

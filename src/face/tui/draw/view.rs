@@ -9,8 +9,9 @@ use super::board;
 use super::cells::{DIM, REVERSED, fitted, put, put_line, put_title, restyle};
 use crate::board::{Attention, Row};
 use crate::face::sanitize::one_line;
+use crate::face::tui::effect::Connection;
 use crate::face::tui::layout::Focus;
-use crate::face::tui::model::{Connection, Loading, Model};
+use crate::face::tui::model::{Loading, Model};
 use crate::face::tui::painted::StyledText;
 use crate::face::tui::searching::ScanState;
 

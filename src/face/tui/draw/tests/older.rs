@@ -48,12 +48,12 @@ fn older_runs_are_a_group_below_the_board() {
     let effects = press(&mut model, "G");
     assert_eq!(model.selected_row().unwrap().name, "release");
     let is_load =
-        |effect: &Effect| matches!(effect, Effect::Load { row, .. } if row.name == "release");
+        |effect: &Effect| matches!(effect, Effect::Load(page) if page.row.name == "release");
     assert!(effects.iter().any(is_load));
     assert!(
         !effects
             .iter()
-            .any(|effect| matches!(effect, Effect::Follow { .. }))
+            .any(|effect| matches!(effect, Effect::Follow(_)))
     );
     press(&mut model, "]");
     assert_eq!(model.selected_row().unwrap().name, "agent-7");
@@ -65,7 +65,7 @@ fn older_runs_are_a_group_below_the_board() {
     assert!(
         effects
             .iter()
-            .any(|effect| matches!(effect, Effect::Follow { .. }))
+            .any(|effect| matches!(effect, Effect::Follow(_)))
     );
     assert!(shown(&model).contains("OLDER 1") && shown(&model).contains("7 rows"));
     assert_eq!(model.selected_row().unwrap().name, "nightly");

@@ -50,11 +50,10 @@ fn a_time_before_the_first_event_shows_nothing() {
     let mut model = model((80, 24));
     press(&mut model, "\n:at 2h\n");
     let generation = model.generation;
-    let page = |events| EventPage {
+    let page = |events| Page {
         events,
         is_first: true,
-        is_last: false,
-        last_seq: None,
+        ..Page::default()
     };
     let place = Place::Until(model.at.unwrap());
     let effects = model.update(Input::Page {
@@ -94,7 +93,7 @@ fn a_time_before_the_first_event_shows_nothing() {
     model.update(Input::Page {
         generation,
         place,
-        page: EventPage {
+        page: Page {
             is_last: true,
             ..page
         },
@@ -258,14 +257,15 @@ fn output_begins_with_the_start_of_observation() {
     };
     let shown_with = |panes: Vec<PaneId>, lines: u64, keys: &str| {
         let mut model = model((80, 24));
-        model.reload(&mut Vec::new());
+        model.reload();
         let generation = model.generation;
         let lines = (2..2 + lines).map(|seq| output(seq, "something"));
-        let page = EventPage {
+        let page = Page {
             events: std::iter::once(started(panes)).chain(lines).collect(),
             is_first: true,
             is_last: true,
             last_seq: Some(99),
+            ..Page::default()
         };
         model.update(Input::Page {
             generation,

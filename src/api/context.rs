@@ -1,11 +1,15 @@
-//! Views of panes by faces: a request for the screen of a pane counts as a view.
+//! The parts of the observer that requests use, and the views of panes by faces: a request for the screen of a
+//! pane counts as a view.
 
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::hub::Hub;
+use super::panes::Panes;
 use crate::board::{Attention, Row};
 use crate::bus::EventBus;
+use crate::clock::Clock;
 use crate::event::{PaneId, PaneViewer};
 use crate::history::DataDir;
 use crate::timestamp::Timestamp;
@@ -13,16 +17,23 @@ use crate::timestamp::Timestamp;
 /// The shortest time between two `PaneSeen` events of a pane, unless its row has finished.
 const REPORT_INTERVAL: Duration = Duration::from_secs(60);
 
-/// The parts of the observer that handle a view.
-pub(super) struct FaceViews<'a> {
-    pub hub: &'a Hub,
-    pub data: Option<&'a DataDir>,
-    pub bus: &'a EventBus,
+/// The parts of the observer that requests use. Cheap to clone.
+#[derive(Clone, Debug)]
+pub(crate) struct ApiContext {
+    pub hub: Hub,
+    /// The observer's bus, for views of panes by clients.
+    pub bus: Arc<EventBus>,
+    /// `None` without a history.
+    pub data: Option<DataDir>,
+    pub clock: Clock,
+    /// The panes that clients can view and type into.
+    pub panes: Panes,
 }
 
-impl FaceViews<'_> {
+impl ApiContext {
     /// Emits `PaneSeen` for a pane that a face has shown, unless the board already has a recent view.
-    pub fn note_view(&self, pane: &PaneId, socket: &Path, now: Timestamp) {
+    pub(super) fn note_view(&self, pane: &PaneId, socket: &Path) {
+        let now = self.clock.wall();
         for row in self.hub.rows() {
             let is_due = row.pane.as_ref() == Some(pane) && is_due(&row, now);
             if is_due && self.is_of_server(&row, socket) {
@@ -35,7 +46,7 @@ impl FaceViews<'_> {
     /// Returns true if a row belongs to the tmux server at a socket. Other servers may have a pane with the
     /// same id.
     fn is_of_server(&self, row: &Row, socket: &Path) -> bool {
-        let run = self.data.map(|data| data.run(&row.execution_id));
+        let run = self.data.as_ref().map(|data| data.run(&row.execution_id));
         let metadata = run.and_then(|run| run.metadata().ok().flatten());
         let identity = metadata.and_then(|metadata| metadata.identity);
         identity.is_some_and(|identity| Path::new(&identity.socket) == socket)

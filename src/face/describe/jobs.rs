@@ -1,7 +1,7 @@
-//! Describes the progress of a loop: phases, iterations, and why it continues (pure).
+//! Describes commands, checks and the progress of loops (pure).
 
 use super::description::{Description, beginning};
-use super::phrases::count;
+use super::phrases::{count, verdict};
 use crate::event::{IterationOutcome, TdEvent};
 use crate::face::tone::Tone;
 
@@ -11,6 +11,30 @@ const TASK_CHARS_MAX: usize = 200;
 pub(super) fn describe(event: &TdEvent) -> Option<Description> {
     let labelled = Description::labelled;
     Some(match event {
+        TdEvent::ExecutionStarted { command, cell, .. } => match cell {
+            Some(_) => labelled("code", Tone::Plain, first_line_of_code(command)),
+            None => labelled("command", Tone::Plain, command.clone()),
+        },
+        TdEvent::ExecutionCompleted {
+            exit_code,
+            signal,
+            duration_ms,
+            ..
+        } => {
+            let (tone, verdict) = verdict((*exit_code, *signal), ("SUCCESS", "FAILURE"));
+            labelled("execution_status", tone, verdict).after(*duration_ms)
+        }
+        TdEvent::ValidationStarted { command, .. } => {
+            labelled("validation", Tone::Plain, command.clone())
+        }
+        TdEvent::ValidationCompleted {
+            exit_code,
+            duration_ms,
+            ..
+        } => {
+            let (tone, verdict) = verdict((Some(*exit_code), None), ("PASSED", "FAILED"));
+            labelled("validation", tone, verdict).after(*duration_ms)
+        }
         TdEvent::LoopStarted {
             task_description, ..
         } => labelled("loop", Tone::Plain, first_line(task_description)),
@@ -47,6 +71,17 @@ pub(super) fn describe(event: &TdEvent) -> Option<Description> {
         }
         _ => return None,
     })
+}
+
+/// Returns the first line of code, and the number of lines after it.
+fn first_line_of_code(code: &str) -> String {
+    let mut lines = code.lines().skip_while(|line| line.trim().is_empty());
+    let first = lines.next().unwrap_or_default().trim_end();
+    match lines.count() {
+        0 => first.to_owned(),
+        1 => format!("{first} (and 1 more line)"),
+        more => format!("{first} (and {more} more lines)"),
+    }
 }
 
 /// Returns the first line of a task, with an ellipsis if more follows.
