@@ -35,7 +35,6 @@ impl HookFile {
         (is_session(&file.session_id) && file.state().is_some()).then_some(file)
     }
 
-    /// Returns the time of the event.
     pub fn at(&self) -> Option<Timestamp> {
         self.at.parse().ok()
     }

@@ -92,7 +92,6 @@ impl KnownAgent {
         }
     }
 
-    /// Subcommands that are not interactive.
     fn batch_commands(self) -> &'static str {
         match self {
             Self::Claude => {

@@ -42,7 +42,6 @@ pub(crate) struct StateClaim {
     pub turn: u64,
 }
 
-/// The state of an agent and its source.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ResolvedState {
     pub source: StateSource,

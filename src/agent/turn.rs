@@ -85,7 +85,6 @@ impl Wipe {
 }
 
 impl TurnDetector {
-    /// Creates a detector for these markers.
     #[must_use]
     pub fn new(markers: Markers) -> Self {
         Self {

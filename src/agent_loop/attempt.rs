@@ -22,7 +22,6 @@ const CHECK_BYTES: usize = 256 << 10;
 /// Maximum number of lines of a check that become events.
 const CHECK_LINES_MAX: u64 = 1_000_000;
 
-/// The result of one attempt at a phase.
 pub(super) struct Attempt {
     pub outcome: IterationOutcome,
     /// The failure that the next prompt describes.

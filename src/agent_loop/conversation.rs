@@ -303,7 +303,6 @@ impl TurnRunner<'_> {
         }
     }
 
-    /// Runs a tool and reports the call.
     fn call_tool(
         &mut self,
         toolbox: &mut Toolbox,

@@ -42,7 +42,6 @@ impl LoopAgent {
         }
     }
 
-    /// Sets the working directory of a command.
     pub fn directory(self, path: &Path) -> Self {
         self.map_command(|client| client.directory(path))
     }

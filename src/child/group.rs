@@ -191,7 +191,6 @@ impl ProcessGroup {
         }
     }
 
-    /// Kills the whole group and reaps the child.
     fn kill_and_reap(&mut self) {
         let clock = Clock::system();
         self.signal(Signal::KILL);

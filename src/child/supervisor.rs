@@ -115,7 +115,6 @@ pub(crate) enum ExitCause {
     Terminated,
 }
 
-/// The result of a supervised child.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ExitReport {
     pub status: ExitStatus,

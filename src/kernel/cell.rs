@@ -119,7 +119,6 @@ impl Cell {
         self.is_idle
     }
 
-    /// Describes the message that is missing.
     pub fn missing(&self) -> &'static str {
         match self.has_reply {
             true => "has replied and did not report that it is idle",
@@ -137,7 +136,6 @@ impl Cell {
         self.unpublished_error()
     }
 
-    /// Returns the outcome of the code.
     pub fn status(&self) -> &CellStatus {
         &self.status
     }

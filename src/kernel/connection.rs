@@ -166,7 +166,6 @@ impl ConnectionInfo {
         }
     }
 
-    /// Returns the address of a socket.
     pub(super) fn endpoint(&self, channel: Channel) -> Endpoint {
         let port = self.port(channel);
         match self.transport {
@@ -196,7 +195,6 @@ impl fmt::Debug for ConnectionInfo {
     }
 }
 
-/// The address of one socket.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Endpoint {
     Tcp(String, u16),

@@ -125,7 +125,6 @@ impl TaskControl {
     }
 }
 
-/// The handle with which a caller waits for the job.
 pub(crate) type KernelHandle = JobHandle<KernelOutcome, TaskControl>;
 
 pub(crate) fn kernel_job(task: KernelTask) -> (impl Source, JobHandle<KernelOutcome, TaskControl>) {

@@ -32,7 +32,6 @@ impl<'a> JupyterDirs<'a> {
         (self.var)(name).map(PathBuf::from)
     }
 
-    /// Returns the user's data directory.
     fn data(&self) -> Option<PathBuf> {
         self.path("JUPYTER_DATA_DIR").or_else(|| {
             let data = self.path("XDG_DATA_HOME");

@@ -10,7 +10,6 @@ use crate::clock::Clock;
 use crate::error::Result;
 use crate::thread::{self, Handle};
 
-/// The handle of the thread.
 #[derive(Debug)]
 pub(super) struct Link {
     orders: Orders,

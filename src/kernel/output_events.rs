@@ -40,7 +40,6 @@ impl OutputEvents {
         }
     }
 
-    /// Returns true if the engine stops.
     pub fn is_stopped(&self) -> bool {
         is_stopped(&self.stop)
     }

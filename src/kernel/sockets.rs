@@ -38,7 +38,6 @@ const TURN_BYTES: usize = 1024 * 1024;
 
 const READ_BYTES: usize = 64 * 1024;
 
-/// The parameters of the thread.
 pub(super) struct SocketsOptions {
     pub info: ConnectionInfo,
     /// The kernel to start; `None` for a running kernel.
@@ -52,7 +51,6 @@ pub(super) struct SocketsOptions {
     pub clock: Clock,
 }
 
-/// The state of the thread.
 pub(super) struct Sockets {
     options: SocketsOptions,
     channels: [ChannelSocket; 5],

@@ -203,7 +203,6 @@ impl Peer {
         Ok(None)
     }
 
-    /// Queues a message.
     pub fn send<'a>(&mut self, frames: impl IntoIterator<Item = &'a [u8]>) {
         let mut frames = frames.into_iter().peekable();
         while let Some(frame) = frames.next() {

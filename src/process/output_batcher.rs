@@ -28,7 +28,6 @@ pub(crate) trait TextSink {
     fn warning(&mut self, message: &str);
 }
 
-/// Batches the text of both streams.
 pub(crate) struct OutputBatcher<S> {
     pub sink: S,
     lines: [LineAssembler; 2],

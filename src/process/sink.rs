@@ -51,7 +51,6 @@ impl<W: Write + Send> ByteSink for Mirror<W> {
     }
 }
 
-/// The kind of events for the text.
 pub(super) enum EventTarget {
     None,
     /// `ExecutionOutput`.
@@ -64,7 +63,6 @@ pub(super) enum EventTarget {
 }
 
 impl EventTarget {
-    /// Creates a target for `ExecutionOutput` events.
     pub fn execution(emitter: &EventEmitter) -> Self {
         Self::Execution(BlockingEmitter::new(emitter.clone()))
     }

@@ -119,7 +119,6 @@ impl ConversationWriter {
         }
     }
 
-    /// Closes the open box.
     pub fn close(&mut self, events: &mut Vec<AgentEvent>) {
         match std::mem::take(&mut self.open) {
             OpenBox::None => {}

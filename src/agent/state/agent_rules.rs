@@ -125,7 +125,6 @@ impl AgentRules {
 }
 
 impl Candidate<'_, '_> {
-    /// Returns the state that the screen shows.
     pub fn detect(&self) -> Option<DetectedState> {
         self.agent.rules.iter().find_map(|rule| {
             if !self.holds(rule.input) {
@@ -146,7 +145,6 @@ impl Candidate<'_, '_> {
         })
     }
 
-    /// Returns the question of the dialogue.
     fn asks(&self) -> Option<String> {
         self.agent.asks.iter().find_map(|query| {
             let line = query.find(&self.view)?;

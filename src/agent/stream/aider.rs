@@ -14,7 +14,6 @@ const PROMPT: &str = "#### ";
 const OWN: &str = "> ";
 const SESSION: &str = "# aider chat started at ";
 
-/// Interprets a chat history.
 #[derive(Debug)]
 pub(super) struct AiderHistory {
     lines: LineSplitter,

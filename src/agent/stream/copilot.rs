@@ -12,7 +12,6 @@ use super::{
     TokenUsage, token_counts,
 };
 
-/// A line of the file.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, bound(deserialize = "'de: 'a"))]
 pub struct CopilotRecord<'a> {
@@ -44,7 +43,6 @@ struct CopilotData<'a> {
 
 token_counts!(CopilotTokens, "inputTokens", "outputTokens");
 
-/// Interprets a session file.
 #[derive(Debug, Default)]
 pub struct CopilotEvents {
     /// The usage of the next message.

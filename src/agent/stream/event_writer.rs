@@ -140,7 +140,6 @@ impl EventWriter {
         }
     }
 
-    /// Sets the agent's last answer.
     pub fn set_answer(&mut self, text: &str) {
         if !text.trim().is_empty() {
             self.answer = result(text);
@@ -243,7 +242,6 @@ impl EventWriter {
         self.set_status(StreamStatus::Done, evidence);
     }
 
-    /// Reports that the agent has failed.
     pub fn failed(&mut self, error: &str, evidence: impl Into<Cow<'static, str>>) {
         let evidence = evidence.into();
         self.abandon_tools();

@@ -10,7 +10,6 @@ use super::{
 };
 use crate::agent::summary::TextPrefix;
 
-/// A line of the stream.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, bound(deserialize = "'de: 'a"))]
 pub struct GeminiPrintRecord<'a> {
@@ -33,7 +32,6 @@ pub struct GeminiPrintRecord<'a> {
 
 token_counts!(GeminiStats, "input_tokens", "output_tokens");
 
-/// Interprets Gemini's stream-json.
 #[derive(Debug, Default)]
 pub struct GeminiPrint {
     /// The text since the last tool or prompt, collected from deltas.
@@ -148,7 +146,6 @@ const CANCELLED: &str = "Request cancelled.";
 /// The beginning of the context that Gemini CLI itself sends to the model.
 const CONTEXT: &str = "<session_context>";
 
-/// A line of the file.
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default, bound(deserialize = "'de: 'a"))]
 pub struct GeminiRecord<'a> {
@@ -203,7 +200,6 @@ struct OpenAnswer {
     has_tool_calls: bool,
 }
 
-/// Interprets a session file.
 #[derive(Debug, Default)]
 pub struct GeminiSession {
     open: Option<OpenAnswer>,

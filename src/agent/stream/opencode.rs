@@ -11,7 +11,6 @@ use crate::agent::summary::TextPrefix;
 /// The error that opencode reports when the user stops it.
 const ABORTED: &str = "MessageAbortedError";
 
-/// A line of the stream.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, bound(deserialize = "'de: 'a"))]
 pub struct OpenCodeRecord<'a> {
@@ -37,7 +36,6 @@ struct StepPart<'a> {
     tokens: Maybe<OpenCodeTokens>,
 }
 
-/// A tool call and its result.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, bound(deserialize = "'de: 'a"))]
 struct ToolState<'a> {
@@ -64,7 +62,6 @@ struct RunError<'a> {
     data: Maybe<ErrorBody<'a>>,
 }
 
-/// Interprets opencode's records.
 #[derive(Debug, Default)]
 pub struct OpenCodeRun {
     session_id: String,

@@ -11,7 +11,6 @@ use super::{
     token_counts,
 };
 
-/// A line of the file.
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default, bound(deserialize = "'de: 'a"))]
 pub struct QwenRecord<'a> {
@@ -94,7 +93,6 @@ impl UiEvent<'_> {
     }
 }
 
-/// Interprets a session file.
 #[derive(Debug, Default)]
 pub struct QwenSession {
     /// True if the API has responded since the last record of the conversation.

@@ -89,7 +89,6 @@ impl RedrawDetector {
     }
 }
 
-/// Returns the number of lines on the screen above the line of the cursor.
 fn lines_above_cursor(capture: &Capture) -> i64 {
     let screen = &capture.rows[capture.history_rows()..];
     let above = screen.iter().take(capture.cursor.y as usize);

@@ -128,7 +128,6 @@ impl fmt::Debug for LlmError {
 
 impl std::error::Error for LlmError {}
 
-/// The result of reading a part of an answer.
 pub(super) type ReadResult<T = ()> = Result<T, AnswerError>;
 
 /// The reason why an answer is incomplete.

@@ -90,7 +90,6 @@ impl<'a> ResponseBuilder<'a> {
         }
     }
 
-    /// Counts a complete message of an agent.
     pub fn end_turn(&mut self) {
         self.turns = self.turns.saturating_add(1);
     }

@@ -41,7 +41,6 @@ pub(super) struct Places {
     names: BTreeMap<String, usize>,
 }
 
-/// The result of a search.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Found {
     /// New files, with unique names.
@@ -172,7 +171,6 @@ impl Places {
         places.collect()
     }
 
-    /// Returns the existing homes of agents.
     #[cfg(feature = "cli")]
     pub fn homes(&self) -> Vec<String> {
         let homes = self.places.iter().filter_map(|place| match place {

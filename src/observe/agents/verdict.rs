@@ -37,7 +37,6 @@ pub(super) struct Facts<'a> {
     pub quiet: Duration,
 }
 
-/// The end of an agent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Verdict {
     Completed { result: String, evidence: String },

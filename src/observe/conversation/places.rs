@@ -23,7 +23,6 @@ const HEAD_BYTES_MAX: u64 = 256 * 1024;
 /// A session file may be dated this much before its process, because clocks of files are coarse.
 const BEFORE_START_MICROS: i64 = 2_000_000;
 
-/// The place of an agent's conversation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Located {
     /// This file, which the agent's own files name.

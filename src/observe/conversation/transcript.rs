@@ -26,7 +26,6 @@ const TAIL_BYTES_MAX: u64 = 16 * 1024 * 1024;
 /// The quiet after which the last record counts as complete: agents write a message's parts together.
 const QUIET_MICROS: i64 = 300_000;
 
-/// A conversation in a file.
 #[derive(Debug)]
 pub(super) struct Transcript {
     path: PathBuf,

@@ -47,7 +47,6 @@ struct ExitWatchState {
     next_number: AtomicU64,
 }
 
-/// A process with an open pidfd.
 #[derive(Debug)]
 struct PidfdEntry {
     pid: u32,

@@ -12,7 +12,6 @@ use crate::agent::stream::{
 };
 use crate::agent::summary::summary;
 
-/// A line of the stream.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, bound(deserialize = "'de: 'a"))]
 pub struct ClaudePrintRecord<'a> {
@@ -54,7 +53,6 @@ struct RateLimit<'a> {
     status: Str<'a>,
 }
 
-/// Interprets stream-json.
 #[derive(Debug, Default)]
 pub struct ClaudePrint {
     messages: OpenMessages,

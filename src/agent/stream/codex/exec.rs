@@ -7,7 +7,6 @@ use crate::agent::stream::{
     AnyText, ErrorBody, EventWriter, Int, Maybe, RecordHandler, Str, StreamStatus, token_counts,
 };
 
-/// A line of the stream.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, bound(deserialize = "'de: 'a"))]
 pub struct ExecRecord<'a> {
@@ -96,7 +95,6 @@ impl ExecItem<'_> {
     }
 }
 
-/// Interprets `codex exec --json`.
 #[derive(Debug, Default)]
 pub struct CodexExec {
     /// True while a turn is open.

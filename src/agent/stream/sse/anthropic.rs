@@ -3,7 +3,6 @@
 use crate::agent::stream::claude::{ApiEvent, LiveMessage, StreamStep};
 use crate::agent::stream::{EventWriter, RecordHandler, StreamStatus};
 
-/// Interprets Anthropic's stream.
 #[derive(Debug, Default)]
 pub struct AnthropicMessage {
     message: LiveMessage,

@@ -52,7 +52,6 @@ token_counts!(ChatTokens, "prompt_tokens", "completion_tokens");
 /// The maximum number of tool calls in an answer; further calls are ignored.
 const CALLS_MAX: usize = 1_024;
 
-/// Interprets the stream of a chat completion.
 #[derive(Debug, Default)]
 pub struct ChatCompletion {
     id: String,

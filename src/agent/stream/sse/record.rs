@@ -37,7 +37,6 @@ impl SseRecords {
         self.0.push(bytes, &mut |event| take(record(event)));
     }
 
-    /// Ends the stream.
     pub(crate) fn finish(&mut self, take: &mut impl FnMut(SseRecord)) {
         self.0.finish(&mut |event| take(record(event)));
     }

@@ -55,7 +55,6 @@ pub(super) struct ResponseHead {
     pub retry_after_ms: Option<String>,
 }
 
-/// A request in progress.
 #[must_use]
 pub(super) struct Exchange {
     agent: Agent,
@@ -76,7 +75,6 @@ impl Exchange {
         })
     }
 
-    /// Returns the channel of the response's parts.
     pub fn parts(&self) -> &Receiver<HttpPart> {
         &self.parts
     }
