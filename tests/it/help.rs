@@ -270,7 +270,7 @@ fn a_misspelled_name_is_refused_with_suggestions() {
     assert_refused(
         &["hooks", "show", "cluade"],
         data.path(),
-        &["did you mean claude?"],
+        &["there are hooks for claude only"],
     );
     assert_refused(
         &["runs", "prnue"],
