@@ -157,8 +157,7 @@ mod thread;
 
 pub mod redact;
 
-#[doc(hidden)]
-pub mod track;
+mod track;
 
 pub mod agent;
 
@@ -168,8 +167,8 @@ pub mod history;
 
 pub mod recording;
 
-#[doc(hidden)]
-pub mod child;
+mod child;
+
 pub mod tmux;
 
 pub mod process;
@@ -196,9 +195,9 @@ mod face;
 #[doc(hidden)]
 pub mod cli;
 
-#[cfg(feature = "cli")]
+#[cfg(feature = "internals")]
 #[doc(hidden)]
-pub mod fuzzing;
+pub mod internals;
 
 pub use board::json_schema;
 pub use bus::{

@@ -3,9 +3,8 @@
 use std::path::Path;
 use std::time::Duration;
 
-use td_observe::history::{
-    DataDir, LogOptions, LogWriter, Rotation, RunDirectory, RunInfo, SyncPolicy,
-};
+use td_observe::history::{DataDir, Rotation, RunDirectory, RunInfo, SyncPolicy};
+use td_observe::internals::history::{LogOptions, LogWriter};
 use td_observe::{
     Clock, Envelope, ExecutionId, GapEvidence, GapReason, IterationOutcome, OutputStream, TdEvent,
     Timestamp,

@@ -18,7 +18,8 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use rustix::fs::inotify;
 use serde::Serialize;
-use td_observe::history::{DataDir, LogOptions, LogWriter, RunInfo};
+use td_observe::history::{DataDir, RunInfo};
+use td_observe::internals::history::{LogOptions, LogWriter};
 use td_observe::redact::Rules;
 use td_observe::{Builder, Clock, Emitted, Engine, Envelope, EventEmitter, TdEvent, Timestamp};
 

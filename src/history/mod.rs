@@ -24,8 +24,8 @@
 mod dir_handle;
 #[cfg(feature = "cli")]
 mod glob;
-mod line;
-mod name;
+pub(crate) mod line;
+pub(crate) mod name;
 mod ownership;
 mod replay_pace;
 mod rotate;
@@ -36,7 +36,7 @@ mod trusted_file;
 mod events_after;
 mod metadata;
 mod run_files;
-mod tail;
+pub(crate) mod tail;
 
 mod dir;
 mod events_file;
@@ -48,7 +48,7 @@ mod read;
 mod open_run;
 #[cfg(feature = "cli")]
 mod run_changes;
-mod run_index;
+pub(crate) mod run_index;
 
 mod runs;
 
@@ -60,15 +60,15 @@ mod sync;
 mod active_run;
 mod chores;
 
-mod writer;
+pub(crate) mod writer;
 
 pub use dir::{DataDir, RunDirectory};
 pub(crate) use dir_handle::DirHandle;
 #[cfg(feature = "cli")]
 pub(crate) use glob::{glob_matches, is_glob};
 pub(crate) use iteration::{IterationDirectory, IterationFile, IterationText};
-#[doc(hidden)]
-pub use line::parse_line;
+#[cfg(feature = "cli")]
+pub(crate) use line::parse_line;
 pub(crate) use metadata::host;
 pub use metadata::{RunInfo, RunMetadata, RunState, TmuxIdentity};
 #[cfg(feature = "cli")]
@@ -86,21 +86,12 @@ pub use rotate::Rotation;
 pub(crate) use run_changes::{Change, RunChanges};
 pub use runs::{RunList, RunStatus, RunSummary};
 pub use sync::SyncPolicy;
-#[doc(hidden)]
-pub use tail::read_tail;
+pub(crate) use tail::read_tail;
 #[cfg(any(feature = "cli", feature = "kernel"))]
 pub(crate) use trusted_file::read_trusted_file;
 
-// The engine's side of the module, public only for tests and benchmarks.
-#[doc(hidden)]
-pub use dir::RUNS_MAX;
-#[doc(hidden)]
-pub use name::{decode_name, encode_name};
-#[doc(hidden)]
-pub use open_run::OpenRun;
-#[doc(hidden)]
-pub use run_index::{FoundRun, RunIndex};
-#[doc(hidden)]
-pub use tail::Repair;
-#[doc(hidden)]
-pub use writer::{FILES_MAX, LogOptions, LogWriter};
+// The engine's side of the module.
+pub(crate) use name::{decode_name, encode_name};
+pub(crate) use open_run::OpenRun;
+pub(crate) use run_index::RunIndex;
+pub(crate) use writer::{LogOptions, LogWriter};

@@ -157,6 +157,7 @@ impl LogWriter {
     }
 
     /// Returns `true` if this writer has an open run for the execution.
+    #[cfg(feature = "internals")]
     pub fn is_attached(&self, execution_id: &str) -> bool {
         self.runs.contains_key(execution_id)
     }

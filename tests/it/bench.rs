@@ -4,9 +4,9 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use td_observe::history::{
-    DataDir, LogNoticeKind, LogOptions, LogWriter, Retention, Rotation, RunDirectory, RunInfo,
-    SyncPolicy,
+    DataDir, LogNoticeKind, Retention, Rotation, RunDirectory, RunInfo, SyncPolicy,
 };
+use td_observe::internals::history::{LogOptions, LogWriter};
 use td_observe::{Envelope, FakeClock, TdEvent, Timestamp};
 
 /// The writer.

@@ -6,7 +6,8 @@ mod reading;
 use proptest::prelude::*;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
-use td_observe::history::{DataDir, LogOptions, LogWriter, RunInfo, parse_line};
+use td_observe::history::{DataDir, RunInfo};
+use td_observe::internals::history::{LogOptions, LogWriter, parse_line};
 use td_observe::{
     Cursor, Envelope, EventKind, FakeClock, GapEvidence, IterationOutcome, ScreenRow, Styles,
     TdEvent, Timestamp,

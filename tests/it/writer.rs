@@ -12,9 +12,9 @@ use std::process::Command;
 use std::time::Duration;
 
 use td_observe::history::{
-    DataDir, LogNoticeKind, LogReader, Query, Repair, RunIndex, RunInfo, RunState, SyncPolicy,
-    TmuxIdentity, parse_line, read_tail,
+    DataDir, LogNoticeKind, LogReader, Query, RunInfo, RunState, SyncPolicy, TmuxIdentity,
 };
+use td_observe::internals::history::{Repair, RunIndex, parse_line, read_tail};
 use td_observe::{Envelope, ExecutionId, FakeClock, TdEvent, Timestamp};
 
 use crate::bench::Bench;

@@ -110,8 +110,8 @@ impl Query {
     }
 
     /// Returns the expression for texts.
-    #[doc(hidden)]
-    pub fn text_regex(&self) -> Option<&regex::Regex> {
+    #[cfg(any(feature = "cli", feature = "internals"))]
+    pub(crate) fn text_regex(&self) -> Option<&regex::Regex> {
         self.text.as_ref().map(|text| &text.regex)
     }
 

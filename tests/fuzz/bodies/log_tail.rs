@@ -3,7 +3,8 @@
 use std::fs;
 
 use td_observe::Timestamp;
-use td_observe::history::{DataDir, Repair, RunInfo, read_tail};
+use td_observe::history::{DataDir, RunInfo};
+use td_observe::internals::history::{Repair, read_tail};
 
 pub fn run(bytes: &[u8]) {
     let temp = tempfile::tempdir().unwrap();

@@ -9,7 +9,8 @@ use std::sync::mpsc::{Receiver, sync_channel};
 use std::time::Duration;
 
 use td_observe::history::{DataDir, RunDirectory, RunInfo};
-use td_observe::recording::{RecordingFile, RecordingReport, RecordingWriter, RunRecorder};
+use td_observe::internals::recording::{RecordingWriter, RunRecorder};
+use td_observe::recording::{RecordingFile, RecordingReport};
 use td_observe::redact::Rules;
 use td_observe::{Clock, PaneId, Timestamp};
 
