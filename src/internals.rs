@@ -10,11 +10,16 @@ pub mod child {
 pub mod history {
     pub use crate::history::line::parse_line;
     pub use crate::history::name::{decode_name, encode_name};
+    pub use crate::history::notice::LogNoticeKind;
     pub use crate::history::run_index::RunIndex;
     pub use crate::history::tail::{Repair, read_tail};
     pub use crate::history::writer::{LogOptions, LogWriter};
 
-    use crate::history::Query;
+    use crate::history::{LogNotice, Query};
+
+    pub fn kind_of(notice: &LogNotice) -> LogNoticeKind {
+        notice.kind
+    }
 
     pub fn text_regex(query: &Query) -> Option<&regex::Regex> {
         query.text_regex()
@@ -23,6 +28,11 @@ pub mod history {
 
 pub mod recording {
     pub use crate::recording::raw::{RecordingWriter, RunRecorder};
+}
+
+pub mod redact {
+    pub use crate::redact::redactor::Redactor;
+    pub use crate::redact::text_stream::TextStream;
 }
 
 pub mod tmux {

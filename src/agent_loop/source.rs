@@ -11,7 +11,7 @@ use super::model::Cancel;
 use super::progress::{LoopEnd, LoopOutcome};
 use crate::error::{Error, Result};
 use crate::event::ExecutionId;
-use crate::history::{IterationDirectory, RunInfo, RunState};
+use crate::history::{IterationDirectory, RunInfo, RunKind, RunState};
 use crate::observe::{Job, JobHandle, RunName, RunProvider, Source, SourceContext};
 use crate::thread::{self, stop_pair};
 
@@ -26,7 +26,7 @@ pub(crate) fn loop_job(
         engine.clock = context.clock.clone();
         engine.check_directory()?;
         let info = RunInfo {
-            kind: "loop".to_owned(),
+            kind: RunKind::Loop,
             label: "loop".to_owned(),
             identity: None,
             extra,

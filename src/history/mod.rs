@@ -16,9 +16,9 @@
 //! first; a file has no `.gz` until it is compressed. Each file begins with a header line.
 //!
 //! A process has 1024 file descriptors by default. This module and `recording` use fewer than 470: at most
-//! [`RUNS_MAX`] locks, one for each open run, because a lock lives as long as its descriptor; [`FILES_MAX`]
+//! `RUNS_MAX` locks, one for each open run, because a lock lives as long as its descriptor; `FILES_MAX`
 //! event files, of which the least recently used one is closed when another one is needed; one for each job
-//! in the queue of `td-sync`; three in `td-chores`; and 64 raw recordings. A run beyond [`RUNS_MAX`] is
+//! in the queue of `td-sync`; three in `td-chores`; and 64 raw recordings. A run beyond `RUNS_MAX` is
 //! refused, and its execution is observed without a log. The limit of the process is not changed.
 
 mod dir_handle;
@@ -54,7 +54,7 @@ mod runs;
 
 mod prune;
 
-mod notice;
+pub(crate) mod notice;
 mod sync;
 
 mod active_run;
@@ -70,10 +70,11 @@ pub(crate) use iteration::{IterationDirectory, IterationFile, IterationText};
 #[cfg(feature = "cli")]
 pub(crate) use line::parse_line;
 pub(crate) use metadata::host;
-pub use metadata::{RunInfo, RunMetadata, RunState, TmuxIdentity};
+pub use metadata::{RunInfo, RunKind, RunMetadata, RunState, TmuxIdentity};
 #[cfg(feature = "cli")]
 pub(crate) use name::fnv1a;
-pub use notice::{LogNotice, LogNoticeKind, LogReport, LostRun};
+pub(crate) use notice::LogNoticeKind;
+pub use notice::{LogNotice, LogReport, LostRun};
 #[cfg(feature = "cli")]
 pub(crate) use ownership::TrustedOwner;
 pub use prune::{Pruned, Retention};

@@ -138,10 +138,3 @@ fn is_of_another(directory: &RunDirectory, info: &RunInfo) -> bool {
         _ => false,
     }
 }
-
-impl DataDir {
-    /// Returns the run of a session. For many sessions, scan once with [`RunIndex::scan`].
-    pub fn find_run(&self, identity: &TmuxIdentity) -> Option<FoundRun> {
-        RunIndex::scan(self).by_identity.remove(identity)
-    }
-}

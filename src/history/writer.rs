@@ -50,7 +50,8 @@ pub struct LogOptions {
 /// ([`BusOptions::redact`](crate::BusOptions::redact)).
 ///
 /// ```
-/// use td_observe::history::{DataDir, LogOptions, LogWriter, RunInfo};
+/// use td_observe::history::{DataDir, RunInfo};
+/// use td_observe::internals::history::{LogOptions, LogWriter, read_tail};
 /// use td_observe::{Clock, Envelope, TdEvent};
 ///
 /// let temp = tempfile::tempdir().unwrap();
@@ -61,7 +62,7 @@ pub struct LogOptions {
 /// let event = TdEvent::IterationStarted { execution_id: "job".into(), iteration: 1 };
 /// log.append(&[Envelope::new(Some(1), clock.wall(), event)], clock.now());
 /// assert!(log.finish(clock.now()).lost.is_empty());
-/// assert_eq!(td_observe::history::read_tail(&run.events_path(), 1024)?.len(), 1);
+/// assert_eq!(read_tail(&run.events_path(), 1024)?.len(), 1);
 /// # Ok::<(), td_observe::Error>(())
 /// ```
 #[must_use = "a writer that is not finished loses its pending events"]

@@ -60,7 +60,6 @@ pub use self::outcome::{CommandOutcome, CommandOutput};
 pub use self::terminal::{PtySize, allow_background_output};
 pub use self::validation::{ValidationResult, run_validation, validate};
 pub use self::writer::OutputWriter;
-pub use crate::child::OutputStream;
 
 pub(crate) use self::agents::RunningAgent;
 #[cfg(feature = "cli")]

@@ -30,7 +30,7 @@ use crate::timestamp::Timestamp;
 ///
 /// ```
 /// use td_observe::history::{DataDir, RunInfo};
-/// use td_observe::recording::RecordingWriter;
+/// use td_observe::internals::recording::RecordingWriter;
 /// use td_observe::{Clock, redact::Rules};
 ///
 /// let temp = tempfile::tempdir().unwrap();

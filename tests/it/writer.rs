@@ -11,9 +11,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-use td_observe::history::{
-    DataDir, LogNoticeKind, LogReader, Query, RunInfo, RunState, SyncPolicy, TmuxIdentity,
-};
+use td_observe::history::{DataDir, LogReader, Query, RunInfo, RunState, SyncPolicy, TmuxIdentity};
+use td_observe::internals::history::LogNoticeKind;
 use td_observe::internals::history::{Repair, RunIndex, parse_line, read_tail};
 use td_observe::{Envelope, ExecutionId, FakeClock, TdEvent, Timestamp};
 

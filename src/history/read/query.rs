@@ -116,7 +116,8 @@ impl Query {
     }
 
     /// Returns `true` if the time span ends before it begins.
-    pub fn is_empty_span(&self) -> bool {
+    #[cfg(feature = "cli")]
+    pub(crate) fn is_empty_span(&self) -> bool {
         self.since
             .zip(self.until)
             .is_some_and(|(since, until)| since >= until)
