@@ -1,4 +1,4 @@
-//! What only this repository's tests, benchmarks and fuzz targets use. There is no promise of stability.
+//! Items that only this repository's tests, benchmarks and fuzz targets use, without a promise of stability.
 
 #[cfg(feature = "cli")]
 pub mod fuzzing;

@@ -294,6 +294,25 @@ mod tests {
     }
 
     #[test]
+    fn kinds_are_stored_as_names() {
+        use RunKind::{Agents, Kernel, Loop, Other, Process, Tmux};
+        let unknown = Other("build".to_owned());
+        for kind in [
+            Tmux,
+            Process,
+            Loop,
+            Agents,
+            Kernel,
+            unknown,
+            RunKind::default(),
+        ] {
+            let json = serde_json::to_value(&kind).unwrap();
+            assert_eq!(json, kind.as_str());
+            assert_eq!(serde_json::from_value::<RunKind>(json).unwrap(), kind);
+        }
+    }
+
+    #[test]
     fn unknown_data_are_kept() {
         let (_temp, run) = run();
         let text = r#"{"execution_id":"a","state":"paused","mood":{"is":"good"},"extra":{"x":1}}"#;

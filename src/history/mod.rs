@@ -8,7 +8,7 @@
 //! any thread:      LogReader, Follower: all files of a run as one log (td-read-N)
 //! ```
 //!
-//! The module does not depend on the bus: the caller passes batches to [`LogWriter`]. The writer runs on its
+//! The module does not depend on the bus: the caller passes batches to `LogWriter`. The writer runs on its
 //! caller's thread, owns the threads `td-sync` and `td-chores`, and never waits for them, except with
 //! [`SyncPolicy::Always`].
 //!
