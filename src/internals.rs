@@ -15,7 +15,13 @@ pub mod history {
     pub use crate::history::tail::{Repair, read_tail};
     pub use crate::history::writer::{LogOptions, LogWriter};
 
-    use crate::history::{LogNotice, Query};
+    use crate::error::Result;
+    use crate::history::{LogNotice, OpenRun, Query, RunDirectory, RunInfo};
+    use crate::timestamp::Timestamp;
+
+    pub fn open_run(run: &RunDirectory, info: RunInfo, ts: Timestamp) -> Result<OpenRun> {
+        run.open(info, ts)
+    }
 
     pub fn kind_of(notice: &LogNotice) -> LogNoticeKind {
         notice.kind

@@ -51,14 +51,14 @@ pub struct LogOptions {
 ///
 /// ```
 /// use td_observe::history::{DataDir, RunInfo};
-/// use td_observe::internals::history::{LogOptions, LogWriter, read_tail};
+/// use td_observe::internals::history::{LogOptions, LogWriter, open_run, read_tail};
 /// use td_observe::{Clock, Envelope, TdEvent};
 ///
 /// let temp = tempfile::tempdir().unwrap();
 /// let clock = Clock::system();
 /// let run = DataDir::new(temp.path()).run(&"job".into());
 /// let mut log = LogWriter::start(LogOptions::default(), clock.clone())?;
-/// log.attach(run.open(RunInfo::default(), clock.wall())?, clock.now());
+/// log.attach(open_run(&run, RunInfo::default(), clock.wall())?, clock.now());
 /// let event = TdEvent::IterationStarted { execution_id: "job".into(), iteration: 1 };
 /// log.append(&[Envelope::new(Some(1), clock.wall(), event)], clock.now());
 /// assert!(log.finish(clock.now()).lost.is_empty());

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use td_observe::history::{
     DataDir, Retention, Rotation, RunDirectory, RunInfo, RunKind, SyncPolicy,
 };
-use td_observe::internals::history::{LogNoticeKind, kind_of};
+use td_observe::internals::history::{LogNoticeKind, kind_of, open_run};
 use td_observe::internals::history::{LogOptions, LogWriter};
 use td_observe::{Envelope, FakeClock, TdEvent, Timestamp};
 
@@ -68,7 +68,7 @@ impl Bench {
             label: id.into(),
             ..RunInfo::default()
         };
-        let run = self.run(id).open(info, self.fake.clock().wall()).unwrap();
+        let run = open_run(&self.run(id), info, self.fake.clock().wall()).unwrap();
         let next = run.next_seq();
         self.log.attach(run, self.now());
         next
